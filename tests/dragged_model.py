@@ -6,8 +6,9 @@ protocol loo-99, devices train on validation rows too. Noise of the profile priv
 G groups it is there G times.
 
 ways to add up a round:
-plain      one sum of everybody, as the program has it
-clip       each group's mean shortened to the median length of the groups' means
+plain      one sum of everybody, as the program has it without groups
+clip       each group's sum shortened to the median length of the groups' sums a device, by the very code of
+           `federation new --protect groups=G` (deploy/grouped_round.py)
 trim       of each number the mean without the largest and the smallest fifth of the groups
 median     of each number the median over the groups
 watch      one sum; a round whose sum is more than 10 times as long as the median one of up to 20 before it, or
@@ -33,6 +34,7 @@ from entrenous.core.errors import EntrenousError
 from entrenous.core.protocols import State, arrays_of
 from entrenous.core.types import Float64Array, Int64Array
 from entrenous.core.update import LIMIT, STEP, Total, fixed
+from entrenous.deploy.grouped_round import shortened, times_the_median
 from entrenous.deploy.watch import FURTHER, length, made_up_length, reference
 from entrenous.federation.ledger import Ledger
 from entrenous.federation.rounds import Rounds, Training
@@ -43,33 +45,35 @@ from entrenous.runs.plan import RunPlan, make
 from entrenous.runs.recommenders import FederatedRecommender
 from entrenous.runs.tested import tested
 
-Combine = Callable[[Float64Array, Float64Array], Float64Array]
+Combine = Callable[[Float64Array], Float64Array]
 FIFTH = 5
 
 
-def clip(means: Float64Array, share: Float64Array) -> Float64Array:
-    """The mean of all, of groups' means [G, n] that are no longer than the median one."""
-    lengths = np.linalg.norm(means, axis=1)
-    shorter = np.minimum(1.0, np.median(lengths) / np.maximum(lengths, 1e-300))
-    return share @ (means * shorter[:, None])
+def clipped_sum(sums: Sequence[Int64Array], people: Sequence[int], like: Total) -> Int64Array:
+    """The sum of groups' sums that are no longer a device than the median one, as a server makes it."""
+    totals = [unpack(vector, like)._replace(devices=devices) for vector, devices in zip(sums, people, strict=True)]
+    longer = times_the_median(totals)
+    shorter = [shortened(total, times) for total, times in zip(totals, longer, strict=True)]
+    return np.asarray(np.sum([pack(total) for total in shorter], axis=0))
 
 
-def trim(means: Float64Array, share: Float64Array) -> Float64Array:
+def trim(means: Float64Array) -> Float64Array:
     """The mean of each number without the largest and smallest fifth, one at least."""
     cut = max(1, len(means) // FIFTH)
     return np.asarray(np.sort(means, axis=0)[cut : len(means) - cut].mean(axis=0))
 
 
-def median(means: Float64Array, share: Float64Array) -> Float64Array:
+def median(means: Float64Array) -> Float64Array:
     """The median of each number."""
     return np.asarray(np.median(means, axis=0))
 
 
 class Way(NamedTuple):
-    """A way to add up a round."""
+    """A way to add up a round. combine: of the groups' means [G, n] one mean; clipped: as a server does it."""
 
     groups: int = 1
     combine: Combine | None = None
+    clipped: bool = False
     watched: bool = False
 
 
@@ -107,10 +111,13 @@ class MaskedGroups:
             sums[number] = self._noisy(vector + self._lied(mine, honest))
         whole = np.sum(sums, axis=0)
         self.length = length(unpack(whole, shard.contract.empty_total())._replace(devices=len(users)))
+        if self._way.clipped:
+            whole = clipped_sum(sums, sizes, shard.contract.empty_total())
+            self.length = length(unpack(whole, shard.contract.empty_total())._replace(devices=len(users)))
         if self._way.combine is not None:
             people = np.array(sizes, np.float64)
             means = np.array(sums, np.float64) / people[:, None]
-            whole = np.rint(self._way.combine(means, people / people.sum()) * len(users)).astype(np.int64)
+            whole = np.rint(self._way.combine(means) * len(users)).astype(np.int64)
         found = unpack(whole, shard.contract.empty_total())
         found.senders[...] = len(users)
         found.weight[...] = len(users) * fixed(np.array([shard.contract.usual_weight]))
@@ -178,7 +185,7 @@ def main(arguments: Sequence[str]) -> None:
     ways = {
         "plain": Way(),
         "watch": Way(watched=True),
-        "clip": Way(groups, clip),
+        "clip": Way(groups, clipped=True),
         "trim": Way(groups, trim),
         "median": Way(groups, median),
     }

@@ -71,6 +71,7 @@ def test_a_figure_says_in_what_it_was_measured_otherwise() -> None:
     other = told_.otherwise(entry, {"pi": 0, "factors": 8}, {"noise": 2.0})
     assert other == "pi 1 (here 0), factors 80 (here 8), noise 0.1 (here 2)"
     assert told_.otherwise({**entry, "view": "sum"}, {"cohort": 20}, {}) == "cohort 943 (here 20)"
+    assert told_.otherwise(entry, {}, {"groups": 9}) == "groups 1 (here 9)"  # a smaller sum than was measured
     assert told_.otherwise({"view": "sum"}, {}, {}) == "settings that were not kept"
 
 
@@ -82,7 +83,7 @@ def test_the_file_has_the_settings_in_which_each_figure_was_measured() -> None:
         usual = dict(kind.parse({**preset, **with_profile}))
         named = {name: value for name, value in usual.items() if value and name not in told_.OF_TRAINING}
         assert one["settings"].keys() >= kind.model_fields.keys() and told_.otherwise(one, named, {}) == ""
-        assert one["protect"].keys() == Protection.model_fields.keys()
+        assert one["protect"].keys() == Protection().model_dump().keys()
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from ..federation.gossip import Gossip
 from ..federation.network import Network
 from ..federation.recorder import NeighbourRecorder, Recorder
 from ..federation.rounds import Rounds, Training
-from ..privacy.protection import PAPER, Protection, protection_of
+from ..privacy.protection import PAPER, Protection, protection_of, refuse_groups
 from ..runs.plan import algorithm_of
 from ..runs.recommenders import Trained
 from ..runs.train import budgeted
@@ -79,7 +79,9 @@ def observed(
     check_scene(scene)
     check_parties(scene, data)
     made = _of_scene(made, scene)
-    scene = scene._replace(protection=protection_of(scene.profile, protect, declared(made).traits))
+    protection = protection_of(scene.profile, protect, declared(made).traits)
+    refuse_groups(protection)
+    scene = scene._replace(protection=protection)
     if is_gossip(made):
         federation = partial(Gossip, made, data, seed=scene.seed, network=network, weighting=weighting, executor=executor)
         return _gossip(made, name, data, scene._replace(protection=Protection()), federation, progress)  # theirs is in `settings`
@@ -184,7 +186,7 @@ def _about(name: str, own: Any, contract: Contract, data: Interactions, scene: S
         "settings": {one: value if isinstance(value, str | int | float | None) else str(value) for one, value in own},
         "view": scene.view,
         "profile": scene.profile,
-        "protect": dict(scene.protection),
+        "protect": scene.protection.model_dump(),
         "same_model": not (scene.view == "difference" and scene.protection.secure_sum),
         "users": len(data.users),
         "items": len(data.items),

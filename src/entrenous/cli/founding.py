@@ -110,6 +110,7 @@ def new(
         algorithm as published, whose messages can be read.
     protect:
         A setting of the protection where it differs from the profile's, name=value; may be repeated, such as people=60 or noise=0.2.
+        groups=9 sums each round in nine groups of nodes, and shortens the sum of a group that one lying member makes too long.
     apart:
         Two masked sums differ by no node, or by as many: one that is away is waited for. --no-apart goes on without, where owners agree.
     draws:

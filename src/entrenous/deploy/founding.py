@@ -30,8 +30,10 @@ from ..privacy.protection import DP, PAPER, PRIVATE, PROTECT, protection_of
 from ..privacy.secure_sum.terms import Floors
 from .catalogue import ITEMS, Items
 from .certificates import make_keys
+from .contribution import agreed
 from .enrolment import REQUEST, EnrolmentRequest, identity, invited, join, of_server, take
 from .files import read_json, write_json, write_text
+from .groups import check_groups
 from .identity import IDENTITY, public_bytes, read_identity, write_identity
 from .invitation import BOOTSTRAPS, INVITATION
 from .members import MEMBERS, Member, Members
@@ -118,6 +120,8 @@ def found_federation(
     terms = _pinned(terms, own)
     members = enrolled(terms, Members({}, terms.users), requests, ends(days))
     _check_noise(terms, members)
+    if terms.protection.groups > 1:
+        check_groups(terms, members, agreed(terms.make(place=own), terms.catalogue, terms.protection))
     place = (place or Place()).checked() if terms.has_server else None
     about = {"bootstraps": _bootstraps(requests, members)} if place is None else place._asdict()
     return _founded(operator, key, terms, members, items, about, own)

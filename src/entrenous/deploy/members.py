@@ -69,6 +69,19 @@ class Members:
         lasts = [int(member.users[-1]) for member in self.nodes.values() if len(member.users)]
         return 1 + max((*lasts, *(one.last for one in self.former)), default=-1)
 
+    def ever(self) -> dict[str, int]:
+        """How many users each node has or had, of all that ever were members, by name.
+
+        Of a former member its last user is known; its first one follows the last one of who was enrolled before it.
+        """
+        found = {name: len(member.users) for name, member in self.nodes.items()}
+        lasts = [int(member.users[-1]) for member in self.nodes.values() if len(member.users)]
+        lasts += [one.last for one in self.former]
+        for one in self.former:
+            before = max((last for last in lasts if last < one.last), default=-1)
+            found.setdefault(one.name, one.last - before)
+        return found
+
     def is_known(self, name: str, key: str) -> bool:
         """Whether a name or a key, hexadecimal, is or was a member's."""
         now = {(n, member.key.public_bytes_raw().hex()) for n, member in self.nodes.items()}

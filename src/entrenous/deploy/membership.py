@@ -20,6 +20,7 @@ from . import server_folder
 from .certificates import expiry, make_keys, names_of
 from .files import read_json, write_json, write_text
 from .founding import OPERATOR, PLACE, SERVER, Requests, enrolled, operator_folder, write_invitation
+from .groups import group_of, groups_left
 from .identity import IDENTITY, read_identity
 from .leaving import resting_with
 from .members import MEMBERS, Members
@@ -76,10 +77,15 @@ def _resting(operator: Path, terms: FederationTerms, members: Members, name: str
     active = {each: len(member.users) for each, member in members.nodes.items() if not member.rests}
     if name not in active:
         return []  # it is in no sum, so nothing differs without it
+    group = group_of(members, terms, name)
+    others = active.keys() - group  # whose sums are without `name` as before
+    active = {each: people for each, people in active.items() if each in group}
     floors = Floors(people=terms.protection.people, parties=terms.protection.parties, apart=terms.apart)
     fewest = terms.people_for_noise
     past = server_folder.past_sums(operator)
     found = resting_with(name, active, past, floors, terms.run, fewest)
+    if found is None and groups_left(members, terms, others) * 2 > terms.protection.groups:
+        found = sorted(active.keys() - {name})  # the whole group: of nobody in it there is a further sum
     both = f"{floors.parties} nodes with {floors.people} people"
     problem = f"a sum without '{name}' alone would tell what it sent; nodes consent to a difference of at least {both}"
     if found is None:

@@ -195,8 +195,9 @@ def _sized(algorithm: Any, catalogue: Catalogue) -> dict[str, str]:
 
 
 def _for_one_process(protection: Protection) -> Protection:
-    """The protection as a simulation can repeat it: noise from the seed, no masks, and no floors, for which there are too few."""
-    return protection.model_copy(update={"secure_sum": False, "people": 1, "parties": 1, "noise_from": "seed"})
+    """The protection as a simulation can repeat it: noise from the seed, no masks or groups, and no floors, for which there are too few."""
+    one_sum = {"secure_sum": False, "people": 1, "parties": 1, "groups": 1, "noise_from": "seed"}
+    return protection.model_copy(update=one_sum)
 
 
 def _trained(algorithm: Any, data: Interactions, protection: Protection) -> dict[str, str]:

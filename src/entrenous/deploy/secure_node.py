@@ -21,6 +21,7 @@ from ..wire.tensors import TensorField
 from . import contribution
 from .codes import Code, FrameRefused
 from .frames import Frame
+from .groups import group_of
 from .members import Members
 from .node_store import MaskedVector, NodeStore
 from .request import NodeRequest, announced
@@ -63,7 +64,10 @@ class SecureSide:
     def __init__(self, node: TrainingNode, members: Members, floors: Floors) -> None:
         self._node, self._floors = node, floors
         self._roll = members.roll()
-        self._most = {name: len(member.users) for name, member in members.nodes.items()}
+        # where there are groups, the others of them have nobody in this node's sums: a server that
+        # dealt nodes anew in every round would choose whom to subtract
+        group = group_of(members, node.terms, node.name)
+        self._most = {name: len(member.users) for name, member in members.nodes.items() if name in group}
         self._past = node.store.past_sums()
         self._length = size(node.shard.contract.empty_total())
         self._remembered: PastSum | None = None  # the newest of `_past`, as its client has it

@@ -32,9 +32,9 @@ from .log_line import LogLine
 from .members import Members
 from .request import RoundWork
 from .secure import COMPLAINT, KINDS, OPEN, OPENED, sum_terms, uploaded
-from .server_folder import ServerFolder
+from .server_folder import SPAN, ServerFolder
 from .terms import FederationTerms
-from .totals import check_total
+from .totals import check_sent, check_total
 
 T = TypeVar("T")
 LONGEST = 30.0  # seconds between two attempts, at most
@@ -61,11 +61,24 @@ class Stage(NamedTuple):
 
 @final
 class SecureRound:
-    """One round of a server by a secure sum: the server learns the sum of the updates and no single one."""
+    """One round of a server by a secure sum: the server learns the sum of the updates and no single one.
 
-    def __init__(self, server: AskingServer, collector: Collector, work: RoundWork) -> None:
+    group, of_group: where there are groups, the number of the one whose sum this is, from 0, and all nodes that are or were in it. Its
+    attempts have numbers of their own, and earlier sums of other groups do not count: no node is in both.
+    """
+
+    def __init__(
+        self, server: AskingServer, collector: Collector, work: RoundWork, group: int = 0, of_group: Collection[str] = ()
+    ) -> None:
         self._server, self._collector = server, collector
         self._past, terms = server.folder.summed(), server.terms
+        self._first = group * SPAN
+        self._what = f"round {work.round}"
+        self._unsummed = "the model is unchanged"
+        if of_group:
+            self._past = tuple(before for before in self._past if not before.parties.keys().isdisjoint(of_group))
+            self._what += f", group {group + 1}"
+            self._unsummed = "the group is left out"
         self._floors = Floors(terms.protection.people, terms.protection.parties, apart=terms.apart)
         # as nodes have it
         self._least = sum_terms(terms, server.contract, work.round, 0, work.model).people
@@ -88,25 +101,25 @@ class SecureRound:
         people = sum(len(users) for users in self._now.asked.values())
         few = "" if people >= self._least else f"{people} people are asked, and a sum is of at least {self._least}"
         if never := alone or few or self._too_near(self._now.asked):
-            line = f"round {number}: {never}; the model is unchanged"
+            line = f"{self._what}: {never}; {self._unsummed}"
             server.folder.log(LogLine(line, "lost", level="warning", round=number))
             return self._empty
         self.begun = True
-        attempt = server.folder.newest_attempt(number)
+        attempt = server.folder.newest_attempt(number, self._first)
         while True:
             journal = server.kept("journal", lambda: server.folder.journal(number, attempt))  # noqa: B023  # used at once
-            server.folder.drop_attempts(number, attempt)
+            server.folder.drop_attempts(number, attempt, self._first)
             try:
                 return self._attempt(attempt, journal)
             except SumRefused as why:
-                line = f"round {number}, attempt {attempt}: {why.text}; nothing was revealed, the model is unchanged"
+                line = f"{self._what}, attempt {attempt - self._first}: {why.text}; nothing was revealed, {self._unsummed}"
                 server.folder.log(LogLine(line, "lost", level="warning", round=number))
                 if self._sum is None or self._sum.stage >= stages.MASKED:
                     return self._empty
             finally:
                 journal.close()
                 self._name_liars()
-            self._collector.exchange.pause(min(LONGEST, 1.0 + attempt))
+            self._collector.exchange.pause(min(LONGEST, 1.0 + attempt - self._first))
             attempt += 1
 
     def _of_before(self, work: RoundWork) -> Mapping[str, Int64Array]:
@@ -208,7 +221,7 @@ class SecureRound:
             seconds = min(LONGEST, self._server.terms.deadline)
             self._collector.exchange.gather(lambda: set(own.accused), opening, self._take, seconds)
         for name in own.accused:
-            line = f"round {self._now.round}: {name} does not open a box that was complained of"
+            line = f"{self._what}: {name} does not open a box that was complained of"
             self._server.folder.log(LogLine(line, "unsettled", level="warning", node=name))
 
     def _name_liars(self) -> None:
@@ -225,11 +238,11 @@ class SecureRound:
             return False
         people = sum(len(self._now.asked[name]) for name in heard)
         if people < self._least:
-            line = f"round {self._now.round}: {people} people, at least {self._least}"
+            line = f"{self._what}: {people} people, at least {self._least}"
             self._server.folder.log(LogLine(line, "few", level="warning", round=self._now.round))
             return False
         if why := self._too_near(heard):
-            self._server.folder.log(LogLine(f"round {self._now.round}: {why}", "apart", level="warning", round=self._now.round))
+            self._server.folder.log(LogLine(f"{self._what}: {why}", "apart", level="warning", round=self._now.round))
         return not why
 
     # ---- what nodes answer -------------------------------------------------------------------------------------------------------------
@@ -286,7 +299,7 @@ class SecureRound:
             return
         self._gone.add(node)
         dealer = own.add_complaint(bytes(found.body))
-        line = f"round {self._now.round}: {node} complains of the box of {dealer}"
+        line = f"{self._what}: {node} complains of the box of {dealer}"
         self._server.folder.log(LogLine(line, "complaint", level="warning", node=node))
 
     def _add(self, stage: int) -> Callable[[bytes], bool]:
@@ -326,6 +339,7 @@ class SecureRound:
             if total.devices != devices:
                 raise FrameRefused(Code.WRONG_COUNT, "of devices")
             check_total(total, self._server.contract, devices)
+            check_sent(total)
             self._collector.intake.caps.check(total)
         except FrameRefused as bad:
             problem = "the sum is none that these devices can have: a node lied, and the sum does not say which"

@@ -26,6 +26,7 @@ from .caps import RoundHalted, halted, moved
 from .collector import Collecting, Collector
 from .contribution import agreed
 from .exchange import ServerStopped
+from .grouped_round import GroupedSum, grouped_sum
 from .links.port import ServerLink
 from .log_line import LogLine
 from .request import RoundWork, announced_of
@@ -173,20 +174,27 @@ class FederationServer:
         its number is never used again, since two sums of one round over different nodes would tell what a node sent. Without a sum it
         does not count, and a further round makes up for it."""
         assert isinstance(self.collecting, Collector)  # workers are refused with masks
-        asking = SecureRound(self, self.collecting, work)
-        total = asking.run()
+        total, begun = self._masked_sum(self.collecting, work)
         if total.devices and self._lies(total):
             self._passed = 0
         elif total.devices:
             self._passed = 0
             self._lengths = (*self._lengths, length(total))[-WINDOW:]
             self._commit(total, users)
-        elif asking.begun:
+        elif begun:
             self._passed = 0
             self._lose(f"0 of {users} devices")
         else:
             self._passed += 1
             self._pass_over(self.count._replace(drawn=self.count.drawn + 1))
+
+    def _masked_sum(self, collector: Collector, work: RoundWork) -> GroupedSum:
+        """The sum of a round: of everybody, or of groups."""
+        if self.terms.protection.groups > 1:
+            return grouped_sum(self, collector, work)
+        asking = SecureRound(self, collector, work)
+        total = asking.run()
+        return GroupedSum(total, asking.begun)
 
     def _lies(self, total: Total) -> bool:
         """Whether a sum is too long to count; then the round is lost. Honest sums of some algorithms grow by as much from round to round:
@@ -211,7 +219,7 @@ class FederationServer:
             self.folder.log(LogLine(line, "unwatched", level="warning", round=self.round))
             return float(np.inf)
         numbers = size(self.contract.empty_total())
-        return sent + own.noise * float(np.sqrt(numbers)) / self.contract.cohort
+        return sent + own.noise * float(np.sqrt(numbers * own.groups)) / self.contract.cohort
 
     def _lose(self, how: str) -> None:
         """Close a round without a sum, on the disk."""

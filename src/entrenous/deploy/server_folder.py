@@ -36,7 +36,8 @@ PHASE = "server"
 PARTS = 10  # of all rounds, after each of which a model is kept to go back to
 LOG, STATUS = "server.log", "status.json"
 HALTED = "halted"  # the status of a server whose last round was not counted
-SUMS, KEPT_SUMS = "sums.json", 64  # sets of nodes whose sums were asked for
+SUMS, KEPT_SUMS = "sums.json", 64  # sets of nodes whose sums were asked for, of each group
+SPAN = 1_000_000  # attempts at a secure sum: those of a group have numbers of their own
 LIARS = "liars.json"
 
 
@@ -186,10 +187,17 @@ class ServerFolder:
         begun = [int(path.stem.split("-")[1]) for path in self.path.glob("round-*.journal")]
         return max(begun, default=-1)
 
-    def newest_attempt(self, number: int) -> int:
-        """The number of the last attempt at a secure sum that was begun in a round; 0 before the first."""
-        begun = [int(path.stem.rpartition("-")[2]) for path in self.path.glob(f"round-{number:09d}-*.journal")]
-        return max(begun, default=0)
+    def newest_attempt(self, number: int, first: int = 0) -> int:
+        """The number of the last attempt at a secure sum that was begun in a round; `first` before the first.
+
+        first: the least number that attempts of a group have.
+        """
+        return max(self._attempts(number, first), default=first)
+
+    def _attempts(self, number: int, first: int) -> dict[int, Path]:
+        """The journals of the attempts at a round, of one group, by the numbers of the attempts."""
+        found = {int(path.stem.rpartition("-")[2]): path for path in self.path.glob(f"round-{number:09d}-*.journal")}
+        return {attempt: path for attempt, path in found.items() if first <= attempt < first + SPAN}
 
     def journal(self, number: int, attempt: int = 0) -> Journal:
         """Open the journal of a round to append to it. attempt: a secure sum begins anew when too few nodes were there."""
@@ -204,10 +212,11 @@ class ServerFolder:
                 self._told.add(line)
                 self.log(LogLine(line, "damaged", level="error", round=number))
 
-    def drop_attempts(self, number: int, newest: int) -> None:
-        """Remove the journals of the attempts before the newest at a secure sum: nothing came of them, and nothing is read from them."""
-        for path in self.path.glob(f"round-{number:09d}-*.journal"):
-            if int(path.stem.rpartition("-")[2]) < newest:
+    def drop_attempts(self, number: int, newest: int, first: int = 0) -> None:
+        """Remove the journals of the attempts before the newest at a secure sum: nothing came of them, and nothing is read from them.
+        first: as for `newest_attempt`."""
+        for attempt, path in self._attempts(number, first).items():
+            if attempt < newest:
                 path.unlink(missing_ok=True)
 
     def _journal_path(self, number: int, attempt: int) -> Path:
@@ -220,7 +229,8 @@ class ServerFolder:
     def remember_sum(self, summed: PastSum) -> None:
         """Store whose sum nodes are about to be asked to consent to."""
         others = [each for each in self.summed() if each.parties.keys() != summed.parties.keys()]
-        write_json(self.path / SUMS, {"sums": [(each.model.hex(), each.parties) for each in (*others, summed)[-KEPT_SUMS:]]})
+        newest = (*others, summed)[-KEPT_SUMS * self.terms.protection.groups :]
+        write_json(self.path / SUMS, {"sums": [(each.model.hex(), each.parties) for each in newest]})
 
     def liars(self) -> dict[str, str]:
         """Who has lied in a secure sum, by name, and when and how."""

@@ -173,7 +173,8 @@ class FederationTerms(Settings):
 
     @property
     def people_for_noise(self) -> int:
-        """The users that have to be there for the sums of rounds to have the noise that was promised.
+        """The users that a federation, or a group of it, has to have for the sums of rounds to have the
+        noise that was promised.
 
         A round asks a share of all users, and shares of noise are sized for `lost` of those to be
         missing. 1 where devices add no noise.
@@ -182,7 +183,7 @@ class FederationTerms(Settings):
         if not (self.masked and own.noise and own.noise_by == "devices"):
             return 1
         # 1e-9: 60 (1 - 0.1) is a little above 54 in binary
-        return ceil(self.users * (1 - own.lost) - 1e-9)
+        return ceil(self.users / own.groups * (1 - own.lost) - 1e-9)
 
     @property
     def defended(self) -> bool:
@@ -309,7 +310,7 @@ class FederationTerms(Settings):
         if contract.groups > 1:
             problem = f"{self.algorithm} adds up in {contract.groups} groups, and a group of one hides nothing"
             raise InputError(MASKS, problem, fix=f"choose an algorithm with one sum a round, such as fpl; or {SINGLY}")
-        if self.users < (people := self.protection.people):
+        if self.users < (people := self.protection.people):  # groups have as many each: ProtectionInForce
             problem, fix = (
                 f"{self.users} users, where no sum may be of fewer than {people}",
                 "bring more users in, or say another floor",
@@ -358,6 +359,7 @@ class FederationTerms(Settings):
             sent = f"what each node sends, of one user or their sum{self._and_singly(place)}"
             return f"profile paper: the server can read {sent}; {measured}"
         people = f"sums of at least {own.people} people and {own.parties} nodes"
+        people += f", one of each of {own.groups} groups" if own.groups > 1 else ""
         sums = f"the server sees masked {people}" if own.secure_sum else "the server sees what each node sends"
         trial = ", repeatable from the seed and so no protection: for trying out" if own.noise_from == "seed" else ""
         noise = f"noise of {own.noise:g} on every number of a sum, a share by each device{trial}" if own.noise else "no noise"
@@ -381,7 +383,9 @@ class FederationTerms(Settings):
         """The epsilon of a user who is in so many rounds (None: in all, with those that may be lost, of which a server that lies may have
         the sum), if every sum has the noise of `people` users; None where the terms prove nothing."""
         asked = max(0, int(self.settings.get("cohort", 0)))
-        cohort = min(asked or self.users, self.users)  # where the terms name no number: all, which proves less
+        cohort = (
+            min(asked or self.users, self.users) / self.protection.groups
+        )  # where the terms name no number: all, which proves less
         return proven_for_all_rounds(self.protection, people, cohort, self.sums if rounds is None else rounds)
 
     # ---- as text ---------------------------------------------------------------------------------------------------------------------

@@ -25,5 +25,13 @@ def check_total(total: Total, contract: Contract, m: int) -> None:
         _refuse(Code.WRONG_WEIGHT, "weights where every device weighs 1")
 
 
+def check_sent(total: Total) -> None:
+    """Raise FrameRefused for a sum with rows that nobody has sent: a member that lies about senders would have its rows measured by
+    nobody, and they count where noise hides who sent what."""
+    nobody = total.senders == 0
+    if any(rows[nobody].any() for rows in total.rows.values()):
+        _refuse(Code.WRONG_COUNT, "rows that nobody has sent")
+
+
 def _refuse(code: Code, text: str) -> NoReturn:
     raise FrameRefused(code, text)

@@ -11,7 +11,7 @@ from ..core.declared import bound, declared, is_federated
 from ..core.own import short
 from ..data.interactions import Interactions
 from ..privacy import evidence
-from ..privacy.protection import PAPER, PRIVATE, protection_of
+from ..privacy.protection import PAPER, PRIVATE, protection_of, refuse_groups
 from ..privacy.secure_sum.terms import Floors
 from ..runs import pipeline
 from ..runs.pipeline import RunResult, material
@@ -50,6 +50,7 @@ def begin(folder: Path, trial: TrialPlan, *, nodes: int, say: Callable[[str], No
     Where a round has fewer people or nodes than the floors of masked sums, these are lowered, which `say` is told: for trying it out.
     """
     must_be_new(folder)  # before any data is fetched
+    _without_groups(trial)
     plan, floors = replace(trial.plan(), profile=PAPER, protect={}), Floors()
     check(plan)
     train = material(plan).parts[0].final_train
@@ -68,6 +69,12 @@ def begin(folder: Path, trial: TrialPlan, *, nodes: int, say: Callable[[str], No
         trial = replace(trial, protect={**trial.protect, "lost": lost})
     write_json(folder / "trial.json", asdict(trial))
     return made
+
+
+def _without_groups(trial: TrialPlan) -> None:
+    """Raise InputError for a trial in groups of nodes, which no simulation has: there would be nothing to compare with."""
+    if is_federated(own := algorithm_of(trial.algorithm, trial.settings, trial.profile)):
+        refuse_groups(protection_of(trial.profile, trial.protect, declared(own).traits))
 
 
 def _lowered(trial: TrialPlan, train: Interactions, nodes: int, say: Callable[[str], None]) -> tuple[TrialPlan, Floors]:

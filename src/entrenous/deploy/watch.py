@@ -16,15 +16,15 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays import squares
 from ..core.generator import generator
 from ..core.keys import key
 from ..core.protocols import Catalogue, State
 from ..core.types import Int64Array
-from ..core.update import Total
+from ..core.update import Total, real
 from ..core.vocabulary import Vocabulary
 from ..data.interactions import Interactions, build
 from ..federation.shard import Shard
-from .caps import norm
 
 FURTHER = 10.0  # times the reference: honest sums of FCF and FPL stay below 1.1 (tests/dragged_model.py)
 ENOUGH, WINDOW = 5, 20  # rounds from which on there is a median, and of how many it is
@@ -32,8 +32,10 @@ MADE_UP = 10  # devices
 
 
 def length(total: Total) -> float:
-    """The Euclidean length of all rows and arrays of a sum, a device."""
-    return norm(total) / max(1, total.devices)
+    """The Euclidean length of all rows and arrays of a sum, a device. Rows of which the sum says that nobody sent them count as well: it
+    may lie."""
+    arrays = [real(array).reshape(-1) for array in (*total.rows.values(), *total.dense.values())]
+    return float(np.sqrt(sum(squares(array) for array in arrays))) / max(1, total.devices)
 
 
 def reference(lengths: Sequence[float], first: float) -> float:

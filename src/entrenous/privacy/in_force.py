@@ -49,6 +49,11 @@ class ProtectionInForce:
         return self.contract.cohort / self.users
 
     @property
+    def in_sum(self) -> float:
+        """The devices of one sum: the cohort, or the mean of its groups."""
+        return self.contract.cohort / self.protection.groups
+
+    @property
     def sorts(self) -> bool:
         """Whether rows leave in the order of their items."""
         return self.protection.rows != "as sent"
@@ -66,19 +71,19 @@ class ProtectionInForce:
         own = self.protection
         if not (own.noise and own.noise_by == "devices"):
             return 0.0
-        return share_of(own.noise, self.contract.cohort, own.lost)
+        return share_of(own.noise, self.in_sum, own.lost)
 
     @property
     def fewest(self) -> int:
         """The devices that a sum has at least, if its noise is to be as large as was promised.
 
-        Devices add shares that are large enough for the cohort less those that may be lost. A sum
-        of fewer has less noise, so no device may let it come out. 1 where devices add no noise.
+        Devices add shares that are large enough for the cohort, or the mean group of it, less those
+        that may be lost. A sum of fewer has less noise, so no device may let it come out. 1 where devices add no noise.
         """
         if not self.share:
             return 1
         # 1e-9: 100 (1 - 0.1) is a little above 90 in binary
-        return math.ceil(self.contract.cohort * (1 - self.protection.lost) - 1e-9)
+        return math.ceil(self.in_sum * (1 - self.protection.lost) - 1e-9)
 
     @property
     def first_clip(self) -> float:
@@ -95,7 +100,7 @@ class ProtectionInForce:
             found.append(counting_clip(moved or own.clip) if self.adaptive else clip(own.clip))
         found += [quantise(own.quantise)] if own.quantise else []
         if own.noise and own.noise_by == "devices":
-            found.append(noise(own.noise, self.contract.cohort, self.items, own.noise_from, own.lost))
+            found.append(noise(own.noise, self.in_sum, self.items, own.noise_from, own.lost))
         elif own.rows == "all" and not own.noisy:
             found.append(all_rows(self.items))
         elif own.rows == "padded":
@@ -155,6 +160,11 @@ def _check(protection: Protection, contract: Contract) -> None:
         problem = f"a round of {contract.name} has {contract.cohort} devices here"
         fix = f"--set cohort={protection.people} where the algorithm has it, or {PROTECT} people={contract.cohort}"
         raise InputError(f"{PROTECT} people", problem, expected=f"at least {protection.people} in a sum", fix=fix)
+    if protection.groups > 1 and contract.cohort < protection.people * protection.groups:
+        problem = f"{protection.groups} groups of the {contract.cohort} devices of a round of {contract.name}"
+        most = contract.cohort // protection.people
+        fix = f"at most {most} groups" if most >= 3 else "leave it out"
+        raise InputError(f"{PROTECT} groups", problem, expected=f"at least {protection.people} in each", fix=fix)
     alone = [*contract.way("shown")] or (["group"] if contract.groups > 1 else [])
     if protection.noisy and alone:
         problem = f"{contract.name} shows '{alone[0]}' of each device singly, which no sum hides"

@@ -21,12 +21,12 @@ from .rows import all_rows
 Source = Literal["seed", "system"]
 
 
-def noise(sigma: float, devices: int, items: int, source: Source, lost: float = 0.0) -> Limit:
+def noise(sigma: float, devices: float, items: int, source: Source, lost: float = 0.0) -> Limit:
     """A limit that adds to every number of a message a share of noise with standard deviation `sigma` in the sum of `devices` messages.
 
     Args:
         sigma: in the units of the message, greater than 0.
-        devices: how many are in a sum.
+        devices: how many are in a sum, on average where sums differ.
         items: of the catalogue; a device that sends rows sends one for each.
         source: "seed" = from the devices' keys, which a run repeats; "system" = from the operating system's generator.
         lost: the share of devices that may not arrive; the noise of the others is then still enough.
@@ -42,7 +42,7 @@ def noise(sigma: float, devices: int, items: int, source: Source, lost: float = 
     return noised
 
 
-def share_of(sigma: float, devices: int, lost: float = 0.0) -> float:
+def share_of(sigma: float, devices: float, lost: float = 0.0) -> float:
     """The standard deviation of one device's share: sigma / sqrt(N (1 - lost))."""
     return sigma / math.sqrt(devices * (1 - lost))
 

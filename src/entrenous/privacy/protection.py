@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Literal, Self, final
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
 
 from ..core.contract import Traits
 from ..core.errors import InputError, did_you_mean
@@ -14,6 +14,7 @@ from ..core.settings import Settings
 from .noise import Source
 
 PROTECT = "--protect"
+MOST_GROUPS = 99
 
 
 @final
@@ -61,13 +62,37 @@ class Protection(Settings):
     secure_sum: bool = Field(False, description="single messages are masked: nobody sees but sums")
     people: int = Field(1, ge=1, description="users in a sum, at least")
     parties: int = Field(1, ge=1, description="nodes or gateways in a sum, at least")
+    groups: int = Field(
+        1,
+        ge=1,
+        le=MOST_GROUPS,
+        description="masked sums of a round, each of nodes of its own and as large as a sum must be; one that is longer than the "
+        "median one is shortened to that before they are added. 1 = one sum of everybody",
+    )
     epsilon: float | None = Field(
         None, gt=0, le=1e4, description="budget of user-level differential privacy for the whole training"
     )
     delta: float = Field(1e-5, gt=0, lt=1, description="of differential privacy")
 
+    @field_validator("groups")
+    @classmethod
+    def _with_a_middle(cls, value: int) -> int:
+        if value == 2:
+            raise ValueError("1, or at least 3: of two sums none is in the middle")
+        return value
+
+    @model_serializer(mode="wrap")
+    def _said(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """The settings without groups where there are none, so that terms from before them hash as they did."""
+        said: dict[str, Any] = handler(self)
+        if self.groups == 1:
+            said.pop("groups", None)
+        return said
+
     @model_validator(mode="after")
     def _together(self) -> Self:
+        if self.groups > 1 and not self.secure_sum:
+            raise ValueError("groups together with secure_sum: where nodes are seen singly, `defence` is for liars")
         if self.noise_by == "devices" and self.noisy and self.sampling == "poisson":
             raise ValueError(
                 "noise_by=server with sampling=poisson: a device cannot know how many others add a share of the noise"
@@ -116,6 +141,14 @@ PROFILES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         ROBUST: {"defence": "robust"},
     }
 )
+
+
+def refuse_groups(protection: Protection) -> None:
+    """Raise InputError for a protection with groups where no nodes are that could be in them."""
+    if protection.groups > 1:
+        problem = f"{protection.groups} groups, and a simulation has no nodes that could be in them"
+        fix = "leave it out; it is for `entrenous federation new`"
+        raise InputError(f"{PROTECT} groups", problem, expected="1", fix=fix)
 
 
 def protection_of(profile: str, asked: Mapping[str, Any], traits: Traits) -> Protection:

@@ -95,7 +95,8 @@ def otherwise(entry: Entry, settings: Mapping[str, Any], protect: Mapping[str, A
         return "settings that were not kept"
     in_sums = entry["view"] in ("sum", "difference")
     without = OF_TRAINING - {"cohort"} if in_sums else OF_TRAINING
-    parts = (entry["settings"], settings, without), (entry["protect"], protect, OF_TRUST)
+    under = {"groups": 1, **entry["protect"]}  # audits are of one sum of everybody
+    parts = (entry["settings"], settings, without), (under, protect, OF_TRUST)
     found = [
         f"{name} {_short(was[name])} (here {_short(here[name])})"
         for was, here, left_out in parts

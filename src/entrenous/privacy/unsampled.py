@@ -16,10 +16,11 @@ from .protection import Protection
 LARGE = 700.0  # an epsilon beyond which exp overflows; the term that it multiplies only lowers delta
 
 
-def proven_for_all_rounds(protection: Protection, people: int, cohort: int, rounds: int) -> float | None:
+def proven_for_all_rounds(protection: Protection, people: int, cohort: float, rounds: int) -> float | None:
     """The epsilon, at the protection's delta, of a user who is in each of so many masked sums; None where nothing is proven.
 
-    people: in a sum, at least, all of whom add their share of the noise; shares are made for sums of `cohort`."""
+    people: in a sum, at least, all of whom add their share of the noise; shares are made for sums of `cohort`, on
+    average."""
     own = protection
     hidden = own.secure_sum and own.noise_by == "devices" and own.noise_from == "system"
     if not (hidden and own.clip and own.noise and not own.quantise):

@@ -18,7 +18,7 @@ from ..data.user_groups import read_groups
 from ..federation.network import Network
 from ..privacy.choice import read_choice
 from ..privacy.in_force import ProtectionInForce
-from ..privacy.protection import DP, PAPER, PRIVATE, Protection, protection_of
+from ..privacy.protection import DP, PAPER, PRIVATE, Protection, protection_of, refuse_groups
 from ..split.protocol import GIVEN
 from ..split.types import Split
 from .recommenders import Algorithm, check_trainable, federated
@@ -133,6 +133,7 @@ def protection_in(plan: RunPlan, algorithm: Algorithm) -> Protection:
 def _check_protection(plan: RunPlan, algorithm: Algorithm) -> None:
     """Refuses a protection where there are no rounds around a server, and what would choose by what is not in the budget."""
     protection = protection_in(plan, algorithm)
+    refuse_groups(protection)
     private_peers = plan.profile == PRIVATE and is_gossip(algorithm) and declared(algorithm).traits.private_settings
     if not is_federated(algorithm) and (plan.protect or not (plan.profile == PAPER or private_peers)):
         problem, fix = f"{plan.algorithm} has no rounds around a server", "leave --profile and --protect out"

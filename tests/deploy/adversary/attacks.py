@@ -326,7 +326,7 @@ class Again(Attack):
         return [] if turn and node in self.dropped and opened(frame).head.kind == self.stage else [answer]
 
     def within(self, undo: ExitStack, watch: Watch, world: World) -> None:
-        _put(undo, ServerFolder, "newest_attempt", lambda folder, number: watch.turn)
+        _put(undo, ServerFolder, "newest_attempt", lambda folder, number, first=0: watch.turn)
 
 
 class TwoModels(Attack):

@@ -374,10 +374,7 @@ class SecureSumClient:
     def _enough(self, alive: list[int], rows: SumRows, users: frozenset[int]) -> None:
         """Whether a sum of the parties in these places would hide them, by itself and beside earlier sums."""
         met, floors = self._others(), self.floors
-        # whoever is in league, a sum hides its others among themselves: two at least, unless the
-        # owner asks for no more than two parties
-        hiding = met.graph.faults + min(2, floors.parties - 1)
-        least = max(floors.parties, met.graph.quorum, hiding)
+        least = met.graph.least(floors.parties)
         require(len(alive) >= least, "floor", f"{len(alive)} parties are left; at least {least}")
         parties = met.with_people(alive)
         self._check_people(parties)

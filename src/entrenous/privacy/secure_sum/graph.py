@@ -43,6 +43,11 @@ class Graph(NamedTuple):
         """The places of all parties that hold shares of a party's secrets: its neighbours and itself, ascending."""
         return sorted((place, *self.neighbours(place)))
 
+    def least(self, floor: int) -> int:
+        """How many parties a sum has at least, where clients insist on `floor` of them. Whoever is in league, it hides the others among
+        themselves: two at least, unless clients ask for no more than two parties."""
+        return max(floor, self.quorum, self.faults + min(2, floor - 1))
+
     def joined(self, survivors: Collection[int]) -> bool:
         """Whether the survivors are connected in the graph, so that no sum over a part of them can be unmasked.
 
