@@ -64,7 +64,8 @@ def test_b29_a_length_is_refused_before_anything_of_it_is_read():
     assert code_of(frames.START.pack(frames.MAGIC, 1, 2**31) + bytes(100)) is Code.TOO_LONG
     with pytest.raises(FrameRefused, match="too-long"):
         head_length(frames.START.pack(frames.MAGIC, 1, frames.HEAD + 1))
-    assert tracemalloc.get_traced_memory()[1] < 100_000
+    # of 2 GB that the heads say; threads of other tests may allocate a little meanwhile
+    assert tracemalloc.get_traced_memory()[1] < 1_000_000
     tracemalloc.stop()
 
 

@@ -94,6 +94,7 @@ def until(tmp_path: Path, stage: int, algorithm: str) -> Masked:
 def closed(masked: Masked) -> None:
     for node in masked.nodes.values():
         node.close()
+    masked.round._journal.close()
     masked.round._server.folder.close()
 
 
