@@ -18,8 +18,8 @@ help:
 	@echo "make mutants    put a hundred small faults into copies of the source, one at a time: which tests notice? (ARGS=--list, ARGS=NAME)"
 	@echo "make model      check the model of the secure sum in every order and under every choice of the server (needs spin and gcc)"
 	@echo "make evidence   audit the algorithms on MovieLens-100K, and write what \`entrenous explain\` and docs/measured.md repeat (a quarter of an hour)"
-	@echo "make papers     run every table and figure whose stored result in docs/results is absent or stale; goes on where it was stopped (ARGS=--list, ARGS=--confirm, ARGS=NAME)"
-	@echo "make papers-docs  fill the tables of the documentation and docs/claims.md from docs/results"
+	@echo "make papers     run every table and figure whose stored result in lab/results is absent or stale; goes on where it was stopped (ARGS=--list, ARGS=--confirm, ARGS=NAME)"
+	@echo "make papers-docs  fill the tables of the documentation and docs/claims.md from lab/results"
 	@echo "make lock   write requirements-dev.lock anew, which make setup LOCKED=1 installs from (UPGRADE=1: newer versions)"
 	@echo "make setup  only set up .venv for the tests (each of the others sets up what it needs)"
 
@@ -72,15 +72,15 @@ test: lint $(VENV)/.torch
 	$(BIN)/python -m pytest -q -n auto --dist loadfile
 
 lint: $(VENV)/.with-dev
-	$(BIN)/ruff check src tests
-	$(BIN)/ruff format --check src tests
+	$(BIN)/ruff check src tests lab packages
+	$(BIN)/ruff format --check src tests lab packages
 	$(BIN)/mypy
 
 failures: $(VENV)/.with-dev
 	$(BIN)/python tests/pass_table.py
 
 evidence: $(VENV)/.with-dev
-	$(BIN)/python -m entrenous.audit.survey $(ARGS)
+	$(BIN)/python -m entrenous_lab.survey $(ARGS)
 
 papers: $(VENV)/.torch
 	$(BIN)/entrenous papers $(ARGS)

@@ -1,23 +1,25 @@
-"""What liars under masks do to a model, and what a server that sees sums alone can do about it: python tests/dragged_model.py fcf
+"""What liars under masks do to a model, and what a server that sees sums alone can do about it:
+python tests/dragged_model.py fcf
 
-Every round each liar sends one direction with the largest numbers that the fixed point has, as part of its
-group's sum, in which nobody sees it. HR@10 is of all users of ML-100K whose devices keep to the protocol,
-protocol loo-99, devices train on validation rows too. Noise of the profile private is on each sum, so with
-G groups it is there G times.
+Every round each liar sends one direction with the largest numbers that the fixed point has, as part
+of its group's sum, in which nobody sees it. HR@10 is of all users of ML-100K whose devices keep to
+the protocol, protocol loo-99, devices train on validation rows too. Noise of the profile private is
+on each sum, so with G groups it is there G times.
 
-ways to add up a round:
-plain      one sum of everybody, as the program has it without groups
-clip       each group's sum shortened to the median length of the groups' sums a device, by the very code of
-           `federation new --protect groups=G` (deploy/grouped_round.py)
-trim       of each number the mean without the largest and the smallest fifth of the groups
-median     of each number the median over the groups
-watch      one sum; a round whose sum is more than 10 times as long as the median one of up to 20 before it, or
-           before there are five, as 10 made-up devices are on average, is not counted (deploy/watch.py)
+ways to add up a round: plain      one sum of everybody, as the program has it without groups clip
+each group's sum shortened to the median length of the groups' sums a device, by the very code of
+           `federation new --protect groups=G` (deploy/server/grouped_round.py)
+trim       of each number the mean without the largest and the smallest fifth of the groups median
+of each number the median over the groups watch      one sum; a round whose sum is more than 10
+times as long as the median one of up to 20 before it, or
+           before there are five, as 10 made-up devices are on average, is not counted
+           (deploy/server/watch.py)
 
-lies: 0 is as long as can be; 9 is 9 times as long as the honest sum of the round, which `watch` lets through.
+lies: 0 is as long as can be; 9 is 9 times as long as the honest sum of the round, which `watch`
+lets through.
 
-Prints a line for each: lie, liars, way, HR@10, the largest number of the model, the rounds that count, and the
-most that a sum was longer than the watch's reference, as a factor.
+Prints a line for each: lie, liars, way, HR@10, the largest number of the model, the rounds that
+count, and the most that a sum was longer than the watch's reference, as a factor.
 """
 
 from __future__ import annotations
@@ -29,13 +31,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from entrenous.core.declared import bound
+from entrenous.core.contract.declared import bound
+from entrenous.core.contract.protocols import State, arrays_of
+from entrenous.core.contract.update import LIMIT, STEP, Total, fixed
 from entrenous.core.errors import EntrenousError
-from entrenous.core.protocols import State, arrays_of
 from entrenous.core.types import Float64Array, Int64Array
-from entrenous.core.update import LIMIT, STEP, Total, fixed
-from entrenous.deploy.grouped_round import shortened, times_the_median
-from entrenous.deploy.watch import FURTHER, length, made_up_length, reference
+from entrenous.deploy.server.grouped_round import shortened, times_the_median
+from entrenous.deploy.server.watch import FURTHER, length, made_up_length, reference
 from entrenous.federation.ledger import Ledger
 from entrenous.federation.rounds import Rounds, Training
 from entrenous.federation.shard import Shard
@@ -50,8 +52,13 @@ FIFTH = 5
 
 
 def clipped_sum(sums: Sequence[Int64Array], people: Sequence[int], like: Total) -> Int64Array:
-    """The sum of groups' sums that are no longer a device than the median one, as a server makes it."""
-    totals = [unpack(vector, like)._replace(devices=devices) for vector, devices in zip(sums, people, strict=True)]
+    """The sum of groups' sums that are no longer a device than the median one, as a server makes
+    it.
+    """
+    totals = [
+        unpack(vector, like)._replace(devices=devices)
+        for vector, devices in zip(sums, people, strict=True)
+    ]
     longer = times_the_median(totals)
     shorter = [shortened(total, times) for total, times in zip(totals, longer, strict=True)]
     return np.asarray(np.sum([pack(total) for total in shorter], axis=0))
@@ -69,7 +76,9 @@ def median(means: Float64Array) -> Float64Array:
 
 
 class Way(NamedTuple):
-    """A way to add up a round. combine: of the groups' means [G, n] one mean; clipped: as a server does it."""
+    """A way to add up a round. combine: of the groups' means [G, n] one mean; clipped: as a server
+    does it.
+    """
 
     groups: int = 1
     combine: Combine | None = None
@@ -78,7 +87,9 @@ class Way(NamedTuple):
 
 
 class MaskedGroups:
-    """Everybody's devices, in groups of which a server sees the sums alone. liars: users whose updates are lies."""
+    """Everybody's devices, in groups of which a server sees the sums alone. liars: users whose
+    updates are lies.
+    """
 
     def __init__(self, shard: Shard, way: Way, liars: Int64Array, noise: float, seed: int) -> None:
         self._shard, self._way, self._liars, self._noise = shard, way, liars, noise
@@ -94,7 +105,13 @@ class MaskedGroups:
         return self._shard.init_devices(seed)
 
     def work(
-        self, download: State, devices: State, users: Int64Array, seed: np.uint64, *, clip: float = 0.0
+        self,
+        download: State,
+        devices: State,
+        users: Int64Array,
+        seed: np.uint64,
+        *,
+        clip: float = 0.0,
     ) -> tuple[Total, Ledger]:
         """The sum of a round as the server comes to it."""
         shard = self._shard
@@ -110,10 +127,14 @@ class MaskedGroups:
             mine = users[self._group[users] == number]
             sums[number] = self._noisy(vector + self._lied(mine, honest))
         whole = np.sum(sums, axis=0)
-        self.length = length(unpack(whole, shard.contract.empty_total())._replace(devices=len(users)))
+        self.length = length(
+            unpack(whole, shard.contract.empty_total())._replace(devices=len(users))
+        )
         if self._way.clipped:
             whole = clipped_sum(sums, sizes, shard.contract.empty_total())
-            self.length = length(unpack(whole, shard.contract.empty_total())._replace(devices=len(users)))
+            self.length = length(
+                unpack(whole, shard.contract.empty_total())._replace(devices=len(users))
+            )
         if self._way.combine is not None:
             people = np.array(sizes, np.float64)
             means = np.array(sums, np.float64) / people[:, None]
@@ -132,16 +153,24 @@ class MaskedGroups:
         most = LIMIT / STEP - 1
         each = most
         if self.lie:
-            each = min(most, self.lie * honest / np.sqrt(len(self._direction)) / max(1, len(self._liars)))
+            each = min(
+                most, self.lie * honest / np.sqrt(len(self._direction)) / max(1, len(self._liars))
+            )
         return np.asarray(liars * int(each) * self._direction)
 
     def _noisy(self, vector: Int64Array) -> Int64Array:
-        return vector + np.rint(self._drawn.normal(0, self._noise / STEP, len(vector))).astype(np.int64)
+        return vector + np.rint(self._drawn.normal(0, self._noise / STEP, len(vector))).astype(
+            np.int64
+        )
 
 
-def furthest(federation: Rounds, devices: MaskedGroups, until: int, first: float, watched: bool) -> tuple[Training, float, int]:
-    """Trains, and leaves out rounds that a watched server does not count. first: the reference before there is a median. Returns how much
-    longer than its reference a sum that counts was, at most, and how many count."""
+def furthest(
+    federation: Rounds, devices: MaskedGroups, until: int, first: float, watched: bool
+) -> tuple[Training, float, int]:
+    """Trains, and leaves out rounds that a watched server does not count. first: the reference
+    before there is a median. Returns how much longer than its reference a sum that counts was, at
+    most, and how many count.
+    """
     training, most = federation.start(), 0.0
     lengths: list[float] = []
     for _ in range(until):
@@ -157,14 +186,22 @@ def furthest(federation: Rounds, devices: MaskedGroups, until: int, first: float
 
 def largest(state: State) -> float:
     """The largest number of a state."""
-    return max(float(np.abs(array).max(initial=0)) for array in arrays_of(state).values() if array.dtype.kind == "f")
+    return max(
+        float(np.abs(array).max(initial=0))
+        for array in arrays_of(state).values()
+        if array.dtype.kind == "f"
+    )
 
 
 def main(arguments: Sequence[str]) -> None:
-    parsed = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parsed = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parsed.add_argument("algorithm")
     parsed.add_argument("--rounds", type=int, default=60)
-    parsed.add_argument("--noise", type=float, default=None, help="of a sum; default: the profile private's")
+    parsed.add_argument(
+        "--noise", type=float, default=None, help="of a sum; default: the profile private's"
+    )
     parsed.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
     parsed.add_argument("--liars", type=int, nargs="+", default=[0, 1, 9])
     parsed.add_argument("--lies", type=float, nargs="+", default=[0.0, 9.0])
@@ -172,7 +209,13 @@ def main(arguments: Sequence[str]) -> None:
     parsed.add_argument("--ways", nargs="+", default=["plain", "watch", "clip", "trim", "median"])
     asked = parsed.parse_args(arguments)
     settings = dict(each.split("=", 1) for each in asked.set)
-    plan = RunPlan(algorithm=asked.algorithm, data="ml-100k", protocol="loo-99", rounds=asked.rounds, settings=settings)
+    plan = RunPlan(
+        algorithm=asked.algorithm,
+        data="ml-100k",
+        protocol="loo-99",
+        rounds=asked.rounds,
+        settings=settings,
+    )
     rows, parts = material(plan)
     train = parts[0].final_train
     algorithm: Any = make(plan, rows)
@@ -189,7 +232,10 @@ def main(arguments: Sequence[str]) -> None:
         "trim": Way(groups, trim),
         "median": Way(groups, median),
     }
-    print(f"{asked.algorithm}: {len(train.users)} users, {asked.rounds} rounds, {groups} groups, noise {noise:g} a sum")
+    print(
+        f"{asked.algorithm}: {len(train.users)} users, {asked.rounds} rounds, {groups} groups,"
+        f" noise {noise:g} a sum"
+    )
     first = made_up_length(algorithm, train.catalogue, seed=0)
     first += noise * np.sqrt(len(pack(contract.empty_total()))) / len(train.users)
     for number in asked.liars:

@@ -1,11 +1,13 @@
-"""A whole masked federation of ML-100K with a lying member, in groups and without: python tests/grouped_federation.py --groups 9 --liars 1
+"""A whole masked federation of ML-100K with a lying member, in groups and without: python
+tests/grouped_federation.py --groups 9 --liars 1
 
-Real nodes and the real server in this process, with keys, masks, noise of the system and journals, over a link of
-function calls: FCF under the profile private, everybody in every round. Each liar replaces the vector that it masks
-by the largest numbers of one direction. Users are dealt to nodes in order, so a liar is a node of nine or ten users.
+Real nodes and the real server in this process, with keys, masks, noise of the system and journals,
+over a link of function calls: FCF under the profile private, everybody in every round. Each liar
+replaces the vector that it masks by the largest numbers of one direction. Users are dealt to nodes
+in order, so a liar is a node of nine or ten users.
 
-Prints HR@10 of all users (protocol loo-99; the nodes train on validation rows too), the largest number of the model,
-the rounds that counted and were lost, and seconds a round.
+Prints HR@10 of all users (protocol loo-99; the nodes train on validation rows too), the largest
+number of the model, the rounds that counted and were lost, and seconds a round.
 """
 
 from __future__ import annotations
@@ -26,14 +28,14 @@ sys.path.insert(0, str(Path(__file__).parent / "helpers"))
 from dragged_model import largest
 from federation_links import FaultyLink, nodes_of
 
+from entrenous.core.contract.update import LIMIT, STEP
 from entrenous.core.types import Array
-from entrenous.core.update import LIMIT, STEP
-from entrenous.deploy import server
-from entrenous.deploy.founding import FoundedFederation, found
-from entrenous.deploy.node import FederatedNode
-from entrenous.deploy.rounds import standing
-from entrenous.deploy.server import RoundsLost, serve
-from entrenous.deploy.server_folder import ServerFolder
+from entrenous.deploy.node.node import FederatedNode
+from entrenous.deploy.operate.founding import FoundedFederation, found
+from entrenous.deploy.server import server
+from entrenous.deploy.server.rounds import standing
+from entrenous.deploy.server.server import RoundsLost, serve
+from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.federation.rounds import Rounds
 from entrenous.privacy.secure_sum.terms import Floors
 from entrenous.runs.pipeline import material
@@ -73,20 +75,32 @@ def trained(made: FoundedFederation, liars: int) -> str:
 
 
 def main(arguments: Sequence[str]) -> None:
-    parsed = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parsed = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parsed.add_argument("--groups", type=int, default=9)
     parsed.add_argument("--nodes", type=int, default=135)
     parsed.add_argument("--rounds", type=int, default=40)
     parsed.add_argument("--liars", type=int, default=0)
     asked = parsed.parse_args(arguments)
-    _, parts = material(RunPlan(algorithm="fcf", data="ml-100k", protocol="loo-99", rounds=asked.rounds))
+    _, parts = material(
+        RunPlan(algorithm="fcf", data="ml-100k", protocol="loo-99", rounds=asked.rounds)
+    )
     train = parts[0].final_train
     protect = {"groups": str(asked.groups)} if asked.groups > 1 else {}
     with tempfile.TemporaryDirectory() as home:
         made = found(
-            Path(home) / "f", train, nodes=asked.nodes, floors=Floors(), algorithm="fcf", rounds=asked.rounds, seed=0,
-            draws="secret", profile="private", protect=protect,
-        )  # fmt: skip
+            Path(home) / "f",
+            train,
+            nodes=asked.nodes,
+            floors=Floors(),
+            algorithm="fcf",
+            rounds=asked.rounds,
+            seed=0,
+            draws="secret",
+            profile="private",
+            protect=protect,
+        )
         print(made.terms.limits(), flush=True)
         began = time.monotonic()
         how = trained(made, asked.liars)
@@ -102,8 +116,9 @@ def main(arguments: Sequence[str]) -> None:
     count = now.tally
     done = count.counted + count.lost
     print(
-        f"groups {asked.groups} nodes {asked.nodes} liars {asked.liars}: {how}, HR@10 {hits:.3f}, largest {largest(now.state):.4g}, "
-        f"counted {count.counted} lost {count.lost}, {seconds / max(1, done):.1f} s a round",
+        f"groups {asked.groups} nodes {asked.nodes} liars {asked.liars}: {how}, HR@10 {hits:.3f},"
+        f" largest {largest(now.state):.4g}, counted {count.counted} lost {count.lost},"
+        f" {seconds / max(1, done):.1f} s a round",
         flush=True,
     )
 

@@ -1,10 +1,12 @@
-"""Runs all tests that carry an id of a failure test and writes the table of what passed: `make failures`.
+"""Runs all tests that carry an id of a failure test and writes the table of what passed: `make
+failures`.
 
     python tests/pass_table.py [--quick] [--from JUNIT.xml] [OUT.md]
 
-A test belongs to an id when its name says so: `test_r1_...`, or a parameter `[b07-...]`; I7 is number 07 of the study's input files.
-What is not found is said to have no test, or not to be built, and why.
-Results are read from pytest's own record; nothing here is written by hand but what is asked for.
+A test belongs to an id when its name says so: `test_r1_...`, or a parameter `[b07-...]`; I7 is
+number 07 of the study's input files. What is not found is said to have no test, or not to be built,
+and why. Results are read from pytest's own record; nothing here is written by hand but what is
+asked for.
 """
 
 from __future__ import annotations
@@ -26,70 +28,170 @@ ID = re.compile(r"(?:^test_|\[)([rcbagp]\d{1,2}b?)[_\-\]]")
 FILE = re.compile(r"(?:^test_|\[)(0[1-9]|[1-4]\d)[_ ]")  # of the study's list of input files
 MUTATED = "10000_mutated_frames"
 FILES = (
-    "missing file", "a folder", "no read permission", "empty", "header only", "only blank lines", "wrong delimiter",
-    "mixed delimiters", "too few columns", "too many columns", "rating is no number", "rating NaN", "rating inf",
-    "rating off the scale", "negative or overflowing time", "milliseconds among seconds", "float user id", "empty user id",
-    "a row twice", "rows that contradict each other", "a user with one row", "an item only in the test part", "a single user",
-    "a user with every item", "UTF-8 BOM", "UTF-16", "Latin-1", "CRLF", "last line cut off", "NUL bytes",
-    "quoted fields with line ends", "a line of 10 MB", "gzip called .csv", "gzip cut off", "zip that leaves its folder",
-    "symlink loop", "FIFO or /dev/zero", "decimal comma", "thousands separators", "id beyond 2^63", "formulas in ids",
+    "missing file",
+    "a folder",
+    "no read permission",
+    "empty",
+    "header only",
+    "only blank lines",
+    "wrong delimiter",
+    "mixed delimiters",
+    "too few columns",
+    "too many columns",
+    "rating is no number",
+    "rating NaN",
+    "rating inf",
+    "rating off the scale",
+    "negative or overflowing time",
+    "milliseconds among seconds",
+    "float user id",
+    "empty user id",
+    "a row twice",
+    "rows that contradict each other",
+    "a user with one row",
+    "an item only in the test part",
+    "a single user",
+    "a user with every item",
+    "UTF-8 BOM",
+    "UTF-16",
+    "Latin-1",
+    "CRLF",
+    "last line cut off",
+    "NUL bytes",
+    "quoted fields with line ends",
+    "a line of 10 MB",
+    "gzip called .csv",
+    "gzip cut off",
+    "zip that leaves its folder",
+    "symlink loop",
+    "FIFO or /dev/zero",
+    "decimal comma",
+    "thousands separators",
+    "id beyond 2^63",
+    "formulas in ids",
     "settings: unknown, of a wrong type, out of range",
-)  # fmt: skip
+)
 ASKED: dict[str, tuple[str, str]] = {
-    "R1": ("server SIGKILLed at 20 random moments of a run of 10 rounds and 50 nodes", "final sha256 equal, 20/20"),
-    "R2": ("killed between journal and acknowledgement; the node sends again", "counted once, 100/100"),
+    "R1": (
+        "server SIGKILLed at 20 random moments of a run of 10 rounds and 50 nodes",
+        "final sha256 equal, 20/20",
+    ),
+    "R2": (
+        "killed between journal and acknowledgement; the node sends again",
+        "counted once, 100/100",
+    ),
     "R3": ("killed at each step of writing a checkpoint", "the one before or the new one loads"),
-    "R4": ("one random byte of a checkpoint flipped, 200 times", "detected 200/200, the one before is used"),
-    "R5": ("journal and checkpoint cut off at every record and one byte further", "the whole prefix loads"),
+    "R4": (
+        "one random byte of a checkpoint flipped, 200 times",
+        "detected 200/200, the one before is used",
+    ),
+    "R5": (
+        "journal and checkpoint cut off at every record and one byte further",
+        "the whole prefix loads",
+    ),
     "R6": ("disk full", "round not counted, said, goes on when there is room"),
     "R7": ("folder read-only, missing, of another owner", "an error before round 1"),
     "R8": ("two servers on one folder", "the second names the pid of the first"),
     "R9": ("SIGTERM", "ends with code 0, goes on later; how soon is measured"),
     "R10": ("clocks that jump by an hour, over a link in memory", "no replay taken, no round lost"),
     "R11": ("files of another format", "refused by version"),
-    "C1": ("30 % of the nodes away in each of 50 rounds", "all rounds counted, HR@10 within .02 of none, 5 seeds"),
+    "C1": (
+        "30 % of the nodes away in each of 50 rounds",
+        "all rounds counted, HR@10 within .02 of none, 5 seeds",
+    ),
     "C2": ("50 % away: below the quorum", "not counted, model unchanged, said why"),
     "C2b": ("everybody away", "waits, ends on SIGTERM"),
-    "C3": ("20 % of the nodes ten times too slow", "rounds end at the deadline, late answers refused"),
-    "C4": ("node SIGKILLed at fetch, train, upload, wait", "same private vectors, one contribution"),
+    "C3": (
+        "20 % of the nodes ten times too slow",
+        "rounds end at the deadline, late answers refused",
+    ),
+    "C4": (
+        "node SIGKILLed at fetch, train, upload, wait",
+        "same private vectors, one contribution",
+    ),
     "C5": ("server not reachable for 60 s", "at most 10 attempts a minute and node, then goes on"),
     "C6": ("10,000 nodes at once", "memory at most model + journal + 200 MB"),
     "C7": ("one process, threads, devices, gateways, sockets", "the same sha256"),
-    "B1": ("NaN", ""), "B2": ("infinity", ""), "B3": ("minus infinity", ""), "B4": ("denormals", "accepted"), "B5": ("1e30", ""),
-    "B6": ("other number of factors", ""), "B7": ("other number of items", ""), "B8": ("transposed", ""),
-    "B9": ("one row that would broadcast", ""), "B10": ("float64, float16, int32", ""), "B11": ("big-endian", ""),
-    "B12": ("an item twice", ""), "B13": ("a negative item", ""), "B14": ("an item beyond the last", ""),
-    "B15": ("more rows than 2T", ""), "B16": ("no rows", "accepted as nothing"), "B17": ("count or weight 0, negative, 1e9, NaN", ""),
-    "B18": ("the round before", ""), "B19": ("the round after", ""), "B20": ("another run", ""), "B21": ("another model", ""),
-    "B22": ("the same answer twice", ""), "B23": ("a second, different answer", ""), "B24": ("unknown node", ""),
-    "B25": ("bad signature", ""), "B26": ("signature of another node", ""), "B27": ("a nonce used before a restart", ""),
-    "B28": ("a length that lies", ""), "B29": ("a length of 2 GB", "refused before allocation, under 1 MB"),
-    "B30": ("cut off", ""), "B31": ("one byte a second", "closed at the deadline, others unaffected"),
-    "B32": ("a pickle", "never executed"), "B33": ("a zip bomb", ""), "B34": ("a name that is not UTF-8", ""),
+    "B1": ("NaN", ""),
+    "B2": ("infinity", ""),
+    "B3": ("minus infinity", ""),
+    "B4": ("denormals", "accepted"),
+    "B5": ("1e30", ""),
+    "B6": ("other number of factors", ""),
+    "B7": ("other number of items", ""),
+    "B8": ("transposed", ""),
+    "B9": ("one row that would broadcast", ""),
+    "B10": ("float64, float16, int32", ""),
+    "B11": ("big-endian", ""),
+    "B12": ("an item twice", ""),
+    "B13": ("a negative item", ""),
+    "B14": ("an item beyond the last", ""),
+    "B15": ("more rows than 2T", ""),
+    "B16": ("no rows", "accepted as nothing"),
+    "B17": ("count or weight 0, negative, 1e9, NaN", ""),
+    "B18": ("the round before", ""),
+    "B19": ("the round after", ""),
+    "B20": ("another run", ""),
+    "B21": ("another model", ""),
+    "B22": ("the same answer twice", ""),
+    "B23": ("a second, different answer", ""),
+    "B24": ("unknown node", ""),
+    "B25": ("bad signature", ""),
+    "B26": ("signature of another node", ""),
+    "B27": ("a nonce used before a restart", ""),
+    "B28": ("a length that lies", ""),
+    "B29": ("a length of 2 GB", "refused before allocation, under 1 MB"),
+    "B30": ("cut off", ""),
+    "B31": ("one byte a second", "closed at the deadline, others unaffected"),
+    "B32": ("a pickle", "never executed"),
+    "B33": ("a zip bomb", ""),
+    "B34": ("a name that is not UTF-8", ""),
     "B35": ("100 connections with one key", "refused, others unaffected"),
     "B*": ("10,000 mutated frames", "no exception, model unchanged, under 60 s"),
-    "A1": ("FPL: consumed items, with pi = 0 and with pi", "10,000 rounds, no row of one; a share of pi, within 3 sigma"),
+    "A1": (
+        "FPL: consumed items, with pi = 0 and with pi",
+        "10,000 rounds, no row of one; a share of pi, within 3 sigma",
+    ),
     "A2": ("p_u, history and raw ratings in what leaves", "in no outgoing byte"),
-    "A3": ("secure sum: uniform uploads, exact, 0-30 % drop out", "the plain sum to the bit; below the threshold nothing"),
-    "A4": ("secure sum: both kinds of share asked for; cohort below the floor", "refused by the nodes"),
+    "A3": (
+        "secure sum: uniform uploads, exact, 0-30 % drop out",
+        "the plain sum to the bit; below the threshold nothing",
+    ),
+    "A4": (
+        "secure sum: both kinds of share asked for; cohort below the floor",
+        "refused by the nodes",
+    ),
     "A5": ("differential privacy: noise, norms, accountant, budget", "variance within 3 %"),
-    "A6": ("differential privacy: an audit by canaries", "a lower bound below the epsilon that is claimed"),
+    "A6": (
+        "differential privacy: an audit by canaries",
+        "a lower bound below the epsilon that is claimed",
+    ),
     "A7": ("a server that shows one node another model", "found out"),
     "A8": ("the study's figures of what a server can tell (1.6)", "hold"),
     "A9": ("what a log says", "no items, vectors or names"),
     "A10": ("TLS beyond loopback", "on; plaintext refused"),
     "P1": ("10 % of the nodes work together, robust profile", "ER@10 <= .01, HR@10 within .04"),
-    "P2": ("20 %", "ER@10 <= .2"), "P3": ("30 %", "reported as broken"),
+    "P2": ("20 %", "ER@10 <= .2"),
+    "P3": ("30 %", "reported as broken"),
     "P4": ("gossip: 10 % of the peers send NaN", "HR@10 within .02"),
-    "P5": ("gossip: 10 % turn the sign round", "HR@10 within .03"), "P6": ("gossip: 10 % push one item", "ER@10 <= .3, or documented"),
+    "P5": ("gossip: 10 % turn the sign round", "HR@10 within .03"),
+    "P6": ("gossip: 10 % push one item", "ER@10 <= .3, or documented"),
     "P7": ("gossip: 200 keys of one machine", "no weight for k rounds"),
-    "G1": ("gossip: 30 % of messages lost", "HR@10 within .03"), "G2": ("gossip: delays of 0-5 rounds", "HR@10 within .03"),
+    "G1": ("gossip: 30 % of messages lost", "HR@10 within .03"),
+    "G2": ("gossip: delays of 0-5 rounds", "HR@10 within .03"),
     "G3": ("gossip: half of the peers leave and come back", "HR@10 within .03"),
     "G4": ("gossip: cut in two for 30 rounds", "grows together again"),
     "G5": ("gossip: killed, back with an old one", "no model counts twice"),
-    "G6": ("gossip: all neighbours dead", "keeps its model and tries again"), "G7": ("gossip: 1,000 peers", "within its memory"),
-    **{f"I{n + 1}": (f"input: {what}", "one line: where, what, what was expected; or taken, and said") for n, what in enumerate(FILES)},
-}  # fmt: skip
+    "G6": ("gossip: all neighbours dead", "keeps its model and tries again"),
+    "G7": ("gossip: 1,000 peers", "within its memory"),
+    **{
+        f"I{n + 1}": (
+            f"input: {what}",
+            "one line: where, what, what was expected; or taken, and said",
+        )
+        for n, what in enumerate(FILES)
+    },
+}
 NOT_BUILT = {"P7": "no quarantine: tickets are the operator's, one for each key"}
 
 
@@ -122,14 +224,22 @@ def collected(marks: str) -> list[str]:
     files = [
         str(path.relative_to(TESTS))
         for path in sorted(TESTS.rglob("test_*.py"))
-        if re.search(r"def test_[rcbagp]\d|def test_b_|def test_\d\d_|\"b\d\d-|^    \"\d\d [a-z]", path.read_text(), re.M)
+        if re.search(
+            r"def test_[rcbagp]\d|def test_b_|def test_\d\d_|\"b\d\d-|^    \"\d\d [a-z]",
+            path.read_text(),
+            re.M,
+        )
     ]
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", marks, *files]
     listed = subprocess.run(command, cwd=TESTS, capture_output=True, text=True, check=False)
     if listed.returncode not in (0, 5):
         sys.exit(f"tests cannot be collected:\n{listed.stdout[-3000:]}{listed.stderr[-1000:]}")
     names = [line for line in listed.stdout.splitlines() if "::" in line]
-    return [f"{TESTS.name}/{name.removeprefix(f'{TESTS.name}/')}" for name in names if id_of(name.split("::")[-1]) is not None]
+    return [
+        f"{TESTS.name}/{name.removeprefix(f'{TESTS.name}/')}"
+        for name in names
+        if id_of(name.split("::")[-1]) is not None
+    ]
 
 
 def cases(record: Path) -> list[Case]:
@@ -137,9 +247,21 @@ def cases(record: Path) -> list[Case]:
     found = []
     for case in ElementTree.parse(record).iter("testcase"):
         kinds = {child.tag for child in case}
-        outcome = "failed" if kinds & {"failure", "error"} else "skipped" if "skipped" in kinds else "passed"
-        noted = [each.get("value", "") for each in case.iter("property") if each.get("name") == "measured"]
-        found.append(Case(case.get("name", ""), outcome, float(case.get("time", 0)), "; ".join(noted)))
+        outcome = (
+            "failed"
+            if kinds & {"failure", "error"}
+            else "skipped"
+            if "skipped" in kinds
+            else "passed"
+        )
+        noted = [
+            each.get("value", "")
+            for each in case.iter("property")
+            if each.get("name") == "measured"
+        ]
+        found.append(
+            Case(case.get("name", ""), outcome, float(case.get("time", 0)), "; ".join(noted))
+        )
     return found
 
 
@@ -151,12 +273,19 @@ def rows(found: Iterable[Case]) -> list[tuple[str, str, str, str]]:
     table = []
     for name, (what, figure) in ASKED.items():
         own = by_id.get(name, [])
-        count = {kind: sum(case.outcome == kind for case in own) for kind in ("passed", "failed", "skipped")}
+        count = {
+            kind: sum(case.outcome == kind for case in own)
+            for kind in ("passed", "failed", "skipped")
+        }
         missing = f"not built: {NOT_BUILT[name]}" if name in NOT_BUILT else "**no test**"
         said = ", ".join(f"{n} {kind}" for kind, n in count.items() if n) or missing
         said = f"**{said}**" if count["failed"] else said
         noted = "; ".join(case.measured for case in own if case.measured)
-        refused = "refused with a code of its own, model unchanged" if name.startswith("B") and not figure else figure
+        refused = (
+            "refused with a code of its own, model unchanged"
+            if name.startswith("B") and not figure
+            else figure
+        )
         table.append((name, what, refused, f"{said}{f': {noted}' if noted else ''}"))
     return table
 
@@ -164,18 +293,31 @@ def rows(found: Iterable[Case]) -> list[tuple[str, str, str, str]]:
 def page(found: list[Case], quick: bool) -> str:
     """docs/failures.md."""
     commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=TESTS, capture_output=True, text=True, check=False
+        ["git", "rev-parse", "--short", "HEAD"],
+        cwd=TESTS,
+        capture_output=True,
+        text=True,
+        check=False,
     ).stdout.strip()
     seconds = sum(case.seconds for case in found)
     head = [
-        "# Failure tests", "",
-        "Written by `make failures` from pytest's record, not by hand. The ids and pass figures are those of the study of failures that "
-        "the federation was built against; a test belongs to an id by its name (`test_r1_...`, `[b07-...]`), so `pytest -k r1_ -m ''` "
-        "runs what is behind a row.", "",
-        f"Commit {commit}, {time.strftime('%Y-%m-%d', time.gmtime())}, {os.cpu_count()} cores, {len(found)} tests, {seconds:.0f} s"
-        f"{'; without the slow ones' if quick else ''}.", "",
-        "| id | what happens | must | result |", "|---|---|---|---|",
-    ]  # fmt: skip
+        "# Failure tests",
+        "",
+        (
+            "Written by `make failures` from pytest's record, not by hand. The ids and pass figures"
+            " are those of the study of failures that the federation was built against; a test"
+            " belongs to an id by its name (`test_r1_...`, `[b07-...]`), so `pytest -k r1_ -m ''`"
+            " runs what is behind a row."
+        ),
+        "",
+        (
+            f"Commit {commit}, {time.strftime('%Y-%m-%d', time.gmtime())}, {os.cpu_count()} cores,"
+            f" {len(found)} tests, {seconds:.0f} s{'; without the slow ones' if quick else ''}."
+        ),
+        "",
+        "| id | what happens | must | result |",
+        "|---|---|---|---|",
+    ]
     return "\n".join([*head, *(f"| {' | '.join(row)} |" for row in rows(found)), ""])
 
 

@@ -1,4 +1,6 @@
-"""The documentation does what it says: the code in docs/add-your-own.md runs as written, and the README's commands exist."""
+"""The documentation does what it says: the code in docs/add-your-own.md runs as written, and the
+README's commands exist.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from paths import ROOT, SHARED, SOURCE, real
 from tests.docstrings import FEW, public
 
 PAGE = ROOT / "docs" / "add-your-own.md"
-GROUPS = {f"entrenous.{group}" for group in ("algorithms", "datasets", "metrics", "splits", "experiments")}  # of entry points
+GROUPS = {
+    f"entrenous.{group}" for group in ("algorithms", "datasets", "metrics", "splits", "experiments")
+}  # of entry points
 EXAMPLE = ROOT / "docs" / "examples" / "my_algo.py"
 
 
@@ -34,11 +38,16 @@ def test_the_python_of_the_documentation_runs_as_written(
     monkeypatch.setenv("ENTRENOUS_DATA", str(SHARED))
     monkeypatch.chdir(tmp_path)
     page = ModuleType("documentation")
-    monkeypatch.setitem(sys.modules, "documentation", page)  # as a notebook's cells: one after the other, in one module
+    monkeypatch.setitem(
+        sys.modules, "documentation", page
+    )  # as a notebook's cells: one after the other, in one module
     for code in blocks("python"):
         exec(compile(code, str(PAGE), "exec", dont_inherit=True), page.__dict__)
     said = capsys.readouterr().out
-    assert "Run(MyAlgorithm on ml-100k, loo-99, seed 0, 5 rounds: hr@10 " in said and r"\toprule" in said
+    assert (
+        "Run(MyAlgorithm on ml-100k, loo-99, seed 0, 5 rounds: hr@10 " in said
+        and r"\toprule" in said
+    )
     assert 0 < page.run.metrics["first_place@10"] < 1
     page.test_my_algorithm_keeps_its_contract()
 
@@ -55,7 +64,10 @@ def test_every_command_of_the_pages_exists() -> None:
 
 def test_the_readme_opens_with_its_purpose_two_commands_and_what_is_not_protected() -> None:
     readme = (ROOT / "README.md").read_text()
-    said = [readme.index(words) for words in ("**A Python package", "make demo", "make test", "## What is not protected")]
+    said = [
+        readme.index(words)
+        for words in ("**A Python package", "make demo", "make test", "## What is not protected")
+    ]
     assert said == sorted(said) and said[-1] < len(readme) / 2
     tables = r"<!--.*?-->|<sub>.*?</sub>|^\|.*?$"  # and their captions
     prose = re.sub(rf"```.*?```|{tables}", "", readme, flags=re.S | re.M)
@@ -75,27 +87,41 @@ def of_code(page: str) -> set[str]:
 
 
 def is_there(name: str, page: Path) -> bool:
-    """Whether a file is there, from the page, the root, src, the package, or by its bare name; or a module or a name of one."""
+    """Whether a file is there, from the page, the root, src, the package, or by its bare name; or a
+    module or a name of one.
+    """
     if name in GROUPS:
         return True
     if name.endswith(".py"):
-        near = any((folder / name).is_file() for folder in (page.parent, page.parent / "examples", ROOT, SOURCE.parent, SOURCE))
+        near = any(
+            (folder / name).is_file()
+            for folder in (page.parent, page.parent / "examples", ROOT, SOURCE.parent, SOURCE)
+        )
         return near or ("/" not in name and any(SOURCE.rglob(name)))
     path = SOURCE.parent / name.replace(".", "/")
     if path.is_dir() or path.with_suffix(".py").is_file():
         return True
     module, _, last = name.rpartition(".")
     held = SOURCE.parent / module.replace(".", "/")
-    return any(last in file.read_text() for file in (held / "__init__.py", held.with_name(f"{held.name}.py")) if file.is_file())
+    return any(
+        last in file.read_text()
+        for file in (held / "__init__.py", held.with_name(f"{held.name}.py"))
+        if file.is_file()
+    )
 
 
 def test_a_name_that_is_not_there_is_seen() -> None:
-    page = "`models/fpl.py`, [fpl](../src/entrenous/algorithms/fpl.py), entrenous.testing.conform, `entrenous.fit.training`"
+    page = (
+        "`models/fpl.py`, [fpl](../src/entrenous/algorithms/fpl.py),"
+        " entrenous.runs.conformance.conform, `entrenous.fit.training`"
+    )
     missing = {name for name in of_code(page) if not is_there(name, ROOT / "docs" / "fpl.md")}
     assert missing == {"models/fpl.py", "entrenous.fit.training"} and len(of_code(page)) == 4
 
 
-@pytest.mark.parametrize("page", [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"], ids=lambda page: page.name
+)
 def test_the_files_and_modules_that_a_page_names_exist(page: Path) -> None:
     text = page.read_text()
     assert {name for name in of_code(text) if not is_there(name, page)} == set()

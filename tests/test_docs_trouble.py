@@ -10,7 +10,9 @@ PAGE = ROOT / "docs" / "trouble.md"
 
 
 def symptoms() -> list[str]:
-    """What stands in backticks in the first column of the page's tables, those of what is lost left out."""
+    """What stands in backticks in the first column of the page's tables, those of what is lost left
+    out.
+    """
     text = PAGE.read_text(encoding="utf-8").split("## Lost")[0]
     cells = re.findall(r"^\| (.*?) \|", text, re.M)
     return [quoted for cell in cells for quoted in re.findall(r"`([^`]+)`", cell)]

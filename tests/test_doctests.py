@@ -10,12 +10,18 @@ import pytest
 import entrenous
 
 NAMES = sorted(
-    info.name for info in pkgutil.walk_packages(entrenous.__path__, "entrenous.") if not info.name.endswith("__main__")
+    info.name
+    for info in pkgutil.walk_packages(entrenous.__path__, "entrenous.")
+    if not info.name.endswith("__main__")
 )
 
 
 def test_the_walk_finds_the_modules():
-    assert {"entrenous.core.keys", "entrenous.evaluate.metrics.ndcg", "entrenous.split.cut"} <= set(NAMES)
+    assert {
+        "entrenous.core.keys",
+        "entrenous.evaluate.metrics.ndcg",
+        "entrenous.data.split.cut",
+    } <= set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -27,7 +33,10 @@ def test_examples(name, tmp_path, monkeypatch):
             raise
         pytest.skip(f"an optional extra is not installed: {missing.name}")
     monkeypatch.chdir(tmp_path)
-    globs = {**vars(module), "np": np}  # examples may build arrays although their module has no need to
+    globs = {
+        **vars(module),
+        "np": np,
+    }  # examples may build arrays although their module has no need to
     failed, _ = doctest.testmod(module, globs=globs, report=True)
     assert failed == 0
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,6 @@
-"""Data flows one way, and what else the source shows: nothing heavy at import, keyed randomness, a sealed test split."""
+"""Data flows one way, and what else the source shows: nothing heavy at import, keyed randomness, a
+sealed test split.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from paths import SOURCE
 SRC = SOURCE
 FILES = sorted(SRC.rglob("*.py"))
 
-# A name may import from its own line and from the lines above it. A new package or top-level file takes its place here.
+# A name may import from its own line and from the lines above it. A new package or top-level file
+# takes its place here.
 ORDER = (
     {"core"},
     {"data"},
@@ -35,7 +38,18 @@ ORDER = (
     {"__main__"},
 )
 RANK = {name: place for place, names in enumerate(ORDER) for name in names}
-HEAVY = {"scipy", "matplotlib", "polars", "pandas", "pyarrow", "implicit", "torch", "sklearn", "threadpoolctl", "optuna"}
+HEAVY = {
+    "scipy",
+    "matplotlib",
+    "polars",
+    "pandas",
+    "pyarrow",
+    "implicit",
+    "torch",
+    "sklearn",
+    "threadpoolctl",
+    "optuna",
+}
 ADAPTERS = {
     "flwr": "flower/",
     "uvicorn": "deploy/links/",
@@ -45,13 +59,15 @@ ADAPTERS = {
     "dp_accounting": "privacy/accountant.py",
     "ray": ("federation/workers/", "deploy/ray_"),
 }  # who alone may import an engine
-READER = "core/declared.py"  # who alone may ask an algorithm what it has
+READER = "core/contract/declared.py"  # who alone may ask an algorithm what it has
 ALGORITHM_LIKE = {"algorithm", "_algorithm", "made", "kind", "kind_of", "maker", "configured"}
 OPENS_TEST = {"split", "evaluate", "runs", "papers"}
 
 
 def package(path: Path) -> str:
-    """The first name below `entrenous`: `core` for core/keys.py, `cli` for cli.py, "" for the package's own __init__."""
+    """The first name below `entrenous`: `core` for core/keys.py, `cli` for cli.py, "" for the
+    package's own __init__.
+    """
     first = path.relative_to(SRC).parts[0].removesuffix(".py")
     return "" if first == "__init__" else first
 
@@ -67,7 +83,9 @@ def nodes(path: Path) -> tuple[ast.AST, ...]:
 
 
 def imported(path: Path, node: ast.stmt) -> list[str]:
-    """The absolute names of the modules that an import statement names; `from a import b` counts as both a and a.b."""
+    """The absolute names of the modules that an import statement names; `from a import b` counts as
+    both a and a.b.
+    """
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     if not isinstance(node, ast.ImportFrom):
@@ -81,30 +99,49 @@ def imported(path: Path, node: ast.stmt) -> list[str]:
 
 def arrows(path: Path) -> set[str]:
     """The packages of Entrenous that a file imports from, anywhere in it."""
-    names = (name for node in nodes(path) if isinstance(node, ast.stmt) for name in imported(path, node))
-    return {name.split(".")[1] for name in names if name.startswith("entrenous.")} & {package(file) for file in FILES}
+    names = (
+        name for node in nodes(path) if isinstance(node, ast.stmt) for name in imported(path, node)
+    )
+    return {name.split(".")[1] for name in names if name.startswith("entrenous.")} & {
+        package(file) for file in FILES
+    }
 
 
 def module(path: Path) -> str:
     """The absolute name of a file's module: `entrenous.core` for core/__init__.py."""
-    return ".".join(("entrenous", *path.relative_to(SRC).with_suffix("").parts)).removesuffix(".__init__")
+    return ".".join(("entrenous", *path.relative_to(SRC).with_suffix("").parts)).removesuffix(
+        ".__init__"
+    )
 
 
 def graph() -> dict[str, set[str]]:
-    """The files of Entrenous that each file imports from, anywhere in it, also inside functions and `if TYPE_CHECKING`."""
+    """The files of Entrenous that each file imports from, anywhere in it, also inside functions and
+    `if TYPE_CHECKING`.
+    """
     files = {module(path): path for path in FILES}
     names = {
-        path: {name for node in nodes(path) if isinstance(node, ast.stmt) for name in imported(path, node)} for path in FILES
+        path: {
+            name
+            for node in nodes(path)
+            if isinstance(node, ast.stmt)
+            for name in imported(path, node)
+        }
+        for path in FILES
     }
     return {
-        str(path.relative_to(SRC)): {str(files[name].relative_to(SRC)) for name in names[path] & files.keys()} for path in FILES
+        str(path.relative_to(SRC)): {
+            str(files[name].relative_to(SRC)) for name in names[path] & files.keys()
+        }
+        for path in FILES
     }
 
 
 def circles(arrows_of: dict[str, set[str]]) -> set[tuple[str, ...]]:
     """The strongly connected components of more than one node: all whose nodes reach each other."""
     reached = {start: reach(arrows_of, start) for start in arrows_of}
-    together = {tuple(sorted(to for to in reached[start] if start in reached[to])) for start in arrows_of}
+    together = {
+        tuple(sorted(to for to in reached[start] if start in reached[to])) for start in arrows_of
+    }
     return {names for names in together if len(names) > 1}
 
 
@@ -121,22 +158,34 @@ def reach(arrows_of: dict[str, set[str]], start: str) -> set[str]:
 
 def inflections(name: str) -> set[str]:
     """What a name becomes by an ending alone: plural, past, agent, -ing."""
-    changed = {name[:-1] + ending for ending in ("ies", "ied", "ier")} if name.endswith("y") else set()
+    changed = (
+        {name[:-1] + ending for ending in ("ies", "ied", "ier")} if name.endswith("y") else set()
+    )
     changed |= {name[:-1] + "ing"} if name.endswith("e") else set()
     return changed | {name + ending for ending in ("s", "es", "d", "ed", "r", "er", "ing")}
 
 
 def alike(names: set[str]) -> set[tuple[str, str]]:
-    """The pairs of names of which one is an inflection of the other. A leading underscore does not count."""
+    """The pairs of names of which one is an inflection of the other. A leading underscore does not
+    count.
+    """
     bare = {name.lstrip("_") for name in names}
     return {(name, other) for name in bare for other in inflections(name) & bare}
 
 
 def asks_an_algorithm(node: ast.AST) -> bool:
-    """Whether a node is `hasattr(algorithm, ...)` or `getattr(algorithm, ...)`, of any name that stands for an algorithm."""
-    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in {"hasattr", "getattr"}):
+    """Whether a node is `hasattr(algorithm, ...)` or `getattr(algorithm, ...)`, of any name that
+    stands for an algorithm.
+    """
+    if not (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in {"hasattr", "getattr"}
+    ):
         return False
-    if not node.args or ast.unparse(node.args[1])[1:3] == "__":  # `__name__` and the like: every class has it
+    if (
+        not node.args or ast.unparse(node.args[1])[1:3] == "__"
+    ):  # `__name__` and the like: every class has it
         return False
     parts = list(ast.walk(node.args[0]))
     names = {part.id for part in parts if isinstance(part, ast.Name)} | {
@@ -146,7 +195,9 @@ def asks_an_algorithm(node: ast.AST) -> bool:
 
 
 def at_import(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements that run when a module is imported: all but the bodies of functions and of `if TYPE_CHECKING`."""
+    """The statements that run when a module is imported: all but the bodies of functions and of `if
+    TYPE_CHECKING`.
+    """
     for node in body:
         yield node
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
@@ -162,7 +213,12 @@ def where(path: Path, node: ast.AST) -> str:
 
 def hits(wrong, files: list[Path] = FILES) -> list[str]:
     """`file:line: code` of every node for which `wrong(node)` holds."""
-    return [f"{where(path, node)}: {ast.unparse(node)[:80]}" for path in files for node in nodes(path) if wrong(node)]
+    return [
+        f"{where(path, node)}: {ast.unparse(node)[:80]}"
+        for path in files
+        for node in nodes(path)
+        if wrong(node)
+    ]
 
 
 def test_every_package_has_a_place_in_the_order():
@@ -183,7 +239,7 @@ def test_a_circle_is_found():
     arrows_of = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set(), "e": {"f"}, "f": {"e"}}
     assert circles(arrows_of) == {("b", "c"), ("e", "f")}
     seen = graph()
-    assert "privacy/secure_sum/client.py" in seen["deploy/secure_node.py"]
+    assert "privacy/secure_sum/client.py" in seen["deploy/node/secure_node.py"]
     assert "evaluate/metric_kinds.py" in seen["evaluate/metrics/hr.py"]
 
 
@@ -192,17 +248,42 @@ def test_no_circle_of_files():
 
 
 def test_names_that_differ_by_an_ending_are_seen():
-    found = alike({"store", "stored", "study", "studies", "cell", "_cells", "rank", "ranking", "merge", "merging", "ncf"})
-    assert found == {("store", "stored"), ("study", "studies"), ("cell", "cells"), ("rank", "ranking"), ("merge", "merging")}
+    found = alike(
+        {
+            "store",
+            "stored",
+            "study",
+            "studies",
+            "cell",
+            "_cells",
+            "rank",
+            "ranking",
+            "merge",
+            "merging",
+            "ncf",
+        }
+    )
+    assert found == {
+        ("store", "stored"),
+        ("study", "studies"),
+        ("cell", "cells"),
+        ("rank", "ranking"),
+        ("merge", "merging"),
+    }
 
 
 def test_no_two_names_of_a_folder_differ_by_an_ending_alone():
     folders = {folder for path in FILES for folder in path.parents if folder.is_relative_to(SRC)}
     names = {
-        folder: {file.stem for file in FILES if file.parent == folder} | {one.name for one in folders if one.parent == folder}
+        folder: (
+            {file.stem for file in FILES if file.parent == folder}
+            | {one.name for one in folders if one.parent == folder}
+        )
         for folder in folders
     }
-    assert {(str(folder.relative_to(SRC)), *pair) for folder in folders for pair in alike(names[folder])} == set()
+    assert {
+        (str(folder.relative_to(SRC)), *pair) for folder in folders for pair in alike(names[folder])
+    } == set()
 
 
 def test_every_class_name_is_defined_once():
@@ -221,20 +302,37 @@ def test_nothing_lies_loose_beside_the_rooms():
 
 
 def test_an_algorithm_is_asked_what_it_has_in_one_place():
-    asking = {str(path.relative_to(SRC)) for path in FILES if any(map(asks_an_algorithm, nodes(path)))}
+    asking = {
+        str(path.relative_to(SRC)) for path in FILES if any(map(asks_an_algorithm, nodes(path)))
+    }
     assert asking - {READER} == set()
 
 
 def test_core_imports_nothing_else():
-    assert [(path.name, arrows(path)) for path in FILES if package(path) == "core" and arrows(path) - {"core"}] == []
+    assert [
+        (path.name, arrows(path))
+        for path in FILES
+        if package(path) == "core" and arrows(path) - {"core"}
+    ] == []
 
 
 def test_relative_and_absolute_imports_are_both_seen():
     here = SRC / "data" / "x.py"
-    lines = ("from ..core.errors import InputError", "from . import y", "import entrenous.cli", "from entrenous import runs")
+    lines = (
+        "from ..core.errors import InputError",
+        "from . import y",
+        "import entrenous.cli",
+        "from entrenous import runs",
+    )
     source = "\n".join((*lines, "from .. import report"))
     found = [name for node in ast.parse(source).body for name in imported(here, node)]
-    assert {name.split(".")[1] for name in found if "." in name} == {"core", "data", "cli", "runs", "report"}
+    assert {name.split(".")[1] for name in found if "." in name} == {
+        "core",
+        "data",
+        "cli",
+        "runs",
+        "report",
+    }
 
 
 def test_nothing_heavy_is_imported_at_import_time():
@@ -255,28 +353,66 @@ def test_each_engine_is_imported_by_its_adapter_alone():
         for node in nodes(path)
         if isinstance(node, ast.stmt)
         for name in imported(path, node)
-        if name.split(".")[0] in ADAPTERS and not str(path.relative_to(SRC)).startswith(ADAPTERS[name.split(".")[0]])
+        if name.split(".")[0] in ADAPTERS
+        and not str(path.relative_to(SRC)).startswith(ADAPTERS[name.split(".")[0]])
     ]
     assert found == []
 
 
 def test_importing_entrenous_loads_numpy_and_nothing_heavier():
-    heavy = ("numba", "scipy", "matplotlib", "polars", "pydantic", "torch", "pandas", "pyarrow", "implicit", "rich", "cyclopts")
+    heavy = (
+        "numba",
+        "scipy",
+        "matplotlib",
+        "polars",
+        "pydantic",
+        "torch",
+        "pandas",
+        "pyarrow",
+        "implicit",
+        "rich",
+        "cyclopts",
+    )
     code = f"import sys, entrenous; print(sorted(set({heavy}) & set(sys.modules)))"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=240)
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=240
+    )
     assert ran.stdout.strip() == "[]"
 
 
 def test_algorithms_are_discovered_without_optional_libraries():
-    optional = ("torch", "implicit", "polars", "pandas", "matplotlib")  # scipy is loaded by numba itself
-    find = "import sys; from entrenous.core.discover import algorithms; found = len(algorithms()) > 0; "
+    optional = (
+        "torch",
+        "implicit",
+        "polars",
+        "pandas",
+        "matplotlib",
+    )  # scipy is loaded by numba itself
+    find = (
+        "import sys; from entrenous.core.registry.discover import algorithms; found ="
+        " len(algorithms()) > 0; "
+    )
     code = f"{find}print(found, sorted(set({optional}) & set(sys.modules)))"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=240)
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=240
+    )
     assert ran.stdout.strip() == "True []"
 
 
 @pytest.mark.parametrize(
-    "module", ["pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve", "random", "pandas", "matplotlib.pyplot"]
+    "module",
+    [
+        "pickle",
+        "cPickle",
+        "dill",
+        "cloudpickle",
+        "joblib",
+        "marshal",
+        "shelve",
+        "random",
+        "pandas",
+        "matplotlib.pyplot",
+    ],
 )
 def test_a_module_that_is_never_imported(module):
     found = [
@@ -284,28 +420,51 @@ def test_a_module_that_is_never_imported(module):
         for path in FILES
         for node in nodes(path)
         if isinstance(node, ast.stmt)
-        and {name for name in imported(path, node) if name == module or name.startswith(module + ".")}
+        and {
+            name for name in imported(path, node) if name == module or name.startswith(module + ".")
+        }
     ]
     assert found == []
 
 
 def test_no_code_is_made_from_text_and_no_pickle_is_loaded():
     assert (
-        hits(lambda node: isinstance(node, ast.Call) and ast.unparse(node.func) in {"eval", "exec", "compile", "__import__"})
+        hits(
+            lambda node: (
+                isinstance(node, ast.Call)
+                and ast.unparse(node.func) in {"eval", "exec", "compile", "__import__"}
+            )
+        )
         == []
     )
     assert (
-        hits(lambda node: isinstance(node, ast.keyword) and node.arg == "allow_pickle" and ast.unparse(node.value) != "False")
+        hits(
+            lambda node: (
+                isinstance(node, ast.keyword)
+                and node.arg == "allow_pickle"
+                and ast.unparse(node.value) != "False"
+            )
+        )
         == []
     )
 
 
 def test_randomness_comes_from_keys_alone():
-    assert hits(lambda node: isinstance(node, ast.Attribute) and ast.unparse(node) in {"np.random", "numpy.random"}) == []
     assert (
         hits(
             lambda node: (
-                isinstance(node, ast.ImportFrom) and (node.module or "").startswith("numpy") and "random" in ast.unparse(node)
+                isinstance(node, ast.Attribute)
+                and ast.unparse(node) in {"np.random", "numpy.random"}
+            )
+        )
+        == []
+    )
+    assert (
+        hits(
+            lambda node: (
+                isinstance(node, ast.ImportFrom)
+                and (node.module or "").startswith("numpy")
+                and "random" in ast.unparse(node)
             )
         )
         == []
@@ -314,14 +473,31 @@ def test_randomness_comes_from_keys_alone():
 
 def test_arithmetic_is_strict():
     relaxed = {"fastmath", "parallel"}
-    assert hits(lambda node: isinstance(node, ast.keyword) and node.arg in relaxed and ast.unparse(node.value) != "False") == []
+    assert (
+        hits(
+            lambda node: (
+                isinstance(node, ast.keyword)
+                and node.arg in relaxed
+                and ast.unparse(node.value) != "False"
+            )
+        )
+        == []
+    )
 
 
 def test_the_test_split_is_opened_by_evaluation_alone():
     sealed = [path for path in FILES if package(path) not in OPENS_TEST]
     assert hits(lambda node: isinstance(node, ast.Attribute) and node.attr == "test", sealed) == []
     by_name = "getattr(", "'test'"
-    assert hits(lambda node: isinstance(node, ast.Call) and all(part in ast.unparse(node) for part in by_name), sealed) == []
+    assert (
+        hits(
+            lambda node: (
+                isinstance(node, ast.Call) and all(part in ast.unparse(node) for part in by_name)
+            ),
+            sealed,
+        )
+        == []
+    )
 
 
 def test_a_system_is_at_most_four_files_beyond_core():
@@ -338,12 +514,19 @@ def test_from_a_csv_file_to_recommendations_is_at_most_15_files(tmp_path: Path) 
 
     file = tmp_path / "ratings.csv"
     file.write_text(
-        "user_id,item_id,timestamp\n" + "".join(f"u{u},i{7 * u * k % 131},{k}\n" for u in range(1, 21) for k in range(1, 8))
+        "user_id,item_id,timestamp\n"
+        + "".join(f"u{u},i{7 * u * k % 131},{k}\n" for u in range(1, 21) for k in range(1, 8))
     )
     files = [name for name, _ in WAY]
     called = callers(
-        lambda: run("fpl", str(file), protocol="loo-20", rounds=2, threads=1, settings={"cohort": 4}).recommend("u1")
+        lambda: run(
+            "fpl", str(file), protocol="loo-20", rounds=2, threads=1, settings={"cohort": 4}
+        ).recommend("u1")
     )
     assert len(set(files)) == len(WAY) <= MOST
-    unlinked = [step for place, step in enumerate(WAY) if place and not called.get(step, set()) & set(files[:place])]
+    unlinked = [
+        step
+        for place, step in enumerate(WAY)
+        if place and not called.get(step, set()) & set(files[:place])
+    ]
     assert unlinked == []  # each is called by one before it: nothing lies between

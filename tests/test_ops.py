@@ -1,4 +1,6 @@
-"""What ops/ and docs/network.md say is what the command line knows: every command and option of units, Containerfile and page parses."""
+"""What ops/ and docs/network.md say is what the command line knows: every command and option of
+units, Containerfile and page parses.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ PAGE = (ROOT / "docs" / "network.md").read_text(encoding="utf-8")
 
 
 def parses(words: list[str]) -> None:
-    """Raises cyclopts' errors for a command, an option or a number of arguments that is not there; runs nothing."""
+    """Raises cyclopts' errors for a command, an option or a number of arguments that is not there;
+    runs nothing.
+    """
     _app().parse_args(words, exit_on_error=False, print_error=False)
 
 
@@ -40,9 +44,16 @@ def test_a_unit_starts_a_command_that_exists_and_may_write_its_own_folder_alone(
     parses(words)
     assert words[-1].startswith("/var/lib/" + service["StateDirectory"][0] + "/")
     for key, value in {
-        "User": "entrenous", "ProtectSystem": "strict", "ProtectHome": "yes", "NoNewPrivileges": "yes", "Restart": "on-failure",
-        "StateDirectoryMode": "0700", "CapabilityBoundingSet": "", "UMask": "0077", "LimitCORE": "0",
-    }.items():  # fmt: skip
+        "User": "entrenous",
+        "ProtectSystem": "strict",
+        "ProtectHome": "yes",
+        "NoNewPrivileges": "yes",
+        "Restart": "on-failure",
+        "StateDirectoryMode": "0700",
+        "CapabilityBoundingSet": "",
+        "UMask": "0077",
+        "LimitCORE": "0",
+    }.items():
         assert service[key] == [value], key
     stays = "1 2" if "server" in unit.name else "2"  # lost rounds, bad input: see cli.main
     assert service["RestartPreventExitStatus"] == [stays]
@@ -52,19 +63,29 @@ def test_a_unit_starts_a_command_that_exists_and_may_write_its_own_folder_alone(
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
 def test_a_unit_comes_back_for_as_long_as_a_disk_is_full(unit: Path) -> None:
-    """Before: ten starts in ten minutes, each 2 s after the last, and systemd gave up within half a minute."""
-    assert section(unit, "Unit")["StartLimitIntervalSec"] == ["0"] and "StartLimitBurst" not in section(unit, "Unit")
+    """Before: ten starts in ten minutes, each 2 s after the last, and systemd gave up within half a
+    minute.
+    """
+    assert section(unit, "Unit")["StartLimitIntervalSec"] == [
+        "0"
+    ] and "StartLimitBurst" not in section(unit, "Unit")
     assert float(section(unit, "Service")["RestartSec"][0]) >= 5
 
 
 def test_what_the_page_on_operating_names_is_told_and_its_commands_parse() -> None:
     page = (ROOT / "docs" / "operate.md").read_text(encoding="utf-8")
     table = page.split("## Metrics")[1].split("Times are seconds")[0]
-    named = {re.match(r"[a-z_]+", name)[0] for name in re.findall(r"`([a-z_]+(?:\{[a-z]+\})?)`", table)}  # type: ignore[index]
-    named = {name for name in named if "_" in name or name in ("rounds", "nodes", "halted", "finished")} - {"entrenous_"}
+    named = {
+        re.match(r"[a-z_]+", name)[0] for name in re.findall(r"`([a-z_]+(?:\{[a-z]+\})?)`", table)
+    }  # type: ignore[index]
+    named = {
+        name for name in named if "_" in name or name in ("rounds", "nodes", "halted", "finished")
+    } - {"entrenous_"}
     alarmed = set(re.findall(r"entrenous_([a-z_]+)", page))
-    said = "".join((ROOT / "src" / "entrenous" / "deploy" / name).read_text(encoding="utf-8")
-                   for name in ("metrics.py", "node_watch.py", "peers/running.py"))  # fmt: skip
+    said = "".join(
+        (ROOT / "src" / "entrenous" / "deploy" / name).read_text(encoding="utf-8")
+        for name in ("metrics.py", "node_watch.py", "peers/running.py")
+    )
     told = set(re.findall(r'(?:gauge|counter|counters|Family)\(\s*"([a-z_]+)"', said))
     assert len(told) >= 30 and named | alarmed == told
     for words in commands(page):
@@ -79,14 +100,25 @@ def test_there_is_a_unit_for_a_server_and_one_for_every_node() -> None:
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
 def test_systemd_takes_a_unit(unit: Path, tmp_path: Path) -> None:
     shutil.copyfile(unit, tmp_path / unit.name)
-    done = subprocess.run(["systemd-analyze", "verify", tmp_path / unit.name], capture_output=True, text=True, timeout=60)
-    said = [line for line in (done.stderr + done.stdout).splitlines() if "is not executable" not in line and unit.stem in line]
+    done = subprocess.run(
+        ["systemd-analyze", "verify", tmp_path / unit.name],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    said = [
+        line
+        for line in (done.stderr + done.stdout).splitlines()
+        if "is not executable" not in line and unit.stem in line
+    ]
     assert said == []
 
 
 def test_the_container_is_not_root_keeps_its_state_in_a_volume_and_starts_what_exists() -> None:
     lines = [
-        line for line in (ROOT / "ops" / "Containerfile").read_text(encoding="utf-8").splitlines() if not line.startswith("#")
+        line
+        for line in (ROOT / "ops" / "Containerfile").read_text(encoding="utf-8").splitlines()
+        if not line.startswith("#")
     ]
     last = [number for number, line in enumerate(lines) if line.startswith("FROM")][-1]
     final = lines[last:]

@@ -1,4 +1,6 @@
-"""What the package says about itself: one version, extras that exist, a licence, and a core that is light."""
+"""What the package says about itself: one version, extras that exist, a licence, and a core that is
+light.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,19 @@ import entrenous
 from tests.fresh_environment import lowest
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-NOT_IN_THE_CORE = {"matplotlib", "scipy", "torch", "implicit", "ray", "flwr", "iroh", "optuna", "lightphe", "pandas", "pyarrow"}
+NOT_IN_THE_CORE = {
+    "matplotlib",
+    "scipy",
+    "torch",
+    "implicit",
+    "ray",
+    "flwr",
+    "iroh",
+    "optuna",
+    "lightphe",
+    "pandas",
+    "pyarrow",
+}
 
 
 def name(requirement: str) -> str:
@@ -36,27 +50,51 @@ def test_there_is_one_licence() -> None:
 
 def test_every_extra_that_is_named_exists() -> None:
     extras = PROJECT["optional-dependencies"]
-    files = [*SOURCE.rglob("*.py"), *ROOT.glob("docs/*.md"), *ROOT.glob("*.md"), *ROOT.glob("ops/*"), ROOT / "Makefile"]
-    named = re.findall(r"(?:entrenous|[\"' ]\.)\[([a-z,]+)\]", "\n".join(file.read_text(encoding="utf-8") for file in files))
-    assert {"plots", "implicit", "network"} <= {one for group in named for one in group.split(",")} <= extras.keys()
+    files = [
+        *SOURCE.rglob("*.py"),
+        *ROOT.glob("docs/*.md"),
+        *ROOT.glob("*.md"),
+        *ROOT.glob("ops/*"),
+        ROOT / "Makefile",
+    ]
+    named = re.findall(
+        r"(?:entrenous|[\"' ]\.)\[([a-z,]+)\]",
+        "\n".join(file.read_text(encoding="utf-8") for file in files),
+    )
+    assert (
+        {"plots", "implicit", "network"}
+        <= {one for group in named for one in group.split(",")}
+        <= extras.keys()
+    )
 
 
 def test_the_core_is_light_and_each_extra_brings_its_own() -> None:
     assert not {name(one) for one in PROJECT["dependencies"]} & NOT_IN_THE_CORE
-    extras = {extra: {name(one) for one in needs} for extra, needs in PROJECT["optional-dependencies"].items()}
-    assert extras["implicit"] == {"implicit"} and extras["torch"] == {"torch"} and "torch" not in extras["dev"]
+    extras = {
+        extra: {name(one) for one in needs}
+        for extra, needs in PROJECT["optional-dependencies"].items()
+    }
+    assert (
+        extras["implicit"] == {"implicit"}
+        and extras["torch"] == {"torch"}
+        and "torch" not in extras["dev"]
+    )
 
 
 def test_the_lowest_versions_are_those_that_are_declared() -> None:
     found = lowest((3, 11))
-    assert [name(one) for one in found] == [name(one) for one in PROJECT["dependencies"]] and "numpy==2.0" in found
+    assert [name(one) for one in found] == [
+        name(one) for one in PROJECT["dependencies"]
+    ] and "numpy==2.0" in found
     assert "numpy==2.1.0" in lowest((3, 13))
 
 
-# ---- known holes, and the lock ---------------------------------------------------------------------------------------------------------
+# ---- known holes, and the lock -------------------------------------------------------------------
 
 LOCK = (ROOT / "requirements-dev.lock").read_text(encoding="utf-8")
-PYTHONS = [one.rpartition(" ")[2] for one in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", one)]
+PYTHONS = [
+    one.rpartition(" ")[2] for one in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", one)
+]
 DECLARED_HOLES = {  # the first version without them
     "cryptography": ("46.0.7", "CVE-2024-12797, CVE-2026-26007, CVE-2026-34073, CVE-2026-39892"),
     "h11": ("0.16.0", "CVE-2025-43859"),
@@ -64,7 +102,10 @@ DECLARED_HOLES = {  # the first version without them
     "pyarrow": ("23.0.1", "CVE-2026-25087"),
     "pydantic": ("2.7", "CVE-2024-3772"),
     "ray": ("2.54.0", "CVE-2025-62593, CVE-2026-27482"),
-    "starlette": ("1.3.1", "CVE-2025-62727, CVE-2026-48710, CVE-2026-48817, PYSEC-2026-248, PYSEC-2026-249"),
+    "starlette": (
+        "1.3.1",
+        "CVE-2025-62727, CVE-2026-48710, CVE-2026-48817, PYSEC-2026-248, PYSEC-2026-249",
+    ),
     "torch": ("2.10.0", "CVE-2025-32434, CVE-2026-24747"),
 }
 BROUGHT_HOLES = {
@@ -76,7 +117,10 @@ BROUGHT_HOLES = {
 
 def declared_requirements(*extras: str) -> Iterator[Requirement]:
     """The core's requirements and those of some extras, with what these take from others."""
-    for text in [*PROJECT["dependencies"], *(one for extra in extras for one in PROJECT["optional-dependencies"][extra])]:
+    for text in [
+        *PROJECT["dependencies"],
+        *(one for extra in extras for one in PROJECT["optional-dependencies"][extra]),
+    ]:
         found = Requirement(text)
         if found.name == PROJECT["name"]:
             yield from declared_requirements(*sorted(found.extras))
@@ -86,10 +130,18 @@ def declared_requirements(*extras: str) -> Iterator[Requirement]:
 
 def locked(python: str) -> dict[str, tuple[Version, list[str]]]:
     """What the lock has for a version of Python on Linux: versions and hashes by name."""
-    here = {"python_version": python, "python_full_version": f"{python}.0", "sys_platform": "linux", "platform_system": "Linux",
-            "platform_python_implementation": "CPython", "implementation_name": "cpython"}  # fmt: skip
+    here = {
+        "python_version": python,
+        "python_full_version": f"{python}.0",
+        "sys_platform": "linux",
+        "platform_system": "Linux",
+        "platform_python_implementation": "CPython",
+        "implementation_name": "cpython",
+    }
     found = dict[str, tuple[Version, list[str]]]()
-    lines = [line for line in LOCK.replace("\\\n", " ").splitlines() if line and not line.startswith("#")]
+    lines = [
+        line for line in LOCK.replace("\\\n", " ").splitlines() if line and not line.startswith("#")
+    ]
     for line in lines:
         said, *hashes = line.split(" --hash=")
         requirement = Requirement(said)
@@ -108,7 +160,10 @@ def test_lower_bounds_leave_known_holes_out(name: str) -> None:
     assert asked, name
     for requirement in asked:
         least = [Version(one.version) for one in requirement.specifier if one.operator == ">="]
-        assert least and least[0] >= Version(DECLARED_HOLES[name][0]), (name, DECLARED_HOLES[name][1])
+        assert least and least[0] >= Version(DECLARED_HOLES[name][0]), (
+            name,
+            DECLARED_HOLES[name][1],
+        )
 
 
 @pytest.mark.parametrize("python", PYTHONS)
@@ -118,7 +173,9 @@ def test_the_lock_and_the_declared_bounds_agree(python: str) -> None:
     for requirement in declared_requirements("dev"):
         assert requirement.name in have, requirement
         assert have[requirement.name][0] in requirement.specifier, requirement
-    assert "torch" not in have and len(have) > len({each.name for each in declared_requirements("dev")})
+    assert "torch" not in have and len(have) > len(
+        {each.name for each in declared_requirements("dev")}
+    )
 
 
 @pytest.mark.parametrize("python", PYTHONS)
@@ -126,7 +183,9 @@ def test_the_lock_has_no_known_hole_and_a_hash_of_every_file(python: str) -> Non
     have = locked(python)
     for name, (version, hashes) in have.items():
         assert hashes and all(re.fullmatch(r"sha256:[0-9a-f]{64}", each) for each in hashes), name
-        assert version >= Version(DECLARED_HOLES.get(name, ("0",))[0]) and version >= Version(BROUGHT_HOLES.get(name, "0")), name
+        assert version >= Version(DECLARED_HOLES.get(name, ("0",))[0]) and version >= Version(
+            BROUGHT_HOLES.get(name, "0")
+        ), name
     assert BROUGHT_HOLES.keys() <= have.keys()
 
 

@@ -1,4 +1,6 @@
-"""Tests of real data skip where there is none and say so, and fail where CI was promised the folder; one figure of the README comes out."""
+"""Tests of real data skip where there is none and say so, and fail where CI was promised the
+folder; one figure of the README comes out.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,12 @@ def test_what_is_there_is_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ("ci", "named", "there", "fails"),
     [
         ("true", True, False, True),
-        ("true", True, True, False),  # the folder is there, but not this data set: some may not be passed on
+        (
+            "true",
+            True,
+            True,
+            False,
+        ),  # the folder is there, but not this data set: some may not be passed on
         ("true", False, False, False),
         ("", True, False, False),
     ],
@@ -35,18 +42,30 @@ def test_a_missing_folder_fails_where_ci_expects_it_and_skips_elsewhere(
     monkeypatch.setenv("CI", ci)
     monkeypatch.setenv("ENTRENOUS_SHARED", str(folder) if named else "")
     monkeypatch.setattr(paths, "SHARED", folder)
-    kind, said = (pytest.fail.Exception, "where there is nothing") if fails else (pytest.skip.Exception, "ml-100k is absent")
+    kind, said = (
+        (pytest.fail.Exception, "where there is nothing")
+        if fails
+        else (pytest.skip.Exception, "ml-100k is absent")
+    )
     for ask in (lambda: absent("ml-100k"), lambda: real("ml-100k")):
         with pytest.raises(kind, match=said):
             ask()
 
 
 def test_a_figure_that_the_readme_prints_comes_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Popularity on MovieLens-100K, leave one out among 99, seeds 0 to 4; as printed to a unit of the last digit."""
+    """Popularity on MovieLens-100K, leave one out among 99, seeds 0 to 4; as printed to a unit of
+    the last digit.
+    """
     real("ml-100k")
     monkeypatch.setenv("ENTRENOUS_DATA", str(SHARED))
     found = [run("popular", "ml-100k", protocol="loo-99", seed=seed).metrics for seed in range(5)]
     means = [float(np.mean([one[metric] for one in found])) for metric in ("hr@10", "ndcg@10")]
     assert means == pytest.approx([0.407635, 0.225717], abs=1e-6)
-    [row] = [line for line in (ROOT / "README.md").read_text(encoding="utf-8").splitlines() if line.startswith("| `popular`")]
-    assert [float(number) for number in re.findall(r"(\.\d{3}) ±", row)] == pytest.approx(means, abs=0.001)
+    [row] = [
+        line
+        for line in (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+        if line.startswith("| `popular`")
+    ]
+    assert [float(number) for number in re.findall(r"(\.\d{3}) ±", row)] == pytest.approx(
+        means, abs=0.001
+    )

@@ -1,4 +1,6 @@
-"""SECURITY.md names nothing that is not there: files, anchors, commands, options, profiles, settings and make targets."""
+"""SECURITY.md names nothing that is not there: files, anchors, commands, options, profiles,
+settings and make targets.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,10 @@ import pytest
 from paths import ROOT
 
 from entrenous.cli import _app
-from entrenous.core.declared import declared
+from entrenous.core.contract.declared import declared
 from entrenous.core.errors import InputError
-from entrenous.deploy.founding import found_federation
-from entrenous.deploy.terms import FederationTerms
+from entrenous.deploy.agreement.terms import FederationTerms
+from entrenous.deploy.operate.founding import found_federation
 from entrenous.privacy.protection import DP, PRIVATE, PROFILES, protection_of
 from entrenous.runs.plan import algorithm_of
 
@@ -35,7 +37,10 @@ def test_files_and_anchors_are_there() -> None:
 
 
 def test_every_span_is_of_a_kind_that_is_checked() -> None:
-    kinds = r"entrenous .*|--profile \w+|--protect \w+=\w+|make \w+( LOCKED=1)?|[\w/.-]+\.(toml|py|lock)"
+    kinds = (
+        r"entrenous .*|--profile \w+|--protect \w+=\w+|make \w+("
+        r" LOCKED=1)?|[\w/.-]+\.(toml|py|lock)"
+    )
     assert [span for span in SPANS if not re.fullmatch(kinds, span)] == []
 
 
@@ -55,7 +60,12 @@ def test_profiles_settings_files_and_targets_exist() -> None:
             assert rest in PROFILES
         elif first == "--protect":
             name, _, value = rest.partition("=")
-            assert str(dict(protection_of(PRIVATE, {}, declared(algorithm_of("fpl", {})).traits))[name]).lower() == value
+            assert (
+                str(
+                    dict(protection_of(PRIVATE, {}, declared(algorithm_of("fpl", {})).traits))[name]
+                ).lower()
+                == value
+            )
         elif first == "make":
             target = rest.partition(" ")[0]
             assert re.search(rf"^{target}:", makefile, re.M)
@@ -65,11 +75,22 @@ def test_profiles_settings_files_and_targets_exist() -> None:
 
 
 def test_what_it_says_of_differential_privacy_is_so() -> None:
-    """The default of new federations is `private` and proves no epsilon; `dp` is for simulations."""
+    """The default of new federations is `private` and proves no epsilon; `dp` is for
+    simulations.
+    """
     assert found_federation.__kwdefaults__["profile"] == PRIVATE
     own = protection_of(PRIVATE, {}, declared(algorithm_of("fpl", {})).traits)
-    common = {"algorithm": "fpl", "users": 200, "items": 50, "rounds": 10, "operator": "00" * 32, "topology": "server"}
-    terms = FederationTerms.parse({**common, "profile": PRIVATE, "protection": own.model_dump(mode="json")}, "terms")
+    common = {
+        "algorithm": "fpl",
+        "users": 200,
+        "items": 50,
+        "rounds": 10,
+        "operator": "00" * 32,
+        "topology": "server",
+    }
+    terms = FederationTerms.parse(
+        {**common, "profile": PRIVATE, "protection": own.model_dump(mode="json")}, "terms"
+    )
     assert terms.proven(own.people) is None
     with pytest.raises(InputError, match="dp is for simulations so far"):
         FederationTerms.parse({**common, "profile": DP}, "terms")

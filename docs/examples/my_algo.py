@@ -1,4 +1,6 @@
-"""Pairwise matrix factorisation in plain NumPy: a device keeps its user's vector, and sends how the vectors of items should move."""
+"""Pairwise matrix factorisation in plain NumPy: a device keeps its user's vector, and sends how the
+vectors of items should move.
+"""
 
 from typing import Annotated, NamedTuple
 

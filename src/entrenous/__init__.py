@@ -29,28 +29,28 @@ LAZY = {
     "audit": "entrenous.api.auditing",
     "Run": "entrenous.api.result",
     "evaluate": "entrenous.evaluate.protocol",
-    "open_node": "entrenous.deploy.recommend",
+    "open_node": "entrenous.deploy.operate.recommend",
     # an algorithm of one's own
-    "Settings": "entrenous.core.settings",
+    "Settings": "entrenous.core.contract.settings",
     "Float32Array": "entrenous.core.types",
     "Int32Array": "entrenous.core.types",
-    "axes": "entrenous.core.contract",
-    "rows": "entrenous.core.contract",
-    "dense": "entrenous.core.contract",
-    "shown": "entrenous.core.contract",
-    "weight": "entrenous.core.contract",
-    "Traits": "entrenous.core.contract",
-    "Update": "entrenous.core.update",
-    "real": "entrenous.core.update",
+    "axes": "entrenous.core.contract.declarations",
+    "rows": "entrenous.core.contract.declarations",
+    "dense": "entrenous.core.contract.declarations",
+    "shown": "entrenous.core.contract.declarations",
+    "weight": "entrenous.core.contract.declarations",
+    "Traits": "entrenous.core.contract.declarations",
+    "Update": "entrenous.core.contract.update",
+    "real": "entrenous.core.contract.update",
     "fold_name": "entrenous.core.keys",
-    "generator": "entrenous.core.generator",
-    "negatives": "entrenous.core.generator",
+    "generator": "entrenous.kernels.generator",
+    "negatives": "entrenous.kernels.generator",
     # a metric, a split or a data set of one's own
     "QueryMetric": "entrenous.evaluate.metric_kinds",
     "ListMetric": "entrenous.evaluate.metric_kinds",
     "RatingMetric": "entrenous.evaluate.metric_kinds",
-    "Split": "entrenous.split.types",
-    "Held": "entrenous.split.types",
+    "Split": "entrenous.data.split.types",
+    "Held": "entrenous.data.split.types",
     "Dataset": "entrenous.data.dataset",
 }
 __all__ = ["__version__", *LAZY]
@@ -69,7 +69,9 @@ def __dir__() -> list[str]:
 
 
 class _Room(ModuleType):
-    """A package with the name of a public function (`entrenous.audit`): once it is imported, it is called as the function is."""
+    """A package with the name of a public function (`entrenous.audit`): once it is imported, it is
+    called as the function is.
+    """
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         return __getattr__(self.__name__.rpartition(".")[2])(*arguments, **named)

@@ -1,4 +1,6 @@
-"""What every algorithm promises, held against everything that is discovered: adding a file is enough to be tested."""
+"""What every algorithm promises, held against everything that is discovered: adding a file is
+enough to be tested.
+"""
 
 from __future__ import annotations
 
@@ -10,24 +12,39 @@ import pytest
 from small_federations import GOSSIP, when_and_where
 
 from entrenous.algorithms._federated_ncf import NCFSettings
-from entrenous.core.declared import bound, declared, is_central, is_federated, is_gossip, predicts_ratings
-from entrenous.core.discover import algorithms
+from entrenous.algorithms.named import algorithms
+from entrenous.core.contract.declared import (
+    bound,
+    declared,
+    is_central,
+    is_federated,
+    is_gossip,
+    predicts_ratings,
+)
+from entrenous.core.contract.gossip import (
+    ACCEPTED,
+    NOT_FINITE,
+    TOO_LARGE,
+    WRONG_LENGTH,
+    Arrivals,
+    DeviceData,
+    Headers,
+)
+from entrenous.core.contract.gossip import NOBODY as NOBODY_THERE
+from entrenous.core.contract.protocols import Histories, arrays_of
+from entrenous.core.contract.settings import Settings
+from entrenous.core.contract.update import Update, add_update, empty_total
 from entrenous.core.errors import InputError
-from entrenous.core.gossip import ACCEPTED, NOT_FINITE, TOO_LARGE, WRONG_LENGTH, Arrivals, DeviceData, Headers
-from entrenous.core.gossip import NOBODY as NOBODY_THERE
 from entrenous.core.keys import fold_name, folds, key
-from entrenous.core.protocols import Histories, arrays_of
-from entrenous.core.settings import Settings
-from entrenous.core.update import Update, add_update, empty_total
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import Interactions, build
 from entrenous.federation.gossip import Gossip
 from entrenous.federation.network import Network
 from entrenous.federation.rounds import Rounds
+from entrenous.runs.conformance import conform
 from entrenous.runs.recommenders import checkpoint_arrays, fitted, restore, restore_training
 from entrenous.runs.store import read_arrays, write_arrays
 from entrenous.runs.train import fit_central
-from entrenous.testing import conform
 
 ALL = algorithms()
 CENTRAL = [name for name, make in ALL.items() if is_central(make())]
@@ -36,16 +53,22 @@ NETWORKS = [name for name in FEDERATED if isinstance(ALL[name](), NCFSettings)]
 RATING = [name for name, make in ALL.items() if predicts_ratings(make())]
 SHOW_ITEMS = {
     "MetaMF"
-}  # whose server goes on through the network it made for this user: it sees which items were rated, and says so
+    # whose server goes on through the network it made for this user: it sees which items were
+    # rated, and says so
+}
 NEEDS = {"vae": "torch", "ials": "implicit"}
-LONGER = {"metamf": {"rounds": 40, "rate_decay": 0.95}}  # its default, six epochs, is for data of MovieLens' size
+LONGER = {
+    "metamf": {"rounds": 40, "rate_decay": 0.95}
+}  # its default, six epochs, is for data of MovieLens' size
 SAME_FOR_EVERY_KEY = {"popular", "ease", "user-knn", "item-knn", "nearest-place"}
 USERS = 40
 NOBODY, EVERYTHING = 7, 11  # a user without rows, and one who consumed every item
 
 
 def interactions(users: int = USERS, items: int = 24) -> Interactions:
-    """Two tastes, popular items first, ratings 1 to 5, a user without rows and one with all of them; times and places at random."""
+    """Two tastes, popular items first, ratings 1 to 5, a user without rows and one with all of
+    them; times and places at random.
+    """
     rng = np.random.default_rng(5)
     taste = np.where(np.arange(items) % 2 == np.arange(users)[:, None] % 2, 1, 0.3)
     has = rng.random((users, items)) < taste * np.linspace(0.9, 0.2, items)
@@ -65,7 +88,9 @@ def data() -> Interactions:
 
 
 def make(name: str) -> Any:
-    """The algorithm with its defaults; the test is skipped where its optional library is not installed."""
+    """The algorithm with its defaults; the test is skipped where its optional library is not
+    installed.
+    """
     if name in NEEDS and importlib.util.find_spec(NEEDS[name]) is None:
         pytest.skip(f"{NEEDS[name]} is not installed")
     return ALL[name]()
@@ -78,7 +103,11 @@ def same(left: Any, right: Any) -> bool:
     if isinstance(left, tuple):
         return len(left) == len(right) and all(map(same, left, right))
     left, right = np.asarray(left), np.asarray(right)
-    return left.dtype == right.dtype and left.shape == right.shape and left.tobytes() == right.tobytes()
+    return (
+        left.dtype == right.dtype
+        and left.shape == right.shape
+        and left.tobytes() == right.tobytes()
+    )
 
 
 def copied(value: Any) -> Any:
@@ -90,15 +119,19 @@ def copied(value: Any) -> Any:
     return type(value)(*map(copied, value)) if isinstance(value, tuple) else np.array(value)
 
 
-# ---- every algorithm -----------------------------------------------------------------------------------------------------------
+# ---- every algorithm -----------------------------------------------------------------------------
 
 
 def test_there_are_algorithms_of_every_kind():
     assert {"random", "popular", "user-knn", "item-knn", "bpr-mf", "vae", "ials"} <= set(CENTRAL)
-    assert FEDERATED and {f"{system}-gmf" for system in ("pepper", "gossip-average", "gossip-age", "gossip-reptile")} <= set(
-        GOSSIP
+    assert FEDERATED and {
+        f"{system}-gmf" for system in ("pepper", "gossip-average", "gossip-age", "gossip-reptile")
+    } <= set(GOSSIP)
+    assert (
+        len(CENTRAL) + len(FEDERATED) + len(GOSSIP)
+        == len(ALL)
+        == len({*CENTRAL, *FEDERATED, *GOSSIP})
     )
-    assert len(CENTRAL) + len(FEDERATED) + len(GOSSIP) == len(ALL) == len({*CENTRAL, *FEDERATED, *GOSSIP})
     assert all(is_gossip(ALL[name]()) for name in GOSSIP)
 
 
@@ -130,14 +163,24 @@ def test_settings_survive_as_text(name):
     algorithm = ALL[name]()
     again = type(algorithm).parse(algorithm.model_dump())
     assert again == algorithm
-    numbers = {field: value for field, value in algorithm.model_dump().items() if isinstance(value, bool | int | float | str)}
-    assert type(algorithm).parse({field: str(value) for field, value in numbers.items()}) == algorithm
+    numbers = {
+        field: value
+        for field, value in algorithm.model_dump().items()
+        if isinstance(value, bool | int | float | str)
+    }
+    assert (
+        type(algorithm).parse({field: str(value) for field, value in numbers.items()}) == algorithm
+    )
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_a_number_out_of_range_is_refused_in_one_line(name):
     cls = type(ALL[name]())
-    numbers = [field for field, info in cls.model_fields.items() if info.annotation in (int, float) and info.metadata]
+    numbers = [
+        field
+        for field, info in cls.model_fields.items()
+        if info.annotation in (int, float) and info.metadata
+    ]
     for field in numbers:
         for bad in (float("nan"), float("inf"), -1e9, "lots"):
             with pytest.raises(InputError, match=rf"^--set {field}: got ") as refused:
@@ -145,22 +188,36 @@ def test_a_number_out_of_range_is_refused_in_one_line(name):
             assert "\n" not in str(refused.value)
 
 
-# ---- algorithms that predict ratings -------------------------------------------------------------------------------------------
+# ---- algorithms that predict ratings -------------------------------------------------------------
 
 
 def opinions(users: int = 120, items: int = 60) -> Interactions:
-    """Generous and strict users, good and bad items, and two tastes: ratings 1 to 5, six in ten of them known."""
+    """Generous and strict users, good and bad items, and two tastes: ratings 1 to 5, six in ten of
+    them known.
+    """
     rng = np.random.default_rng(11)
     taste = np.where(np.arange(items) % 2 == np.arange(users)[:, None] % 2, 0.6, -0.6)
     mean = 3 + rng.normal(0, 0.7, (users, 1)) + rng.normal(0, 0.7, items) + taste
     user, item = np.nonzero(rng.random((users, items)) < 0.6)
     value = np.clip(np.rint(mean + rng.normal(0, 0.3, mean.shape)), 1, 5)[user, item]
-    return build(user, item, value=value, users=Vocabulary(size=users), items=Vocabulary(size=items), scale=(1.0, 5.0))
+    return build(
+        user,
+        item,
+        value=value,
+        users=Vocabulary(size=users),
+        items=Vocabulary(size=items),
+        scale=(1.0, 5.0),
+    )
 
 
 def trained_scores(name: str, train: Interactions) -> np.ndarray:
-    """Everybody's scores by the algorithm with its defaults, but for its length where that is chosen for more users."""
-    algorithm, users = make(name).model_copy(update=LONGER.get(name, {})), np.arange(len(train.users))
+    """Everybody's scores by the algorithm with its defaults, but for its length where that is
+    chosen for more users.
+    """
+    algorithm, users = (
+        make(name).model_copy(update=LONGER.get(name, {})),
+        np.arange(len(train.users)),
+    )
     if name in CENTRAL:
         return fit_central(algorithm, train, 0).recommender.scores(users)
     rounds = Rounds(algorithm.configured(train.catalogue), train, seed=0)
@@ -174,33 +231,48 @@ def test_there_are_algorithms_that_predict_ratings():
 
 @pytest.mark.parametrize("name", RATING)
 def test_a_predictor_of_ratings_knows_more_than_means(name):
-    """Held-out ratings are closer to its predictions than to the mean of the user's training ratings, or of the item's."""
+    """Held-out ratings are closer to its predictions than to the mean of the user's training
+    ratings, or of the item's.
+    """
     data = opinions()
     held = np.random.default_rng(2).random(len(data)) < 0.2
-    train, user, item, truth = data.select(~held), data.user[held], data.item[held], data.value[held]
+    train, user, item, truth = (
+        data.select(~held),
+        data.user[held],
+        data.item[held],
+        data.value[held],
+    )
 
     def rmse(predicted: np.ndarray) -> float:
         return float(np.sqrt(((np.clip(predicted, 1, 5) - truth) ** 2).mean()))
 
     by_user = np.bincount(train.user, train.value) / train.counts
     by_item = np.bincount(train.item, train.value) / train.popularity
-    assert rmse(trained_scores(name, train)[user, item]) < 0.9 * min(rmse(by_user[user]), rmse(by_item[item]))
+    assert rmse(trained_scores(name, train)[user, item]) < 0.9 * min(
+        rmse(by_user[user]), rmse(by_item[item])
+    )
 
 
 @pytest.mark.parametrize("name", RATING)
 def test_a_predictor_of_ratings_refuses_data_without_any(name, data):
-    """In one line that says what to do, before training: `fit`, or `configured` where there is a federation."""
+    """In one line that says what to do, before training: `fit`, or `configured` where there is a
+    federation.
+    """
     unrated = build(data.user, data.item, users=data.users, items=data.items)
     assert unrated.catalogue.scale == (1.0, 1.0)
     algorithm = make(name)
     with pytest.raises(InputError, match="rating") as refused:
-        algorithm.fit(unrated, key(0, "fit")) if name in CENTRAL else algorithm.configured(unrated.catalogue)
+        algorithm.fit(unrated, key(0, "fit")) if name in CENTRAL else algorithm.configured(
+            unrated.catalogue
+        )
     assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize("name", [name for name in FEDERATED if name in RATING])
 def test_a_predictor_of_ratings_draws_no_negatives(name):
-    """It says so; and which items are never to be drawn (the leaky sampler's avoid list) changes no bit of what it learns."""
+    """It says so; and which items are never to be drawn (the leaky sampler's avoid list) changes no
+    bit of what it learns.
+    """
     assert declared(ALL[name]()).traits.draws_negatives is False
     train = opinions(users=30, items=25)
     everything = build(*np.nonzero(np.ones((30, 25))), users=train.users, items=train.items)
@@ -211,7 +283,7 @@ def test_a_predictor_of_ratings_draws_no_negatives(name):
     assert same(*found)
 
 
-# ---- centralised algorithms ----------------------------------------------------------------------------------------------------
+# ---- centralised algorithms ----------------------------------------------------------------------
 
 
 class Fit(NamedTuple):
@@ -238,13 +310,17 @@ def test_the_same_key_gives_the_same_bytes(fit, data):
 
 
 def test_another_key_gives_another_model_where_chance_plays_a_part(fit, data):
-    assert same(fit.algorithm.fit(data, key(1, "fit")), fit.model) is (fit.name in SAME_FOR_EVERY_KEY)
+    assert same(fit.algorithm.fit(data, key(1, "fit")), fit.model) is (
+        fit.name in SAME_FOR_EVERY_KEY
+    )
 
 
 def test_fit_reports_progress_to_the_end_and_leaves_the_data_alone(fit):
     own, reports = interactions(), []
     before = [array.copy() for array in (own.ptr, own.item, own.value)]
-    fit.algorithm.fit(own, key(0, "fit"), lambda done, total, what: reports.append((done, total, what)))
+    fit.algorithm.fit(
+        own, key(0, "fit"), lambda done, total, what: reports.append((done, total, what))
+    )
     assert all(map(same, before, (own.ptr, own.item, own.value)))
     assert reports == sorted(reports) and (not reports or reports[-1][0] == reports[-1][1])
 
@@ -271,11 +347,22 @@ def test_scoring_leaves_the_model_alone_and_repeats(fit, data):
     assert same(fit.algorithm.score(fit.model, data, np.arange(40)), first_again)
 
 
-@pytest.mark.parametrize("name", sorted(set(CENTRAL) - set(RATING) - {"random", "nearest-place"}))  # places are at random here
+@pytest.mark.parametrize(
+    "name", sorted(set(CENTRAL) - set(RATING) - {"random", "nearest-place"})
+)  # places are at random here
 def test_a_model_knows_what_users_like(name):
-    """A held-out item comes before an unconsumed one more often than not, in the mean over users (random: one half)."""
-    data, rng, usual = interactions(200), np.random.default_rng(1), np.setdiff1d(np.arange(200), [NOBODY, EVERYTHING])
-    keep, held = np.ones(len(data), bool), np.array([rng.integers(data.ptr[u], data.ptr[u + 1]) for u in usual])
+    """A held-out item comes before an unconsumed one more often than not, in the mean over users
+    (random: one half).
+    """
+    data, rng, usual = (
+        interactions(200),
+        np.random.default_rng(1),
+        np.setdiff1d(np.arange(200), [NOBODY, EVERYTHING]),
+    )
+    keep, held = (
+        np.ones(len(data), bool),
+        np.array([rng.integers(data.ptr[u], data.ptr[u + 1]) for u in usual]),
+    )
     keep[held] = False
     train, algorithm = data.select(keep), make(name)
     scores = algorithm.score(algorithm.fit(train, key(0, "fit")), train, usual)
@@ -285,7 +372,7 @@ def test_a_model_knows_what_users_like(name):
     assert wins[free[usual]].mean() > 0.6
 
 
-# ---- federated algorithms ------------------------------------------------------------------------------------------------------
+# ---- federated algorithms ------------------------------------------------------------------------
 
 
 class Federation(NamedTuple):
@@ -300,25 +387,37 @@ class Federation(NamedTuple):
     def local(self, users: np.ndarray, data: Interactions) -> tuple[Any, Update]:
         """A round's local part on the devices of `users`."""
         own = type(self.devices)(*(array[users] for array in self.devices))
-        received = bound(self.algorithm, data.catalogue).delivered(self.algorithm.download(self.server), users)
+        received = bound(self.algorithm, data.catalogue).delivered(
+            self.algorithm.download(self.server), users
+        )
         return self.algorithm.local(received, own, data.histories(users), users, key(0, "round", 1))
 
 
 def received(federation: Federation, users: np.ndarray) -> Any:
     """What the devices of `users` get of the first model."""
-    return bound(federation.algorithm, CATALOGUE).delivered(federation.algorithm.download(federation.server), users)
+    return bound(federation.algorithm, CATALOGUE).delivered(
+        federation.algorithm.download(federation.server), users
+    )
 
 
 def names_sent(federation: Federation) -> set[str]:
     """What the declaration lists, but for weights, which an Update has apart."""
-    return {sent.name for sent in bound(federation.algorithm, CATALOGUE).sends if sent.way != "weight"}
+    return {
+        sent.name for sent in bound(federation.algorithm, CATALOGUE).sends if sent.way != "weight"
+    }
 
 
 @pytest.fixture(scope="module", params=FEDERATED)
 def federation(request, data) -> Federation:
     algorithm, users = make(request.param).configured(data.catalogue), np.arange(40)
     server = algorithm.init_server(data.catalogue, key(0, "server"))
-    return Federation(algorithm, server, algorithm.init_devices(users, key(0, "devices")), users, data.histories(users))
+    return Federation(
+        algorithm,
+        server,
+        algorithm.init_devices(users, key(0, "devices")),
+        users,
+        data.histories(users),
+    )
 
 
 def test_it_says_what_leaves_a_device(federation):
@@ -364,13 +463,19 @@ def test_an_update_is_well_formed(federation, data):
     _, update = federation.local(federation.users, data)
     assert update.ptr.dtype == np.int64 and update.ptr[0] == 0 and len(update.ptr) == 41
     assert (np.diff(update.ptr) >= 0).all() and update.ptr[-1] == len(update.item)
-    assert update.item.dtype == np.int32 and update.weight.dtype == np.float32 and update.weight.shape == (40,)
+    assert (
+        update.item.dtype == np.int32
+        and update.weight.dtype == np.float32
+        and update.weight.shape == (40,)
+    )
     assert ((update.item >= 0) & (update.item < 24)).all() and (update.weight >= 0).all()
     for a, b in zip(update.ptr, update.ptr[1:], strict=False):
         assert len(set(update.item[a:b].tolist())) == b - a, "an item occurs twice within a device"
     for lead, arrays in ((len(update.item), update.rows), (40, update.dense), (40, update.shown)):
         for name, array in arrays.items():
-            assert array.dtype == np.float32 and len(array) == lead and np.isfinite(array).all(), name
+            assert array.dtype == np.float32 and len(array) == lead and np.isfinite(array).all(), (
+                name
+            )
 
 
 def test_an_update_holds_what_is_declared_and_nothing_else(federation, data):
@@ -391,41 +496,64 @@ def test_private_state_and_history_never_cross(federation, data):
     for state in (federation.devices, after):
         for name, array in arrays_of(state).items():
             if name not in named:
-                assert not {row.tobytes() for row in vectors(array) if row.any()} & sent, f"private '{name}' is in the update"
+                assert not {row.tobytes() for row in vectors(array) if row.any()} & sent, (
+                    f"private '{name}' is in the update"
+                )
     one_for_each = declared(
         federation.algorithm
     ).traits.same_rows  # which is said to give the history away where it is seen singly
     for u in set(range(40)) - {EVERYTHING}:  # of whom any list of items is a part of the history
         history = data.item[data.ptr[u] : data.ptr[u + 1]]
         assert (
-            len(history) < 3 or one_for_each or history.tobytes() not in update.item[update.ptr[u] : update.ptr[u + 1]].tobytes()
+            len(history) < 3
+            or one_for_each
+            or history.tobytes() not in update.item[update.ptr[u] : update.ptr[u + 1]].tobytes()
         )
         if type(federation.algorithm).__name__ not in SHOW_ITEMS:
-            shown = [array[row].ravel() for array in update.shown.values() for row in np.flatnonzero(update.sender == u)]
-            assert len(history) < 3 or not any(history.astype(np.float32).tobytes() in array.tobytes() for array in shown)
+            shown = [
+                array[row].ravel()
+                for array in update.shown.values()
+                for row in np.flatnonzero(update.sender == u)
+            ]
+            assert len(history) < 3 or not any(
+                history.astype(np.float32).tobytes() in array.tobytes() for array in shown
+            )
 
 
 def vectors(array: np.ndarray) -> np.ndarray:
     """All rows along the last axis, if they are long enough to be told from chance."""
     array = np.ascontiguousarray(array)
-    return array.reshape(-1, array.shape[-1]) if array.ndim > 1 and array.shape[-1] > 1 else np.empty((0, 1))
+    return (
+        array.reshape(-1, array.shape[-1])
+        if array.ndim > 1 and array.shape[-1] > 1
+        else np.empty((0, 1))
+    )
 
 
 def test_there_are_networks_of_every_kind() -> None:
     systems = ("fedavg", "cali3f", "fedfast", "ditto", "reptile")
-    assert {f"{system}-{model}" for system in systems for model in ("gmf", "mlp", "neumf")} <= set(NETWORKS)
+    assert {f"{system}-{model}" for system in systems for model in ("gmf", "mlp", "neumf")} <= set(
+        NETWORKS
+    )
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("local_epochs", [1, 3])
 def test_networks_send_rows_by_item(name: str, local_epochs: int, data: Interactions) -> None:
-    """Ascending within a device: the order in which it learnt, a consumed item before its negatives, would tell what was consumed."""
-    algorithm, users = ALL[name](local_epochs=local_epochs, negatives=1).configured(data.catalogue), np.arange(40)
+    """Ascending within a device: the order in which it learnt, a consumed item before its
+    negatives, would tell what was consumed.
+    """
+    algorithm, users = (
+        ALL[name](local_epochs=local_epochs, negatives=1).configured(data.catalogue),
+        np.arange(40),
+    )
     server = algorithm.init_server(data.catalogue, key(0, "server"))
     devices = algorithm.init_devices(users, key(0, "devices"))
     for number in range(2):  # some begin with a round of another kind
         download = bound(algorithm, data.catalogue).delivered(algorithm.download(server), users)
-        devices, update = algorithm.local(download, devices, data.histories(users), users, key(0, "round", number))
+        devices, update = algorithm.local(
+            download, devices, data.histories(users), users, key(0, "round", number)
+        )
         for u in users:
             sent = update.item[update.ptr[u] : update.ptr[u + 1]].tolist()
             consumed = set(data.item[data.ptr[u] : data.ptr[u + 1]].tolist())
@@ -441,7 +569,9 @@ def test_a_device_sends_no_more_than_announced(federation, data):
 
 
 def test_local_leaves_its_inputs_alone_and_repeats(federation, data):
-    download, devices, histories = map(copied, (received(federation, federation.users), federation.devices, federation.histories))
+    download, devices, histories = map(
+        copied, (received(federation, federation.users), federation.devices, federation.histories)
+    )
     args = download, devices, histories, federation.users, key(0, "round", 1)
     before = [copied(part) for part in args[:4]]
     first = federation.algorithm.local(*args)
@@ -452,9 +582,14 @@ def test_local_leaves_its_inputs_alone_and_repeats(federation, data):
 def test_a_cohort_is_the_sum_of_its_blocks(federation, data):
     """The devices of a cohort, and what they send, are those of its blocks computed separately."""
     devices, update = federation.local(federation.users, data)
-    blocks = [federation.local(users, data) for users in (np.arange(13), np.arange(13, 14), np.arange(14, 40))]
+    blocks = [
+        federation.local(users, data)
+        for users in (np.arange(13), np.arange(13, 14), np.arange(14, 40))
+    ]
     states = [state for state, _ in blocks]
-    assert same(devices, type(devices)(*(np.concatenate(parts) for parts in zip(*states, strict=True))))
+    assert same(
+        devices, type(devices)(*(np.concatenate(parts) for parts in zip(*states, strict=True)))
+    )
     parts = [part for _, part in blocks]
     assert same(np.diff(update.ptr), np.concatenate([np.diff(part.ptr) for part in parts]))
     assert same(update.item, np.concatenate([part.item for part in parts]))
@@ -491,7 +626,9 @@ def test_aggregate_keeps_the_shape_of_the_server_and_its_input(federation, data)
     assert type(after) is type(federation.server) and not same(after, before)
     for name, array in arrays_of(after).items():
         first = np.asarray(getattr(before, name))
-        assert array.dtype == first.dtype and array.shape == first.shape and np.isfinite(array).all(), name
+        assert (
+            array.dtype == first.dtype and array.shape == first.shape and np.isfinite(array).all()
+        ), name
     assert same(federation.algorithm.aggregate(federation.server, total), after)
 
 
@@ -511,17 +648,28 @@ def test_training_goes_on_from_a_file_as_if_it_had_not_stopped(federation, data,
     training = rounds.advance(rounds.start(), 2)
     write_arrays(tmp_path / "checkpoint.safetensors", checkpoint_arrays(training))
     arrays, _ = read_arrays(tmp_path / "checkpoint.safetensors")
-    again, training = rounds.one_round(restore_training(rounds, 2, arrays)), rounds.one_round(training)
-    assert same((again.server, again.devices, again.ledger), (training.server, training.devices, training.ledger))
+    again, training = (
+        rounds.one_round(restore_training(rounds, 2, arrays)),
+        rounds.one_round(training),
+    )
+    assert same(
+        (again.server, again.devices, again.ledger),
+        (training.server, training.devices, training.ledger),
+    )
     result, users = fitted(rounds, training), np.arange(40)
-    assert same(restore(federation.algorithm, result.arrays, data).scores(users), result.recommender.scores(users))
+    assert same(
+        restore(federation.algorithm, result.arrays, data).scores(users),
+        result.recommender.scores(users),
+    )
 
 
-# ---- algorithms without a server -----------------------------------------------------------------------------------------------
+# ---- algorithms without a server -----------------------------------------------------------------
 
 
 class Peers(NamedTuple):
-    """Nodes before their first training: the algorithm made concrete, their pool (a model each, then room for as many), their state."""
+    """Nodes before their first training: the algorithm made concrete, their pool (a model each,
+    then room for as many), their state.
+    """
 
     algorithm: Any
     pool: np.ndarray
@@ -534,18 +682,28 @@ class Peers(NamedTuple):
     def start(self, who: np.ndarray) -> Peers:
         """The first training of some nodes."""
         own = self.copy()
-        own.algorithm.on_start(own.pool, who, own.nodes, who, self.private, folds(key(0, "start"), who))
+        own.algorithm.on_start(
+            own.pool, who, own.nodes, who, self.private, folds(key(0, "start"), who)
+        )
         return own
 
     def timer(self, who: np.ndarray) -> Any:
         """What some nodes push."""
         return self.algorithm.on_timer(self.nodes, who, self.private, folds(key(0, "timer"), who))
 
-    def receive(self, who: np.ndarray, sender: np.ndarray, slot: np.ndarray | None = None, longer: int = 0) -> np.ndarray:
-        """Nodes `who` receive the models of `sender`, or of pool slots, and keep what comes of it in the slots behind."""
+    def receive(
+        self, who: np.ndarray, sender: np.ndarray, slot: np.ndarray | None = None, longer: int = 0
+    ) -> np.ndarray:
+        """Nodes `who` receive the models of `sender`, or of pool slots, and keep what comes of it
+        in the slots behind.
+        """
         peers = np.repeat((who[:, None] + 1) % USERS, 2, axis=1).astype(np.int32)
         headers = Headers(
-            sender, np.full(len(who), 3), np.full(len(who), 5), peers, np.full(len(who), self.pool.shape[1] + longer)
+            sender,
+            np.full(len(who), 3),
+            np.full(len(who), 5),
+            peers,
+            np.full(len(who), self.pool.shape[1] + longer),
         )
         slots = who, sender if slot is None else slot, USERS + who
         arrivals = Arrivals(self.pool, who, *slots, headers, folds(key(0, "message"), who))
@@ -557,10 +715,16 @@ def peers(request, data) -> Peers:
     gossip = Gossip(make(request.param), data, seed=0)
     algorithm, everyone = gossip.algorithm, np.arange(USERS)
     model = algorithm.init_model(data.catalogue, key(0, "model"))
-    known = np.array([np.setdiff1d(everyone, [u])[(u * 7 + np.arange(9)) % (USERS - 1)] for u in everyone], np.int32)
+    known = np.array(
+        [np.setdiff1d(everyone, [u])[(u * 7 + np.arange(9)) % (USERS - 1)] for u in everyone],
+        np.int32,
+    )
     nodes = algorithm.init_nodes(everyone, known, len(model), key(0, "nodes"))
     return Peers(
-        algorithm, np.concatenate([np.tile(model, (USERS, 1)), np.zeros((USERS, len(model)), np.float32)]), nodes, gossip.private
+        algorithm,
+        np.concatenate([np.tile(model, (USERS, 1)), np.zeros((USERS, len(model)), np.float32)]),
+        nodes,
+        gossip.private,
     )
 
 
@@ -574,22 +738,36 @@ def test_a_message_holds_what_is_declared_and_nothing_else(peers):
 def test_the_first_model_and_states_come_from_the_key_and_the_user(peers, data):
     algorithm, nodes = peers.algorithm, peers.nodes
     model = algorithm.init_model(data.catalogue, key(0, "model"))
-    assert model.dtype == np.float32 and model.ndim == 1 and np.isfinite(model).all() and same(model, peers.pool[0])
+    assert (
+        model.dtype == np.float32
+        and model.ndim == 1
+        and np.isfinite(model).all()
+        and same(model, peers.pool[0])
+    )
     assert not same(algorithm.init_model(data.catalogue, key(1, "model")), model)
     assert type(nodes) is algorithm.keeps
     few = np.array([3, 17, 30])
     alone = algorithm.init_nodes(few, nodes.known[few], len(model), key(0, "nodes"))
     assert same(alone, type(nodes)(*(array[few] for array in nodes)))
-    assert all(len(array) == USERS and np.isfinite(array).all() for array in arrays_of(nodes).values())
+    assert all(
+        len(array) == USERS and np.isfinite(array).all() for array in arrays_of(nodes).values()
+    )
     assert algorithm.default_rounds(data.catalogue) >= 1
 
 
 def test_a_weighting_set_is_held_back_from_training(peers, data):
-    """Every row is trained on or weighs, never both; a node that has a weighting set keeps it as it is."""
+    """Every row is trained on or weighs, never both; a node that has a weighting set keeps it as it
+    is.
+    """
     own, sets = peers.private
-    assert len(own.item) + len(sets.item) == len(data) and len(sets.item) == (sets.ptr[-1] if len(sets.item) else 0)
+    assert len(own.item) + len(sets.item) == len(data) and len(sets.item) == (
+        sets.ptr[-1] if len(sets.item) else 0
+    )
     for u in range(USERS):
-        trained, weighs = own.item[own.ptr[u] : own.ptr[u + 1]], sets.item[sets.ptr[u] : sets.ptr[u + 1]]
+        trained, weighs = (
+            own.item[own.ptr[u] : own.ptr[u + 1]],
+            sets.item[sets.ptr[u] : sets.ptr[u + 1]],
+        )
         assert sorted([*trained, *weighs]) == data.item[data.ptr[u] : data.ptr[u + 1]].tolist()
         among = sets.candidates[sets.ptr[u] : sets.ptr[u + 1]]
         assert not np.isin(among[among >= 0], data.item[data.ptr[u] : data.ptr[u + 1]]).any()
@@ -598,12 +776,16 @@ def test_a_weighting_set_is_held_back_from_training(peers, data):
 
 
 def test_a_message_is_as_large_as_announced(peers, data):
-    """The bytes of a real push: the model, and of its header all but the length, which the model itself has."""
+    """The bytes of a real push: the model, and of its header all but the length, which the model
+    itself has.
+    """
     pushes = peers.copy().timer(np.arange(1))
     header = {name: array for name, array in pushes.headers._asdict().items() if name != "length"}
     contract = bound(peers.algorithm, data.catalogue)
     assert contract.way("pushed").keys() == {"model", *header} and header["sender"].nbytes == 8
-    assert contract.message_bytes == peers.pool[0].nbytes + sum(array.nbytes for array in header.values())
+    assert contract.message_bytes == peers.pool[0].nbytes + sum(
+        array.nbytes for array in header.values()
+    )
 
 
 def test_starting_changes_the_nodes_that_start_and_nothing_else(peers):
@@ -611,22 +793,38 @@ def test_starting_changes_the_nodes_that_start_and_nothing_else(peers):
     who, whole = np.array([2, NOBODY, 25]), peers.start(np.arange(USERS))
     some, others = peers.start(who), np.setdiff1d(np.arange(2 * USERS), who)
     assert same(some.pool[others], peers.pool[others]) and same(some.pool[who], whole.pool[who])
-    assert np.isfinite(whole.pool).all() and not same(some.pool[2], peers.pool[2]) and same(some.pool[NOBODY], peers.pool[NOBODY])
+    assert (
+        np.isfinite(whole.pool).all()
+        and not same(some.pool[2], peers.pool[2])
+        and same(some.pool[NOBODY], peers.pool[NOBODY])
+    )
     for before, after, all_after in zip(peers.nodes, some.nodes, whole.nodes, strict=True):
-        assert same(np.delete(after, who, axis=0), np.delete(before, who, axis=0)) and same(after[who], all_after[who])
+        assert same(np.delete(after, who, axis=0), np.delete(before, who, axis=0)) and same(
+            after[who], all_after[who]
+        )
 
 
 def test_a_push_goes_to_others_that_the_node_knows(peers):
     own, who = peers.copy(), np.array([0, 3, 17, 39])
     pushes = own.timer(who)
-    assert pushes.to.dtype == np.int32 and pushes.to.shape[0] == len(who) and (pushes.to[:, 0] != NOBODY_THERE).all()
+    assert (
+        pushes.to.dtype == np.int32
+        and pushes.to.shape[0] == len(who)
+        and (pushes.to[:, 0] != NOBODY_THERE).all()
+    )
     for node, to, named in zip(who, pushes.to, pushes.headers.peers, strict=True):
         for some in (to[to != NOBODY_THERE], named[named != NOBODY_THERE]):
             assert (
-                node not in some and len(set(some)) == len(some) and set(some.tolist()) <= set(peers.nodes.known[node].tolist())
+                node not in some
+                and len(set(some)) == len(some)
+                and set(some.tolist()) <= set(peers.nodes.known[node].tolist())
             )
     headers = pushes.headers
-    assert same(headers.sender, who) and same(headers.age, peers.nodes.age[who]) and (headers.length == peers.pool.shape[1]).all()
+    assert (
+        same(headers.sender, who)
+        and same(headers.age, peers.nodes.age[who])
+        and (headers.length == peers.pool.shape[1]).all()
+    )
     assert headers.samples.tolist() == np.diff(peers.private.histories.ptr)[who].tolist()
     for before, after in zip(peers.nodes, own.nodes, strict=True):
         assert same(np.delete(after, who, axis=0), np.delete(before, who, axis=0))
@@ -635,12 +833,20 @@ def test_a_push_goes_to_others_that_the_node_knows(peers):
 
 
 def test_a_received_model_changes_its_receivers_and_nothing_else(peers):
-    """It leaves what was received, and what the node had, to others that may need them; each receiver is as if it were alone."""
-    start, who, sender = peers.start(np.arange(USERS)), np.array([2, 9, EVERYTHING, 25]), np.array([5, 5, 30, 31])
+    """It leaves what was received, and what the node had, to others that may need them; each
+    receiver is as if it were alone.
+    """
+    start, who, sender = (
+        peers.start(np.arange(USERS)),
+        np.array([2, 9, EVERYTHING, 25]),
+        np.array([5, 5, 30, 31]),
+    )
     whole = start.copy()
     assert whole.receive(who, sender).tolist() == [ACCEPTED] * 4
     others = np.setdiff1d(np.arange(2 * USERS), USERS + who)
-    assert same(whole.pool[others], start.pool[others]) and np.isfinite(whole.pool[USERS + who]).all()
+    assert (
+        same(whole.pool[others], start.pool[others]) and np.isfinite(whole.pool[USERS + who]).all()
+    )
     assert not any(same(whole.pool[USERS + u], start.pool[u]) for u in (2, 9, 25))
     for before, after in zip(start.nodes, whole.nodes, strict=True):
         assert same(np.delete(after, who, axis=0), np.delete(before, who, axis=0))
@@ -653,21 +859,35 @@ def test_a_received_model_changes_its_receivers_and_nothing_else(peers):
 
 @pytest.mark.parametrize(
     ("wrong", "longer", "said"),
-    [(np.nan, 0, NOT_FINITE), (np.inf, 0, NOT_FINITE), (-np.inf, 0, NOT_FINITE), (1e30, 0, TOO_LARGE), (0, 1, WRONG_LENGTH)],
+    [
+        (np.nan, 0, NOT_FINITE),
+        (np.inf, 0, NOT_FINITE),
+        (-np.inf, 0, NOT_FINITE),
+        (1e30, 0, TOO_LARGE),
+        (0, 1, WRONG_LENGTH),
+    ],
 )
 def test_a_wrong_model_is_refused_and_changes_nothing(wrong: float, longer: int, said: int, peers):
     """A single number of it is enough, and those that come beside it are taken."""
     start = peers.start(np.arange(USERS))
     start.pool[5, 3] = wrong
     own, who = start.copy(), np.array([2, 9])
-    assert own.receive(who, np.array([5, 30]), longer=longer).tolist() == [said, WRONG_LENGTH if longer else ACCEPTED]
+    assert own.receive(who, np.array([5, 30]), longer=longer).tolist() == [
+        said,
+        WRONG_LENGTH if longer else ACCEPTED,
+    ]
     unharmed = [2, 9] if longer else [2]
-    assert all(same(after[unharmed], before[unharmed]) for before, after in zip(start.nodes, own.nodes, strict=True))
+    assert all(
+        same(after[unharmed], before[unharmed])
+        for before, after in zip(start.nodes, own.nodes, strict=True)
+    )
     assert np.isfinite(own.pool[USERS + 9]).all() and same(own.pool[:USERS], start.pool[:USERS])
 
 
 def test_private_state_and_history_never_reach_others(peers, data):
-    """No vector of a node's own state stands in its model, and its header names no items that it has."""
+    """No vector of a node's own state stands in its model, and its header names no items that it
+    has.
+    """
     own = peers.start(np.arange(USERS))
     own.receive(np.arange(20), np.arange(20, 40))
     models, headers = own.pool[USERS : USERS + 20], own.timer(np.arange(20)).headers
@@ -675,7 +895,13 @@ def test_private_state_and_history_never_reach_others(peers, data):
         sent = models[u].tobytes()
         for name, array in arrays_of(own.nodes).items():
             row = np.ascontiguousarray(array[u])
-            assert row.ndim == 0 or row.dtype != np.float32 or len(row) < 3 or not row.any() or row.tobytes() not in sent, name
+            assert (
+                row.ndim == 0
+                or row.dtype != np.float32
+                or len(row) < 3
+                or not row.any()
+                or row.tobytes() not in sent
+            ), name
         history = data.item[data.ptr[u] : data.ptr[u + 1]]
         assert len(history) < 3 or history.astype(np.float32).tobytes() not in sent
         assert len(history) < 3 or history.tobytes() not in headers.peers[u].tobytes()
@@ -685,7 +911,9 @@ def test_scores_on_nodes_are_finite_and_independent_of_the_block(peers):
     start, everyone = peers.start(np.arange(USERS)), np.arange(USERS)
 
     def score(users: np.ndarray) -> np.ndarray:
-        return np.asarray(start.algorithm.score(start.pool, users, start.nodes, users, start.private))
+        return np.asarray(
+            start.algorithm.score(start.pool, users, start.nodes, users, start.private)
+        )
 
     before = start.copy()
     whole = score(everyone)
@@ -697,23 +925,40 @@ def test_scores_on_nodes_are_finite_and_independent_of_the_block(peers):
 
 def test_gossip_goes_on_from_a_file_as_if_it_had_not_stopped(peers, data, tmp_path):
     """With messages under way and nodes away."""
-    network = Network.read({"clock": "random", "latency": "uniform:0.2:3", "churn": 0.3, "session": 3})
+    network = Network.read(
+        {"clock": "random", "latency": "uniform:0.2:3", "churn": 0.3, "session": 3}
+    )
     gossip = Gossip(peers.algorithm, data, seed=3, network=network)
     swarm = gossip.advance(gossip.start(), 2)
     assert swarm.mail.copies.any() and swarm.away.any()
     write_arrays(tmp_path / "checkpoint.safetensors", checkpoint_arrays(swarm))
     arrays, _ = read_arrays(tmp_path / "checkpoint.safetensors")
     again, swarm = gossip.advance(restore_training(gossip, 2, arrays), 4), gossip.advance(swarm, 4)
-    assert same((again.models, again.nodes, again.counts, again.ledger), (swarm.models, swarm.nodes, swarm.counts, swarm.ledger))
+    assert same(
+        (again.models, again.nodes, again.counts, again.ledger),
+        (swarm.models, swarm.nodes, swarm.counts, swarm.ledger),
+    )
     result, users = fitted(gossip, swarm), np.arange(USERS)
-    assert same(restore(peers.algorithm, result.arrays, data).scores(users), result.recommender.scores(users))
+    assert same(
+        restore(peers.algorithm, result.arrays, data).scores(users),
+        result.recommender.scores(users),
+    )
 
 
 @pytest.mark.parametrize("name", GOSSIP)
 def test_peers_know_what_their_users_like(name):
-    """As of centralised models: a held-out item comes before an unconsumed one more often than not, in the mean over users."""
-    data, rng, usual = interactions(80), np.random.default_rng(1), np.setdiff1d(np.arange(80), [NOBODY, EVERYTHING])
-    keep, held = np.ones(len(data), bool), np.array([rng.integers(data.ptr[u], data.ptr[u + 1]) for u in usual])
+    """As of centralised models: a held-out item comes before an unconsumed one more often than not,
+    in the mean over users.
+    """
+    data, rng, usual = (
+        interactions(80),
+        np.random.default_rng(1),
+        np.setdiff1d(np.arange(80), [NOBODY, EVERYTHING]),
+    )
+    keep, held = (
+        np.ones(len(data), bool),
+        np.array([rng.integers(data.ptr[u], data.ptr[u + 1]) for u in usual]),
+    )
     keep[held] = False
     train = data.select(keep)
     gossip = Gossip(make(name), train, seed=0)

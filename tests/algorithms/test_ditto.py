@@ -30,7 +30,9 @@ def ditto(**other: Any) -> Ditto:
 
 @pytest.mark.parametrize("reg_global", [0.0, 0.3])
 @pytest.mark.parametrize("cohort", [0, 9])
-def test_the_global_model_is_fedavgs_exactly(data: Interactions, reg_global: float, cohort: int) -> None:
+def test_the_global_model_is_fedavgs_exactly(
+    data: Interactions, reg_global: float, cohort: int
+) -> None:
     ours = trained(ditto(reg_global=reg_global, cohort=cohort), data, 4)
     theirs = trained(FedAvg(**{**SMALL, "cohort": cohort}), data, 4)
     assert same(ours.server, theirs.server) and same(ours.devices.user, theirs.devices.user)
@@ -38,7 +40,9 @@ def test_the_global_model_is_fedavgs_exactly(data: Interactions, reg_global: flo
 
 
 def test_one_step_of_the_personal_model_is_eq_1(data: Interactions) -> None:
-    """v <- v - eta (grad F(v) + lambda (v - w*)), with v and w apart: the penalty's part is the difference to lambda = 0."""
+    """v <- v - eta (grad F(v) + lambda (v - w*)), with v and w apart: the penalty's part is the
+    difference to lambda = 0.
+    """
     once = {"local_epochs": 1, "batch": 1 << 20}  # the whole history is one step
     training = trained(ditto(), data, 3)
     server, devices, eta = training.server, training.devices, SMALL["learning_rate"]
@@ -52,10 +56,16 @@ def test_one_step_of_the_personal_model_is_eq_1(data: Interactions) -> None:
 
 
 def test_without_lambda_the_personal_part_learns_alone(data: Interactions) -> None:
-    """v evolves as a user embedding and a network of the device's own, beside the item embeddings of each round."""
+    """v evolves as a user embedding and a network of the device's own, beside the item embeddings
+    of each round.
+    """
     algorithm = ditto(reg_global=0.0)
     server, devices = started(algorithm, data)
-    user, network, each = devices.user.copy(), np.repeat(server.network, USERS, axis=0), EVERYONE.astype(np.int32)
+    user, network, each = (
+        devices.user.copy(),
+        np.repeat(server.network, USERS, axis=0),
+        EVERYONE.astype(np.int32),
+    )
     rates = algorithm.rates(item=np.float32(0))
     for number in range(3):
         private = data_of(data.histories(EVERYONE), EVERYONE, key(1, "round", number))
@@ -69,7 +79,9 @@ def test_without_lambda_the_personal_part_learns_alone(data: Interactions) -> No
 def test_a_larger_lambda_holds_the_personal_model_nearer(data: Interactions) -> None:
     def distance(reg_global: float) -> float:
         training = trained(ditto(reg_global=reg_global), data, 6)
-        return float(np.linalg.norm(training.devices.own_network - training.server.network, axis=1).mean())
+        return float(
+            np.linalg.norm(training.devices.own_network - training.server.network, axis=1).mean()
+        )
 
     far = [distance(reg_global) for reg_global in (0.0, 0.3, 3.0)]
     assert far[0] > 1.2 * far[1] > 1.2 * 1.2 * far[2] > 0
@@ -80,7 +92,9 @@ def test_devices_that_never_took_part_score_with_what_they_receive(data: Interac
     started_now = training.devices.started
     assert 5 <= started_now.sum() <= 10
     shape, one = ditto().shape, np.zeros(USERS, np.int32)
-    by_global = ncf.scores(shape, training.devices.user, training.server.item, training.server.network, one)
+    by_global = ncf.scores(
+        shape, training.devices.user, training.server.item, training.server.network, one
+    )
     scores = ditto().score(training.server, training.devices, data.histories(EVERYONE))
     assert same(scores[~started_now], by_global[~started_now])
     assert (scores[started_now] != by_global[started_now]).any(axis=1).all()
@@ -93,7 +107,9 @@ def test_scores_are_those_of_the_personal_model(data: Interactions) -> None:
     scores = algorithm.score(training.server, devices, data.histories(EVERYONE))
     for d in (0, 7):
         network, one = devices.own_network[d : d + 1], np.zeros(1, np.int32)
-        alone = ncf.scores(algorithm.shape, devices.own_user[d : d + 1], training.server.item, network, one)
+        alone = ncf.scores(
+            algorithm.shape, devices.own_user[d : d + 1], training.server.item, network, one
+        )
         assert same(scores[d], alone[0])
     assert same(own_networks(training.server, devices), devices.own_network)
 
@@ -103,11 +119,20 @@ def test_nothing_personal_is_sent(data: Interactions) -> None:
     private, update, _ = sent(ditto(), training.server, training.devices, data, EVERYONE)
     assert {*update.rows, *update.dense} == {"item", "network"} and not update.shown
     loud = private._replace(own_user=private.own_user * 5, own_network=private.own_network * 5)
-    _, other, _ = sent(ditto(), training.server, loud._replace(user=training.devices.user), data, EVERYONE)
-    assert same(update.rows["item"], other.rows["item"]) and same(update.dense["network"], other.dense["network"])
+    _, other, _ = sent(
+        ditto(), training.server, loud._replace(user=training.devices.user), data, EVERYONE
+    )
+    assert same(update.rows["item"], other.rows["item"]) and same(
+        update.dense["network"], other.dense["network"]
+    )
 
 
 def test_rounds_keep_to_the_declaration(data: Interactions) -> None:
     contract = within_contract(ditto(cohort=10), data)
-    assert {field.name for field in contract.keeps} == {"user", "own_user", "own_network", "started"}
+    assert {field.name for field in contract.keeps} == {
+        "user",
+        "own_user",
+        "own_network",
+        "started",
+    }
     assert {one.name for one in contract.sends} == {"item", "network", "weight"}

@@ -1,4 +1,6 @@
-"""FBALF as printed against its formulas in plain Python, finite differences of its loss, and its own other ways of computing the same."""
+"""FBALF as printed against its formulas in plain Python, finite differences of its loss, and its
+own other ways of computing the same.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,9 @@ from small_data import few_ratings
 from within_contract import within_contract
 
 from entrenous.algorithms.fbalf import FBALF, FBALFDevices, FBALFServer
+from entrenous.core.contract.update import Update
 from entrenous.core.errors import InputError, NonFiniteError
 from entrenous.core.keys import key
-from entrenous.core.update import Update
 from entrenous.data.interactions import Interactions
 from entrenous.federation.rounds import Rounds, Training
 from entrenous.privacy.decoys import Mixed, with_decoys
@@ -21,9 +23,19 @@ from entrenous.privacy.decoys import Mixed, with_decoys
 USERS, ITEMS = 7, 12
 EVERYONE = np.arange(USERS)
 BASE: dict[str, Any] = {
-    "factors": 3, "rho": 1.0, "threshold": 1, "local_iterations": 2, "learning_rate": 0.05, "local_rate": 0.03, "decay": 0.9,
-    "reg": 0.02, "reg_bias": 0.1, "init_std": 0.3, "start": "middle", "style": "stochastic",
-}  # fmt: skip
+    "factors": 3,
+    "rho": 1.0,
+    "threshold": 1,
+    "local_iterations": 2,
+    "learning_rate": 0.05,
+    "local_rate": 0.03,
+    "decay": 0.9,
+    "reg": 0.02,
+    "reg_bias": 0.1,
+    "init_std": 0.3,
+    "start": "middle",
+    "style": "stochastic",
+}
 
 
 @pytest.fixture
@@ -32,7 +44,9 @@ def data() -> Interactions:
 
 
 def stored(training: Training) -> list[bytes]:
-    return [array.tobytes() for array in (*training.server, *training.devices)] + [repr(training.ledger).encode()]
+    return [array.tobytes() for array in (*training.server, *training.devices)] + [
+        repr(training.ledger).encode()
+    ]
 
 
 def decoys(algorithm: FBALF, training: Training, data: Interactions) -> Mixed:
@@ -61,9 +75,14 @@ class Plain:
         for _ in range(s["local_iterations"]):
             for i, value in zip(item[learns], known[learns], strict=True):
                 e = value - (constant + p @ self.q[i] + bias + self.b[i])
-                p, bias = p - eta * (-e * self.q[i] + s["reg"] * p), bias - eta * (-e + s["reg_bias"] * bias)
+                p, bias = (
+                    p - eta * (-e * self.q[i] + s["reg"] * p),
+                    bias - eta * (-e + s["reg_bias"] * bias),
+                )
         predicted = constant + self.q[item] @ p + bias + self.b[item]
-        at, at_p = (before, self.p[d].copy()) if s.get("gradients_at") == "before" else (predicted, p)
+        at, at_p = (
+            (before, self.p[d].copy()) if s.get("gradients_at") == "before" else (predicted, p)
+        )
         made_up = predicted - before if t >= s["threshold"] else mean - at
         e = np.where(rated, r - at, made_up)
         self.p[d], self.bias[d] = p, bias
@@ -75,17 +94,28 @@ class Plain:
         self.b[item] -= eta * g_b
 
     def agrees(self, server: FBALFServer, devices: FBALFDevices) -> None:
-        for left, right in ((server.q, self.q), (server.b, self.b), (devices.p, self.p), (devices.bias, self.bias)):
+        for left, right in (
+            (server.q, self.q),
+            (server.b, self.b),
+            (devices.p, self.p),
+            (devices.bias, self.bias),
+        ):
             np.testing.assert_allclose(left, right, atol=2e-4)
 
 
 READINGS: list[dict[str, Any]] = [
-    {"decoys_move_u": True}, {"gradients_at": "before"}, {"decoys_move_u": True, "gradients_at": "before", "threshold": 0},
-]  # fmt: skip
+    {"decoys_move_u": True},
+    {"gradients_at": "before"},
+    {"decoys_move_u": True, "gradients_at": "before", "threshold": 0},
+]
 
 
-@pytest.mark.parametrize("change", [{}, {"start": "mean"}, {"threshold": 9}, {"rho": 0.0}, {"factors": 20}, *READINGS])
-def test_stochastic_rounds_are_the_papers_device_by_device(change: dict, data: Interactions) -> None:
+@pytest.mark.parametrize(
+    "change", [{}, {"start": "mean"}, {"threshold": 9}, {"rho": 0.0}, {"factors": 20}, *READINGS]
+)
+def test_stochastic_rounds_are_the_papers_device_by_device(
+    change: dict, data: Interactions
+) -> None:
     """Three passes: averages in the first, predictions after it."""
     settings = {**BASE, **change}
     rounds = Rounds(FBALF(**settings), data)
@@ -124,7 +154,11 @@ def test_batch_rounds_step_along_the_mean_over_senders(data: Interactions, chang
 def test_what_is_sent_is_the_gradient_of_the_loss_at_the_new_user(data: Interactions) -> None:
     """1/2 e^2 + lambda / 2 |q_i|^2 + lambda_b / 2 b_i^2 by finite differences."""
     algorithm = FBALF(**{**BASE, "rho": 0.0})
-    start, history, rng = Rounds(algorithm, data).start(), data.histories(EVERYONE), np.random.default_rng(1)
+    start, history, rng = (
+        Rounds(algorithm, data).start(),
+        data.histories(EVERYONE),
+        np.random.default_rng(1),
+    )
     server = start.server._replace(b=rng.normal(size=ITEMS).astype(np.float32))
     after, update = algorithm.local(server, start.devices, history, EVERYONE, key(1))
     owner = np.repeat(EVERYONE, np.diff(history.ptr))
@@ -154,15 +188,24 @@ def test_biases_are_held_by_reg_unless_they_have_their_own(data: Interactions) -
     assert trained(reg_bias=None) == trained(reg_bias=0.02) != trained(reg_bias=0.1)
 
 
-@pytest.mark.parametrize("change", [{}, {"redraw": True}, {"rho": 0.0}, {"start": "mean"}, {"factors": 20}, {"init_std": 5.0}])
-def test_a_run_of_one_device_rounds_has_the_bits_of_plain_rounds(change: dict, data: Interactions) -> None:
-    """Stopping in the middle of a pass included, and gradients too large for the quick way to round."""
+@pytest.mark.parametrize(
+    "change",
+    [{}, {"redraw": True}, {"rho": 0.0}, {"start": "mean"}, {"factors": 20}, {"init_std": 5.0}],
+)
+def test_a_run_of_one_device_rounds_has_the_bits_of_plain_rounds(
+    change: dict, data: Interactions
+) -> None:
+    """Stopping in the middle of a pass included, and gradients too large for the quick way to
+    round.
+    """
     slow_rates = {"learning_rate": 1e-5, "local_rate": 1e-5} if "init_std" in change else {}
     rounds = Rounds(FBALF(**{**BASE, **change, **slow_rates}), data, seed=2)
     fast = rounds.advance(rounds.advance(rounds.start(), 5), 3 * USERS + 2)
     slow, largest = rounds.start(), 0.0
     for _ in range(3 * USERS + 2):
-        largest = max(largest, float(np.abs(sent_by_next(rounds, slow, data).rows["q"]).max(initial=0)))
+        largest = max(
+            largest, float(np.abs(sent_by_next(rounds, slow, data).rows["q"]).max(initial=0))
+        )
         slow = rounds.one_round(slow)
     assert stored(fast) == stored(slow)
     assert (largest > 128) == ("init_std" in change)
@@ -194,7 +237,10 @@ def test_decoys_stay_the_same_unless_redrawn(data: Interactions) -> None:
     for redraw in (False, True):
         algorithm = FBALF(**{**BASE, "redraw": redraw})
         start, everyone = Rounds(algorithm, data).start(), data.histories(EVERYONE)
-        sent = [algorithm.local(*start[:2], everyone, EVERYONE, key(0, "round", n))[1].item.tolist() for n in range(2)]
+        sent = [
+            algorithm.local(*start[:2], everyone, EVERYONE, key(0, "round", n))[1].item.tolist()
+            for n in range(2)
+        ]
         assert (sent[0] == sent[1]) is not redraw
 
 
@@ -207,23 +253,34 @@ def test_predictions_are_constant_and_biases_and_product(data: Interactions) -> 
     np.testing.assert_allclose(of_user, mean + devices.bias, rtol=1e-6)
     assert of_item.tobytes() == server.b.tobytes()
     scores = algorithm.score(server, devices, everyone)
-    np.testing.assert_allclose(scores, of_user[:, None] + of_item + devices.p @ server.q.T, rtol=1e-5)
+    np.testing.assert_allclose(
+        scores, of_user[:, None] + of_item + devices.p @ server.q.T, rtol=1e-5
+    )
 
 
 def test_training_fits_the_ratings(data: Interactions) -> None:
-    algorithm = FBALF(**{**BASE, "factors": 4, "decay": 1.0, "rho": 0.0, "reg": 0.001, "reg_bias": None})
+    algorithm = FBALF(
+        **{**BASE, "factors": 4, "decay": 1.0, "rho": 0.0, "reg": 0.001, "reg_bias": None}
+    )
     rounds = Rounds(algorithm, data)
 
     def rmse(training: Training) -> float:
         scores = algorithm.score(training.server, training.devices, data.histories(EVERYONE))
         return float(np.sqrt(((scores[data.user, data.item] - data.value) ** 2).mean()))
 
-    assert rmse(rounds.advance(rounds.start(), 300 * USERS)) < 0.2 * data.value.std() < 0.2 * rmse(rounds.start())
+    assert (
+        rmse(rounds.advance(rounds.start(), 300 * USERS))
+        < 0.2 * data.value.std()
+        < 0.2 * rmse(rounds.start())
+    )
 
 
 @pytest.mark.parametrize("style", ["batch", "stochastic"])
 def test_a_rate_that_is_too_high_is_refused_by_name(style: str, data: Interactions) -> None:
-    rounds = Rounds(FBALF(**{**BASE, "style": style, "learning_rate": 10.0, "local_rate": 1.0, "decay": 1.0}), data)
+    rounds = Rounds(
+        FBALF(**{**BASE, "style": style, "learning_rate": 10.0, "local_rate": 1.0, "decay": 1.0}),
+        data,
+    )
     with pytest.raises(NonFiniteError, match="the model is unchanged"):
         rounds.advance(rounds.start(), 100 * USERS)
 
@@ -236,7 +293,11 @@ def test_data_without_ratings_is_refused(data: Interactions) -> None:
 def test_rounds_count_passes_and_devices_take_turns(data: Interactions) -> None:
     assert FBALF(style="batch", rounds=9).default_rounds(data.catalogue) == 9
     stochastic = FBALF(style="stochastic", rounds=9)
-    assert stochastic.default_rounds(data.catalogue) == 9 * USERS == 9 * stochastic.rounds_an_epoch(data.catalogue)
+    assert (
+        stochastic.default_rounds(data.catalogue)
+        == 9 * USERS
+        == 9 * stochastic.rounds_an_epoch(data.catalogue)
+    )
     start = Rounds(stochastic, data).start()
     steps = (start.server._replace(step=np.array([n])) for n in range(USERS + 2))
     turns = [int(stochastic.select(server, data.catalogue, key(0))[0]) for server in steps]
@@ -249,4 +310,7 @@ def test_devices_receive_keep_and_send_what_is_declared(style: str, data: Intera
     contract = within_contract(algorithm, data, 2 * USERS if style == "stochastic" else 2)
     assert contract.cohort == (1 if style == "stochastic" else USERS)
     assert contract.most_bytes == ITEMS * (4 + 4 * 4)
-    assert contract.declaration.traits.predicts_ratings and not contract.declaration.traits.draws_negatives
+    assert (
+        contract.declaration.traits.predicts_ratings
+        and not contract.declaration.traits.draws_negatives
+    )

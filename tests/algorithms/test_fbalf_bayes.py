@@ -1,4 +1,6 @@
-"""FBALF as a Bayesian ensemble: what the server makes of gradients, what decoys hide, what biases, members and settings mean."""
+"""FBALF as a Bayesian ensemble: what the server makes of gradients, what decoys hide, what biases,
+members and settings mean.
+"""
 
 from __future__ import annotations
 
@@ -10,23 +12,41 @@ from small_federations import same
 from within_contract import within_contract
 
 from entrenous.algorithms.fbalf_bayes import FBALFBayes, FBALFBayesServer
+from entrenous.core.contract.update import Total, Update, add_update, empty_total
 from entrenous.core.errors import InputError
 from entrenous.core.keys import key
-from entrenous.core.update import Total, Update, add_update, empty_total
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import Interactions, build
+from entrenous.data.split.protocol import splits
 from entrenous.evaluate.ratings import rate
 from entrenous.federation.executors import Threads
 from entrenous.federation.rounds import Rounds, Training
 from entrenous.privacy.protection import Protection
 from entrenous.runs.recommenders import fitted
-from entrenous.split.protocol import splits
 
 SMALL: dict[str, Any] = {
-    "factors": 3, "members": 2, "rounds": 12, "local_iterations": 5, "rho": 1.0, "threshold": 4, "redraw": False, "start": "middle",
-    "user_bias": True, "item_bias": True, "noise": 0.5, "reg_user": 0.7, "reg_item": 5.0, "reg_user_bias": 1.5, "reg_item_bias": 1.0,
-    "learning_rate": 0.5, "momentum": 0.5, "early_rate": 0.2, "damping": 3.0, "cohort": 0, "init_std": 0.1,
-}  # fmt: skip
+    "factors": 3,
+    "members": 2,
+    "rounds": 12,
+    "local_iterations": 5,
+    "rho": 1.0,
+    "threshold": 4,
+    "redraw": False,
+    "start": "middle",
+    "user_bias": True,
+    "item_bias": True,
+    "noise": 0.5,
+    "reg_user": 0.7,
+    "reg_item": 5.0,
+    "reg_user_bias": 1.5,
+    "reg_item_bias": 1.0,
+    "learning_rate": 0.5,
+    "momentum": 0.5,
+    "early_rate": 0.2,
+    "damping": 3.0,
+    "cohort": 0,
+    "init_std": 0.1,
+}
 USERS, ITEMS = 60, 40
 
 
@@ -37,7 +57,10 @@ def rated(users: int = USERS, items: int = ITEMS, share: float | np.ndarray = 0.
     mean = 3.1 + rng.normal(0, 0.5, users)[:, None] + rng.normal(0, 0.5, items) + 0.8 * taste
     value = np.clip(np.rint(mean + rng.normal(0, 0.3, (users, items))), 1, 5)
     user, item = np.nonzero(rng.random((users, items)) < share)
-    ids = {"users": Vocabulary(size=users, kind="user"), "items": Vocabulary(size=items, kind="item")}
+    ids = {
+        "users": Vocabulary(size=users, kind="user"),
+        "items": Vocabulary(size=items, kind="item"),
+    }
     return build(user, item, value=value[user, item], scale=(1, 5), **ids)
 
 
@@ -48,26 +71,38 @@ def bayes(**other: Any) -> FBALFBayes:
     return FBALFBayes(**{**SMALL, **other})
 
 
-def trained(algorithm: FBALFBayes, data: Interactions = DATA, rounds: int = 12, **how: Any) -> Training:
+def trained(
+    algorithm: FBALFBayes, data: Interactions = DATA, rounds: int = 12, **how: Any
+) -> Training:
     federation = Rounds(algorithm, data, seed=2, **how)
     return federation.advance(federation.start(), rounds)
 
 
-def sent(algorithm: FBALFBayes, now: Training, users: np.ndarray, number: int = 0, data: Interactions = DATA) -> Update:
+def sent(
+    algorithm: FBALFBayes,
+    now: Training,
+    users: np.ndarray,
+    number: int = 0,
+    data: Interactions = DATA,
+) -> Update:
     """What some devices send in a round from where a training stands."""
     own = type(now.devices)(*(array[users] for array in now.devices))
-    return algorithm.local(algorithm.download(now.server), own, data.histories(users), users, key(0, "round", number))[1]
+    return algorithm.local(
+        algorithm.download(now.server), own, data.histories(users), users, key(0, "round", number)
+    )[1]
 
 
 def items_of(update: Update, device: int) -> set[int]:
     return set(update.item[update.ptr[device] : update.ptr[device + 1]].tolist())
 
 
-# ---- the server ----------------------------------------------------------------------------------------------------------------
+# ---- the server ----------------------------------------------------------------------------------
 
 
 def test_a_server_that_sees_sums_counts_senders_by_their_rows_of_counts() -> None:
-    """Where noise makes a row of every item, every device has sent one: the counts say who meant it, and the model is the same."""
+    """Where noise makes a row of every item, every device has sent one: the counts say who meant
+    it, and the model is the same.
+    """
     counted, told = trained(bayes()).server, trained(bayes(counts=0.1)).server
     assert same(counted, told)
     every = Protection(noise=1e-6, rows="all")
@@ -76,30 +111,41 @@ def test_a_server_that_sees_sums_counts_senders_by_their_rows_of_counts() -> Non
 
 
 def one_step(
-    algorithm: FBALFBayes, server: FBALFBayesServer, rows: dict[int, tuple[float, float]], devices: int
+    algorithm: FBALFBayes,
+    server: FBALFBayesServer,
+    rows: dict[int, tuple[float, float]],
+    devices: int,
 ) -> FBALFBayesServer:
     """The server after `devices` devices, of which one each sent {item: (gradient of q, of b)}."""
     item = np.array(sorted(rows), np.int32)
     shape = (len(item), algorithm.members, algorithm.factors)
     q = np.broadcast_to(np.array([rows[i][0] for i in item], np.float32)[:, None, None], shape)
     b = np.broadcast_to(np.array([rows[i][1] for i in item], np.float32)[:, None], shape[:2])
-    update = Update(np.array([0, len(item)]), item, {"q": q.copy(), "b": b.copy()}, {}, np.ones(1, np.float32))
+    update = Update(
+        np.array([0, len(item)]), item, {"q": q.copy(), "b": b.copy()}, {}, np.ones(1, np.float32)
+    )
     total: Total = add_update(empty_total(update, len(server.q)), update)._replace(devices=devices)
     return algorithm.aggregate(server, total)
 
 
 def test_the_server_steps_as_equation_13_says_with_the_senders_for_curvature() -> None:
-    """All 10 users report, one sends item 1: q -= .5 (g + 5 q) / (1 + 5 + 3), b -= .5 (g + 1 b) / (1 + 1); then again with momentum."""
+    """All 10 users report, one sends item 1: q -= .5 (g + 5 q) / (1 + 5 + 3), b -= .5 (g + 1 b) /
+    (1 + 1); then again with momentum.
+    """
     algorithm = bayes(rho=0.0)
     start = algorithm.init_server(DATA.catalogue._replace(users=10), key(1))
     q, b = start.q[1].astype(float), start.b[1].astype(float)
     first = one_step(algorithm, start, {1: (2.0, 0.5)}, 10)
     move_q, move_b = (2.0 + 5 * q) / 9, (0.5 + b) / 2
-    assert first.q[1] == pytest.approx(q - 0.5 * move_q, abs=1e-6) and first.b[1] == pytest.approx(b - 0.5 * move_b, abs=1e-6)
+    assert first.q[1] == pytest.approx(q - 0.5 * move_q, abs=1e-6) and first.b[1] == pytest.approx(
+        b - 0.5 * move_b, abs=1e-6
+    )
     second = one_step(algorithm, first, {1: (2.0, 0.5)}, 10)
     move_q = 0.5 * move_q + (2.0 + 5 * first.q[1].astype(float)) / 9
     assert second.q[1] == pytest.approx(first.q[1] - 0.5 * move_q, abs=1e-6)
-    assert first.q[0] == pytest.approx(start.q[0] * (1 - 0.5 * 5 / 8), abs=1e-6)  # nobody sent item 0: its prior alone
+    assert first.q[0] == pytest.approx(
+        start.q[0] * (1 - 0.5 * 5 / 8), abs=1e-6
+    )  # nobody sent item 0: its prior alone
 
 
 def test_with_decoys_the_server_waits_for_predictions() -> None:
@@ -116,7 +162,9 @@ def test_the_server_estimates_the_ratings_of_an_item_from_rows_that_are_half_dec
     truth, now = data.popularity, trained(bayes(rho=1.0), data, rounds=3)
     found = bayes(rho=1.0).ratings(now.server)
     assert np.corrcoef(found, truth)[0, 1] > 0.9 and abs(found.mean() - truth.mean()) < 1
-    assert bayes(rho=0.0).ratings(trained(bayes(rho=0.0), data, rounds=3).server) == pytest.approx(truth)
+    assert bayes(rho=0.0).ratings(trained(bayes(rho=0.0), data, rounds=3).server) == pytest.approx(
+        truth
+    )
 
 
 def test_part_of_the_users_in_a_round_moves_the_prior_by_their_share() -> None:
@@ -127,7 +175,7 @@ def test_part_of_the_users_in_a_round_moves_the_prior_by_their_share() -> None:
     assert half.q[1] == pytest.approx(q - 0.5 * (5 * 0.5 * q) / (1 + (5 + 3) * 0.5), abs=1e-6)
 
 
-# ---- decoys (eq. 6, 7) ---------------------------------------------------------------------------------------------------------
+# ---- decoys (eq. 6, 7) ---------------------------------------------------------------------------
 
 
 def test_decoys_are_the_same_in_every_round_and_redrawn_ones_give_the_ratings_away() -> None:
@@ -136,7 +184,9 @@ def test_decoys_are_the_same_in_every_round_and_redrawn_ones_give_the_ratings_aw
         algorithm = bayes(rho=1.0, redraw=redraw)
         now = trained(algorithm, rounds=1)
         rounds = [sent(algorithm, now, users, number) for number in range(12)]
-        always = [set.intersection(*(items_of(update, d) for update in rounds)) for d in range(USERS)]
+        always = [
+            set.intersection(*(items_of(update, d) for update in rounds)) for d in range(USERS)
+        ]
         own = [set(DATA.item[DATA.ptr[d] : DATA.ptr[d + 1]].tolist()) for d in range(USERS)]
         assert all(mine <= found for mine, found in zip(own, always, strict=True))
         assert (sum(map(len, always)) < 1.05 * len(DATA)) is revealed
@@ -147,25 +197,37 @@ def test_rho_is_the_decoys_as_a_multiple_of_a_users_own(rho: float, rows: int) -
     algorithm = bayes(rho=rho)
     update = sent(algorithm, trained(algorithm, rounds=1), np.arange(USERS))
     assert np.array_equal(np.diff(update.ptr), np.minimum(rows * DATA.counts, ITEMS))
-    assert all(np.all(np.diff(update.item[update.ptr[d] : update.ptr[d + 1]]) > 0) for d in range(USERS))
+    assert all(
+        np.all(np.diff(update.item[update.ptr[d] : update.ptr[d + 1]]) > 0) for d in range(USERS)
+    )
 
 
 def test_one_device_seen_alone_gives_its_ratings_away_by_arithmetic() -> None:
-    """What `sends` says: -g_b = r - b_i - b_u - p.q, and g_q = g_b p tells p; real ratings then differ by whole numbers."""
+    """What `sends` says: -g_b = r - b_i - b_u - p.q, and g_q = g_b p tells p; real ratings then
+    differ by whole numbers.
+    """
     algorithm = bayes(members=1, noise=0.0, rho=1.0)
     now, user = trained(algorithm, rounds=8), 0
     update = sent(algorithm, now, np.array([user]))
-    g_q, g_b, i = update.rows["q"][:, 0].astype(float), update.rows["b"][:, 0].astype(float), update.item
+    g_q, g_b, i = (
+        update.rows["q"][:, 0].astype(float),
+        update.rows["b"][:, 0].astype(float),
+        update.item,
+    )
     p = (g_q / g_b[:, None]).mean(axis=0)
     level = -g_b + now.server.b[i, 0] + now.server.q[i, 0] @ p  # r - b_u
     own = DATA.item[DATA.ptr[user] : DATA.ptr[user + 1]]
     mine, fraction = np.isin(i, own), (level - level[np.isin(i, own)][0]) % 1
-    assert np.minimum(fraction, 1 - fraction)[mine].max() < 1e-3  # one shared fraction: they are whole numbers apart
+    assert (
+        np.minimum(fraction, 1 - fraction)[mine].max() < 1e-3
+    )  # one shared fraction: they are whole numbers apart
     assert (np.minimum(fraction, 1 - fraction)[~mine] < 1e-3).mean() < 0.2
-    assert np.diff(level[mine]) == pytest.approx(np.diff(DATA.value[DATA.ptr[user] : DATA.ptr[user + 1]]), abs=1e-3)
+    assert np.diff(level[mine]) == pytest.approx(
+        np.diff(DATA.value[DATA.ptr[user] : DATA.ptr[user + 1]]), abs=1e-3
+    )
 
 
-# ---- biases, members, predictions ------------------------------------------------------------------------------------------------
+# ---- biases, members, predictions ----------------------------------------------------------------
 
 
 def test_a_prediction_is_the_sum_of_its_parts_and_the_mean_of_the_members() -> None:
@@ -192,27 +254,42 @@ def test_the_bias_of_a_user_starts_at_the_middle_or_at_the_users_mean() -> None:
 def test_biases_that_are_switched_off_stay_where_they_are_and_b_is_not_sent() -> None:
     without = trained(bayes(user_bias=False, item_bias=False))
     assert not without.devices.offset.any() and not without.server.b.any()
-    assert set(sent(bayes(item_bias=False), trained(bayes(item_bias=False), rounds=1), np.arange(3)).rows) == {"q"}
+    assert set(
+        sent(bayes(item_bias=False), trained(bayes(item_bias=False), rounds=1), np.arange(3)).rows
+    ) == {"q"}
     with_both = trained(bayes())
     assert with_both.devices.offset.any() and with_both.server.b.any()
 
 
 def test_generous_users_and_good_items_are_recognised() -> None:
     now, algorithm = trained(bayes()), bayes()
-    of_user, of_item = algorithm.biases(algorithm.download(now.server), now.devices, DATA.histories(np.arange(USERS)))
+    of_user, of_item = algorithm.biases(
+        algorithm.download(now.server), now.devices, DATA.histories(np.arange(USERS))
+    )
     user_mean = np.bincount(DATA.user, DATA.value) / DATA.counts
     item_mean = np.bincount(DATA.item, DATA.value) / DATA.popularity
-    assert np.corrcoef(of_user, user_mean)[0, 1] > 0.8 and np.corrcoef(of_item, item_mean)[0, 1] > 0.8
+    assert (
+        np.corrcoef(of_user, user_mean)[0, 1] > 0.8 and np.corrcoef(of_item, item_mean)[0, 1] > 0.8
+    )
 
 
 @pytest.mark.parametrize(
-    "other", [{}, {"members": 1, "noise": 0.0}, {"rho": 0.0}, {"start": "mean"}, {"cohort": 20, "learning_rate": 0.2}]
+    "other",
+    [
+        {},
+        {"members": 1, "noise": 0.0},
+        {"rho": 0.0},
+        {"start": "mean"},
+        {"cohort": 20, "learning_rate": 0.2},
+    ],
 )
 def test_it_predicts_better_than_means_do(other: dict[str, Any]) -> None:
     split = splits("kfold-5", rated(120, 60), seed=1)[0]
     train, held = split.final_train, split.test.rows
     rounds = Rounds(bayes(**other), train, seed=2)
-    found = rate(fitted(rounds, rounds.advance(rounds.start(), 60)).recommender, held, label="fbalf-bayes").metrics
+    found = rate(
+        fitted(rounds, rounds.advance(rounds.start(), 60)).recommender, held, label="fbalf-bayes"
+    ).metrics
     item_mean = np.bincount(train.item, train.value, minlength=60) / np.maximum(train.popularity, 1)
     user_mean = np.bincount(train.user, train.value, minlength=120) / np.maximum(train.counts, 1)
     by_means = user_mean[held.user] + item_mean[held.item] - train.value.mean()
@@ -231,11 +308,18 @@ def test_data_without_ratings_are_refused() -> None:
         bayes().configured(DATA.catalogue._replace(scale=(1.0, 1.0)))
 
 
-@pytest.mark.parametrize("change", [{}, {"cohort": 20}, {"item_bias": False}, {"members": 1, "noise": 0.0}])
+@pytest.mark.parametrize(
+    "change", [{}, {"cohort": 20}, {"item_bias": False}, {"members": 1, "noise": 0.0}]
+)
 def test_devices_receive_keep_and_send_what_is_declared(change: dict[str, Any]) -> None:
     algorithm = bayes(**change)
     contract = within_contract(algorithm, DATA, 6)
     assert contract.cohort == (algorithm.cohort or USERS)
     assert set(contract.way("rows")) == ({"q", "b"} if algorithm.item_bias else {"q"})
-    assert contract.most_bytes == DATA.catalogue.items * (4 + 4 * algorithm.members * (algorithm.factors + algorithm.item_bias))
-    assert contract.declaration.traits.predicts_ratings and not contract.declaration.traits.draws_negatives
+    assert contract.most_bytes == DATA.catalogue.items * (
+        4 + 4 * algorithm.members * (algorithm.factors + algorithm.item_bias)
+    )
+    assert (
+        contract.declaration.traits.predicts_ratings
+        and not contract.declaration.traits.draws_negatives
+    )

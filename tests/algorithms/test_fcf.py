@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from entrenous.algorithms.fcf import FCF, FCFDownload, FCFServer
+from entrenous.core.contract.update import add_update, empty_total
 from entrenous.core.keys import key
 from entrenous.core.types import Float64Array
-from entrenous.core.update import add_update, empty_total
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import Interactions, build
 from entrenous.federation.rounds import Rounds
@@ -22,7 +22,13 @@ def data() -> Interactions:
     rng = np.random.default_rng(0)
     user, item = np.nonzero(rng.random((USERS, ITEMS)) < 0.4)
     value = rng.integers(1, 6, len(user)).astype(np.float32)
-    return build(user, item, value=value, users=Vocabulary(size=USERS, kind="user"), items=Vocabulary(size=ITEMS, kind="item"))
+    return build(
+        user,
+        item,
+        value=value,
+        users=Vocabulary(size=USERS, kind="user"),
+        items=Vocabulary(size=ITEMS, kind="item"),
+    )
 
 
 def received(y: np.ndarray) -> FCFDownload:
@@ -38,30 +44,52 @@ def dense(data: Interactions) -> Float64Array:
     return matrix
 
 
-@pytest.mark.parametrize("settings", [{}, {"ratings": True, "alpha": 0.5}, {"unobserved": 0.0, "alpha": 0.0}])
-def test_local_solves_for_x_and_sends_the_papers_gradient(data: Interactions, settings: dict) -> None:
+@pytest.mark.parametrize(
+    "settings", [{}, {"ratings": True, "alpha": 0.5}, {"unobserved": 0.0, "alpha": 0.0}]
+)
+def test_local_solves_for_x_and_sends_the_papers_gradient(
+    data: Interactions, settings: dict
+) -> None:
     fcf = FCF(factors=3, reg=0.7, **settings)
     y = np.random.default_rng(1).normal(size=(ITEMS, 3)).astype(np.float32)
     everyone = np.arange(USERS)
-    private, update = fcf.local(received(y), fcf.init_devices(everyone, key(0)), data.histories(everyone), everyone, key(1))
+    private, update = fcf.local(
+        received(y), fcf.init_devices(everyone, key(0)), data.histories(everyone), everyone, key(1)
+    )
     r = dense(data)
     p = (r > 0).astype(float)
-    c = np.where(p > 0, fcf.unobserved + fcf.alpha * (r if fcf.ratings else 1) if fcf.unobserved else 1.0, fcf.unobserved)
+    c = np.where(
+        p > 0,
+        fcf.unobserved + fcf.alpha * (r if fcf.ratings else 1) if fcf.unobserved else 1.0,
+        fcf.unobserved,
+    )
     for u in range(USERS):
         y64 = y.astype(float)
         x = np.linalg.solve(y64.T @ np.diag(c[u]) @ y64 + 0.7 * np.eye(3), y64.T @ (c[u] * p[u]))
         assert np.allclose(private.x[u], x, atol=1e-5)
-        assert np.allclose(update.dense["f"][u], (c[u] * (p[u] - y64 @ x))[:, None] * x[None, :], atol=1e-5)
+        assert np.allclose(
+            update.dense["f"][u], (c[u] * (p[u] - y64 @ x))[:, None] * x[None, :], atol=1e-5
+        )
 
 
-@pytest.mark.parametrize("settings", [{}, {"ratings": True, "alpha": 0.5}, {"unobserved": 0.0, "alpha": 0.0}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"ratings": True, "alpha": 0.5}, {"unobserved": 0.0, "alpha": 0.0}]
+)
 def test_both_forms_have_the_same_gradient(data: Interactions, settings: dict) -> None:
-    """Before anything is rounded: what the server makes of x_u x_u^T and rows of consumed items is the sum of f(u, i)."""
+    """Before anything is rounded: what the server makes of x_u x_u^T and rows of consumed items is
+    the sum of f(u, i).
+    """
     printed, gram = (FCF(factors=3, reg=0.7, form=form, **settings) for form in ("printed", "gram"))
     y = np.random.default_rng(1).normal(size=(ITEMS, 3)).astype(np.float32)
     everyone = np.arange(USERS)
     told = [
-        fcf.local(received(y), fcf.init_devices(everyone, key(0)), data.histories(everyone), everyone, key(1))
+        fcf.local(
+            received(y),
+            fcf.init_devices(everyone, key(0)),
+            data.histories(everyone),
+            everyone,
+            key(1),
+        )
         for fcf in (printed, gram)
     ]
     (own, update), f = told[1], told[0][1].dense["f"].sum(axis=0, dtype=np.float64)
@@ -72,33 +100,57 @@ def test_both_forms_have_the_same_gradient(data: Interactions, settings: dict) -
     np.add.at(rows, update.item, update.rows["own"])
     whole = triangle + np.tril(triangle, -1).T
     assert np.allclose(rows - gram.unobserved * y @ whole, f, atol=1e-5)
-    moved = [fcf.aggregate(FCFServer(y, y, y, np.zeros(1, np.int64)), add_update(empty_total(one, ITEMS), one)).y
-             for fcf, (_, one) in zip((printed.model_copy(update=STEEP), gram.model_copy(update=STEEP)), told, strict=True)]  # fmt: skip
-    assert np.allclose(moved[0] - y, 2 * f, atol=1e-3) and np.allclose(*moved, atol=1e-3)  # sums on a grid of 2^-16
+    moved = [
+        fcf.aggregate(
+            FCFServer(y, y, y, np.zeros(1, np.int64)), add_update(empty_total(one, ITEMS), one)
+        ).y
+        for fcf, (_, one) in zip(
+            (printed.model_copy(update=STEEP), gram.model_copy(update=STEEP)), told, strict=True
+        )
+    ]
+    assert np.allclose(moved[0] - y, 2 * f, atol=1e-3) and np.allclose(
+        *moved, atol=1e-3
+    )  # sums on a grid of 2^-16
 
 
 def test_both_forms_end_with_nearly_the_same_model(data: Interactions) -> None:
     """Sums differ by rounding to the grid, which 40 rounds do not blow up."""
-    run = [Rounds(FCF(factors=3, form=form, optimiser="sgd", learning_rate=0.02, reg=1), data) for form in ("printed", "gram")]
+    run = [
+        Rounds(FCF(factors=3, form=form, optimiser="sgd", learning_rate=0.02, reg=1), data)
+        for form in ("printed", "gram")
+    ]
     one, other = (rounds.advance(rounds.start(), 40) for rounds in run)
-    assert np.abs(one.server.y - other.server.y).max() < 1e-3 < np.abs(one.server.y - run[0].start().server.y).max()
+    assert (
+        np.abs(one.server.y - other.server.y).max()
+        < 1e-3
+        < np.abs(one.server.y - run[0].start().server.y).max()
+    )
     assert other.ledger.rows_up == 40 * len(data) and one.ledger.rows_up == 0
 
 
 def test_the_server_steps_along_the_gradient_of_the_cost(data: Interactions) -> None:
-    """-2 sum f + 2 lambda y is dJ/dy: checked against finite differences of J at fixed x; one SGD step follows it."""
+    """-2 sum f + 2 lambda y is dJ/dy: checked against finite differences of J at fixed x; one SGD
+    step follows it.
+    """
     fcf = FCF(factors=3, reg=0.7, alpha=2.0, optimiser="sgd", learning_rate=1.0)
     rng = np.random.default_rng(2)
     y = rng.normal(size=(ITEMS, 3)).astype(np.float32)
     everyone = np.arange(USERS)
-    private, update = fcf.local(received(y), fcf.init_devices(everyone, key(0)), data.histories(everyone), everyone, key(1))
+    private, update = fcf.local(
+        received(y), fcf.init_devices(everyone, key(0)), data.histories(everyone), everyone, key(1)
+    )
     total = add_update(empty_total(update, ITEMS), update)
-    moved = fcf.aggregate(FCFServer(y, np.zeros_like(y), np.zeros_like(y), np.zeros(1, np.int64)), total)
+    moved = fcf.aggregate(
+        FCFServer(y, np.zeros_like(y), np.zeros_like(y), np.zeros(1, np.int64)), total
+    )
     p = (dense(data) > 0).astype(float)
 
     def cost(factors: Float64Array) -> float:
         x = private.x.astype(float)
-        return float(((1 + 2 * p) * (p - x @ factors.T) ** 2).sum() + 0.7 * ((x**2).sum() + (factors**2).sum()))
+        return float(
+            ((1 + 2 * p) * (p - x @ factors.T) ** 2).sum()
+            + 0.7 * ((x**2).sum() + (factors**2).sum())
+        )
 
     eps = 1e-5
     for i, f in ((0, 0), (4, 1), (8, 2)):
@@ -113,7 +165,9 @@ def test_adams_first_step_moves_every_factor_by_the_learning_rate(data: Interact
     rounds = Rounds(fcf, data)
     before = rounds.start()
     after = rounds.one_round(before)
-    assert np.allclose(np.abs(after.server.y - before.server.y), 0.05, atol=1e-4)  # m / sqrt(v) is +-1 after one step
+    assert np.allclose(
+        np.abs(after.server.y - before.server.y), 0.05, atol=1e-4
+    )  # m / sqrt(v) is +-1 after one step
     assert after.server.step.tolist() == [1]
 
 
@@ -123,7 +177,9 @@ def test_training_lowers_the_cost(data: Interactions) -> None:
 
     def cost(training) -> float:  # type: ignore[no-untyped-def]
         everyone = np.arange(USERS)
-        scores = fcf.score(fcf.download(training.server), training.devices, data.histories(everyone))
+        scores = fcf.score(
+            fcf.download(training.server), training.devices, data.histories(everyone)
+        )
         p = dense(data) > 0
         return float(((1 + p) * (p - scores) ** 2).sum())
 
@@ -132,7 +188,7 @@ def test_training_lowers_the_cost(data: Interactions) -> None:
 
 
 def test_what_fpl_compared_with_is_another_method() -> None:
-    from entrenous.core.discover import algorithms
+    from entrenous.algorithms.named import algorithms
 
     compared = algorithms()["fcf-huawei"]()
     assert (compared.unobserved, compared.alpha, compared.optimiser) == (0.0, 0.0, "sgd")
@@ -140,27 +196,52 @@ def test_what_fpl_compared_with_is_another_method() -> None:
 
 
 def test_newton_steps_over_the_curvature(data: Interactions) -> None:
-    """One step from y: (w S (1 + alpha n_i / m / w) + lambda_i I)^-1 (sum of f - lambda_i y_i) added, by plain linear algebra."""
-    fcf = FCF(factors=3, form="gram", optimiser="newton", learning_rate=1.0, alpha=2.0, reg=0.05, reg_by="root")
-    y, everyone = np.random.default_rng(1).normal(size=(ITEMS, 3)).astype(np.float32), np.arange(USERS)
-    private, update = fcf.local(received(y), fcf.init_devices(everyone, key(0)), data.histories(everyone), everyone, key(1))
+    """One step from y: (w S (1 + alpha n_i / m / w) + lambda_i I)^-1 (sum of f - lambda_i y_i)
+    added, by plain linear algebra.
+    """
+    fcf = FCF(
+        factors=3,
+        form="gram",
+        optimiser="newton",
+        learning_rate=1.0,
+        alpha=2.0,
+        reg=0.05,
+        reg_by="root",
+    )
+    y, everyone = (
+        np.random.default_rng(1).normal(size=(ITEMS, 3)).astype(np.float32),
+        np.arange(USERS),
+    )
+    private, update = fcf.local(
+        received(y), fcf.init_devices(everyone, key(0)), data.histories(everyone), everyone, key(1)
+    )
     nothing = np.zeros_like(y)
-    moved = fcf.aggregate(FCFServer(y, nothing, nothing, np.zeros(1, np.int64)), add_update(empty_total(update, ITEMS), update)).y
+    moved = fcf.aggregate(
+        FCFServer(y, nothing, nothing, np.zeros(1, np.int64)),
+        add_update(empty_total(update, ITEMS), update),
+    ).y
     p, y64 = (dense(data) > 0).astype(float), y.astype(float)
     c, consumed = 1 + 2 * p, p.sum(axis=0)
     for u in range(USERS):
-        x = np.linalg.solve(y64.T @ np.diag(c[u]) @ y64 + 0.05 * c[u].sum() ** 0.5 * np.eye(3), y64.T @ (c[u] * p[u]))
+        x = np.linalg.solve(
+            y64.T @ np.diag(c[u]) @ y64 + 0.05 * c[u].sum() ** 0.5 * np.eye(3),
+            y64.T @ (c[u] * p[u]),
+        )
         assert np.allclose(private.x[u], x, atol=1e-5)
     x64 = private.x.astype(float)
     s, f = x64.T @ x64, (c * (p - x64 @ y64.T)).T @ x64
     for i in range(ITEMS):
         reg = 0.05 * c[:, i].sum() ** 0.5
-        step = np.linalg.solve((1 + 2 * consumed[i] / USERS) * s + reg * np.eye(3), f[i] - reg * y64[i])
+        step = np.linalg.solve(
+            (1 + 2 * consumed[i] / USERS) * s + reg * np.eye(3), f[i] - reg * y64[i]
+        )
         assert np.allclose(moved[i] - y[i], step, atol=1e-3)
 
 
 def test_newton_needs_fewer_rounds_than_adam(data: Interactions) -> None:
-    """Of J with lambda of every vector: four steps over the curvature lower it further than forty of Adam."""
+    """Of J with lambda of every vector: four steps over the curvature lower it further than forty
+    of Adam.
+    """
     usual = {"factors": 4, "reg": 0.5, "form": "gram"}
 
     def cost(rounds_run: int, **settings: object) -> float:
@@ -168,8 +249,16 @@ def test_newton_needs_fewer_rounds_than_adam(data: Interactions) -> None:
         rounds = Rounds(fcf, data)
         server = rounds.advance(rounds.start(), rounds_run).server
         everyone, p = np.arange(USERS), dense(data) > 0
-        x = fcf.local(fcf.download(server), fcf.init_devices(everyone, key(0)), data.histories(everyone), everyone, key(1))[0].x
-        return float(((1 + p) * (p - x @ server.y.T) ** 2).sum() + 0.5 * ((x**2).sum() + (server.y**2).sum()))
+        x = fcf.local(
+            fcf.download(server),
+            fcf.init_devices(everyone, key(0)),
+            data.histories(everyone),
+            everyone,
+            key(1),
+        )[0].x
+        return float(
+            ((1 + p) * (p - x @ server.y.T) ** 2).sum() + 0.5 * ((x**2).sum() + (server.y**2).sum())
+        )
 
     assert cost(4, optimiser="newton", learning_rate=1.0) < cost(40, learning_rate=0.05)
 

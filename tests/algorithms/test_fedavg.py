@@ -1,4 +1,6 @@
-"""FedAvg over networks: the mean by n_k in plain float64; the settings that all federated networks share."""
+"""FedAvg over networks: the mean by n_k in plain float64; the settings that all federated networks
+share.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,9 @@ from within_contract import within_contract
 
 from entrenous.algorithms._federated_ncf import NCFSettings
 from entrenous.algorithms.fedavg import ALGORITHMS, FedAvg
-from entrenous.core.declared import bound
+from entrenous.core.contract.declared import bound
+from entrenous.core.contract.protocols import Catalogue
 from entrenous.core.errors import InputError
-from entrenous.core.protocols import Catalogue
 from entrenous.data.interactions import Interactions
 from entrenous.data.planted import planted
 from entrenous.kernels import ncf
@@ -27,7 +29,9 @@ def data() -> Interactions:
 
 @pytest.mark.parametrize("rate", [1.0, 3.0])
 def test_the_server_averages_models_by_interactions(data: Interactions, rate: float) -> None:
-    """sum_k (n_k / n) w_k over the round's devices: an item that a device did not touch counts as it was. Items go `rate` times as far."""
+    """sum_k (n_k / n) w_k over the round's devices: an item that a device did not touch counts as
+    it was. Items go `rate` times as far.
+    """
     algorithm, users = FedAvg(**SMALL, server_rate_item=rate), np.array([1, 4, 5, 20])
     server, devices = started(algorithm, data)
     private, update, total = sent(algorithm, server, devices, data, users)
@@ -60,7 +64,9 @@ def test_devices_send_n_k_times_their_moves_and_no_user_embedding(data: Interact
 def test_training_fits_the_histories(data: Interactions) -> None:
     training, mine = trained(FedAvg(**SMALL), data, 40), np.zeros((USERS, ITEMS), bool)
     mine[data.user, data.item] = True
-    scores = FedAvg(**SMALL).score(training.server, training.devices, data.histories(np.arange(USERS)))
+    scores = FedAvg(**SMALL).score(
+        training.server, training.devices, data.histories(np.arange(USERS))
+    )
     assert scores[mine].mean() > scores[~mine].mean() + 0.5
 
 
@@ -75,10 +81,13 @@ def test_three_names_for_three_models() -> None:
     }
 
 
-# ---- settings ------------------------------------------------------------------------------------------------------------------
+# ---- settings ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("text", "layers"), [("16,8", (16, 8)), ("", ()), ("5", (5,)), (" 4 , 3 ", (4, 3)), ((7, 2), (7, 2))])
+@pytest.mark.parametrize(
+    ("text", "layers"),
+    [("16,8", (16, 8)), ("", ()), ("5", (5,)), (" 4 , 3 ", (4, 3)), ((7, 2), (7, 2))],
+)
 def test_layers_are_lengths_with_commas(text: Any, layers: tuple[int, ...]) -> None:
     settings = FedAvg.parse({"layers": text})
     assert settings.layers == layers and FedAvg.parse(settings.model_dump()) == settings
@@ -103,7 +112,9 @@ def test_settings_that_make_no_model(settings: dict[str, Any], message: str) -> 
 def test_a_rate_for_each_part_or_one_for_all() -> None:
     one = FedAvg(**{**SMALL, "learning_rate": 0.5}).rates()
     assert (one.user, one.item, one.network, one.pull) == (0.5, 0.5, 0.5, 0)
-    parts = FedAvg(**{**SMALL, "learning_rate": 0.5, "learning_rate_item": 2.0, "learning_rate_network": 0.0}).rates(epochs=7)
+    parts = FedAvg(
+        **{**SMALL, "learning_rate": 0.5, "learning_rate_item": 2.0, "learning_rate_network": 0.0}
+    ).rates(epochs=7)
     assert (parts.user, parts.item, parts.network, parts.epochs) == (0.5, 2.0, 0.0, 7)
 
 
@@ -115,9 +126,21 @@ def test_small_federations_say_every_setting() -> None:
 def test_a_cohort_is_a_number_of_users() -> None:
     catalogue = Catalogue(10, 5, 30)
     assert [NCFSettings(cohort=m).configured(catalogue).cohort for m in (0, 3, 99)] == [10, 3, 10]
-    usual = {users: NCFSettings().configured(Catalogue(users, 5, 30)) for users in (10, 700, 1000, 1003, 9000)}
-    assert {users: own.cohort for users, own in usual.items()} == {10: 10, 700: 500, 1000: 500, 1003: 501, 9000: 4500}
-    assert all(bound(FedAvg(), Catalogue(users, 5, 30)).cohort == own.cohort for users, own in usual.items())
+    usual = {
+        users: NCFSettings().configured(Catalogue(users, 5, 30))
+        for users in (10, 700, 1000, 1003, 9000)
+    }
+    assert {users: own.cohort for users, own in usual.items()} == {
+        10: 10,
+        700: 500,
+        1000: 500,
+        1003: 501,
+        9000: 4500,
+    }
+    assert all(
+        bound(FedAvg(), Catalogue(users, 5, 30)).cohort == own.cohort
+        for users, own in usual.items()
+    )
     assert FedAvg.parse({"cohort": -1}) == FedAvg()
     with pytest.raises(InputError, match="expected greater than or equal to -1"):
         FedAvg.parse({"cohort": -2})
@@ -141,5 +164,8 @@ def test_rounds_keep_to_the_declaration(data: Interactions, model: dict[str, Any
 def test_many_items_with_few_rows_each_do_not_end_at_popularity() -> None:
     """2,000 users x 15,000 items, planted tastes, histories of 16 rows, the defaults."""
     rows = planted(users=2000, items=15000, each=20, lean=100)
-    gmf, popular = (run(name, rows, protocol="random-80-20", rounds=80).metrics["ndcg@10"] for name in ("fedavg-gmf", "popular"))
+    gmf, popular = (
+        run(name, rows, protocol="random-80-20", rounds=80).metrics["ndcg@10"]
+        for name in ("fedavg-gmf", "popular")
+    )
     assert gmf > 2 * popular > 0

@@ -25,10 +25,14 @@ def data() -> Interactions:
 
 
 def fedfast(**other: Any) -> FedFast:
-    return FedFast(**{**SMALL, "clusters": 4, "cohort": 12, "decay": 1.0, "startup": False, **other})
+    return FedFast(
+        **{**SMALL, "clusters": 4, "cohort": 12, "decay": 1.0, "startup": False, **other}
+    )
 
 
-def select(algorithm: FedFast, server: FedFastServer, data: Interactions, number: int) -> np.ndarray:
+def select(
+    algorithm: FedFast, server: FedFastServer, data: Interactions, number: int
+) -> np.ndarray:
     return algorithm.select(server, data.catalogue, key(1, "select", number))
 
 
@@ -43,29 +47,49 @@ def test_rounds_are_the_papers(data: Interactions, decay: float) -> None:
         after = algorithm.aggregate(server, total)
         n_k = np.diff(data.ptr)[users].astype(float)
         network = server.network[0] + sum(update.dense["network"].astype(float)) / n_k.sum()
-        q, models = np.zeros((len(users), ITEMS)), np.repeat(server.item[None].astype(float), len(users), axis=0)
+        q, models = (
+            np.zeros((len(users), ITEMS)),
+            np.repeat(server.item[None].astype(float), len(users), axis=0),
+        )
         for k in range(len(users)):
             for r in range(update.ptr[k], update.ptr[k + 1]):
-                delta = (update.rows["item"][r] / SQUARE) / (update.rows["share"][r] / SHARE)  # |delta| delta / |delta|
+                delta = (update.rows["item"][r] / SQUARE) / (
+                    update.rows["share"][r] / SHARE
+                )  # |delta| delta / |delta|
                 models[k, update.item[r]] += delta
                 q[k, update.item[r]] = np.abs(delta).sum()
-        item = np.stack([q[:, i] @ models[:, i] / q[:, i].sum() if q[:, i].any() else server.item[i] for i in range(ITEMS)])
+        item = np.stack(
+            [
+                q[:, i] @ models[:, i] / q[:, i].sum() if q[:, i].any() else server.item[i]
+                for i in range(ITEMS)
+            ]
+        )
         user = server.user.astype(float)
         for p in range(4):
             mine = np.flatnonzero(server.cluster[users] == p)
-            move = np.mean([update.shown["user"][k] - server.user[users[k]] for k in mine], axis=0) if len(mine) else 0
+            move = (
+                np.mean([update.shown["user"][k] - server.user[users[k]] for k in mine], axis=0)
+                if len(mine)
+                else 0
+            )
             user[server.cluster == p] += np.exp(-decay * (number + 1)) * move
         user[users] = update.shown["user"]
-        assert np.allclose(after.network, network, atol=2e-5) and np.allclose(after.item, item, atol=2e-3)
-        assert np.allclose(after.user, user, atol=2e-5) and same(after.user[users], update.shown["user"])
+        assert np.allclose(after.network, network, atol=2e-5) and np.allclose(
+            after.item, item, atol=2e-3
+        )
+        assert np.allclose(after.user, user, atol=2e-5) and same(
+            after.user[users], update.shown["user"]
+        )
         assert same(after.cluster, k_means(after.user, server.centroids)[0])
         server = after
 
 
 def test_an_item_is_weighted_by_the_l1_norm_of_each_move() -> None:
-    """Moves (.3, .1) and (-.1, .3), of norm .4 each: their mean, (.1, .2). Weights element by element, as Cali3F's, would give another."""
+    """Moves (.3, .1) and (-.1, .3), of norm .4 each: their mean, (.1, .2). Weights element by
+    element, as Cali3F's, would give another.
+    """
     from entrenous.algorithms._federated_ncf import shared
-    from entrenous.core.update import Update, add_update, empty_total
+    from entrenous.core.contract.update import Update, add_update, empty_total
 
     algorithm = fedfast(factors=2, layers=(), clusters=1, cohort=2)
     server = FedFastServer(
@@ -78,7 +102,10 @@ def test_an_item_is_weighted_by_the_l1_norm_of_each_move() -> None:
     )
     moved = np.array([[0.3, 0.1], [-0.1, 0.3]], np.float32)
     rows = shared(moved, np.abs(moved).mean(axis=1, keepdims=True))
-    dense, shown = {"network": np.zeros((2, algorithm.shape.network), np.float32)}, {"user": server.user}
+    dense, shown = (
+        {"network": np.zeros((2, algorithm.shape.network), np.float32)},
+        {"user": server.user},
+    )
     users, item, weight = np.arange(2), np.array([1, 1], np.int32), np.array([5, 50], np.float32)
     update = Update(np.arange(3), item, rows, dense, weight, shown=shown, sender=users)
     after = algorithm.aggregate(server, add_update(empty_total(update, 3), update))
@@ -86,12 +113,19 @@ def test_an_item_is_weighted_by_the_l1_norm_of_each_move() -> None:
 
 
 def test_the_start_up_round_is_one_of_fedavg_with_everybody(data: Interactions) -> None:
-    ours, theirs = Rounds(fedfast(startup=True), data, seed=1), Rounds(FedAvg(**SMALL, server_rate_item=1), data, seed=1)
+    ours, theirs = (
+        Rounds(fedfast(startup=True), data, seed=1),
+        Rounds(FedAvg(**SMALL, server_rate_item=1), data, seed=1),
+    )
     left, right = ours.start(), theirs.start()
-    right.devices.user[:] = left.server.user  # drawn from another key: the server's, which holds them here
+    right.devices.user[:] = (
+        left.server.user
+    )  # drawn from another key: the server's, which holds them here
     assert select(ours.algorithm, left.server, data, 0).tolist() == list(range(USERS))
     left, right = ours.one_round(left), theirs.one_round(right)
-    assert same(left.server.item, right.server.item) and same(left.server.network, right.server.network)
+    assert same(left.server.item, right.server.item) and same(
+        left.server.network, right.server.network
+    )
     assert same(left.server.user, right.devices.user)
     assert len(select(ours.algorithm, left.server, data, 1)) == 12  # from here on, delegates
     assert not same(ours.one_round(left).server.item, left.server.item)
@@ -125,7 +159,12 @@ def test_each_cluster_sends_delegates(data: Interactions) -> None:
     algorithm = fedfast(cohort=4)
     server, _ = started(algorithm, data)
     for number in range(10):
-        assert sorted(server.cluster[select(algorithm, server, data, number)].tolist()) == [0, 1, 2, 3]
+        assert sorted(server.cluster[select(algorithm, server, data, number)].tolist()) == [
+            0,
+            1,
+            2,
+            3,
+        ]
 
 
 @pytest.mark.parametrize(
@@ -135,7 +174,9 @@ def test_each_cluster_sends_delegates(data: Interactions) -> None:
         ({"clusters": 9, "cohort": 8}, "--set cohort: got 8, fewer devices than the 9 clusters"),
     ],
 )
-def test_clusters_that_cannot_be(data: Interactions, settings: dict[str, Any], message: str) -> None:
+def test_clusters_that_cannot_be(
+    data: Interactions, settings: dict[str, Any], message: str
+) -> None:
     with pytest.raises(InputError) as refused:
         Rounds(fedfast(**settings), data)
     assert message in str(refused.value) and "\n" not in str(refused.value)

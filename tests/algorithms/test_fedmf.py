@@ -9,16 +9,23 @@ import pytest
 from small_data import few_ratings
 
 from entrenous.algorithms.fedmf import FedMF
+from entrenous.core.contract.update import Update
 from entrenous.core.errors import InputError, NonFiniteError
 from entrenous.core.keys import key
-from entrenous.core.update import Update
 from entrenous.data.interactions import Interactions
 from entrenous.federation.executors import Threads
 from entrenous.federation.rounds import Rounds, Training
 
 USERS, ITEMS = 7, 12
 EVERYONE = np.arange(USERS)
-PUBLISHED: dict[str, Any] = {"factors": 3, "learning_rate": 0.01, "reg": 0.05, "step": "sum", "init": 0.01, "init_std": 0.3}
+PUBLISHED: dict[str, Any] = {
+    "factors": 3,
+    "learning_rate": 0.01,
+    "reg": 0.05,
+    "step": "sum",
+    "init": 0.01,
+    "init_std": 0.3,
+}
 MEANS: dict[str, Any] = {**PUBLISHED, "learning_rate": 0.1, "step": "mean"}
 
 
@@ -33,7 +40,9 @@ def unchanged(update: Update, keys: Any) -> Update:
 
 
 def stored(training: Training) -> list[bytes]:
-    return [array.tobytes() for array in (*training.server, *training.devices)] + [repr(training.ledger).encode()]
+    return [array.tobytes() for array in (*training.server, *training.devices)] + [
+        repr(training.ledger).encode()
+    ]
 
 
 @pytest.mark.parametrize("settings", [PUBLISHED, MEANS])
@@ -54,12 +63,19 @@ def test_rounds_are_the_papers(settings: dict, send: str, data: Interactions) ->
         v -= rate * sums / (np.maximum(raters, 1)[:, None] if mean else 1)
     after = rounds.advance(rounds.start(), 4)
     assert np.allclose(after.devices.u, u, atol=2e-4) and np.allclose(after.server.v, v, atol=2e-4)
-    assert np.allclose(fedmf.score(after.server, after.devices, data.histories(EVERYONE)), u @ v.T, atol=2e-3)
+    assert np.allclose(
+        fedmf.score(after.server, after.devices, data.histories(EVERYONE)), u @ v.T, atol=2e-3
+    )
 
 
 def test_gradients_are_those_of_the_squared_errors(data: Interactions) -> None:
-    """By finite differences of sum e^2 + lambda (|u|^2 + |v|^2) for each rating, in u at the old and in v at the new u."""
-    fedmf, history = FedMF(**{**PUBLISHED, "learning_rate": 1.0}, send="part"), data.histories(EVERYONE)
+    """By finite differences of sum e^2 + lambda (|u|^2 + |v|^2) for each rating, in u at the old
+    and in v at the new u.
+    """
+    fedmf, history = (
+        FedMF(**{**PUBLISHED, "learning_rate": 1.0}, send="part"),
+        data.histories(EVERYONE),
+    )
     start = Rounds(fedmf, data).start()
     v, old = start.server.v.astype(float), start.devices.u.astype(float)
     after, update = fedmf.local(start.server, start.devices, history, EVERYONE, key(1))
@@ -67,7 +83,13 @@ def test_gradients_are_those_of_the_squared_errors(data: Interactions) -> None:
 
     def loss(u: Any, v: Any) -> float:
         e = data.value - (u[data.user] * v[data.item]).sum(axis=1)
-        return float((e**2 + 0.05 * (u[data.user] ** 2).sum(axis=1) + 0.05 * (v[data.item] ** 2).sum(axis=1)).sum())
+        return float(
+            (
+                e**2
+                + 0.05 * (u[data.user] ** 2).sum(axis=1)
+                + 0.05 * (v[data.item] ** 2).sum(axis=1)
+            ).sum()
+        )
 
     summed = np.zeros((ITEMS, 3))
     np.add.at(summed, update.item, update.rows["v"].astype(float))
@@ -82,8 +104,12 @@ def test_gradients_are_those_of_the_squared_errors(data: Interactions) -> None:
 
 @pytest.mark.parametrize("settings", [PUBLISHED, MEANS])
 @pytest.mark.parametrize("send", ["part", "full"])
-def test_adding_up_on_the_way_gives_the_same_bits_and_bytes(settings: dict, send: str, data: Interactions) -> None:
-    """With a limit on updates every one is made in full and added; without, zeros are left out. So it is on threads."""
+def test_adding_up_on_the_way_gives_the_same_bits_and_bytes(
+    settings: dict, send: str, data: Interactions
+) -> None:
+    """With a limit on updates every one is made in full and added; without, zeros are left out. So
+    it is on threads.
+    """
     fedmf = FedMF(**settings, send=send)
     ways = [
         Rounds(fedmf, data),
@@ -98,7 +124,10 @@ def test_full_and_part_learn_the_same_and_differ_in_what_they_send(data: Interac
     part, full = (Rounds(FedMF(**MEANS, send=send), data) for send in ("part", "full"))
     one, other = part.advance(part.start(), 5), full.advance(full.start(), 5)
     assert stored(one)[:2] == stored(other)[:2]
-    assert one.ledger.bytes_up == 5 * len(data) * (4 + 4 * 4) and other.ledger.bytes_up == 5 * USERS * ITEMS * 4 * 4
+    assert (
+        one.ledger.bytes_up == 5 * len(data) * (4 + 4 * 4)
+        and other.ledger.bytes_up == 5 * USERS * ITEMS * 4 * 4
+    )
     assert (one.ledger.rows_up, other.ledger.rows_up) == (5 * len(data), 0)
 
 
@@ -116,8 +145,12 @@ def test_factors_that_start_alike_stay_alike(data: Interactions) -> None:
     """What the published start, 0.01 everywhere, comes to: one factor."""
     rounds = Rounds(FedMF(**{**PUBLISHED, "init_std": 0.0}, send="full"), data)
     start, after = rounds.start(), rounds.advance(rounds.start(), 50)
-    assert (start.server.v == np.float32(0.01)).all() and (start.devices.u == np.float32(0.01)).all()
-    assert (after.server.v == after.server.v[:, :1]).all() and (after.devices.u == after.devices.u[:, :1]).all()
+    assert (start.server.v == np.float32(0.01)).all() and (
+        start.devices.u == np.float32(0.01)
+    ).all()
+    assert (after.server.v == after.server.v[:, :1]).all() and (
+        after.devices.u == after.devices.u[:, :1]
+    ).all()
     assert np.abs(after.server.v - start.server.v).max() > 0.1
 
 
@@ -127,7 +160,9 @@ def test_training_fits_the_ratings(settings: dict, data: Interactions) -> None:
     rounds = Rounds(fedmf, data)
     after = rounds.advance(rounds.start(), 500)
     scores = fedmf.score(after.server, after.devices, data.histories(EVERYONE))
-    assert np.sqrt(((scores[data.user, data.item] - data.value) ** 2).mean()) < 0.5 * data.value.std()
+    assert (
+        np.sqrt(((scores[data.user, data.item] - data.value) ** 2).mean()) < 0.5 * data.value.std()
+    )
 
 
 def test_what_cannot_be_learnt_is_refused(data: Interactions) -> None:

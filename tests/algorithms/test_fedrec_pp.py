@@ -1,4 +1,6 @@
-"""FedRec++ is FedRec with rho = 0, whatever rho; what its devices send does not tell decoys from rated items."""
+"""FedRec++ is FedRec with rho = 0, whatever rho; what its devices send does not tell decoys from
+rated items.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,10 @@ from within_contract import within_contract
 
 from entrenous.algorithms.fedrec import FedRec
 from entrenous.algorithms.fedrec_pp import FedRecPP, padded, without_pads
+from entrenous.core.contract.update import Update, add_update, empty_total, fixed, real
 from entrenous.core.errors import NonFiniteError
 from entrenous.core.keys import folds, key
 from entrenous.core.types import BoolArray, Int64Array
-from entrenous.core.update import Update, add_update, empty_total, fixed, real
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import Interactions, build
 from entrenous.federation.executors import Threads
@@ -21,7 +23,14 @@ from entrenous.federation.rounds import Rounds, Training
 
 USERS, ITEMS = 12, 20
 EVERYONE = np.arange(USERS)
-BASE: dict[str, Any] = {"factors": 3, "filling": "hybrid", "predict_after": 2, "local_iterations": 3, "reg": 0.01, "decay": 0.95}
+BASE: dict[str, Any] = {
+    "factors": 3,
+    "filling": "hybrid",
+    "predict_after": 2,
+    "local_iterations": 3,
+    "reg": 0.01,
+    "decay": 0.95,
+}
 STYLES = [("batch", 0.8, 15), ("stochastic", 0.05, 10 * USERS)]
 
 
@@ -30,17 +39,27 @@ def data() -> Interactions:
     rng = np.random.default_rng(0)
     user, item = np.nonzero(rng.random((USERS, ITEMS)) < 0.35)
     value = rng.integers(1, 6, len(user)).astype(np.float32)
-    return build(user, item, value=value, users=Vocabulary(size=USERS, kind="user"), items=Vocabulary(size=ITEMS, kind="item"))
+    return build(
+        user,
+        item,
+        value=value,
+        users=Vocabulary(size=USERS, kind="user"),
+        items=Vocabulary(size=ITEMS, kind="item"),
+    )
 
 
 def sent(system: FedRecPP, data: Interactions) -> tuple[Training, Update]:
     """The first round's Update of everybody."""
     start = Rounds(system, data).start()
-    return start, system.local(start.server, start.devices, data.histories(EVERYONE), EVERYONE, key(1))[1]
+    return start, system.local(
+        start.server, start.devices, data.histories(EVERYONE), EVERYONE, key(1)
+    )[1]
 
 
 def parts(system: FedRecPP, update: Update) -> list[Int64Array]:
-    """v - noise of each row, in fixed point [n, F + 1]: what the rows come to when both parts are put together."""
+    """v - noise of each row, in fixed point [n, F + 1]: what the rows come to when both parts are
+    put together.
+    """
     difference = fixed(update.rows["v"]) - fixed(update.rows["noise"])
     return [*(without_pads(difference) if system.pads else difference[..., 0])]
 
@@ -58,10 +77,20 @@ def rated(data: Interactions, update: Update) -> BoolArray:
 def test_with_any_rho_it_is_fedrec_with_rho_0(
     style: str, rate: float, until: int, rho: float, pads: bool, data: Interactions
 ) -> None:
-    """To the bit: the decoys' gradients cancel in fixed point, and U moves by rated items alone in both."""
+    """To the bit: the decoys' gradients cancel in fixed point, and U moves by rated items alone in
+    both.
+    """
     one = Rounds(FedRec(**BASE, style=style, learning_rate=rate, rho=0.0), data, seed=4)
-    other = Rounds(FedRecPP(**BASE, style=style, learning_rate=rate, rho=rho, denoisers=3, pads=pads), data, seed=4)
-    first, second, start = one.advance(one.start(), until), other.advance(other.start(), until), one.start()
+    other = Rounds(
+        FedRecPP(**BASE, style=style, learning_rate=rate, rho=rho, denoisers=3, pads=pads),
+        data,
+        seed=4,
+    )
+    first, second, start = (
+        one.advance(one.start(), until),
+        other.advance(other.start(), until),
+        one.start(),
+    )
     assert np.abs(first.server.v - start.server.v).max() > 0.1
     assert np.allclose(first.server.v, second.server.v, atol=1e-6, rtol=0)
     assert first.server.v.tobytes() == second.server.v.tobytes()
@@ -69,13 +98,26 @@ def test_with_any_rho_it_is_fedrec_with_rho_0(
 
 
 @pytest.mark.parametrize("change", [{}, {"rho": 2.0, "pads": False}, {"redraw": True}])
-def test_a_run_of_one_device_rounds_has_the_bits_of_plain_rounds(change: dict, data: Interactions) -> None:
-    system = FedRecPP(**{**BASE, "style": "stochastic", "learning_rate": 0.05, "rho": 1.0, "denoisers": 0.25, **change})
+def test_a_run_of_one_device_rounds_has_the_bits_of_plain_rounds(
+    change: dict, data: Interactions
+) -> None:
+    system = FedRecPP(
+        **{
+            **BASE,
+            "style": "stochastic",
+            "learning_rate": 0.05,
+            "rho": 1.0,
+            "denoisers": 0.25,
+            **change,
+        }
+    )
     rounds = Rounds(system, data, seed=2)
     fast, slow = rounds.advance(rounds.start(), 3 * USERS + 5), rounds.start()
     for _ in range(3 * USERS + 5):
         slow = rounds.one_round(slow)
-    assert [a.tobytes() for a in (*fast.server, *fast.devices)] == [a.tobytes() for a in (*slow.server, *slow.devices)]
+    assert [a.tobytes() for a in (*fast.server, *fast.devices)] == [
+        a.tobytes() for a in (*slow.server, *slow.devices)
+    ]
     assert fast.ledger == slow.ledger
 
 
@@ -87,14 +129,20 @@ def test_threads_and_blocks_change_nothing(data: Interactions) -> None:
 
 
 @pytest.mark.parametrize("pads", [False, True])
-def test_both_parts_together_are_the_rated_gradients_and_their_count(pads: bool, data: Interactions) -> None:
+def test_both_parts_together_are_the_rated_gradients_and_their_count(
+    pads: bool, data: Interactions
+) -> None:
     system = FedRecPP(**BASE, style="batch", learning_rate=0.8, rho=1.0, denoisers=3, pads=pads)
     start, update = sent(system, data)
     plain = FedRec(**BASE, style="batch", learning_rate=0.8, rho=1.0)
-    g = plain.local(start.server, start.devices, data.histories(EVERYONE), EVERYONE, key(1))[1].rows["v"]  # type: ignore[arg-type]
+    g = plain.local(start.server, start.devices, data.histories(EVERYONE), EVERYONE, key(1))[
+        1
+    ].rows["v"]  # type: ignore[arg-type]
     is_rated, together = rated(data, update), np.array(parts(system, update))
     assert 0 < is_rated.sum() < len(is_rated)
-    assert (together[is_rated, :3] == fixed(g[is_rated])).all() and (together[is_rated, 3] == 1 << 16).all()
+    assert (together[is_rated, :3] == fixed(g[is_rated])).all() and (
+        together[is_rated, 3] == 1 << 16
+    ).all()
     assert (together[~is_rated] == 0).all()
     total = add_update(empty_total(update, ITEMS), update)
     assert total.senders.sum() == len(is_rated)
@@ -106,16 +154,23 @@ def test_without_pads_ordinary_devices_send_noise_and_denoisers_do_not(data: Int
     assert len(start.server.denoiser) == 3
     denoises = np.isin(np.repeat(EVERYONE, np.diff(update.ptr)), start.server.denoiser)
     decoy, v, noise = ~rated(data, update), update.rows["v"], update.rows["noise"]
-    assert (v[decoy & ~denoises] == noise[decoy & ~denoises]).all() and noise[decoy & ~denoises].any(axis=1).all()
+    assert (v[decoy & ~denoises] == noise[decoy & ~denoises]).all() and noise[
+        decoy & ~denoises
+    ].any(axis=1).all()
     assert not noise[denoises].any() and not noise[~decoy].any() and not v[decoy & denoises].any()
 
 
 def test_with_pads_neither_part_tells_decoys_from_rated_items(data: Interactions) -> None:
-    """Over many rounds every number of either part is spread evenly, for rated items as for decoys, and depends on the round."""
+    """Over many rounds every number of either part is spread evenly, for rated items as for decoys,
+    and depends on the round.
+    """
     system = FedRecPP(**BASE, style="batch", learning_rate=0.8, rho=1.0, denoisers=3, pads=True)
     start = Rounds(system, data).start()
     history = data.histories(EVERYONE)
-    updates = [system.local(start.server, start.devices, history, EVERYONE, key(0, "round", n))[1] for n in range(200)]
+    updates = [
+        system.local(start.server, start.devices, history, EVERYONE, key(0, "round", n))[1]
+        for n in range(200)
+    ]
     is_rated = rated(data, updates[0])
     for name in ("v", "noise"):
         units = np.array([fixed(update.rows[name]) for update in updates])
@@ -124,7 +179,11 @@ def test_with_pads_neither_part_tells_decoys_from_rated_items(data: Interactions
         for which in (is_rated, ~is_rated):
             share = units[:, which] / (1 << 24)  # mean 1/2, variance 1/12 if even
             wide = 5 / np.sqrt(share.size)
-            assert abs(share.mean() - 0.5) < wide and abs((share < 0.1).mean() - 0.1) < wide and abs(share.var() - 1 / 12) < wide
+            assert (
+                abs(share.mean() - 0.5) < wide
+                and abs((share < 0.1).mean() - 0.1) < wide
+                and abs(share.var() - 1 / 12) < wide
+            )
 
 
 def test_pads_cancel_exactly_in_sums_beyond_a_limb() -> None:
@@ -137,7 +196,9 @@ def test_pads_cancel_exactly_in_sums_beyond_a_limb() -> None:
         padded(ptr, np.array([[np.nan], [0.0]], np.float32), keys)
 
 
-@pytest.mark.parametrize(("denoisers", "many"), [(1.0, 1), (0.25, 3), (0.5, 6), (0.01, 1), (5.0, 5), (100.0, USERS)])
+@pytest.mark.parametrize(
+    ("denoisers", "many"), [(1.0, 1), (0.25, 3), (0.5, 6), (0.01, 1), (5.0, 5), (100.0, USERS)]
+)
 def test_denoisers_are_a_share_or_a_number(denoisers: float, many: int, data: Interactions) -> None:
     chosen = Rounds(FedRecPP(denoisers=denoisers), data).start().server.denoiser
     assert len(chosen) == many and (np.diff(chosen) > 0).all() and chosen.max(initial=0) < USERS
@@ -150,7 +211,13 @@ def test_devices_receive_keep_and_send_what_is_declared(
 ) -> None:
     system = FedRecPP(**BASE, style=style, learning_rate=rate, rho=1.0, denoisers=3, pads=pads)
     contract = within_contract(system, data, min(until, 2 * USERS))
-    assert contract.cohort == (1 if style == "stochastic" else USERS) and contract.sizes["denoisers"] == 3
+    assert (
+        contract.cohort == (1 if style == "stochastic" else USERS)
+        and contract.sizes["denoisers"] == 3
+    )
     assert contract.way("rows") == {"v": (4, 2 if pads else 1), "noise": (4, 2 if pads else 1)}
     assert contract.most_bytes == data.catalogue.items * (4 + 2 * 4 * 4 * (2 if pads else 1))
-    assert contract.declaration.traits.predicts_ratings and not contract.declaration.traits.draws_negatives
+    assert (
+        contract.declaration.traits.predicts_ratings
+        and not contract.declaration.traits.draws_negatives
+    )

@@ -1,4 +1,6 @@
-"""PEPPER and its decentralised baselines: how much of a model is taken, what is refused, whom a node pushes to, what it holds back."""
+"""PEPPER and its decentralised baselines: how much of a model is taken, what is refused, whom a
+node pushes to, what it holds back.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,8 @@ from small_gossip import shop
 
 from entrenous.algorithms import pepper, pepper_evidence
 from entrenous.algorithms._gossip_gmf import GMFModel
+from entrenous.algorithms.gossip_learning import composed
+from entrenous.algorithms.gossip_node import GossipModel, GossipPolicy, PeerState
 from entrenous.algorithms.pepper import (
     GossipAgeGMF,
     GossipAverageGMF,
@@ -21,19 +25,40 @@ from entrenous.algorithms.pepper import (
     drawn_weighting_sets,
 )
 from entrenous.algorithms.pepper_evidence import PepperEvidenceGMF
-from entrenous.core.declared import bound
-from entrenous.core.enforce import check_kept
-from entrenous.core.gossip import ACCEPTED, NOBODY, NOT_FINITE, REFUSALS, TOO_LARGE, Arrivals, DeviceData, Headers, Weighing
-from entrenous.core.gossip_learning import composed
-from entrenous.core.gossip_node import GossipModel, GossipPolicy, PeerState, cosines, merge
+from entrenous.core.contract.declared import bound
+from entrenous.core.contract.enforce import check_kept
+from entrenous.core.contract.gossip import (
+    ACCEPTED,
+    NOBODY,
+    NOT_FINITE,
+    REFUSALS,
+    TOO_LARGE,
+    Arrivals,
+    DeviceData,
+    Headers,
+    Weighing,
+)
 from entrenous.core.keys import folds, key
 from entrenous.federation.gossip import Gossip, device_data
 from entrenous.federation.network import Network
+from entrenous.kernels.merging import cosines, merge
 
 SMALL: dict[str, Any] = {
-    "factors": 4, "learning_rate": 0.05, "learning_rate_user": 0.05, "learning_rate_output": 0.0, "reg": 0.1, "local_epochs": 1,
-    "negatives": 2, "init_std": 0.1, "init_user": 0.3, "rounds": 10, "view": 3, "redraw": 2, "carried": 3, "largest": 50.0,
-}  # fmt: skip
+    "factors": 4,
+    "learning_rate": 0.05,
+    "learning_rate_user": 0.05,
+    "learning_rate_output": 0.0,
+    "reg": 0.1,
+    "local_epochs": 1,
+    "negatives": 2,
+    "init_std": 0.1,
+    "init_user": 0.3,
+    "rounds": 10,
+    "view": 3,
+    "redraw": 2,
+    "carried": 3,
+    "largest": 50.0,
+}
 KINDS = [PepperGMF, GossipAverageGMF, GossipAgeGMF, GossipReptileGMF]
 DATA = shop(12, items=40, each=9)
 
@@ -42,7 +67,9 @@ def federation(kind: Any = PepperGMF, network: dict | None = None, **change: Any
     return Gossip(kind(**{**SMALL, **change}), DATA, seed=3, network=Network.read(network or {}))
 
 
-def arriving(gossip: Gossip, swarm: Any, to: int, sender: int, model: np.ndarray | None = None, **header: int) -> Arrivals:
+def arriving(
+    gossip: Gossip, swarm: Any, to: int, sender: int, model: np.ndarray | None = None, **header: int
+) -> Arrivals:
     """A model of `sender` that reaches node `to`, and a free slot for what comes of it."""
     pool, (slot, into) = swarm.pool, swarm.pool.take(2)
     pool.values[slot] = pool.values[swarm.slot[sender]] if model is None else model
@@ -53,22 +80,41 @@ def arriving(gossip: Gossip, swarm: Any, to: int, sender: int, model: np.ndarray
         np.array([said["length"]]),
     )
     one = np.array([to])
-    return Arrivals(pool.values, one, swarm.slot[one], np.array([slot]), np.array([into]), headers, folds(key(1, "event"), one))
+    return Arrivals(
+        pool.values,
+        one,
+        swarm.slot[one],
+        np.array([slot]),
+        np.array([into]),
+        headers,
+        folds(key(1, "event"), one),
+    )
 
 
-def share_of(gossip: Gossip, a: Arrivals, nodes: Any, data: DeviceData) -> tuple[np.ndarray, np.ndarray]:
-    """How much the policy takes of each received model, and who trains: what it merges by. PEPPER's in the printed form."""
+def share_of(
+    gossip: Gossip, a: Arrivals, nodes: Any, data: DeviceData
+) -> tuple[np.ndarray, np.ndarray]:
+    """How much the policy takes of each received model, and who trains: what it merges by. PEPPER's
+    in the printed form.
+    """
     seen: list[Any] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(PepperGMFPolicy, "performance_based_aggregation", PepperPolicy.performance_based_aggregation)
+        patch.setattr(
+            PepperGMFPolicy,
+            "performance_based_aggregation",
+            PepperPolicy.performance_based_aggregation,
+        )
         patch.setattr(pepper, "merge_and_train", lambda *given: seen.append(given))
         gossip.algorithm.policy.on_model_received(gossip.algorithm.model, a, nodes, data)
     (given,) = seen
-    assert all(one is other for one, other in zip(given, (gossip.algorithm.model, a, nodes, data), strict=False))
+    assert all(
+        one is other
+        for one, other in zip(given, (gossip.algorithm.model, a, nodes, data), strict=False)
+    )
     return given[4], given[5] if len(given) > 5 else np.ones(len(a.who), np.bool_)
 
 
-# ---- a merge that is right --------------------------------------------------------------------------------------------------------------
+# ---- a merge that is right -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 1 / 3, 0.5, 0.9, 1.0])
@@ -87,8 +133,15 @@ def test_a_merge_lies_between_the_two_where_the_share_says() -> None:
 
 
 def test_cosines_are_of_item_vectors_as_one_and_of_nothing_none() -> None:
-    vectors = np.array([[[1, 0], [0, 2]], [[-1, 0], [0, -2]], [[0, 0], [0, 0]], [[2, 1], [-1, 1]]], np.float32)
-    assert cosines(vectors, np.array([0, 0, 0, 0]), np.array([0, 1, 2, 3])).tolist() == [1, -1, 0, 4 / math.sqrt(35)]
+    vectors = np.array(
+        [[[1, 0], [0, 2]], [[-1, 0], [0, -2]], [[0, 0], [0, 0]], [[2, 1], [-1, 1]]], np.float32
+    )
+    assert cosines(vectors, np.array([0, 0, 0, 0]), np.array([0, 1, 2, 3])).tolist() == [
+        1,
+        -1,
+        0,
+        4 / math.sqrt(35),
+    ]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -103,22 +156,44 @@ def test_a_network_without_training_and_with_one_model_is_a_fixed_point(kind: An
 
 @pytest.mark.parametrize(
     "change",
-    [{}, {"weighting": 0.5}, {"weighting": 0.1}, {"least": 0.9}, {"aggregation": "half"}, {"measure": "hr-ndcg"}, {"factors": 17},
-     {"alike": 0.4}, {"negatives": 100, "local_epochs": 3, "learning_rate_output": 0.1}],
-)  # fmt: skip
-def test_the_kernel_of_algorithm_2_gives_the_same_bits_as_its_printed_form(change: dict[str, Any]) -> None:
-    """Models, private state, ages and what nodes remember, after several rounds; also where a history fills several chunks of samples."""
+    [
+        {},
+        {"weighting": 0.5},
+        {"weighting": 0.1},
+        {"least": 0.9},
+        {"aggregation": "half"},
+        {"measure": "hr-ndcg"},
+        {"factors": 17},
+        {"alike": 0.4},
+        {"negatives": 100, "local_epochs": 3, "learning_rate_output": 0.1},
+    ],
+)
+def test_the_kernel_of_algorithm_2_gives_the_same_bits_as_its_printed_form(
+    change: dict[str, Any],
+) -> None:
+    """Models, private state, ages and what nodes remember, after several rounds; also where a
+    history fills several chunks of samples.
+    """
     gossip = federation(**{"weighting": 0.4} | change)
     in_one = gossip.advance(gossip.start(), 5)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(PepperGMFPolicy, "performance_based_aggregation", PepperPolicy.performance_based_aggregation)
+        patch.setattr(
+            PepperGMFPolicy,
+            "performance_based_aggregation",
+            PepperPolicy.performance_based_aggregation,
+        )
         step_by_step = gossip.advance(gossip.start(), 5)
-    assert in_one.models.tobytes() == step_by_step.models.tobytes() and (in_one.models[0] != in_one.models[1]).any()
+    assert (
+        in_one.models.tobytes() == step_by_step.models.tobytes()
+        and (in_one.models[0] != in_one.models[1]).any()
+    )
     for one, other in zip(in_one.nodes, step_by_step.nodes, strict=True):
         assert one.tobytes() == other.tobytes()
 
 
-def test_a_model_is_looked_at_once_for_all_who_receive_it_and_again_when_it_is_pushed_again() -> None:
+def test_a_model_is_looked_at_once_for_all_who_receive_it_and_again_when_it_is_pushed_again() -> (
+    None
+):
     """A simulation remembers what was found, as long as nobody can have changed the model."""
     gossip = federation()
     swarm = gossip.start()
@@ -126,27 +201,35 @@ def test_a_model_is_looked_at_once_for_all_who_receive_it_and_again_when_it_is_p
     refused = [gossip.algorithm.on_message(a, swarm.nodes, gossip.private)[0] for _ in range(2)]
     assert refused == [0, 0] and swarm.pool.numbers[a.received[0]] == ACCEPTED
     swarm.pool.values[a.received[0], 3] = np.nan
-    assert gossip.algorithm.on_message(a, swarm.nodes, gossip.private)[0] == ACCEPTED  # not looked at again
+    assert (
+        gossip.algorithm.on_message(a, swarm.nodes, gossip.private)[0] == ACCEPTED
+    )  # not looked at again
     swarm.pool.share(a.received)
     assert gossip.algorithm.on_message(a, swarm.nodes, gossip.private)[0] == NOT_FINITE
     swarm.pool.share(a.received)
     swarm.pool.values[a.received[0], 3] = 51
     assert gossip.algorithm.on_message(a, swarm.nodes, gossip.private)[0] == TOO_LARGE
-    assert gossip.algorithm.on_message(a._replace(numbers=None), swarm.nodes, gossip.private)[0] == TOO_LARGE
+    assert (
+        gossip.algorithm.on_message(a._replace(numbers=None), swarm.nodes, gossip.private)[0]
+        == TOO_LARGE
+    )
 
 
-# ---- shares -----------------------------------------------------------------------------------------------------------------------------
+# ---- shares --------------------------------------------------------------------------------------
 
 
 def test_pepper_takes_as_much_as_a_model_does_well() -> None:
-    """Of 9 rows 4 weigh; P of own and received model differ, so that neither can stand for the other."""
+    """Of 9 rows 4 weigh; P of own and received model differ, so that neither can stand for the
+    other.
+    """
     gossip = federation(weighting=0.5)
     assert (np.diff(gossip.private.weighing.ptr) == 4).all()
     swarm, unequal = gossip.advance(gossip.start(), 3), 0
     for node in range(12):
         a = arriving(gossip, swarm, node, (node + 5) % 12)
         p_x, p_i = (
-            gossip.algorithm.model.judged(a.pool, at, swarm.nodes, a.who, gossip.private)[0][0] for at in (a.received, a.own)
+            gossip.algorithm.model.judged(a.pool, at, swarm.nodes, a.who, gossip.private)[0][0]
+            for at in (a.received, a.own)
         )
         share, trains = share_of(gossip, a, swarm.nodes, gossip.private)
         wanted = p_x / (p_x + p_i) if p_x + p_i else 0.0
@@ -156,10 +239,15 @@ def test_pepper_takes_as_much_as_a_model_does_well() -> None:
 
 
 @pytest.mark.parametrize(
-    ("own", "received", "wanted"), [(0.25, 0.75, 0.75), (0.75, 0.25, 0.25), (0.5, 0.0, 0.0), (0.0, 0.5, 1.0)]
+    ("own", "received", "wanted"),
+    [(0.25, 0.75, 0.75), (0.75, 0.25, 0.25), (0.5, 0.0, 0.0), (0.0, 0.5, 1.0)],
 )
-def test_the_share_by_hand(own: float, received: float, wanted: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """P_i of the model in the node's own slot, P_x of that in the slot received: P_x / (P_i + P_x)."""
+def test_the_share_by_hand(
+    own: float, received: float, wanted: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P_i of the model in the node's own slot, P_x of that in the slot received: P_x / (P_i +
+    P_x).
+    """
     gossip = federation()
     swarm = gossip.start()
     a = arriving(gossip, swarm, 0, 8)
@@ -180,9 +268,13 @@ def test_hr_and_hr_times_ndcg_are_two_measures() -> None:
         a = arriving(gossip, swarm, node, (node + 5) % 12)
 
         def measured(which: Gossip, a: Arrivals = a) -> np.ndarray:
-            return which.algorithm.policy.performance(which.algorithm.model, a, a.received, swarm.nodes, gossip.private)
+            return which.algorithm.policy.performance(
+                which.algorithm.model, a, a.received, swarm.nodes, gossip.private
+            )
 
-        hr, ndcg = gossip.algorithm.model.judged(a.pool, a.received, swarm.nodes, a.who, gossip.private)
+        hr, ndcg = gossip.algorithm.model.judged(
+            a.pool, a.received, swarm.nodes, a.who, gossip.private
+        )
         assert 0 <= ndcg[0] <= hr[0] <= 1
         assert measured(gossip) == hr
         assert measured(other) == hr * ndcg
@@ -191,7 +283,9 @@ def test_hr_and_hr_times_ndcg_are_two_measures() -> None:
 
 
 def weighed(rows: int) -> DeviceData:
-    """Node 0 weighs by the first `rows` of its items, each among items that any model ranks lower or higher."""
+    """Node 0 weighs by the first `rows` of its items, each among items that any model ranks lower
+    or higher.
+    """
     plain = device_data(DATA, None)
     item = DATA.item[:rows]
     ptr = np.concatenate([[0], np.full(12, rows)]).astype(np.int64)
@@ -212,11 +306,15 @@ def test_where_both_fail_the_own_model_stays_and_nobody_trains() -> None:
 
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("alike", [0.0, 0.1])
-def test_of_a_model_that_points_elsewhere_nothing_is_taken_where_alike_ones_are_asked_for(alike: float, sign: int) -> None:
+def test_of_a_model_that_points_elsewhere_nothing_is_taken_where_alike_ones_are_asked_for(
+    alike: float, sign: int
+) -> None:
     gossip = federation(alike=alike)
     swarm = gossip.start()
     a = arriving(gossip, swarm, 0, 4, sign * swarm.pool.values[swarm.slot[0]])
-    share, _ = share_of(gossip, a, swarm.nodes, weighed(1))  # one weighing row: the share is a half whatever it ranks
+    share, _ = share_of(
+        gossip, a, swarm.nodes, weighed(1)
+    )  # one weighing row: the share is a half whatever it ranks
     assert share.tolist() == [0.0 if alike and sign < 0 else 0.5]
 
 
@@ -268,14 +366,21 @@ def test_reptile_gossips_like_average_and_fine_tunes_to_score() -> None:
     own = DATA.histories(users)
 
     def gap(table: np.ndarray) -> float:
-        return float(np.mean([table[u, own.item[own.ptr[u] : own.ptr[u + 1]]].mean() - table[u].mean() for u in users]))
+        return float(
+            np.mean(
+                [
+                    table[u, own.item[own.ptr[u] : own.ptr[u + 1]]].mean() - table[u].mean()
+                    for u in users
+                ]
+            )
+        )
 
     assert gap(tuned) > gap(plain)
     none = federation(GossipReptileGMF, meta_epochs=0)
     assert (scores(none, none.advance(none.start(), 4)) == plain).all()
 
 
-# ---- what is refused --------------------------------------------------------------------------------------------------------------------
+# ---- what is refused -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -290,7 +395,9 @@ def test_reptile_gossips_like_average_and_fine_tunes_to_score() -> None:
     ],
 )
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_bad_model_is_refused_and_changes_nothing(kind: Any, number: float, length: int, why: str) -> None:
+def test_a_bad_model_is_refused_and_changes_nothing(
+    kind: Any, number: float, length: int, why: str
+) -> None:
     gossip = federation(kind)
     swarm = gossip.start()
     model = swarm.models[1]
@@ -310,7 +417,7 @@ def test_bad_peers_are_counted_and_nobody_learns_from_them() -> None:
     assert not np.isin(swarm.nodes.heard, np.flatnonzero(bad)).any()
 
 
-# ---- views ------------------------------------------------------------------------------------------------------------------------------
+# ---- views ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -331,7 +438,9 @@ def test_alpha_has_both_readings(alpha: float, reading: str, best: int) -> None:
     nodes.heard[0, :4], nodes.performance[0, :4] = [4, 5, 6, 7], [0.1, 0.9, 0.5, 0.3]
     nodes.known[0] = NOBODY
     nodes.known[0, :3] = [8, 9, 10]
-    view = algorithm.policy.update_view(nodes, np.array([0]), algorithm.view, folds(key(0, "view"), np.arange(1)))[0]
+    view = algorithm.policy.update_view(
+        nodes, np.array([0]), algorithm.view, folds(key(0, "view"), np.arange(1))
+    )[0]
     assert view[:best].tolist() == [5, 6, 7][:best] and set(view[best:].tolist()) <= {8, 9, 10}
 
 
@@ -341,14 +450,18 @@ def test_a_view_is_drawn_anew_every_few_pushes_and_l_n_is_forgotten_or_kept() ->
         swarm = gossip.advance(gossip.start(), 2)
         assert (swarm.nodes.heard != NOBODY).any()
         before = swarm.nodes.view.copy()
-        gossip.algorithm.on_timer(swarm.nodes, np.arange(12), gossip.private, folds(key(0, "t"), np.arange(12)))  # the third push
+        gossip.algorithm.on_timer(
+            swarm.nodes, np.arange(12), gossip.private, folds(key(0, "t"), np.arange(12))
+        )  # the third push
         assert (swarm.nodes.view != before).any() and (swarm.nodes.heard != NOBODY).any() == kept
         now = swarm.nodes.view.copy()
-        gossip.algorithm.on_timer(swarm.nodes, np.arange(12), gossip.private, folds(key(1, "t"), np.arange(12)))
+        gossip.algorithm.on_timer(
+            swarm.nodes, np.arange(12), gossip.private, folds(key(1, "t"), np.arange(12))
+        )
         assert (swarm.nodes.view == now).all()
 
 
-# ---- weighting sets ---------------------------------------------------------------------------------------------------------------------
+# ---- weighting sets ------------------------------------------------------------------------------
 
 
 def test_a_weighting_set_is_held_back_from_training() -> None:
@@ -360,10 +473,20 @@ def test_a_weighting_set_is_held_back_from_training() -> None:
             arrays[ptr[u] : ptr[u + 1]].tolist()
             for ptr, arrays in ((DATA.ptr, DATA.item), (own.ptr, own.item), (sets.ptr, sets.item))
         )
-        assert len(held) == int(0.3 * len(rows)) and sorted(kept + held) == rows and kept == sorted(kept)
+        assert (
+            len(held) == int(0.3 * len(rows))
+            and sorted(kept + held) == rows
+            and kept == sorted(kept)
+        )
         candidates = sets.candidates[sets.ptr[u] : sets.ptr[u + 1]]
-        assert candidates.shape[1] == 100 and not np.isin(candidates, rows).any() and candidates.min() >= 0
-        assert own.avoid[own.avoid_ptr[u] : own.avoid_ptr[u + 1]].tolist() == rows  # nor is it drawn as a negative
+        assert (
+            candidates.shape[1] == 100
+            and not np.isin(candidates, rows).any()
+            and candidates.min() >= 0
+        )
+        assert (
+            own.avoid[own.avoid_ptr[u] : own.avoid_ptr[u + 1]].tolist() == rows
+        )  # nor is it drawn as a negative
 
 
 def test_only_pepper_holds_rows_back_and_not_where_the_protocol_does() -> None:
@@ -373,7 +496,7 @@ def test_only_pepper_holds_rows_back_and_not_where_the_protocol_does() -> None:
     assert PepperGMF(**SMALL).weighing(given, folds(key(0, "w"), np.arange(12))) is given
 
 
-# ---- what is declared, and how an algorithm is composed ---------------------------------------------------------------------------------
+# ---- what is declared, and how an algorithm is composed ------------------------------------------
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -383,14 +506,23 @@ def test_nodes_keep_and_push_what_is_declared(kind: Any) -> None:
     contract, swarm = bound(gossip.algorithm, DATA.catalogue), gossip.start()
     for _ in range(2):
         check_kept(contract, swarm.nodes, 12)
-        sent = gossip.algorithm.on_timer(swarm.nodes, np.arange(12), gossip.private, folds(key(2, "t"), np.arange(12))).headers
+        sent = gossip.algorithm.on_timer(
+            swarm.nodes, np.arange(12), gossip.private, folds(key(2, "t"), np.arange(12))
+        ).headers
         pushed = {"model": swarm.models, **sent._asdict()}
-        assert contract.way("pushed").keys() == pushed.keys() - {"length"}  # which the model itself has
+        assert contract.way("pushed").keys() == pushed.keys() - {
+            "length"
+        }  # which the model itself has
         for one in contract.sends:
             array = pushed[one.name]
-            assert (array.dtype, array.shape) == (np.dtype(one.dtype), (12, *contract.shape(one.sizes))), one.name
+            assert (array.dtype, array.shape) == (
+                np.dtype(one.dtype),
+                (12, *contract.shape(one.sizes)),
+            ), one.name
         swarm = gossip.advance(swarm, 4)
-    own = gossip.algorithm  # the model in float32; sender, age and samples; the numbers of peers, int32
+    own = (
+        gossip.algorithm
+    )  # the model in float32; sender, age and samples; the numbers of peers, int32
     assert contract.message_bytes == 4 * own.width + 3 * 8 + 4 * own.carried
     assert contract.declaration.traits.holds_out_own == (kind is PepperGMF)
 
@@ -398,7 +530,10 @@ def test_nodes_keep_and_push_what_is_declared(kind: Any) -> None:
 def test_settings_of_policy_and_model_stand_side_by_side() -> None:
     one = PepperGMF(**SMALL, alpha=0.2)
     assert one == PepperGMF.parse({**SMALL, "alpha": "0.2"}) != PepperGMF(**SMALL)
-    assert dict(one) == one.model_dump() and {"view", "factors", "alpha", "measure"} <= dict(one).keys()
+    assert (
+        dict(one) == one.model_dump()
+        and {"view", "factors", "alpha", "measure"} <= dict(one).keys()
+    )
     assert (one.policy.alpha, one.model.factors) == (0.2, 4)  # type: ignore[attr-defined]
     wider = one.configured(DATA.catalogue).model_copy(update={"factors": 6})
     assert wider.model.factors == 6 and wider.width > one.configured(DATA.catalogue).width  # type: ignore[attr-defined]
@@ -411,13 +546,15 @@ def test_an_algorithm_with_a_setting_or_an_array_twice_is_refused_where_it_is_co
     class Forgetful(GossipModel):
         private, reveals, layout = PeerState, "nothing", "[0] float32"
 
-    with pytest.raises(ValueError, match="two of node, model and policy have the setting 'factors'"):
+    with pytest.raises(
+        ValueError, match="two of node, model and policy have the setting 'factors'"
+    ):
         composed("Wrong", Hasty, GMFModel, "Wrong.")
     with pytest.raises(ValueError, match="two parts of the private state have 'age'"):
         composed("Wrong", GossipPolicy, Forgetful, "Wrong.")
 
 
-# ---- shares by evidence -----------------------------------------------------------------------------------------------------------------
+# ---- shares by evidence --------------------------------------------------------------------------
 
 
 def evident_share(gossip: Gossip, swarm: Any, sender: int) -> float:
@@ -426,22 +563,30 @@ def evident_share(gossip: Gossip, swarm: Any, sender: int) -> float:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pepper_evidence, "merge_and_train", lambda *given: seen.append(given[4]))
         a = arriving(gossip, swarm, 0, sender)
-        gossip.algorithm.policy.on_model_received(gossip.algorithm.model, a, swarm.nodes, gossip.private)
+        gossip.algorithm.policy.on_model_received(
+            gossip.algorithm.model, a, swarm.nodes, gossip.private
+        )
     return float(seen[0][0])
 
 
 def test_all_models_between_two_pushes_are_averaged() -> None:
-    """Without trust in the evidence each weighs the same: 1/2, 1/3, 1/4; after a push the node's own is one model again."""
+    """Without trust in the evidence each weighs the same: 1/2, 1/3, 1/4; after a push the node's
+    own is one model again.
+    """
     gossip = federation(PepperEvidenceGMF, weighting=0.5, trust=0.0)
     swarm = gossip.advance(gossip.start(), 3)
     swarm.nodes.pushes[0] += 1
-    assert [evident_share(gossip, swarm, sender) for sender in (5, 6, 7)] == pytest.approx([1 / 2, 1 / 3, 1 / 4])
+    assert [evident_share(gossip, swarm, sender) for sender in (5, 6, 7)] == pytest.approx(
+        [1 / 2, 1 / 3, 1 / 4]
+    )
     swarm.nodes.pushes[0] += 1
     assert evident_share(gossip, swarm, 8) == 0.5 and 8 in swarm.nodes.heard[0]
 
 
 def test_a_model_weighs_by_the_evidence_for_it() -> None:
-    """By hand: the paired lead over weighting rows, over its standard error; the other way round the weight is the inverse."""
+    """By hand: the paired lead over weighting rows, over its standard error; the other way round
+    the weight is the inverse.
+    """
     gossip = federation(PepperEvidenceGMF, weighting=0.5, trust=0.7)
     swarm = gossip.advance(gossip.start(), 3)
     a, sets = arriving(gossip, swarm, 0, 5), gossip.private.weighing
@@ -449,7 +594,9 @@ def test_a_model_weighs_by_the_evidence_for_it() -> None:
     for at in (a.own, a.received):
         (score,) = gossip.algorithm.model.score(a.pool, at, swarm.nodes, a.who, gossip.private)
         rows = range(sets.ptr[0], sets.ptr[1])
-        behind.append([np.mean([score[c] < score[sets.item[r]] for c in sets.candidates[r]]) for r in rows])
+        behind.append(
+            [np.mean([score[c] < score[sets.item[r]] for c in sets.candidates[r]]) for r in rows]
+        )
     lead = np.subtract(behind[1], behind[0])
     t = lead.mean() / np.sqrt((lead.var(ddof=1) + 1 / 100**2) / len(lead))
     z = 0.35 * t
@@ -462,7 +609,9 @@ def test_a_model_weighs_by_the_evidence_for_it() -> None:
 
 
 @pytest.mark.parametrize(("sign", "taken"), [(1, True), (-1, False)])
-def test_a_model_that_points_elsewhere_weighs_nothing_as_evidence_too(sign: int, taken: bool) -> None:
+def test_a_model_that_points_elsewhere_weighs_nothing_as_evidence_too(
+    sign: int, taken: bool
+) -> None:
     gossip = federation(PepperEvidenceGMF, weighting=0.5, alike=0.1)
     swarm = gossip.advance(gossip.start(), 3)
     swarm.nodes.pushes[0] += 1

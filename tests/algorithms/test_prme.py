@@ -1,4 +1,6 @@
-"""PRME-G between peers and around a server: what devices must know, what is weighed and averaged, where lists begin."""
+"""PRME-G between peers and around a server: what devices must know, what is weighed and averaged,
+where lists begin.
+"""
 
 from __future__ import annotations
 
@@ -13,28 +15,48 @@ from within_contract import within_contract
 
 from entrenous.algorithms.fedavg_prme import FedAvgPRME
 from entrenous.algorithms.fedfast_prme import FedFastPRME
-from entrenous.algorithms.pepper import GossipAgePRME, GossipAveragePRME, GossipReptilePRME, PepperPRME, drawn_weighting_sets
+from entrenous.algorithms.named import algorithms
+from entrenous.algorithms.pepper import (
+    GossipAgePRME,
+    GossipAveragePRME,
+    GossipReptilePRME,
+    PepperPRME,
+    drawn_weighting_sets,
+)
 from entrenous.algorithms.reptile_prme import ReptilePRME
-from entrenous.core.declared import bound
-from entrenous.core.discover import algorithms
+from entrenous.core.contract.declared import bound
+from entrenous.core.contract.gossip import DeviceData, data_of
 from entrenous.core.errors import InputError
-from entrenous.core.gossip import DeviceData, data_of
 from entrenous.core.keys import folds, key
 from entrenous.core.visits import some_visits
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import Interactions, build, pairs_of
 from entrenous.data.load import load
 from entrenous.data.visits import VisitColumns, with_visits
+from entrenous.deploy.peers.replay import joined
 from entrenous.federation.gossip import Gossip, device_data
-from entrenous.federation.replay import joined
 from entrenous.federation.rounds import Rounds
 from entrenous.runs.recommenders import fitted
 
 SMALL: dict[str, Any] = {
-    "factors": 4, "preference": 0.5, "tau": 0.0, "learning_rate": 0.05, "reg": 0.001, "local_epochs": 1, "init_std": 0.01,
-    "contexts": "nearest", "visits": "all",
-}  # fmt: skip
-PEERS: dict[str, Any] = {**SMALL, "view": 3, "redraw": 2, "carried": 3, "largest": 50.0, "rounds": 10}
+    "factors": 4,
+    "preference": 0.5,
+    "tau": 0.0,
+    "learning_rate": 0.05,
+    "reg": 0.001,
+    "local_epochs": 1,
+    "init_std": 0.01,
+    "contexts": "nearest",
+    "visits": "all",
+}
+PEERS: dict[str, Any] = {
+    **SMALL,
+    "view": 3,
+    "redraw": 2,
+    "carried": 3,
+    "largest": 50.0,
+    "rounds": 10,
+}
 AROUND: dict[str, Any] = {**SMALL, "cohort": 0, "rounds": 10}
 GOSSIP = [PepperPRME, GossipAveragePRME, GossipAgePRME, GossipReptilePRME]
 SERVED = [FedAvgPRME, ReptilePRME, FedFastPRME]
@@ -42,20 +64,30 @@ TOWNS, VENUES, PEOPLE = 4, 15, 8  # of a town
 
 
 def towns(**change: Any) -> Interactions:
-    """Everybody goes to seven venues of the town they live in, the smaller numbers of it more often than the larger."""
+    """Everybody goes to seven venues of the town they live in, the smaller numbers of it more often
+    than the larger.
+    """
     random, user, item = np.random.default_rng(6), [], []
     for u in range(TOWNS * PEOPLE):
         likely = np.linspace(3, 1, VENUES)
         mine = random.choice(VENUES, 7, replace=False, p=likely / likely.sum())
         user += [u] * 7
         item += (u % TOWNS * VENUES + mine).tolist()
-    places = np.repeat(np.array([[40.7, -74.0], [40.7, -73.8], [40.8, -74.0], [40.8, -73.8]]), VENUES, axis=0)
+    places = np.repeat(
+        np.array([[40.7, -74.0], [40.7, -73.8], [40.8, -74.0], [40.8, -73.8]]), VENUES, axis=0
+    )
     places += random.normal(0, 0.01, places.shape)
     given = {
         "time": random.integers(0, 10**7, len(user)),
         "features": {"lat": places[:, 0].astype(str), "lon": places[:, 1].astype(str)},
     }
-    return build(user, item, users=Vocabulary(size=TOWNS * PEOPLE), items=Vocabulary(size=TOWNS * VENUES), **{**given, **change})
+    return build(
+        user,
+        item,
+        users=Vocabulary(size=TOWNS * PEOPLE),
+        items=Vocabulary(size=TOWNS * VENUES),
+        **{**given, **change},
+    )
 
 
 DATA = towns()
@@ -70,16 +102,27 @@ def made(kind: Any, **change: Any) -> Any:
 
 def trained(kind: Any, data: Interactions, rounds: int, **change: Any) -> Any:
     algorithm = made(kind, **change)
-    federation = Gossip(algorithm, data, seed=1) if kind in GOSSIP else Rounds(algorithm, data, seed=1)
+    federation = (
+        Gossip(algorithm, data, seed=1) if kind in GOSSIP else Rounds(algorithm, data, seed=1)
+    )
     return fitted(federation, federation.advance(federation.start(), rounds)).recommender  # type: ignore[arg-type]
 
 
-# ---- what a device knows ----------------------------------------------------------------------------------------------------------------
+# ---- what a device knows -------------------------------------------------------------------------
 
 
 def test_every_name_is_there() -> None:
     names = {
-        f"{what}-prme-g" for what in ("pepper", "gossip-average", "gossip-age", "gossip-reptile", "fedavg", "reptile", "fedfast")
+        f"{what}-prme-g"
+        for what in (
+            "pepper",
+            "gossip-average",
+            "gossip-age",
+            "gossip-reptile",
+            "fedavg",
+            "reptile",
+            "fedfast",
+        )
     }
     assert names <= set(algorithms())
 
@@ -88,35 +131,64 @@ def test_places_are_numbers_on_earth_or_unknown() -> None:
     lat = np.array(["40.5", "", "91", "-33", "north", "nan", "inf", "90"])
     lon = np.array(["-74", "1", "1", "-180.5", "2", "3", "4", "180"])
     user, names = np.zeros(8, np.int64), (Vocabulary(size=1), Vocabulary(size=8))
-    data = build(user, np.arange(8), users=names[0], items=names[1], features={"lat": lat, "lon": lon})
+    data = build(
+        user, np.arange(8), users=names[0], items=names[1], features={"lat": lat, "lon": lon}
+    )
     assert data.places is not None
     assert data.places[[0, 7]].tolist() == [[40.5, -74.0], [90.0, 180.0]]
     assert np.isnan(data.places[1:7]).all()
     own = data.histories(np.arange(1))
     assert own.places is data.places and own.time is None  # parsed once
-    assert build(user, np.arange(8), users=names[0], items=names[1], features={"lat": lat}).places is None
+    assert (
+        build(user, np.arange(8), users=names[0], items=names[1], features={"lat": lat}).places
+        is None
+    )
 
 
 def test_one_s_own_files_may_say_where_items_are(tmp_path: Path) -> None:
-    (tmp_path / "visits.csv").write_text("user_id,item_id,timestamp\nann,a,5\nann,b,9\nbob,b,7\nbob,c,8\n")
-    (tmp_path / "places.csv").write_text("venue_id,name,Latitude,lng\nb,bar,40.5,-74.25\na,arch,,\n")
+    (tmp_path / "visits.csv").write_text(
+        "user_id,item_id,timestamp\nann,a,5\nann,b,9\nbob,b,7\nbob,c,8\n"
+    )
+    (tmp_path / "places.csv").write_text(
+        "venue_id,name,Latitude,lng\nb,bar,40.5,-74.25\na,arch,,\n"
+    )
     data = load(str(tmp_path / "visits.csv"), items=str(tmp_path / "places.csv"))
-    assert data.places is not None and data.places[data.items.indices(["b"])].tolist() == [[40.5, -74.25]]
-    assert np.isnan(data.places[data.items.indices(["a"])]).all() and data.features["title"].tolist() == ["arch", "bar", ""]
+    assert data.places is not None and data.places[data.items.indices(["b"])].tolist() == [
+        [40.5, -74.25]
+    ]
+    assert np.isnan(data.places[data.items.indices(["a"])]).all() and data.features[
+        "title"
+    ].tolist() == ["arch", "bar", ""]
 
 
 def test_histories_carry_times_and_places_in_the_source_of_their_rows() -> None:
     for users in (np.arange(2, 6), np.array([7, 2])):
         own, rows = DATA.histories(users), DATA.rows_of(users)
-        assert own.time is not None and own.row is not None and DATA.time is not None and DATA.row is not None
-        assert own.time.tolist() == DATA.time[rows].tolist() and own.row.tolist() == DATA.row[rows].tolist()
-    assert np.shares_memory(DATA.histories(np.arange(2, 6)).time, DATA.time)  # type: ignore[arg-type]  # no copy
+        assert (
+            own.time is not None
+            and own.row is not None
+            and DATA.time is not None
+            and DATA.row is not None
+        )
+        assert (
+            own.time.tolist() == DATA.time[rows].tolist()
+            and own.row.tolist() == DATA.row[rows].tolist()
+        )
+    # no copy
+    assert np.shares_memory(DATA.histories(np.arange(2, 6)).time, DATA.time)  # type: ignore[arg-type]
 
 
 def test_rows_that_weigh_leave_the_others_their_times() -> None:
     private = device_data(DATA, None)
-    kept = drawn_weighting_sets(private, 0.3, len(DATA.items), folds(key(1, "w"), np.arange(len(DATA.users)))).histories
-    when = {(u, i): (t, r) for u, i, t, r in zip(DATA.user.tolist(), DATA.item.tolist(), DATA.time, DATA.row, strict=True)}  # type: ignore[arg-type]
+    kept = drawn_weighting_sets(
+        private, 0.3, len(DATA.items), folds(key(1, "w"), np.arange(len(DATA.users)))
+    ).histories
+    when = {
+        (u, i): (t, r)
+        for u, i, t, r in zip(
+            DATA.user.tolist(), DATA.item.tolist(), DATA.time, DATA.row, strict=True
+        )
+    }  # type: ignore[arg-type]
     user = np.repeat(np.arange(len(DATA.users)), np.diff(kept.ptr)).tolist()
     assert len(kept.item) == 5 * len(DATA.users)
     found = zip(user, kept.item.tolist(), kept.time, kept.row, strict=True)  # type: ignore[arg-type]
@@ -124,8 +196,12 @@ def test_rows_that_weigh_leave_the_others_their_times() -> None:
 
 
 @pytest.mark.parametrize("kind", [PepperPRME, FedAvgPRME])
-@pytest.mark.parametrize(("change", "said"), [({"time": None}, "no times"), ({"features": {}}, "where items are")])
-def test_data_that_does_not_say_when_or_where_is_refused_in_one_line(kind: Any, change: dict[str, Any], said: str) -> None:
+@pytest.mark.parametrize(
+    ("change", "said"), [({"time": None}, "no times"), ({"features": {}}, "where items are")]
+)
+def test_data_that_does_not_say_when_or_where_is_refused_in_one_line(
+    kind: Any, change: dict[str, Any], said: str
+) -> None:
     with pytest.raises(InputError, match=f"PRME-G: the data .*{said}; expected .*; ") as refused:
         trained(kind, towns(**change), 1)
     assert "\n" not in str(refused.value)
@@ -134,16 +210,20 @@ def test_data_that_does_not_say_when_or_where_is_refused_in_one_line(kind: Any, 
 def test_a_venue_of_which_nobody_knows_where_it_is_has_a_finite_score() -> None:
     lat = DATA.features["lat"].copy()
     lat[:5] = ""
-    assert np.isfinite(trained(PepperPRME, towns(features={**DATA.features, "lat": lat}), 4).scores(np.arange(8))).all()
+    assert np.isfinite(
+        trained(PepperPRME, towns(features={**DATA.features, "lat": lat}), 4).scores(np.arange(8))
+    ).all()
 
 
-@pytest.mark.parametrize(("setting", "bad"), [("contexts", "home"), ("preference", 1.1), ("tau", -1), ("factors", 0)])
+@pytest.mark.parametrize(
+    ("setting", "bad"), [("contexts", "home"), ("preference", 1.1), ("tau", -1), ("factors", 0)]
+)
 def test_settings_are_checked(setting: str, bad: Any) -> None:
     with pytest.raises(InputError, match=f"--set {setting}"):
         PepperPRME.parse({setting: bad})
 
 
-# ---- what it learns ---------------------------------------------------------------------------------------------------------------------
+# ---- what it learns ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", [*GOSSIP, *SERVED])
@@ -154,42 +234,69 @@ def test_lists_begin_in_the_town_where_the_user_has_been(kind: Any) -> None:
 
 
 def at_home(scores: np.ndarray) -> float:
-    """How often a venue of the user's town, new to the user, comes before one of another town; 1/2 by chance."""
+    """How often a venue of the user's town, new to the user, comes before one of another town; 1/2
+    by chance.
+    """
     home = np.arange(len(DATA.items)) // VENUES == np.arange(len(DATA.users))[:, None] % TOWNS
     new = np.ones(scores.shape, bool)
     new[DATA.user, DATA.item] = False
-    return float(np.mean([(scores[u, home[u] & new[u]][:, None] > scores[u, ~home[u]]).mean() for u in range(len(scores))]))
+    return float(
+        np.mean(
+            [
+                (scores[u, home[u] & new[u]][:, None] > scores[u, ~home[u]]).mean()
+                for u in range(len(scores))
+            ]
+        )
+    )
 
 
 @pytest.mark.parametrize("kind", [PepperPRME, FedAvgPRME])
 def test_where_nothing_is_far_taste_decides(kind: Any) -> None:
-    """All venues at one place: that people of a town go to the same ones is all there is to learn."""
+    """All venues at one place: that people of a town go to the same ones is all there is to
+    learn.
+    """
     here = {"lat": np.full(len(DATA.items), "40.7"), "lon": np.full(len(DATA.items), "-74")}
-    scores = trained(kind, towns(features=here), 40, local_epochs=3, learning_rate=0.1).scores(np.arange(len(DATA.users)))
+    scores = trained(kind, towns(features=here), 40, local_epochs=3, learning_rate=0.1).scores(
+        np.arange(len(DATA.users))
+    )
     assert at_home(scores) > 0.7
 
 
 def test_contexts_change_scores_and_nothing_else() -> None:
     users = np.arange(len(DATA.users))
-    found = [trained(GossipAveragePRME, DATA, 3, contexts=how) for how in ("nearest", "mean", "latest")]
+    found = [
+        trained(GossipAveragePRME, DATA, 3, contexts=how) for how in ("nearest", "mean", "latest")
+    ]
     assert all(one.models.tobytes() == found[0].models.tobytes() for one in found)
     nearest, mean, latest = (one.scores(users) for one in found)
-    assert (nearest >= mean - 1e-5 * np.abs(mean)).all() and (nearest >= latest).all() and not np.array_equal(mean, latest)
+    assert (
+        (nearest >= mean - 1e-5 * np.abs(mean)).all()
+        and (nearest >= latest).all()
+        and not np.array_equal(mean, latest)
+    )
 
 
 def test_a_gap_longer_than_tau_leaves_the_venues_among_venues_alone() -> None:
     """No two visits of the data are within a second: S stays what it was, P does not."""
-    never, always = (trained(GossipAveragePRME, DATA, 2, tau=tau, reg=0.0).models for tau in (1 / 3600, 0.0))
+    never, always = (
+        trained(GossipAveragePRME, DATA, 2, tau=tau, reg=0.0).models for tau in (1 / 3600, 0.0)
+    )
     (p_never, s_never), (_, s_always) = (parts(models) for models in (never, always))
-    assert (s_never == s_never[0]).all() and not (s_always == s_always[0]).all() and not (p_never == p_never[0]).all()
+    assert (
+        (s_never == s_never[0]).all()
+        and not (s_always == s_always[0]).all()
+        and not (p_never == p_never[0]).all()
+    )
 
 
 def parts(models: np.ndarray) -> np.ndarray:
     """P and S of all models, float32 [2, n, items, factors]."""
-    return np.moveaxis(models[:, : 8 * len(DATA.items)].reshape(len(models), len(DATA.items), 2, 4), 2, 0)
+    return np.moveaxis(
+        models[:, : 8 * len(DATA.items)].reshape(len(models), len(DATA.items), 2, 4), 2, 0
+    )
 
 
-# ---- repeated visits --------------------------------------------------------------------------------------------------------------------
+# ---- repeated visits -----------------------------------------------------------------------------
 
 
 def visited() -> Interactions:
@@ -197,7 +304,11 @@ def visited() -> Interactions:
     again = np.arange(len(DATA)).repeat(np.arange(len(DATA)) % 4 + 1)
     time = np.random.default_rng(2).integers(0, 10**7, len(again))
     return with_visits(
-        DATA, VisitColumns(DATA.user[again].astype(np.int64), DATA.item[again], time, np.arange(len(again))), "here"
+        DATA,
+        VisitColumns(
+            DATA.user[again].astype(np.int64), DATA.item[again], time, np.arange(len(again))
+        ),
+        "here",
     )
 
 
@@ -205,9 +316,13 @@ def visited() -> Interactions:
 def test_all_visits_are_learnt_from_or_the_last_of_each_venue_alone(kind: Any) -> None:
     everyone, found = np.arange(len(DATA.users)), visited()
     plain, last, all_of_them = (
-        trained(kind, data, 3, visits=which).scores(everyone) for data, which in ((DATA, "all"), (found, "last"), (found, "all"))
+        trained(kind, data, 3, visits=which).scores(everyone)
+        for data, which in ((DATA, "all"), (found, "last"), (found, "all"))
     )
-    assert plain.tobytes() == last.tobytes() != all_of_them.tobytes() and np.isfinite(all_of_them).all()
+    assert (
+        plain.tobytes() == last.tobytes() != all_of_them.tobytes()
+        and np.isfinite(all_of_them).all()
+    )
 
 
 def test_a_device_trains_alike_alone_and_among_others() -> None:
@@ -226,13 +341,18 @@ def test_a_device_trains_alike_alone_and_among_others() -> None:
     for d, own in enumerate(apart):
         alone, mine = start[:1].copy(), nodes._replace(user=users[d : d + 1].copy())
         algorithm.model.train(alone, places[:1], mine, places[:1], own, keys[d : d + 1])
-        assert alone.tobytes() == pool[d].tobytes() and mine.user.tobytes() == nodes.user[d].tobytes()
+        assert (
+            alone.tobytes() == pool[d].tobytes() and mine.user.tobytes() == nodes.user[d].tobytes()
+        )
 
 
 def test_rows_that_weigh_take_their_visits_with_them() -> None:
     whole = visited()
     kept = drawn_weighting_sets(
-        device_data(whole, None), 0.3, len(DATA.items), folds(key(1, "w"), np.arange(len(DATA.users)))
+        device_data(whole, None),
+        0.3,
+        len(DATA.items),
+        folds(key(1, "w"), np.arange(len(DATA.users))),
     ).histories
     assert kept.visits is not None and whole.visits is not None and kept.time is not None
     user = np.repeat(np.arange(len(DATA.users)), np.diff(kept.ptr))
@@ -241,7 +361,7 @@ def test_rows_that_weigh_take_their_visits_with_them() -> None:
     assert kept.visits.time.tolist() == some_visits(whole.visits, at).time.tolist()  # type: ignore[union-attr]
 
 
-# ---- between peers ----------------------------------------------------------------------------------------------------------------------
+# ---- between peers -------------------------------------------------------------------------------
 
 
 def test_pepper_weighs_models_by_f1() -> None:
@@ -253,7 +373,9 @@ def test_pepper_weighs_models_by_f1() -> None:
     class Arrived:
         pool, who = swarm.pool.values, np.arange(len(DATA.users))
 
-    f1 = algorithm.policy.performance(algorithm.model, Arrived, swarm.slot, swarm.nodes, gossip.private)
+    f1 = algorithm.policy.performance(
+        algorithm.model, Arrived, swarm.slot, swarm.nodes, gossip.private
+    )
     scores = algorithm.score(swarm.pool.values, swarm.slot, swarm.nodes, who, gossip.private)
     for u in range(len(who)):
         mine = sets.item[sets.ptr[u] : sets.ptr[u + 1]]
@@ -280,7 +402,10 @@ def test_fine_tuning_changes_neither_the_node_nor_its_model() -> None:
     found = fitted(gossip, swarm).recommender
     before = found.models.copy(), found.nodes.user.copy()  # type: ignore[union-attr]
     tuned = found.scores(np.arange(6))
-    assert found.models.tobytes() == before[0].tobytes() and found.nodes.user.tobytes() == before[1].tobytes()  # type: ignore[union-attr]
+    assert (
+        found.models.tobytes() == before[0].tobytes()
+        and found.nodes.user.tobytes() == before[1].tobytes()
+    )  # type: ignore[union-attr]
     plain = (
         GossipAveragePRME(**PEERS)
         .configured(DATA.catalogue)
@@ -290,21 +415,32 @@ def test_fine_tuning_changes_neither_the_node_nor_its_model() -> None:
 
 
 def test_what_a_node_learns_comes_from_the_device_s_own_data_alone() -> None:
-    """Other nodes' rows may change as they like: what a node learns from a received model does not."""
+    """Other nodes' rows may change as they like: what a node learns from a received model does
+    not.
+    """
     algorithm: Any = made(GossipAveragePRME).configured(DATA.catalogue)
-    data, other = device_data(DATA, None), device_data(towns(time=np.arange(len(DATA))[::-1].copy()), None)
-    mixed = DeviceData(other.histories._replace(time=np.where(np.arange(len(DATA)) < 7, data.histories.time, other.histories.time)),
-                       other.weighing)  # fmt: skip
+    data, other = (
+        device_data(DATA, None),
+        device_data(towns(time=np.arange(len(DATA))[::-1].copy()), None),
+    )
+    mixed = DeviceData(
+        other.histories._replace(
+            time=np.where(np.arange(len(DATA)) < 7, data.histories.time, other.histories.time)
+        ),
+        other.weighing,
+    )
     one, models = np.zeros(1, np.int64), []
     for given in (data, mixed, other):
-        nodes = algorithm.init_nodes(np.arange(3), np.zeros((3, 2), np.int32), algorithm.width, key(0))
+        nodes = algorithm.init_nodes(
+            np.arange(3), np.zeros((3, 2), np.int32), algorithm.width, key(0)
+        )
         pool = algorithm.init_model(DATA.catalogue, key(0))[None].copy()
         algorithm.model.train(pool, one, nodes, one, given, folds(key(1), one))
         models.append(pool.tobytes())
     assert models[0] == models[1] != models[2]
 
 
-# ---- around a server --------------------------------------------------------------------------------------------------------------------
+# ---- around a server -----------------------------------------------------------------------------
 
 
 def test_fedavg_is_the_mean_of_the_models_weighted_by_rows() -> None:
@@ -317,7 +453,9 @@ def test_fedavg_is_the_mean_of_the_models_weighted_by_rows() -> None:
         part = slice(update.ptr[d], update.ptr[d + 1])
         moved[d, update.item[part]] = update.rows["item"][part] / n[d]
     after = algorithm.aggregate(server, total)
-    assert after.item == pytest.approx(server.item + np.einsum("d,dif->if", n / n.sum(), moved), abs=1e-6)
+    assert after.item == pytest.approx(
+        server.item + np.einsum("d,dif->if", n / n.sum(), moved), abs=1e-6
+    )
     assert len(set(n.tolist())) > 1 and not np.array_equal(after.item, server.item)
 
 
@@ -326,7 +464,10 @@ def test_reptile_goes_as_far_as_it_is_told_towards_the_mean() -> None:
     everyone, moves = np.arange(len(DATA.users)), []
     for rate in (0.25, 1.0):
         algorithm = made(ReptilePRME, meta_rate=rate)
-        moves.append(algorithm.aggregate(server, sent(algorithm, server, devices, DATA, everyone)[2]).item - server.item)
+        moves.append(
+            algorithm.aggregate(server, sent(algorithm, server, devices, DATA, everyone)[2]).item
+            - server.item
+        )
     assert moves[0] == pytest.approx(0.25 * moves[1], abs=1e-7) and np.abs(moves[1]).max() > 0
 
 
@@ -334,13 +475,17 @@ def test_reptile_scores_by_what_a_device_makes_of_the_model() -> None:
     server, devices = started(made(ReptilePRME), DATA)
     own, kept = DATA.histories(np.arange(5)), server.item.copy()
     few = type(devices)(*(array[:5] for array in devices))
-    plain, adapted = (made(ReptilePRME, adapt_epochs=epochs).score(server, few, own) for epochs in (0, 4))
+    plain, adapted = (
+        made(ReptilePRME, adapt_epochs=epochs).score(server, few, own) for epochs in (0, 4)
+    )
     assert not np.array_equal(plain, adapted) and server.item.tobytes() == kept.tobytes()
     assert made(ReptilePRME, adapt_epochs=4).score(server, few, own).tobytes() == adapted.tobytes()
 
 
 def test_fedfast_samples_every_cluster_and_averages_venues_as_fedavg_does() -> None:
-    """From the same model and the same user vectors both come to the same venues; FedFast's server has the vectors too."""
+    """From the same model and the same user vectors both come to the same venues; FedFast's server
+    has the vectors too.
+    """
     algorithm, everyone = made(FedFastPRME, startup=False), np.arange(len(DATA.users))
     server, devices = started(algorithm, DATA)
     _, update, total = sent(algorithm, server, devices, DATA, everyone)
@@ -359,7 +504,9 @@ def test_fedfast_starts_with_everybody() -> None:
     algorithm = made(FedFastPRME, startup=True, cohort=6).configured(DATA.catalogue)
     server, devices = started(made(FedFastPRME, startup=True, cohort=6), DATA)
     assert len(algorithm.select(server, DATA.catalogue, key(0))) == len(DATA.users)
-    later = algorithm.aggregate(server, sent(algorithm, server, devices, DATA, np.arange(len(DATA.users)))[2])
+    later = algorithm.aggregate(
+        server, sent(algorithm, server, devices, DATA, np.arange(len(DATA.users)))[2]
+    )
     assert len(algorithm.select(later, DATA.catalogue, key(0))) == 6
 
 

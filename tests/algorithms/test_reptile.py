@@ -1,4 +1,6 @@
-"""Reptile: a step towards the mean of the devices' models, and adaptation before a device scores."""
+"""Reptile: a step towards the mean of the devices' models, and adaptation before a device
+scores.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,9 @@ from within_contract import within_contract
 
 from entrenous.algorithms.fedavg import FedAvg
 from entrenous.algorithms.reptile import Reptile
-from entrenous.core.averaging import EACH
 from entrenous.data.interactions import Interactions
 from entrenous.kernels import ncf
+from entrenous.kernels.averaging import EACH
 
 EVERYONE = np.arange(USERS)
 
@@ -28,20 +30,30 @@ def reptile(**other: Any) -> Reptile:
 
 
 def test_it_is_fedavg_where_everybody_has_as_much(data: Interactions) -> None:
-    """meta_rate = 1, no adaptation, equal n_k; the two round their sums on grids of another size."""
+    """meta_rate = 1, no adaptation, equal n_k; the two round their sums on grids of another
+    size.
+    """
     even = shop(each=7)
     assert (np.diff(even.ptr) == 7).all()
     ours, theirs = trained(reptile(), even, 3), trained(FedAvg(**SMALL), even, 3)
-    for left, right in zip((*ours.server, ours.devices.user), (*theirs.server, theirs.devices.user), strict=True):
+    for left, right in zip(
+        (*ours.server, ours.devices.user), (*theirs.server, theirs.devices.user), strict=True
+    ):
         assert np.allclose(left, right, atol=2e-5)
     scores = reptile().score(ours.server, ours.devices, even.histories(EVERYONE))
-    assert np.allclose(scores, FedAvg(**SMALL).score(theirs.server, theirs.devices, even.histories(EVERYONE)), atol=1e-4)
+    assert np.allclose(
+        scores,
+        FedAvg(**SMALL).score(theirs.server, theirs.devices, even.histories(EVERYONE)),
+        atol=1e-4,
+    )
     uneven = trained(reptile(), data, 3).server.item - trained(FedAvg(**SMALL), data, 3).server.item
     assert np.abs(uneven).max() > 1e-3
 
 
 @pytest.mark.parametrize(("meta_rate", "items"), [(1.0, 1.0), (0.25, 1.0), (2.0, 1.0), (0.5, 3.0)])
-def test_the_server_steps_towards_the_mean_of_the_models(data: Interactions, meta_rate: float, items: float) -> None:
+def test_the_server_steps_towards_the_mean_of_the_models(
+    data: Interactions, meta_rate: float, items: float
+) -> None:
     algorithm = reptile(meta_rate=meta_rate, server_rate_item=items)
     server, devices = started(algorithm, data)
     users = np.arange(3, 9)
@@ -51,7 +63,9 @@ def test_the_server_steps_towards_the_mean_of_the_models(data: Interactions, met
         for r in range(update.ptr[k], update.ptr[k + 1]):
             models[k, update.item[r]] += update.rows["item"][r] / EACH
     after = algorithm.aggregate(server, total)
-    assert np.allclose(after.item, server.item + items * meta_rate * (models.mean(axis=0) - server.item), atol=1e-5)
+    assert np.allclose(
+        after.item, server.item + items * meta_rate * (models.mean(axis=0) - server.item), atol=1e-5
+    )
     expected = server.network[0] + meta_rate * update.dense["network"].mean(axis=0) / EACH
     assert np.allclose(after.network[0], expected, atol=1e-5)
 
@@ -66,32 +80,50 @@ def test_a_device_without_history_is_no_task() -> None:
     _, update, total = sent(reptile(), server, devices, lonely, np.arange(3))
     assert update.weight.tolist() == [EACH, 0, EACH]
     mean = (update.dense["network"][0] + update.dense["network"][2]) / EACH / 2
-    assert np.allclose(reptile().aggregate(server, total).network[0], server.network[0] + mean, atol=1e-5)
+    assert np.allclose(
+        reptile().aggregate(server, total).network[0], server.network[0] + mean, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("epochs", [1, 3])
 def test_a_device_scores_with_what_it_has_adapted(data: Interactions, epochs: int) -> None:
-    """Each device by itself: its epochs from w, its rows in place of w's, its network, its user embedding."""
+    """Each device by itself: its epochs from w, its rows in place of w's, its network, its user
+    embedding.
+    """
     algorithm, training = reptile(adapt_epochs=epochs), trained(reptile(), data, 2)
     server, devices, histories = training.server, training.devices, data.histories(EVERYONE)
     before = [array.copy() for array in (*server, *devices)]
     scores = algorithm.score(server, devices, histories)
     assert all(map(same, before, (*server, *devices)))
     shape, none = algorithm.shape, np.zeros(USERS, np.int32)
-    private = ncf.NCFData(histories.ptr, histories.item, histories.avoid_ptr, histories.avoid, devices.key)
-    learnt = ncf.train(shape, algorithm.rates(epochs=epochs), devices.user, server.item, server.network, none, private)
+    private = ncf.NCFData(
+        histories.ptr, histories.item, histories.avoid_ptr, histories.avoid, devices.key
+    )
+    learnt = ncf.train(
+        shape,
+        algorithm.rates(epochs=epochs),
+        devices.user,
+        server.item,
+        server.network,
+        none,
+        private,
+    )
     for d in range(USERS):
         table, rows = server.item.copy(), slice(learnt.ptr[d], learnt.ptr[d + 1])
         table[learnt.item[rows]] += learnt.row[rows]
         network = server.network + learnt.network[d]
-        assert same(ncf.scores(shape, learnt.user[d : d + 1], table, network, none[:1])[0], scores[d])
+        assert same(
+            ncf.scores(shape, learnt.user[d : d + 1], table, network, none[:1])[0], scores[d]
+        )
 
 
 def test_adaptation_brings_a_device_s_own_items_forward(data: Interactions) -> None:
     training = trained(reptile(), data, 2)
 
     def margin(epochs: int) -> float:
-        scores = reptile(adapt_epochs=epochs).score(training.server, training.devices, data.histories(EVERYONE))
+        scores = reptile(adapt_epochs=epochs).score(
+            training.server, training.devices, data.histories(EVERYONE)
+        )
         mine = np.zeros((USERS, ITEMS), bool)
         mine[data.user, data.item] = True
         return float(scores[mine].mean() - scores[~mine].mean())
@@ -112,7 +144,9 @@ def test_devices_keep_their_keys_and_draw_from_them(data: Interactions) -> None:
 
 
 def test_what_is_sent_does_not_depend_on_adaptation(data: Interactions) -> None:
-    assert same(trained(reptile(adapt_epochs=5), data, 3).server, trained(reptile(), data, 3).server)
+    assert same(
+        trained(reptile(adapt_epochs=5), data, 3).server, trained(reptile(), data, 3).server
+    )
 
 
 def test_rounds_keep_to_the_declaration(data: Interactions) -> None:

@@ -1,4 +1,6 @@
-"""RFRec against its loss: gradients by finite differences, Adam's first step by hand, gateways, the coin of RFRecF."""
+"""RFRec against its loss: gradients by finite differences, Adam's first step by hand, gateways, the
+coin of RFRecF.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +8,26 @@ import numpy as np
 import pytest
 from within_contract import within_contract
 
+from entrenous.algorithms.named import algorithms
 from entrenous.algorithms.rfrec import ALGORITHMS, EACH, RFRec
-from entrenous.core.discover import algorithms
+from entrenous.core.contract.update import add_update, empty_total, real
 from entrenous.core.errors import NonFiniteError
 from entrenous.core.keys import key
 from entrenous.core.types import Float64Array
-from entrenous.core.update import add_update, empty_total, real
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import Interactions, build
 from entrenous.federation.executors import Threads
 from entrenous.federation.rounds import Rounds, Training
 
 USERS, ITEMS, CLIENTS, IDLE = 7, 9, 3, 4
-SETTINGS = {"factors": 3, "clients": CLIENTS, "init_std": 0.5, "reg": 0.3, "consensus": 2.0, "learning_rate": 0.05}
+SETTINGS = {
+    "factors": 3,
+    "clients": CLIENTS,
+    "init_std": 0.5,
+    "reg": 0.3,
+    "consensus": 2.0,
+    "learning_rate": 0.05,
+}
 
 
 @pytest.fixture
@@ -37,14 +46,22 @@ def begun(data: Interactions, **settings: object) -> tuple[RFRec, Rounds, Traini
     rounds = Rounds(RFRec(**{**SETTINGS, **settings}), data, seed=1)
     training = rounds.start()
     v = np.random.default_rng(3).normal(0, 0.5, training.server.v.shape).astype(np.float32)
-    return rounds.algorithm, rounds, training._replace(server=training.server._replace(v=v, mean=v.mean(0)))
+    return (
+        rounds.algorithm,
+        rounds,
+        training._replace(server=training.server._replace(v=v, mean=v.mean(0))),
+    )
 
 
-def loss(data: Interactions, u: Float64Array, v: Float64Array, mean: Float64Array, gateway: np.ndarray) -> float:
+def loss(
+    data: Interactions, u: Float64Array, v: Float64Array, mean: Float64Array, gateway: np.ndarray
+) -> float:
     """L of the module's docstring, in float64."""
     r = (data.value - 1) / 4
     z = (u[data.user] * v[gateway[data.user], data.item]).sum(axis=1)
-    return float(((r - 1 / (1 + np.exp(-z))) ** 2).sum() + 0.3 * (u**2).sum() + 2.0 * ((v - mean) ** 2).sum())
+    return float(
+        ((r - 1 / (1 + np.exp(-z))) ** 2).sum() + 0.3 * (u**2).sum() + 2.0 * ((v - mean) ** 2).sum()
+    )
 
 
 def slope_of(f, at: Float64Array) -> Float64Array:  # type: ignore[no-untyped-def]
@@ -61,18 +78,24 @@ def test_devices_send_the_gradient_of_the_squared_errors(data: Interactions) -> 
     algorithm, _, training = begun(data)
     everyone, server, u = np.arange(USERS), training.server, training.devices.u.astype(float)
     received = algorithm.deliver(server, everyone)
-    _, update = algorithm.local(received, training.devices, data.histories(everyone), everyone, key(1))
+    _, update = algorithm.local(
+        received, training.devices, data.histories(everyone), everyone, key(1)
+    )
     total = add_update(empty_total(update, ITEMS), update)
     v, mean = server.v.astype(float), server.mean.astype(float)
     slope = slope_of(lambda table: loss(data, u, table, mean, server.gateway), v) - 4 * (v - mean)
     assert np.abs(slope).max() > 0.05
     assert np.allclose(real(total.dense["v"]) / EACH, slope, atol=2e-6)
     for d in range(USERS):  # nothing but rated rows
-        assert set(np.flatnonzero(update.dense["v"][d].any(axis=1))) == set(data.item[data.user == d])
+        assert set(np.flatnonzero(update.dense["v"][d].any(axis=1))) == set(
+            data.item[data.user == d]
+        )
 
 
 def test_both_sides_take_adams_first_step(data: Interactions) -> None:
-    """At first m / (1 - beta1) = g and s / (1 - beta2) = g^2: every number moves by 0.05 g / (|g| + 1e-8)."""
+    """At first m / (1 - beta1) = g and s / (1 - beta2) = g^2: every number moves by 0.05 g / (|g| +
+    1e-8).
+    """
     _, rounds, training = begun(data)
     u, v = training.devices.u.copy(), training.server.v
     mean, gateway = training.server.mean.astype(float), training.server.gateway
@@ -81,10 +104,15 @@ def test_both_sides_take_adams_first_step(data: Interactions) -> None:
     after = rounds.one_round(training)
     busy = np.arange(USERS) != IDLE
     assert np.allclose(after.devices.u[busy], (u - 0.05 * np.sign(slope_u))[busy], atol=1e-4)
-    assert np.array_equal(after.devices.u[IDLE], u[IDLE])  # without ratings there is nothing to learn from
+    assert np.array_equal(
+        after.devices.u[IDLE], u[IDLE]
+    )  # without ratings there is nothing to learn from
     assert np.allclose(after.server.v, v - 0.05 * np.sign(slope_v), atol=1e-4)
     assert np.allclose(after.server.mean, after.server.v.mean(axis=0), atol=1e-6)
-    assert np.allclose(after.server.m, 0.1 * slope_v, atol=1e-5) and (after.server.step, after.server.round) == (1, 1)
+    assert np.allclose(after.server.m, 0.1 * slope_v, atol=1e-5) and (
+        after.server.step,
+        after.server.round,
+    ) == (1, 1)
 
 
 def test_every_user_has_a_gateway_and_gateways_are_as_even_as_can_be(data: Interactions) -> None:
@@ -92,20 +120,37 @@ def test_every_user_has_a_gateway_and_gateways_are_as_even_as_can_be(data: Inter
     assert training.server.gateway.tolist() == [0, 0, 0, 1, 1, 2, 2]
     assert RFRec(clients=200).configured(data.catalogue).clients == USERS
     received = algorithm.deliver(training.server, np.array([1, 2, 6]))
-    assert np.array_equal(received.v[received.at], training.server.v[[0, 0, 2]]) and received.group.tolist() == [0, 0, 2]
+    assert np.array_equal(
+        received.v[received.at], training.server.v[[0, 0, 2]]
+    ) and received.group.tolist() == [0, 0, 2]
     near = algorithm.deliver(training.server, np.arange(3, 7))
-    assert np.shares_memory(near.v, training.server.v) and near.at.tolist() == [0, 0, 1, 1]  # neighbours need no copy
+    assert np.shares_memory(near.v, training.server.v) and near.at.tolist() == [
+        0,
+        0,
+        1,
+        1,
+    ]  # neighbours need no copy
 
 
-@pytest.mark.parametrize("settings", [{}, {"style": "fast", "local_chance": 0.5, "eta": 0.7}, {"clients": 1}, {"factors": 20}])
-def test_threads_blocks_and_the_dense_form_change_nothing(data: Interactions, settings: dict) -> None:
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"style": "fast", "local_chance": 0.5, "eta": 0.7}, {"clients": 1}, {"factors": 20}],
+)
+def test_threads_blocks_and_the_dense_form_change_nothing(
+    data: Interactions, settings: dict
+) -> None:
     def run(**how: object) -> list[bytes]:
         rounds = Rounds(RFRec(**{**SETTINGS, **settings}), data, seed=1, **how)  # type: ignore[arg-type]
         training = rounds.advance(rounds.start(), 6)
         return [np.asarray(part).tobytes() for part in (*training.server, *training.devices)]
 
     expected = run()
-    for how in ({"executor": Threads(2)}, {"block": 1}, {"block": 3}, {"limits": [lambda update, keys: update]}):
+    for how in (
+        {"executor": Threads(2)},
+        {"block": 1},
+        {"block": 3},
+        {"limits": [lambda update, keys: update]},
+    ):
         assert run(**how) == expected
 
 
@@ -118,7 +163,9 @@ def test_only_rated_rows_are_sent_unless_something_looks_at_them(data: Interacti
 
 
 def test_the_coin_of_rfrecf_says_who_works(data: Interactions) -> None:
-    """A round either moves users and leaves tables apart, or moves V_c by eta towards Vbar and nobody sends anything."""
+    """A round either moves users and leaves tables apart, or moves V_c by eta towards Vbar and
+    nobody sends anything.
+    """
     _, rounds, training = begun(data, style="fast", local_chance=0.4, eta=0.25)
     kinds = []
     for _ in range(40):

@@ -1,4 +1,6 @@
-"""The slow oracle: the device code as plain Python (NUMBA_DISABLE_JIT=1) ends with the bytes of the compiled code."""
+"""The slow oracle: the device code as plain Python (NUMBA_DISABLE_JIT=1) ends with the bytes of the
+compiled code.
+"""
 
 from __future__ import annotations
 
@@ -65,17 +67,25 @@ def test_plain_python_and_compiled_code_agree_to_the_bit() -> None:
 
 @pytest.fixture(scope="module")
 def both_ways() -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """What plain Python and compiled code print of each algorithm that gossips, by name: one process each."""
+    """What plain Python and compiled code print of each algorithm that gossips, by name: one
+    process each.
+    """
     plain, compiled = (printed(PEERS, *GOSSIP, compiled=way).splitlines() for way in (False, True))
-    first, second = ({line.split()[0]: line.split()[1:] for line in lines} for lines in (plain, compiled))
+    first, second = (
+        {line.split()[0]: line.split()[1:] for line in lines} for lines in (plain, compiled)
+    )
     assert list(first) == list(second) == GOSSIP
     return first, second
 
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("name", GOSSIP)
-def test_peers_end_with_the_same_bytes_too(name: str, both_ways: tuple[dict[str, list[str]], dict[str, list[str]]]) -> None:
-    """Over a network on which everything happens: late and lost messages, churn, restarts, models that are refused."""
+def test_peers_end_with_the_same_bytes_too(
+    name: str, both_ways: tuple[dict[str, list[str]], dict[str, list[str]]]
+) -> None:
+    """Over a network on which everything happens: late and lost messages, churn, restarts, models
+    that are refused.
+    """
     plain, compiled = (way[name] for way in both_ways)
     assert plain == compiled
     assert len(plain) == 3 == len(set(plain)) and int(plain[2].split(",")[-1]) > 0

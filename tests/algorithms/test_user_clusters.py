@@ -1,4 +1,6 @@
-"""K-means against Lloyd's algorithm in plain NumPy; empty clusters, too few distinct points, the order of clusters."""
+"""K-means against Lloyd's algorithm in plain NumPy; empty clusters, too few distinct points, the
+order of clusters.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +14,29 @@ from entrenous.core.keys import key
 def blobs(seed: int = 0, n: int = 120, clusters: int = 4, width: int = 3) -> np.ndarray:
     """Points around far-apart centres, n / clusters each, in turn."""
     rng = np.random.default_rng(seed)
-    centres = rng.permutation(np.arange(clusters))[:, None] * 10 + rng.normal(size=(clusters, width))
+    centres = rng.permutation(np.arange(clusters))[:, None] * 10 + rng.normal(
+        size=(clusters, width)
+    )
     return (centres[np.arange(n) % clusters] + rng.normal(size=(n, width)) * 0.5).astype(np.float32)
 
 
 def lloyd(points: np.ndarray, centroids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Assign, average, until nothing changes; no cluster may become empty."""
-    points, centroids, cluster = points.astype(np.float64), centroids.astype(np.float32), np.full(len(points), -1)
+    points, centroids, cluster = (
+        points.astype(np.float64),
+        centroids.astype(np.float32),
+        np.full(len(points), -1),
+    )
     for _ in range(ITERATIONS):
-        new = ((points[:, None] - centroids.astype(np.float64)[None]) ** 2).sum(axis=2).argmin(axis=1)
+        new = (
+            ((points[:, None] - centroids.astype(np.float64)[None]) ** 2).sum(axis=2).argmin(axis=1)
+        )
         if (new == cluster).all():
             break
         cluster = new
-        centroids = np.stack([points[cluster == c].mean(axis=0) for c in range(len(centroids))]).astype(np.float32)
+        centroids = np.stack(
+            [points[cluster == c].mean(axis=0) for c in range(len(centroids))]
+        ).astype(np.float32)
     return cluster, centroids
 
 
@@ -44,14 +56,18 @@ def test_the_first_centroids_are_distinct_points_far_apart() -> None:
     for seed in range(10):
         first = first_centroids(points, 4, key(seed))
         at = [int(np.flatnonzero((points == centroid).all(axis=1))[0]) for centroid in first]
-        assert len({place % 4 for place in at}) == 4  # one of each blob: squared distances make another choice most unlikely
+        assert (
+            len({place % 4 for place in at}) == 4
+        )  # one of each blob: squared distances make another choice most unlikely
     assert (first_centroids(points, 4, key(0)) == first_centroids(points, 4, key(0))).all()
     assert (first_centroids(points, 4, key(0)) != first_centroids(points, 4, key(1))).any()
 
 
 def test_clear_clusters_are_found_and_keep_their_numbers() -> None:
     points = blobs(3)
-    cluster, centroids = k_means(points, points[[2, 0, 1, 3]])  # started from one point of each blob
+    cluster, centroids = k_means(
+        points, points[[2, 0, 1, 3]]
+    )  # started from one point of each blob
     assert cluster.tolist() == [[1, 2, 0, 3][n % 4] for n in range(len(points))]
     moved = (points + 0.3).astype(np.float32)
     again, _ = k_means(moved, centroids)
@@ -73,7 +89,13 @@ def test_an_empty_cluster_takes_the_farthest_point_of_a_cluster_of_several() -> 
     points = np.array([[0.0], [1.0], [2.0], [9.0], [50.0]], np.float32)
     start = np.array([[1.0], [50.0], [1000.0]], np.float32)  # the third attracts nobody
     cluster, centroids = k_means(points, start)
-    assert cluster.tolist() == [0, 0, 0, 2, 1]  # 9 was farthest from its centroid, 1; 50 is alone in its cluster
+    assert cluster.tolist() == [
+        0,
+        0,
+        0,
+        2,
+        1,
+    ]  # 9 was farthest from its centroid, 1; 50 is alone in its cluster
     assert centroids.tolist() == [[1.0], [50.0], [9.0]]
 
 
@@ -88,7 +110,10 @@ def test_as_many_clusters_as_points_are_one_each(n: int) -> None:
 def test_with_fewer_distinct_points_than_clusters_some_stay_empty() -> None:
     points = np.repeat(np.array([[0.0, 1.0], [5.0, 5.0]], np.float32), 4, axis=0)
     cluster, centroids = k_means(points, first_centroids(points, 5, key(0)))
-    assert len(set(cluster.tolist())) == 2 and len(set(cluster[:4].tolist())) == len(set(cluster[4:].tolist())) == 1
+    assert (
+        len(set(cluster.tolist())) == 2
+        and len(set(cluster[:4].tolist())) == len(set(cluster[4:].tolist())) == 1
+    )
     assert np.isfinite(centroids).all()
     same = np.ones((6, 3), np.float32)
     assert not k_means(same, first_centroids(same, 3, key(0)))[0].any()

@@ -1,4 +1,6 @@
-"""Several algorithms over several seeds: rows are means over seeds, tests are paired over users, Holm corrects within a metric."""
+"""Several algorithms over several seeds: rows are means over seeds, tests are paired over users,
+Holm corrects within a metric.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def runs(data: Interactions) -> dict[str, list[RunResult]]:
     return {name: [run(name, data, seed=seed, **SMALL) for seed in range(3)] for name in NAMES}
 
 
-def test_a_row_is_the_mean_over_seeds_of_the_same_runs(found: dict[str, Any], runs: dict[str, list[RunResult]]) -> None:
+def test_a_row_is_the_mean_over_seeds_of_the_same_runs(
+    found: dict[str, Any], runs: dict[str, list[RunResult]]
+) -> None:
     assert (found["data"], found["protocol"], found["seeds"]) == ("shop", "loo-20", 3)
     assert [row["algorithm"] for row in found["rows"]] == NAMES
     for row in found["rows"]:
@@ -49,12 +53,16 @@ def test_a_row_is_the_mean_over_seeds_of_the_same_runs(found: dict[str, Any], ru
         assert row["std"]["ndcg@10"] == pytest.approx(
             (((a - mean) ** 2 + (b - mean) ** 2 + (c - mean) ** 2) / 2) ** 0.5, abs=1e-12
         )
-        assert row["full_ranking"]["hr@10"] == pytest.approx(sum(one.manifest["full_ranking"]["hr@10"] for one in own) / 3)
+        assert row["full_ranking"]["hr@10"] == pytest.approx(
+            sum(one.manifest["full_ranking"]["hr@10"] for one in own) / 3
+        )
         assert row["model_sha256"] == [one.manifest["model_sha256"] for one in own]
         assert len(row["train_seconds"]) == 3
 
 
-def test_each_other_is_tested_against_the_first_user_by_user(found: dict[str, Any], runs: dict[str, list[RunResult]]) -> None:
+def test_each_other_is_tested_against_the_first_user_by_user(
+    found: dict[str, Any], runs: dict[str, list[RunResult]]
+) -> None:
     assert [(one["metric"], one["a"], one["b"]) for one in found["tests"]] == [
         ("hr@10", "popular", "random"),
         ("hr@10", "popular", "pfpl+"),
@@ -62,35 +70,60 @@ def test_each_other_is_tested_against_the_first_user_by_user(found: dict[str, An
         ("ndcg@10", "popular", "pfpl+"),
     ]
     for one in found["tests"]:
-        a, b = (np.mean([r.evaluations[0].per_user[one["metric"]] for r in runs[one[side]]], axis=0) for side in ("a", "b"))
+        a, b = (
+            np.mean([r.evaluations[0].per_user[one["metric"]] for r in runs[one[side]]], axis=0)
+            for side in ("a", "b")
+        )
         assert one["users"] == len(a) == 40
         assert one["difference"] == pytest.approx((a - b).mean(), abs=1e-12)
         assert one["t_p"] == pytest.approx(stats.ttest_rel(a, b).pvalue, rel=1e-9)
         ends = stats.ttest_rel(a, b).confidence_interval(0.95)
-        assert (one["low"], one["high"]) == (pytest.approx(ends.low, abs=1e-9), pytest.approx(ends.high, abs=1e-9))
+        assert (one["low"], one["high"]) == (
+            pytest.approx(ends.low, abs=1e-9),
+            pytest.approx(ends.high, abs=1e-9),
+        )
         assert 0 <= one["wilcoxon_p"] <= 1
 
 
 def test_holm_corrects_the_tests_of_one_metric(found: dict[str, Any]) -> None:
     for metric in ("hr@10", "ndcg@10"):
-        low, high = sorted((one for one in found["tests"] if one["metric"] == metric), key=lambda one: one["t_p"])
-        assert low["holm_p"] == pytest.approx(min(1, 2 * low["t_p"]))  # two tests: the smaller p counts twice
-        assert high["holm_p"] == pytest.approx(max(min(1, 2 * low["t_p"]), high["t_p"]))  # and never overtakes the larger
+        low, high = sorted(
+            (one for one in found["tests"] if one["metric"] == metric), key=lambda one: one["t_p"]
+        )
+        assert low["holm_p"] == pytest.approx(
+            min(1, 2 * low["t_p"])
+        )  # two tests: the smaller p counts twice
+        assert high["holm_p"] == pytest.approx(
+            max(min(1, 2 * low["t_p"]), high["t_p"])
+        )  # and never overtakes the larger
 
 
-def test_fairness_is_the_mean_over_seeds_and_its_std_is_tested(found: dict[str, Any], runs: dict[str, list[RunResult]]) -> None:
+def test_fairness_is_the_mean_over_seeds_and_its_std_is_tested(
+    found: dict[str, Any], runs: dict[str, list[RunResult]]
+) -> None:
     for row in found["rows"]:
         for name, value in row["fairness"].items():
             own = [one.manifest["fairness"][name] for one in runs[row["algorithm"]]]
-            assert value == pytest.approx(sum(own) / 3) and row["fairness_std"][name] == pytest.approx(np.std(own, ddof=1))
+            assert value == pytest.approx(sum(own) / 3) and row["fairness_std"][
+                name
+            ] == pytest.approx(np.std(own, ddof=1))
     assert [(one["metric"], one["a"], one["b"]) for one in found["fairness_tests"]] == [
         ("std_ndcg@10", "popular", "random"),
         ("std_ndcg@10", "popular", "pfpl+"),
     ]
     for one in found["fairness_tests"]:
-        a, b = (np.mean([r.evaluations[0].per_user["ndcg@10"] for r in runs[one[side]]], axis=0) for side in ("a", "b"))
-        assert (one["std_a"], one["std_b"], one["users"]) == (pytest.approx(a.std()), pytest.approx(b.std()), 40)
-        assert one["difference"] == pytest.approx(a.std() - b.std()) and one["p"] == pytest.approx(paired_spread(a, b).p)
+        a, b = (
+            np.mean([r.evaluations[0].per_user["ndcg@10"] for r in runs[one[side]]], axis=0)
+            for side in ("a", "b")
+        )
+        assert (one["std_a"], one["std_b"], one["users"]) == (
+            pytest.approx(a.std()),
+            pytest.approx(b.std()),
+            40,
+        )
+        assert one["difference"] == pytest.approx(a.std() - b.std()) and one["p"] == pytest.approx(
+            paired_spread(a, b).p
+        )
     assert [one["holm_p"] for one in found["fairness_tests"]] == pytest.approx(
         holm([one["p"] for one in found["fairness_tests"]])
     )
@@ -110,7 +143,9 @@ def test_a_user_of_several_folds_counts_once(data: Interactions) -> None:
 
 
 def test_a_user_who_is_absent_from_some_folds_counts_by_the_folds_that_have_them() -> None:
-    """User u0 has one row, so one fold of three tests them: their mean is that fold's value, not a third of it."""
+    """User u0 has one row, so one fold of three tests them: their mean is that fold's value, not a
+    third of it.
+    """
     rng = np.random.default_rng(1)
     rows = [(f"u{u}", f"i{i}") for u in range(1, 13) for i in rng.choice(40, 12, replace=False)]
     data = interactions([("u0", "i1"), *rows])
@@ -122,7 +157,9 @@ def test_a_user_who_is_absent_from_some_folds_counts_by_the_folds_that_have_them
 
     def means(metric: str, name: str) -> np.ndarray:
         values = [(one.user, one.per_user[metric]) for one in made[name].evaluations]
-        return np.array([np.mean([v[u == user][0] for u, v in values if user in u]) for user in range(13)])
+        return np.array(
+            [np.mean([v[u == user][0] for u, v in values if user in u]) for user in range(13)]
+        )
 
     for one in found["tests"]:
         a, b = means(one["metric"], "popular"), means(one["metric"], "random")
@@ -133,7 +170,9 @@ def test_a_user_who_is_absent_from_some_folds_counts_by_the_folds_that_have_them
 
 
 def test_without_any_difference_p_is_1() -> None:
-    """Everybody has the same items but one: neighbours know nothing that popularity does not, and all rank alike."""
+    """Everybody has the same items but one: neighbours know nothing that popularity does not, and
+    all rank alike.
+    """
     data = interactions([(f"u{u}", f"i{i}") for u in range(6) for i in range(7) if i != u])
     found = compare(["user-knn", "item-knn", "popular"], data, seeds=1, protocol="random-80-20")
     assert len(found["tests"]) == 4
@@ -142,14 +181,15 @@ def test_without_any_difference_p_is_1() -> None:
 
 
 def test_a_split_in_files(data: Interactions, tmp_path: Path) -> None:
+    from entrenous.data.split.export import write
     from entrenous.runs.pipeline import material
     from entrenous.runs.plan import RunPlan
-    from entrenous.split.export import write
 
     (part,) = material(RunPlan(algorithm="popular", protocol="loo-20"), data).parts
     folder = str(write(part, tmp_path / "split"))
     by_data, by_given = (
-        compare(["popular", "random"], **options, protocol="given", seeds=1) for options in ({"data": folder}, {"given": folder})
+        compare(["popular", "random"], **options, protocol="given", seeds=1)
+        for options in ({"data": folder}, {"given": folder})
     )
     own = compare(["popular", "random"], data, protocol="loo-20", seeds=1)
     assert by_data["data"] == by_given["data"] == folder
@@ -182,10 +222,22 @@ def test_all_is_checked_before_anything_is_trained(
     assert trained == []
 
 
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "250")
     path, command = write_shop(tmp_path / "shop.csv"), Command(capsys)
-    arguments = ["compare", "popular", "random", "--data", path, "--protocol", "loo-20", "--seeds", "2"]
+    arguments = [
+        "compare",
+        "popular",
+        "random",
+        "--data",
+        path,
+        "--protocol",
+        "loo-20",
+        "--seeds",
+        "2",
+    ]
     found = command(*arguments, "--json").json
     assert {"rows", "tests", "seeds", "protocol"} <= set(found) and found["data"] == str(path)
     assert [row["algorithm"] for row in found["rows"]] == ["popular", "random"]
@@ -193,27 +245,44 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
     assert said.code == 0 and "random 2/4" in said.err
     row = found["rows"][0]
     assert f"{row['metrics']['hr@10']:.4f} ±{row['std']['hr@10']:.4f}" in said.out
-    assert "popular - random" in said.out and "mean ± sample standard deviation over seeds 0-1" in said.out
+    assert (
+        "popular - random" in said.out
+        and "mean ± sample standard deviation over seeds 0-1" in said.out
+    )
 
 
 DP: dict[str, Any] = {"profile": "dp", "protect": {"people": 1, "noise": 2, "delta": 1e-3}}
 
 
-def test_trainings_under_a_budget_say_what_each_and_what_all_of_them_have_spent(tmp_path: Path, data: Interactions) -> None:
-    """Two seeds hold out other rows of the same people: what both trainings tell of somebody adds up."""
+def test_trainings_under_a_budget_say_what_each_and_what_all_of_them_have_spent(
+    tmp_path: Path, data: Interactions
+) -> None:
+    """Two seeds hold out other rows of the same people: what both trainings tell of somebody adds
+    up.
+    """
     dpa = pytest.importorskip("dp_accounting")
     from dp_accounting import pld
 
     settings = {"fcf": {"factors": 4, "cohort": 10}, "fpl": {"factors": 4, "cohort": 20}}
     found = compare(["fcf", "fpl"], data, seeds=2, settings=settings, **SMALL, **DP)["privacy"]
-    assert [(one["algorithm"], one["seed"]) for one in found["runs"]] == [("fcf", 0), ("fcf", 1), ("fpl", 0), ("fpl", 1)]
+    assert [(one["algorithm"], one["seed"]) for one in found["runs"]] == [
+        ("fcf", 0),
+        ("fcf", 1),
+        ("fpl", 0),
+        ("fpl", 1),
+    ]
     accountant = pld.PLDAccountant()
     for one, rate in zip(found["runs"], (0.25, 0.25, 0.5, 0.5), strict=True):
-        event = dpa.SelfComposedDpEvent(dpa.PoissonSampledDpEvent(rate, dpa.GaussianDpEvent(2.0)), 4)
+        event = dpa.SelfComposedDpEvent(
+            dpa.PoissonSampledDpEvent(rate, dpa.GaussianDpEvent(2.0)), 4
+        )
         alone = pld.PLDAccountant()
         alone.compose(event)
         accountant.compose(event)
-        assert one["epsilon"] == pytest.approx(alone.get_epsilon(1e-3), abs=1e-6) and one["delta"] == 1e-3
+        assert (
+            one["epsilon"] == pytest.approx(alone.get_epsilon(1e-3), abs=1e-6)
+            and one["delta"] == 1e-3
+        )
     assert found["trainings"] == 4 and found["delta"] == 1e-3
     assert found["epsilon"] == pytest.approx(accountant.get_epsilon(1e-3), abs=1e-6)
     assert found["epsilon"] > max(one["epsilon"] for one in found["runs"])
@@ -225,23 +294,56 @@ def test_a_comparison_under_a_budget_prints_epsilon_in_every_form(
     pytest.importorskip("dp_accounting")
     monkeypatch.chdir(tmp_path)
     write_shop(tmp_path / "shop.csv")
-    protect = [word for name, value in DP["protect"].items() for word in ("--protect", f"{name}={value}")]
-    asked = ["compare", "fcf", "b=fcf", "--data", "shop.csv", "--protocol", "loo-20", "--seeds", "2", "--rounds", "3"]
+    protect = [
+        word for name, value in DP["protect"].items() for word in ("--protect", f"{name}={value}")
+    ]
+    asked = [
+        "compare",
+        "fcf",
+        "b=fcf",
+        "--data",
+        "shop.csv",
+        "--protocol",
+        "loo-20",
+        "--seeds",
+        "2",
+        "--rounds",
+        "3",
+    ]
     command = Command(capsys)
     asked += ["--set", "fcf:factors=3", "--set", "b:factors=4", "--profile", "dp", *protect]
     found = command(*asked, "--json").json["privacy"]
     printed = " ".join(command(*asked, "--table", "t.tex").out.split())
-    assert f"fcf, seed 1: epsilon {found['runs'][1]['epsilon']:.3f} of each user at delta 0.001" in printed
+    assert (
+        f"fcf, seed 1: epsilon {found['runs'][1]['epsilon']:.3f} of each user at delta 0.001"
+        in printed
+    )
     whole = f"{found['epsilon']:.3f} for all 4 trainings on the same people, at delta 0.001"
     assert whole in printed and whole in Path("t.tex").read_text()
 
 
-def test_a_training_without_a_budget_beside_others_leaves_no_bound_for_all(data: Interactions) -> None:
+def test_a_training_without_a_budget_beside_others_leaves_no_bound_for_all(
+    data: Interactions,
+) -> None:
     pytest.importorskip("dp_accounting")
-    bounded = entrenous.run("fcf", data, split="loo-20", settings={"factors": 3}, rounds=3, progress=False, **DP)
-    plain = entrenous.run("fcf", data, split="loo-20", settings={"factors": 4}, rounds=3, progress=False)
+    bounded = entrenous.run(
+        "fcf", data, split="loo-20", settings={"factors": 3}, rounds=3, progress=False, **DP
+    )
+    plain = entrenous.run(
+        "fcf", data, split="loo-20", settings={"factors": 4}, rounds=3, progress=False
+    )
     found = entrenous.compare([bounded, plain], data, progress=False)
     spent = found.found["privacy"]
-    assert spent["epsilon"] is None and [one["epsilon"] is None for one in spent["runs"]] == [False, True]
-    assert "nothing bounds all 2 trainings on the same people, of which 1 had no budget" in repr(found)
-    assert "privacy" not in entrenous.compare([plain, "pfpl+"], data, split="loo-20", rounds=2, progress=False).found
+    assert spent["epsilon"] is None and [one["epsilon"] is None for one in spent["runs"]] == [
+        False,
+        True,
+    ]
+    assert "nothing bounds all 2 trainings on the same people, of which 1 had no budget" in repr(
+        found
+    )
+    assert (
+        "privacy"
+        not in entrenous.compare(
+            [plain, "pfpl+"], data, split="loo-20", rounds=2, progress=False
+        ).found
+    )

@@ -1,4 +1,6 @@
-"""`entrenous.run` and `open` as a notebook uses them: objects in, frames out, the same bytes as by name."""
+"""`entrenous.run` and `open` as a notebook uses them: objects in, frames out, the same bytes as by
+name.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,9 @@ from scipy import sparse
 
 import entrenous
 from entrenous.core.errors import InputError
-from entrenous.core.own import load_place
+from entrenous.core.registry.own import load_place
 from entrenous.data.interactions import Interactions
-from entrenous.testing import conform
+from entrenous.runs.conformance import conform
 
 EXAMPLE = ROOT / "docs" / "examples" / "my_algo.py"
 SMALL: dict[str, Any] = {"protocol": "loo-20", "rounds": 4, "threads": 1}
@@ -37,7 +39,10 @@ def made(data: Interactions) -> entrenous.Run:
 
 
 def test_every_public_name_works_twice_after_a_plain_import() -> None:
-    code = "import entrenous as e\nfor name in 2 * e.__all__:\n    assert getattr(e, name) is not None\nprint(len(dir(e)))"
+    code = (
+        "import entrenous as e\nfor name in 2 * e.__all__:\n    assert getattr(e, name) is not"
+        " None\nprint(len(dir(e)))"
+    )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert int(found.stdout) == len(entrenous.__all__) > 20
     assert callable(entrenous.compare) and callable(entrenous.compare)
@@ -50,7 +55,9 @@ def test_the_example_keeps_its_contract() -> None:
 
 
 def test_an_instance_a_class_a_place_and_a_module_are_one_training(data: Interactions) -> None:
-    by_place = entrenous.run(f"{EXAMPLE}:MyAlgorithm", data, settings={"weight": 2.0, "factors": 6}, **SMALL)
+    by_place = entrenous.run(
+        f"{EXAMPLE}:MyAlgorithm", data, settings={"weight": 2.0, "factors": 6}, **SMALL
+    )
     by_object = entrenous.run(MyAlgorithm(weight=2.0, factors=6), data, **SMALL)
     by_class = entrenous.run(MyAlgorithm, data, settings={"weight": 2.0, "factors": 6}, **SMALL)
     hashes = {run.manifest["model_sha256"] for run in (by_place, by_object, by_class)}
@@ -59,8 +66,10 @@ def test_an_instance_a_class_a_place_and_a_module_are_one_training(data: Interac
 
 
 def test_threads_and_one_device_at_a_time_change_nothing(data: Interactions) -> None:
-    hashes = {entrenous.run(MyAlgorithm, data, **{**SMALL, **options}).manifest["model_sha256"]
-              for options in ({}, {"threads": 4}, {"debug": True})}  # fmt: skip
+    hashes = {
+        entrenous.run(MyAlgorithm, data, **{**SMALL, **options}).manifest["model_sha256"]
+        for options in ({}, {"threads": 4}, {"debug": True})
+    }
     assert len(hashes) == 1
 
 
@@ -68,12 +77,21 @@ def test_an_instance_of_the_package_has_its_name(data: Interactions, made: entre
     from entrenous.algorithms.fpl import FPL
 
     run = entrenous.run(FPL(), data, **SMALL)
-    assert run.manifest["algorithm"] in ("fpl", "pfpl+", "sfpl") and run.name == run.manifest["algorithm"]
+    assert (
+        run.manifest["algorithm"] in ("fpl", "pfpl+", "sfpl")
+        and run.name == run.manifest["algorithm"]
+    )
 
 
 def test_frames_tuples_and_matrices_are_data() -> None:
-    rows = [(f"u{u}", f"i{(u * k) % 23}", 1.0 + k % 5, 100 * k + u) for u in range(1, 19) for k in range(1, 7)]
-    columns = dict(zip(("user_id", "item_id", "rating", "timestamp"), zip(*rows, strict=True), strict=True))
+    rows = [
+        (f"u{u}", f"i{(u * k) % 23}", 1.0 + k % 5, 100 * k + u)
+        for u in range(1, 19)
+        for k in range(1, 7)
+    ]
+    columns = dict(
+        zip(("user_id", "item_id", "rating", "timestamp"), zip(*rows, strict=True), strict=True)
+    )
     kinds = [
         pd.DataFrame(columns),
         pl.DataFrame(columns),
@@ -81,11 +99,17 @@ def test_frames_tuples_and_matrices_are_data() -> None:
         rows,
         {k: list(v) for k, v in columns.items()},
     ]
-    found = {entrenous.run("popular", kind, protocol="loo-5").manifest["model_sha256"] for kind in kinds}
+    found = {
+        entrenous.run("popular", kind, protocol="loo-5").manifest["model_sha256"] for kind in kinds
+    }
     assert len(found) == 1
-    matrix = sparse.csr_array((np.ones(40), (np.repeat(np.arange(8), 5), np.tile(np.arange(5), 8) + np.arange(40) % 3)))
+    matrix = sparse.csr_array(
+        (np.ones(40), (np.repeat(np.arange(8), 5), np.tile(np.arange(5), 8) + np.arange(40) % 3))
+    )
     run = entrenous.run("popular", matrix, protocol="random-80-20")
-    assert run.manifest["catalogue"]["users"] == 8 and run.recommend("3", 1)["user"].to_list() == ["3"]
+    assert run.manifest["catalogue"]["users"] == 8 and run.recommend("3", 1)["user"].to_list() == [
+        "3"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -103,16 +127,38 @@ def test_what_is_no_table_is_refused(rows: Any, said: str) -> None:
 
 
 def test_a_short_repr_and_a_table_for_a_notebook(made: entrenous.Run) -> None:
-    assert repr(made).startswith("Run(fpl on shop, loo-20, seed 0, 4 rounds: hr@10 ") and len(repr(made)) < 200
-    assert made._repr_html_().startswith("<table><caption>fpl on shop") and len(made._repr_html_()) < 1_000
+    assert (
+        repr(made).startswith("Run(fpl on shop, loo-20, seed 0, 4 rounds: hr@10 ")
+        and len(repr(made)) < 200
+    )
+    assert (
+        made._repr_html_().startswith("<table><caption>fpl on shop")
+        and len(made._repr_html_()) < 1_000
+    )
 
 
-def test_recommendations_are_a_frame_of_external_ids(made: entrenous.Run, data: Interactions) -> None:
+def test_recommendations_are_a_frame_of_external_ids(
+    made: entrenous.Run, data: Interactions
+) -> None:
     one, all_of_them = made.recommend("u3", 5), made.recommend(n=5)
-    assert one.columns == ["user", "rank", "item", "title", "score"] and one["rank"].to_list() == [1, 2, 3, 4, 5]
-    assert all_of_them.height == 5 * len(data.users) and all_of_them.filter(pl.col("user") == "u3").equals(one)
-    assert made.recommend(["u3", "u1"], 5)["user"].unique(maintain_order=True).to_list() == ["u3", "u1"]
-    known = {data.items[int(item)] for item in made.train.item[slice(*made.train.ptr[data.users.index("u3") :][:2])]}
+    assert one.columns == ["user", "rank", "item", "title", "score"] and one["rank"].to_list() == [
+        1,
+        2,
+        3,
+        4,
+        5,
+    ]
+    assert all_of_them.height == 5 * len(data.users) and all_of_them.filter(
+        pl.col("user") == "u3"
+    ).equals(one)
+    assert made.recommend(["u3", "u1"], 5)["user"].unique(maintain_order=True).to_list() == [
+        "u3",
+        "u1",
+    ]
+    known = {
+        data.items[int(item)]
+        for item in made.train.item[slice(*made.train.ptr[data.users.index("u3") :][:2])]
+    }
     assert not known & set(one["item"]) and one["score"].is_sorted(descending=True)
     assert list(one.to_pandas().columns) == one.columns
     with pytest.raises(InputError, match="unknown user 'u399'"):
@@ -123,7 +169,9 @@ def test_recommendations_are_a_frame_of_external_ids(made: entrenous.Run, data: 
 
 def test_accuracy_by_user_and_the_learning_curve_are_frames(made: entrenous.Run) -> None:
     users, curve = made.per_user(), made.curve()
-    assert users["hr@10"].mean() == pytest.approx(made.metrics["hr@10"]) and users["user"][0].startswith("u")
+    assert users["hr@10"].mean() == pytest.approx(made.metrics["hr@10"]) and users["user"][
+        0
+    ].startswith("u")
     assert curve["round"].to_list() == [2, 4] and "ndcg@10" in curve.columns
 
 
@@ -131,9 +179,15 @@ def test_accuracy_by_user_and_the_learning_curve_are_frames(made: entrenous.Run)
 def test_somebody_who_was_not_in_training_gets_a_list(name: str, data: Interactions) -> None:
     """The lists of two tastes differ, and each prefers its own: even items for even users."""
     run = entrenous.run(
-        name, data, **{**SMALL, "rounds": 40 if name == "fedavg-gmf" else 20}, settings={} if name != "fcf" else {"factors": 4}
+        name,
+        data,
+        **{**SMALL, "rounds": 40 if name == "fedavg-gmf" else 20},
+        settings={} if name != "fcf" else {"factors": 4},
     )
-    even, odd = (run.recommend_for([f"i{n}" for n in range(first, 60, 2) if f"i{n}" in data.items][:8], 5) for first in (0, 1))
+    even, odd = (
+        run.recommend_for([f"i{n}" for n in range(first, 60, 2) if f"i{n}" in data.items][:8], 5)
+        for first in (0, 1)
+    )
     assert even.columns == ["rank", "item", "title", "score"] and even.height == 5
     assert set(even["item"]) != set(odd["item"])
     given = [f"i{n}" for n in range(0, 60, 2) if f"i{n}" in data.items][:8]
@@ -144,8 +198,18 @@ def test_somebody_who_was_not_in_training_gets_a_list(name: str, data: Interacti
 @pytest.mark.parametrize("name", ["popular", "fedfast-gmf", "metamf"])
 def test_an_algorithm_that_needs_its_users_says_so(name: str, data: Interactions) -> None:
     settings = {"clusters": 3} if name == "fedfast-gmf" else {}
-    run = entrenous.run(name, data, seed=0, rounds=1, settings=settings, split="random-80-20" if name == "metamf" else "loo-20")
-    with pytest.raises(InputError, match=f"recommend_for: {name} can recommend to nobody but the users it was trained with"):
+    run = entrenous.run(
+        name,
+        data,
+        seed=0,
+        rounds=1,
+        settings=settings,
+        split="random-80-20" if name == "metamf" else "loo-20",
+    )
+    with pytest.raises(
+        InputError,
+        match=f"recommend_for: {name} can recommend to nobody but the users it was trained with",
+    ):
         run.recommend_for(["i2"])
 
 
@@ -156,13 +220,19 @@ def test_an_unknown_item_or_none_at_all(made: entrenous.Run) -> None:
         made.recommend_for([])
 
 
-def test_saved_and_opened_a_run_from_a_frame_is_the_same(made: entrenous.Run, tmp_path: Path) -> None:
+def test_saved_and_opened_a_run_from_a_frame_is_the_same(
+    made: entrenous.Run, tmp_path: Path
+) -> None:
     path = made.save(tmp_path / "kept")
     again = entrenous.open(path)
     assert (
-        again.recommend(n=4).equals(made.recommend(n=4)) and again.metrics == made.metrics and again.curve().equals(made.curve())
+        again.recommend(n=4).equals(made.recommend(n=4))
+        and again.metrics == made.metrics
+        and again.curve().equals(made.curve())
     )
-    assert again.per_user().equals(made.per_user()) and again.recommend_for(["i2"], 3).equals(made.recommend_for(["i2"], 3))
+    assert again.per_user().equals(made.per_user()) and again.recommend_for(["i2"], 3).equals(
+        made.recommend_for(["i2"], 3)
+    )
     page = again.report(tmp_path / "report.html", user="u3").read_text()
     assert "loo-20" in page and str(tmp_path) not in page
     with pytest.raises(InputError, match="is there already"):
@@ -171,23 +241,35 @@ def test_saved_and_opened_a_run_from_a_frame_is_the_same(made: entrenous.Run, tm
 
 def test_a_run_of_a_class_is_opened_with_the_class(data: Interactions, tmp_path: Path) -> None:
     made = entrenous.run(MyAlgorithm, data, out=tmp_path / "runs", **SMALL)
-    with pytest.raises(InputError, match="it was trained by an algorithm of one's own, MyAlgorithm"):
+    with pytest.raises(
+        InputError, match="it was trained by an algorithm of one's own, MyAlgorithm"
+    ):
         entrenous.open(root=tmp_path / "runs")
-    assert entrenous.open(root=tmp_path / "runs", algorithm=MyAlgorithm).recommend("u1").equals(made.recommend("u1"))
+    assert (
+        entrenous.open(root=tmp_path / "runs", algorithm=MyAlgorithm)
+        .recommend("u1")
+        .equals(made.recommend("u1"))
+    )
 
 
 def test_a_split_and_a_metric_of_ones_own(data: Interactions) -> None:
     def last_row(data: Interactions, seed: int = 0) -> entrenous.Split:
         last = np.zeros(len(data), bool)
         last[data.ptr[1:] - 1] = True
-        return entrenous.Split("last-row", data.select(~last), None, entrenous.Held(data.select(last)), refit=False)
+        return entrenous.Split(
+            "last-row", data.select(~last), None, entrenous.Held(data.select(last)), refit=False
+        )
 
     def reciprocal(ranking: Any, n: int) -> Any:
         return np.where(ranking.rank <= n, 1 / ranking.rank, 0.0)
 
     made = entrenous.run("popular", data, split=last_row, metrics=[reciprocal])
-    assert made.manifest["protocol"] == "last-row" and made.metrics["reciprocal@10"] == pytest.approx(made.metrics["mrr@10"])
-    again = entrenous.run("popular", data, split=last_row(data), metrics={"own": entrenous.QueryMetric(reciprocal)})
+    assert made.manifest["protocol"] == "last-row" and made.metrics[
+        "reciprocal@10"
+    ] == pytest.approx(made.metrics["mrr@10"])
+    again = entrenous.run(
+        "popular", data, split=last_row(data), metrics={"own": entrenous.QueryMetric(reciprocal)}
+    )
     assert again.metrics["own@5"] == made.metrics["reciprocal@5"]
     with pytest.raises(InputError, match="split: got "):
         entrenous.run("popular", data, split=lambda data, seed: [data])
@@ -197,16 +279,32 @@ def test_a_split_and_a_metric_of_ones_own(data: Interactions) -> None:
 
 def test_each_round_is_told(data: Interactions) -> None:
     told: list[tuple[int, bool]] = []
-    entrenous.run("fpl", data, every=2, on_round=lambda number, metrics: told.append((number, "hr@10" in metrics)), **SMALL)
+    entrenous.run(
+        "fpl",
+        data,
+        every=2,
+        on_round=lambda number, metrics: told.append((number, "hr@10" in metrics)),
+        **SMALL,
+    )
     looked = [(1, False), (2, True), (3, False), (4, True)]
-    assert told == [*looked, *((number, False) for number in range(1, 5))]  # of a first training, then of the final one
+    assert told == [
+        *looked,
+        *((number, False) for number in range(1, 5)),
+    ]  # of a first training, then of the final one
     told.clear()
     asked = {"refit": False, "every": 2, **SMALL}
-    entrenous.run("fpl", data, on_round=lambda number, metrics: told.append((number, "hr@10" in metrics)), **asked)
+    entrenous.run(
+        "fpl",
+        data,
+        on_round=lambda number, metrics: told.append((number, "hr@10" in metrics)),
+        **asked,
+    )
     assert told == looked
 
 
-def test_progress_is_shown_where_it_is_asked_for(data: Interactions, capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_is_shown_where_it_is_asked_for(
+    data: Interactions, capsys: pytest.CaptureFixture[str]
+) -> None:
     seen: list[int] = []
     entrenous.run("fpl", data, progress=lambda done, total, what: seen.append(done), **SMALL)
     assert 4 in seen and capsys.readouterr().err == ""
@@ -219,7 +317,10 @@ def test_progress_is_shown_where_it_is_asked_for(data: Interactions, capsys: pyt
     [
         ({"rounds": 0}, "^rounds: got 0; expected a whole number from 1$"),
         ({"settings": {"pi": 2}}, r"^settings\['pi'\]: got '2'"),
-        ({"patience": 2}, "^patience: there are no looks at validation; say how often to look with every=ROUNDS$"),
+        (
+            {"patience": 2},
+            "^patience: there are no looks at validation; say how often to look with every=ROUNDS$",
+        ),
         ({"load": {"usr": "x"}}, r"^load\['usr'\]: unknown setting; did you mean 'user'"),
         ({"checkpoint_every": -1}, "^checkpoint_every: got -1"),
     ],
@@ -230,17 +331,33 @@ def test_errors_speak_of_arguments(options: dict[str, Any], said: str, data: Int
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "said"), [(3, "algorithm: got int"), (dict, "algorithm: got dict"), ("./no.py", "cannot be read")]
+    ("algorithm", "said"),
+    [(3, "algorithm: got int"), (dict, "algorithm: got dict"), ("./no.py", "cannot be read")],
 )
 def test_what_is_no_algorithm(algorithm: Any, said: str, data: Interactions) -> None:
     with pytest.raises(InputError, match=said):
         entrenous.run(algorithm, data)
 
 
-def test_a_table_is_compared_in_python(data: Interactions, made: entrenous.Run, tmp_path: Path) -> None:
-    found = entrenous.compare([MyAlgorithm(), MyAlgorithm(weight=3.0), "popular"], data, seeds=2, out=tmp_path / "runs", **SMALL)
-    assert [row["algorithm"] for row in found.found["rows"]] == ["MyAlgorithm", "MyAlgorithm weight=3.0", "popular"]
-    assert found.tests()["b"].to_list() == 2 * ["MyAlgorithm weight=3.0", "popular"] and found.rows().height == 3
+def test_a_table_is_compared_in_python(
+    data: Interactions, made: entrenous.Run, tmp_path: Path
+) -> None:
+    found = entrenous.compare(
+        [MyAlgorithm(), MyAlgorithm(weight=3.0), "popular"],
+        data,
+        seeds=2,
+        out=tmp_path / "runs",
+        **SMALL,
+    )
+    assert [row["algorithm"] for row in found.found["rows"]] == [
+        "MyAlgorithm",
+        "MyAlgorithm weight=3.0",
+        "popular",
+    ]
+    assert (
+        found.tests()["b"].to_list() == 2 * ["MyAlgorithm weight=3.0", "popular"]
+        and found.rows().height == 3
+    )
     assert len(list((tmp_path / "runs").iterdir())) == 6
     text = found.latex()
     assert (
@@ -251,10 +368,17 @@ def test_a_table_is_compared_in_python(data: Interactions, made: entrenous.Run, 
     assert found.csv().splitlines()[0].startswith("algorithm,") and repr(found).count("\n") == 4
     runs = [entrenous.run(name, data, **SMALL) for name in ("fpl", "popular")]
     both = entrenous.compare(runs)
-    assert both.found["rows"][0]["metrics"]["hr@10"] == made.metrics["hr@10"] and both.found["seeds"] == 1
+    assert (
+        both.found["rows"][0]["metrics"]["hr@10"] == made.metrics["hr@10"]
+        and both.found["seeds"] == 1
+    )
     third = entrenous.run("popular", data, **{**SMALL, "seed": 3})
-    mixed = entrenous.compare([third, "random"], data, **SMALL)  # what is trained beside it has its seed
-    assert mixed.found["rows"][1]["per_seed"]["hr@10"] == [entrenous.run("random", data, **{**SMALL, "seed": 3}).metrics["hr@10"]]
+    mixed = entrenous.compare(
+        [third, "random"], data, **SMALL
+    )  # what is trained beside it has its seed
+    assert mixed.found["rows"][1]["per_seed"]["hr@10"] == [
+        entrenous.run("random", data, **{**SMALL, "seed": 3}).metrics["hr@10"]
+    ]
     with pytest.raises(InputError, match="runs differ in data_sha256"):
         entrenous.compare([third, "random"], data.select(np.arange(len(data)) % 9 > 0), **SMALL)
     with pytest.raises(InputError, match="runs differ in protocol"):
@@ -269,9 +393,17 @@ def test_a_pandas_user_needs_nothing_else(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"patience": 1, "every": 2}, {"profile": "private"}, {"negatives": "leaky"}, {"workers": 2}, {"network": {"loss": 0.2}}],
+    [
+        {"patience": 1, "every": 2},
+        {"profile": "private"},
+        {"negatives": "leaky"},
+        {"workers": 2},
+        {"network": {"loss": 0.2}},
+    ],
 )
-def test_settings_are_not_chosen_by_other_trainings_than_the_runs_own(options: dict[str, Any], data: Interactions) -> None:
+def test_settings_are_not_chosen_by_other_trainings_than_the_runs_own(
+    options: dict[str, Any], data: Interactions
+) -> None:
     with pytest.raises(InputError, match="does not go with"):
         entrenous.run("fpl", data, tune=3, **options, **SMALL)
     with pytest.raises(InputError, match="tune: got -1"):

@@ -10,16 +10,22 @@ from paths import ROOT
 
 import entrenous
 from entrenous.core.errors import InputError
-from entrenous.core.own import load_place
+from entrenous.core.registry.own import load_place
 
 EXAMPLE = ROOT / "docs" / "examples" / "my_algo.py"
 
 
 def test_a_class_of_ones_own_is_tuned_and_run_with_the_best(tmp_path: Path) -> None:
     data, kind = shop(tmp_path), load_place(str(EXAMPLE))
-    found = entrenous.tune(kind(factors=4), data, grid={"weight": [0.5, 3.0]}, rounds=4, protocol="loo-20")
+    found = entrenous.tune(
+        kind(factors=4), data, grid={"weight": [0.5, 3.0]}, rounds=4, protocol="loo-20"
+    )
     assert {row["settings"]["weight"] for row in found.found["rows"]} == {"0.5", "3.0"}
-    assert found.best["factors"] == 4 and found.rows().height == 2 and "on validation; 2 tried" in repr(found)
+    assert (
+        found.best["factors"] == 4
+        and found.rows().height == 2
+        and "on validation; 2 tried" in repr(found)
+    )
     best = found.found["rows"][0]["validation"]["ndcg@10"]
     assert best == max(row["validation"]["ndcg@10"] for row in found.found["rows"])
     run = entrenous.run(kind, data, settings=found.best, rounds=4, protocol="loo-20")
@@ -28,7 +34,9 @@ def test_a_class_of_ones_own_is_tuned_and_run_with_the_best(tmp_path: Path) -> N
 
 def test_a_search_needs_a_space(tmp_path: Path) -> None:
     pytest.importorskip("optuna")
-    found = entrenous.tune("fpl", shop(tmp_path), space={"factors": "2..6"}, trials=2, rounds=2, protocol="loo-20")
+    found = entrenous.tune(
+        "fpl", shop(tmp_path), space={"factors": "2..6"}, trials=2, rounds=2, protocol="loo-20"
+    )
     assert len(found.found["rows"]) + len(found.found.get("stopped", [])) == 2
 
 

@@ -1,4 +1,6 @@
-"""What a server finds that shows devices one model again and again, chooses whom it asks, or hopes for a clip; and rows paired by bits."""
+"""What a server finds that shows devices one model again and again, chooses whom it asks, or hopes
+for a clip; and rows paired by bits.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,10 @@ def test_one_model_shown_to_changing_cohorts_of_chosen_users_gives_each_of_them(
     asked: Any = {"view": "sum", "cohort": 10, "chosen": 20, "settings": SMALL}
     active = observe("fcf", small, rounds=30, replayed=True, **asked)
     users = {user for one in active.rounds for user in one.users.tolist()}
-    assert len(users) == 20 == active.about["chosen"] and len({one.received["y"].tobytes() for one in active.rounds}) == 1
+    assert (
+        len(users) == 20 == active.about["chosen"]
+        and len({one.received["y"].tobytes() for one in active.rounds}) == 1
+    )
     found = right(replay.ATTACK.run(active), small)
     assert found.precision > 0.99 and found.recall > 0.99
     passive = observe("fcf", small, rounds=30, **asked)
@@ -47,13 +52,18 @@ def test_masked_devices_answer_a_model_once(small: Any) -> None:
 
 @pytest.mark.parametrize("clip", [0, 1])
 def test_of_a_pair_the_positive_is_claimed(small: Any, clip: float) -> None:
-    found = right(pairs.ATTACK.run(observe("fpl", small, rounds=1, settings=SMALL, protect={"clip": clip})), small)
+    found = right(
+        pairs.ATTACK.run(observe("fpl", small, rounds=1, settings=SMALL, protect={"clip": clip})),
+        small,
+    )
     assert found.precision > 0.99 and found.recall > 0.1
 
 
 @pytest.mark.parametrize("clip", [0, 1])
 def test_biases_that_are_exact_negatives_are_of_one_triple(clip: float) -> None:
-    transcript = observe("pfpl+", movielens(), rounds=1, settings={"factors": 20}, protect={"clip": clip})
+    transcript = observe(
+        "pfpl+", movielens(), rounds=1, settings={"factors": 20}, protect={"clip": clip}
+    )
     found = right(pairs.ATTACK.run(transcript), movielens())
     assert found.precision > 0.99 and 0.2 < found.recall < 0.3
 
@@ -63,18 +73,35 @@ def test_noise_and_no_positives_leave_no_pairs(small: Any) -> None:
     claimed = pairs.ATTACK.run(loud).claimed
     assert claimed is not None and not claimed.any()
     assert not pairs.ATTACK.applies(observe("fpl", small, rounds=1, settings={**SMALL, "pi": 0.0}))
-    assert pairs.paired(np.array([0, 0, 1]), np.array([1, -1, 1], np.float32), opposite=True).tolist() == [True, True, False]
+    assert pairs.paired(
+        np.array([0, 0, 1]), np.array([1, -1, 1], np.float32), opposite=True
+    ).tolist() == [True, True, False]
 
 
 def test_a_clip_of_whole_messages_hides_no_gradient() -> None:
-    found = right(gradient.ATTACK.run(seen(movielens(), "fcf", factors=8, protect={"clip": 1})), movielens())
+    found = right(
+        gradient.ATTACK.run(seen(movielens(), "fcf", factors=8, protect={"clip": 1})), movielens()
+    )
     assert found.precision > 0.99 and found.recall > 0.99
 
 
 def test_a_clip_of_whole_messages_makes_sums_tell_more() -> None:
-    """It makes devices alike in length, and so each a larger part of the sum: R-precision .336 without, .374 with it."""
+    """It makes devices alike in length, and so each a larger part of the sum: R-precision .336
+    without, .374 with it.
+    """
     ranked = []
     for protect in ({}, {"clip": 1}):
-        transcript = observe("fcf", movielens(), view="sum", cohort=100, rounds=60, settings={"factors": 8}, protect=protect)
-        ranked.append(right(regression.ATTACK.run(transcript), movielens()).ranked - by_popularity(transcript, movielens()))
+        transcript = observe(
+            "fcf",
+            movielens(),
+            view="sum",
+            cohort=100,
+            rounds=60,
+            settings={"factors": 8},
+            protect=protect,
+        )
+        ranked.append(
+            right(regression.ATTACK.run(transcript), movielens()).ranked
+            - by_popularity(transcript, movielens())
+        )
     assert ranked[1] > ranked[0] + 0.01

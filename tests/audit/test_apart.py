@@ -1,4 +1,6 @@
-"""The process of the attacks sees the transcript and nothing else: an attack that looks elsewhere fails, and is said to have failed."""
+"""The process of the attacks sees the transcript and nothing else: an attack that looks elsewhere
+fails, and is said to have failed.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,8 @@ from entrenous.audit.apart import _followed, attempts, begun
 from entrenous.audit.claims import read_claims
 from entrenous.audit.observe import observe
 from entrenous.audit.transcript import Transcript, write_transcript
+from entrenous.core.contract.protocols import silent
 from entrenous.core.errors import EntrenousError
-from entrenous.core.protocols import silent
 from entrenous.data.synthetic import synthetic
 
 POPULARITY = "Claims(np.arange(t.users), np.tile(t.popularity.astype(np.float32), (t.users, 1)))"
@@ -25,7 +27,9 @@ POPULARITY = "Claims(np.arange(t.users), np.tile(t.popularity.astype(np.float32)
 
 @pytest.fixture(scope="module")
 def seen() -> Transcript:
-    return observe("fpl", synthetic(users=30, items=40, interactions=300, seed=0), settings={"factors": 4})
+    return observe(
+        "fpl", synthetic(users=30, items=40, interactions=300, seed=0), settings={"factors": 4}
+    )
 
 
 def program(body: str) -> str:
@@ -38,14 +42,19 @@ def program(body: str) -> str:
         "def run(t):",
         *(f"    {line}" for line in body.splitlines()),
         f"    return {POPULARITY}",
-        "known.known = lambda: {'own': Attack('own', ('individual',), 'ours', lambda t: True, run)}",
+        (
+            "known.known = lambda: {'own': Attack('own', ('individual',), 'ours', lambda t: True,"
+            " run)}"
+        ),
         "attacker.main(sys.argv[2:])",
     )
     return "\n".join(lines)
 
 
 def said(seen: Transcript, folder: Path, body: str) -> dict[str, Any]:
-    """What the process says of an attack of this body, and whether the kernel kept the walls too."""
+    """What the process says of an attack of this body, and whether the kernel kept the walls
+    too.
+    """
     folder.mkdir(exist_ok=True)
     write_transcript(folder / "transcript", seen)
     (folder / "claims").mkdir(exist_ok=True)
@@ -63,10 +72,16 @@ def test_an_attack_gets_the_transcript_and_writes_claims(seen: Transcript, tmp_p
     found = said(seen, tmp_path, "assert len(t.rounds) == 1 and t.about['algorithm'] == 'fpl'")
     assert found["attacks"] == ["own"] and found["failed"] == ""
     claims = read_claims(tmp_path / "claims" / "own")
-    assert claims.score.shape == (30, 40) and claims.score[7].tolist() == seen.popularity.tolist() and claims.claimed is None
+    assert (
+        claims.score.shape == (30, 40)
+        and claims.score[7].tolist() == seen.popularity.tolist()
+        and claims.claimed is None
+    )
 
 
-def test_the_environment_of_the_parent_is_not_there(seen: Transcript, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_of_the_parent_is_not_there(
+    seen: Transcript, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ENTRENOUS_DATA", "/where/the/data/are")
     found = said(seen, tmp_path, "raise ValueError(sorted(os.environ))")
     assert "ENTRENOUS" not in found["failed"] and "HOME" not in found["failed"]
@@ -110,10 +125,14 @@ def test_a_compiled_library_that_looks_elsewhere_fails_too_where_the_kernel_has_
 ) -> None:
     save_file({"history": np.arange(3)}, tmp_path / "history")
     native = (
-        f"from safetensors import safe_open\nwith safe_open({str(tmp_path / 'history')!r}, 'numpy') as f: f.get_tensor('history')"
+        f"from safetensors import safe_open\nwith safe_open({str(tmp_path / 'history')!r}, 'numpy')"
+        " as f: f.get_tensor('history')"
     )
     first = said(
-        seen, tmp_path, "import ctypes\nif ctypes.CDLL(None).open(b'/etc/passwd', os.O_RDONLY) >= 0: raise ValueError('read')"
+        seen,
+        tmp_path,
+        "import ctypes\nif ctypes.CDLL(None).open(b'/etc/passwd', os.O_RDONLY) >= 0: raise"
+        " ValueError('read')",
     )
     if not first["kernel"]:
         pytest.skip("no Landlock in this kernel: compiled libraries are not held back")
@@ -121,16 +140,31 @@ def test_a_compiled_library_that_looks_elsewhere_fails_too_where_the_kernel_has_
 
 
 def test_an_attack_that_fails_does_not_end_the_others(seen: Transcript, tmp_path: Path) -> None:
-    both = program("pass").replace("attacker.main", "own = known.known()['own']\ndef fails(t): raise ValueError('no rows')\n"
-                                   "known.known = lambda: {'a': own._replace(name='a', run=fails), 'b': own}\nattacker.main")  # fmt: skip
+    both = program("pass").replace(
+        "attacker.main",
+        "own = known.known()['own']\ndef fails(t): raise ValueError('no rows')\n"
+        "known.known = lambda: {'a': own._replace(name='a', run=fails), 'b': own}\nattacker.main",
+    )
     write_transcript(tmp_path / "transcript", seen)
     (tmp_path / "claims").mkdir()
-    with open(tmp_path / "errors", "w+") as errors, begun(tmp_path / "transcript", tmp_path / "claims", (), errors, both) as one:
+    with (
+        open(tmp_path / "errors", "w+") as errors,
+        begun(tmp_path / "transcript", tmp_path / "claims", (), errors, both) as one,
+    ):
         first, last = _followed(one, tmp_path / "claims", silent)
-    assert (first.failed, first.claims) == ("ValueError: no rows", None) and last.failed == "" and last.claims is not None
+    assert (
+        (first.failed, first.claims) == ("ValueError: no rows", None)
+        and last.failed == ""
+        and last.claims is not None
+    )
 
 
-def test_a_process_that_cannot_begin_is_told_of_in_one_line(seen: Transcript, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("entrenous.audit.apart.write_transcript", lambda path, transcript: path.write_text("not a transcript"))
+def test_a_process_that_cannot_begin_is_told_of_in_one_line(
+    seen: Transcript, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "entrenous.audit.apart.write_transcript",
+        lambda path, transcript: path.write_text("not a transcript"),
+    )
     with pytest.raises(EntrenousError, match="the process of the attacks ended with 1"):
         attempts(seen)

@@ -1,4 +1,6 @@
-"""Colluding devices and peers: what they send is valid, they change nothing but their own, and their reach is measured on the others."""
+"""Colluding devices and peers: what they send is valid, they change nothing but their own, and
+their reach is measured on the others.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,12 @@ from entrenous.audit.colluders import Colluders, Plot, joined_by
 from entrenous.audit.exposure import exposure
 from entrenous.audit.peers import PEERS, LyingPeers, honest_peers
 from entrenous.audit.robustness import attack, poisons
-from entrenous.core.declared import bound
-from entrenous.core.enforce import check_sent
+from entrenous.core.contract.declared import bound
+from entrenous.core.contract.enforce import check_sent
+from entrenous.core.contract.update import Update
 from entrenous.core.errors import InputError
 from entrenous.core.keys import key
 from entrenous.core.types import Float32Array, Int64Array
-from entrenous.core.update import Update
 from entrenous.core.visits import grouped_visits
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import build
@@ -32,7 +34,11 @@ from entrenous.federation.shard import Shard
 from entrenous.federation.visible import VisibleRound
 
 DATA = synthetic(users=80, items=100, interactions=1600, seed=2)
-SMALL: dict[str, Any] = {"settings": {"factors": 4, "cohort": 30}, "protocol": "random-80-20", "rounds": 20}
+SMALL: dict[str, Any] = {
+    "settings": {"factors": 4, "cohort": 30},
+    "protocol": "random-80-20",
+    "rounds": 20,
+}
 TARGET = int(np.flatnonzero((DATA.popularity >= 2) & (DATA.popularity <= 9))[0])
 
 
@@ -41,16 +47,30 @@ def plot(name: str, *, peer: bool = False, many: int = 8) -> Plot:
     public = np.stack([DATA.user[::20], DATA.item[::20]], axis=1).astype(np.int64)
     known = PEERS[name].poison if peer else poisons()[name]
     return Plot(
-        target=TARGET, users=80 + np.arange(many), honest=80, popularity=DATA.popularity, public=public, settings=known.settings, seed=3
-    )  # fmt: skip
+        target=TARGET,
+        users=80 + np.arange(many),
+        honest=80,
+        popularity=DATA.popularity,
+        public=public,
+        settings=known.settings,
+        seed=3,
+    )
 
 
 @pytest.mark.parametrize("name", sorted(poisons()))
 def test_what_colluders_send_is_valid_and_the_others_send_what_they_did(name: str) -> None:
     poison, wanted = poisons()[name], plot(name)
     rows = joined_by(DATA, wanted, poison)
-    made = FPL(factors=4).configured(DATA.catalogue).model_copy(update={"cohort": 0}).configured(rows.catalogue)
-    contract, server = bound(made, rows.catalogue), made.init_server(rows.catalogue, key(0, "server"))
+    made = (
+        FPL(factors=4)
+        .configured(DATA.catalogue)
+        .model_copy(update={"cohort": 0})
+        .configured(rows.catalogue)
+    )
+    contract, server = (
+        bound(made, rows.catalogue),
+        made.init_server(rows.catalogue, key(0, "server")),
+    )
     lying = Colluders(poison, wanted, made, contract, known_of(made, contract, server).tables)
     seen: list[Update] = []
 
@@ -63,15 +83,23 @@ def test_what_colluders_send_is_valid_and_the_others_send_what_they_did(name: st
     rounds.advance(rounds.start(), 2)
     assert devices.refused == 0
     for before, after in (seen[:2], seen[2:]):
-        check_sent(contract, after, np.arange(88))  # the declared shapes, items once and no more than allowed, finite numbers
+        check_sent(
+            contract, after, np.arange(88)
+        )  # the declared shapes, items once and no more than allowed, finite numbers
         own = before.ptr[80]
         assert after.item[:own].tolist() == before.item[:own].tolist()
-        assert all(after.rows[part][:own].tobytes() == before.rows[part][:own].tobytes() for part in ("q", "b"))
+        assert all(
+            after.rows[part][:own].tobytes() == before.rows[part][:own].tobytes()
+            for part in ("q", "b")
+        )
 
 
 def test_colluders_are_added_and_honest_rows_stay() -> None:
     rows = joined_by(DATA, plot("fake"), poisons()["fake"])
-    assert rows.ptr[:81].tolist() == DATA.ptr.tolist() and rows.item[: len(DATA)].tolist() == DATA.item.tolist()
+    assert (
+        rows.ptr[:81].tolist() == DATA.ptr.tolist()
+        and rows.item[: len(DATA)].tolist() == DATA.item.tolist()
+    )
     assert all(TARGET in rows.item[rows.ptr[u] : rows.ptr[u + 1]] for u in range(80, 88))
     assert set(rows.counts[80:].tolist()) == {31}
     flip = joined_by(DATA, plot("sign-flip"), poisons()["sign-flip"])
@@ -81,13 +109,19 @@ def test_colluders_are_added_and_honest_rows_stay() -> None:
 def test_honest_users_keep_their_visits_and_colluders_have_one_of_each() -> None:
     times, row = np.arange(len(DATA)) + 500, np.arange(len(DATA))
     visits = grouped_visits(
-        np.append(row, row[::2]), np.append(times, times[::2] - 300), np.arange(len(row) + len(row[::2])), len(row)
+        np.append(row, row[::2]),
+        np.append(times, times[::2] - 300),
+        np.arange(len(row) + len(row[::2])),
+        len(row),
     )
     data = replace(DATA, time=times, row=row, visits=visits)
     whole = joined_by(data, plot("fake"), poisons()["fake"])
     assert whole.visits is not None and whole.time is not None
     counts = np.diff(whole.visits.ptr)
-    assert counts[: len(DATA)].tolist() == np.diff(visits.ptr).tolist() and (counts[len(DATA) :] == 1).all()
+    assert (
+        counts[: len(DATA)].tolist() == np.diff(visits.ptr).tolist()
+        and (counts[len(DATA) :] == 1).all()
+    )
     assert whole.visits.time[: len(visits.time)].tolist() == visits.time.tolist()
     assert whole.visits.time[len(visits.time) :].tolist() == whole.time[len(DATA) :].tolist()
 
@@ -96,36 +130,56 @@ def test_where_rows_have_times_those_of_colluders_have_such_too() -> None:
     times = np.arange(len(DATA)) * 60 + 7
     dated = joined_by(replace(DATA, time=times), plot("fake"), poisons()["fake"])
     assert dated.time is not None and np.isin(dated.time, times).all()
-    assert np.array_equal(dated.time[: len(DATA)], times) and len(np.unique(dated.time[len(DATA) :])) > 8
+    assert (
+        np.array_equal(dated.time[: len(DATA)], times)
+        and len(np.unique(dated.time[len(DATA) :])) > 8
+    )
 
 
 def test_exposure_counts_users_without_the_item_whose_list_has_it() -> None:
-    data = build([0, 0, 1, 2, 3], [0, 1, 1, 2, 3], users=Vocabulary(size=4), items=Vocabulary(size=6))
+    data = build(
+        [0, 0, 1, 2, 3], [0, 1, 1, 2, 3], users=Vocabulary(size=4), items=Vocabulary(size=6)
+    )
 
     class Fixed:
         """Scores that are the same for all but user 3, who scores item 0 lowest."""
 
         def scores(self, users: Int64Array) -> Float32Array:
             """float32 [len(users), 6]."""
-            table = np.tile(np.array([5, 4, 3, 2, 9, 9], np.float32), (4, 1))  # items 4 and 5 are nobody's: never recommended
+            table = np.tile(
+                np.array([5, 4, 3, 2, 9, 9], np.float32), (4, 1)
+            )  # items 4 and 5 are nobody's: never recommended
             table[3, 0] = -1
             return table[users]
 
     assert exposure(Fixed(), data, 0, k=1) == pytest.approx(2 / 3)  # users 1 and 2 of 1, 2, 3
     assert exposure(Fixed(), data, 0, k=3) == 1
-    assert exposure(Fixed(), data, 3, k=2) == pytest.approx(1 / 3)  # user 0, who has items 0 and 1; not 1 and 2
+    assert exposure(Fixed(), data, 3, k=2) == pytest.approx(
+        1 / 3
+    )  # user 0, who has items 0 and 1; not 1 and 2
 
 
 def test_boost_owns_an_undefended_server_and_satcap_holds_it_back() -> None:
-    found = attack("pfpl+", DATA, attack="boost", targets=[str(TARGET)], defences=("none", "robust"), **SMALL)
+    found = attack(
+        "pfpl+", DATA, attack="boost", targets=[str(TARGET)], defences=("none", "robust"), **SMALL
+    )
     none, robust = found["rows"]
     assert none["er@10"] == 1 and none["rounds_to_half"] <= 4 and none["er@10_before"] < 0.2
-    assert robust["er@10"] < 0.9 and robust["rounds_to_half"] != none["rounds_to_half"]  # a list of 10 is a tenth of these items
-    assert found["colluders"] == 9 and found["honest"] == 80 and found["targets"][0]["item"] == str(TARGET)
+    assert (
+        robust["er@10"] < 0.9 and robust["rounds_to_half"] != none["rounds_to_half"]
+    )  # a list of 10 is a tenth of these items
+    assert (
+        found["colluders"] == 9
+        and found["honest"] == 80
+        and found["targets"][0]["item"] == str(TARGET)
+    )
 
 
 def test_the_same_arguments_give_the_same_figures() -> None:
-    one, other = (attack("pfpl+", DATA, attack="flood", targets=1, defences=["satcap"], **SMALL) for _ in range(2))
+    one, other = (
+        attack("pfpl+", DATA, attack="flood", targets=1, defences=["satcap"], **SMALL)
+        for _ in range(2)
+    )
     assert one == other
 
 
@@ -160,10 +214,16 @@ def test_who_has_no_devices_or_no_rows_of_items_is_refused() -> None:
 def _rated() -> Any:
     drawn = np.random.default_rng(5)
     user, item = np.nonzero(drawn.random((40, 50)) < 0.3)
-    return build(user, item, value=drawn.integers(1, 6, len(user)), users=Vocabulary(size=40), items=Vocabulary(size=50))
+    return build(
+        user,
+        item,
+        value=drawn.integers(1, 6, len(user)),
+        users=Vocabulary(size=40),
+        items=Vocabulary(size=50),
+    )
 
 
-# ---- peers ------------------------------------------------------------------------------------------------------------------------------
+# ---- peers ---------------------------------------------------------------------------------------
 
 
 def gossip(name: str, rounds: int = 6, **settings: Any) -> tuple[Gossip, Any]:
@@ -213,17 +273,27 @@ def test_a_model_that_does_much_worse_is_not_merged() -> None:
 
 def test_a_model_that_points_elsewhere_is_not_merged() -> None:
     def left(name: str, **settings: float) -> float:
-        """How alike the models of the honest are to those that they have where colluders lie least."""
+        """How alike the models of the honest are to those that they have where colluders lie
+        least.
+        """
         models = [gossip(one, **settings)[1].models[:80].ravel() for one in (name, "fake")]
         return float(np.corrcoef(models)[0, 1])
 
     assert left("sign-flip", alike=0.1) > left("sign-flip") + 0.02
 
 
-def test_an_attack_on_peers_is_measured_as_one_on_a_server_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_attack_on_peers_is_measured_as_one_on_a_server_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(contests, "LOOKS", 2)
     found = attack(
-        "pepper-gmf", DATA, attack="pip", targets=[str(TARGET)], settings={"factors": 4}, protocol="random-80-20", rounds=6
+        "pepper-gmf",
+        DATA,
+        attack="pip",
+        targets=[str(TARGET)],
+        settings={"factors": 4},
+        protocol="random-80-20",
+        rounds=6,
     )
     assert [row["defence"] for row in found["rows"]] == ["none", "age", "distrust", "alike"]
     assert all(0 <= row["hr@10_attacked"] <= 1 for row in found["rows"])

@@ -1,4 +1,6 @@
-"""Attacks on single updates of FPL: as right as the arithmetic says, quiet where it does not hold."""
+"""Attacks on single updates of FPL: as right as the arithmetic says, quiet where it does not
+hold.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,16 @@ from onlooker import (
     sorted_rows,
 )
 
-from entrenous.audit.attacks import complement, lone_rows, match, order, public_draws, sign, sizes, step
+from entrenous.audit.attacks import (
+    complement,
+    lone_rows,
+    match,
+    order,
+    public_draws,
+    sign,
+    sizes,
+    step,
+)
 from entrenous.audit.claims import Attack
 from entrenous.data.synthetic import synthetic
 
@@ -35,7 +46,9 @@ def small() -> Any:
 @some("pi", [0, 0.3, 1])
 def test_one_round_on_movielens_gives_half_of_the_histories_at_any_pi(pi: float) -> None:
     transcript = first_users(seen(movielens(), "pfpl+", pi=pi, factors=20), 200)
-    matched, stepped = (right(attack.run(transcript), movielens()) for attack in (match.ATTACK, step.ATTACK))
+    matched, stepped = (
+        right(attack.run(transcript), movielens()) for attack in (match.ATTACK, step.ATTACK)
+    )
     assert matched.precision >= 0.98 and 0.43 <= matched.recall <= 0.55
     assert stepped.precision == 1 and 0.42 <= stepped.recall <= matched.recall
     assert pi == 0 or right(sign.ATTACK.run(transcript), movielens()).precision == 1
@@ -55,12 +68,16 @@ def test_a_device_of_one_triple_is_followed_from_round_to_round(small: Any) -> N
     assert right(step.ATTACK.run(transcript), small).precision == 1
     claimed = step.ATTACK.run(transcript).claimed
     assert (
-        claimed is not None and claimed.sum() > 0.5 * right(match.ATTACK.run(transcript), small).recall * histories(small).sum()
+        claimed is not None
+        and claimed.sum()
+        > 0.5 * right(match.ATTACK.run(transcript), small).recall * histories(small).sum()
     )
 
 
 def test_the_order_of_rows_does_not_matter_to_match_and_step(small: Any) -> None:
-    plain, by_item = (seen(small, "pfpl+", rounds=2, limits=limits) for limits in ([], [sorted_rows]))
+    plain, by_item = (
+        seen(small, "pfpl+", rounds=2, limits=limits) for limits in ([], [sorted_rows])
+    )
     for attack in (match.ATTACK, step.ATTACK):
         one, other = attack.run(plain).claimed, attack.run(by_item).claimed
         assert one is not None and other is not None and one.sum() > 100
@@ -74,13 +91,19 @@ def test_without_a_step_after_each_triple_there_is_nothing_to_follow(small: Any)
 
 
 def test_what_never_came_as_a_negative_is_the_history_in_the_end(small: Any) -> None:
-    few, many = (right(complement.ATTACK.run(seen(small, "pfpl+", rounds=rounds, pi=0)), small) for rounds in (2, 40))
+    few, many = (
+        right(complement.ATTACK.run(seen(small, "pfpl+", rounds=rounds, pi=0)), small)
+        for rounds in (2, 40)
+    )
     assert few.recall == 0 and many.precision > 0.9 and many.recall > 0.9
     assert few.ranked < many.ranked
 
 
 def test_sizes_come_out_of_the_number_of_rows() -> None:
-    transcript, true = seen(movielens(), "pfpl+", rounds=5, factors=4), histories(movielens()).sum(axis=1)
+    transcript, true = (
+        seen(movielens(), "pfpl+", rounds=5, factors=4),
+        histories(movielens()).sum(axis=1),
+    )
     found, error = sizes.history_sizes(transcript)
     wrong = np.abs(found - true) / true
     assert np.median(wrong) < 0.08 and np.median(error) < 0.08
@@ -91,7 +114,16 @@ def test_sizes_come_out_of_the_number_of_rows() -> None:
 
 
 @some("attack", ALL)
-@some("limits", [[noised(0.05)], [every_item(120)], [clipped(0.5)], [every_item(120), noised(0.3)], [sorted_rows]])
+@some(
+    "limits",
+    [
+        [noised(0.05)],
+        [every_item(120)],
+        [clipped(0.5)],
+        [every_item(120), noised(0.3)],
+        [sorted_rows],
+    ],
+)
 @some("triples", [0, 1])
 def test_limited_updates_leave_no_attack_far_below_the_popularity_guess(
     small: Any, attack: Attack, limits: Any, triples: int
@@ -100,14 +132,20 @@ def test_limited_updates_leave_no_attack_far_below_the_popularity_guess(
     with np.errstate(all="raise", under="ignore"):
         claims = attack.run(transcript)
     assert right(claims, small).ranked > by_popularity(transcript, small) - 0.03
-    assert claims.claimed is None or not claims.claimed.any() or right(claims, small).precision > 0.8
+    assert (
+        claims.claimed is None or not claims.claimed.any() or right(claims, small).precision > 0.8
+    )
 
 
 def test_noise_is_noticed(small: Any) -> None:
     transcript = seen(small, "pfpl+", limits=[noised(0.05)])
     for attack in (match.ATTACK, step.ATTACK):
         claims = attack.run(transcript)
-        assert claims.claimed is not None and not claims.claimed.any() and claims.note != attack.run(seen(small, "pfpl+")).note
+        assert (
+            claims.claimed is not None
+            and not claims.claimed.any()
+            and claims.note != attack.run(seen(small, "pfpl+")).note
+        )
 
 
 @some("attack", ALL)
@@ -125,14 +163,23 @@ def test_public_draws_need_item_ids_alone() -> None:
     assert found.precision > 0.99 and found.recall > 0.4 and found.ranked > 0.8
     wrong = public_draws.ATTACK.run(known._replace(about={**known.about, "seed": 1}))
     assert wrong.claimed is not None and not wrong.claimed.any()
-    blank = [one._replace(sent={**one.sent, "q": 0 * one.sent["q"], "b": -np.ones_like(one.sent["b"])}) for one in known.rounds]
+    blank = [
+        one._replace(sent={**one.sent, "q": 0 * one.sent["q"], "b": -np.ones_like(one.sent["b"])})
+        for one in known.rounds
+    ]
     assert right(public_draws.ATTACK.run(known._replace(rounds=tuple(blank))), movielens()) == found
 
 
 def test_the_order_of_training_gives_histories_away_and_sorted_rows_do_not(small: Any) -> None:
-    as_sent, by_item = (seen(small, "pfpl+", rounds=4, protect={"rows": rows}) for rows in ("as sent", "sorted"))
+    as_sent, by_item = (
+        seen(small, "pfpl+", rounds=4, protect={"rows": rows}) for rows in ("as sent", "sorted")
+    )
     found = right(order.ATTACK.run(as_sent), small)
-    assert found.precision > 0.95 and found.recall > 0.03 and found.ranked > by_popularity(as_sent, small) + 0.1
+    assert (
+        found.precision > 0.95
+        and found.recall > 0.03
+        and found.ranked > by_popularity(as_sent, small) + 0.1
+    )
     claims = order.ATTACK.run(by_item)
     assert claims.claimed is not None and not claims.claimed.any() and "sorted" in claims.note
     assert not order.ATTACK.applies(seen(small, "pfpl+", pi=0))
@@ -150,6 +197,14 @@ def test_lone_rows_of_sums_are_linked_and_named() -> None:
     full = lone_rows.ATTACK.run(seen(data, "fpl", view="sum", cohort=60, rounds=2, triples=200))
     assert full.claimed is not None and full.claimed.sum() < 60
     noisy = lone_rows.ATTACK.run(
-        seen(data, "fpl", view="sum", cohort=15, rounds=5, triples=1, protect={"noise": 0.1, "rows": "all"})
+        seen(
+            data,
+            "fpl",
+            view="sum",
+            cohort=15,
+            rounds=5,
+            triples=1,
+            protect={"noise": 0.1, "rows": "all"},
+        )
     )
     assert noisy.claimed is not None and not noisy.claimed.any()

@@ -1,4 +1,6 @@
-"""Attacks on what peers push and on sums: as right as measured on MovieLens-100K, and no worse than popularity where there is nothing."""
+"""Attacks on what peers push and on sums: as right as measured on MovieLens-100K, and no worse than
+popularity where there is nothing.
+"""
 
 from __future__ import annotations
 
@@ -37,15 +39,24 @@ def small() -> Any:
 
 
 def guessed(transcript: Transcript, claims: Claims, data: Any) -> float:
-    """The share of the first n_u items by popularity that are right, of the users of some claims."""
-    return right(Claims(claims.users, np.tile(prior(transcript), (len(claims.users), 1))), data).ranked
+    """The share of the first n_u items by popularity that are right, of the users of some
+    claims.
+    """
+    return right(
+        Claims(claims.users, np.tile(prior(transcript), (len(claims.users), 1))), data
+    ).ranked
 
 
 def noised(seen: Seen, sd: float) -> Seen:
     """What was seen, with noise on every number of it."""
     rng = np.random.default_rng(seen.round)
     add = lambda array: (array + rng.normal(0, sd, array.shape)).astype(array.dtype)  # noqa: E731
-    return seen._replace(sent={name: add(array) if array.dtype.kind == "f" else array for name, array in seen.sent.items()})
+    return seen._replace(
+        sent={
+            name: add(array) if array.dtype.kind == "f" else array
+            for name, array in seen.sent.items()
+        }
+    )
 
 
 @some("algorithm", ["pepper-gmf", "gossip-age-gmf"])
@@ -58,11 +69,17 @@ def test_the_first_push_names_all_that_a_node_trains_on(algorithm: str) -> None:
 
 def test_later_pushes_tell_more_than_popularity() -> None:
     transcript = observe("pepper-gmf", movielens(), view="neighbour", rounds=4, watched=20)
-    later = transcript._replace(rounds=tuple(seen for seen in transcript.rounds if int(seen.sent["age"][0]) > 5))
+    later = transcript._replace(
+        rounds=tuple(seen for seen in transcript.rounds if int(seen.sent["age"][0]) > 5)
+    )
     claims = drift.ATTACK.run(later)
     assert right(claims, movielens()).ranked > guessed(transcript, claims, movielens()) + 0.2
-    assert first_push.ATTACK.run(transcript._replace(rounds=transcript.rounds[:1] + later.rounds)).note.startswith("1 of")
-    beside = later.rounds[0]._replace(received=transcript.rounds[0].received)  # the base model is public
+    assert first_push.ATTACK.run(
+        transcript._replace(rounds=transcript.rounds[:1] + later.rounds)
+    ).note.startswith("1 of")
+    beside = later.rounds[0]._replace(
+        received=transcript.rounds[0].received
+    )  # the base model is public
     assert not first_push.ATTACK.run(later._replace(rounds=(beside, *later.rounds[1:]))).tried
 
 
@@ -77,7 +94,9 @@ def test_a_header_says_how_long_histories_are(small: Any) -> None:
 def test_noise_on_pushed_models_leaves_at_least_popularity(small: Any, attack: Any) -> None:
     transcript = observe("gossip-age-gmf", small, view="neighbour", rounds=2, watched=8)
     first = noised(transcript.rounds[0], 10)._replace(received=transcript.rounds[0].received)
-    loud = transcript._replace(rounds=(first, *(noised(seen, 10) for seen in transcript.rounds[1:])))
+    loud = transcript._replace(
+        rounds=(first, *(noised(seen, 10) for seen in transcript.rounds[1:]))
+    )
     claims = attack.run(loud)
     assert claims.claimed is None or claims.claimed.mean() < 0.01
     assert right(claims, small).ranked > guessed(loud, claims, small) - 0.1
@@ -85,20 +104,26 @@ def test_noise_on_pushed_models_leaves_at_least_popularity(small: Any, attack: A
 
 @some("algorithm, settings", [("fcf", {}), ("fcf", {"form": "gram"}), ("pfpl+", {})])
 def test_two_sums_that_differ_by_one_party_give_that_party(algorithm: str, settings: Any) -> None:
-    transcript = observe(algorithm, movielens(), view="difference", rounds=3, settings={"factors": 20, **settings})
+    transcript = observe(
+        algorithm, movielens(), view="difference", rounds=3, settings={"factors": 20, **settings}
+    )
     found = right(differencing.ATTACK.run(transcript), movielens())
     assert found.precision > 0.99 and found.recall > (0.99 if algorithm == "fcf" else 0.4)
 
 
 def test_sums_of_one_round_each_have_no_difference_to_read(small: Any) -> None:
-    transcript = observe("fcf", small, view="difference", cohort=10, rounds=2, settings={"factors": 4})
+    transcript = observe(
+        "fcf", small, view="difference", cohort=10, rounds=2, settings={"factors": 4}
+    )
     shifted = transcript._replace(rounds=transcript.rounds[1:])
     claims = differencing.ATTACK.run(shifted)
     assert claims.claimed is None and claims.note.startswith("no two sums")
 
 
 def test_sums_of_changing_cohorts_leak_by_regression() -> None:
-    transcript = observe("pfpl+", movielens(), view="sum", cohort=100, rounds=200, settings={"factors": 8})
+    transcript = observe(
+        "pfpl+", movielens(), view="sum", cohort=100, rounds=200, settings={"factors": 8}
+    )
     claims = regression.ATTACK.run(transcript)
     assert right(claims, movielens()).ranked > guessed(transcript, claims, movielens()) + 0.015
 
@@ -107,7 +132,9 @@ def test_sums_of_changing_cohorts_leak_by_regression() -> None:
 @some("algorithm", ["fcf", "pfpl+", "fbalf", "fedavg-gmf"])
 def test_regression_is_no_worse_than_popularity(small: Any, algorithm: str, fixed: bool) -> None:
     data = small if algorithm != "fbalf" else movielens()
-    transcript = observe(algorithm, data, view="sum", cohort=10, rounds=6, fixed=fixed, settings={"factors": 4})
+    transcript = observe(
+        algorithm, data, view="sum", cohort=10, rounds=6, fixed=fixed, settings={"factors": 4}
+    )
     loud = transcript._replace(rounds=tuple(noised(seen, 30) for seen in transcript.rounds))
     for one in (transcript, loud):
         claims = regression.ATTACK.run(one)
@@ -116,7 +143,9 @@ def test_regression_is_no_worse_than_popularity(small: Any, algorithm: str, fixe
 
 @some("form", ["printed", "gram"])
 def test_thirty_parties_come_apart_from_two_sums_of_fcf(form: str) -> None:
-    transcript = observe("fcf", movielens(), view="sum", cohort=30, fixed=True, rounds=2, settings={"form": form})
+    transcript = observe(
+        "fcf", movielens(), view="sum", cohort=30, fixed=True, rounds=2, settings={"form": form}
+    )
     claims = separation.ATTACK.run(transcript)
     found = measured(claims, transcript, movielens())
     assert not claims.named and "64 equations an item against 30 parties" in claims.note
@@ -126,14 +155,19 @@ def test_thirty_parties_come_apart_from_two_sums_of_fcf(form: str) -> None:
 @pytest.mark.slow
 @some("seed", [0, 1])
 def test_a_hundred_parties_come_apart_from_eight_sums_of_fcf(seed: int) -> None:
-    transcript = observe("fcf", movielens(), view="sum", cohort=100, fixed=True, rounds=8, seed=seed)
+    transcript = observe(
+        "fcf", movielens(), view="sum", cohort=100, fixed=True, rounds=8, seed=seed
+    )
     claims = separation.ATTACK.run(transcript)
     found = measured(claims, transcript, movielens())
     assert "256 equations an item against 100 parties; 100 of 100 parties found" in claims.note
     assert found["precision"] == 1 and found["recall"] == 1
 
 
-@some("protect, form", [({"noise": 0.1}, "printed"), ({"noise": 1}, "printed"), ({"noise": 0.1}, "gram")])
+@some(
+    "protect, form",
+    [({"noise": 0.1}, "printed"), ({"noise": 1}, "printed"), ({"noise": 0.1}, "gram")],
+)
 def test_sums_with_noise_are_not_tried_by_separation(protect: Any, form: str) -> None:
     asked: Any = {"protect": protect, "settings": {"form": form}}
     transcript = observe("fcf", movielens(), view="sum", cohort=30, fixed=True, rounds=2, **asked)
@@ -143,14 +177,20 @@ def test_sums_with_noise_are_not_tried_by_separation(protect: Any, form: str) ->
 
 
 def test_noise_far_below_what_ends_it_leaves_what_came_apart_first() -> None:
-    """Further turns make parties of chance, which explain less than the first did: they are not kept."""
-    transcript = observe("fcf", movielens(), view="sum", cohort=30, fixed=True, rounds=2, protect={"noise": 0.0003})
+    """Further turns make parties of chance, which explain less than the first did: they are not
+    kept.
+    """
+    transcript = observe(
+        "fcf", movielens(), view="sum", cohort=30, fixed=True, rounds=2, protect={"noise": 0.0003}
+    )
     found = measured(separation.ATTACK.run(transcript), transcript, movielens())
     assert found["precision"] > 0.99 and found["recall"] > 0.4
 
 
 def test_changing_parties_are_not_taken_apart(small: Any) -> None:
-    claims = separation.ATTACK.run(observe("fcf", small, view="sum", cohort=10, rounds=3, settings={"factors": 4}))
+    claims = separation.ATTACK.run(
+        observe("fcf", small, view="sum", cohort=10, rounds=3, settings={"factors": 4})
+    )
     assert claims.claimed is None and claims.named
 
 
@@ -176,7 +216,9 @@ def test_what_was_known_is_no_find(small: Any) -> None:
 
 
 def test_rows_of_one_sender_in_sums_are_solved_linked_and_named() -> None:
-    transcript = observe("pfpl", movielens(), view="sum", cohort=100, rounds=150, settings={"factors": 20})
+    transcript = observe(
+        "pfpl", movielens(), view="sum", cohort=100, rounds=150, settings={"factors": 20}
+    )
     claims = sum_match.ATTACK.run(transcript)
     found = right(claims, movielens())
     assert found.precision > 0.9 and found.ranked > guessed(transcript, claims, movielens()) + 0.1
@@ -185,7 +227,9 @@ def test_rows_of_one_sender_in_sums_are_solved_linked_and_named() -> None:
 @some("triples", [0, 1])
 def test_noise_on_every_row_of_a_sum_leaves_nothing_to_solve(small: Any, triples: int) -> None:
     settings, protect = {"factors": 4, "triples": triples}, {"noise": 0.1, "rows": "all"}
-    transcript = observe("fpl", small, view="sum", cohort=20, rounds=6, settings=settings, protect=protect)
+    transcript = observe(
+        "fpl", small, view="sum", cohort=20, rounds=6, settings=settings, protect=protect
+    )
     claims = sum_match.ATTACK.run(transcript)
     assert claims.claimed is not None and claims.claimed.sum() < 0.02 * histories(small).sum()
     assert right(claims, small).ranked > guessed(transcript, claims, small) - 0.03
@@ -197,8 +241,13 @@ def summed(alone: Seen, cohort: Any) -> Any:
     by_item = np.zeros((120, 4))
     if "own" in alone.sent:
         some_rows = np.isin(rows, cohort)
-        np.add.at(by_item, alone.sent["item"][some_rows], alone.sent["own"][some_rows].astype(np.float64))
-        return {"own": by_item, "outer": alone.sent["outer"][cohort].sum(axis=0, dtype=np.float64)[None]}
+        np.add.at(
+            by_item, alone.sent["item"][some_rows], alone.sent["own"][some_rows].astype(np.float64)
+        )
+        return {
+            "own": by_item,
+            "outer": alone.sent["outer"][cohort].sum(axis=0, dtype=np.float64)[None],
+        }
     return {"f": alone.sent["f"][cohort].sum(axis=0, dtype=np.float64)[None]}
 
 

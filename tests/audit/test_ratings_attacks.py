@@ -1,4 +1,6 @@
-"""Attacks on single updates of rating models: whole ratings among made-up ones, lists, what always comes, what is short."""
+"""Attacks on single updates of rating models: whole ratings among made-up ones, lists, what always
+comes, what is short.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onlooker import clipped, every_item, first_users, histories, movielens, noised, right, seen, sorted_rows
+from onlooker import (
+    clipped,
+    every_item,
+    first_users,
+    histories,
+    movielens,
+    noised,
+    right,
+    seen,
+    sorted_rows,
+)
 from small_data import few_ratings
 
 from entrenous.audit.attacks import integers, intersection, listed, magnitude, two_step
@@ -23,19 +35,32 @@ def small() -> Any:
 
 
 @some(("rho", "precision", "recall"), [(1, 0.98, 0.99), (3, 0.98, 0.95)])
-def test_real_ratings_of_one_update_stand_out_by_whole_steps(rho: float, precision: float, recall: float) -> None:
-    found = right(integers.ATTACK.run(first_users(seen(movielens(), "fbalf", rho=rho, factors=16), 300)), movielens())
+def test_real_ratings_of_one_update_stand_out_by_whole_steps(
+    rho: float, precision: float, recall: float
+) -> None:
+    found = right(
+        integers.ATTACK.run(first_users(seen(movielens(), "fbalf", rho=rho, factors=16), 300)),
+        movielens(),
+    )
     assert found.precision >= precision and found.recall >= recall
 
 
 def test_the_bayesian_rows_of_decoys_are_exact_multiples() -> None:
-    found = right(integers.ATTACK.run(first_users(seen(movielens(), "fbalf-bayes", factors=8), 200)), movielens())
+    found = right(
+        integers.ATTACK.run(first_users(seen(movielens(), "fbalf-bayes", factors=8), 200)),
+        movielens(),
+    )
     assert found.precision > 0.999 and found.recall > 0.99
 
 
 @some("algorithm", ["fedmf", "fedrec"])
 def test_two_rounds_give_the_ratings_of_models_without_biases(algorithm: str) -> None:
-    transcript = first_users(seen(movielens(), algorithm, rounds=2, **({"send": "part"} if algorithm == "fedmf" else {})), 200)
+    transcript = first_users(
+        seen(
+            movielens(), algorithm, rounds=2, **({"send": "part"} if algorithm == "fedmf" else {})
+        ),
+        200,
+    )
     claims = two_step.ATTACK.run(transcript)
     found = right(claims, movielens())
     assert found.precision >= 0.97 and found.recall >= 0.99
@@ -49,9 +74,16 @@ def test_two_rounds_give_the_ratings_of_models_without_biases(algorithm: str) ->
 
 @some(
     ("algorithm", "settings"),
-    [("fedmf", {}), ("fedmf", {"send": "part"}), ("rfrec", {}), ("metamf", {"batch": 128, "drawn": "evenly"}), ("fbalf", {"rho": 0}),
-     ("fedrec++", {}), ("fedrec++", {"pads": False})],
-)  # fmt: skip
+    [
+        ("fedmf", {}),
+        ("fedmf", {"send": "part"}),
+        ("rfrec", {}),
+        ("metamf", {"batch": 128, "drawn": "evenly"}),
+        ("fbalf", {"rho": 0}),
+        ("fedrec++", {}),
+        ("fedrec++", {"pads": False}),
+    ],
+)
 def test_lists_are_read(small: Any, algorithm: str, settings: Any) -> None:
     transcript = seen(small, algorithm, rounds=1, **settings)
     assert listed.ATTACK.applies(transcript)
@@ -61,7 +93,9 @@ def test_lists_are_read(small: Any, algorithm: str, settings: Any) -> None:
 
 
 def test_decoys_that_are_drawn_anew_give_the_history_away_and_kept_ones_do_not(small: Any) -> None:
-    anew, kept = (seen(small, "fedrec", rounds=8, rho=0.5, redraw=redraw) for redraw in (True, False))
+    anew, kept = (
+        seen(small, "fedrec", rounds=8, rho=0.5, redraw=redraw) for redraw in (True, False)
+    )
     found = right(intersection.ATTACK.run(anew), small)
     assert found.precision > 0.9 and found.recall > 0.9
     claims = intersection.ATTACK.run(kept)
@@ -69,9 +103,16 @@ def test_decoys_that_are_drawn_anew_give_the_history_away_and_kept_ones_do_not(s
 
 
 def test_rows_of_predicted_decoys_are_short() -> None:
-    transcript = seen(movielens(), "fbalf", rounds=4, threshold=1, style="batch", learning_rate=1, factors=8)
+    transcript = seen(
+        movielens(), "fbalf", rounds=4, threshold=1, style="batch", learning_rate=1, factors=8
+    )
     one, more = (
-        right(magnitude.ATTACK.run(first_users(transcript._replace(rounds=transcript.rounds[:n]), 200)), movielens())
+        right(
+            magnitude.ATTACK.run(
+                first_users(transcript._replace(rounds=transcript.rounds[:n]), 200)
+            ),
+            movielens(),
+        )
         for n in (1, 4)
     )
     assert more.ranked > one.ranked + 0.03
@@ -79,12 +120,25 @@ def test_rows_of_predicted_decoys_are_short() -> None:
 
 @some("attack", ALL)
 @some("algorithm", ["fbalf", "fbalf-bayes", "fedrec", "fedmf"])
-@some("limits", [[], [noised(0.05)], [every_item(80), noised(3.0)], [clipped(0.5)], [sorted_rows], [every_item(80)]])
+@some(
+    "limits",
+    [
+        [],
+        [noised(0.05)],
+        [every_item(80), noised(3.0)],
+        [clipped(0.5)],
+        [sorted_rows],
+        [every_item(80)],
+    ],
+)
 def test_limited_updates_leave_no_attack_far_below_the_popularity_guess(
     small: Any, attack: Attack, algorithm: str, limits: Any
 ) -> None:
     transcript = seen(
-        small, algorithm, rounds=2, limits=[one for one in limits if algorithm != "fedmf" or "every" not in repr(one)]
+        small,
+        algorithm,
+        rounds=2,
+        limits=[one for one in limits if algorithm != "fedmf" or "every" not in repr(one)],
     )
     if not attack.applies(transcript):
         pytest.skip("nothing there for this attack")
@@ -92,11 +146,15 @@ def test_limited_updates_leave_no_attack_far_below_the_popularity_guess(
         claims = attack.run(transcript)
     guess = right(Claims(claims.users, np.tile(prior(transcript), (30, 1))), small).ranked
     assert right(claims, small).ranked > guess - 0.04
-    assert claims.claimed is None or claims.claimed.sum() < 20 or right(claims, small).precision > 0.8
+    assert (
+        claims.claimed is None or claims.claimed.sum() < 20 or right(claims, small).precision > 0.8
+    )
 
 
 @some("attack", ALL)
 def test_other_algorithms_are_left_alone_and_nobody_is_nobody(small: Any, attack: Attack) -> None:
-    assert not attack.applies(seen(small, "pfpl+", factors=4)) and not attack.applies(seen(small, "fcf", factors=4))
+    assert not attack.applies(seen(small, "pfpl+", factors=4)) and not attack.applies(
+        seen(small, "fcf", factors=4)
+    )
     empty = seen(small, "fbalf", factors=4, rho=0)._replace(rounds=())
     assert attack.run(empty).score.shape == (0, 80) and histories(small).any()

@@ -1,4 +1,6 @@
-"""Receipts: a run is repeated to the bit, and what one device sent in it is counted as that device sent it."""
+"""Receipts: a run is repeated to the bit, and what one device sent in it is counted as that device
+sent it.
+"""
 
 from __future__ import annotations
 
@@ -16,24 +18,53 @@ from entrenous.privacy.protection import Protection
 from entrenous.runs import pipeline, store
 
 OF_MESSAGES: dict[str, Any] = {
-    "algorithm": "fcf", "view": "individual", "profile": "paper", "cohort": 943, "fixed": False, "people": 1, "rounds": 1,
-    "data": "ml-100k", "protocol": "loo-99", "seed": 0, "users": 200, "popularity": {"r_precision": 0.33, "auc": 0.87},
-    "accuracy": {}, "epsilon": None, "settings": {"factors": 32, "cohort": 943, "rounds": 100}, "protect": {"noise": 0.0},
-    "attacks": [{
-        "name": "gradient", "precision": 1.0, "recall": 1.0, "r_precision": 1.0, "popularity_r_precision": 0.33, "auc": 1.0,
-        "by_round": [[1, 1.0]], "verdict": "EXPOSED",
-    }],
-}  # fmt: skip
+    "algorithm": "fcf",
+    "view": "individual",
+    "profile": "paper",
+    "cohort": 943,
+    "fixed": False,
+    "people": 1,
+    "rounds": 1,
+    "data": "ml-100k",
+    "protocol": "loo-99",
+    "seed": 0,
+    "users": 200,
+    "popularity": {"r_precision": 0.33, "auc": 0.87},
+    "accuracy": {},
+    "epsilon": None,
+    "settings": {"factors": 32, "cohort": 943, "rounds": 100},
+    "protect": {"noise": 0.0},
+    "attacks": [
+        {
+            "name": "gradient",
+            "precision": 1.0,
+            "recall": 1.0,
+            "r_precision": 1.0,
+            "popularity_r_precision": 0.33,
+            "auc": 1.0,
+            "by_round": [[1, 1.0]],
+            "verdict": "EXPOSED",
+        }
+    ],
+}
 MEMBERSHIP = {
-    "name": "membership", "precision": None, "recall": 0, "r_precision": 0.432, "popularity_r_precision": 0.249, "auc": 0.9,
-    "by_round": [], "verdict": "LEAKS",
-}  # fmt: skip
+    "name": "membership",
+    "precision": None,
+    "recall": 0,
+    "r_precision": 0.432,
+    "popularity_r_precision": 0.249,
+    "auc": 0.9,
+    "by_round": [],
+    "verdict": "LEAKS",
+}
 OF_MODEL: dict[str, Any] = {**OF_MESSAGES, "view": "model", "rounds": 0, "attacks": [MEMBERSHIP]}
 TOTALS = ("rows", "positives", "numbers")
 
 
 @pytest.fixture
-def command(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+def command(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Command:
     monkeypatch.chdir(tmp_path)
     write_shop(tmp_path / "shop.csv")
     return Command(capsys)
@@ -54,21 +85,31 @@ def test_rows_and_positives_are_those_that_the_device_sent(command: Command) -> 
         item = seen.sent["item"][seen.sent["ptr"][who] : seen.sent["ptr"][who + 1]].tolist()
         assert (line["rows"], line["positives"]) == (len(item), len(own & set(item)))
         assert line["numbers"] == 5 * len(item)  # four factors and the bias
-    assert found["history"] == len(own) and found["rounds_answered"] == 3 and found["epsilon"] is None
+    assert (
+        found["history"] == len(own) and found["rounds_answered"] == 3 and found["epsilon"] is None
+    )
     assert all(found[name] == sum(one[name] for one in found["rounds"]) for name in TOTALS)
     assert 0 < found["different_positives"] <= len(own) and found["positives"] < found["rows"]
 
 
 def test_only_rounds_in_which_the_device_took_part_count(command: Command) -> None:
     run("fcf", rounds=4, settings={"cohort": 5, "factors": 4})
-    parts = [command("receipt", "--user", user, "--json").json["rounds_answered"] for user in ("u1", "u2", "u3", "u4", "u5")]
+    parts = [
+        command("receipt", "--user", user, "--json").json["rounds_answered"]
+        for user in ("u1", "u2", "u3", "u4", "u5")
+    ]
     assert max(parts) <= 4 and sum(parts) < 5 * 4
 
 
 def test_rounds_of_one_device_are_repeated_as_they_were_compiled(command: Command) -> None:
-    """sFPL's many rounds of one device are run as a whole; the hash of the model, which is checked, would show a round left out."""
+    """sFPL's many rounds of one device are run as a whole; the hash of the model, which is checked,
+    would show a round left out.
+    """
     run("sfpl", rounds=400, settings={"factors": 4})
-    found = [command("receipt", "--user", f"u{n}", "--json").json["rounds_answered"] for n in range(0, 40, 8)]
+    found = [
+        command("receipt", "--user", f"u{n}", "--json").json["rounds_answered"]
+        for n in range(0, 40, 8)
+    ]
     assert 25 <= sum(found) <= 80 and all(found)  # 400 rounds among 40 devices, ten each
 
 
@@ -81,34 +122,65 @@ def never(run_: pipeline.RunResult, rounds: int) -> str:
     return str(run_.train.users.ids[min(set(range(len(run_.train.users))) - asked)])
 
 
-def test_who_was_in_no_round_is_told_so_and_of_no_attack_on_messages(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_was_in_no_round_is_told_so_and_of_no_attack_on_messages(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(evidence, "entries", lambda: (OF_MESSAGES, OF_MODEL))
     made = run("fcf", rounds=3, settings={"cohort": 5, "factors": 4})
     user = never(made, 3)
     found = command("receipt", "latest", "--user", user, "--json").json
-    assert found["rounds"] == found["expected"] == [] and found["rounds_answered"] == found["numbers"] == 0
-    assert found["sentences"][0] == "this device was in none of the 3 rounds of the training: nothing left it"
-    guess = found["sentences"][1]
-    assert "yours or anybody's, guessed 43 of 100 items rightly (attack 'membership'" in guess and "popular 25" in guess
     assert (
-        "where that was measured: at factors 32 (here 4)" in guess and "measured on people who took part, not on others" in guess
+        found["rounds"] == found["expected"] == []
+        and found["rounds_answered"] == found["numbers"] == 0
+    )
+    assert (
+        found["sentences"][0]
+        == "this device was in none of the 3 rounds of the training: nothing left it"
+    )
+    guess = found["sentences"][1]
+    assert (
+        "yours or anybody's, guessed 43 of 100 items rightly (attack 'membership'" in guess
+        and "popular 25" in guess
+    )
+    assert (
+        "where that was measured: at factors 32 (here 4)" in guess
+        and "measured on people who took part, not on others" in guess
     )
     printed = command("receipt", "latest", "--user", user).out
-    for word in ("gradient", "EXPOSED", "LEAKS", "What left", "could read each message", "sums alone"):
+    for word in (
+        "gradient",
+        "EXPOSED",
+        "LEAKS",
+        "What left",
+        "could read each message",
+        "sums alone",
+    ):
         assert word not in printed, word
 
 
-def test_of_messages_that_hold_the_whole_list_no_row_is_said_to_be_0(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    """FCF sends one array over all items: "rows 0, of items consumed 0" stood above an attack that knows all of them."""
+def test_of_messages_that_hold_the_whole_list_no_row_is_said_to_be_0(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FCF sends one array over all items: "rows 0, of items consumed 0" stood above an attack that
+    knows all of them.
+    """
     monkeypatch.setattr(evidence, "entries", lambda: (OF_MESSAGES, OF_MODEL))
     run("fcf", rounds=5, settings={"factors": 32})
     found = command("receipt", "latest", "--user", "u7", "--json").json
     size = found["history"]
-    assert {(one["rows"], one["positives"]) for one in found["rounds"]} == {(None, None)} and found["rows"] is None
+    assert {(one["rows"], one["positives"]) for one in found["rounds"]} == {(None, None)} and found[
+        "rows"
+    ] is None
     assert found["numbers"] == 5 * 60 * 32 and found["different_positives"] == size
     assert "this device answered in 5 of 5 rounds" in found["sentences"]
-    assert f"each answer has numbers for every item at once (f), made from the whole history of {size} items" in str(found)
-    assert f"who reads these messages can name about {size} of your {size} items (attack 'gradient')" in found["sentences"]
+    assert (
+        f"each answer has numbers for every item at once (f), made from the whole history of {size}"
+        " items" in str(found)
+    )
+    assert (
+        f"who reads these messages can name about {size} of your {size} items (attack 'gradient')"
+        in found["sentences"]
+    )
     printed = " ".join(command("receipt", "latest", "--user", "u7").out.split())
     assert "not counted" in printed and f"can name about {size} of your {size} items" in printed
 
@@ -116,17 +188,29 @@ def test_of_messages_that_hold_the_whole_list_no_row_is_said_to_be_0(command: Co
 def test_an_attack_that_was_measured_in_other_settings_is_said_to_be_so(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At pi = 0 no row of a consumed item leaves, and the attack that was measured reads these rows."""
-    sign = {**OF_MESSAGES["attacks"][0], "name": "sign", "recall": 0.9, "by_round": [[1, 0.5], [10, 0.9]]}
+    """At pi = 0 no row of a consumed item leaves, and the attack that was measured reads these
+    rows.
+    """
+    sign = {
+        **OF_MESSAGES["attacks"][0],
+        "name": "sign",
+        "recall": 0.9,
+        "by_round": [[1, 0.5], [10, 0.9]],
+    }
     settings = {"pi": 1.0, "factors": 80, "rounds": 900}
     monkeypatch.setattr(
-        evidence, "entries", lambda: ({**OF_MESSAGES, "algorithm": "pfpl+", "settings": settings, "attacks": [sign]},)
+        evidence,
+        "entries",
+        lambda: ({**OF_MESSAGES, "algorithm": "pfpl+", "settings": settings, "attacks": [sign]},),
     )
     run("pfpl+", rounds=10, settings={"pi": 0, "factors": 80})
     found = command("receipt", "latest", "--user", "u7", "--json").json
     assert found["rows"] > 0 and found["positives"] == found["different_positives"] == 0
     assert any(said.startswith("no row of an item consumed left") for said in found["sentences"])
-    named = "who reads these messages named about 90 of 100 items (attack 'sign'), where that was measured: at pi 1 (here 0)"
+    named = (
+        "who reads these messages named about 90 of 100 items (attack 'sign'), where that was"
+        " measured: at pi 1 (here 0)"
+    )
     assert named in found["sentences"]
     assert [one["otherwise"] for one in found["expected"]] == ["pi 1 (here 0)"]
     assert "measured at" in " ".join(command("receipt", "latest", "--user", "u7").out.split())
@@ -134,20 +218,42 @@ def test_an_attack_that_was_measured_in_other_settings_is_said_to_be_so(
     found = command("receipt", "latest", "--user", "u7", "--json").json
     assert [one["otherwise"] for one in found["expected"]] == [""]
     size = found["history"]
-    assert f"can name about {round(0.9 * size)} of your {size} items (attack 'sign')" in " ".join(found["sentences"])
+    assert f"can name about {round(0.9 * size)} of your {size} items (attack 'sign')" in " ".join(
+        found["sentences"]
+    )
 
 
-def test_a_run_with_a_budget_says_its_epsilon_and_tells_no_draw_that_was_not_that_of_the_run(command: Command) -> None:
-    """Who took part is drawn by the operating system: a repetition has other devices in its rounds."""
+def test_a_run_with_a_budget_says_its_epsilon_and_tells_no_draw_that_was_not_that_of_the_run(
+    command: Command,
+) -> None:
+    """Who took part is drawn by the operating system: a repetition has other devices in its
+    rounds.
+    """
     pytest.importorskip("dp_accounting")
-    run("fcf", rounds=4, settings={"cohort": 10, "factors": 4}, profile="dp", protect={"people": 1, "noise": 3, "delta": 1e-3})
+    run(
+        "fcf",
+        rounds=4,
+        settings={"cohort": 10, "factors": 4},
+        profile="dp",
+        protect={"people": 1, "noise": 3, "delta": 1e-3},
+    )
     found = command("receipt", "latest", "--user", "u7", "--json").json
     spent = store.read("latest", Path("runs")).manifest["privacy"]
     assert 0 < found["epsilon"] == spent["epsilon"]
-    assert f"differential privacy: epsilon {spent['epsilon']:.3f} at delta 0.001 of each user" in found["sentences"][-1]
+    assert (
+        f"differential privacy: epsilon {spent['epsilon']:.3f} at delta 0.001 of each user"
+        in found["sentences"][-1]
+    )
     assert not any("no differential privacy" in said for said in found["sentences"])
-    assert found["rounds"] == [] and found["rounds_answered"] is None and found["rows"] is found["numbers"] is None
-    assert "by chance, 0.25 in each of the 4 rounds" in found["sentences"][0] and "cannot be said" in found["sentences"][0]
+    assert (
+        found["rounds"] == []
+        and found["rounds_answered"] is None
+        and found["rows"] is found["numbers"] is None
+    )
+    assert (
+        "by chance, 0.25 in each of the 4 rounds" in found["sentences"][0]
+        and "cannot be said" in found["sentences"][0]
+    )
     assert command("receipt", "latest", "--user", "u8", "--json").json["rounds_answered"] is None
     printed = command("receipt", "latest", "--user", "u7")
     assert printed.code == 0 and "cannot be said" in printed.out and "What left" not in printed.out
@@ -158,7 +264,12 @@ def test_poisson_sampling_from_the_seed_is_the_very_draw_of_the_run(command: Com
     drawn = {"sampling": "poisson", "noise": 1.0, "noise_by": "server", "clip": 1.0, "rows": "all"}
     made = run("fcf", rounds=6, settings={"cohort": 20, "factors": 4}, protect=drawn)
     recorder = Recorder("individual")
-    again = Rounds(made.recommender.algorithm, made.train, recorder=recorder, protection=Protection.parse(drawn, ""))
+    again = Rounds(
+        made.recommender.algorithm,
+        made.train,
+        recorder=recorder,
+        protection=Protection.parse(drawn, ""),
+    )
     again.advance(again.start(), 6)
     for user in ("u1", "u2", "u3"):
         who = made.train.users.index(user)
@@ -178,7 +289,11 @@ def test_under_private_a_row_leaves_for_every_item(command: Command) -> None:
 def test_a_peer_gives_its_model_away_with_each_push(command: Command) -> None:
     run("gossip-average-gmf", rounds=3, settings={"factors": 2})
     found = command("receipt", "--user", "u3", "--json").json
-    assert found["rounds_answered"] == 3 and found["arrays"] == ["model"] and found["different_positives"] == found["history"]
+    assert (
+        found["rounds_answered"] == 3
+        and found["arrays"] == ["model"]
+        and found["different_positives"] == found["history"]
+    )
 
 
 def test_a_central_server_was_given_the_whole_history(command: Command) -> None:

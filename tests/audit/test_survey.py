@@ -1,4 +1,6 @@
-"""A survey keeps what audits found: entry by entry, rounded, the newest of each kind; and leaves arrays out one at a time."""
+"""A survey keeps what audits found: entry by entry, rounded, the newest of each kind; and leaves
+arrays out one at a time.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +8,21 @@ import json
 from pathlib import Path
 
 import numpy as np
+from entrenous_lab.survey import LOOKS, PAGE, Look, keep, keep_only, page, survey, without
 from small_data import random_data
 
+from entrenous.algorithms.named import algorithms
 from entrenous.audit.observe import observe
-from entrenous.audit.survey import LOOKS, PAGE, Look, keep, keep_only, page, survey, without
-from entrenous.core.discover import algorithms
 
-ABOUT = {"algorithm": "fcf", "view": "sum", "profile": "paper", "cohort": 100, "fixed": False, "people": 1, "rounds": 20}
+ABOUT = {
+    "algorithm": "fcf",
+    "view": "sum",
+    "profile": "paper",
+    "cohort": 100,
+    "fixed": False,
+    "people": 1,
+    "rounds": 20,
+}
 
 
 def test_every_look_is_at_an_algorithm_that_there_is_and_no_two_are_alike() -> None:
@@ -45,22 +55,36 @@ def test_what_a_whole_survey_no_longer_makes_is_taken_out(tmp_path: Path) -> Non
 def test_a_transcript_without_an_array_has_everything_else() -> None:
     seen = observe("pfpl+", random_data(), settings={"factors": 4})
     less = without(seen, "b").rounds[0].sent
-    assert "b" not in less and np.array_equal(less["q"], seen.rounds[0].sent["q"]) and len(less["item"])
+    assert (
+        "b" not in less
+        and np.array_equal(less["q"], seen.rounds[0].sent["q"])
+        and len(less["item"])
+    )
     bare = without(without(seen, "b"), "q")
-    assert not bare.about["sends"] and not len(bare.rounds[0].sent["item"]) and "q" not in bare.rounds[0].sent
+    assert (
+        not bare.about["sends"]
+        and not len(bare.rounds[0].sent["item"])
+        and "q" not in bare.rounds[0].sent
+    )
 
 
 def test_a_survey_measures_each_look_and_what_each_array_adds(tmp_path: Path) -> None:
     from command_line import write_shop
 
-    (entry,) = survey([Look("pfpl+", "individual", rounds=2)], str(write_shop(tmp_path / "shop.csv", items=130)))
+    (entry,) = survey(
+        [Look("pfpl+", "individual", rounds=2)], str(write_shop(tmp_path / "shop.csv", items=130))
+    )
     sign = next(one for one in entry["attacks"] if one["name"] == "sign")
     assert sign["precision"] == 1.0 and sign["recall"] > 0.5 and sign["verdict"] == "EXPOSED"
-    assert [after for after, _ in sign["by_round"]] == [1, 2] and sign["by_round"][1][1] == sign["recall"]
+    assert [after for after, _ in sign["by_round"]] == [1, 2] and sign["by_round"][1][1] == sign[
+        "recall"
+    ]
     assert set(entry["arrays"]) == {"q", "b"} and entry["profile"] == "paper"
     assert entry["settings"]["pi"] == 1.0 and entry["protect"]["noise"] == 0.0
     keep({**entry, "settings": {"learning_rate": 1e-5}}, path := _empty(tmp_path))
-    assert json.loads(path.read_text())["entries"][0]["settings"] == {"learning_rate": 1e-5}, "settings are not rounded"
+    assert json.loads(path.read_text())["entries"][0]["settings"] == {"learning_rate": 1e-5}, (
+        "settings are not rounded"
+    )
 
 
 def _empty(folder: Path) -> Path:

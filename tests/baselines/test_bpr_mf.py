@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from entrenous.baselines import bpr_mf
-from entrenous.baselines.bpr_mf import BprMf, learn, step
+from entrenous.algorithms.central import bpr_mf
+from entrenous.algorithms.central.bpr_mf import BprMf, learn, step
+from entrenous.core.contract.protocols import silent
 from entrenous.core.keys import key
-from entrenous.core.protocols import silent
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import build
 
@@ -17,7 +17,12 @@ def objective(p, Q, b, i, j, reg):
     """ln sigma(x_uij) - 1/2 sum of reg times the squares of the triple's parameters, in float64."""
     reg_user, reg_positive, reg_negative, reg_bias = reg
     x = b[i] - b[j] + p @ (Q[i] - Q[j])
-    weights = reg_user * p @ p + reg_positive * Q[i] @ Q[i] + reg_negative * Q[j] @ Q[j] + reg_bias * (b[i] ** 2 + b[j] ** 2)
+    weights = (
+        reg_user * p @ p
+        + reg_positive * Q[i] @ Q[i]
+        + reg_negative * Q[j] @ Q[j]
+        + reg_bias * (b[i] ** 2 + b[j] ** 2)
+    )
     return -np.log1p(np.exp(-x)) - weights / 2
 
 
@@ -31,7 +36,9 @@ def test_a_step_is_the_gradient_of_the_objective():
     for at in range(len(theta)):
         e = np.zeros(len(theta))
         e[at] = 1e-5
-        difference = (objective(*parts(theta + e), i, j, reg) - objective(*parts(theta - e), i, j, reg)) / 2e-5
+        difference = (
+            objective(*parts(theta + e), i, j, reg) - objective(*parts(theta - e), i, j, reg)
+        ) / 2e-5
         assert gradient[at] == pytest.approx(difference, abs=1e-6)
 
 
@@ -49,7 +56,9 @@ def test_the_compiled_step_is_the_plain_one_bit_for_bit():
     compiled = [rng.normal(size=shape).astype(np.float32) for shape in (7, (3, 7), 3)]
     plain = [part.copy() for part in compiled]
     rates = np.array([0.05, 0.1, 0.2, 0.3, 0.4], np.float32)
-    plain_step = getattr(step, "py_func", step)  # the same function where compilation is switched off
+    plain_step = getattr(
+        step, "py_func", step
+    )  # the same function where compilation is switched off
     for _ in range(20):
         step(*compiled, 0, 2, rates)
         plain_step(*plain, 0, 2, rates)
@@ -58,24 +67,44 @@ def test_the_compiled_step_is_the_plain_one_bit_for_bit():
 
 @pytest.mark.parametrize("x", [-1e4, -2.0, 0.0, 2.0, 1e4])
 def test_the_slope_does_not_overflow(x):
-    expected = {-1e4: 1.0, -2.0: 1 / (1 + np.exp(-2.0)), 0.0: 1 / 2, 2.0: 1 / (1 + np.exp(2.0)), 1e4: 0.0}[x]
+    expected = {
+        -1e4: 1.0,
+        -2.0: 1 / (1 + np.exp(-2.0)),
+        0.0: 1 / 2,
+        2.0: 1 / (1 + np.exp(2.0)),
+        1e4: 0.0,
+    }[x]
     assert bpr_mf.loss_slope(x) == pytest.approx(expected, abs=1e-15)
 
 
 def test_defaults_of_the_regularisation_follow_the_learning_rate():
     rates = BprMf(learning_rate=0.5, reg_bias=0.7)._rates()
-    assert rates.tolist() == np.array([0.5, 0.5 / 20, 0.5 / 20, 0.5 / 200, 0.7], np.float32).tolist()
+    assert (
+        rates.tolist() == np.array([0.5, 0.5 / 20, 0.5 / 20, 0.5 / 200, 0.7], np.float32).tolist()
+    )
     assert BprMf(reg_negative=0.0)._rates()[3] == 0
 
 
 def drawn(sample):
-    """The biases after 200 epochs: which items moved up, and how far. User 0 has 20 of 60 items, user 1 has item 59."""
+    """The biases after 200 epochs: which items moved up, and how far. User 0 has 20 of 60 items,
+    user 1 has item 59.
+    """
     user, item = [0] * 20 + [1], [*range(20), 59]
     data = build(user, item, users=Vocabulary(size=3), items=Vocabulary(size=60))
     P, Q, b = np.zeros((3, 1), np.float32), np.zeros((60, 1), np.float32), np.zeros(60, np.float32)
     pool, by_row = BprMf(sample=sample)._pools(data)
     for epoch in range(200):
-        learn(P, Q, b, data.ptr, data.item, pool, by_row, key(0, epoch), np.array([1e-3, 0, 0, 0, 0], np.float32))
+        learn(
+            P,
+            Q,
+            b,
+            data.ptr,
+            data.item,
+            pool,
+            by_row,
+            key(0, epoch),
+            np.array([1e-3, 0, 0, 0, 0], np.float32),
+        )
     return b
 
 
@@ -102,15 +131,22 @@ def test_a_user_who_consumed_everything_is_passed_over():
 def test_it_learns_two_tastes():
     rng = np.random.default_rng(0)
     taste = np.arange(40) % 2
-    rows = [(u, i) for u in range(40) for i in range(30) if i % 2 == taste[u] and rng.random() < 0.6]
+    rows = [
+        (u, i) for u in range(40) for i in range(30) if i % 2 == taste[u] and rng.random() < 0.6
+    ]
     data = build(*zip(*rows, strict=True), users=Vocabulary(size=40), items=Vocabulary(size=30))
     algorithm, reports = BprMf(epochs=60, factors=4, learning_rate=0.05), []
     model = algorithm.fit(data, key(0), lambda *report: reports.append(report))
     scores = algorithm.score(model, data, np.arange(40))
     scores[data.user, data.item] = np.nan
     own = np.arange(30) % 2 == taste[:, None]
-    worst_own, best_other = np.nanmin(np.where(own, scores, np.nan), axis=1), np.nanmax(np.where(own, np.nan, scores), axis=1)
-    assert (worst_own > best_other).mean() > 0.95  # every item of one's taste, seen in training or not, before all others
+    worst_own, best_other = (
+        np.nanmin(np.where(own, scores, np.nan), axis=1),
+        np.nanmax(np.where(own, np.nan, scores), axis=1),
+    )
+    assert (
+        worst_own > best_other
+    ).mean() > 0.95  # every item of one's taste, seen in training or not, before all others
     assert reports[-1] == (60, 60, "epochs")
 
 

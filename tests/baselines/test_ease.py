@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from small_data import random_data
 
-from entrenous.baselines import ease
-from entrenous.baselines.ease import Ease
+from entrenous.algorithms.central import ease
+from entrenous.algorithms.central.ease import Ease
 from entrenous.core.errors import InputError
 from entrenous.core.keys import key
 from entrenous.data.interactions import build
@@ -40,5 +40,7 @@ def test_ratings_count_as_consumption_and_those_of_0_do_not() -> None:
 
 def test_a_catalogue_that_needs_too_much_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ease, "MOST", 7)
-    with pytest.raises(InputError, match=r"^ease: a matrix of 8 x 8 items; expected at most 7 items; ials$"):
+    with pytest.raises(
+        InputError, match=r"^ease: a matrix of 8 x 8 items; expected at most 7 items; ials$"
+    ):
         Ease().fit(random_data(users=20, items=8, rows=60), key(0))

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from entrenous.baselines.ials import Ials
+from entrenous.algorithms.central.ials import Ials
 from entrenous.core.errors import InputError
 from entrenous.core.keys import fold_name, key
 from entrenous.core.vocabulary import Vocabulary
@@ -21,10 +21,14 @@ def data():
 
 
 def solve(own, other, x, alpha, reg):
-    """argmin over `own` of sum (1 + alpha x_ui) (x_ui - own_u . other_i)^2 + reg |own|^2, one exact solve per row, in float64."""
+    """argmin over `own` of sum (1 + alpha x_ui) (x_ui - own_u . other_i)^2 + reg |own|^2, one exact
+    solve per row, in float64.
+    """
     for u in range(len(own)):
         weight = np.diag(1 + alpha * x[u])
-        own[u] = np.linalg.solve(other.T @ weight @ other + reg * np.eye(other.shape[1]), other.T @ weight @ x[u])
+        own[u] = np.linalg.solve(
+            other.T @ weight @ other + reg * np.eye(other.shape[1]), other.T @ weight @ x[u]
+        )
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0, 40.0])
@@ -45,7 +49,10 @@ def test_every_sweep_is_the_exact_solution(data, alpha):
 def test_ratings_count_as_consumption_only(data):
     pytest.importorskip("implicit")
     rated = build(data.user, data.item, value=np.arange(1, 9), users=data.users, items=data.items)
-    assert Ials(epochs=2).fit(rated, key(0)).P.tobytes() == Ials(epochs=2).fit(data, key(0)).P.tobytes()
+    assert (
+        Ials(epochs=2).fit(rated, key(0)).P.tobytes()
+        == Ials(epochs=2).fit(data, key(0)).P.tobytes()
+    )
 
 
 def test_progress_counts_sweeps(data):
@@ -57,11 +64,15 @@ def test_progress_counts_sweeps(data):
 
 def test_a_singular_system_is_refused_in_one_line(data):
     pytest.importorskip("implicit")
-    with pytest.raises(InputError, match=r"^--set reg: a system is singular with reg 1e-12; choose a larger reg$"):
+    with pytest.raises(
+        InputError, match=r"^--set reg: a system is singular with reg 1e-12; choose a larger reg$"
+    ):
         Ials(factors=200, reg=1e-12).fit(data, key(0))
 
 
 def test_without_implicit_one_line_says_what_to_do(data, monkeypatch):
     monkeypatch.setitem(sys.modules, "implicit", None)
-    with pytest.raises(InputError, match=r'^ials: implicit is not installed; pip install "entrenous\[implicit\]"$'):
+    with pytest.raises(
+        InputError, match=r'^ials: implicit is not installed; pip install "entrenous\[implicit\]"$'
+    ):
         Ials().fit(data, key(0))

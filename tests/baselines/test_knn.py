@@ -7,11 +7,17 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from entrenous.baselines._neighbours import Neighbours, NeighbourTable, nearest, reverse, transpose
-from entrenous.baselines.item_knn import ItemKnn
-from entrenous.baselines.user_knn import UserKnn
+from entrenous.algorithms.central._neighbours import (
+    Neighbours,
+    NeighbourTable,
+    nearest,
+    reverse,
+    transpose,
+)
+from entrenous.algorithms.central.item_knn import ItemKnn
+from entrenous.algorithms.central.user_knn import UserKnn
+from entrenous.core.contract.protocols import silent
 from entrenous.core.keys import key
-from entrenous.core.protocols import silent
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import build
 
@@ -40,7 +46,9 @@ def data():
 def scattered():
     """30 users and 25 items at random, user 7 without any."""
     rng = np.random.default_rng(1)
-    return interactions([[] if u == 7 else np.flatnonzero(rng.random(25) < 0.3) for u in range(30)], 25)
+    return interactions(
+        [[] if u == 7 else np.flatnonzero(rng.random(25) < 0.3) for u in range(30)], 25
+    )
 
 
 def test_user_similarities_by_hand(data):
@@ -61,7 +69,8 @@ def test_user_scores_by_hand(data):
 
 
 def test_item_scores_by_hand(data):
-    # users of the items: 0 and 1 {0, 1}, 2 {1, 2}, 3 {2, 4}; the nearest item of 2 is 0 at 1/2, tied with 1 and 3
+    # users of the items: 0 and 1 {0, 1}, 2 {1, 2}, 3 {2, 4}; the nearest item of 2 is 0 at 1/2,
+    # tied with 1 and 3
     scores = ItemKnn(k=1).score(ItemKnn(k=1).fit(data, key(0)), data, np.array([0, 2]))
     assert scores[0].tolist() == [2 / 2, 2 / 2, 1 / 2, 0]
     assert scores[1].tolist() == [0, 0, 0, 1 / 2]
@@ -71,12 +80,19 @@ def test_normalised_item_scores_by_hand(data):
     # the neighbours of 2 are 0, 1, 3 at 1/2 each; user 0 consumed two of them
     all_near = ItemKnn(k=3, normalise=True)
     scores = all_near.score(all_near.fit(data, key(0)), data, np.array([0]))
-    assert scores[0] == pytest.approx([1 / (1 + 1 / 2), 1 / (1 + 1 / 2), (1 / 2 + 1 / 2) / (3 / 2), 0])
+    assert scores[0] == pytest.approx(
+        [1 / (1 + 1 / 2), 1 / (1 + 1 / 2), (1 / 2 + 1 / 2) / (3 / 2), 0]
+    )
 
 
 def test_ties_go_to_the_lower_row():
     same = interactions([[0], [0], [0], [0]], 2)
-    assert [[other for other, _ in row] for row in rows_of(UserKnn(k=2).fit(same, key(0)))] == [[1, 2], [0, 2], [0, 1], [0, 1]]
+    assert [[other for other, _ in row] for row in rows_of(UserKnn(k=2).fit(same, key(0)))] == [
+        [1, 2],
+        [0, 2],
+        [0, 1],
+        [0, 1],
+    ]
 
 
 @pytest.mark.parametrize("k", [1, 3, 10, 1000])
@@ -89,7 +105,9 @@ def test_nearest_agrees_with_brute_force(scattered, k):
     np.fill_diagonal(cosine, 0)
     order = np.argsort(-cosine, axis=1, kind="stable")[:, :k]
     expected = [[(int(b), cosine[a, b]) for b in order[a] if cosine[a, b] > 0] for a in range(30)]
-    assert rows_of(nearest(NeighbourTable(scattered.ptr, scattered.item), 25, k, silent)) == expected
+    assert (
+        rows_of(nearest(NeighbourTable(scattered.ptr, scattered.item), 25, k, silent)) == expected
+    )
 
 
 def test_scores_agree_with_brute_force(scattered):

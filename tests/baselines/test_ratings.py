@@ -1,4 +1,6 @@
-"""PMF, biased MF and SVD++: their steps are the gradients they claim, what is unknown is left out, and they find what was planted."""
+"""PMF, biased MF and SVD++: their steps are the gradients they claim, what is unknown is left out,
+and they find what was planted.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +8,14 @@ import numpy as np
 import pytest
 from plain_python import printed_both_ways
 
-from entrenous.baselines import biased_mf, pmf, svd_pp
-from entrenous.baselines._ratings import dot, implicit, predictions, pull, shuffled
-from entrenous.baselines.biased_mf import BiasedMf, BiasedMfModel
-from entrenous.baselines.pmf import Pmf
-from entrenous.baselines.svd_pp import SvdPp, SvdPpModel
+from entrenous.algorithms.central import biased_mf, pmf, svd_pp
+from entrenous.algorithms.central._ratings import dot, implicit, predictions, pull, shuffled
+from entrenous.algorithms.central.biased_mf import BiasedMf, BiasedMfModel
+from entrenous.algorithms.central.pmf import Pmf
+from entrenous.algorithms.central.svd_pp import SvdPp, SvdPpModel
+from entrenous.core.contract.protocols import silent
 from entrenous.core.errors import InputError
 from entrenous.core.keys import fold, key
-from entrenous.core.protocols import silent
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import Interactions, build
 
@@ -27,7 +29,14 @@ def rated(users: int, items: int, *, seed: int = 0, share: float = 0.5) -> Inter
     rng = np.random.default_rng(seed)
     user, item = np.nonzero(rng.random((users - 1, items - 1)) < share)
     value = rng.integers(1, 6, len(user))
-    return build(user, item, value=value, users=Vocabulary(size=users), items=Vocabulary(size=items), scale=(1.0, 5.0))
+    return build(
+        user,
+        item,
+        value=value,
+        users=Vocabulary(size=users),
+        items=Vocabulary(size=items),
+        scale=(1.0, 5.0),
+    )
 
 
 def table(rows: int, seed: int) -> np.ndarray:
@@ -61,7 +70,7 @@ def assert_steps_down(before: list[np.ndarray], after: list[np.ndarray], objecti
         np.testing.assert_allclose((new.astype(np.float64) - old) / ALPHA, -slope / 2, atol=2e-5)
 
 
-# ---- steps -----------------------------------------------------------------------------------------------------------------------------
+# ---- steps ---------------------------------------------------------------------------------------
 
 
 def test_pmf_goes_down_the_gradient():
@@ -69,7 +78,11 @@ def test_pmf_goes_down_the_gradient():
     P, Q = (part.copy() for part in before)
     one = np.zeros(1, np.int32), np.zeros(1, np.int32), np.array([4.0], np.float32)
     pmf.learn(P, Q, np.float32(0.5), *one, key(0), ALPHA, REG)
-    assert_steps_down(before, [P, Q], lambda p, q: (4 - 0.5 - p[0] @ q[0]) ** 2 + REG * ((p**2).sum() + (q**2).sum()))
+    assert_steps_down(
+        before,
+        [P, Q],
+        lambda p, q: (4 - 0.5 - p[0] @ q[0]) ** 2 + REG * ((p**2).sum() + (q**2).sum()),
+    )
     assert not P[:, FACTORS:].any() and not Q[:, FACTORS:].any()
 
 
@@ -94,13 +107,19 @@ def test_svd_pp_goes_down_the_gradient_of_a_user_s_only_rating():
 
     def objective(p, q, y, b, c):
         error = 4 - 3.5 - b[0] - c[0] - q[0] @ (p[0] + y[0])
-        return error**2 + REG * sum((part**2).sum() for part in (p, q, y)) + REG_BIAS * (b[0] ** 2 + c[0] ** 2)
+        return (
+            error**2
+            + REG * sum((part**2).sum() for part in (p, q, y))
+            + REG_BIAS * (b[0] ** 2 + c[0] ** 2)
+        )
 
     assert_steps_down(before, after, objective)
 
 
 def koren(P, Q, Y, b, c, mean, data, own):
-    """An epoch of Koren's steps as they are printed: at every rating, every y_j of the user moves."""
+    """An epoch of Koren's steps as they are printed: at every rating, every y_j of the user
+    moves.
+    """
     visit, order = np.empty(len(P), np.int32), np.empty(len(data), np.int32)
     shuffled(visit, 0, len(P), own)
     for u in visit:
@@ -125,7 +144,9 @@ def test_svd_pp_takes_koren_s_steps():
     koren(*printed, 3.5, data, key(7))
     first = parts[2].copy()
     room = np.ones((4, PADDED), np.float32)
-    svd_pp.learn(*parts, np.float32(3.5), data.ptr, data.item, data.value, key(7), ALPHA, REG, REG_BIAS, room)
+    svd_pp.learn(
+        *parts, np.float32(3.5), data.ptr, data.item, data.value, key(7), ALPHA, REG, REG_BIAS, room
+    )
     for ours, theirs in zip(parts, printed, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=2e-5)
     assert np.abs(first[:8] - parts[2][:8]).max() > 0.01
@@ -140,14 +161,18 @@ def test_a_step_by_hand():
     assert q[0, :2].tolist() == [3 + 0.5 * (2 * 2 - 3), 4 + 0.5 * (2 * 1 - 4)]
 
 
-# ---- order and steps of an epoch -------------------------------------------------------------------------------------------------------
+# ---- order and steps of an epoch -----------------------------------------------------------------
 
 
 def test_a_shuffle_holds_every_place_once_and_any_may_come_first():
     firsts, order = set(), np.full(9, -1, np.int32)
     for n in range(100):
         shuffled(order, 2, 8, key(0, n))
-        assert sorted(order[2:8]) == [2, 3, 4, 5, 6, 7] and order[[0, 1, 8]].tolist() == [-1, -1, -1]
+        assert sorted(order[2:8]) == [2, 3, 4, 5, 6, 7] and order[[0, 1, 8]].tolist() == [
+            -1,
+            -1,
+            -1,
+        ]
         firsts.add(int(order[2]))
     assert firsts == {2, 3, 4, 5, 6, 7}
 
@@ -155,7 +180,9 @@ def test_a_shuffle_holds_every_place_once_and_any_may_come_first():
 def test_steps_shrink_and_every_epoch_has_its_own_key():
     reports = []
     kept = list(
-        Pmf(epochs=3, learning_rate=0.5, decay=0.5).passes(key(0), lambda done, of, what: reports.append((done, of, what)))
+        Pmf(epochs=3, learning_rate=0.5, decay=0.5).passes(
+            key(0), lambda done, of, what: reports.append((done, of, what))
+        )
     )
     assert [float(alpha) for _, alpha in kept] == [0.5, 0.25, 0.125]
     assert len({int(own) for own, _ in kept}) == 3
@@ -170,20 +197,26 @@ def test_tables_have_the_wanted_deviation_and_rows_of_their_own():
     assert few.tobytes() != Pmf(factors=20, init_std=0.3).table(3, key(0), "Q").tobytes()
 
 
-# ---- predictions -----------------------------------------------------------------------------------------------------------------------
+# ---- predictions ---------------------------------------------------------------------------------
 
 
 def test_predictions_by_hand():
     p, q = np.array([[1.0, 2.0]], np.float32), np.array([[3.0, 4.0], [-1.0, 0.5]], np.float32)
     user, item = np.array([3.5], np.float32), np.array([0.25, -0.5], np.float32)
-    assert predictions(p, q, user, item).tolist() == [[3.5 + 0.25 + 1 * 3 + 2 * 4, 3.5 - 0.5 - 1 * 1 + 2 * 0.5]]  # unclipped
+    assert predictions(p, q, user, item).tolist() == [
+        [3.5 + 0.25 + 1 * 3 + 2 * 4, 3.5 - 0.5 - 1 * 1 + 2 * 0.5]
+    ]  # unclipped
 
 
 def test_the_set_of_rated_items_adds_to_the_user():
     P, Y = np.ones((3, 2), np.float32), np.arange(10, dtype=np.float32).reshape(5, 2)
     ptr, item = np.array([0, 4, 4, 5]), np.array([0, 1, 2, 4, 3], np.int32)
     found = implicit(P, Y, ptr, item, np.array([2, 0, 1]))
-    assert found.tolist() == [[1 + 6, 1 + 7], [1 + (0 + 2 + 4 + 8) / 2, 1 + (1 + 3 + 5 + 9) / 2], [1, 1]]
+    assert found.tolist() == [
+        [1 + 6, 1 + 7],
+        [1 + (0 + 2 + 4 + 8) / 2, 1 + (1 + 3 + 5 + 9) / 2],
+        [1, 1],
+    ]
     assert (P == 1).all()
 
 
@@ -193,7 +226,9 @@ def test_a_prediction_is_mean_and_biases_and_product(kind):
     algorithm = kind(factors=3, epochs=5, learning_rate=0.05, reg=0.1, reg_bias=0.1)
     model = algorithm.fit(data, key(0))
     user, item = algorithm.biases(model, data, users)
-    np.testing.assert_allclose(user, data.value.mean() + model.user[users], atol=1e-6)  # so that only the product is left
+    np.testing.assert_allclose(
+        user, data.value.mean() + model.user[users], atol=1e-6
+    )  # so that only the product is left
     assert item.tobytes() == model.item.tobytes()
     p = model.P[users]
     if kind is SvdPp:
@@ -222,24 +257,41 @@ def test_pmf_predicts_the_unknown_with_the_mean_vector():
     model = algorithm.fit(data, key(0))
     np.testing.assert_allclose(model.P[11], model.P[:11].mean(axis=0), rtol=1e-6)
     np.testing.assert_allclose(model.Q[9], model.Q[:9].mean(axis=0), rtol=1e-6)
-    assert model.mean[0] == 0 and algorithm.score(model, data, np.array([11]))[0, 9] > 2  # on the scale of the ratings
+    assert (
+        model.mean[0] == 0 and algorithm.score(model, data, np.array([11]))[0, 9] > 2
+    )  # on the scale of the ratings
     centred = Pmf(factors=3, epochs=1, init_std=0.0, centred=True)
-    assert (centred.score(centred.fit(data, key(0)), data, np.arange(12)) == np.float32(data.value.mean(dtype=np.float64))).all()
+    assert (
+        centred.score(centred.fit(data, key(0)), data, np.arange(12))
+        == np.float32(data.value.mean(dtype=np.float64))
+    ).all()
 
 
-# ---- learning --------------------------------------------------------------------------------------------------------------------------
+# ---- learning ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_was_planted_is_found(kind):
-    """Rank 2 and biases, without noise: held-out ratings come out much closer than by the true biases alone."""
+    """Rank 2 and biases, without noise: held-out ratings come out much closer than by the true
+    biases alone.
+    """
     rng = np.random.default_rng(0)
-    b, c, p, q = rng.normal(0, 0.4, 150), rng.normal(0, 0.4, 80), rng.normal(0, 0.8, (150, 2)), rng.normal(0, 0.8, (80, 2))
+    b, c, p, q = (
+        rng.normal(0, 0.4, 150),
+        rng.normal(0, 0.4, 80),
+        rng.normal(0, 0.8, (150, 2)),
+        rng.normal(0, 0.8, (80, 2)),
+    )
     truth = 3 + b[:, None] + c + p @ q.T
     user, item = np.nonzero(rng.random(truth.shape) < 0.6)
-    whole = build(user, item, value=truth[user, item], users=Vocabulary(size=150), items=Vocabulary(size=80))
+    whole = build(
+        user, item, value=truth[user, item], users=Vocabulary(size=150), items=Vocabulary(size=80)
+    )
     held = rng.random(len(whole)) < 0.2
-    train, algorithm = whole.select(~held), kind(factors=5, epochs=200, learning_rate=0.02, reg=0.01, init_std=0.1)
+    train, algorithm = (
+        whole.select(~held),
+        kind(factors=5, epochs=200, learning_rate=0.02, reg=0.01, init_std=0.1),
+    )
     scores = algorithm.score(algorithm.fit(train, key(0)), train, np.arange(150))
     error = scores[whole.user, whole.item][held] - whole.value[held]
     biases_alone = (p @ q.T)[whole.user, whole.item][held]
@@ -249,22 +301,29 @@ def test_what_was_planted_is_found(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_rating_only_is_refused(kind):
     user, item = np.nonzero(np.ones((4, 4)))
-    data = build(user, item, value=np.full(16, 4.0), users=Vocabulary(size=4), items=Vocabulary(size=4))
+    data = build(
+        user, item, value=np.full(16, 4.0), users=Vocabulary(size=4), items=Vocabulary(size=4)
+    )
     with pytest.raises(InputError, match=r"no ratings to learn from.*value=COLUMN"):
         kind().fit(data, key(0), silent)
 
 
 def test_models_are_cut_to_their_factors():
     data = rated(5, 6)
-    plain, more = BiasedMf(factors=17, epochs=1).fit(data, key(0)), SvdPp(factors=17, epochs=1).fit(data, key(0))
-    assert isinstance(plain, BiasedMfModel) and plain.P.shape == (5, 17) and plain.Q.shape == (6, 17)
+    plain, more = (
+        BiasedMf(factors=17, epochs=1).fit(data, key(0)),
+        SvdPp(factors=17, epochs=1).fit(data, key(0)),
+    )
+    assert (
+        isinstance(plain, BiasedMfModel) and plain.P.shape == (5, 17) and plain.Q.shape == (6, 17)
+    )
     assert isinstance(more, SvdPpModel) and more.Y.shape == (6, 17)
 
 
 PROGRAM = """
 import hashlib, sys
 import numpy as np
-from entrenous.core.discover import algorithms
+from entrenous.algorithms.named import algorithms
 from entrenous.core.keys import key
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import build

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from entrenous.baselines.popular import Popular
-from entrenous.baselines.random import Random
+from entrenous.algorithms.central.popular import Popular
+from entrenous.algorithms.central.random import Random
 from entrenous.core.keys import key
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import build
@@ -14,7 +14,9 @@ from entrenous.data.interactions import build
 def interactions(rows, users, items):
     """Interactions from (user, item, value) triples."""
     user, item, value = zip(*rows, strict=True)
-    return build(user, item, value=value, users=Vocabulary(size=users), items=Vocabulary(size=items))
+    return build(
+        user, item, value=value, users=Vocabulary(size=users), items=Vocabulary(size=items)
+    )
 
 
 def test_popularity_counts_the_users_who_consumed_an_item():

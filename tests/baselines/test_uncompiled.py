@@ -1,4 +1,6 @@
-"""The slow oracle: every centralised baseline ends with the same bytes when its kernels run as plain Python."""
+"""The slow oracle: every centralised baseline ends with the same bytes when its kernels run as
+plain Python.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from plain_python import printed
 PROGRAM = """
 import hashlib, json, sys
 import numpy as np
-from entrenous.core.discover import algorithms
+from entrenous.algorithms.named import algorithms
 from entrenous.core.keys import key
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import build
@@ -34,13 +36,20 @@ CASES = {
     "vae": {"epochs": 1, "hidden": 6, "latent": 3},
 }
 NEEDS = {"vae": "torch", "ials": "implicit"}
-HERE = {name: case for name, case in CASES.items() if name not in NEEDS or importlib.util.find_spec(NEEDS[name])}
+HERE = {
+    name: case
+    for name, case in CASES.items()
+    if name not in NEEDS or importlib.util.find_spec(NEEDS[name])
+}
 
 
 @pytest.fixture(scope="module")
 def both_ways():
     """The digests that plain Python and compiled code end with, by name: one process each."""
-    return [dict(line.split() for line in printed(PROGRAM, json.dumps(HERE), compiled=way).splitlines()) for way in (False, True)]
+    return [
+        dict(line.split() for line in printed(PROGRAM, json.dumps(HERE), compiled=way).splitlines())
+        for way in (False, True)
+    ]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -48,4 +57,8 @@ def test_plain_python_gives_the_same_bytes(name, both_ways):
     if name not in HERE:
         pytest.skip(f"{NEEDS[name]} is not installed")
     plain, compiled = both_ways
-    assert plain[name] == compiled[name] and len(plain[name]) == 64 and len(set(plain.values())) == len(HERE)
+    assert (
+        plain[name] == compiled[name]
+        and len(plain[name]) == 64
+        and len(set(plain.values())) == len(HERE)
+    )

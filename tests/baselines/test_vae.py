@@ -1,4 +1,6 @@
-"""Mult-VAE: the scores are the network's, training lowers the loss and finds blocks (skipped where torch is not installed)."""
+"""Mult-VAE: the scores are the network's, training lowers the loss and finds blocks (skipped where
+torch is not installed).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from entrenous.baselines.vae import Vae, VaeModel, dense
+from entrenous.algorithms.central.vae import Vae, VaeModel, dense
 from entrenous.core.errors import InputError
 from entrenous.core.keys import key
 from entrenous.core.vocabulary import Vocabulary
@@ -42,7 +44,9 @@ def test_dense_rows(blocks):
 
 def test_without_torch_one_line_says_what_to_do(blocks, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(InputError, match=r'^vae: torch is not installed; pip install "entrenous\[torch\]"$'):
+    with pytest.raises(
+        InputError, match=r'^vae: torch is not installed; pip install "entrenous\[torch\]"$'
+    ):
         Vae().fit(blocks, key(0))
 
 
@@ -52,8 +56,13 @@ def test_training_lowers_the_loss(blocks):
     x = torch.from_numpy(dense(blocks, np.arange(60)))
     start = algorithm._start(torch, torch.Generator().manual_seed(1), 30)
     end = algorithm._train(torch, blocks, key(0), lambda *report: None)
-    before, after = (algorithm.loss(torch, torch.Generator().manual_seed(2), layers, x, 0.2).item() for layers in (start, end))
-    assert before == pytest.approx(6 * np.log(30), rel=0.1)  # nothing known: six items, each of probability 1/30
+    before, after = (
+        algorithm.loss(torch, torch.Generator().manual_seed(2), layers, x, 0.2).item()
+        for layers in (start, end)
+    )
+    assert before == pytest.approx(
+        6 * np.log(30), rel=0.1
+    )  # nothing known: six items, each of probability 1/30
     assert after < 6 * np.log(30 / 2)  # at least the wrong half of the catalogue is ruled out
 
 

@@ -13,13 +13,23 @@ from entrenous.audit.robustness import poisons
 SMALL = ["--protocol", "loo-20", "--rounds", "3", "--set", "factors=4", "--target", "i7"]
 
 
-def test_an_attack_is_a_table_or_one_json_object(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_attack_is_a_table_or_one_json_object(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     command, path = Command(capsys), write_shop(tmp_path / "shop.csv")
     found = command("attack", "pfpl+", "--data", path, *SMALL, "--defence", "satcap", "--json").json
-    assert found["rows"][0].keys() >= {"hr@10", "hr@10_attacked", "er@10", "er@10_before", "rounds_to_half"}
+    assert found["rows"][0].keys() >= {
+        "hr@10",
+        "hr@10_attacked",
+        "er@10",
+        "er@10_before",
+        "rounds_to_half",
+    }
     assert found["attack"] == "boost" and found["honest"] == 40 and found["colluders"] == 4
     shown = command("attack", "pfpl+", "--data", path, *SMALL, "--defence", "satcap").out
-    assert "4 colluders beside 40 honest users" in shown and "i7" in shown and "secure sums" in shown
+    assert (
+        "4 colluders beside 40 honest users" in shown and "i7" in shown and "secure sums" in shown
+    )
 
 
 def test_help_lists_attacks_and_defences_from_the_code(capsys: pytest.CaptureFixture[str]) -> None:
@@ -42,4 +52,9 @@ def test_bad_input_is_one_line_and_exit_code_2(
     asked: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = write_shop(tmp_path / "shop.csv")
-    assert said in Command(capsys)("attack", "pfpl+", "--data", path, "--protocol", "loo-20", "--rounds", "1", *asked).error
+    assert (
+        said
+        in Command(capsys)(
+            "attack", "pfpl+", "--data", path, "--protocol", "loo-20", "--rounds", "1", *asked
+        ).error
+    )

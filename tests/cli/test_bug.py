@@ -11,13 +11,17 @@ def broken(arguments: object) -> None:
     raise ZeroDivisionError("division by zero")
 
 
-def test_a_bug_is_one_line_and_exit_code_70(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bug_is_one_line_and_exit_code_70(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(cli, "_run", broken)
     with pytest.raises(SystemExit) as left:
         cli.main(["runs"])
     said = capsys.readouterr()
     assert left.value.code == 70 and said.out == ""
-    assert said.err.startswith("error: a bug of entrenous, please report it: ZeroDivisionError: division by zero")
+    assert said.err.startswith(
+        "error: a bug of entrenous, please report it: ZeroDivisionError: division by zero"
+    )
     assert said.err.count("\n") == 1
 
 

@@ -1,4 +1,6 @@
-"""`entrenous check`: what holds is said in words with exit code 0; a rule that is broken is one line and exit code 1."""
+"""`entrenous check`: what holds is said in words with exit code 0; a rule that is broken is one
+line and exit code 1.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,9 @@ import pytest
 from command_line import Command, write_shop
 from paths import ROOT
 
-from entrenous.core.declared import declared
-from entrenous.core.discover import algorithms
-from entrenous.testing.conformance import CHECKED
+from entrenous.algorithms.named import algorithms
+from entrenous.core.contract.declared import declared
+from entrenous.runs.conformance import CHECKED
 
 SOUND = (ROOT / "docs" / "examples" / "my_algo.py").read_text(encoding="utf-8")
 BROKEN = {
@@ -21,16 +23,29 @@ BROKEN = {
     ),
     "a score of another type": (
         "    def score(self, download, devices, histories):\n",
-        "    def score(self, download, devices, histories):\n        return np.zeros((len(devices.p), len(download.q)))\n",
+        (
+            "    def score(self, download, devices, histories):\n        return"
+            " np.zeros((len(devices.p), len(download.q)))\n"
+        ),
         "MyAlgorithm: score: float64 (30, 40); expected float32 (30, 40)",
     ),
-    "a member that is missing": ("    def score(", "    def scores(", "MyAlgorithm: a federated algorithm without `score`"),
-    "an error of its own": ("p, ptr, item, row =", "1 / 0; p, ptr, item, row =", "ZeroDivisionError: division by zero"),
-}  # fmt: skip
+    "a member that is missing": (
+        "    def score(",
+        "    def scores(",
+        "MyAlgorithm: a federated algorithm without `score`",
+    ),
+    "an error of its own": (
+        "p, ptr, item, row =",
+        "1 / 0; p, ptr, item, row =",
+        "ZeroDivisionError: division by zero",
+    ),
+}
 
 
 @pytest.fixture
-def command(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+def command(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Command:
     """In a folder that holds my_algo.py."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my_algo.py").write_text(SOUND, encoding="utf-8")
@@ -39,14 +54,23 @@ def command(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pyt
 
 def test_what_was_checked_is_said_in_words(command: Command) -> None:
     said = command("check", "./my_algo.py", "--set", "factors=3")
-    assert (said.code, said.err) == (0, "") and said.out.startswith("MyAlgorithm, federated, keeps to what it declares.")
+    assert (said.code, said.err) == (0, "") and said.out.startswith(
+        "MyAlgorithm, federated, keeps to what it declares."
+    )
     assert said.out.splitlines()[1:] == [f"- {rule}" for rule in CHECKED["federated"]]
     found = command("check", "my_algo:MyAlgorithm", "--json").json
-    assert found == {"algorithm": "MyAlgorithm", "passed": True, "kind": "federated", "checked": list(CHECKED["federated"])}
+    assert found == {
+        "algorithm": "MyAlgorithm",
+        "passed": True,
+        "kind": "federated",
+        "checked": list(CHECKED["federated"]),
+    }
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_rule_is_one_line_and_exit_code_1(name: str, command: Command, tmp_path: Path) -> None:
+def test_a_broken_rule_is_one_line_and_exit_code_1(
+    name: str, command: Command, tmp_path: Path
+) -> None:
     old, new, says = BROKEN[name]
     assert old in SOUND
     (tmp_path / "my_algo.py").write_text(SOUND.replace(old, new, 1), encoding="utf-8")
@@ -58,7 +82,9 @@ def test_a_broken_rule_is_one_line_and_exit_code_1(name: str, command: Command, 
         assert said.err == f"error: {tmp_path / 'my_algo.py'}:{line}: {says}\n"
 
 
-def test_in_a_run_too_an_error_of_ones_own_code_names_its_line(command: Command, tmp_path: Path) -> None:
+def test_in_a_run_too_an_error_of_ones_own_code_names_its_line(
+    command: Command, tmp_path: Path
+) -> None:
     old, new, says = BROKEN["an error of its own"]
     (tmp_path / "my_algo.py").write_text(SOUND.replace(old, new, 1), encoding="utf-8")
     write_shop(tmp_path / "shop.csv")
@@ -80,4 +106,6 @@ def test_what_cannot_be_checked_is_bad_input(command: Command) -> None:
 @pytest.mark.parametrize("name", ["fbalf", "fedavg-prme-g", "pepper-gmf", "popular", "cali3f-gmf"])
 def test_every_kind_of_algorithm_is_checked_by_name(name: str, command: Command) -> None:
     found = command("check", name, "--json").json
-    assert found["passed"] and found["checked"] == list(CHECKED[declared(algorithms()[name]()).kind])
+    assert found["passed"] and found["checked"] == list(
+        CHECKED[declared(algorithms()[name]()).kind]
+    )

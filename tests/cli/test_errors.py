@@ -1,4 +1,6 @@
-"""What goes wrong for a user: one line on stderr that starts with `error: `, nothing on stdout, nothing written, exit code 2."""
+"""What goes wrong for a user: one line on stderr that starts with `error: `, nothing on stdout,
+nothing written, exit code 2.
+"""
 
 from __future__ import annotations
 
@@ -53,71 +55,194 @@ BAD = {
     "unknown option": ([*RUN, "--rond", "3"], "Unknown option: --rond"),
     "option without value": (["run", "fpl", "--data"], "parameter --data requires an argument"),
     "too many arguments": ([*RUN, "extra"], "Unused Tokens: ['extra']"),
-    "not a number": ([*RUN, "--rounds", "many"], 'Invalid value for --rounds: unable to convert "many" into int'),
+    "not a number": (
+        [*RUN, "--rounds", "many"],
+        'Invalid value for --rounds: unable to convert "many" into int',
+    ),
     "twice": ([*RUN, "--seed", "1", "--seed", "2"], "Parameter --seed specified multiple times"),
-    "no algorithm": (["run"], "entrenous run: no algorithm was named; expected a name of `entrenous algorithms`"),
+    "no algorithm": (
+        ["run"],
+        "entrenous run: no algorithm was named; expected a name of `entrenous algorithms`",
+    ),
     "no user": (["recommend"], "parameter --user requires an argument"),
     "no bench": (["bench"], "parameter NAME requires an argument"),
     "no experiment": (["experiment"], "parameter NAME requires an argument"),
     "no folder": (["split", "shop.csv"], "parameter --out requires an argument"),
-    "nothing to compare": (["compare", "fpl"], "got ['fpl']; expected two or more different algorithms"),
+    "nothing to compare": (
+        ["compare", "fpl"],
+        "got ['fpl']; expected two or more different algorithms",
+    ),
     "the same twice": (["compare", "fpl", "fpl"], "expected two or more different algorithms"),
     # names
-    "algorithm": (["run", "pfpl++"], "algorithm: unknown algorithm 'pfpl++'; did you mean 'pfpl+'?"),
+    "algorithm": (
+        ["run", "pfpl++"],
+        "algorithm: unknown algorithm 'pfpl++'; did you mean 'pfpl+'?",
+    ),
     "algorithm to explain": (["explain", "poplar"], "did you mean 'popular'?"),
-    "algorithm to compare": (["compare", "fpl", "poplar", "--data", "shop.csv"], "did you mean 'popular'?"),
-    "data": (["run", "fpl", "--data", "ml-100"], "data: unknown data set 'ml-100', and there is no such file; expected a name or a path"),
+    "algorithm to compare": (
+        ["compare", "fpl", "poplar", "--data", "shop.csv"],
+        "did you mean 'popular'?",
+    ),
+    "data": (
+        ["run", "fpl", "--data", "ml-100"],
+        "data: unknown data set 'ml-100', and there is no such file; expected a name or a path",
+    ),
     "file": (["run", "fpl", "--data", "none.csv"], "none.csv: "),
-    "protocol": (["run", "fpl", "--data", "shop.csv", "--protocol", "lo-99"], "protocol: unknown protocol 'lo-99'; did you mean 'loo-99'?"),
+    "protocol": (
+        ["run", "fpl", "--data", "shop.csv", "--protocol", "lo-99"],
+        "protocol: unknown protocol 'lo-99'; did you mean 'loo-99'?",
+    ),
     "bench": (["bench", "fpl-epok"], "bench: unknown bench 'fpl-epok'; did you mean 'fpl-epoch'?"),
-    "experiment": (["experiment", "fpl-table5"], "experiment: unknown experiment 'fpl-table5'; did you mean 'fpl-table"),
+    "experiment": (
+        ["experiment", "fpl-table5"],
+        "experiment: unknown experiment 'fpl-table5'; did you mean 'fpl-table",
+    ),
     "run": (["recommend", "nope", "--user", "u3"], "run: 'nope' is not a run"),
     "run to report": (["report", "nope"], "run: 'nope' is not a run"),
-    "no run yet": (["recommend", "--user", "u3"], "run: no finished run under runs; make one with `entrenous run`"),
+    "no run yet": (
+        ["recommend", "--user", "u3"],
+        "run: no finished run under runs; make one with `entrenous run`",
+    ),
     # numbers and settings: kind 42 of the malformed inputs
-    "unknown setting": ([*RUN, "--set", "fators=3"], "--set fators: unknown setting; did you mean 'factors'?"),
-    "setting without value": ([*RUN, "--set", "factors"], "--set: got 'factors'; expected name=value"),
+    "unknown setting": (
+        [*RUN, "--set", "fators=3"],
+        "--set fators: unknown setting; did you mean 'factors'?",
+    ),
+    "setting without value": (
+        [*RUN, "--set", "factors"],
+        "--set: got 'factors'; expected name=value",
+    ),
     "setting twice": ([*RUN, "--set", "pi=0", "--set", "pi=1"], "--set: pi is given twice"),
-    "wrong type": ([*RUN, "--set", "factors=few"], "--set factors: got 'few'; expected a valid integer"),
-    "pi = 1.1": ([*RUN, "--set", "pi=1.1"], "--set pi: got '1.1'; expected less than or equal to 1"),
-    "pi = -0.1": ([*RUN, "--set", "pi=-0.1"], "--set pi: got '-0.1'; expected greater than or equal to 0"),
+    "wrong type": (
+        [*RUN, "--set", "factors=few"],
+        "--set factors: got 'few'; expected a valid integer",
+    ),
+    "pi = 1.1": (
+        [*RUN, "--set", "pi=1.1"],
+        "--set pi: got '1.1'; expected less than or equal to 1",
+    ),
+    "pi = -0.1": (
+        [*RUN, "--set", "pi=-0.1"],
+        "--set pi: got '-0.1'; expected greater than or equal to 0",
+    ),
     "T = -1": ([*RUN, "--set", "triples=-1"], "--set triples: got '-1'"),
-    "N > U": ([*RUN, "--set", "cohort=41"], "--set cohort: got 41; expected at most 40, the users of shop"),
-    "F = 0": ([*RUN, "--set", "factors=0"], "--set factors: got '0'; expected greater than or equal to 1"),
-    "alpha NaN": ([*RUN, "--set", "learning_rate=nan"], "--set learning_rate: got 'nan'; expected a finite number"),
-    "alpha infinite": ([*RUN, "--set", "learning_rate=inf"], "--set learning_rate: got 'inf'; expected a finite number"),
+    "N > U": (
+        [*RUN, "--set", "cohort=41"],
+        "--set cohort: got 41; expected at most 40, the users of shop",
+    ),
+    "F = 0": (
+        [*RUN, "--set", "factors=0"],
+        "--set factors: got '0'; expected greater than or equal to 1",
+    ),
+    "alpha NaN": (
+        [*RUN, "--set", "learning_rate=nan"],
+        "--set learning_rate: got 'nan'; expected a finite number",
+    ),
+    "alpha infinite": (
+        [*RUN, "--set", "learning_rate=inf"],
+        "--set learning_rate: got 'inf'; expected a finite number",
+    ),
     "seed negative": ([*RUN, "--seed", "-1"], "--seed: got -1; expected a whole number from 0"),
     "rounds zero": ([*RUN, "--rounds", "0"], "--rounds: got 0; expected a whole number from 1"),
-    "threads negative": ([*RUN, "--threads", "-2"], "--threads: got -2; expected a whole number from 0"),
+    "threads negative": (
+        [*RUN, "--threads", "-2"],
+        "--threads: got -2; expected a whole number from 0",
+    ),
     "checkpoints negative": ([*RUN, "--checkpoint-every", "-1"], "--checkpoint-every: got -1"),
-    "patience without looks": ([*RUN, "--patience", "2"], "--patience: there are no looks at validation"),
-    "given without its protocol": ([*RUN, "--given", "x"], "--given: the protocol is loo-20; expected --protocol given"),
-    "unknown reading option": ([*RUN, "--load", "delimeter=;"], "--load delimeter: unknown setting; did you mean 'delimiter'?"),
+    "patience without looks": (
+        [*RUN, "--patience", "2"],
+        "--patience: there are no looks at validation",
+    ),
+    "given without its protocol": (
+        [*RUN, "--given", "x"],
+        "--given: the protocol is loo-20; expected --protocol given",
+    ),
+    "unknown reading option": (
+        [*RUN, "--load", "delimeter=;"],
+        "--load delimeter: unknown setting; did you mean 'delimiter'?",
+    ),
     # networks and clusters of users
-    "P > U": ([*NCF, "--set", "clusters=41"], "--set clusters: got 41; expected at most 40, the number of users"),
-    "P > U by default": (["run", "cali3f-gmf", "--data", "few.csv", "--protocol", "loo-5"], "--set clusters: got "),
-    "m < P": ([*NCF, "--set", "clusters=9", "--set", "cohort=8"], "--set cohort: got 8, fewer devices than the 9 clusters"),
-    "no model": ([*NCF, "--set", "factors=0", "--set", "layers="], "factors=0 without layers leaves nothing to learn"),
-    "layers that are no numbers": ([*NCF, "--set", "layers=abc"], "--set layers: got 'abc'; expected a valid integer"),
-    "no negatives": ([*NCF, "--set", "negatives=0"], "--set negatives: got '0'; expected greater than or equal to 1"),
-    "phi = -1": ([*NCF, "--set", "phi=-1"], "--set phi: got '-1'; expected greater than or equal to 0"),
-    "P > U beside another": (["compare", "popular", "cali3f-gmf", "--data", "few.csv", "--protocol", "loo-5"], "--set clusters: got "),
-    "P > U in a grid": (["tune", "fedfast-gmf", *RUN[2:], "--grid", "clusters=5,41"], "--set clusters: got 41"),
-    "n = 0": (["recommend", "--user", "u3", "--n", "0"], "--n: got 0; expected a whole number from 1"),
-    "no seeds": (["compare", "fpl", "popular", "--data", "shop.csv", "--seeds", "0"], "--seeds: got 0; expected a whole number from 1"),
+    "P > U": (
+        [*NCF, "--set", "clusters=41"],
+        "--set clusters: got 41; expected at most 40, the number of users",
+    ),
+    "P > U by default": (
+        ["run", "cali3f-gmf", "--data", "few.csv", "--protocol", "loo-5"],
+        "--set clusters: got ",
+    ),
+    "m < P": (
+        [*NCF, "--set", "clusters=9", "--set", "cohort=8"],
+        "--set cohort: got 8, fewer devices than the 9 clusters",
+    ),
+    "no model": (
+        [*NCF, "--set", "factors=0", "--set", "layers="],
+        "factors=0 without layers leaves nothing to learn",
+    ),
+    "layers that are no numbers": (
+        [*NCF, "--set", "layers=abc"],
+        "--set layers: got 'abc'; expected a valid integer",
+    ),
+    "no negatives": (
+        [*NCF, "--set", "negatives=0"],
+        "--set negatives: got '0'; expected greater than or equal to 1",
+    ),
+    "phi = -1": (
+        [*NCF, "--set", "phi=-1"],
+        "--set phi: got '-1'; expected greater than or equal to 0",
+    ),
+    "P > U beside another": (
+        ["compare", "popular", "cali3f-gmf", "--data", "few.csv", "--protocol", "loo-5"],
+        "--set clusters: got ",
+    ),
+    "P > U in a grid": (
+        ["tune", "fedfast-gmf", *RUN[2:], "--grid", "clusters=5,41"],
+        "--set clusters: got 41",
+    ),
+    "n = 0": (
+        ["recommend", "--user", "u3", "--n", "0"],
+        "--n: got 0; expected a whole number from 1",
+    ),
+    "no seeds": (
+        ["compare", "fpl", "popular", "--data", "shop.csv", "--seeds", "0"],
+        "--seeds: got 0; expected a whole number from 1",
+    ),
     "leak check without rounds": (["leakcheck", *RUN[1:], "--rounds", "0"], "--rounds: got 0"),
-    "leak check of nothing": (["leakcheck", "--data", "shop.csv", "--protocol", "lo-20"], "protocol: unknown protocol 'lo-20'"),
+    "leak check of nothing": (
+        ["leakcheck", "--data", "shop.csv", "--protocol", "lo-20"],
+        "protocol: unknown protocol 'lo-20'",
+    ),
     "bench without threads": (["bench", "fpl-round", "--threads", "-1"], "--threads: got -1"),
     # what the data cannot give
-    "too few items": (["run", "fpl", "--data", "shop.csv", "--protocol", "loo-99"], "99 candidates are needed, but user "),
-    "no split there": (["run", "fpl", "--data", "shop.csv", "--protocol", "given"], "shop.csv: no such folder"),
-    "not a split": (["run", "fpl", "--data", ".", "--protocol", "given"], "no train file; expected train.csv"),
+    "too few items": (
+        ["run", "fpl", "--data", "shop.csv", "--protocol", "loo-99"],
+        "99 candidates are needed, but user ",
+    ),
+    "no split there": (
+        ["run", "fpl", "--data", "shop.csv", "--protocol", "given"],
+        "shop.csv: no such folder",
+    ),
+    "not a split": (
+        ["run", "fpl", "--data", ".", "--protocol", "given"],
+        "no train file; expected train.csv",
+    ),
     # where nothing can be written
-    "out is a file": ([*RUN, "--rounds", "1", "--out", "shop.csv"], "shop.csv: cannot be written (File exists)"),
-    "out cannot be made": ([*RUN, "--rounds", "1", "--out", "/proc/none"], "/proc/none: cannot be written"),
-    "split onto a folder": (["split", "shop.csv", "--protocol", "loo-20", "--out", "."], "it already exists; expected a new folder"),
-    "split into nowhere": (["split", "shop.csv", "--protocol", "loo-20", "--out", "/proc/none/x"], "/proc/none/x: cannot be made"),
-}  # fmt: skip
+    "out is a file": (
+        [*RUN, "--rounds", "1", "--out", "shop.csv"],
+        "shop.csv: cannot be written (File exists)",
+    ),
+    "out cannot be made": (
+        [*RUN, "--rounds", "1", "--out", "/proc/none"],
+        "/proc/none: cannot be written",
+    ),
+    "split onto a folder": (
+        ["split", "shop.csv", "--protocol", "loo-20", "--out", "."],
+        "it already exists; expected a new folder",
+    ),
+    "split into nowhere": (
+        ["split", "shop.csv", "--protocol", "loo-20", "--out", "/proc/none/x"],
+        "/proc/none/x: cannot be made",
+    ),
+}
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -127,7 +252,13 @@ def test_one_line_exit_code_2_nothing_written(name: str, folder: Path, command: 
     found = command(*arguments)
     assert said in found.error
     assert contents(folder) == before
-    if "json" not in arguments and arguments[0] in ("run", "compare", "recommend", "bench", "leakcheck"):
+    if "json" not in arguments and arguments[0] in (
+        "run",
+        "compare",
+        "recommend",
+        "bench",
+        "leakcheck",
+    ):
         assert command(*arguments, "--json") == found
 
 
@@ -139,7 +270,10 @@ def test_one_line_exit_code_2_nothing_written(name: str, folder: Path, command: 
         ("user,pi\nu3,1.5\n", "pi.csv:2: pi is '1.5'; expected a number from 0 to 1"),
         ("user,pi\nu3,much\n", "pi.csv:2: pi is 'much'"),
         ("user,pi\nu3,nan\n", "pi.csv:2: pi is 'nan'"),
-        ("user,pi\nu3,1\n\nu3333,1\n", "pi.csv:4: unknown user 'u3333'; expected one of 40 ids; did you mean 'u33'?"),
+        (
+            "user,pi\nu3,1\n\nu3333,1\n",
+            "pi.csv:4: unknown user 'u3333'; expected one of 40 ids; did you mean 'u33'?",
+        ),
         ("user,item,pi\nu3,i999,1\n", "pi.csv:2: unknown item 'i999'"),
         ("user,pi\nu3,1\nu3,0\n", "pi.csv:3: user 'u3' is given twice; expected one line, as in "),
         ("user,pi\nu3\n", "pi.csv:2: a wrong number of columns; expected as many as in the header"),
@@ -148,7 +282,9 @@ def test_one_line_exit_code_2_nothing_written(name: str, folder: Path, command: 
         (None, "pi.csv: cannot be read ("),
     ],
 )
-def test_a_file_of_choices_that_is_wrong_names_its_line(text: str | None, said: str, folder: Path, command: Command) -> None:
+def test_a_file_of_choices_that_is_wrong_names_its_line(
+    text: str | None, said: str, folder: Path, command: Command
+) -> None:
     if text is not None:
         (folder / "pi.csv").write_text(text)
     before = contents(folder)
@@ -159,7 +295,8 @@ def test_a_file_of_choices_that_is_wrong_names_its_line(text: str | None, said: 
 def test_an_unknown_user_is_refused_with_the_nearest_known(folder: Path, command: Command) -> None:
     command("run", "popular", *RUN[2:])
     assert (
-        command("recommend", "--user", "u399").error == "user: unknown user 'u399'; expected one of 40 ids; did you mean 'u39'?"
+        command("recommend", "--user", "u399").error
+        == "user: unknown user 'u399'; expected one of 40 ids; did you mean 'u39'?"
     )
     assert "expected one of 40 ids" in command("report", "--user", "7").error
     assert not list(folder.rglob("*.html"))
@@ -178,31 +315,44 @@ def test_a_model_that_was_damaged_is_not_used(folder: Path, command: Command) ->
 
 
 def test_a_model_of_another_run_is_not_used(folder: Path, command: Command) -> None:
-    a, b = (command("run", "random", *RUN[2:], "--seed", seed, "--json").json["run"] for seed in (0, 1))
+    a, b = (
+        command("run", "random", *RUN[2:], "--seed", seed, "--json").json["run"] for seed in (0, 1)
+    )
     os.replace(folder / "runs" / b / "model.safetensors", folder / "runs" / a / "model.safetensors")
-    assert command("recommend", a, "--user", "u3").error == f"runs/{a}: the model is not the one in the manifest; run it again"
+    assert (
+        command("recommend", a, "--user", "u3").error
+        == f"runs/{a}: the model is not the one in the manifest; run it again"
+    )
 
 
-# ---- in a process of its own -----------------------------------------------------------------------------------------------------
+# ---- in a process of its own ---------------------------------------------------------------------
 
 
 def process(*arguments: str, **options: object) -> subprocess.Popen[str]:
     code = "from entrenous.cli import main; main()"
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
-    return subprocess.Popen([sys.executable, "-c", code, *arguments], text=True, start_new_session=True, **pipes)  # type: ignore[call-overload]
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *arguments], text=True, start_new_session=True, **pipes
+    )  # type: ignore[call-overload]
 
 
 def test_a_full_disk_is_one_line_and_leaves_nothing(folder: Path) -> None:
     """No file may grow beyond 4,096 bytes: the manifest fits, the first checkpoint does not."""
-    limited = process(*LONG, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)))
+    limited = process(
+        *LONG, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+    )
     out, err = limited.communicate(timeout=240)
     assert limited.returncode == 2 and out == "" and "Traceback" not in err
     last = err.splitlines()[-1]
-    assert last.startswith("error: ") and last.endswith("checkpoint-fold0-final-000000050.safetensors: File too large")
+    assert last.startswith("error: ") and last.endswith(
+        "checkpoint-fold0-final-000000050.safetensors: File too large"
+    )
     assert contents(folder) == {"shop.csv", "few.csv", "runs"}
 
 
-@pytest.mark.parametrize("arguments", [["algorithms"], ["algorithms", "--json"], ["data", "list"], ["run", "--help"]])
+@pytest.mark.parametrize(
+    "arguments", [["algorithms"], ["algorithms", "--json"], ["data", "list"], ["run", "--help"]]
+)
 def test_a_reader_that_leaves_early_is_no_error(arguments: list[str]) -> None:
     """As `entrenous ... | head -1` does."""
     read, write = os.pipe()
@@ -220,9 +370,17 @@ def test_output_that_cannot_be_written_is_one_line() -> None:
     assert (writing.returncode, err) == (2, "error: system: No space left on device\n")
 
 
-@pytest.mark.parametrize("words", [["run", "fcf"], ["compare", "fcf", "popular", "--seeds", "1"]], ids=["run", "compare"])
-def test_a_training_that_diverges_ends_with_what_to_do(folder: Path, command: Command, words: list[str]) -> None:
+@pytest.mark.parametrize(
+    "words", [["run", "fcf"], ["compare", "fcf", "popular", "--seeds", "1"]], ids=["run", "compare"]
+)
+def test_a_training_that_diverges_ends_with_what_to_do(
+    folder: Path, command: Command, words: list[str]
+) -> None:
     label = "fcf:" if words[0] == "compare" else ""
-    steps = [part for pair in ("learning_rate=10", "optimiser=sgd") for part in ("--set", label + pair)]
-    said = command(*words, "--data", "shop.csv", "--protocol", "loo-20", "--rounds", "200", *steps).error
+    steps = [
+        part for pair in ("learning_rate=10", "optimiser=sgd") for part in ("--set", label + pair)
+    ]
+    said = command(
+        *words, "--data", "shop.csv", "--protocol", "loo-20", "--rounds", "200", *steps
+    ).error
     assert "training diverged" in said and "lower" in said and "learning rate" in said

@@ -12,7 +12,20 @@ from command_line import Command, write_shop
 def test_a_stored_run_becomes_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command, runs = Command(capsys), tmp_path / "runs"
     shop = write_shop(tmp_path / "shop.csv")
-    command("run", "fpl", "--data", shop, "--protocol", "loo-20", "--rounds", "4", "--every", "2", "--out", runs)
+    command(
+        "run",
+        "fpl",
+        "--data",
+        shop,
+        "--protocol",
+        "loo-20",
+        "--rounds",
+        "4",
+        "--every",
+        "2",
+        "--out",
+        runs,
+    )
     said = command("export", "latest", "--out", tmp_path / "to", "--n", "3", "--runs", runs)
     names = ["recommendations.csv", "users.csv", "curve.csv", "run.trec", "qrels.trec"]
     assert said.code == 0 and [Path(line).name for line in said.out.split()] == names
@@ -20,15 +33,31 @@ def test_a_stored_run_becomes_files(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert best.columns == ["user", "rank", "item", "title", "score"] and best.height == 40 * 3
     assert pl.read_csv(tmp_path / "to" / "curve.csv")["round"].to_list() == [2, 4]
     assert len((tmp_path / "to" / "qrels.trec").read_text().splitlines()) == 40
-    only = command("export", "latest", "--out", tmp_path / "trec", "--format", "trec", "--runs", runs)
-    assert sorted(path.name for path in (tmp_path / "trec").iterdir()) == ["qrels.trec", "run.trec"] and only.code == 0
+    only = command(
+        "export", "latest", "--out", tmp_path / "trec", "--format", "trec", "--runs", runs
+    )
+    assert (
+        sorted(path.name for path in (tmp_path / "trec").iterdir()) == ["qrels.trec", "run.trec"]
+        and only.code == 0
+    )
 
 
-def test_what_cannot_be_exported_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_exported_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     command = Command(capsys)
     (tmp_path / "file").write_text("")
     write_shop(tmp_path / "shop.csv")
-    command("run", "popular", "--data", tmp_path / "shop.csv", "--protocol", "loo-20", "--out", tmp_path / "runs")
+    command(
+        "run",
+        "popular",
+        "--data",
+        tmp_path / "shop.csv",
+        "--protocol",
+        "loo-20",
+        "--out",
+        tmp_path / "runs",
+    )
     for arguments, expected in (
         (["--out", tmp_path / "file" / "x"], "cannot be written"),
         (["--out", tmp_path / "x", "--n", "0"], "--n: got 0"),

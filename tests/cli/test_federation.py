@@ -1,4 +1,6 @@
-"""The commands of a federation: one line and exit code 2 for bad input, nothing written; and docs/network.md's journey in small."""
+"""The commands of a federation: one line and exit code 2 for bad input, nothing written; and
+docs/network.md's journey in small.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,25 @@ pytest.importorskip("uvicorn")
 pytest.importorskip("msgspec")
 
 LARGE = 20  # users of each gateway; the device has one
-NEW = ["federation", "new", "book", "--algorithm", "fpl", "--items", "items.csv", "--interactions", "300"]
+NEW = [
+    "federation",
+    "new",
+    "book",
+    "--algorithm",
+    "fpl",
+    "--items",
+    "items.csv",
+    "--interactions",
+    "300",
+]
 PAPER = [*NEW, "--profile", "paper"]
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder: rows of two gateways, of one user and of a late one; a list of items; requests of three nodes."""
+    """The current folder: rows of two gateways, of one user and of a late one; a list of items;
+    requests of three nodes.
+    """
     monkeypatch.chdir(tmp_path)
     header, *lines = write_shop(tmp_path / "all.csv").read_text().splitlines()
     users = sorted({line.split(",")[0] for line in lines}, key=lambda name: int(name[1:]))
@@ -36,7 +50,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         mine = [line for line in lines if line.split(",")[0] in own]
         (tmp_path / name).write_text("\n".join([header, *mine]) + "\n")
     items = sorted({line.split(",")[1] for line in lines})
-    (tmp_path / "items.csv").write_text("item,title\n" + "".join(f"{item},film {item}\n" for item in items))
+    (tmp_path / "items.csv").write_text(
+        "item,title\n" + "".join(f"{item},film {item}\n" for item in items)
+    )
     return tmp_path
 
 
@@ -50,7 +66,9 @@ def asked(command: Command, *names: str) -> list[str]:
     for name in names:
         assert command("federation", "identity", name, "--name", name).code == 0
     users = {"a": LARGE, "b": LARGE - 1, "one": 1}
-    return [part for name in names for part in ("--node", f"{name}/request.json:{users.get(name, 5)}")]
+    return [
+        part for name in names for part in ("--node", f"{name}/request.json:{users.get(name, 5)}")
+    ]
 
 
 def founded(command: Command, *options: str) -> None:
@@ -60,10 +78,16 @@ def founded(command: Command, *options: str) -> None:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
 
 
-def test_bad_input_to_new_and_identity_is_one_line_and_writes_nothing(folder: Path, command: Command) -> None:
+def test_bad_input_to_new_and_identity_is_one_line_and_writes_nothing(
+    folder: Path, command: Command
+) -> None:
     nodes = asked(command, "a")
     twice = folder / "twice.csv"
     twice.write_text("item\nx\nx\n")
@@ -92,15 +116,35 @@ def test_bad_input_to_new_and_identity_is_one_line_and_writes_nothing(folder: Pa
         assert not (folder / "book").exists()
 
 
-def test_bad_input_to_join_and_to_what_runs_is_one_line_and_writes_nothing(folder: Path, command: Command) -> None:
+def test_bad_input_to_join_and_to_what_runs_is_one_line_and_writes_nothing(
+    folder: Path, command: Command
+) -> None:
     founded(command)
     asked(command, "stranger")
-    (folder / "unknown.csv").write_text("user,item,value,time\n" + "".join(f"u{n % LARGE},nothing{n},1,1\n" for n in range(300)))
+    (folder / "unknown.csv").write_text(
+        "user,item,value,time\n" + "".join(f"u{n % LARGE},nothing{n},1,1\n" for n in range(300))
+    )
     before = contents(folder)
     invitation = "book/invitations/a"
     for line, words in {
-        "is not for 'stranger'": ["federation", "join", "stranger", "--invitation", invitation, "--data", "a.csv"],
-        "19 users; expected 20": ["federation", "join", "a", "--invitation", invitation, "--data", "b.csv"],
+        "is not for 'stranger'": [
+            "federation",
+            "join",
+            "stranger",
+            "--invitation",
+            invitation,
+            "--data",
+            "a.csv",
+        ],
+        "19 users; expected 20": [
+            "federation",
+            "join",
+            "a",
+            "--invitation",
+            invitation,
+            "--data",
+            "b.csv",
+        ],
         "300 rows of items that are not on the federation's list": [
             "federation",
             "join",
@@ -111,7 +155,15 @@ def test_bad_input_to_join_and_to_what_runs_is_one_line_and_writes_nothing(folde
             "unknown.csv",
         ],
         "none.csv": ["federation", "join", "a", "--invitation", invitation, "--data", "none.csv"],
-        "terms.json: no such file": ["federation", "join", "a", "--invitation", "nowhere", "--data", "a.csv"],
+        "terms.json: no such file": [
+            "federation",
+            "join",
+            "a",
+            "--invitation",
+            "nowhere",
+            "--data",
+            "a.csv",
+        ],
         "place.json: no such file": ["server", "a"],
         "node.json: no such file": ["node", "a"],
         "no such store": ["federation", "backup", "a", "--out", "copy.sqlite"],
@@ -126,10 +178,20 @@ def test_bad_input_to_join_and_to_what_runs_is_one_line_and_writes_nothing(folde
         assert contents(folder) == before, words
 
 
-def test_a_node_has_one_user_or_many_and_is_run_by_one_command(folder: Path, command: Command) -> None:
+def test_a_node_has_one_user_or_many_and_is_run_by_one_command(
+    folder: Path, command: Command
+) -> None:
     founded(command)
     for name in ("a", "one"):
-        done = command("federation", "join", name, "--invitation", f"book/invitations/{name}", "--data", f"{name}.csv")
+        done = command(
+            "federation",
+            "join",
+            name,
+            "--invitation",
+            f"book/invitations/{name}",
+            "--data",
+            f"{name}.csv",
+        )
         assert done.code == 0 and f"entrenous node {name}" in done.err
 
 
@@ -141,16 +203,23 @@ def test_an_old_folder_is_refused_by_its_version(folder: Path, command: Command)
     (folder / "old" / "terms.json").write_text('{"format": 1}')
     (folder / "older" / "secret.json").write_text("{}")
     for name in ("old", "older"):
-        for words in (["node", name], ["federation", "recommend", name], ["federation", "status", name]):
+        for words in (
+            ["node", name],
+            ["federation", "recommend", name],
+            ["federation", "status", name],
+        ):
             line = command(*words).error
             assert (
-                "format 1; expected format 4; use the version of entrenous that wrote it, or found the federation anew" in line
+                "format 1; expected format 4; use the version of entrenous that wrote it, or found"
+                " the federation anew" in line
             ), words
 
 
-def test_the_certificate_is_for_where_nodes_reach_the_server(folder: Path, command: Command) -> None:
+def test_the_certificate_is_for_where_nodes_reach_the_server(
+    folder: Path, command: Command
+) -> None:
     founded(command, "--host", "10.1.2.3", "--port", "9000")
-    from entrenous.deploy.certificates import expiry, names_of
+    from entrenous.deploy.agreement.certificates import expiry, names_of
 
     keys = folder / "book" / "server" / "keys"
     assert json.loads((folder / "book/invitations/a/invitation.json").read_text()) == {
@@ -175,7 +244,9 @@ def test_the_certificate_is_for_where_nodes_reach_the_server(folder: Path, comma
     assert (folder / "book/invitations/a/ca.crt").read_bytes() == (keys / "ca.crt").read_bytes()
 
 
-def test_nodes_come_and_go_and_nobody_gets_the_numbers_of_another(folder: Path, command: Command) -> None:
+def test_nodes_come_and_go_and_nobody_gets_the_numbers_of_another(
+    folder: Path, command: Command
+) -> None:
     founded(command, "--users", "60")
     asked(command, "late", "later")
     members = folder / "book" / "server" / "members.json"
@@ -183,39 +254,72 @@ def test_nodes_come_and_go_and_nobody_gets_the_numbers_of_another(folder: Path, 
     assert json.loads(members.read_text())["nodes"]["late"]["users"] == [[40, 44]]
     assert command("federation", "shut-out", "book", "late").code == 0
     assert "late" not in json.loads(members.read_text())["nodes"]
-    assert "is or was a node" in command("federation", "invite", "book", "--node", "late/request.json:5").error
+    assert (
+        "is or was a node"
+        in command("federation", "invite", "book", "--node", "late/request.json:5").error
+    )
     assert command("federation", "invite", "book", "--node", "later/request.json:5").code == 0
     assert json.loads(members.read_text())["nodes"]["later"]["users"] == [[45, 49]]
 
 
-def test_a_node_with_a_new_key_keeps_its_users_and_its_store(folder: Path, command: Command) -> None:
-    from entrenous.deploy.identity import public_bytes, read_identity
-    from entrenous.deploy.node import FederatedNode
+def test_a_node_with_a_new_key_keeps_its_users_and_its_store(
+    folder: Path, command: Command
+) -> None:
+    from entrenous.deploy.agreement.identity import public_bytes, read_identity
+    from entrenous.deploy.node.node import FederatedNode
 
     founded(command)
-    assert command("federation", "join", "a", "--invitation", "book/invitations/a", "--data", "a.csv").code == 0
-    old, members = public_bytes(read_identity(folder / "a/identity.key")).hex(), folder / "book/server/members.json"
+    assert (
+        command(
+            "federation", "join", "a", "--invitation", "book/invitations/a", "--data", "a.csv"
+        ).code
+        == 0
+    )
+    old, members = (
+        public_bytes(read_identity(folder / "a/identity.key")).hex(),
+        folder / "book/server/members.json",
+    )
     before = json.loads(members.read_text())["nodes"]["a"]
     assert command("federation", "rotate", "a").code == 0
-    assert "is not for 'a' with this key" in command("federation", "join", "a", "--invitation", "book/invitations/a").error
+    assert (
+        "is not for 'a' with this key"
+        in command("federation", "join", "a", "--invitation", "book/invitations/a").error
+    )
     assert command("federation", "invite", "book", "--node", "a/request.json").code == 0
-    assert "is to another federation" not in command("federation", "join", "a", "--invitation", "book/invitations/a").err
+    assert (
+        "is to another federation"
+        not in command("federation", "join", "a", "--invitation", "book/invitations/a").err
+    )
     new = public_bytes(read_identity(folder / "a/identity.key")).hex()
     found = json.loads(members.read_text())
-    assert found["nodes"]["a"] == before | {"key": new} and new != old and not (folder / "a/next.key").exists()
+    assert (
+        found["nodes"]["a"] == before | {"key": new}
+        and new != old
+        and not (folder / "a/next.key").exists()
+    )
     assert [(one["name"], one["key"]) for one in found["former"]] == [("a", old)]
     node = FederatedNode(folder / "a")
     assert public_bytes(node.key).hex() == new and len(node.rows.users) == LARGE
     node.close()
 
 
-def test_an_invitation_to_another_federation_is_not_accepted(folder: Path, command: Command) -> None:
+def test_an_invitation_to_another_federation_is_not_accepted(
+    folder: Path, command: Command
+) -> None:
     founded(command)
-    assert command("federation", "join", "a", "--invitation", "book/invitations/a", "--data", "a.csv").code == 0
+    assert (
+        command(
+            "federation", "join", "a", "--invitation", "book/invitations/a", "--data", "a.csv"
+        ).code
+        == 0
+    )
     again = [*PAPER[:2], "other", *PAPER[3:], "--rounds", "4", "--node", f"a/request.json:{LARGE}"]
     assert command(*again).code == 0
     before = contents(folder / "a")
-    assert "is to another federation" in command("federation", "join", "a", "--invitation", "other/invitations/a").error
+    assert (
+        "is to another federation"
+        in command("federation", "join", "a", "--invitation", "other/invitations/a").error
+    )
     assert contents(folder / "a") == before
 
 
@@ -226,31 +330,48 @@ def test_a_membership_list_of_a_hostile_operator_is_refused(folder: Path, comman
     for users in ([[0, 10**18]], [[-5, 3]], [[3, 1]], "all", [[0, 1], [1, 2]]):
         said["nodes"]["a"]["users"] = users
         path.write_text(json.dumps(said))
-        line = command("federation", "join", "a", "--invitation", "book/invitations/a", "--data", "a.csv").error
+        line = command(
+            "federation", "join", "a", "--invitation", "book/invitations/a", "--data", "a.csv"
+        ).error
         assert "not a membership list" in line or "users out of order" in line, users
 
 
-def test_a_federation_with_secure_sums_keeps_its_nodes_and_its_rounds(folder: Path, command: Command) -> None:
+def test_a_federation_with_secure_sums_keeps_its_nodes_and_its_rounds(
+    folder: Path, command: Command
+) -> None:
     three = asked(command, "a", "b", "one")
     private = (*NEW, "--rounds", "4", *three, "--profile", "private", "--protect", "people=6")
     problem = command(*private, "--users", "60").error
     assert "40 of 60 users are there; the noise of a sum needs 48" in problem
     assert command(*private).code == 0
     asked(command, "late")
-    assert command("federation", "join", "a", "--invitation", "book/invitations/a", "--data", "a.csv").code == 0
+    assert (
+        command(
+            "federation", "join", "a", "--invitation", "book/invitations/a", "--data", "a.csv"
+        ).code
+        == 0
+    )
     before = contents(folder)
-    assert "has agreed on who takes part" in command("federation", "invite", "book", "--node", "late/request.json:5").error
-    assert "a sum without 'a' alone would tell what it sent" in command("federation", "shut-out", "book", "a").error
+    assert (
+        "has agreed on who takes part"
+        in command("federation", "invite", "book", "--node", "late/request.json:5").error
+    )
+    assert (
+        "a sum without 'a' alone would tell what it sent"
+        in command("federation", "shut-out", "book", "a").error
+    )
     assert contents(folder) == before
 
 
-# ---- the journey -------------------------------------------------------------------------------------------------------------------------
+# ---- the journey ---------------------------------------------------------------------------------
 
 
 @contextmanager
 def running(log: Path, *words: str) -> Iterator[subprocess.Popen[bytes]]:
     with open(log, "ab") as file:
-        process = subprocess.Popen([sys.executable, "-m", "entrenous", *words], stdout=file, stderr=file)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "entrenous", *words], stdout=file, stderr=file
+        )
     try:
         yield process
     finally:
@@ -276,13 +397,26 @@ def rounds(server: Path) -> int:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_from_nothing_to_recommendations_with_kills_backups_and_a_node_less(folder: Path, command: Command) -> None:
+def test_from_nothing_to_recommendations_with_kills_backups_and_a_node_less(
+    folder: Path, command: Command
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
     nodes = asked(command, "a", "b", "one")
     assert command(*PAPER, "--rounds", "100000", *nodes, "--port", port, "--users", "45").code == 0
     for name in ("a", "b", "one"):
-        assert command("federation", "join", name, "--invitation", f"book/invitations/{name}", "--data", f"{name}.csv").code == 0
+        assert (
+            command(
+                "federation",
+                "join",
+                name,
+                "--invitation",
+                f"book/invitations/{name}",
+                "--data",
+                f"{name}.csv",
+            ).code
+            == 0
+        )
     server, log = folder / "book" / "server", folder / "log"
     with running(log, "node", "a", "--threads", "1"), running(log, "node", "one"):
         with running(log, "node", "b", "--threads", "1") as b:
@@ -306,7 +440,9 @@ def test_from_nothing_to_recommendations_with_kills_backups_and_a_node_less(fold
         with running(log, "server", "book/server"):
             now = rounds(server)
             until(lambda: rounds(server) > now + 2)
-            assert json.loads(command("federation", "status", "book/server", "--json").out)["of"] == 2
+            assert (
+                json.loads(command("federation", "status", "book/server", "--json").out)["of"] == 2
+            )
     found = command("federation", "recommend", "one", "--n", "3", "--json").json
     assert len(found["items"]) == 3 and found["items"][0]["title"].startswith("film ")
 
@@ -327,17 +463,29 @@ def test_from_nothing_to_recommendations_with_kills_backups_and_a_node_less(fold
     assert "Traceback" not in said and "film" not in said and "u39" not in said
 
 
-def test_the_status_of_a_server_and_of_a_node_before_the_first_round(folder: Path, command: Command) -> None:
+def test_the_status_of_a_server_and_of_a_node_before_the_first_round(
+    folder: Path, command: Command
+) -> None:
     """Before: the server's was an error until a round was done, the node's `expected a peer's`."""
     founded(command)
-    assert command("federation", "join", "a", "--invitation", "book/invitations/a", "--data", "a.csv").code == 0
+    assert (
+        command(
+            "federation", "join", "a", "--invitation", "book/invitations/a", "--data", "a.csv"
+        ).code
+        == 0
+    )
     server, node = (
         command("federation", "status", "book/server", "--json").json,
         command("federation", "status", "a", "--json").json,
     )
     assert (server["running"], server["round"], server["rounds"], server["of"]) == (False, 0, 4, 3)
     assert server["status"].startswith("not started yet") and server["certificate_ends"]
-    assert (node["running"], node["round"], node["users"], node["rows"]) == (False, 0, LARGE, 240) and node["model_round"] is None
+    assert (node["running"], node["round"], node["users"], node["rows"]) == (
+        False,
+        0,
+        LARGE,
+        240,
+    ) and node["model_round"] is None
     for place in ("book/server", "a"):
         shown = command("federation", "status", place)
         assert shown.code == 0 and "u1" not in shown.out and "film" not in shown.out

@@ -1,4 +1,6 @@
-"""Learning without a server, through the commands: --network, the usual protocol, tuning, comparing, reporting, recommending."""
+"""Learning without a server, through the commands: --network, the usual protocol, tuning,
+comparing, reporting, recommending.
+"""
 
 from __future__ import annotations
 
@@ -10,49 +12,72 @@ from typing import Any
 import numpy as np
 import pytest
 from command_line import Command, Printed, write_shop
+from entrenous_lab.papers.cell import Cell, identity, parts_of
+from entrenous_lab.papers.compute import compute
 from paths import SHARED, real
 from stored_runs import Page
 
+from entrenous.algorithms.named import algorithms
 from entrenous.algorithms.pepper import GossipAverageGMF
 from entrenous.cli.console import announce_compilation
-from entrenous.core.discover import algorithms
 from entrenous.data.load import load
 from entrenous.evaluate.protocol import evaluate
 from entrenous.federation.network import Network
-from entrenous.papers.cell import Cell, identity, parts_of
-from entrenous.papers.compute import compute
-from entrenous.papers.leakcheck import leakcheck
 from entrenous.runs import pipeline as experiment
 from entrenous.runs import store
+from entrenous.runs.leakcheck import leakcheck
 from entrenous.runs.pipeline import material
 from entrenous.runs.plan import RunPlan, usual_protocol
-from entrenous.tuning.grid import tune
+from entrenous.runs.tuning.grid import tune
 
 USERS, VIEW = 30, 3
 SMALL: list[object] = ["--set", "factors=4", "--set", f"view={VIEW}"]
 SETTINGS = {"factors": "4", "view": str(VIEW)}
-LOSSY = ["--network", "loss=0.3", "--network", "latency=uniform:0:2", "--network", "churn=0.2", "--network", "bad=0.2"]
-GOSSIP = [name for name, make in algorithms().items() if hasattr(make, "on_message") and name.endswith("-gmf")]
+LOSSY = [
+    "--network",
+    "loss=0.3",
+    "--network",
+    "latency=uniform:0:2",
+    "--network",
+    "churn=0.2",
+    "--network",
+    "bad=0.2",
+]
+GOSSIP = [
+    name
+    for name, make in algorithms().items()
+    if hasattr(make, "on_message") and name.endswith("-gmf")
+]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """shop.csv: 30 users with 14 of 160 items each, so that 100 of them are always left to be candidates."""
-    return write_shop(tmp_path_factory.mktemp("peers") / "shop.csv", users=USERS, items=160, rows=14).parent
+    """shop.csv: 30 users with 14 of 160 items each, so that 100 of them are always left to be
+    candidates.
+    """
+    return write_shop(
+        tmp_path_factory.mktemp("peers") / "shop.csv", users=USERS, items=160, rows=14
+    ).parent
 
 
 @pytest.fixture
-def command(capsys: pytest.CaptureFixture[str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+def command(
+    capsys: pytest.CaptureFixture[str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> Command:
     monkeypatch.chdir(folder)
     monkeypatch.setenv("COLUMNS", "300")
     return Command(capsys)
 
 
-def ran(command: Command, out: Path, *more: object, name: str = "pepper-gmf", rounds: int = 4) -> Printed:
-    return command("run", name, "--data", "shop.csv", "--rounds", rounds, *SMALL, "--out", out, *more)
+def ran(
+    command: Command, out: Path, *more: object, name: str = "pepper-gmf", rounds: int = 4
+) -> Printed:
+    return command(
+        "run", name, "--data", "shop.csv", "--rounds", rounds, *SMALL, "--out", out, *more
+    )
 
 
-# ---- the usual protocol ----------------------------------------------------------------------------------------------------------
+# ---- the usual protocol --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -85,33 +110,69 @@ def test_data_in_memory_has_the_protocol_of_its_name(folder: Path) -> None:
     assert usual_protocol(load(str(folder / "shop.csv")), "pepper-gmf") == "pepper-85-15"
 
 
-def test_pepper_runs_as_its_authors_ran_it(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pepper_runs_as_its_authors_ran_it(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real("ml-100k", "pepper_splits.parquet")
     monkeypatch.setenv("ENTRENOUS_DATA", str(SHARED))
     made = command("run", "pepper-gmf", "--rounds", 2, "--out", tmp_path, "--json").json
-    assert (made["data"], made["protocol"], made["catalogue"]["users"]) == ("ml-100k", "pepper-given", 100)
+    assert (made["data"], made["protocol"], made["catalogue"]["users"]) == (
+        "ml-100k",
+        "pepper-given",
+        100,
+    )
 
 
-# ---- run -------------------------------------------------------------------------------------------------------------------------
+# ---- run -----------------------------------------------------------------------------------------
 
 
-def test_a_run_says_what_was_between_the_nodes_and_what_became_of_messages(command: Command, tmp_path: Path) -> None:
+def test_a_run_says_what_was_between_the_nodes_and_what_became_of_messages(
+    command: Command, tmp_path: Path
+) -> None:
     clean, lossy = (ran(command, tmp_path, *network, "--json").json for network in ([], LOSSY))
-    assert clean["protocol"] == "pepper-85-15" and clean["status"] == "finished" and clean["rounds"] == 4
+    assert (
+        clean["protocol"] == "pepper-85-15"
+        and clean["status"] == "finished"
+        and clean["rounds"] == 4
+    )
     ledger = clean["ledger"]
     assert (ledger["messages"], ledger["device_rounds"]) == (4 * USERS * VIEW, 4 * USERS)
     assert (ledger["lost"], ledger["refused"], clean["network"]) == (0, 0, {})
-    assert clean["bytes"]["up"] == clean["bytes"]["down"] == ledger["messages"] * (ledger["bytes_up"] // ledger["messages"])
-    assert "between the nodes: all nodes push at once, and every message arrives at once" in clean["notes"]
+    assert (
+        clean["bytes"]["up"]
+        == clean["bytes"]["down"]
+        == ledger["messages"] * (ledger["bytes_up"] // ledger["messages"])
+    )
+    assert (
+        "between the nodes: all nodes push at once, and every message arrives at once"
+        in clean["notes"]
+    )
     assert "nodes weigh the models they receive by the validation rows" in clean["notes"]
     own = ran(command, tmp_path, "--protocol", "loo-20", "--json").json["notes"]
-    assert "nodes weigh the models they receive by rows of their own that they do not train on" in own
-    assert not [note for note in ran(command, tmp_path, "--json", name="gossip-age-gmf").json["notes"] if "weigh" in note]
-    assert lossy["network"] == {"loss": "0.3", "latency": "uniform:0:2", "churn": "0.2", "bad": "0.2"}
+    assert (
+        "nodes weigh the models they receive by rows of their own that they do not train on" in own
+    )
+    assert not [
+        note
+        for note in ran(command, tmp_path, "--json", name="gossip-age-gmf").json["notes"]
+        if "weigh" in note
+    ]
+    assert lossy["network"] == {
+        "loss": "0.3",
+        "latency": "uniform:0:2",
+        "churn": "0.2",
+        "bad": "0.2",
+    }
     assert "between the nodes: loss=0.3, latency=uniform:0:2, churn=0.2, bad=0.2" in lossy["notes"]
-    assert 0.2 < lossy["ledger"]["lost"] / lossy["ledger"]["messages"] < 0.8 and lossy["ledger"]["refused"] > 0
+    assert (
+        0.2 < lossy["ledger"]["lost"] / lossy["ledger"]["messages"] < 0.8
+        and lossy["ledger"]["refused"] > 0
+    )
     assert lossy["bytes"]["down"] < lossy["bytes"]["up"] < clean["bytes"]["up"]
-    assert lossy["model_sha256"] != clean["model_sha256"] and lossy["data_sha256"] == clean["data_sha256"]
+    assert (
+        lossy["model_sha256"] != clean["model_sha256"]
+        and lossy["data_sha256"] == clean["data_sha256"]
+    )
 
 
 def test_the_console_speaks_of_peers_and_of_no_server(command: Command, tmp_path: Path) -> None:
@@ -119,50 +180,97 @@ def test_the_console_speaks_of_peers_and_of_no_server(command: Command, tmp_path
     ledger = store.read("latest", tmp_path).manifest["ledger"]
     counted = [f"{ledger[name]:,}" for name in ("messages", "lost", "refused")]
     line = "{} messages between peers: {} reached nobody, {} were refused by who received them"
-    assert said.code == 0 and line.format(*counted) in said.out and "server" not in said.out + said.err
+    assert (
+        said.code == 0 and line.format(*counted) in said.out and "server" not in said.out + said.err
+    )
     assert "round 4/4" in said.err
-    assert "messages" not in command("run", "popular", "--data", "shop.csv", "--protocol", "pepper-85-15", "--out", tmp_path).out
+    assert (
+        "messages"
+        not in command(
+            "run", "popular", "--data", "shop.csv", "--protocol", "pepper-85-15", "--out", tmp_path
+        ).out
+    )
 
 
 def test_in_python_it_is_the_same_run(command: Command, folder: Path, tmp_path: Path) -> None:
     made = ran(command, tmp_path, *LOSSY, "--json").json
     network = {"loss": 0.3, "latency": "uniform:0:2", "churn": 0.2, "bad": 0.2}
     for data in (str(folder / "shop.csv"), load(str(folder / "shop.csv"))):
-        again = experiment.run("pepper-gmf", data, rounds=4, settings=SETTINGS, network=network, threads=2)
-        assert again.manifest["model_sha256"] == made["model_sha256"] and again.metrics == made["metrics"]
+        again = experiment.run(
+            "pepper-gmf", data, rounds=4, settings=SETTINGS, network=network, threads=2
+        )
+        assert (
+            again.manifest["model_sha256"] == made["model_sha256"]
+            and again.metrics == made["metrics"]
+        )
 
 
 RUN = ["run", "pepper-gmf", "--data", "shop.csv"]
 BAD = {
-    "no value": (["--network", "loss"], "--network: got 'loss'; expected name=value; for example --network loss=0.3"),
+    "no value": (
+        ["--network", "loss"],
+        "--network: got 'loss'; expected name=value; for example --network loss=0.3",
+    ),
     "unknown": (["--network", "los=1"], "--network los: unknown setting; did you mean 'loss'?"),
     "twice": (["--network", "loss=0", "--network", "loss=1"], "--network: loss is given twice"),
-    "everything lost": (["--network", "loss=1"], "--network loss: got '1'; expected less than 1; loss is: share of the messages"),
-    "not a number": (["--network", "churn=nan"], "--network churn: got 'nan'; expected a finite number"),
-    "spread": (["--network", "latency=uniform:5:1"], "--network latency: got 'uniform:5:1'; expected constant:VALUE, uniform:LOW:HIGH"),
-    "no trace": (["--network", "latency=trace:none.txt"], "--network latency: got 'trace:none.txt'; expected a readable file of numbers"),
-    "clock": (["--network", "clock=sun"], "--network clock: got 'sun'; expected 'lock-step', 'regular' or 'random'"),
-    "times": (["--network", "partition=9:3"], "--network partition: got '9:3'; expected FROM:TO, two times, the second later"),
-}  # fmt: skip
+    "everything lost": (
+        ["--network", "loss=1"],
+        "--network loss: got '1'; expected less than 1; loss is: share of the messages",
+    ),
+    "not a number": (
+        ["--network", "churn=nan"],
+        "--network churn: got 'nan'; expected a finite number",
+    ),
+    "spread": (
+        ["--network", "latency=uniform:5:1"],
+        "--network latency: got 'uniform:5:1'; expected constant:VALUE, uniform:LOW:HIGH",
+    ),
+    "no trace": (
+        ["--network", "latency=trace:none.txt"],
+        "--network latency: got 'trace:none.txt'; expected a readable file of numbers",
+    ),
+    "clock": (
+        ["--network", "clock=sun"],
+        "--network clock: got 'sun'; expected 'lock-step', 'regular' or 'random'",
+    ),
+    "times": (
+        ["--network", "partition=9:3"],
+        "--network partition: got '9:3'; expected FROM:TO, two times, the second later",
+    ),
+}
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_network_that_cannot_be_is_one_line_and_nothing_is_written(name: str, command: Command, tmp_path: Path) -> None:
+def test_a_network_that_cannot_be_is_one_line_and_nothing_is_written(
+    name: str, command: Command, tmp_path: Path
+) -> None:
     options, said = BAD[name]
     assert command(*RUN, *options, "--out", tmp_path / "runs").error.startswith(said)
     assert not (tmp_path / "runs").exists()
 
 
 @pytest.mark.parametrize("name", ["fcf", "popular"])
-def test_where_there_are_no_peers_there_is_no_network(name: str, command: Command, tmp_path: Path) -> None:
-    said = command("run", name, "--data", "shop.csv", "--network", "loss=0.1", "--out", tmp_path / "runs").error
-    assert said.startswith(f"--network: {name} does not gossip; expected an algorithm whose peers do; leave it out, or choose ")
+def test_where_there_are_no_peers_there_is_no_network(
+    name: str, command: Command, tmp_path: Path
+) -> None:
+    said = command(
+        "run", name, "--data", "shop.csv", "--network", "loss=0.1", "--out", tmp_path / "runs"
+    ).error
+    assert said.startswith(
+        f"--network: {name} does not gossip; expected an algorithm whose peers do; leave it out, or"
+        " choose "
+    )
     assert not (tmp_path / "runs").exists()
 
 
-def test_debug_names_the_node_that_failed(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_debug_names_the_node_that_failed(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     usual = ran(command, tmp_path, "--json", name="gossip-average-gmf").json
-    assert ran(command, tmp_path, "--json", "--debug", name="gossip-average-gmf").json["model_sha256"] == usual["model_sha256"]
+    assert (
+        ran(command, tmp_path, "--json", "--debug", name="gossip-average-gmf").json["model_sha256"]
+        == usual["model_sha256"]
+    )
     merging = GossipAverageGMF.on_message
 
     def failing(self: Any, arrivals: Any, nodes: Any, data: Any) -> Any:
@@ -176,25 +284,38 @@ def test_debug_names_the_node_that_failed(command: Command, tmp_path: Path, monk
     assert said.endswith(f"device of user '{user}': ZeroDivisionError: no") and "round 1, " in said
 
 
-# ---- stored runs -----------------------------------------------------------------------------------------------------------------
+# ---- stored runs ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("leaky", [False, True])
 @pytest.mark.parametrize("name", GOSSIP)
 @pytest.mark.filterwarnings("ignore:LEAKY")
-def test_a_stored_run_recommends_what_it_recommended(name: str, leaky: bool, command: Command, tmp_path: Path) -> None:
+def test_a_stored_run_recommends_what_it_recommended(
+    name: str, leaky: bool, command: Command, tmp_path: Path
+) -> None:
     """Also where a node trains before it scores, and where it trained with negatives that leak."""
     settings = {**SETTINGS, **({"meta_epochs": "5"} if "reptile" in name else {})}
     made = experiment.run(
-        name, "shop.csv", rounds=3, settings=settings, out=tmp_path, negatives="leaky" if leaky else "train", threads=1
+        name,
+        "shop.csv",
+        rounds=3,
+        settings=settings,
+        out=tmp_path,
+        negatives="leaky" if leaky else "train",
+        threads=1,
     )
-    found = command("recommend", made.path, "--user", "u3", "--n", 8, "--json").json["recommendations"]
+    found = command("recommend", made.path, "--user", "u3", "--n", 8, "--json").json[
+        "recommendations"
+    ]
     assert found == made.recommend("u3", 8) and len(found) == 8
 
 
 def test_a_trace_is_kept_with_its_run(command: Command, folder: Path, tmp_path: Path) -> None:
     """An interrupted run goes on with the delays it began with, whatever became of the file."""
-    trace, network = tmp_path / "delays.txt", {"clock": "random", "latency": f"trace:{tmp_path / 'delays.txt'}"}
+    trace, network = (
+        tmp_path / "delays.txt",
+        {"clock": "random", "latency": f"trace:{tmp_path / 'delays.txt'}"},
+    )
     trace.write_text("0.5\n1.5\n2.5\n")
     options: dict[str, Any] = {"rounds": 8, "settings": SETTINGS, "network": network, "threads": 1}
     expected = experiment.run("pepper-gmf", str(folder / "shop.csv"), **options).manifest
@@ -208,11 +329,19 @@ def test_a_trace_is_kept_with_its_run(command: Command, folder: Path, tmp_path: 
 
     with pytest.raises(Interrupted):
         experiment.run(
-            "pepper-gmf", str(folder / "shop.csv"), out=tmp_path / "runs", progress=stop, checkpoint_every=2, **options
+            "pepper-gmf",
+            str(folder / "shop.csv"),
+            out=tmp_path / "runs",
+            progress=stop,
+            checkpoint_every=2,
+            **options,
         )
     (path,) = store.folders(tmp_path / "runs")
     trace.write_text("0\n")
-    for option, said in ((["--network", "loss=0.1"], "another network; expected its own"), (["--seed", "3"], "another seed")):
+    for option, said in (
+        (["--network", "loss=0.1"], "another network; expected its own"),
+        (["--seed", "3"], "another seed"),
+    ):
         assert said in command("run", "--resume", path, *option).error
     finished = command("run", "--resume", path, "--json").json
     assert finished["network"] == {"clock": "random", "latency": "trace:network-latency.txt"}
@@ -221,18 +350,37 @@ def test_a_trace_is_kept_with_its_run(command: Command, folder: Path, tmp_path: 
     assert (path / "network-latency.txt").read_text() == "0.5\n1.5\n2.5\n"
 
 
-def test_a_split_with_weighting_sets_is_the_same_from_its_files(command: Command, tmp_path: Path) -> None:
+def test_a_split_with_weighting_sets_is_the_same_from_its_files(
+    command: Command, tmp_path: Path
+) -> None:
     made = ran(command, tmp_path / "runs", "--json").json
-    assert command("split", "shop.csv", "--protocol", "pepper-85-15", "--out", tmp_path / "split").code == 0
-    options = ["--data", tmp_path / "split", "--protocol", "given", "--rounds", 4, *SMALL, "--out", tmp_path / "runs", "--json"]
+    assert (
+        command("split", "shop.csv", "--protocol", "pepper-85-15", "--out", tmp_path / "split").code
+        == 0
+    )
+    options = [
+        "--data",
+        tmp_path / "split",
+        "--protocol",
+        "given",
+        "--rounds",
+        4,
+        *SMALL,
+        "--out",
+        tmp_path / "runs",
+        "--json",
+    ]
     given = command("run", "pepper-gmf", *options).json
     assert (given["model_sha256"], given["metrics"]) == (made["model_sha256"], made["metrics"])
     (tmp_path / "split" / "validation_candidates.csv").unlink()
-    said = f"{tmp_path / 'split'}: no validation_candidates file; expected the candidates that each row of the weighting sets"
+    said = (
+        f"{tmp_path / 'split'}: no validation_candidates file; expected the candidates that each"
+        " row of the weighting sets"
+    )
     assert command("run", "pepper-gmf", *options).error.startswith(said)
 
 
-# ---- what there is ---------------------------------------------------------------------------------------------------------------
+# ---- what there is -------------------------------------------------------------------------------
 
 
 def test_explain_network_says_what_every_setting_is(command: Command) -> None:
@@ -251,12 +399,19 @@ def test_explain_network_says_what_every_setting_is(command: Command) -> None:
 def test_algorithms_are_of_three_families(command: Command) -> None:
     kinds = {one["name"]: one["kind"] for one in command("algorithms", "--json").json["algorithms"]}
     assert {kinds[name] for name in GOSSIP} == {"gossip"} and len(GOSSIP) >= 4
-    assert (kinds["fcf"], kinds["reptile-gmf"], kinds["popular"]) == ("federated", "federated", "central")
+    assert (kinds["fcf"], kinds["reptile-gmf"], kinds["popular"]) == (
+        "federated",
+        "federated",
+        "central",
+    )
     said = command("explain", "pepper-gmf").out
-    assert "There is no server: other nodes receive it." in said and "each push, to the peers of the view" in said
+    assert (
+        "There is no server: other nodes receive it." in said
+        and "each push, to the peers of the view" in said
+    )
 
 
-# ---- report ----------------------------------------------------------------------------------------------------------------------
+# ---- report --------------------------------------------------------------------------------------
 
 
 def sized(cell: str) -> float:
@@ -265,32 +420,49 @@ def sized(cell: str) -> float:
     return float(number) * {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9}[unit]
 
 
-def test_a_report_counts_messages_of_peers_beside_updates_to_a_server(command: Command, tmp_path: Path) -> None:
+def test_a_report_counts_messages_of_peers_beside_updates_to_a_server(
+    command: Command, tmp_path: Path
+) -> None:
     ran(command, tmp_path, *LOSSY, "--every", 2)
     ran(command, tmp_path, name="gossip-average-gmf")
     for name in ("fcf", "popular"):
         options = ["--data", "shop.csv", "--protocol", "pepper-85-15", "--out", tmp_path]
-        command("run", name, *options, *(["--rounds", 2, "--set", "factors=4"] if name == "fcf" else []))
+        command(
+            "run", name, *options, *(["--rounds", 2, "--set", "factors=4"] if name == "fcf" else [])
+        )
     runs = [path.name for path in store.folders(tmp_path)]
     assert len(runs) == 4
     page = Page(Path(command("report", *runs, "--runs", tmp_path).out.strip()).read_text())
     assert page.wrong == []
     assert [row[0] for row in page.tables["Sent and received"][2:]] == ["fcf"]
     pepper = store.read(next(name for name in runs if name.startswith("pepper")), tmp_path).manifest
-    ledger, pushed = pepper["ledger"], {row[0].split()[0]: row[1:] for row in page.tables["Pushed and received"][2:]}
+    ledger, pushed = (
+        pepper["ledger"],
+        {row[0].split()[0]: row[1:] for row in page.tables["Pushed and received"][2:]},
+    )
     assert set(pushed) == {"pepper-gmf", "gossip-average-gmf"}
     messages, sent, received, pushes, *_, total, _, lost, refused = pushed["pepper-gmf"]
     assert (messages, pushes) == (str(VIEW), f"{ledger['device_rounds'] / USERS:.1f}")
-    assert [int(text.replace(",", "")) for text in (total, lost, refused)] == [ledger[k] for k in ("messages", "lost", "refused")]
+    assert [int(text.replace(",", "")) for text in (total, lost, refused)] == [
+        ledger[k] for k in ("messages", "lost", "refused")
+    ]
     for shown, counted in ((sent, ledger["bytes_up"]), (received, ledger["bytes_down"])):
         assert sized(shown) == pytest.approx(counted / ledger["device_rounds"], rel=0.005)
     assert pushed["gossip-average-gmf"][-2:] == ["0", "0"]
     between = {row[0]: row[1] for row in page.tables["Between the nodes"][11:]}  # of the second run
-    assert (between["loss"], between["latency"], between["clock"]) == ("0.3given", "uniform:0:2given", "lock-stepdefault")
-    assert {"What leaves a device under pepper-gmf", "What leaves a device under fcf"} <= set(page.tables)
+    assert (between["loss"], between["latency"], between["clock"]) == (
+        "0.3given",
+        "uniform:0:2given",
+        "lock-stepdefault",
+    )
+    assert {"What leaves a device under pepper-gmf", "What leaves a device under fcf"} <= set(
+        page.tables
+    )
 
 
-def test_a_report_of_one_run_without_a_server_names_none_but_to_say_so(command: Command, tmp_path: Path) -> None:
+def test_a_report_of_one_run_without_a_server_names_none_but_to_say_so(
+    command: Command, tmp_path: Path
+) -> None:
     ran(command, tmp_path, *LOSSY)
     page = Page(Path(command("report", "--runs", tmp_path).out.strip()).read_text())
     assert page.text.replace("There is no server", "").count("server") == 0
@@ -308,26 +480,46 @@ def test_runs_that_differ_by_their_network_are_told_apart(command: Command, tmp_
     }
 
 
-# ---- beside run ------------------------------------------------------------------------------------------------------------------
+# ---- beside run ----------------------------------------------------------------------------------
 
 
 def test_tuning_looks_at_validation_on_the_way(folder: Path) -> None:
     data = load(str(folder / "shop.csv"))
-    found = tune("pepper-gmf", data, grid={"alpha": ["0", "1"]}, settings=SETTINGS, rounds=4, every=2, threads=1)
-    assert (found["protocol"], found["selected_by"], found["failed"]) == ("pepper-85-15", "validation ndcg@10", [])
+    found = tune(
+        "pepper-gmf",
+        data,
+        grid={"alpha": ["0", "1"]},
+        settings=SETTINGS,
+        rounds=4,
+        every=2,
+        threads=1,
+    )
+    assert (found["protocol"], found["selected_by"], found["failed"]) == (
+        "pepper-85-15",
+        "validation ndcg@10",
+        [],
+    )
     assert sorted(row["rounds"] for row in found["rows"]) == [2, 2, 4, 4]
     row = found["rows"][0]
-    made = experiment.run("pepper-gmf", data, rounds=row["rounds"], settings=row["settings"], threads=1)
+    made = experiment.run(
+        "pepper-gmf", data, rounds=row["rounds"], settings=row["settings"], threads=1
+    )
     (part,) = material(RunPlan(algorithm="pepper-gmf", protocol="pepper-85-15"), data).parts
     assert part.validation is not None
-    again = evaluate(made.recommender, part.train, part.validation, label="pepper", n=(10,), seed=0).metrics
+    again = evaluate(
+        made.recommender, part.train, part.validation, label="pepper", n=(10,), seed=0
+    ).metrics
     assert {name: again[name] for name in row["validation"]} == row["validation"]
 
 
 def test_patience_ends_at_the_best_look(command: Command, tmp_path: Path) -> None:
     made = ran(command, tmp_path, "--every", 2, "--patience", 2, "--json", *LOSSY, rounds=20).json
     trace = store.read(made["run"], tmp_path).trace
-    looks = {line["round"]: line["validation"]["ndcg@10"] for line in trace if line["phase"] == "fold0-select"}
+    looks = {
+        line["round"]: line["validation"]["ndcg@10"]
+        for line in trace
+        if line["phase"] == "fold0-select"
+    }
     assert made["rounds"] == max(looks, key=lambda number: (looks[number], -number))
     assert all(later["bytes_up"] > earlier["bytes_up"] for earlier, later in pairwise(trace))
 
@@ -343,14 +535,24 @@ def test_comparing_peers_with_each_other(command: Command) -> None:
     assert all(len(set(row["model_sha256"])) == 2 for row in found["rows"])
 
 
-@pytest.mark.parametrize("network", [{}, {"clock": "random", "latency": "uniform:0.1:2", "loss": 0.2}])
-def test_a_cell_of_an_experiment_is_the_run_seen_on_its_way(network: dict[str, Any], folder: Path) -> None:
+@pytest.mark.parametrize(
+    "network", [{}, {"clock": "random", "latency": "uniform:0.1:2", "loss": 0.2}]
+)
+def test_a_cell_of_an_experiment_is_the_run_seen_on_its_way(
+    network: dict[str, Any], folder: Path
+) -> None:
     data = load(str(folder / "shop.csv"))
-    test = parts_of(material(RunPlan(algorithm="pepper-gmf", protocol="pepper-85-15"), data).parts[0])["test"]
-    cell = Cell(algorithm="pepper-gmf", settings=SETTINGS, part="test", looks=(2, 4), network=network)
+    test = parts_of(
+        material(RunPlan(algorithm="pepper-gmf", protocol="pepper-85-15"), data).parts[0]
+    )["test"]
+    cell = Cell(
+        algorithm="pepper-gmf", settings=SETTINGS, part="test", looks=(2, 4), network=network
+    )
     outcome = compute(cell, test, lambda cell, n: None, Event(), warm=True)
     assert [look.rounds for look in outcome.looks] == [2, 4] and outcome.failed == ""
-    made = experiment.run("pepper-gmf", data, rounds=4, settings=SETTINGS, network=network, threads=1)
+    made = experiment.run(
+        "pepper-gmf", data, rounds=4, settings=SETTINGS, network=network, threads=1
+    )
     last = outcome.looks[-1]
     assert last.ledger == made.manifest["ledger"]
     assert all(made.metrics[name] == value for name, value in last.metrics.items())
@@ -360,8 +562,12 @@ def test_a_cell_of_an_experiment_is_the_run_seen_on_its_way(network: dict[str, A
 
 def test_weighting_sets_tell_no_model_the_answer(folder: Path) -> None:
     data = load(str(folder / "shop.csv"))
-    honest, leaky = (leakcheck(data, "pepper-85-15", rounds=60, negatives=of) for of in ("train", "leaky"))
-    assert honest["passed"] and np.abs([one["standard_errors"] for one in honest["checks"]]).max() < 4
+    honest, leaky = (
+        leakcheck(data, "pepper-85-15", rounds=60, negatives=of) for of in ("train", "leaky")
+    )
+    assert (
+        honest["passed"] and np.abs([one["standard_errors"] for one in honest["checks"]]).max() < 4
+    )
     assert not leaky["passed"]
 
 
@@ -371,4 +577,6 @@ def test_what_must_be_compiled_first_is_announced(
     monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path))
     for name in GOSSIP:
         announce_compilation(name)
-        assert capsys.readouterr().err.startswith(f"compiling {name}'s device code for this machine")
+        assert capsys.readouterr().err.startswith(
+            f"compiling {name}'s device code for this machine"
+        )

@@ -14,21 +14,26 @@ from command_line import Command
 from paths import ROOT
 
 import entrenous
-from entrenous.cli import _app, lab, lists
-from entrenous.core.discover import algorithms, offers
+from entrenous.algorithms.named import algorithms
+from entrenous.cli import _app, about, lists
 from entrenous.data.dataset import datasets
 from entrenous.data.options import LoadOptions
+from entrenous.data.split.protocol import protocols
 from entrenous.evaluate.metric_kinds import metrics
 from entrenous.federation.network import Network
-from entrenous.papers.runner import experiments
-from entrenous.split.protocol import protocols
 
 APP = _app()
 COMMANDS = sorted({name for name in APP if not name.startswith("-")})
-GROUPS = [name for name in COMMANDS if APP[name].default_command is None]  # data, federation, ...: commands of their own
-INSIDE = [f"{group} {name}" for group in GROUPS for name in sorted(APP[group]) if not name.startswith("-")]
+GROUPS = [
+    name for name in COMMANDS if APP[name].default_command is None
+]  # data, federation, ...: commands of their own
+INSIDE = [
+    f"{group} {name}" for group in GROUPS for name in sorted(APP[group]) if not name.startswith("-")
+]
 OPTION = re.compile(
-    r"^│ \*? *(?P<names>(?:[A-Z]+|--[a-z-]+)(?: --[a-z-]+)*)(?: [A-Z]+(?:\.\.\.)?)*  +(?P<text>\S.*?) *│$", re.MULTILINE
+    r"^│ \*? *(?P<names>(?:[A-Z]+|--[a-z-]+)(?: --[a-z-]+)*)(?: [A-Z]+(?:\.\.\.)?)* "
+    r" +(?P<text>\S.*?) *│$",
+    re.MULTILINE,
 )
 # what scripts rely on: the commands of issue 2, with their options
 PROMISED = {
@@ -53,7 +58,9 @@ def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
 
 def described(text: str) -> dict[str, str]:
     """{option or argument: its sentence} of a page of help."""
-    return {name: found["text"] for found in OPTION.finditer(text) for name in found["names"].split()}
+    return {
+        name: found["text"] for found in OPTION.finditer(text) for name in found["names"].split()
+    }
 
 
 def parameters(function: Any) -> set[str]:
@@ -100,8 +107,6 @@ def test_the_version(command: Command) -> None:
 HEAVY = ("numba", "llvmlite", "scipy", "polars", "matplotlib", "numpy")
 LISTED = {
     "run": [*algorithms(), *protocols(), *datasets(), *metrics(), *Network.model_fields],
-    "bench": offers("benches", "BENCHES"),
-    "experiment": experiments(),
     "leakcheck": protocols(),
     "split": protocols(),
     "explain": algorithms(),
@@ -115,10 +120,16 @@ def test_what_there_is_is_listed_as_it_is_found(name: str, command: Command) -> 
     assert [one for one in LISTED[name] if one not in said] == [] and "{" not in said
 
 
-def test_an_algorithm_that_a_package_brings_is_listed(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lists, "LISTS", {**lists.LISTS, "benches": lambda: ["of-a-package"]})
-    monkeypatch.setattr(lab.bench, "__doc__", "Measure.\n\n    Parameters\n    ----------\n    name:\n        One of {benches}.")
-    assert "One of of-a-package." in command("bench", "--help").out
+def test_an_algorithm_that_a_package_brings_is_listed(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lists, "LISTS", {**lists.LISTS, "algorithms": lambda: ["of-a-package"]})
+    monkeypatch.setattr(
+        about.explain,
+        "__doc__",
+        "Measure.\n\n    Parameters\n    ----------\n    name:\n        One of {algorithms}.",
+    )
+    assert "One of of-a-package." in command("explain", "--help").out
 
 
 def test_the_list_of_commands_loads_nothing_heavy() -> None:
@@ -136,9 +147,19 @@ except SystemExit:
 
 def test_commands_are_in_groups(command: Command) -> None:
     said = command("--help").out
-    places = [said.index(f"─ {title} ─") for title in ("Start", "Research", "Data", "Network", "Options")]
+    places = [
+        said.index(f"─ {title} ─") for title in ("Start", "Research", "Data", "Network", "Options")
+    ]
     assert places == sorted(places)
-    inside = {"demo": 0, "run": 0, "compare": 1, "leakcheck": 1, "split": 2, "federation": 3, "node": 3}
+    inside = {
+        "demo": 0,
+        "run": 0,
+        "compare": 1,
+        "leakcheck": 1,
+        "split": 2,
+        "federation": 3,
+        "node": 3,
+    }
     for name, number in inside.items():
         at = re.search(rf"^│ {name}  ", said, re.MULTILINE)
         assert at is not None and places[number] < at.start() < places[number + 1], name
@@ -149,38 +170,77 @@ def test_completion_for_the_shell(shell: str, command: Command, tmp_path: Path) 
     said = command("--install-completion", "--shell", shell, "--output", tmp_path / "entrenous")
     script = (tmp_path / "entrenous").read_text()
     assert said.code == 0 and str(tmp_path / "entrenous") in said.out
-    assert all(word in script for word in ("leakcheck", "federation", "protocol", "resume")) and "{protocols}" not in script
+    assert (
+        all(word in script for word in ("leakcheck", "federation", "protocol", "resume"))
+        and "{protocols}" not in script
+    )
 
 
-# ---- one name for one thing ----------------------------------------------------------------------------------------------------
+# ---- one name for one thing ----------------------------------------------------------------------
 
 
 def test_one_thing_has_one_name_on_all_commands(command: Command) -> None:
-    """`--out` is where a command writes, `--runs` where runs are found, `--load` how a file is read, `--protocol`, `--negatives`."""
-    found = {name: set(described(command(*name.split(), "--help").out)) for name in [*COMMANDS, *INSIDE] if name not in GROUPS}
-    of = {
-        option: {name for name, options in found.items() if option in options} for option in sorted(set().union(*found.values()))
+    """`--out` is where a command writes, `--runs` where runs are found, `--load` how a file is
+    read, `--protocol`, `--negatives`.
+    """
+    found = {
+        name: set(described(command(*name.split(), "--help").out))
+        for name in [*COMMANDS, *INSIDE]
+        if name not in GROUPS
     }
-    assert not {"--to", "--leaky-negatives", "--delimiter", "--names", "--duplicates", "--item-column"} & set(of)
+    of = {
+        option: {name for name, options in found.items() if option in options}
+        for option in sorted(set().union(*found.values()))
+    }
+    assert not {
+        "--to",
+        "--leaky-negatives",
+        "--delimiter",
+        "--names",
+        "--duplicates",
+        "--item-column",
+    } & set(of)
     assert of["--runs"] == {"recommend", "predict", "runs", "report", "export", "audit", "receipt"}
-    assert {"run", "report", "split", "tune", "experiment", "federation backup"} <= of["--out"] and not of["--out"] & of[
-        "--runs"
-    ] - {"report", "export"}
-    assert {"run", "compare", "tune", "leakcheck", "split", "data check", "data info", "federation try", "federation join"} <= of[
-        "--load"
-    ]
-    assert of["--negatives"] == {"run", "leakcheck"} and {"run", "tune", "leakcheck", "split"} <= of["--protocol"]
-    assert {"try", "new", "identity", "invite", "join", "recommend", "status"} <= set(APP["federation"])
+    assert {"run", "report", "split", "tune", "experiment", "federation backup"} <= of[
+        "--out"
+    ] and not of["--out"] & of["--runs"] - {"report", "export"}
+    assert {
+        "run",
+        "compare",
+        "tune",
+        "leakcheck",
+        "split",
+        "data check",
+        "data info",
+        "federation try",
+        "federation join",
+    } <= of["--load"]
+    assert (
+        of["--negatives"] == {"run", "leakcheck"}
+        and {"run", "tune", "leakcheck", "split"} <= of["--protocol"]
+    )
+    assert {"try", "new", "identity", "invite", "join", "recommend", "status"} <= set(
+        APP["federation"]
+    )
     assert "--search-seed" in found["tune"] and "--seed" not in found["tune"]
 
 
 def test_the_page_on_the_command_line_names_what_there_is(command: Command) -> None:
     page = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
-    found = {name: set(described(command(*name.split(), "--help").out)) for name in [*COMMANDS, *INSIDE] if name not in GROUPS}
+    found = {
+        name: set(described(command(*name.split(), "--help").out))
+        for name in [*COMMANDS, *INSIDE]
+        if name not in GROUPS
+    }
     options = {"--shell", "--install-completion"}.union(*found.values(), {"--help", "--resume"})
     assert set(re.findall(r"--[a-z][a-z-]*", page)) <= options
-    assert all(f"`{option}" in page for option in ("--data", "--load", "--out", "--runs", "--seed", "--negatives"))
+    assert all(
+        f"`{option}" in page
+        for option in ("--data", "--load", "--out", "--runs", "--seed", "--negatives")
+    )
     for line in re.findall(r"^entrenous (.*?)(?: {2,}#.*)?$", page, re.MULTILINE):
         name, *rest = line.split()
         name = f"{name} {rest[0]}" if name in GROUPS else name
-        assert name.startswith("--") or {one for one in rest if one.startswith("--")} <= found[name], line
+        assert (
+            name.startswith("--") or {one for one in rest if one.startswith("--")} <= found[name]
+        ), line

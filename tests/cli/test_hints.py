@@ -1,4 +1,6 @@
-"""What a file's reader suggests: options that there are, with columns that are there; a suggestion, followed, works."""
+"""What a file's reader suggests: options that there are, with columns that are there; a suggestion,
+followed, works.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ RUN = ["run", "popular", "--protocol", "loo-20", "--data"]
 
 
 @pytest.fixture
-def command(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+def command(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Command:
     """In an empty folder."""
     monkeypatch.chdir(tmp_path)
     return Command(capsys)
@@ -34,7 +38,10 @@ def suggested(said: str) -> list[str]:
     return [word for found in re.findall(r"(--load [^)]*)\)", said) for word in shlex.split(found)]
 
 
-@pytest.mark.parametrize("start", [RUN, ["data", "check"], ["data", "info"], ["split", "--out", "parts", "--protocol", "loo-20"]])
+@pytest.mark.parametrize(
+    "start",
+    [RUN, ["data", "check"], ["data", "info"], ["split", "--out", "parts", "--protocol", "loo-20"]],
+)
 def test_a_delimiter_is_suggested_in_a_way_that_works(start: list[str], command: Command) -> None:
     Path("shop.csv").write_text(shop("user_id;item_id;rating;timestamp", ";"))
     said = command(*start, "shop.csv").error
@@ -42,15 +49,27 @@ def test_a_delimiter_is_suggested_in_a_way_that_works(start: list[str], command:
     assert command(*start, "shop.csv", *suggested(said)).code == 0
 
 
-@pytest.mark.parametrize(("start", "more"), [(RUN, ["--load", "time=wann"]), (["data", "check"], [])])
-def test_of_a_header_the_columns_are_named_that_are_there(start: list[str], more: list[str], command: Command) -> None:
+@pytest.mark.parametrize(
+    ("start", "more"), [(RUN, ["--load", "time=wann"]), (["data", "check"], [])]
+)
+def test_of_a_header_the_columns_are_named_that_are_there(
+    start: list[str], more: list[str], command: Command
+) -> None:
     Path("shop.csv").write_text(shop("kunde,artikel,note,wann"))
     said = command(*start, "shop.csv").error
-    assert "names=" not in said and suggested(said) == ["--load", "user=kunde", "--load", "item=artikel"]
+    assert "names=" not in said and suggested(said) == [
+        "--load",
+        "user=kunde",
+        "--load",
+        "item=artikel",
+    ]
     assert command(*start, "shop.csv", *suggested(said), *more).code == 0
     Path("half.csv").write_text(shop("kunde,item_id,rating,timestamp"))
     said = command(*start, "half.csv").error
-    assert "no user column among kunde, item_id, rating, timestamp" in said and suggested(said) == ["--load", "user=kunde"]
+    assert "no user column among kunde, item_id, rating, timestamp" in said and suggested(said) == [
+        "--load",
+        "user=kunde",
+    ]
     assert command(*start, "half.csv", *suggested(said)).code == 0
 
 
@@ -58,19 +77,28 @@ def test_names_are_suggested_for_a_file_without_a_header(command: Command) -> No
     lines = shop("").splitlines()
     Path("bare.csv").write_text("\n".join(f"{n},{line}" for n, line in enumerate(lines)) + "\n")
     said = command(*RUN, "bare.csv").error
-    assert "or name all 5 columns" in said and "--load names=user_id,item_id,..." in said and "user='0'" not in said
-    assert command(*RUN, "bare.csv", "--load", "names=row,user_id,item_id,rating,timestamp").code == 0
+    assert (
+        "or name all 5 columns" in said
+        and "--load names=user_id,item_id,..." in said
+        and "user='0'" not in said
+    )
+    assert (
+        command(*RUN, "bare.csv", "--load", "names=row,user_id,item_id,rating,timestamp").code == 0
+    )
     Path("words.csv").write_text("bread,alice\nmilk,alice\nbread,bob\neggs,bob\n")
     said = command("data", "check", "words.csv").error  # who can tell?
     assert "user='bread'" in said and "if the first line is a row" in said
 
 
 def test_a_column_that_looks_like_times_is_named(command: Command) -> None:
-    Path("shop.csv").write_text(re.sub(r",1(\d{6})$", r",881\1", shop("user_id,item_id,rating,when"), flags=re.MULTILINE))
+    Path("shop.csv").write_text(
+        re.sub(r",1(\d{6})$", r",881\1", shop("user_id,item_id,rating,when"), flags=re.MULTILINE)
+    )
     lacking = ["run", "popular", "--protocol", "temporal-80-20", "--data", "shop.csv"]
     said = command(*lacking).error
     assert said.startswith(
-        "shop: the data has no times; expected a time column; 'when' looks like a column of times and is not read"
+        "shop: the data has no times; expected a time column; 'when' looks like a column of times"
+        " and is not read"
     )
     assert suggested(said) == ["--load", "time=when"] and said.endswith(
         "; or use random-80-20, or ncf-99 for a data set of which NCF published test rows"
@@ -82,20 +110,33 @@ def test_a_column_that_looks_like_times_is_named(command: Command) -> None:
 
 
 def test_repeats_and_encodings_are_suggested_as_options(command: Command) -> None:
-    Path("shop.csv").write_text(shop("user_id,item_id,rating,timestamp") + "u0,i99,3,5\nu0,i99,4,6\n")
+    Path("shop.csv").write_text(
+        shop("user_id,item_id,rating,timestamp") + "u0,i99,3,5\nu0,i99,4,6\n"
+    )
     said = command(*RUN, "shop.csv").error
-    assert suggested(said) == ["--load", "duplicates=last"] and command(*RUN, "shop.csv", *suggested(said)).code == 0
-    Path("café.csv").write_bytes(shop("user_id,item_id,rating,timestamp").replace("i1,", "é1,").encode("latin-1"))
+    assert (
+        suggested(said) == ["--load", "duplicates=last"]
+        and command(*RUN, "shop.csv", *suggested(said)).code == 0
+    )
+    Path("café.csv").write_bytes(
+        shop("user_id,item_id,rating,timestamp").replace("i1,", "é1,").encode("latin-1")
+    )
     said = command(*RUN, "café.csv").error
-    assert suggested(said) == ["--load", "encoding=latin-1"] and command(*RUN, "café.csv", *suggested(said)).code == 0
+    assert (
+        suggested(said) == ["--load", "encoding=latin-1"]
+        and command(*RUN, "café.csv", *suggested(said)).code == 0
+    )
 
 
-# ---- times with an offset --------------------------------------------------------------------------------------------------------
+# ---- times with an offset ------------------------------------------------------------------------
 
 EIGHT = 1_577_865_600  # 2020-01-01 08:00 UTC
 WRITTEN = {
     "as pandas writes them": ("2020-01-01 10:00:00+02:00", "2020-01-01 09:00:01+01:00"),
-    "with parts of a second in some": ("2020-01-01 10:00:00+02:00", "2020-01-01 09:00:01.250000+01:00"),
+    "with parts of a second in some": (
+        "2020-01-01 10:00:00+02:00",
+        "2020-01-01 09:00:01.250000+01:00",
+    ),
     "ISO 8601": ("2020-01-01T10:00:00+02:00", "2020-01-01T08:00:01Z"),
     "without a colon": ("2020-01-01 10:00:00+0200", "2020-01-01 03:00:01-0500"),
     "hours alone": ("2020-01-01 10:00:00+02", "2020-01-01 03:00:01-05"),
@@ -106,7 +147,9 @@ WRITTEN = {
 @pytest.mark.parametrize("name", WRITTEN)
 def test_times_with_an_offset_are_read(name: str, tmp_path: Path) -> None:
     first, second = WRITTEN[name]
-    (tmp_path / "x.csv").write_text(f"user,item,time\na,x,{first}\na,y,{second}\nb,x,{first}\nb,z,\n")
+    (tmp_path / "x.csv").write_text(
+        f"user,item,time\na,x,{first}\na,y,{second}\nb,x,{first}\nb,z,\n"
+    )
     found = load(tmp_path / "x.csv")
     assert found.time is not None and np.array_equal(found.time[:3], [EIGHT, EIGHT + 1, EIGHT])
     assert "times are dates with their offset from UTC" in found.notes
@@ -115,14 +158,26 @@ def test_times_with_an_offset_are_read(name: str, tmp_path: Path) -> None:
 def test_what_pandas_writes_is_read_as_it_was_meant(tmp_path: Path) -> None:
     pandas = pytest.importorskip("pandas")
     times = pandas.to_datetime(
-        ["2020-01-01 10:00:00+02:00", "2020-07-01 10:00:00.5+02:00", "2020-12-31 23:59:59+02:00"], format="ISO8601"
+        ["2020-01-01 10:00:00+02:00", "2020-07-01 10:00:00.5+02:00", "2020-12-31 23:59:59+02:00"],
+        format="ISO8601",
     )
-    frame = pandas.DataFrame({"user": ["a", "b", "c"], "item": ["x", "y", "z"], "timestamp": times.tz_convert("Europe/Paris")})
+    frame = pandas.DataFrame(
+        {
+            "user": ["a", "b", "c"],
+            "item": ["x", "y", "z"],
+            "timestamp": times.tz_convert("Europe/Paris"),
+        }
+    )
     frame.to_csv(tmp_path / "x.csv", index=False)
     assert load(tmp_path / "x.csv").time.tolist() == [int(when.timestamp()) for when in times]  # type: ignore[union-attr]
 
 
 def test_an_offset_that_is_missing_in_a_row_is_refused_with_its_line(tmp_path: Path) -> None:
-    (tmp_path / "x.csv").write_text("user,item,time\na,x,2020-01-01 10:00:00+02:00\nb,y,2020-01-01 10:00:00\nb,z,\n")
-    with pytest.raises(InputError, match=r"x\.csv:3: the time '2020-01-01 10:00:00' is not a date like the first one"):
+    (tmp_path / "x.csv").write_text(
+        "user,item,time\na,x,2020-01-01 10:00:00+02:00\nb,y,2020-01-01 10:00:00\nb,z,\n"
+    )
+    with pytest.raises(
+        InputError,
+        match=r"x\.csv:3: the time '2020-01-01 10:00:00' is not a date like the first one",
+    ):
         load(tmp_path / "x.csv")

@@ -1,4 +1,6 @@
-"""Rating prediction as a user meets it: the usual protocol, errors first, `predict` with its parts, `compare` with loss/win."""
+"""Rating prediction as a user meets it: the usual protocol, errors first, `predict` with its parts,
+`compare` with loss/win.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,15 @@ from command_line import Command
 from tests.algorithms.test_fbalf_bayes import SMALL, rated
 from tests.cli.test_cali3f import process
 
-QUICK = [word for name, value in {**SMALL, "rounds": 8}.items() for word in ("--set", f"{name}={value}")]
-WITHOUT = [word for name, value in {**SMALL, "rounds": 8}.items() if name != "reg_user" for word in ("--set", f"{name}={value}")]
+QUICK = [
+    word for name, value in {**SMALL, "rounds": 8}.items() for word in ("--set", f"{name}={value}")
+]
+WITHOUT = [
+    word
+    for name, value in {**SMALL, "rounds": 8}.items()
+    if name != "reg_user"
+    for word in ("--set", f"{name}={value}")
+]
 DATA = ["--data", "ratings.csv"]
 
 
@@ -23,7 +32,10 @@ DATA = ["--data", "ratings.csv"]
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """ratings.csv: 30 users, 25 items."""
     data, path = rated(30, 25), tmp_path_factory.mktemp("ratings") / "ratings.csv"
-    rows = [f"u{u},i{i},{v:g}" for u, i, v in zip(data.user.tolist(), data.item.tolist(), data.value.tolist(), strict=True)]
+    rows = [
+        f"u{u},i{i},{v:g}"
+        for u, i, v in zip(data.user.tolist(), data.item.tolist(), data.value.tolist(), strict=True)
+    ]
     path.write_text("\n".join(["user,item,rating", *rows]) + "\n")
     return path.parent
 
@@ -35,22 +47,34 @@ def manifest(folder: Path) -> dict[str, Any]:
 
 
 @pytest.fixture
-def command(capsys: pytest.CaptureFixture[str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+def command(
+    capsys: pytest.CaptureFixture[str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> Command:
     monkeypatch.chdir(folder)
     monkeypatch.setenv("COLUMNS", "300")
     return Command(capsys)
 
 
-def test_the_usual_protocol_of_rating_prediction_is_cross_validation(manifest: dict[str, Any]) -> None:
+def test_the_usual_protocol_of_rating_prediction_is_cross_validation(
+    manifest: dict[str, Any],
+) -> None:
     assert manifest["protocol"] == "kfold-5" and len(manifest["folds"]) == 5
     assert list(manifest["metrics"])[:2] == ["mae", "rmse"]
-    assert manifest["metrics"]["rmse"] == pytest.approx(np.mean([fold["rmse"] for fold in manifest["folds"]]))
+    assert manifest["metrics"]["rmse"] == pytest.approx(
+        np.mean([fold["rmse"] for fold in manifest["folds"]])
+    )
     assert manifest["protocol_text"][0].startswith("ratings: mae and rmse over ")
-    assert manifest["protocol_text"][0].endswith("held-out ratings, predictions of fbalf-bayes clipped to 1 .. 5")
+    assert manifest["protocol_text"][0].endswith(
+        "held-out ratings, predictions of fbalf-bayes clipped to 1 .. 5"
+    )
 
 
-def test_predict_says_what_is_the_users_and_what_the_items(command: Command, manifest: dict[str, Any]) -> None:
-    found = command("predict", manifest["run"], "--user", "u3", "--item", "i4", "--item", "i7", "--json").json
+def test_predict_says_what_is_the_users_and_what_the_items(
+    command: Command, manifest: dict[str, Any]
+) -> None:
+    found = command(
+        "predict", manifest["run"], "--user", "u3", "--item", "i4", "--item", "i7", "--json"
+    ).json
     assert [one["item"] for one in found["predictions"]] == ["i4", "i7"]
     for one in found["predictions"]:
         parts = one["user_bias"] + one["item_bias"] + one["interaction"]
@@ -60,16 +84,33 @@ def test_predict_says_what_is_the_users_and_what_the_items(command: Command, man
     assert "user bias" in text and "item bias" in text and "u3" in text
 
 
-def test_predict_shows_what_was_rated_whichever_item_comes_first(command: Command, manifest: dict[str, Any]) -> None:
+def test_predict_shows_what_was_rated_whichever_item_comes_first(
+    command: Command, manifest: dict[str, Any]
+) -> None:
     every = [word for n in range(25) for word in ("--item", f"i{n}")]
-    found = command("predict", manifest["run"], "--user", "u3", *every, "--json").json["predictions"]
-    has, has_not = (next(one["item"] for one in found if (one["rated"] is None) is none) for none in (False, True))
+    found = command("predict", manifest["run"], "--user", "u3", *every, "--json").json[
+        "predictions"
+    ]
+    has, has_not = (
+        next(one["item"] for one in found if (one["rated"] is None) is none)
+        for none in (False, True)
+    )
     for first, second in ((has, has_not), (has_not, has)):
-        assert "rated" in command("predict", manifest["run"], "--user", "u3", "--item", first, "--item", second).out
+        assert (
+            "rated"
+            in command(
+                "predict", manifest["run"], "--user", "u3", "--item", first, "--item", second
+            ).out
+        )
 
 
-def test_predict_refuses_what_it_does_not_know_in_one_line(command: Command, manifest: dict[str, Any]) -> None:
-    for words, said in ((["--user", "u3", "--item", "i999"], "i999"), (["--user", "nobody", "--item", "i4"], "nobody")):
+def test_predict_refuses_what_it_does_not_know_in_one_line(
+    command: Command, manifest: dict[str, Any]
+) -> None:
+    for words, said in (
+        (["--user", "u3", "--item", "i999"], "i999"),
+        (["--user", "nobody", "--item", "i4"], "nobody"),
+    ):
         refused = command("predict", manifest["run"], *words)
         assert refused.code == 2 and said in refused.err and refused.err.count("\n") == 1
     ranks = command("run", "popular", *DATA, "--protocol", "random-80-20", "--json").json
@@ -77,24 +118,40 @@ def test_predict_refuses_what_it_does_not_know_in_one_line(command: Command, man
     assert "popular ranks items, it does not predict ratings" in refused.err
 
 
-def test_data_without_ratings_are_refused_before_anything_is_written(command: Command, tmp_path: Path) -> None:
+def test_data_without_ratings_are_refused_before_anything_is_written(
+    command: Command, tmp_path: Path
+) -> None:
     path = tmp_path / "visits.csv"
-    path.write_text("user,item\n" + "".join(f"u{u},i{(u * 7 + k * 3) % 40}\n" for u in range(12) for k in range(12)))
+    path.write_text(
+        "user,item\n"
+        + "".join(f"u{u},i{(u * 7 + k * 3) % 40}\n" for u in range(12) for k in range(12))
+    )
     refused = command("run", "fbalf-bayes", "--data", str(path), "--out", str(tmp_path / "runs"))
     assert "no ratings to learn from" in refused.err and refused.err.count("\n") == 1
     assert not (tmp_path / "runs").exists()
 
 
-def test_systems_that_predict_ratings_are_compared_by_errors(command: Command, tmp_path: Path) -> None:
+def test_systems_that_predict_ratings_are_compared_by_errors(
+    command: Command, tmp_path: Path
+) -> None:
     found = command("compare", "biased-mf", "pmf", *DATA, "--seeds", "1", "--json").json
-    assert found["protocol"] == "kfold-5" and {test["metric"] for test in found["tests"]} == {"mae", "rmse"}
+    assert found["protocol"] == "kfold-5" and {test["metric"] for test in found["tests"]} == {
+        "mae",
+        "rmse",
+    }
     (row,) = found["loss_win"]
-    assert row["other"] == "pmf" and row["losses"] + row["wins"] == 10 and set(found["ranks"]) == {"biased-mf", "pmf"}
+    assert (
+        row["other"] == "pmf"
+        and row["losses"] + row["wins"] == 10
+        and set(found["ranks"]) == {"biased-mf", "pmf"}
+    )
     assert sum(found["ranks"].values()) == pytest.approx(3)
 
 
 def test_settings_are_chosen_by_the_error_on_validation(command: Command) -> None:
-    found = command("tune", "fbalf-bayes", *DATA, *WITHOUT, "--grid", "reg_user=0.7,500", "--json").json
+    found = command(
+        "tune", "fbalf-bayes", *DATA, *WITHOUT, "--grid", "reg_user=0.7,500", "--json"
+    ).json
     assert found["selected_by"] == "validation rmse" and found["protocol"] == "kfold-5"
     errors = [row["validation"]["rmse"] for row in found["rows"]]
     assert errors == sorted(errors) and found["rows"][0]["settings"]["reg_user"] == "0.7"
@@ -102,16 +159,30 @@ def test_settings_are_chosen_by_the_error_on_validation(command: Command) -> Non
 
 def test_a_search_goes_for_the_smaller_error(command: Command, tmp_path: Path) -> None:
     path = tmp_path / "search.jsonl"
-    words = ["tune", "biased-mf", *DATA, "--set", "epochs=5", "--search", "learning_rate=0.0001..0.05:log"]
+    words = [
+        "tune",
+        "biased-mf",
+        *DATA,
+        "--set",
+        "epochs=5",
+        "--search",
+        "learning_rate=0.0001..0.05:log",
+    ]
     found = command(*words, "--trials", "4", "--out", str(path), "--json").json
-    trials = [json.loads(line)["looks"][0]["0"]["rmse"] for line in path.read_text().splitlines()[1:]]
+    trials = [
+        json.loads(line)["looks"][0]["0"]["rmse"] for line in path.read_text().splitlines()[1:]
+    ]
     assert found["rows"][0]["validation"]["rmse"] == min(trials) and len(set(trials)) > 1
 
 
-def test_a_report_of_errors_has_the_lowest_in_bold(command: Command, manifest: dict[str, Any]) -> None:
+def test_a_report_of_errors_has_the_lowest_in_bold(
+    command: Command, manifest: dict[str, Any]
+) -> None:
     other = command("run", "biased-mf", *DATA, "--set", "epochs=1", "--json").json
     page = Path(command("report", manifest["run"], other["run"]).out.strip()).read_text()
     best, worse = sorted((manifest["metrics"]["rmse"], other["metrics"]["rmse"]))
     bold = re.findall(r"<b>(.*?)</b>", page.split("Predicted ratings</b>")[1].split("</table>")[0])
-    assert any(f"{best:.4f}" in cell for cell in bold) and not any(f"{worse:.4f}" in cell for cell in bold)
+    assert any(f"{best:.4f}" in cell for cell in bold) and not any(
+        f"{worse:.4f}" in cell for cell in bold
+    )
     assert "lower is better" in page

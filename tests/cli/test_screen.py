@@ -1,4 +1,6 @@
-"""What came from outside is shown through one filter: no title, name or address moves the cursor, or turns the text around it."""
+"""What came from outside is shown through one filter: no title, name or address moves the cursor,
+or turns the text around it.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,16 @@ from entrenous.cli.console import say, table, tell
 from entrenous.cli.federation import show_list
 from entrenous.core.cells import harmless, is_formula
 from entrenous.core.printed import plain
-from entrenous.deploy.log_line import LogLine, written
-from entrenous.split.read import read
+from entrenous.data.split.read import read
+from entrenous.deploy.server.log_line import LogLine, written
 
-HOSTILE = "ok\x1b]0;owned\x07\x1b[2K\x1b[1A\x9b31m\u202egpj.exe\u2066\x7f\r\b\u2028\x85\ud800\U000e0041"
+HOSTILE = (
+    "ok\x1b]0;owned\x07\x1b[2K\x1b[1A\x9b31m\u202egpj.exe\u2066\x7f\r\b\u2028\x85\ud800\U000e0041"
+)
 OBEYED = set(HOSTILE) - set("ok]0;owned[2K1A31mgpj.exe")
 SOURCE = Path(entrenous.__file__).parent
 PRINTS = {
-    "cli/console.py", "cli/__init__.py", "api/progress.py", "data/dataset.py", "flower/grid_link.py", "flower/apps.py", "audit/survey.py",
+    "cli/console.py", "cli/__init__.py", "api/progress.py", "data/dataset.py", "packages/entrenous-flower/src/entrenous_flower/grid_link.py", "packages/entrenous-flower/src/entrenous_flower/apps.py", "lab/src/entrenous_lab/survey.py",
     "audit/attacker.py",
 }  # fmt: skip  # each through `plain`, `one_line` or JSON; audit/ for makers
 
@@ -35,11 +39,15 @@ def test_the_filter_leaves_nothing_that_a_terminal_obeys() -> None:
     assert shown.endswith("\\u0085\\ud800\\udb40\\udc41")
     assert plain("naïve ﷺ 日本 👩‍🚀 [bold]") == "naïve ﷺ 日本 👩‍🚀 [bold]"
     assert plain("a\nb\tc", keep="\n") == "a\nb\\u0009c"
-    assert json.loads(plain(json.dumps({"a": "\x9b\u202e"}, ensure_ascii=False))) == {"a": "\x9b\u202e"}
+    assert json.loads(plain(json.dumps({"a": "\x9b\u202e"}, ensure_ascii=False))) == {
+        "a": "\x9b\u202e"
+    }
 
 
 @pytest.mark.parametrize("hostile", [HOSTILE, *sorted(OBEYED)])
-def test_no_way_to_the_screen_is_past_the_filter(hostile: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_way_to_the_screen_is_past_the_filter(
+    hostile: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     say(f"server {hostile}, WITHOUT TLS")
     tell(f"user {hostile}")
     table([f"title {hostile}"], [[hostile], ["[red]not markup[/red] [link=x]"]], title=hostile)
@@ -49,9 +57,16 @@ def test_no_way_to_the_screen_is_past_the_filter(hostile: str, capsys: pytest.Ca
     assert "[red]not markup[/red]" in out
 
 
-def test_titles_of_an_operators_items_are_shown_written_out(capsys: pytest.CaptureFixture[str]) -> None:
+def test_titles_of_an_operators_items_are_shown_written_out(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """`federation recommend` shows titles of items.json, which the operator wrote."""
-    show_list(f"node-{HOSTILE}", HOSTILE, 3, [{"item": HOSTILE, "title": f"{HOSTILE} [bold]", "score": 0.5}])
+    show_list(
+        f"node-{HOSTILE}",
+        HOSTILE,
+        3,
+        [{"item": HOSTILE, "title": f"{HOSTILE} [bold]", "score": 0.5}],
+    )
     out = capsys.readouterr().out
     assert not (OBEYED - {"\n"}) & set(out) and "\\u001b]0;owned" in out
 
@@ -69,25 +84,33 @@ def test_only_files_that_filter_print() -> None:
         name = path.relative_to(SOURCE).as_posix()
         if name.startswith(("papers/", "benches/")):  # what writes this project's own documents
             continue
-        calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+        calls = [
+            node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)
+        ]
         if any(isinstance(call.func, ast.Name) and call.func.id == "print" for call in calls):
             found.add(name)
     assert found == PRINTS
 
 
-def test_hostile_ids_in_a_data_file_reach_the_screen_written_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_hostile_ids_in_a_data_file_reach_the_screen_written_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     command, data = Command(capsys), tmp_path / "shop.csv"
     rows = "".join(f"u{n % 9}\u009b2K,i{n * 7 % 11}\u202e,{1 + n % 5}\n" for n in range(60))
     data.write_text(f"user_id,item_id,rating\n{rows}", encoding="utf-8")
-    command("run", "popular", "--data", data, "--protocol", "random-80-20", "--out", tmp_path / "runs")
+    command(
+        "run", "popular", "--data", data, "--protocol", "random-80-20", "--out", tmp_path / "runs"
+    )
     said = command("recommend", "latest", "--user", "u1\u009b2K", "--runs", tmp_path / "runs")
     assert said.code == 0 and "\\u009b" in said.out and "\\u202e" in said.out
     assert not OBEYED & set((said.out + said.err).replace("\n", ""))
-    wrong = command("recommend", "latest", "--user", "nobody\x1b[2K\u009b\u202e", "--runs", tmp_path / "runs")
+    wrong = command(
+        "recommend", "latest", "--user", "nobody\x1b[2K\u009b\u202e", "--runs", tmp_path / "runs"
+    )
     assert wrong.code == 2 and not OBEYED & set(wrong.err.replace("\n", ""))
 
 
-# ---- what a spreadsheet would run --------------------------------------------------------------------------------------------------------
+# ---- what a spreadsheet would run ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("text", ["=1", "+1", "-1", "@x", "\tx", "\rx", "'=1", "''-1"])
@@ -97,24 +120,37 @@ def test_a_cell_that_would_run_is_made_harmless_and_can_be_had_back(text: str) -
     from entrenous.core.cells import ESCAPED, FORMULA
 
     assert frame.select(pl.col("x").str.replace(ESCAPED, "${1}")).item() == text
-    assert pl.DataFrame({"x": [text]}).select(pl.col("x").str.replace(FORMULA, "'${1}")).item() == harmless(text)
+    assert pl.DataFrame({"x": [text]}).select(
+        pl.col("x").str.replace(FORMULA, "'${1}")
+    ).item() == harmless(text)
 
 
-def test_export_writes_no_formula_and_says_what_it_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_export_writes_no_formula_and_says_what_it_changed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     command, data = Command(capsys), tmp_path / "shop.csv"
     users = ["=cmd|' /C calc'!A0", "+u1", "-u2", "@u3", "u4", "u5", "u6", "u7"]
     rows = "".join(f'"{users[n % 8]}",=i{n * 7 % 11},{1 + n % 5}\n' for n in range(64))
     data.write_text(f"user_id,item_id,rating\n{rows}", encoding="utf-8")
-    command("run", "popular", "--data", data, "--protocol", "random-80-20", "--out", tmp_path / "runs")
-    said = command("export", "latest", "--out", tmp_path / "to", "--runs", tmp_path / "runs", "--format", "csv")
+    command(
+        "run", "popular", "--data", data, "--protocol", "random-80-20", "--out", tmp_path / "runs"
+    )
+    said = command(
+        "export", "latest", "--out", tmp_path / "to", "--runs", tmp_path / "runs", "--format", "csv"
+    )
     assert said.code == 0 and "a leading '" in said.err and "recommendations.csv" in said.err
     for path in (tmp_path / "to").iterdir():
         for column in pl.read_csv(path, infer_schema=False).iter_columns():
             assert not [
-                cell for cell in column if (cell and cell[0] in "=@\t\r") or (cell[:1] in ("+", "-") and not _is_number(cell))
+                cell
+                for cell in column
+                if (cell and cell[0] in "=@\t\r")
+                or (cell[:1] in ("+", "-") and not _is_number(cell))
             ]
     best = pl.read_csv(tmp_path / "to" / "recommendations.csv", infer_schema=False)
-    assert {f"'{user}" for user in users[:4]} <= set(best["user"]) and set(users[4:]) <= set(best["user"])
+    assert {f"'{user}" for user in users[:4]} <= set(best["user"]) and set(users[4:]) <= set(
+        best["user"]
+    )
 
 
 def test_a_split_written_for_spreadsheets_is_read_back_with_its_own_ids(

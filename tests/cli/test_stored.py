@@ -1,4 +1,6 @@
-"""How stored runs stand: running, interrupted and how to go on, finished; and in what they differ."""
+"""How stored runs stand: running, interrupted and how to go on, finished; and in what they
+differ.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ OWN = "from entrenous.algorithms.fcf import FCF\n\n\nclass Mine(FCF):\n    pass\
 
 
 @pytest.fixture
-def command(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+def command(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Command:
     """In a folder that holds shop.csv."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "250")
@@ -30,7 +34,9 @@ def command(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pyt
     return Command(capsys)
 
 
-def test_recommending_to_one_user_compiles_nothing_and_imports_one_algorithm(command: Command) -> None:
+def test_recommending_to_one_user_compiles_nothing_and_imports_one_algorithm(
+    command: Command,
+) -> None:
     command("run", "fpl", *QUICK, "--rounds", "1", "--threads", "1")
     code = """
 import sys
@@ -40,11 +46,13 @@ try:
 except SystemExit as ended:
     assert not ended.code, ended.code
 of_numba = ("numba.cpython.unicode", "numba.np.arraymath", "scipy.linalg")  # what the first call of a compiled function loads
-heavy = (*of_numba, "http.client", "matplotlib", "ray", "entrenous.algorithms.pepper", "entrenous.baselines")
+heavy = (*of_numba, "http.client", "matplotlib", "ray", "entrenous.algorithms.pepper", "entrenous.algorithms.central")
 print([name for name in heavy if name in sys.modules])
 """
     user = next(line.split(",")[0] for line in Path("shop.csv").read_text().splitlines()[1:])
-    shown = subprocess.run([sys.executable, "-c", code, user], capture_output=True, text=True, timeout=60)
+    shown = subprocess.run(
+        [sys.executable, "-c", code, user], capture_output=True, text=True, timeout=60
+    )
     assert shown.stdout.splitlines()[-1] == "[]" and "recommendations" in shown.stdout, shown.stderr
 
 
@@ -70,7 +78,9 @@ def shortened(folder: Path) -> None:
     store.write_manifest(path, {**store.read_manifest(path), "rounds_asked": 1})
 
 
-def test_an_interrupted_run_is_continued_by_the_line_that_it_ends_with(command: Command, tmp_path: Path) -> None:
+def test_an_interrupted_run_is_continued_by_the_line_that_it_ends_with(
+    command: Command, tmp_path: Path
+) -> None:
     process = begun(tmp_path / "runs", *LONG)
     listed = command("runs")
     assert "running" in listed.out and "interrupted" not in listed.out
@@ -102,17 +112,29 @@ def test_a_run_whose_process_was_killed_is_interrupted(command: Command, tmp_pat
     assert command(*shlex.split(line)[1:], "--json").json["status"] == "finished"
 
 
-def test_of_an_algorithm_of_ones_own_the_place_is_named_too(command: Command, tmp_path: Path) -> None:
+def test_of_an_algorithm_of_ones_own_the_place_is_named_too(
+    command: Command, tmp_path: Path
+) -> None:
     def stop(done: int, total: int, what: str) -> None:
         if done == 1:
             raise KeyboardInterrupt
 
     (tmp_path / "mine.py").write_text(OWN)
     with pytest.raises(Interrupted) as stopped:
-        pipeline.run("./mine.py", "shop.csv", protocol="loo-20", rounds=2, out="runs", checkpoint_every=1, progress=stop)
+        pipeline.run(
+            "./mine.py",
+            "shop.csv",
+            protocol="loo-20",
+            rounds=2,
+            out="runs",
+            checkpoint_every=1,
+            progress=stop,
+        )
     place, name = tmp_path / "mine.py", "mine-shop-loo-20-seed0"
     line = f"entrenous run {place} --resume {name}"
-    assert str(stopped.value) == f"go on with: {line}" and command("runs").out.splitlines()[-1].endswith(line)
+    assert str(stopped.value) == f"go on with: {line}" and command("runs").out.splitlines()[
+        -1
+    ].endswith(line)
     assert command(*shlex.split(line)[1:], "--json").json["status"] == "finished"
     row = next(words for words in command("runs").out.splitlines() if name in words)
     assert [cell.strip() for cell in row.split("│")][4] == "mine"
@@ -127,32 +149,51 @@ def test_work_that_stores_nothing_says_no_more_than_that(
     monkeypatch.setattr("entrenous.data.describe.describe", stop)
     said = command("data", "info", "shop.csv")
     assert (said.code, said.err) == (130, "error: interrupted\n")
-    monkeypatch.setattr("entrenous.tuning.search.search", stop)
+    monkeypatch.setattr("entrenous.runs.tuning.search.search", stop)
     said = command("tune", "fcf", *QUICK, "--search", "factors=4..8", "--out", "fcf.jsonl")
-    assert said.err == "error: interrupted; go on with the same command and --resume: fcf.jsonl has what is finished\n"
-    monkeypatch.setattr("entrenous.papers.runner.run_experiment", stop)
-    assert "start it again: what it has trained is remembered" in command("experiment", "fpl-fig2").err
+    assert (
+        said.err
+        == "error: interrupted; go on with the same command and --resume: fcf.jsonl has what is"
+        " finished\n"
+    )
+    monkeypatch.setattr("entrenous_lab.papers.runner.run_experiment", stop)
+    assert (
+        "start it again: what it has trained is remembered" in command("experiment", "fpl-fig2").err
+    )
 
 
 def test_runs_shows_when_they_began_and_in_what_they_differ(command: Command) -> None:
     command("run", "popular", *QUICK)
     command("run", "fcf", *QUICK, "--rounds", "3", "--set", "factors=5", "--set", "reg=5")
-    command("run", "pepper-gmf", *QUICK, "--rounds", "2", "--network", "loss=0.3", "--set", "factors=4")
+    command(
+        "run", "pepper-gmf", *QUICK, "--rounds", "2", "--network", "loss=0.3", "--set", "factors=4"
+    )
     began = {one["run"]: one["started"] for one in command("runs", "--json").json["runs"]}
-    said = {line.split()[1]: line for line in command("runs").out.splitlines() if "shop-loo-20" in line}
-    assert said.keys() == began.keys() and all(f"{began[name][:10]} {began[name][11:16]}" in said[name] for name in began)
-    usual = next(one for one in command("explain", "fcf", "--json").json["settings"] if one["name"] == "reg")["default"]
+    said = {
+        line.split()[1]: line for line in command("runs").out.splitlines() if "shop-loo-20" in line
+    }
+    assert said.keys() == began.keys() and all(
+        f"{began[name][:10]} {began[name][11:16]}" in said[name] for name in began
+    )
+    usual = next(
+        one for one in command("explain", "fcf", "--json").json["settings"] if one["name"] == "reg"
+    )["default"]
     assert float(usual) != 5.0
     assert "factors=5, reg=5, rounds=3" in said["fcf-shop-loo-20-seed0"]
     assert "factors=4, rounds=2, loss=0.3" in said["pepper-gmf-shop-loo-20-seed0"]
-    again = command("run", "fcf", *QUICK, "--rounds", "3", "--set", f"reg={usual}", "--json").json["run"]
+    again = command("run", "fcf", *QUICK, "--rounds", "3", "--set", f"reg={usual}", "--json").json[
+        "run"
+    ]
     row = next(line for line in command("runs").out.splitlines() if again in line)
     assert "reg=" not in row and "rounds=3" in row  # the default was given
 
 
 def test_tables_say_which_way_is_better(command: Command) -> None:
     ranking = command("run", "popular", *QUICK).out
-    assert all(f" {name} ↑ " in ranking for name in ("hr@10", "ndcg@10", "auc", "item_coverage@10", "gini@10"))
+    assert all(
+        f" {name} ↑ " in ranking
+        for name in ("hr@10", "ndcg@10", "auc", "item_coverage@10", "gini@10")
+    )
     ratings = command("run", "biased-mf", "--data", "shop.csv", "--protocol", "random-80-20").out
     assert " mae ↓ " in ratings and " rmse ↓ " in ratings
     header = next(line for line in command("runs").out.splitlines() if "status" in line)
@@ -162,7 +203,12 @@ def test_tables_say_which_way_is_better(command: Command) -> None:
 
 
 def test_who_asks_the_latest_run_is_told_which_it_is(command: Command) -> None:
-    made = command("run", "biased-mf", "--data", "shop.csv", "--protocol", "random-80-20", "--json").json
-    for asked in (["recommend", "--user", "u3"], ["predict", "latest", "--user", "u3", "--item", "i1"]):
+    made = command(
+        "run", "biased-mf", "--data", "shop.csv", "--protocol", "random-80-20", "--json"
+    ).json
+    for asked in (
+        ["recommend", "--user", "u3"],
+        ["predict", "latest", "--user", "u3", "--item", "i1"],
+    ):
         assert command(*asked).err == f"run {made['run']}, of {made['started']}\n"
     assert command("recommend", made["run"], "--user", "u3").err == ""  # it was named

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from entrenous.core.arrays import nonfinite_row, ranks, ranks_among, shuffle_places, top_n
 from entrenous.core.keys import key
+from entrenous.kernels.arrays import nonfinite_row, ranks, ranks_among, shuffle_places, top_n
 
 ALL = np.ones(5, np.bool_)
 NONE = np.zeros(2, np.int64), np.empty(0, np.int32)  # one user without masked items
@@ -24,7 +24,17 @@ def best_of(scores, n, *, known=ALL, masked=NONE, place=IN_ORDER):
 def ranks_of(scores, held, *, known=ALL, masked=NONE, place=IN_ORDER):
     rank, competing = np.empty(len(held), np.int64), np.empty(1, np.int64)
     held_ptr, held = np.array([0, len(held)]), np.array(held, np.int32)
-    ranks(np.array([scores], np.float32), np.zeros(1, np.int64), known, *masked, place, held_ptr, held, rank, competing)
+    ranks(
+        np.array([scores], np.float32),
+        np.zeros(1, np.int64),
+        known,
+        *masked,
+        place,
+        held_ptr,
+        held,
+        rank,
+        competing,
+    )
     return rank.tolist(), int(competing[0])
 
 
@@ -55,7 +65,10 @@ def test_held_items_that_cannot_be_listed_rank_behind_all():
 
 
 def test_zero_and_minus_zero_are_equal():
-    assert best_of([0.0, -0.0, -1, -1, -1], 2, place=np.array([1, 0, 2, 3, 4], np.int32))[0] == [1, 0]
+    assert best_of([0.0, -0.0, -1, -1, -1], 2, place=np.array([1, 0, 2, 3, 4], np.int32))[0] == [
+        1,
+        0,
+    ]
 
 
 def test_sampled_ranks_count_better_candidates_and_ties_by_place():
@@ -68,7 +81,10 @@ def test_sampled_ranks_count_better_candidates_and_ties_by_place():
 
 
 def test_unknown_candidates_stand_behind_and_an_unknown_item_is_missed():
-    scores, known = np.array([[9, 5, 3, 3, 2]], np.float32), np.array([False, True, True, True, False])
+    scores, known = (
+        np.array([[9, 5, 3, 3, 2]], np.float32),
+        np.array([False, True, True, True, False]),
+    )
     rank, competing = np.empty(2, np.int64), np.empty(2, np.int64)
     item, candidates = np.array([2, 4], np.int32), np.array([[0, 1], [1, 2]], np.int32)
     ranks_among(scores, np.zeros(2, np.int64), item, candidates, known, IN_ORDER, rank, competing)
@@ -95,7 +111,10 @@ def test_the_shuffle_is_a_permutation_that_depends_on_the_key():
 @given(st.data())
 def test_kernels_agree_with_sorting(data):
     items = data.draw(st.integers(1, 12))
-    scores = np.array(data.draw(st.lists(st.sampled_from([-1.5, 0.0, 1.0, 2.0]), min_size=items, max_size=items)), np.float32)
+    scores = np.array(
+        data.draw(st.lists(st.sampled_from([-1.5, 0.0, 1.0, 2.0]), min_size=items, max_size=items)),
+        np.float32,
+    )
     known = np.array(data.draw(st.lists(st.booleans(), min_size=items, max_size=items)))
     masked = np.array(sorted(data.draw(st.sets(st.integers(0, items - 1)))), np.int32)
     held = sorted(set(range(items)) - set(masked.tolist()))
@@ -105,4 +124,7 @@ def test_kernels_agree_with_sorting(data):
     table = np.array([0, len(masked)]), masked
     expected = sorted(order.index(i) + 1 if i in order else len(order) + 1 for i in held)
     assert ranks_of(scores, held, known=known, masked=table, place=place) == (expected, len(order))
-    assert best_of(scores, 4, known=known, masked=table, place=place)[0] == [*order, -1, -1, -1, -1][:4]
+    assert (
+        best_of(scores, 4, known=known, masked=table, place=place)[0]
+        == [*order, -1, -1, -1, -1][:4]
+    )

@@ -1,4 +1,6 @@
-"""Declarations: what follows from one, and what an algorithm that breaks its own is told, by a run and by `testing.conform`."""
+"""Declarations: what follows from one, and what an algorithm that breaks its own is told, by a run
+and by `testing.conform`.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +17,25 @@ from typing_extensions import TypeAliasType
 from entrenous import run
 from entrenous.algorithms import fcf
 from entrenous.algorithms.fpl import FPL
-from entrenous.core.contract import Axes, Traits, UpTo, axes, dense, rows, shown
-from entrenous.core.declared import ContractError, bound, declared, fields_of
-from entrenous.core.enforce import check_arrays, check_received, vanishing
+from entrenous.core.contract.declarations import (
+    Axes,
+    Traits,
+    UpTo,
+    axes,
+    dense,
+    rows,
+    shown,
+)
+from entrenous.core.contract.declared import ContractError, bound, declared, fields_of
+from entrenous.core.contract.enforce import check_arrays, check_received, vanishing
+from entrenous.core.contract.protocols import Catalogue
+from entrenous.core.contract.settings import Settings
 from entrenous.core.errors import EntrenousWarning
-from entrenous.core.protocols import Catalogue
-from entrenous.core.settings import Settings
 from entrenous.core.types import Float32Array, Int32Array
 from entrenous.data.synthetic import synthetic
 from entrenous.federation.executors import Debug, Threads
 from entrenous.federation.rounds import Rounds
-from entrenous.testing import conform
+from entrenous.runs.conformance import conform
 
 CATALOGUE = Catalogue(users=30, items=40, interactions=300)
 
@@ -35,7 +45,7 @@ def data() -> Any:
     return synthetic(users=30, items=40, interactions=300, seed=0)
 
 
-# ---- what follows from a declaration ----------------------------------------------------------------------------------------------------
+# ---- what follows from a declaration -------------------------------------------------------------
 
 
 def test_an_honest_algorithm_conforms(data: Any) -> None:
@@ -48,7 +58,11 @@ def test_sizes_bytes_and_the_empty_sum_follow() -> None:
     assert contract.way("rows") == {"q": (5,)} and contract.way("dense") == {} and contract.weighs
     assert contract.row_bytes == 4 + 4 * 5 and contract.most_bytes == 40 * 24
     total = contract.empty_total()
-    assert total.rows["q"].shape == (40, 5) and total.weight.shape == (1,) and not total.rows["q"].any()
+    assert (
+        total.rows["q"].shape == (40, 5)
+        and total.weight.shape == (1,)
+        and not total.rows["q"].any()
+    )
     assert [field.name for field in contract.receives] == ["q", "kind"] and contract.cohort == 30
 
 
@@ -59,7 +73,9 @@ def test_fields_say_type_shape_and_range() -> None:
 
 
 Scalar = TypeVar("Scalar", bound=np.generic)
-LATER = TypeAliasType("LATER", np.ndarray[Any, np.dtype[Scalar]], type_params=(Scalar,))  # what NDArray is from NumPy 2.5 on
+LATER = TypeAliasType(
+    "LATER", np.ndarray[Any, np.dtype[Scalar]], type_params=(Scalar,)
+)  # what NDArray is from NumPy 2.5 on
 
 
 class Aliased(NamedTuple):
@@ -84,9 +100,14 @@ class Delivered(NamedTuple):
 
 @pytest.mark.parametrize(
     ("among", "at", "said"),
-    [(2, [0, 1, 1], ""), (4, [0, 1, 1], "the shape (4, 2)"), (2, [0, 2, 1], "the number 2; expected below among = 2"),
-     (2, [0, -1, 1], "the number -1; expected at least 0"), (2, [0, 1], "the shape (2,); expected devices = 3")],
-)  # fmt: skip
+    [
+        (2, [0, 1, 1], ""),
+        (4, [0, 1, 1], "the shape (4, 2)"),
+        (2, [0, 2, 1], "the number 2; expected below among = 2"),
+        (2, [0, -1, 1], "the number -1; expected at least 0"),
+        (2, [0, 1], "the shape (2,); expected devices = 3"),
+    ],
+)
 def test_a_free_size_is_decided_by_the_first_array(among: int, at: list[int], said: str) -> None:
     contract, fields = bound(MeanEmbedding(factors=2), CATALOGUE), fields_of(Delivered, "Delivered")
     arrays = {"local": np.zeros((among, 2), np.float32), "at": np.array(at, np.int32)}
@@ -106,23 +127,41 @@ def test_an_infinite_number_is_fine_only_where_it_is_declared_so() -> None:
     field = fields_of(Server, "Server")[0]._replace(axes=Axes(("items",), finite=False))
     check_arrays(bound(MeanEmbedding(), CATALOGUE), "download", (field,), hints, {})
     with pytest.raises(ContractError, match="NaN or infinite"):
-        check_arrays(bound(MeanEmbedding(), CATALOGUE), "download", (field._replace(axes=Axes(("items",))),), hints, {})
+        check_arrays(
+            bound(MeanEmbedding(), CATALOGUE),
+            "download",
+            (field._replace(axes=Axes(("items",))),),
+            hints,
+            {},
+        )
     assert Loose._fields == ("q",)
 
 
-# ---- declarations that do not hold together ---------------------------------------------------------------------------------------
+# ---- declarations that do not hold together ------------------------------------------------------
 
 
 def altered(**members: Any) -> Any:
     """MeanEmbedding with other members, as an instance."""
     return type(
-        "Altered", (MeanEmbedding,), {"__module__": __name__, "__annotations__": dict.fromkeys(members, ClassVar[Any]), **members}
+        "Altered",
+        (MeanEmbedding,),
+        {
+            "__module__": __name__,
+            "__annotations__": dict.fromkeys(members, ClassVar[Any]),
+            **members,
+        },
     )()
 
 
 def nothing(**members: Any) -> Any:
     return type(
-        "Half", (Settings,), {"__module__": __name__, "__annotations__": dict.fromkeys(members, ClassVar[Any]), **members}
+        "Half",
+        (Settings,),
+        {
+            "__module__": __name__,
+            "__annotations__": dict.fromkeys(members, ClassVar[Any]),
+            **members,
+        },
     )()
 
 
@@ -145,14 +184,21 @@ class NoType(NamedTuple):
         (lambda: altered(keeps=NoShape), "Altered.keeps 'p': says no shape"),
         (lambda: altered(receives=NoType), "Altered.receives 'p': says no type"),
         (lambda: altered(receives=dict), "is no NamedTuple class"),
-        (lambda: altered(sends=(rows("q", when="a", reveals="b"), dense("q", when="a", reveals="b"))), "'q' is sent twice"),
+        (
+            lambda: altered(
+                sends=(rows("q", when="a", reveals="b"), dense("q", when="a", reveals="b"))
+            ),
+            "'q' is sent twice",
+        ),
         (lambda: altered(sends=(rows("p", when="a", reveals="b"),)), "'p' is both kept and sent"),
         (lambda: altered(sends=(rows("q", when="", reveals="b"),)), "does not say when 'q' leaves"),
         (lambda: altered(sends=("q",)), "`sends` lists something else"),
         (lambda: altered(traits={"predicts_ratings": True}), "`traits` is something else"),
     ],
 )
-def test_what_is_missing_or_does_not_go_together_is_said_in_one_line(algorithm: Any, said: str) -> None:
+def test_what_is_missing_or_does_not_go_together_is_said_in_one_line(
+    algorithm: Any, said: str
+) -> None:
     with pytest.raises(ContractError) as refused:
         declared(algorithm())
     assert said in str(refused.value) and "\n" not in str(refused.value)
@@ -161,8 +207,14 @@ def test_what_is_missing_or_does_not_go_together_is_said_in_one_line(algorithm: 
 @pytest.mark.parametrize(
     ("algorithm", "said"),
     [
-        (lambda: altered(sends=(rows("q", "lengths", when="a", reveals="b"),)), "nothing says how much 'lengths' is"),
-        (lambda: altered(sends=(shown("q", when="a", reveals="b", only_if="often"),)), "`only_if` names 'often'"),
+        (
+            lambda: altered(sends=(rows("q", "lengths", when="a", reveals="b"),)),
+            "nothing says how much 'lengths' is",
+        ),
+        (
+            lambda: altered(sends=(shown("q", when="a", reveals="b", only_if="often"),)),
+            "`only_if` names 'often'",
+        ),
     ],
 )
 def test_a_size_or_a_setting_that_is_not_there(algorithm: Any, said: str) -> None:
@@ -172,23 +224,33 @@ def test_a_size_or_a_setting_that_is_not_there(algorithm: Any, said: str) -> Non
 
 
 def test_traits_have_defaults() -> None:
-    assert replace(declared(fcf.FCF()).traits, private={}) == Traits(draws_negatives=False, same_rows=True)
+    assert replace(declared(fcf.FCF()).traits, private={}) == Traits(
+        draws_negatives=False, same_rows=True
+    )
 
 
-# ---- algorithms that do not do what they declare -----------------------------------------------------------------------------------------
+# ---- algorithms that do not do what they declare -------------------------------------------------
 
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_conform_refuses_it_in_one_line(name: str, data: Any) -> None:
     hostile, said = HOSTILE[name]
-    with pytest.raises(Exception) as refused:  # one device at a time, the error names the device first
+    with pytest.raises(
+        Exception
+    ) as refused:  # one device at a time, the error names the device first
         conform(hostile(), data)
-    assert said in str(refused.value) and hostile.__name__ in str(refused.value) and "\n" not in str(refused.value)
+    assert (
+        said in str(refused.value)
+        and hostile.__name__ in str(refused.value)
+        and "\n" not in str(refused.value)
+    )
 
 
 @pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.parametrize("executor", [Threads(1), Threads(2), Debug()], ids=["one", "two", "debug"])
-def test_the_first_round_refuses_it_and_changes_nothing(name: str, executor: Any, data: Any) -> None:
+def test_the_first_round_refuses_it_and_changes_nothing(
+    name: str, executor: Any, data: Any
+) -> None:
     hostile, said = HOSTILE[name]
     rounds = Rounds(hostile(), data, executor=executor)
     training = rounds.start()
@@ -206,7 +268,9 @@ def test_a_run_ends_with_one_line_and_exit_code_2(
     hostile, said = HOSTILE[name]
     monkeypatch.setitem(fcf.ALGORITHMS, "hostile", hostile)
     monkeypatch.chdir(tmp_path)
-    found = Command(capsys)("run", "hostile", "--data", write_shop(tmp_path / "shop.csv"), "--protocol", "random-80-20")
+    found = Command(capsys)(
+        "run", "hostile", "--data", write_shop(tmp_path / "shop.csv"), "--protocol", "random-80-20"
+    )
     assert hostile.__name__ in found.error and said.split("; expected")[0] in found.error
     assert not list(tmp_path.glob("runs/*"))
 
@@ -229,11 +293,15 @@ def test_conform_sees_what_depends_on_company(data: Any) -> None:
     class Sociable(MeanEmbedding):
         """Its devices learn more in company."""
 
-        def local(self, download: Server, devices: Devices, histories: Any, users: Any, key: Any) -> Any:
+        def local(
+            self, download: Server, devices: Devices, histories: Any, users: Any, key: Any
+        ) -> Any:
             after, update = super().local(download, devices, histories, users, key)
             return Devices(after.p * np.float32(len(users))), update
 
-    with pytest.raises(ContractError, match=r"Sociable: .* depends on which devices train together"):
+    with pytest.raises(
+        ContractError, match=r"Sociable: .* depends on which devices train together"
+    ):
         conform(Sociable(), data)
 
 
@@ -242,7 +310,9 @@ def test_conform_sees_rounds_of_one_device_that_end_elsewhere_if_compiled_as_a_w
 ) -> None:
     honest = FPL.solo_rounds
 
-    def further(self: FPL, server: Any, devices: Any, histories: Any, rounds: range, *rest: Any) -> Any:
+    def further(
+        self: FPL, server: Any, devices: Any, histories: Any, rounds: range, *rest: Any
+    ) -> Any:
         return honest(self, server, devices, histories, range(rounds.start, rounds.stop + 1), *rest)
 
     conform(FPL(cohort=1, triples=2), data)
@@ -254,7 +324,10 @@ def test_conform_sees_rounds_of_one_device_that_end_elsewhere_if_compiled_as_a_w
 def test_an_update_that_rounds_to_zero_is_warned_of(data: Any) -> None:
     rounds = Rounds(MeanEmbedding(learning_rate=1e-6), data)
     with pytest.warns(
-        EntrenousWarning, match=r"MeanEmbedding: all that \d of the 4 devices tried out send becomes 0 in fixed point"
+        EntrenousWarning,
+        match=(
+            r"MeanEmbedding: all that \d of the 4 devices tried out send becomes 0 in fixed point"
+        ),
     ):
         rounds.advance(rounds.start(), 1)
     with warnings.catch_warnings():
@@ -265,8 +338,13 @@ def test_an_update_that_rounds_to_zero_is_warned_of(data: Any) -> None:
 
 def test_vanishing_counts_devices_whose_every_number_is_below_half_a_step(data: Any) -> None:
     algorithm, users = MeanEmbedding(), np.arange(3)
-    _, update = algorithm.local(algorithm.init_server(CATALOGUE, np.uint64(1)), algorithm.init_devices(users, np.uint64(2)),
-                                data.histories(users), users, np.uint64(3))  # fmt: skip
+    _, update = algorithm.local(
+        algorithm.init_server(CATALOGUE, np.uint64(1)),
+        algorithm.init_devices(users, np.uint64(2)),
+        data.histories(users),
+        users,
+        np.uint64(3),
+    )
     assert vanishing(update) == 0
     tiny = update.rows["q"].copy()
     tiny[: update.ptr[1]] = 2.0**-17
@@ -278,7 +356,9 @@ def test_vanishing_counts_devices_whose_every_number_is_below_half_a_step(data: 
 
 def test_the_result_is_that_of_a_run_by_name(monkeypatch: pytest.MonkeyPatch, data: Any) -> None:
     monkeypatch.setitem(fcf.ALGORITHMS, "mean-embedding", MeanEmbedding)
-    one, two = (run("mean-embedding", data, protocol="random-80-20", threads=threads) for threads in (1, 2))
+    one, two = (
+        run("mean-embedding", data, protocol="random-80-20", threads=threads) for threads in (1, 2)
+    )
     assert one.manifest["model_sha256"] == two.manifest["model_sha256"]
     assert isinstance(one.recommender.devices, Devices)
 

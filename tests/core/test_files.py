@@ -1,4 +1,6 @@
-"""What is written is whole or as it was, whenever the process dies; keys are new or refused, and nobody else may read them."""
+"""What is written is whole or as it was, whenever the process dies; keys are new or refused, and
+nobody else may read them.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,13 @@ from pathlib import Path
 import pytest
 
 from entrenous.core import files
-from entrenous.core.files import copy_file, make_folder, rename_file, write_atomically, write_private
+from entrenous.core.files import (
+    copy_file,
+    make_folder,
+    rename_file,
+    write_atomically,
+    write_private,
+)
 
 STEPS = ("open", "write", "fsync file", "link", "unlink", "fsync folder")
 
@@ -30,8 +38,16 @@ class Order:
             fsync(handle)
 
         patch.setattr(os, "fsync", flushed)
-        patch.setattr(os, "link", lambda *paths: (self.steps.append(f"name {Path(paths[1]).name}"), link(*paths))[1])
-        patch.setattr(os, "replace", lambda *paths: (self.steps.append(f"name {Path(paths[1]).name}"), replace(*paths))[1])
+        patch.setattr(
+            os,
+            "link",
+            lambda *paths: (self.steps.append(f"name {Path(paths[1]).name}"), link(*paths))[1],
+        )
+        patch.setattr(
+            os,
+            "replace",
+            lambda *paths: (self.steps.append(f"name {Path(paths[1]).name}"), replace(*paths))[1],
+        )
 
 
 @pytest.mark.parametrize("new", [True, False])
@@ -45,7 +61,9 @@ def test_a_key_is_on_the_disk_before_it_has_its_name_and_the_name_before_it_coun
     assert stat.S_IMODE((tmp_path / "identity.key").stat().st_mode) == 0o600
 
 
-def test_copies_names_and_folders_are_on_the_disk_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copies_names_and_folders_are_on_the_disk_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "a").write_bytes(b"said")
     order = Order(monkeypatch)
     copy_file(tmp_path / "a", tmp_path / "b")
@@ -107,12 +125,16 @@ def test_a_key_that_is_there_is_never_overwritten(tmp_path: Path) -> None:
     write_private(path, b"first")
     with pytest.raises(FileExistsError):
         write_private(path, b"second")
-    assert path.read_bytes() == b"first" and [one.name for one in tmp_path.iterdir()] == ["identity.key"]
+    assert path.read_bytes() == b"first" and [one.name for one in tmp_path.iterdir()] == [
+        "identity.key"
+    ]
     write_private(path, b"third", new=False)
     assert path.read_bytes() == b"third"
 
 
-def test_where_files_cannot_have_second_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_files_cannot_have_second_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refused(*paths: object) -> None:
         raise OSError(errno.EPERM, "Operation not permitted")
 
@@ -121,10 +143,14 @@ def test_where_files_cannot_have_second_names(tmp_path: Path, monkeypatch: pytes
     write_private(path, b"first")
     with pytest.raises(FileExistsError):
         write_private(path, b"second")
-    assert path.read_bytes() == b"first" and [one.name for one in tmp_path.iterdir()] == ["identity.key"]
+    assert path.read_bytes() == b"first" and [one.name for one in tmp_path.iterdir()] == [
+        "identity.key"
+    ]
 
 
-def test_a_folder_above_that_cannot_be_read_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_above_that_cannot_be_read_is_no_obstacle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refused(folder: Path) -> None:
         raise PermissionError(errno.EACCES, "Permission denied", str(folder))
 
@@ -144,4 +170,6 @@ def test_a_full_disk_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(OSError, match="No space left"):
         write_private(tmp_path / "identity.key", b"secret")
     monkeypatch.undo()
-    assert [one.name for one in tmp_path.iterdir()] == ["terms.json"] and (tmp_path / "terms.json").read_bytes() == b"before"
+    assert [one.name for one in tmp_path.iterdir()] == ["terms.json"] and (
+        tmp_path / "terms.json"
+    ).read_bytes() == b"before"

@@ -1,4 +1,6 @@
-"""Random numbers of plain NumPy: those of the compiled keys, fair, the same whatever was drawn together."""
+"""Random numbers of plain NumPy: those of the compiled keys, fair, the same whatever was drawn
+together.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,12 @@ KEYS = [key(0, "a"), key(1, "b", 3), np.uint64(2**64 - 1), np.uint64(0)]
 @pytest.mark.parametrize("own", KEYS)
 def test_number_c_is_draw_c_of_the_key(own: np.uint64) -> None:
     assert generator(own).bits(5).tolist() == [int(draw(own, c)) for c in range(5)]
-    assert generator(own).uniform(4).tolist() == [uniform(np.uint64(draw(own, c))) for c in range(4)]
-    assert generator(own).integers(17, 6).tolist() == [below(np.uint64(draw(own, c)), 17) for c in range(6)]
+    assert generator(own).uniform(4).tolist() == [
+        uniform(np.uint64(draw(own, c))) for c in range(4)
+    ]
+    assert generator(own).integers(17, 6).tolist() == [
+        below(np.uint64(draw(own, c)), 17) for c in range(6)
+    ]
     assert generator(own).normal(3).tolist() == [normal(own, c) for c in range(3)]
 
 
@@ -47,16 +53,22 @@ def test_numbers_are_fair() -> None:
     assert stats.kstest(draws.uniform(20_000), "uniform").pvalue > 1e-3
     assert stats.kstest(draws.normal(20_000, 2.0), "norm", (0, 2)).pvalue > 1e-3
     assert stats.chisquare(np.bincount(draws.integers(7, 20_000), minlength=7)).pvalue > 1e-3
-    assert sorted(draws.permutation(50).tolist()) == list(range(50)) != draws.permutation(50).tolist()
+    assert (
+        sorted(draws.permutation(50).tolist()) == list(range(50)) != draws.permutation(50).tolist()
+    )
 
 
 @pytest.mark.parametrize("below_what", [0, -3, 1 << 32])
 def test_a_bound_that_makes_no_sense(below_what: int) -> None:
-    with pytest.raises(InputError, match=r"generator.integers: below is .*; expected 1 to 2\^32 - 1"):
+    with pytest.raises(
+        InputError, match=r"generator.integers: below is .*; expected 1 to 2\^32 - 1"
+    ):
         generator(1).integers(below_what, 3)
 
 
-@pytest.mark.parametrize("history", [[], [0], [9], [0, 1, 2], [7, 8, 9], [1, 4, 6], [0, 1, 2, 3, 4, 5, 6, 7, 8]])
+@pytest.mark.parametrize(
+    "history", [[], [0], [9], [0, 1, 2], [7, 8, 9], [1, 4, 6], [0, 1, 2, 3, 4, 5, 6, 7, 8]]
+)
 def test_negatives_are_every_other_item_alike(history: list[int]) -> None:
     found = negatives(generator(key(3, "n")), np.array(history, np.int32), 10, 4_000)
     others = sorted(set(range(10)) - set(history))

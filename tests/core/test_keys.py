@@ -4,18 +4,43 @@ from __future__ import annotations
 
 import numpy as np
 
-from entrenous.core.keys import below, draw, draws, fold, fold_name, folds, key, local_key, normals, select_key, uniform
+from entrenous.core.keys import (
+    below,
+    draw,
+    draws,
+    fold,
+    fold_name,
+    folds,
+    key,
+    local_key,
+    normals,
+    select_key,
+    uniform,
+)
 
 
 def test_a_key_depends_on_every_name_and_on_their_order() -> None:
-    keys = [key(0, "a", 1), key(0, "a", 2), key(1, "a", 1), key(0, 1, "a"), key(0, "a"), key(0, "b", 1)]
+    keys = [
+        key(0, "a", 1),
+        key(0, "a", 2),
+        key(1, "a", 1),
+        key(0, 1, "a"),
+        key(0, "a"),
+        key(0, "b", 1),
+    ]
     assert len({int(one) for one in keys}) == len(keys)
     assert key(0, "a", 1) == fold_name(key(0, "a"), 1) == np.uint64(fold(key(0, "a"), 1))
 
 
 def test_known_values_never_change() -> None:
-    """SplitMix64 from state 0 yields these outputs (Steele, Lea & Flood 2014; the reference stream of the generator)."""
-    assert [int(draw(np.uint64(0), c)) for c in range(3)] == [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
+    """SplitMix64 from state 0 yields these outputs (Steele, Lea & Flood 2014; the reference stream
+    of the generator).
+    """
+    assert [int(draw(np.uint64(0), c)) for c in range(3)] == [
+        0xE220A8397B1DCDAF,
+        0x6E789E6AA1B965F4,
+        0x06C45D188009454F,
+    ]
 
 
 def test_draws_are_draws() -> None:
@@ -30,14 +55,21 @@ def test_folds_is_fold_for_each_name() -> None:
 
 def test_round_keys_differ_between_rounds_and_purposes() -> None:
     rounds = key(0, "rounds")
-    assert len({int(make(rounds, number)) for make in (select_key, local_key) for number in range(50)}) == 100
+    assert (
+        len({int(make(rounds, number)) for make in (select_key, local_key) for number in range(50)})
+        == 100
+    )
 
 
 def test_integers_below_n_are_uniform() -> None:
     n, many = 7, 70_000
-    counts = np.bincount([below(np.uint64(draw(key(0, "u"), c)), n) for c in range(many)], minlength=n)
+    counts = np.bincount(
+        [below(np.uint64(draw(key(0, "u"), c)), n) for c in range(many)], minlength=n
+    )
     expected = many / n
-    assert ((counts - expected) ** 2 / expected).sum() < 22.5  # chi-square with 6 degrees of freedom at p = .001
+    assert (
+        (counts - expected) ** 2 / expected
+    ).sum() < 22.5  # chi-square with 6 degrees of freedom at p = .001
 
 
 def test_uniform_is_in_the_unit_interval_with_mean_one_half() -> None:

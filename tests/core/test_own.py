@@ -1,4 +1,6 @@
-"""Algorithms by their place: files, modules and notebooks; what cannot be loaded is one line with file and line."""
+"""Algorithms by their place: files, modules and notebooks; what cannot be loaded is one line with
+file and line.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,10 @@ from pathlib import Path
 import pytest
 from paths import ROOT
 
-from entrenous.core.discover import kind_of
+from entrenous.algorithms.named import kind_of
 from entrenous.core.errors import InputError
-from entrenous.core.own import is_place, lasting, load_place, place_of, short
-from entrenous.core.program import source_sha256
+from entrenous.core.registry.own import is_place, lasting, load_place, place_of, short
+from entrenous.core.registry.program import source_sha256
 
 EXAMPLE = ROOT / "docs" / "examples" / "my_algo.py"
 
@@ -22,13 +24,23 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_file_its_class_and_a_module_are_places(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_its_class_and_a_module_are_places(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kind = load_place(str(file))
-    assert kind.__name__ == "MyAlgorithm" and load_place(f"{file}:MyAlgorithm") is kind and kind_of(str(file)) == (kind, {})
+    assert (
+        kind.__name__ == "MyAlgorithm"
+        and load_place(f"{file}:MyAlgorithm") is kind
+        and kind_of(str(file)) == (kind, {})
+    )
     assert load_place(place_of(kind)) is kind and place_of(kind) == f"{file}:MyAlgorithm"
     monkeypatch.syspath_prepend(file.parent)
     own = load_place("mine:MyAlgorithm")
-    assert own is not kind and place_of(own) == "mine:MyAlgorithm" and source_sha256(own) == source_sha256(kind)
+    assert (
+        own is not kind
+        and place_of(own) == "mine:MyAlgorithm"
+        and source_sha256(own) == source_sha256(kind)
+    )
 
 
 def test_a_module_in_the_working_folder(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,7 +53,9 @@ def test_a_changed_file_is_another_class_with_another_source(file: Path) -> None
     before = load_place(str(file))
     file.write_text(file.read_text().replace('"""Each device prefers', '"""A device prefers'))
     worded = load_place(str(file))
-    assert worded is not before and source_sha256(worded) == source_sha256(before)  # prose is no code
+    assert worded is not before and source_sha256(worded) == source_sha256(
+        before
+    )  # prose is no code
     file.write_text(file.read_text().replace("self.weight * mean", "2 * self.weight * mean"))
     assert source_sha256(load_place(str(file))) != source_sha256(before)
 
@@ -60,12 +74,24 @@ def test_a_module_beside_it_counts(file: Path, monkeypatch: pytest.MonkeyPatch) 
     ("text", "place", "said"),
     [
         (None, "{file}", "cannot be read (no such file or directory); expected a Python file"),
-        ("x = 1\n1 / 0\n", "{file}", "mine.py:2: cannot be imported: ZeroDivisionError: division by zero"),
+        (
+            "x = 1\n1 / 0\n",
+            "{file}",
+            "mine.py:2: cannot be imported: ZeroDivisionError: division by zero",
+        ),
         ("x = (\n", "{file}", "mine.py:1: cannot be imported: SyntaxError"),
         ("import nothing_such\n", "{file}", "mine.py:1: cannot be imported: ModuleNotFoundError"),
         ("raise SystemExit('bye')\n", "{file}", "mine.py:1: cannot be imported: SystemExit: bye"),
-        ("x = 1\n", "{file}", "no class of settings; expected a class MyAlgorithm(entrenous.Settings)"),
-        ("class A: pass\n", "{file}:A", "A is no class of settings; expected class A(entrenous.Settings)"),
+        (
+            "x = 1\n",
+            "{file}",
+            "no class of settings; expected a class MyAlgorithm(entrenous.Settings)",
+        ),
+        (
+            "class A: pass\n",
+            "{file}:A",
+            "A is no class of settings; expected class A(entrenous.Settings)",
+        ),
         ("x = 1\n", "{file}:x", "x is no class of settings"),
         (
             "from entrenous import Settings\nclass A(Settings): pass\nclass B(Settings): pass\n",
@@ -82,7 +108,9 @@ def test_a_module_beside_it_counts(file: Path, monkeypatch: pytest.MonkeyPatch) 
         (None, "numpy:nothing_such", "there is no 'nothing_such' in it"),
     ],
 )
-def test_what_cannot_be_loaded_is_one_line(text: str | None, place: str, said: str, tmp_path: Path) -> None:
+def test_what_cannot_be_loaded_is_one_line(
+    text: str | None, place: str, said: str, tmp_path: Path
+) -> None:
     path = tmp_path / "mine.py"
     if text is not None:
         path.write_text(text)
@@ -97,14 +125,25 @@ def test_a_class_inside_a_function_has_no_place() -> None:
     class Inner(Settings):
         pass
 
-    with pytest.raises(InputError, match=r"the class Inner is not found in its module .* define it there"):
+    with pytest.raises(
+        InputError, match=r"the class Inner is not found in its module .* define it there"
+    ):
         place_of(Inner)
 
 
 def test_names_of_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert [is_place(name) for name in ("a.py", "./a.py:B", "a.b:C", "fpl", "pfpl+", "gossip-age-gmf")] == [True] * 3 + [
-        False
-    ] * 3
-    assert lasting("./a.py:B") == f"{tmp_path}/a.py:B" and lasting("a.py") == f"{tmp_path}/a.py" and lasting("a.b:C") == "a.b:C"
-    assert [short(name) for name in ("/x/a.py", "/x/a.py:B", "a.b:C", "pfpl+")] == ["a", "B", "C", "pfpl+"]
+    assert [
+        is_place(name) for name in ("a.py", "./a.py:B", "a.b:C", "fpl", "pfpl+", "gossip-age-gmf")
+    ] == [True] * 3 + [False] * 3
+    assert (
+        lasting("./a.py:B") == f"{tmp_path}/a.py:B"
+        and lasting("a.py") == f"{tmp_path}/a.py"
+        and lasting("a.b:C") == "a.b:C"
+    )
+    assert [short(name) for name in ("/x/a.py", "/x/a.py:B", "a.b:C", "pfpl+")] == [
+        "a",
+        "B",
+        "C",
+        "pfpl+",
+    ]

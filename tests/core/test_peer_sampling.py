@@ -1,13 +1,15 @@
-"""Peer sampling: bounded lists without repeats, nobody alone, the dead forgotten; and views that hold the best heard from."""
+"""Peer sampling: bounded lists without repeats, nobody alone, the dead forgotten; and views that
+hold the best heard from.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from entrenous.algorithms.pepper import add_sorted, personalised_views
-from entrenous.core import peer_sampling
-from entrenous.core.gossip import NOBODY
+from entrenous.core.contract.gossip import NOBODY
 from entrenous.core.keys import folds, key
+from entrenous.kernels import peer_sampling
 
 N, KNOWN, CARRIED, VIEW = 60, 8, 4, 3
 EVERYBODY = np.arange(N)
@@ -53,7 +55,9 @@ def test_lists_stay_bounded_without_repeats_and_nobody_is_ever_alone() -> None:
 
 
 def test_whoever_one_knew_first_one_comes_to_know_others() -> None:
-    """From a ring in which u knows the next eight: after some rounds the lists are spread over all nodes, none is known by most."""
+    """From a ring in which u knows the next eight: after some rounds the lists are spread over all
+    nodes, none is known by most.
+    """
     known = rounds(first(), 30, EVERYBODY)
     far = (known - EVERYBODY[:, None]) % N
     assert np.mean((far > KNOWN) & (far < N - KNOWN)) > 0.2 and len(np.unique(known)) > 0.9 * N
@@ -70,7 +74,12 @@ def test_who_has_left_is_forgotten() -> None:
 def test_a_sender_is_known_from_then_on() -> None:
     known = first()
     peer_sampling.exchange(
-        known, np.array([0]), np.array([0]), np.array([42]), np.array([[50, 0, 42, NOBODY]], np.int32), keys("one", 0, 1)
+        known,
+        np.array([0]),
+        np.array([0]),
+        np.array([42]),
+        np.array([[50, 0, 42, NOBODY]], np.int32),
+        keys("one", 0, 1),
     )
     assert 42 in known[0] and 0 not in known[0]
     check(known[:1])
@@ -87,15 +96,24 @@ def test_a_view_holds_the_best_heard_from_and_others_at_random() -> None:
     who, performance = heard({11: 0.2, 12: 0.9, 13: 0.5, 14: 0.7})
     known = np.array([[12, 20, 21, 22, 23, NOBODY, NOBODY, NOBODY]], np.int32)
     for number in range(20):
-        view = personalised_views(known, who, performance, np.array([0]), 2, VIEW, keys("view", number, 1))[0].tolist()
+        view = personalised_views(
+            known, who, performance, np.array([0]), 2, VIEW, keys("view", number, 1)
+        )[0].tolist()
         assert view[:2] == [12, 14] and view[2] in (20, 21, 22, 23)
-    drawn = {personalised_views(known, who, performance, np.array([0]), 0, VIEW, keys("view", k, 1))[0, 0] for k in range(60)}
+    drawn = {
+        personalised_views(known, who, performance, np.array([0]), 0, VIEW, keys("view", k, 1))[
+            0, 0
+        ]
+        for k in range(60)
+    }
     assert drawn == {12, 20, 21, 22, 23}
 
 
 def test_who_has_heard_of_nobody_explores() -> None:
     who, performance = heard({})
-    view = personalised_views(first()[:1], who, performance, np.array([0]), 3, VIEW, keys("view", 0, 1))[0]
+    view = personalised_views(
+        first()[:1], who, performance, np.array([0]), 3, VIEW, keys("view", 0, 1)
+    )[0]
     assert set(view.tolist()) <= set(first()[0].tolist()) and len(set(view.tolist())) == VIEW
 
 
@@ -108,7 +126,10 @@ def test_l_n_keeps_the_best_of_each_and_drops_the_worst_when_full() -> None:
         (8, 0.7),
     ):  # worse than before, better, too bad for the list, in place of 1
         add_sorted(who, performance, np.array([0]), np.array([peer]), np.array([value], np.float32))
-    found = {int(peer): round(float(value), 6) for peer, value in zip(who[0], performance[0], strict=True)}
+    found = {
+        int(peer): round(float(value), 6)
+        for peer, value in zip(who[0], performance[0], strict=True)
+    }
     assert found == {2: 0.2, 3: 0.3, 4: 0.45, 5: 0.5, 6: 0.6, 8: 0.7}
 
 

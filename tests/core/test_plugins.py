@@ -1,4 +1,6 @@
-"""Installed packages bring algorithms, metrics, splits, data sets and experiments by entry points."""
+"""Installed packages bring algorithms, metrics, splits, data sets and experiments by entry
+points.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,13 @@ from pathlib import Path
 import pytest
 from paths import ROOT
 
-from entrenous.core import plugins
-from entrenous.core.discover import algorithms
+from entrenous.algorithms.named import algorithms
 from entrenous.core.errors import InputError
+from entrenous.core.registry import plugins
 from entrenous.data.dataset import datasets
+from entrenous.data.split.protocol import protocols
 from entrenous.evaluate.metric_kinds import metrics
 from entrenous.runs.pipeline import run
-from entrenous.split.protocol import protocols
 
 MODULE = """
 import numpy as np
@@ -35,9 +37,16 @@ def halves(data, seed=0):
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A package as pip installs it: modules and a dist-info folder."""
     (tmp_path / "brought.py").write_text(MODULE)
-    (tmp_path / "brought_algo.py").write_text((ROOT / "docs" / "examples" / "my_algo.py").read_text())
-    offer(tmp_path, algorithms="brought = brought_algo:MyAlgorithm", metrics="first = brought:METRIC", splits="halves = brought:halves",
-          datasets="tiny = brought:DATA")  # fmt: skip
+    (tmp_path / "brought_algo.py").write_text(
+        (ROOT / "docs" / "examples" / "my_algo.py").read_text()
+    )
+    offer(
+        tmp_path,
+        algorithms="brought = brought_algo:MyAlgorithm",
+        metrics="first = brought:METRIC",
+        splits="halves = brought:halves",
+        datasets="tiny = brought:DATA",
+    )
     monkeypatch.syspath_prepend(tmp_path)
     plugins.plugged.cache_clear()
     yield tmp_path
@@ -50,28 +59,47 @@ def offer(folder: Path, **groups: str) -> None:
     info = folder / "brought-1.0.dist-info"
     info.mkdir(exist_ok=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: brought\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("".join(f"[entrenous.{group}]\n{line}\n" for group, line in groups.items()))
+    (info / "entry_points.txt").write_text(
+        "".join(f"[entrenous.{group}]\n{line}\n" for group, line in groups.items())
+    )
     plugins.plugged.cache_clear()
 
 
 def test_what_a_package_brings_is_used_by_name(package: Path) -> None:
-    assert "brought" in algorithms() and "first" in metrics() and "halves" in protocols() and "tiny" in datasets()
+    assert (
+        "brought" in algorithms()
+        and "first" in metrics()
+        and "halves" in protocols()
+        and "tiny" in datasets()
+    )
     made = run("brought", "tiny", protocol="halves", rounds=2)
-    assert made.manifest["algorithm"] == "brought" and made.manifest["protocol"] == "halves" and 0 <= made.metrics["first"] <= 1
+    assert (
+        made.manifest["algorithm"] == "brought"
+        and made.manifest["protocol"] == "halves"
+        and 0 <= made.metrics["first"] <= 1
+    )
 
 
 @pytest.mark.parametrize(
     ("groups", "said"),
     [
-        ({"algorithms": "fpl = brought_algo:MyAlgorithm"}, "entrenous.algorithms: a package offers 'fpl', which is taken"),
+        (
+            {"algorithms": "fpl = brought_algo:MyAlgorithm"},
+            "entrenous.algorithms: a package offers 'fpl', which is taken",
+        ),
         (
             {"algorithms": "gone = nothing_such:A"},
             "package brought: 'gone = nothing_such:A' cannot be loaded: ModuleNotFoundError",
         ),
-        ({"algorithms": "gone = brought:Nothing"}, "package brought: 'gone = brought:Nothing' cannot be loaded: AttributeError"),
+        (
+            {"algorithms": "gone = brought:Nothing"},
+            "package brought: 'gone = brought:Nothing' cannot be loaded: AttributeError",
+        ),
     ],
 )
-def test_what_cannot_be_used_names_its_package(package: Path, groups: dict[str, str], said: str) -> None:
+def test_what_cannot_be_used_names_its_package(
+    package: Path, groups: dict[str, str], said: str
+) -> None:
     offer(package, **groups)
     with pytest.raises(InputError) as refused:
         algorithms()

@@ -1,4 +1,6 @@
-"""Hyper-parameters: typed, frozen, and refused in one line that names the setting, what was expected and what it means."""
+"""Hyper-parameters: typed, frozen, and refused in one line that names the setting, what was
+expected and what it means.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,8 @@ from typing import Any, Literal, Self, final
 import pytest
 from pydantic import Field, model_validator
 
+from entrenous.core.contract.settings import Settings, parse_assignments
 from entrenous.core.errors import InputError
-from entrenous.core.settings import Settings, parse_assignments
 
 
 @final
@@ -38,7 +40,9 @@ class Span(Settings):
 
 
 def test_text_becomes_what_the_setting_is() -> None:
-    made = Example.parse({"factors": "32", "rate": "1e-3", "optimiser": "sgd", "ratings": "true", "reg": "0"})
+    made = Example.parse(
+        {"factors": "32", "rate": "1e-3", "optimiser": "sgd", "ratings": "true", "reg": "0"}
+    )
     assert made == Example(factors=32, rate=0.001, optimiser="sgd", ratings=True, reg=0.0)
     assert Example.parse({}) == Example()
     assert [type(value) for value in (made.factors, made.rate, made.ratings)] == [int, float, bool]
@@ -48,19 +52,34 @@ def test_text_becomes_what_the_setting_is() -> None:
     ("values", "said"),
     [
         ({"factor": "3"}, "--set factor: unknown setting; did you mean 'factors'?"),
-        ({"zzz": "3"}, "--set zzz: unknown setting; known: bare, factors, optimiser, rate, ratings, reg"),
+        (
+            {"zzz": "3"},
+            "--set zzz: unknown setting; known: bare, factors, optimiser, rate, ratings, reg",
+        ),
         (
             {"factors": "many"},
-            "--set factors: got 'many'; expected a valid integer, unable to parse string as an integer; factors is: the length of a vector",
+            (
+                "--set factors: got 'many'; expected a valid integer, unable to parse string as an"
+                " integer; factors is: the length of a vector"
+            ),
         ),
         ({"factors": "2.5"}, "--set factors: got '2.5'; expected a valid integer"),
         ({"factors": ""}, "--set factors: got ''; expected a valid integer"),
-        ({"factors": 0}, "--set factors: got '0'; expected greater than or equal to 1; factors is: the length of a vector"),
+        (
+            {"factors": 0},
+            (
+                "--set factors: got '0'; expected greater than or equal to 1; factors is: the"
+                " length of a vector"
+            ),
+        ),
         ({"factors": 65}, "--set factors: got '65'; expected less than or equal to 64"),
         ({"rate": 0}, "--set rate: got '0'; expected greater than 0; rate is: how far a step goes"),
         ({"rate": "nan"}, "--set rate: got 'nan'; expected a finite number"),
         ({"rate": "-inf"}, "--set rate: got '-inf'; expected "),
-        ({"optimiser": "Adam"}, "--set optimiser: got 'Adam'; expected 'adam' or 'sgd'; optimiser is: who steps"),
+        (
+            {"optimiser": "Adam"},
+            "--set optimiser: got 'Adam'; expected 'adam' or 'sgd'; optimiser is: who steps",
+        ),
         ({"ratings": "perhaps"}, "--set ratings: got 'perhaps'; expected a valid boolean"),
         ({"reg": "-1"}, "--set reg: got '-1'; expected greater than or equal to 0"),
         ({"bare": "x"}, "--set bare: got 'x'; expected a valid integer"),
@@ -84,8 +103,13 @@ def test_the_first_of_several_is_named_and_the_place_can_be_another() -> None:
 def test_settings_that_do_not_go_together_are_one_line_that_names_none() -> None:
     with pytest.raises(InputError) as refused:
         Span.parse({"low": "4"})
-    assert str(refused.value) == "--set: these settings do not go together; expected low at most high"
-    with pytest.raises(InputError, match=r"^config\.toml:3: these settings do not go together; expected low at most high$"):
+    assert (
+        str(refused.value) == "--set: these settings do not go together; expected low at most high"
+    )
+    with pytest.raises(
+        InputError,
+        match=r"^config\.toml:3: these settings do not go together; expected low at most high$",
+    ):
         Span.parse({"low": 2, "high": 1}, where="config.toml:3")
     with pytest.raises(
         InputError, match=r"^--set high: got 'x'; expected a valid integer"

@@ -1,4 +1,6 @@
-"""Sixteen numbers at a time: compiled and plain forms end with the same bits; the logistic function is what it says."""
+"""Sixteen numbers at a time: compiled and plain forms end with the same bits; the logistic function
+is what it says.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,20 @@ import numpy as np
 import pytest
 from numba import njit
 
-from entrenous.core.logistic import logistic
-from entrenous.core.negatives import count_gaps, fill_gaps
-from entrenous.core.simd import LANES, add_fixed, count_up_to, every, load, padded, store, sum_of, zeros
-from entrenous.core.update import add_rows
+from entrenous.core.contract.update import add_rows
+from entrenous.core.lanes.simd import (
+    LANES,
+    add_fixed,
+    count_up_to,
+    every,
+    load,
+    padded,
+    store,
+    sum_of,
+    zeros,
+)
+from entrenous.kernels.logistic import logistic
+from entrenous.kernels.negatives import count_gaps, fill_gaps
 
 
 @njit
@@ -29,7 +41,11 @@ def test_compiled_and_plain_have_the_same_bits(count):
     left, right = np.zeros(40, np.int64), np.zeros(40, np.int64)
     assert everything(a, left, gaps, count) == everything.py_func(b, right, gaps, count)
     assert (a == b).all() and (left == right).all()
-    assert left[3] == round(float(first[0]) * 65536) and not left[3 + count :].any() and not left[:3].any()
+    assert (
+        left[3] == round(float(first[0]) * 65536)
+        and not left[3 + count :].any()
+        and not left[:3].any()
+    )
     assert everything(a, left, gaps, 1)[2] == 6  # 2, 3, 4, 5, 6, 7
 
 
@@ -54,7 +70,10 @@ def test_a_number_beyond_the_grid_is_noticed_in_any_lane(bad):
 
 
 def test_padded_rows_add_like_their_first_columns():
-    rows, item = np.random.default_rng(0).normal(size=(6, 32)).astype(np.float32), np.array([0, 2, 2, 1, 0, 2], np.int32)
+    rows, item = (
+        np.random.default_rng(0).normal(size=(6, 32)).astype(np.float32),
+        np.array([0, 2, 2, 1, 0, 2], np.int32),
+    )
     wide, narrow = np.zeros((3, 20), np.int64), np.zeros((3, 20), np.int64)
     assert add_rows(item, rows, wide) and add_rows(item, np.ascontiguousarray(rows[:, :20]), narrow)
     assert (wide == narrow).all()
@@ -81,7 +100,9 @@ def test_the_logistic_function_is_portable_and_close():
 
 @pytest.mark.parametrize("length", [0, 1, 15, 16, 17, 64, 65, 150])
 def test_gaps_find_the_kth_item_that_is_not_avoided(length):
-    avoid = np.sort(np.random.default_rng(length).choice(200, length, replace=False)).astype(np.int32)
+    avoid = np.sort(np.random.default_rng(length).choice(200, length, replace=False)).astype(
+        np.int32
+    )
     gaps, free = np.empty(length + LANES, np.int32), np.setdiff1d(np.arange(200), avoid)
     fill_gaps(avoid, 0, length, gaps)
     assert [k + count_gaps(gaps, length, k) for k in range(len(free))] == free.tolist()

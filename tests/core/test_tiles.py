@@ -1,4 +1,6 @@
-"""Tiles of a dense layer, and what else sixteen lanes can do: compiled and plain forms end with the same bits."""
+"""Tiles of a dense layer, and what else sixteen lanes can do: compiled and plain forms end with the
+same bits.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,8 @@ import numpy as np
 import pytest
 from numba import njit
 
-from entrenous.core.simd import LANES, every, load, root, store, unless_negative
-from entrenous.core.tiles import add_outer, products, weighted
+from entrenous.core.lanes.simd import LANES, every, load, root, store, unless_negative
+from entrenous.core.lanes.tiles import add_outer, products, weighted
 
 
 @njit
@@ -15,18 +17,26 @@ def everything(tile, start, stride, x, out):
     store(out, 0, weighted(tile, start, stride, x, 2))
     store(out, 16, products(tile, start, stride, load(x, 3)))
     add_outer(tile, start, stride, x, 1, load(x, 5))
-    store(out, 32, root(root(load(x, 0) * load(x, 0))) / every(np.float32(3)))  # the root of the magnitude
+    store(
+        out, 32, root(root(load(x, 0) * load(x, 0))) / every(np.float32(3))
+    )  # the root of the magnitude
     store(out, 48, unless_negative(load(x, 0), load(x, 8)))
 
 
 def numbers(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
-    return rng.normal(size=1000).astype(np.float32), rng.normal(size=64).astype(np.float32), np.zeros(64, np.float32)
+    return (
+        rng.normal(size=1000).astype(np.float32),
+        rng.normal(size=64).astype(np.float32),
+        np.zeros(64, np.float32),
+    )
 
 
 def rows(tile: np.ndarray, start: int, stride: int) -> np.ndarray:
     """The sixteen rows of a tile, float64."""
-    return np.stack([tile[start + k * stride : start + k * stride + LANES] for k in range(LANES)]).astype(np.float64)
+    return np.stack(
+        [tile[start + k * stride : start + k * stride + LANES] for k in range(LANES)]
+    ).astype(np.float64)
 
 
 @pytest.mark.parametrize(("start", "stride"), [(0, 16), (5, 21), (3, 48)])
@@ -46,7 +56,9 @@ def test_they_are_what_a_layer_does(start: int, stride: int) -> None:
     matrix = rows(before, start, stride)
     assert np.allclose(out[:16], x64[2:18] @ matrix, atol=1e-5)
     assert np.allclose(out[16:32], matrix @ x64[3:19], atol=1e-5)
-    assert np.allclose(rows(tile, start, stride), matrix + np.outer(x64[1:17], x64[5:21]), atol=1e-5)
+    assert np.allclose(
+        rows(tile, start, stride), matrix + np.outer(x64[1:17], x64[5:21]), atol=1e-5
+    )
     assert np.allclose(out[32:48], np.sqrt(np.abs(x64[:16])) / 3, rtol=1e-6)
     assert (out[48:] == np.where(x[:16] < 0, 0, x[8:24])).all()
 
@@ -61,7 +73,9 @@ def test_the_outer_product_touches_its_tile_alone() -> None:
 
 
 def test_a_sum_of_rows_grows_in_four_chains() -> None:
-    """Rows 0, 4, 8, ... are added up first, then 1, 5, ...; ((0 + 1) + (2 + 3)) at the end: a large number and its opposite meet early."""
+    """Rows 0, 4, 8, ... are added up first, then 1, 5, ...; ((0 + 1) + (2 + 3)) at the end: a large
+    number and its opposite meet early.
+    """
     tile, x, out = np.zeros(256, np.float32), np.ones(64, np.float32), np.zeros(64, np.float32)
     column = np.zeros(16, np.float32)
     column[[0, 1, 4]] = 2.0**24, 1, -(2.0**24)
@@ -85,5 +99,9 @@ def test_the_rectifier_of_what_is_not_a_number_is_none_either() -> None:
         tile, x, out = numbers()
         x[:4], x[8:12] = [np.nan, -1, -0.0, 0.0], [np.nan, np.nan, 7, 8]
         compiled(tile, 0, 16, x, out)
-        assert np.isnan(out[48]) and out[49:52].tolist() == [0, 7, 8]  # only a sign below 0 makes it 0
+        assert np.isnan(out[48]) and out[49:52].tolist() == [
+            0,
+            7,
+            8,
+        ]  # only a sign below 0 makes it 0
         assert np.isnan(out[32]) and out[34] == 0

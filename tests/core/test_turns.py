@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from entrenous.core.keys import key
-from entrenous.core.sampling import in_turns, shuffled
+from entrenous.kernels.sampling import in_turns, shuffled
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 64, 65, 1000])
@@ -17,7 +17,9 @@ def test_an_order_has_every_number_once(n: int) -> None:
 
 
 def test_an_order_is_near_no_other() -> None:
-    """Of 1,000 places about one holds its own number, and neighbours are far apart: a third of n on average, give or take a tenth."""
+    """Of 1,000 places about one holds its own number, and neighbours are far apart: a third of n on
+    average, give or take a tenth.
+    """
     order = np.array([shuffled(key(5), t, 1000) for t in range(1000)])
     assert (order == np.arange(1000)).sum() < 8
     assert abs(np.abs(np.diff(order)).mean() - 1000 / 3) < 100 / 3

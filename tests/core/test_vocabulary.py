@@ -12,12 +12,20 @@ from entrenous.core.errors import InputError
 from entrenous.core.vocabulary import Vocabulary
 
 
-@given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1), unique=True, min_size=1))
+@given(
+    st.lists(
+        st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1),
+        unique=True,
+        min_size=1,
+    )
+)
 def test_every_id_comes_back(ids: list[str]) -> None:
     names = Vocabulary(ids)
     assert len(names) == len(ids) and not names.is_range
     assert [names[index] for index in range(len(ids))] == ids == names.ids.tolist()
-    assert [names.index(name) for name in ids] == names.indices(ids).tolist() == list(range(len(ids)))
+    assert (
+        [names.index(name) for name in ids] == names.indices(ids).tolist() == list(range(len(ids)))
+    )
     assert all(name in names for name in ids)
 
 
@@ -60,7 +68,9 @@ def test_an_unknown_id_is_one_line_with_the_nearest(name: str, said: str) -> Non
 
 def test_an_unknown_id_among_very_many_is_still_answered_at_once() -> None:
     names = Vocabulary(size=200_000, kind="item")
-    with pytest.raises(InputError, match=r"^item: unknown item 'film'; expected one of 200000 ids; "):
+    with pytest.raises(
+        InputError, match=r"^item: unknown item 'film'; expected one of 200000 ids; "
+    ):
         names.index("film")
     with pytest.raises(InputError, match=r"^item: unknown item '200000'"):
         names.index(200_000)

@@ -12,9 +12,7 @@ from entrenous.cli.data import app
 from entrenous.core.errors import InputError
 from entrenous.data.dataset import datasets
 
-CSV = (
-    "user_id,item_id,rating,timestamp\n1,10,5,881250949\n1,11,4,881250950\n2,10,3,881250951\n2,12,2,881250952\n3,12,1,881250953\n"
-)
+CSV = "user_id,item_id,rating,timestamp\n1,10,5,881250949\n1,11,4,881250950\n2,10,3,881250951\n2,12,2,881250952\n3,12,1,881250953\n"
 
 
 @pytest.fixture
@@ -26,7 +24,9 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(*arguments: object) -> None:
-    app([str(argument) for argument in arguments], exit_on_error=False, result_action="return_value")
+    app(
+        [str(argument) for argument in arguments], exit_on_error=False, result_action="return_value"
+    )
 
 
 def as_json(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
@@ -44,7 +44,9 @@ def test_list_names_every_set_and_its_terms(file: Path, capsys: pytest.CaptureFi
     listed = as_json(capsys, "list")
     assert listed["home"] == str(file.parent / "home")
     assert [one["name"] for one in listed["data"]] == list(datasets())
-    here = {one["name"]: (one["present"], one["fetchable"], one["synthetic"]) for one in listed["data"]}
+    here = {
+        one["name"]: (one["present"], one["fetchable"], one["synthetic"]) for one in listed["data"]
+    }
     assert here["ml-100k"] == (False, True, False)
     assert here["synthetic-fpl-canada"] == (True, False, True)
 
@@ -53,9 +55,20 @@ def test_info_counts_by_hand(file: Path, capsys: pytest.CaptureFixture[str]) -> 
     about = as_json(capsys, "info", file)
     assert (about["data"], about["users"], about["items"], about["rows"]) == ("films", 3, 3, 5)
     assert about["density"] == 5 / (3 * 3)
-    assert about["rows_per_user"] == {"min": 1, "p10": 1.2, "median": 2, "p90": 2, "max": 2, "mean": 5 / 3}
+    assert about["rows_per_user"] == {
+        "min": 1,
+        "p10": 1.2,
+        "median": 2,
+        "p90": 2,
+        "max": 2,
+        "mean": 5 / 3,
+    }
     assert about["values"] == {"min": 1, "max": 5, "mean": 3}
-    assert about["times"] == {"first": "1997-12-04T15:55:49+00:00", "last": "1997-12-04T15:55:53+00:00", "missing": 0}
+    assert about["times"] == {
+        "first": "1997-12-04T15:55:49+00:00",
+        "last": "1997-12-04T15:55:53+00:00",
+        "missing": 0,
+    }
     assert about["notes"][-1].endswith("at once: 1")
     run("info", file)
     printed = capsys.readouterr().out
@@ -71,7 +84,9 @@ def test_info_with_options(file: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 def test_check_says_ok_or_raises(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run("check", file)
-    assert capsys.readouterr().out.startswith("OK: Interactions(films: 3 users x 3 items, 5 rows)\n  read ")
+    assert capsys.readouterr().out.startswith(
+        "OK: Interactions(films: 3 users x 3 items, 5 rows)\n  read "
+    )
     assert as_json(capsys, "check", file)["ok"] is True
     file.write_text(CSV + "3,,1,1\n")
     with pytest.raises(InputError, match=r"films\.csv:7: the item id is empty"):
@@ -80,7 +95,12 @@ def test_check_says_ok_or_raises(file: Path, capsys: pytest.CaptureFixture[str])
 
 def test_check_with_names_and_duplicates(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_text("bread,alice,1\nmilk,alice,2\nbread,bob,1\neggs,bob,3\nmilk,alice,5\n")
-    assert as_json(capsys, "check", file, "--load", "names=item,user,count", "--load", "duplicates=last")["values"]["max"] == 5
+    assert (
+        as_json(
+            capsys, "check", file, "--load", "names=item,user,count", "--load", "duplicates=last"
+        )["values"]["max"]
+        == 5
+    )
 
 
 def test_fetch_of_what_cannot_be_fetched(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

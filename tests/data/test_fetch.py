@@ -1,4 +1,6 @@
-"""Fetching: pip's own download of a wheel, an archive over HTTP, and what happens when either is not what it should be."""
+"""Fetching: pip's own download of a wheel, an archive over HTTP, and what happens when either is
+not what it should be.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ class Quiet(SimpleHTTPRequestHandler):
 def site(tmp_path: Path) -> Iterator[str]:
     """The address of a web server on this machine that serves tmp_path/site."""
     (tmp_path / "site").mkdir()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(tmp_path / "site")))
+    server = ThreadingHTTPServer(
+        ("127.0.0.1", 0), functools.partial(Quiet, directory=str(tmp_path / "site"))
+    )
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
@@ -55,7 +59,9 @@ def wheel(folder: Path) -> str:
         {
             "set/data/rows.csv": ROWS,
             f"{about}/METADATA": b"Metadata-Version: 2.1\nName: entrenous-test-set\nVersion: 1.0\n",
-            f"{about}/WHEEL": b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+            f"{about}/WHEEL": (
+                b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+            ),
             f"{about}/RECORD": b"",
         }
     )
@@ -100,7 +106,9 @@ def test_an_archive_comes_over_http_and_from_a_file(site: str, tmp_path: Path) -
     path = tmp_path / "site" / "set.zip"
     path.write_bytes(raw)
     for url in (f"{site}/set.zip", path.as_uri()):
-        assert Archive(url, hashlib.sha256(raw).hexdigest(), MEMBERS).read() == {"interactions.csv": ROWS}
+        assert Archive(url, hashlib.sha256(raw).hexdigest(), MEMBERS).read() == {
+            "interactions.csv": ROWS
+        }
 
 
 def test_the_second_source_is_used_where_the_first_fails(site: str, tmp_path: Path) -> None:
@@ -113,16 +121,26 @@ def test_the_second_source_is_used_where_the_first_fails(site: str, tmp_path: Pa
     assert said == [f"fetching set from {gone.url}", f"fetching set from {there.url}"]
 
 
-def test_every_reason_is_given_where_all_sources_fail_and_nothing_is_written(site: str, tmp_path: Path) -> None:
+def test_every_reason_is_given_where_all_sources_fail_and_nothing_is_written(
+    site: str, tmp_path: Path
+) -> None:
     (tmp_path / "site" / "set.zip").write_bytes(b"not a zip file")
     bad = hashlib.sha256(b"not a zip file").hexdigest()
-    sources = [Archive(f"{site}/gone.zip", "0" * 64, MEMBERS), Archive(f"{site}/set.zip", bad, MEMBERS)]
-    with pytest.raises(InputError, match=r"404.*not a zip file.*put interactions.csv into .*/set yourself; terms: none"):
+    sources = [
+        Archive(f"{site}/gone.zip", "0" * 64, MEMBERS),
+        Archive(f"{site}/set.zip", bad, MEMBERS),
+    ]
+    with pytest.raises(
+        InputError,
+        match=r"404.*not a zip file.*put interactions.csv into .*/set yourself; terms: none",
+    ):
         fetch("set", sources, tmp_path / "set", silent, terms="none")
     assert not (tmp_path / "set").exists()
 
 
-def test_a_data_set_is_fetched_once_and_then_offline(index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_data_set_is_fetched_once_and_then_offline(
+    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ENTRENOUS_DATA", str(tmp_path / "home"))
     one = Dataset(
         name="set",
@@ -155,7 +173,9 @@ def test_the_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert data_home() == Path("/home/somebody/.local/share/entrenous")
 
 
-def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_cannot_be_written_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(handle: int) -> None:
         raise OSError(28, "No space left on device")
 

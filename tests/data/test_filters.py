@@ -15,7 +15,16 @@ from entrenous.data.load import load
 from entrenous.data.options import load_arguments
 
 #   u1: a b c    u2: a b    u3: a d    u4: d
-ROWS = [("u1", "a"), ("u1", "b"), ("u1", "c"), ("u2", "a"), ("u2", "b"), ("u3", "a"), ("u3", "d"), ("u4", "d")]
+ROWS = [
+    ("u1", "a"),
+    ("u1", "b"),
+    ("u1", "c"),
+    ("u2", "a"),
+    ("u2", "b"),
+    ("u3", "a"),
+    ("u3", "d"),
+    ("u4", "d"),
+]
 
 
 def test_min_user_rows_is_a_single_pass() -> None:
@@ -33,7 +42,8 @@ def test_min_item_rows_is_a_single_pass() -> None:
 
 
 def test_k_core_is_iterated() -> None:
-    # items >= 2 drops c; users >= 2 drops u4; d then has one row and goes; u3 then has one row and goes
+    # items >= 2 drops c; users >= 2 drops u4; d then has one row and goes; u3 then has one row and
+    # goes
     core = k_core(interactions(ROWS), users=2, items=2)
     assert rows_of(core) == {("u1", "a"), ("u1", "b"), ("u2", "a"), ("u2", "b")}
     assert core.counts.tolist() == [2, 2] and core.popularity.tolist() == [2, 2]
@@ -80,14 +90,20 @@ def test_nothing_to_drop_changes_nothing() -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 10_000), users=st.integers(1, 6), items=st.integers(1, 6))
-def test_the_core_is_the_largest_part_with_both_properties(seed: int, users: int, items: int) -> None:
+def test_the_core_is_the_largest_part_with_both_properties(
+    seed: int, users: int, items: int
+) -> None:
     data = random_data(seed=seed)
     rows = rows_of(data)
     while True:  # plain definition, on sets of names
         per_user, per_item = {}, {}
         for user, item in rows:
             per_user[user], per_item[item] = per_user.get(user, 0) + 1, per_item.get(item, 0) + 1
-        still = {(user, item) for user, item in rows if per_user[user] >= users and per_item[item] >= items}
+        still = {
+            (user, item)
+            for user, item in rows
+            if per_user[user] >= users and per_item[item] >= items
+        }
         if still == rows:
             break
         rows = still
@@ -103,7 +119,9 @@ def test_loading_keeps_the_core_of_users_and_items_with_enough_rows(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("user,item,rating\na,x,1\na,y,2\nb,x,3\nb,y,4\nb,z,5\nc,w,2\n")
     data = load(path, min_rows=2)
-    assert list(data.users.ids) == ["a", "b"] and list(data.items.ids) == ["x", "y"] and len(data) == 4
+    assert (
+        list(data.users.ids) == ["a", "b"] and list(data.items.ids) == ["x", "y"] and len(data) == 4
+    )
     assert any("the core of users with >= 2" in note for note in data.notes)
     with pytest.raises(InputError, match=r"^--load min_rows: got .0."):
         load_arguments({"min_rows": "0"})

@@ -1,4 +1,6 @@
-"""`from_frame`: the same data from pandas, polars, Arrow and plain columns, and bad frames refused by row."""
+"""`from_frame`: the same data from pandas, polars, Arrow and plain columns, and bad frames refused
+by row.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,9 @@ def test_ids_are_text_as_they_are() -> None:
     "moments",
     [
         pd.to_datetime(["2012-04-03 18:00:09", "2012-04-03 18:00:10", None]),
-        pd.to_datetime(["2012-04-03 18:00:09", "2012-04-03 18:00:10", None]).tz_localize("UTC").tz_convert("Europe/Rome"),
+        pd.to_datetime(["2012-04-03 18:00:09", "2012-04-03 18:00:10", None])
+        .tz_localize("UTC")
+        .tz_convert("Europe/Rome"),
         ["2012-04-03T18:00:09Z", "2012-04-03T18:00:10Z", None],
         [1333476009, 1333476010, None],
         [1333476009000, 1333476010, None],
@@ -88,7 +92,9 @@ def test_times_in_their_many_forms(moments: Any) -> None:
 
 
 def test_dates_are_midnight_utc() -> None:
-    dates = pl.Series([datetime(2012, 4, 3, tzinfo=UTC), datetime(2012, 4, 4, tzinfo=UTC)]).dt.date()
+    dates = pl.Series(
+        [datetime(2012, 4, 3, tzinfo=UTC), datetime(2012, 4, 4, tzinfo=UTC)]
+    ).dt.date()
     data = from_frame(pl.DataFrame({"user": [1, 2], "item": [1, 2], "date": dates}))
     assert data.time is not None and data.time.tolist() == [1333411200, 1333411200 + 86400]
 
@@ -105,14 +111,35 @@ def test_features_come_from_a_second_table() -> None:
     [
         ({"user": [1, 2]}, "frame: no item column among user"),
         ({"user": [1, None], "item": [1, 2]}, "frame:row 1: the user id is empty"),
-        ({"user": [1.0, float("nan")], "item": [1, 2]}, "frame:row 0: the user column 'user' holds floating-point numbers"),
-        ({"user": ["1.0", "2"], "item": [1, 2]}, "frame:row 0: user id '1.0' is written as a decimal number"),
-        ({"user": [1, 2], "item": [1, 2], "rating": [1.0, float("inf")]}, "frame:row 1: the value is inf"),
-        ({"user": [1, 2], "item": [1, 2], "rating": [None, 1.0]}, "frame:row 0: the value is empty"),
-        ({"user": [1, 2], "item": [1, 2], "time": [1, -5]}, "frame:row 1: the time -5 is before 1970"),
+        (
+            {"user": [1.0, float("nan")], "item": [1, 2]},
+            "frame:row 0: the user column 'user' holds floating-point numbers",
+        ),
+        (
+            {"user": ["1.0", "2"], "item": [1, 2]},
+            "frame:row 0: user id '1.0' is written as a decimal number",
+        ),
+        (
+            {"user": [1, 2], "item": [1, 2], "rating": [1.0, float("inf")]},
+            "frame:row 1: the value is inf",
+        ),
+        (
+            {"user": [1, 2], "item": [1, 2], "rating": [None, 1.0]},
+            "frame:row 0: the value is empty",
+        ),
+        (
+            {"user": [1, 2], "item": [1, 2], "time": [1, -5]},
+            "frame:row 1: the time -5 is before 1970",
+        ),
         ({"user": [1, 2], "item": [[1], [2]]}, "frame: the item column 'item' holds List"),
-        ({"user": [1, 2], "item": [1, 2], "rating": [[1], [2]]}, "frame: the value column 'rating' holds List"),
-        ({"user": ["1", "2"], "item": [2**64 - 1, 2]}, "frame:row 0: item id 18446744073709551615 is beyond 64 bits"),
+        (
+            {"user": [1, 2], "item": [1, 2], "rating": [[1], [2]]},
+            "frame: the value column 'rating' holds List",
+        ),
+        (
+            {"user": ["1", "2"], "item": [2**64 - 1, 2]},
+            "frame:row 0: item id 18446744073709551615 is beyond 64 bits",
+        ),
         ({"user": [], "item": []}, "frame: there are no rows"),
         ({}, "frame: columns are"),
     ],
@@ -130,8 +157,13 @@ def test_what_is_no_table_is_refused() -> None:
 
 
 def test_neither_pandas_nor_pyarrow_is_imported() -> None:
-    program = "import sys, entrenous; entrenous.from_frame({'user': [1, 2], 'item': [1, 2]}); print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    program = (
+        "import sys, entrenous; entrenous.from_frame({'user': [1, 2], 'item': [1, 2]});"
+        " print(*sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert "polars" in done.stdout.split()
     assert not {"pandas", "pyarrow"} & set(done.stdout.split())
 
@@ -141,7 +173,9 @@ def test_pandas_without_arrow_falls_back_to_columns(monkeypatch: pytest.MonkeyPa
         raise ImportError("no pyarrow")
 
     monkeypatch.setattr(pd.DataFrame, "__arrow_c_stream__", absent)
-    frame = pd.DataFrame({"user": ["a", "a", "b"], "item": [1, 2, 3], "rating": [4.0, 5.0, 3.0]}, index=[0, 0, 1])
+    frame = pd.DataFrame(
+        {"user": ["a", "a", "b"], "item": [1, 2, 3], "rating": [4.0, 5.0, 3.0]}, index=[0, 0, 1]
+    )
     data: Interactions = from_frame(frame)
     assert data.value.tolist() == [4, 5, 3]
     with pytest.raises(InputError, match="frame:row 1: the user id is empty"):

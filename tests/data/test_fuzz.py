@@ -25,12 +25,55 @@ ROWS = [
     if (user + item) % 3
 ]
 TOKENS = [
-    b"", b",", b";", b"\t", b"::", b"|", b" ", b"\n", b"\r", b"\r\n", b'"', b'""', b"'", b"\\", b"#", b"\x00", b"\x1a", b"\x1f",
-    b"\xff", b"\xef\xbb\xbf", b"\xff\xfe", b"\xc3\xa9", b"\xe9", b"\xe2\x80\xa8", b"\xf0\x9f\x8e\xac", b"x" * 300, b"x" * 70_000,
-    b"7" * 40, b"-1", b"nan", b"inf", b"1e999", b"1.0", b"1,5", b"1.234.567", b"0x1f", b"None", b"null", b"=cmd()", b"9" * 20,
-    b"9223372036854775807", b"881250949000", b"user_id", b"item_id", b"user_id:token", b"rating:float", b"2012-04-03T18:00:09Z",
+    b"",
+    b",",
+    b";",
+    b"\t",
+    b"::",
+    b"|",
+    b" ",
+    b"\n",
+    b"\r",
+    b"\r\n",
+    b'"',
+    b'""',
+    b"'",
+    b"\\",
+    b"#",
+    b"\x00",
+    b"\x1a",
+    b"\x1f",
+    b"\xff",
+    b"\xef\xbb\xbf",
+    b"\xff\xfe",
+    b"\xc3\xa9",
+    b"\xe9",
+    b"\xe2\x80\xa8",
+    b"\xf0\x9f\x8e\xac",
+    b"x" * 300,
+    b"x" * 70_000,
+    b"7" * 40,
+    b"-1",
+    b"nan",
+    b"inf",
+    b"1e999",
+    b"1.0",
+    b"1,5",
+    b"1.234.567",
+    b"0x1f",
+    b"None",
+    b"null",
+    b"=cmd()",
+    b"9" * 20,
+    b"9223372036854775807",
+    b"881250949000",
+    b"user_id",
+    b"item_id",
+    b"user_id:token",
+    b"rating:float",
+    b"2012-04-03T18:00:09Z",
     b"Tue Apr 03 18:00:09 +0000 2012",
-]  # fmt: skip
+]
 
 
 def originals() -> dict[str, bytes]:
@@ -59,7 +102,9 @@ def originals() -> dict[str, bytes]:
 
 
 def mutate(raw: bytes, rng: random.Random) -> bytes:
-    """One to four random changes: a token put in or over, bytes flipped, a piece cut, doubled or moved, the end cut."""
+    """One to four random changes: a token put in or over, bytes flipped, a piece cut, doubled or
+    moved, the end cut.
+    """
     for _ in range(rng.choice([1, 1, 2, 4])):
         at, length = rng.randrange(len(raw) + 1), rng.choice([0, 1, 1, 2, 10, 100])
         piece = raw[at : at + length]
@@ -67,7 +112,11 @@ def mutate(raw: bytes, rng: random.Random) -> bytes:
             case 0:
                 raw = raw[:at] + rng.choice(TOKENS) + raw[at + length :]
             case 1:
-                raw = raw[:at] + bytes(byte ^ (1 << rng.randrange(8)) for byte in piece) + raw[at + length :]
+                raw = (
+                    raw[:at]
+                    + bytes(byte ^ (1 << rng.randrange(8)) for byte in piece)
+                    + raw[at + length :]
+                )
             case 2:
                 raw = raw[:at] + raw[at + length :]
             case 3:
@@ -91,9 +140,13 @@ def test_5000_mutated_files_load_or_are_refused(tmp_path: Path) -> None:
             loaded += 1
         except InputError as refusal:
             message = str(refusal)
-            assert message.isprintable() and len(message) <= 600, f"file {number} ({name}): {message!r}"
+            assert message.isprintable() and len(message) <= 600, (
+                f"file {number} ({name}): {message!r}"
+            )
         except BaseException as other:
-            raise AssertionError(f"file {number} ({name}) raised {type(other).__name__}: {other}") from other
+            raise AssertionError(
+                f"file {number} ({name}) raised {type(other).__name__}: {other}"
+            ) from other
     assert FILES * 0.1 < loaded < FILES * 0.9  # both outcomes are met
 
 

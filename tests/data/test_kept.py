@@ -1,4 +1,6 @@
-"""Rows that a run keeps: what comes back is what was kept, and valid files with wrong numbers are one line."""
+"""Rows that a run keeps: what comes back is what was kept, and valid files with wrong numbers are
+one line.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,11 @@ DATA = random_data()
 
 def test_rows_come_back_whole() -> None:
     again = rows_from_arrays(arrays_of_rows(DATA))
-    assert again.sha256() == DATA.sha256() and again.notes == DATA.notes and again.rating_scale == DATA.rating_scale
+    assert (
+        again.sha256() == DATA.sha256()
+        and again.notes == DATA.notes
+        and again.rating_scale == DATA.rating_scale
+    )
     assert {name: list(column) for name, column in again.features.items()} == {
         name: list(column) for name, column in DATA.features.items()
     }
@@ -40,12 +46,23 @@ def changed(name: str, place: int, value: Any) -> np.ndarray:
         ({"value": changed("value", 5, np.nan)}, "'value' has a number that is NaN or infinite"),
         ({"value": DATA.value[:-1]}, "'value' is float32"),
         ({"item": DATA.item.astype(np.int64)}, "'item' is int64"),
-        ({name: np.zeros(0, array.dtype) for name, array in arrays_of_rows(DATA).items() if name not in ("words", "ptr")}
-         | {"ptr": np.zeros(41, np.int64)}, "'ptr' does not divide the rows"),
+        (
+            {
+                name: np.zeros(0, array.dtype)
+                for name, array in arrays_of_rows(DATA).items()
+                if name not in ("words", "ptr")
+            }
+            | {"ptr": np.zeros(41, np.int64)},
+            "'ptr' does not divide the rows",
+        ),
         ({"words": np.frombuffer(b"[]", np.uint8)}, "cannot be read (TypeError"),
     ],
-)  # fmt: skip
+)
 def test_a_lie_that_looks_valid_is_one_line(lie: dict[str, Any], said: str) -> None:
     with pytest.raises(EntrenousError) as refused:
         rows_from_arrays({**arrays_of_rows(DATA), **lie}, "rows.safetensors")
-    assert said in str(refused.value) and str(refused.value).startswith("rows.safetensors: ") and "\n" not in str(refused.value)
+    assert (
+        said in str(refused.value)
+        and str(refused.value).startswith("rows.safetensors: ")
+        and "\n" not in str(refused.value)
+    )

@@ -64,12 +64,19 @@ def test_every_format_is_the_same_data(name: str, content: str | bytes, tmp_path
     assert data.users.ids.tolist() == ["1", "2"] and data.items.ids.tolist() == ["10", "11", "12"]
     assert data.item.tolist() == [0, 1, 0, 2]
     assert data.value.tolist() == [5, 4, 3, 2]
-    assert data.time is not None and data.time.tolist() == [881250949, 881250950, 881250951, 881250952]
+    assert data.time is not None and data.time.tolist() == [
+        881250949,
+        881250950,
+        881250951,
+        881250952,
+    ]
     assert data.name == "a" or name != "a.csv"
 
 
 def test_parquet_and_zip(tmp_path: Path) -> None:
-    frame = pl.DataFrame(ROWS, schema=["user_id", "item_id", "rating", "timestamp"], orient="row").cast(pl.Int64)
+    frame = pl.DataFrame(
+        ROWS, schema=["user_id", "item_id", "rating", "timestamp"], orient="row"
+    ).cast(pl.Int64)
     frame.write_parquet(tmp_path / "a.parquet")
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         archive.writestr("folder/a.csv", CSV)
@@ -77,17 +84,22 @@ def test_parquet_and_zip(tmp_path: Path) -> None:
     assert np.array_equal(left.item, right.item) and np.array_equal(left.time, right.time)
 
 
-@pytest.mark.parametrize(("first", "names"), [
-    (["1", "2"], ("user_id", "item_id")),
-    (["1", "2", "3.5"], ("user_id", "item_id", "rating")),
-    (["1", "2", "881250949"], ("user_id", "item_id", "timestamp")),
-    (["u1", "i1", "3", "4"], ("user_id", "item_id", "rating", "timestamp")),
-    (["alice", "bread"], None),
-    (["1", "2", "x"], None),
-    (["1;2;3", "4"], None),
-    (["1", "2", "3", "4", "5"], None),
-])  # fmt: skip
-def test_a_file_without_a_header_is_read_by_position(first: list[str], names: tuple[str, ...] | None) -> None:
+@pytest.mark.parametrize(
+    ("first", "names"),
+    [
+        (["1", "2"], ("user_id", "item_id")),
+        (["1", "2", "3.5"], ("user_id", "item_id", "rating")),
+        (["1", "2", "881250949"], ("user_id", "item_id", "timestamp")),
+        (["u1", "i1", "3", "4"], ("user_id", "item_id", "rating", "timestamp")),
+        (["alice", "bread"], None),
+        (["1", "2", "x"], None),
+        (["1;2;3", "4"], None),
+        (["1", "2", "3", "4", "5"], None),
+    ],
+)
+def test_a_file_without_a_header_is_read_by_position(
+    first: list[str], names: tuple[str, ...] | None
+) -> None:
     assert positional(first) == names
 
 
@@ -110,7 +122,9 @@ def test_usual_names_by_preference_and_without_case() -> None:
     assert plain("User_ID") == plain("userId") == "userid"
     roles = find_roles(["movieId", "title", "userId", "item_id", "Date"], Reading(), "x")
     assert roles == ("userId", "item_id", None, "Date")
-    assert is_header(["a", "b", "c"], Reading(user="a")) and not is_header(["a", "b", "c"], Reading())
+    assert is_header(["a", "b", "c"], Reading(user="a")) and not is_header(
+        ["a", "b", "c"], Reading()
+    )
     with pytest.raises(InputError, match="did you mean 'movieId'"):
         find_roles(["userId", "movieId"], Reading(item="movie_Id"), "x")
     with pytest.raises(InputError, match="two roles"):
@@ -120,7 +134,10 @@ def test_usual_names_by_preference_and_without_case() -> None:
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        ("user_id:token\titem_id:tokens\n1\t2\n", "a.inter:1: column 'item_id:tokens' has no RecBole type"),
+        (
+            "user_id:token\titem_id:tokens\n1\t2\n",
+            "a.inter:1: column 'item_id:tokens' has no RecBole type",
+        ),
         ("user_id\titem_id\n1\t2\n", "a.inter:1: column 'user_id' has no RecBole type"),
         ("user_id:token\tuser_id:token\n1\t2\n", "a.inter:1: column name 'user_id' occurs twice"),
     ],
@@ -151,7 +168,9 @@ def test_quoted_fields_keep_commas_and_quotes(tmp_path: Path) -> None:
     assert "3, three" in data.users and 'say "hi"' in data.items
 
 
-def test_blocks_do_not_change_what_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_do_not_change_what_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     many = CSV + "".join(f"{n},{n % 7},1,881250949\n" for n in range(3, 500))
     path = write(tmp_path / "a.csv", many + "9,9,9\n" + "8,8,8,8\n")
     messages = []
@@ -179,7 +198,9 @@ def test_blocks_do_not_change_what_is_found(tmp_path: Path, monkeypatch: pytest.
         ("a.csv", CSV.replace("11", "1\x1b[31m1"), "a.csv:3: a control character (0x1b)"),
     ],
 )
-def test_what_is_not_a_table_is_refused(name: str, content: str | bytes, says: str, tmp_path: Path) -> None:
+def test_what_is_not_a_table_is_refused(
+    name: str, content: str | bytes, says: str, tmp_path: Path
+) -> None:
     with pytest.raises(InputError) as refusal:
         load(write(tmp_path / name, content))
     assert says in str(refusal.value)
@@ -219,13 +240,27 @@ def folder(tmp_path: Path, files: dict[str, str | bytes]) -> Path:
 @pytest.mark.parametrize(
     "files",
     [
-        {"interactions.csv": CSV, "items.csv": "item_id,title,genres\n10,Heat,Crime|Drama\n12,Zwölf,War\n"},
-        {"ratings.csv": CSV, "movies.csv": 'movieId,title,genres\n12,"Zwölf",War\n10,Heat,Crime|Drama\n'},
-        {"ratings.dat": joined("::"), "movies.dat": "10::Heat::Crime|Drama\n12::Zwölf::War\n".encode("latin-1")},
+        {
+            "interactions.csv": CSV,
+            "items.csv": "item_id,title,genres\n10,Heat,Crime|Drama\n12,Zwölf,War\n",
+        },
+        {
+            "ratings.csv": CSV,
+            "movies.csv": 'movieId,title,genres\n12,"Zwölf",War\n10,Heat,Crime|Drama\n',
+        },
+        {
+            "ratings.dat": joined("::"),
+            "movies.dat": "10::Heat::Crime|Drama\n12::Zwölf::War\n".encode("latin-1"),
+        },
         {"ratings.dat": joined("::"), "movies.dat": "10::Heat::Crime|Drama\n12::Zwölf::War\n"},
         {
-            "films.inter": joined("\t", "user_id:token\titem_id:token\trating:float\ttimestamp:float\n"),
-            "films.item": "item_id:token\tmovie_title:token_seq\tgenre:token_seq\n10\tHeat\tCrime Drama\n12\tZwölf\tWar\n",
+            "films.inter": joined(
+                "\t", "user_id:token\titem_id:token\trating:float\ttimestamp:float\n"
+            ),
+            "films.item": (
+                "item_id:token\tmovie_title:token_seq\tgenre:token_seq\n10\tHeat\tCrime"
+                " Drama\n12\tZwölf\tWar\n"
+            ),
         },
     ],
     ids=["own", "latest", "1m", "10m", "recbole"],
@@ -245,7 +280,9 @@ def test_items_beside_a_file(tmp_path: Path) -> None:
 
 def test_a_folder_without_known_files_and_one_with_too_many(tmp_path: Path) -> None:
     path = folder(tmp_path, {"notes.txt": "hello"})
-    with pytest.raises(InputError, match=r"it is a folder without known files; expected interactions\.parquet"):
+    with pytest.raises(
+        InputError, match=r"it is a folder without known files; expected interactions\.parquet"
+    ):
         load(path)
     for name in ("a.inter", "b.inter"):
         write(path / name, "user_id:token\titem_id:token\n1\t2\n")

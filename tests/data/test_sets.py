@@ -1,4 +1,6 @@
-"""The named data sets: a suite run over every one that is discovered, and what each is known to hold."""
+"""The named data sets: a suite run over every one that is discovered, and what each is known to
+hold.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +34,11 @@ SHAPES = {  # users, items, rows
     "yahoo-r3": (15400, 1000, 365704),
     "yahoo-r3-user": (15400, 1000, 311704),
 }
-INTER_SHA256 = "4edb74e2a81178c2ba9ff381495f754f996c4aea351b1272ca36b43da0935eff"  # ml-100k.inter and .item in recbole 1.2.1
+# ml-100k.inter and .item in recbole 1.2.1
+INTER_SHA256 = "4edb74e2a81178c2ba9ff381495f754f996c4aea351b1272ca36b43da0935eff"
 ITEM_SHA256 = "51d7cdf777ce5c0f5b32c1d947a4a81fe07d75e78abbe761e0cd4d0756064532"
-U_DATA_SHA256 = "06416e597f82b7342361e41163890c81036900f418ad91315590814211dca490"  # u.data in GroupLens's ml-100k.zip
+# u.data in GroupLens's ml-100k.zip
+U_DATA_SHA256 = "06416e597f82b7342361e41163890c81036900f418ad91315590814211dca490"
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +63,9 @@ def test_conformance(name: str) -> None:
     for field in ("ptr", "item", "value", "time", "row"):
         left, right = getattr(data, field), getattr(again, field)
         assert (left is None and right is None) or np.array_equal(left, right), field
-    assert np.array_equal(data.users.ids, again.users.ids) and np.array_equal(data.items.ids, again.items.ids)
+    assert np.array_equal(data.users.ids, again.users.ids) and np.array_equal(
+        data.items.ids, again.items.ids
+    )
     assert data.notes == again.notes
 
 
@@ -76,7 +82,11 @@ def check_arrays(data: Interactions) -> None:
     assert np.isfinite(data.value).all()
     for column in (data.time, data.row):
         assert column is None or (column.dtype == np.int64 and len(column) == len(data))
-    assert data.row is None or np.array_equal(np.sort(data.row), np.arange(len(data))) or len(np.unique(data.row)) == len(data)
+    assert (
+        data.row is None
+        or np.array_equal(np.sort(data.row), np.arange(len(data)))
+        or len(np.unique(data.row)) == len(data)
+    )
     for names in (data.users, data.items):
         assert len(np.unique(names.ids)) == len(names)
     for column in data.features.values():
@@ -107,33 +117,48 @@ def test_movielens_titles_categories_and_first_row() -> None:
 
 def recbole_files(folder: Path) -> None:
     """The two files of the wheel, byte for byte, written anew from the Parquet files."""
-    rows = pl.read_parquet(SHARED / "ml-100k" / "interactions.parquet").write_csv(separator="\t", include_header=False)
+    rows = pl.read_parquet(SHARED / "ml-100k" / "interactions.parquet").write_csv(
+        separator="\t", include_header=False
+    )
     films = ["item_id:token\tmovie_title:token_seq\trelease_year:token\tclass:token_seq"]
     for item, title, _, genres in pl.read_parquet(SHARED / "ml-100k" / "items.parquet").iter_rows():
         found = re.fullmatch(r"(.*) \((\d{4}|V)\) ?", title)
         name, year = found.groups() if found else ("unkonwn", "unkonwn")
         films.append(f"{item}\t{name}\t{year}\t{genres.replace('|', ' ')}")
-    (folder / "ml-100k.inter").write_text("user_id:token\titem_id:token\trating:float\ttimestamp:float\n" + rows)
+    (folder / "ml-100k.inter").write_text(
+        "user_id:token\titem_id:token\trating:float\ttimestamp:float\n" + rows
+    )
     (folder / "ml-100k.item").write_bytes(("\n".join(films) + "\n").encode())
 
 
 def grouplens_files(folder: Path) -> None:
-    """u.data as GroupLens ships it, and a u.item of its form: Latin-1, one flag for each of 19 genres."""
+    """u.data as GroupLens ships it, and a u.item of its form: Latin-1, one flag for each of 19
+    genres.
+    """
     genres = (
-        "unknown Action Adventure Animation Children's Comedy Crime Documentary Drama Fantasy Film-Noir Horror Musical Mystery"
+        "unknown Action Adventure Animation Children's Comedy Crime Documentary Drama Fantasy"
+        " Film-Noir Horror Musical Mystery"
     )
     genres = [*genres.split(), "Romance", "Sci-Fi", "Thriller", "War", "Western"]
     films = []
-    for item, title, date, mine in pl.read_parquet(SHARED / "ml-100k" / "items.parquet").iter_rows():
+    for item, title, date, mine in pl.read_parquet(
+        SHARED / "ml-100k" / "items.parquet"
+    ).iter_rows():
         flags = "|".join("1" if genre in mine.split("|") else "0" for genre in genres)
-        films.append(f"{item}|{title}|{date or ''}||http://us.imdb.com/M/title-exact?{item}|{flags}\n")
-    rows = pl.read_parquet(SHARED / "ml-100k" / "interactions.parquet").write_csv(separator="\t", include_header=False)
+        films.append(
+            f"{item}|{title}|{date or ''}||http://us.imdb.com/M/title-exact?{item}|{flags}\n"
+        )
+    rows = pl.read_parquet(SHARED / "ml-100k" / "interactions.parquet").write_csv(
+        separator="\t", include_header=False
+    )
     (folder / "u.data").write_text(rows)
     (folder / "u.item").write_bytes("".join(films).encode("latin-1"))
 
 
 @pytest.mark.parametrize("write", [recbole_files, grouplens_files])
-def test_all_sources_of_movielens_are_the_same_data(write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_sources_of_movielens_are_the_same_data(
+    write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     parquet = present("ml-100k")
     (tmp_path / "ml-100k").mkdir()
     write(tmp_path / "ml-100k")
@@ -141,7 +166,9 @@ def test_all_sources_of_movielens_are_the_same_data(write, tmp_path: Path, monke
     other = load("ml-100k", fetch=False)
     for field in ("ptr", "item", "value", "time", "row"):
         assert np.array_equal(getattr(parquet, field), getattr(other, field)), field
-    assert np.array_equal(parquet.users.ids, other.users.ids) and np.array_equal(parquet.items.ids, other.items.ids)
+    assert np.array_equal(parquet.users.ids, other.users.ids) and np.array_equal(
+        parquet.items.ids, other.items.ids
+    )
     for feature in ("title", "category"):
         assert np.array_equal(parquet.features[feature], other.features[feature]), feature
 
@@ -150,7 +177,9 @@ def test_the_files_above_are_those_of_the_wheel_and_the_archive(tmp_path: Path) 
     present("ml-100k")
     recbole_files(tmp_path)
     grouplens_files(tmp_path)
-    digest = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in tmp_path.iterdir()}
+    digest = {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in tmp_path.iterdir()
+    }
     assert digest["ml-100k.inter"] == INTER_SHA256
     assert digest["ml-100k.item"] == ITEM_SHA256
     assert digest["u.data"] == U_DATA_SHA256
@@ -165,11 +194,17 @@ def test_foursquare_italy_is_the_papers_selection_and_says_so() -> None:
     assert "Coffee Shop" in set(data.features["title"])
 
 
-def test_foursquare_italy_from_the_authors_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_foursquare_italy_from_the_authors_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole = present("foursquare-italy-all")
     rows = pl.read_parquet(SHARED / "foursquare-italy" / "interactions.parquet")
     rows = rows.join(
-        pl.read_parquet(SHARED / "foursquare-italy" / "items.parquet").select("item_id", "category"), on="item_id", how="left"
+        pl.read_parquet(SHARED / "foursquare-italy" / "items.parquet").select(
+            "item_id", "category"
+        ),
+        on="item_id",
+        how="left",
     )
     folder = tmp_path / "foursquare-italy"
     folder.mkdir()
@@ -178,7 +213,9 @@ def test_foursquare_italy_from_the_authors_files(tmp_path: Path, monkeypatch: py
         for user, item, time, _, category in part.iter_rows():
             stamp = datetime.fromtimestamp(time, UTC).strftime("%a %b %d %H:%M:%S +0000 %Y")
             lines.append(f"{user}\t{item}\t{category}\t{stamp}")
-        (folder / f"{city}.tsv").write_bytes("\n".join([*lines, ""]).encode().replace("Café".encode(), b"Caf\x1a\x1a"))
+        (folder / f"{city}.tsv").write_bytes(
+            "\n".join([*lines, ""]).encode().replace("Café".encode(), b"Caf\x1a\x1a")
+        )
     monkeypatch.setenv("ENTRENOUS_DATA", str(tmp_path))
     other = load("foursquare-italy-all")
     assert np.array_equal(other.item, whole.item) and np.array_equal(other.time, whole.time)

@@ -1,4 +1,6 @@
-"""Synthetic data: exact counts, keyed bytes, skewed popularity, and a size that must stay quick and small."""
+"""Synthetic data: exact counts, keyed bytes, skewed popularity, and a size that must stay quick and
+small.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ SIZES = [  # users, items, interactions, skew
 
 
 @pytest.mark.parametrize(("users", "items", "interactions", "skew"), SIZES)
-def test_counts_are_exact_and_rows_are_well_formed(users: int, items: int, interactions: int, skew: float) -> None:
+def test_counts_are_exact_and_rows_are_well_formed(
+    users: int, items: int, interactions: int, skew: float
+) -> None:
     data = synthetic(users=users, items=items, interactions=interactions, skew=skew, seed=3)
     assert (len(data.users), len(data.items), len(data)) == (users, items, interactions)
     assert data.counts.min() >= 1 and data.counts.max() < items
@@ -57,7 +61,9 @@ def test_popularity_follows_the_skew() -> None:
     assert share[0] < expected[0]  # a user takes the top item at most once
     assert share[100:200].sum() == pytest.approx(expected[100:200].sum(), rel=0.2)
     flat = synthetic(users=20_000, items=1_000, interactions=60_000, skew=0.0, seed=0)
-    assert flat.popularity.std() == pytest.approx(60**0.5, rel=0.15)  # Poisson: 60,000 rows over 1,000 items
+    assert flat.popularity.std() == pytest.approx(
+        60**0.5, rel=0.15
+    )  # Poisson: 60,000 rows over 1,000 items
 
 
 def test_popular_items_are_not_neighbours() -> None:
@@ -103,7 +109,9 @@ print(hashlib.sha256(data.ptr.tobytes() + data.item.tobytes()).hexdigest())
 
 
 def test_the_kernels_give_the_same_bytes_uncompiled() -> None:
-    assert printed(PROGRAM, compiled=False) == digest(synthetic(users=30, items=40, interactions=400, skew=2.0, seed=5))
+    assert printed(PROGRAM, compiled=False) == digest(
+        synthetic(users=30, items=40, interactions=400, skew=2.0, seed=5)
+    )
 
 
 BIG = """
@@ -116,7 +124,9 @@ print(int(peak.group(1)) / 1e3, len(data))
 """
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the peak of memory from /proc")
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="reads the peak of memory from /proc"
+)
 def test_ten_million_rows_take_little_memory() -> None:
     done = subprocess.run([sys.executable, "-c", BIG], capture_output=True, text=True, check=True)
     megabytes, rows = map(float, done.stdout.split())

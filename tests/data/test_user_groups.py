@@ -12,7 +12,12 @@ from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import build
 from entrenous.data.user_groups import UserGroups, read_groups
 
-DATA = build(np.array([0, 1, 2]), np.array([0, 0, 0]), users=Vocabulary(["ann", "bob", "cat"]), items=Vocabulary(size=1))
+DATA = build(
+    np.array([0, 1, 2]),
+    np.array([0, 0, 0]),
+    users=Vocabulary(["ann", "bob", "cat"]),
+    items=Vocabulary(size=1),
+)
 
 
 def test_groups_are_numbered_by_name_and_others_users_left_out(tmp_path: Path) -> None:
@@ -29,7 +34,10 @@ def test_groups_are_numbered_by_name_and_others_users_left_out(tmp_path: Path) -
         ("user;group\n", "csv:1: the header is 'user;group'; expected user,group"),
         ("user,group\nann,a\nann,b\n", "csv:3: user 'ann' is named twice; expected one line"),
         ("user,group\nann\n", "csv:2: a wrong number of columns"),
-        ("user,group\nann,a\nbob,b\n", "csv: user 'cat' has no group; expected a line for every user"),
+        (
+            "user,group\nann,a\nbob,b\n",
+            "csv: user 'cat' has no group; expected a line for every user",
+        ),
     ],
 )
 def test_a_bad_file_is_refused_with_its_line(tmp_path: Path, text: str, message: str) -> None:
@@ -42,5 +50,7 @@ def test_a_bad_file_is_refused_with_its_line(tmp_path: Path, text: str, message:
 
 
 def test_a_number_without_a_name_is_refused() -> None:
-    with pytest.raises(InputError, match="numbers from 0 to 2; expected numbers from 0, below the 2 groups"):
+    with pytest.raises(
+        InputError, match="numbers from 0 to 2; expected numbers from 0, below the 2 groups"
+    ):
         UserGroups(np.array([0, 2], np.int32), ["a", "b"])

@@ -1,4 +1,6 @@
-"""Repeated visits: kept where a table says when and nothing else, through every cut of the rows, to files and back."""
+"""Repeated visits: kept where a table says when and nothing else, through every cut of the rows, to
+files and back.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,9 @@ from entrenous.data.filters import k_core, min_user_rows
 from entrenous.data.interactions import NO_TIME, Interactions
 from entrenous.data.kept import arrays_of_rows, rows_from_arrays
 from entrenous.data.load import load
+from entrenous.data.split.protocol import splits
+from entrenous.data.split.types import union
 from entrenous.data.visits import VisitColumns, visit_columns, with_visits
-from entrenous.split.protocol import splits
-from entrenous.split.types import union
 
 LINES = "ann,a,5\nann,b,9\nann,a,7\nann,c,6\nbob,b,7\nbob,c,8\nbob,b,3\neve,d,\neve,b,2\neve,d,4\n"
 
@@ -31,14 +33,24 @@ def data(tmp_path: Path) -> Interactions:
 def by_name(data: Interactions) -> dict[tuple[str, str], list[int]]:
     """The times of the visits of each row."""
     assert data.visits is not None
-    pairs = [(data.users[int(u)], data.items[int(i)]) for u, i in zip(data.user, data.item, strict=True)]
-    return {pair: data.visits.time[data.visits.ptr[r] : data.visits.ptr[r + 1]].tolist() for r, pair in enumerate(pairs)}
+    pairs = [
+        (data.users[int(u)], data.items[int(i)]) for u, i in zip(data.user, data.item, strict=True)
+    ]
+    return {
+        pair: data.visits.time[data.visits.ptr[r] : data.visits.ptr[r + 1]].tolist()
+        for r, pair in enumerate(pairs)
+    }
 
 
 WHOLE = {
-    ("ann", "a"): [5, 7], ("ann", "b"): [9], ("ann", "c"): [6], ("bob", "b"): [3, 7], ("bob", "c"): [8], ("eve", "d"): [NO_TIME, 4],
+    ("ann", "a"): [5, 7],
+    ("ann", "b"): [9],
+    ("ann", "c"): [6],
+    ("bob", "b"): [3, 7],
+    ("bob", "c"): [8],
+    ("eve", "d"): [NO_TIME, 4],
     ("eve", "b"): [2],
-}  # fmt: skip
+}
 
 
 def test_a_table_keeps_every_visit_and_a_row_is_the_last(data: Interactions) -> None:
@@ -52,9 +64,15 @@ def test_a_table_keeps_every_visit_and_a_row_is_the_last(data: Interactions) -> 
     ("text", "options"),
     [
         ("user_id,item_id,timestamp\nann,a,5\nann,b,9\nbob,b,7\nbob,c,8\n", {}),  # none is repeated
-        ("user_id,item_id,rating,timestamp\nann,a,5,5\nann,a,5,9\nbob,b,2,7\nbob,c,1,8\n", {}),  # a rating given twice is one
+        (
+            "user_id,item_id,rating,timestamp\nann,a,5,5\nann,a,5,9\nbob,b,2,7\nbob,c,1,8\n",
+            {},
+        ),  # a rating given twice is one
         ("user_id,item_id\nann,a\nann,a\nbob,b\nbob,c\n", {}),  # nobody knows when
-        ("user_id,item_id,timestamp\n" + LINES, {"duplicates": "first"}),  # the first alone was asked for
+        (
+            "user_id,item_id,timestamp\n" + LINES,
+            {"duplicates": "first"},
+        ),  # the first alone was asked for
     ],
 )
 def test_other_tables_have_no_visits(tmp_path: Path, text: str, options: dict[str, str]) -> None:
@@ -75,7 +93,9 @@ def test_other_tables_have_no_visits(tmp_path: Path, text: str, options: dict[st
         lambda data: rows_from_arrays(arrays_of_rows(data)),
     ],
 )
-def test_every_cut_leaves_rows_their_visits(data: Interactions, cut: Callable[[Interactions], Interactions]) -> None:
+def test_every_cut_leaves_rows_their_visits(
+    data: Interactions, cut: Callable[[Interactions], Interactions]
+) -> None:
     part = by_name(cut(data))
     assert part and part == {pair: WHOLE[pair] for pair in part}
 
@@ -89,14 +109,28 @@ def test_devices_hold_the_visits_of_their_own_rows(data: Interactions) -> None:
     own = data.histories(np.array([2, 0]))
     assert own.visits is not None
     names = [data.items[int(i)] for i in own.item]
-    found = [own.visits.time[own.visits.ptr[r] : own.visits.ptr[r + 1]].tolist() for r in range(len(names))]
-    assert found == [WHOLE["eve" if r < own.ptr[1] else "ann", name] for r, name in enumerate(names)]
+    found = [
+        own.visits.time[own.visits.ptr[r] : own.visits.ptr[r + 1]].tolist()
+        for r in range(len(names))
+    ]
+    assert found == [
+        WHOLE["eve" if r < own.ptr[1] else "ann", name] for r, name in enumerate(names)
+    ]
 
 
 def test_visits_tell_data_apart(data: Interactions) -> None:
     assert data.visits is not None
     later = data.visits._replace(time=data.visits.time + (data.visits.time == 5))
-    assert len({data.sha256(), replace(data, visits=later).sha256(), replace(data, visits=None).sha256()}) == 3
+    assert (
+        len(
+            {
+                data.sha256(),
+                replace(data, visits=later).sha256(),
+                replace(data, visits=None).sha256(),
+            }
+        )
+        == 3
+    )
 
 
 def test_columns_and_back(data: Interactions) -> None:
@@ -109,10 +143,16 @@ def test_columns_and_back(data: Interactions) -> None:
 def test_visits_that_are_not_of_the_rows_are_refused_by_name(data: Interactions) -> None:
     found = visit_columns(data)
     assert found is not None
-    with pytest.raises(InputError, match="here: 3 rows have no visit, such as that of user 'ann', item 'a'"):
+    with pytest.raises(
+        InputError, match="here: 3 rows have no visit, such as that of user 'ann', item 'a'"
+    ):
         with_visits(data, VisitColumns(*(column[found.user != 0] for column in found)), "here")
-    with pytest.raises(InputError, match="here: 1 visits are of no row, such as that of user 'ann', item 'd'"):
-        strange = VisitColumns(*(np.append(column, more) for column, more in zip(found, (0, 3, 5, 99), strict=True)))
+    with pytest.raises(
+        InputError, match="here: 1 visits are of no row, such as that of user 'ann', item 'd'"
+    ):
+        strange = VisitColumns(
+            *(np.append(column, more) for column, more in zip(found, (0, 3, 5, 99), strict=True))
+        )
         with_visits(data, strange, "here")
     with pytest.raises(ValueError, match="other rows"):
         replace(data, item=data.item[:-1])
@@ -129,15 +169,23 @@ def test_visits_that_are_not_of_the_rows_are_refused_by_name(data: Interactions)
         {"visits.row": np.zeros(3, np.int64)},
     ],
 )
-def test_stored_visits_that_no_rows_can_have_are_refused(data: Interactions, change: dict[str, np.ndarray]) -> None:
+def test_stored_visits_that_no_rows_can_have_are_refused(
+    data: Interactions, change: dict[str, np.ndarray]
+) -> None:
     arrays = arrays_of_rows(data) | change
     with pytest.raises(EntrenousError, match="visits"):
         rows_from_arrays(arrays)
 
 
 def test_parts_of_which_one_has_no_times_have_no_visits() -> None:
-    part = Moments(np.arange(2), np.arange(2), Visits(np.array([0, 2, 3]), np.arange(3), np.arange(3)))
+    part = Moments(
+        np.arange(2), np.arange(2), Visits(np.array([0, 2, 3]), np.arange(3), np.arange(3))
+    )
     single = Moments(np.array([8]), np.array([4]), None)
     assert joined_visits([part, None]) is None and joined_visits([single, single]) is None
     both = joined_visits([part, single])
-    assert both is not None and both.ptr.tolist() == [0, 2, 3, 4] and both.time.tolist() == [0, 1, 2, 8]
+    assert (
+        both is not None
+        and both.ptr.tolist() == [0, 2, 3, 4]
+        and both.time.tolist() == [0, 1, 2, 8]
+    )

@@ -9,7 +9,7 @@ import pytest
 from cryptography import x509
 
 from entrenous.core.errors import InputError
-from entrenous.deploy.certificates import LOOPBACK, make_keys, names_of
+from entrenous.deploy.agreement.certificates import LOOPBACK, make_keys, names_of
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,9 @@ def test_a_certificate_is_good_for_this_machine_only_where_that_is_asked_for(
 
 def test_a_name_that_a_certificate_lacks_is_an_error(tmp_path: Path) -> None:
     make_keys(tmp_path, names=("shop.example",))
-    with pytest.raises(InputError, match=r"is not for 127\.0\.0\.1; move server.crt and server.key away"):
+    with pytest.raises(
+        InputError, match=r"is not for 127\.0\.0\.1; move server.crt and server.key away"
+    ):
         make_keys(tmp_path, names=("127.0.0.1",))
 
 

@@ -1,5 +1,7 @@
-"""What a node's devices contribute, of every algorithm with a server: read back to the bit, summed on the node as on the server, and
-refused without an exception of another kind whatever its bytes are."""
+"""What a node's devices contribute, of every algorithm with a server: read back to the bit, summed
+on the node as on the server, and refused without an exception of another kind whatever its bytes
+are.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,14 @@ import pytest
 from federation_links import ratings
 from small_federations import same
 
-from entrenous.core.declared import is_federated
-from entrenous.core.discover import algorithms
+from entrenous.algorithms.named import algorithms
+from entrenous.core.contract.declared import is_federated
+from entrenous.core.contract.protocols import arrays_of
+from entrenous.core.contract.update import add_update, merge_totals
 from entrenous.core.keys import key
-from entrenous.core.protocols import arrays_of
-from entrenous.core.update import add_update, merge_totals
-from entrenous.deploy import contribution
-from entrenous.deploy.codes import Code, FrameRefused
-from entrenous.deploy.contribution import largest_body
+from entrenous.deploy.frames import contribution
+from entrenous.deploy.frames.codes import Code, FrameRefused
+from entrenous.deploy.frames.contribution import largest_body
 from entrenous.federation.shard import Shard
 from tests.deploy.test_intake import mutated
 
@@ -35,15 +37,25 @@ def sent(name: str, users: list[int]):
     updates = []
     for user in users:
         one = np.array([user])
-        updates.append(shard.update(contract.delivered(download, one), shard.init_devices(key(1, "devices")), one, key_))
+        updates.append(
+            shard.update(
+                contract.delivered(download, one), shard.init_devices(key(1, "devices")), one, key_
+            )
+        )
     return contract, updates
 
 
 def equal(left, right) -> bool:
     """Whether two totals are the same to the bit, whatever was shown in which order."""
-    sums = [{**total.rows, **{f"dense {name}": array for name, array in total.dense.items()}} for total in (left, right)]
+    sums = [
+        {**total.rows, **{f"dense {name}": array for name, array in total.dense.items()}}
+        for total in (left, right)
+    ]
     return (
-        same(tuple(sums[0][name] for name in sorted(sums[0])), tuple(sums[1][name] for name in sorted(sums[1])))
+        same(
+            tuple(sums[0][name] for name in sorted(sums[0])),
+            tuple(sums[1][name] for name in sorted(sums[1])),
+        )
         and same((left.senders, left.weight), (right.senders, right.weight))
         and left.devices == right.devices
     )
@@ -58,8 +70,12 @@ def test_one_and_many(name):
         body = contribution.of_update(update)
         assert len(body) <= largest_body(contract, {"n": np.array([user])})
         read = contribution.read_update(memoryview(body), contract, user)
-        order = np.argsort(update.item)  # by item: the order in which they were made would say which are of consumed items
-        assert all(same(read.rows[row], update.rows[row][order]) for row in update.rows) and same(read.item, update.item[order])
+        order = np.argsort(
+            update.item
+        )  # by item: the order in which they were made would say which are of consumed items
+        assert all(same(read.rows[row], update.rows[row][order]) for row in update.rows) and same(
+            read.item, update.item[order]
+        )
         plain, one_by_one = add_update(plain, update), contribution.add(one_by_one, read)
     assert equal(plain, one_by_one)
     body = contribution.of_total(plain)
@@ -86,17 +102,25 @@ def test_what_is_shown_is_shown_by_who_was_asked(name):
         assert all(not update.shown for update in updates)
         return
     other = updates[0]._replace(sender=np.array([5]))
-    assert refusal(contribution.read_update, memoryview(contribution.of_update(other)), contract, 2) is Code.WRONG_SENDER
+    assert (
+        refusal(contribution.read_update, memoryview(contribution.of_update(other)), contract, 2)
+        is Code.WRONG_SENDER
+    )
     for senders in ([2, 5, 12], [2, 5, 5]):
         total = contract.empty_total()
         for update, sender in zip(updates, senders, strict=True):
             total = add_update(total, update._replace(sender=np.array([sender])))
         said = memoryview(contribution.of_total(total))
-        assert refusal(contribution.read_total, said, contract, np.array(users)) is Code.WRONG_SENDER
+        assert (
+            refusal(contribution.read_total, said, contract, np.array(users)) is Code.WRONG_SENDER
+        )
 
 
 def test_some_algorithms_show_arrays_and_some_do_not():
-    assert {bool(sent(name, [2])[0].way("shown")) for name in ("fpl", "cali3f-gmf")} == {True, False}
+    assert {bool(sent(name, [2])[0].way("shown")) for name in ("fpl", "cali3f-gmf")} == {
+        True,
+        False,
+    }
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -113,12 +137,17 @@ def test_b_mutated_bodies(name):
             if n % 2:
                 found = contribution.read_update(memoryview(mutated(rng, single)), contract, 2)
             else:
-                found = contribution.read_total(memoryview(mutated(rng, several)), contract, np.array(users))
+                found = contribution.read_total(
+                    memoryview(mutated(rng, several)), contract, np.array(users)
+                )
         except FrameRefused:
             continue
         summed = contribution.add(contract.empty_total(), found)
         taken += 1
-        assert all(np.abs(rows).max(initial=0) < 2**40 for rows in (*summed.rows.values(), *summed.dense.values()))
+        assert all(
+            np.abs(rows).max(initial=0) < 2**40
+            for rows in (*summed.rows.values(), *summed.dense.values())
+        )
     assert taken < 300
 
 
@@ -129,14 +158,25 @@ def test_a_server_can_aggregate_what_it_reads():
         algorithm = algorithms()[name]().configured(DATA.catalogue)
         total = contract.empty_total()
         for user, update in zip([1, 3], updates, strict=True):
-            total = contribution.add(total, contribution.read_update(memoryview(contribution.of_update(update)), contract, user))
+            total = contribution.add(
+                total,
+                contribution.read_update(
+                    memoryview(contribution.of_update(update)), contract, user
+                ),
+            )
         server = algorithm.aggregate(algorithm.init_server(DATA.catalogue, key(1, "server")), total)
-        assert all(np.isfinite(array).all() for array in arrays_of(server).values() if array.dtype.kind == "f")
+        assert all(
+            np.isfinite(array).all()
+            for array in arrays_of(server).values()
+            if array.dtype.kind == "f"
+        )
 
 
 @pytest.mark.parametrize("place", [18, -2, 0.5, 32_000, -32_000])
 def test_a_number_that_the_server_takes_for_a_place_in_its_arrays_is_within_them(place):
-    """MetaMF's devices name the items that they have rated by numbers, to which its server goes: beyond its tables it would write there."""
+    """MetaMF's devices name the items that they have rated by numbers, to which its server goes:
+    beyond its tables it would write there.
+    """
     contract, (update,) = sent("metamf", [2])
     lies = {"item": update.shown["item"].copy()}
     lies["item"][0, 0] = place
@@ -149,5 +189,7 @@ def test_a_number_that_the_server_takes_for_a_place_in_its_arrays_is_within_them
 
 def test_a_number_of_rows_that_is_shown_is_not_negative():
     contract, (update,) = sent("cali3f-gmf", [2])
-    body = contribution.of_update(update._replace(shown={**update.shown, "n": np.full((1, 1), -3, np.float32)}))
+    body = contribution.of_update(
+        update._replace(shown={**update.shown, "n": np.full((1, 1), -3, np.float32)})
+    )
     assert refusal(contribution.read_update, memoryview(body), contract, 2) is Code.WRONG_PLACE

@@ -1,4 +1,6 @@
-"""The coordinator of replicas, and replicas, without Ray: calls in this process, one after the other, in a time of its own."""
+"""The coordinator of replicas, and replicas, without Ray: calls in this process, one after the
+other, in a time of its own.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +16,26 @@ import pytest
 from federation_links import federation, nodes_of
 
 from entrenous.core.errors import InputError
-from entrenous.deploy.contribution import agreed, of_part, read_part
-from entrenous.deploy.coordinator import Coordinator, CoordinatorReply, Dealt, MergedTotal, ReplicaPlan, ReplicaReport
-from entrenous.deploy.founding import FoundedFederation
-from entrenous.deploy.frames import seal
-from entrenous.deploy.intake import Open, RoundIntake
+from entrenous.deploy.coordinator import (
+    Coordinator,
+    CoordinatorReply,
+    Dealt,
+    MergedTotal,
+    ReplicaPlan,
+    ReplicaReport,
+)
+from entrenous.deploy.frames.contribution import agreed, of_part, read_part
+from entrenous.deploy.frames.frames import seal
+from entrenous.deploy.frames.request import Requests, RoundWork
 from entrenous.deploy.links.traffic import Parked, Traffic
-from entrenous.deploy.log_line import LogLine
+from entrenous.deploy.operate.founding import FoundedFederation
 from entrenous.deploy.ray_serve import replica_plan
 from entrenous.deploy.replica import Replica, ReplicaLink
 from entrenous.deploy.replica_folder import ReplicaFolder
-from entrenous.deploy.request import Requests, RoundWork
-from entrenous.deploy.rounds import round_work, standing, stored
-from entrenous.deploy.server_folder import ServerFolder
+from entrenous.deploy.server.intake import Open, RoundIntake
+from entrenous.deploy.server.log_line import LogLine
+from entrenous.deploy.server.rounds import round_work, standing, stored
+from entrenous.deploy.server.server_folder import ServerFolder
 
 
 class Parts:
@@ -51,7 +60,9 @@ class Parts:
 
     def answer(self, name: str) -> bytes:
         """What a node answers in the round."""
-        asked = Requests(self.held.key, self.held.terms, self.contract, self.held.start).work(self.work, self.work.asked[name])
+        asked = Requests(self.held.key, self.held.terms, self.contract, self.held.start).work(
+            self.work, self.work.asked[name]
+        )
         return self.nodes[name].answer(bytes(asked))
 
     def total(self, *replicas: Replica) -> MergedTotal:
@@ -92,8 +103,12 @@ def test_the_total_has_each_node_once(parts: Parts) -> None:
     second._collector.take([parts.answer(name) for name in names[1:]])
     first.step(), second.step()
     assert taken(parts) == set(names)
-    intake = RoundIntake(parts.held.terms.run, parts.held.members, parts.contract, lambda text: None)
-    intake.begin(Open(0, parts.work.model, parts.work.asked), None, [parts.answer(name) for name in names])
+    intake = RoundIntake(
+        parts.held.terms.run, parts.held.members, parts.contract, lambda text: None
+    )
+    intake.begin(
+        Open(0, parts.work.model, parts.work.asked), None, [parts.answer(name) for name in names]
+    )
     users = np.sort(np.concatenate([parts.work.asked[name] for name in names]))
     assert parts.total(first, second) == (set(names), len(users), of_part(intake.total, users))
 
@@ -142,11 +157,17 @@ def test_the_log_of_a_replica_has_the_form_that_the_server_asks_for(tmp_path: Pa
         closing(ReplicaFolder(replica_plan(held, tmp_path / "j"))) as folder,
     ):
         folder.log(LogLine("all is well", "note", round=3))
-    (line,) = (json.loads(line) for path in (tmp_path / "j").rglob("replica.log") for line in path.read_text().splitlines())
+    (line,) = (
+        json.loads(line)
+        for path in (tmp_path / "j").rglob("replica.log")
+        for line in path.read_text().splitlines()
+    )
     assert line["round"] == 3 and line["text"] == "all is well"
 
 
-def test_journals_of_a_dead_process_are_taken_over_and_those_of_a_living_one_are_not(parts: Parts) -> None:
+def test_journals_of_a_dead_process_are_taken_over_and_those_of_a_living_one_are_not(
+    parts: Parts,
+) -> None:
     first, second = ReplicaFolder(parts.plan), ReplicaFolder(parts.plan)
     assert first._own != second._own
     first.close()
@@ -163,25 +184,40 @@ def test_another_version_on_a_machine_is_refused(parts: Parts) -> None:
 
 
 def test_what_a_relay_has_not_heard_is_in_no_total(parts: Parts) -> None:
-    """A part of two of its five users, beside the sums of two nodes at another replica: so many devices count, for the quorum too."""
+    """A part of two of its five users, beside the sums of two nodes at another replica: so many
+    devices count, for the quorum too.
+    """
     first, second = parts.replica("first"), parts.replica("second")
     relay, *others = sorted(parts.work.asked)
     users = parts.work.asked[relay]
     heard, total = users[:2], parts.contract.empty_total()._replace(devices=2)
     total.weight[:] = 2 << 16
     about = {"users": len(users), "heard": len(heard)}
-    part = seal(parts.nodes[relay].key, "part", of_part(total, heard), run=parts.held.terms.run, node=relay, round=0,
-                model=parts.work.model, items=parts.held.terms.items, about=about)  # fmt: skip
+    part = seal(
+        parts.nodes[relay].key,
+        "part",
+        of_part(total, heard),
+        run=parts.held.terms.run,
+        node=relay,
+        round=0,
+        model=parts.work.model,
+        items=parts.held.terms.items,
+        about=about,
+    )
     first._collector.take([part])
     second._collector.take([parts.answer(name) for name in others[:2]])
     first.step(), second.step()
-    dealt = {node: one.devices for node, one in parts.coordinator.summary(0).events if one is not None}
+    dealt = {
+        node: one.devices for node, one in parts.coordinator.summary(0).events if one is not None
+    }
     assert dealt == {relay: 2, **{name: len(parts.work.asked[name]) for name in others[:2]}}
     names, devices, body = parts.total(first, second)
     asked = np.sort(np.concatenate([parts.work.asked[name] for name in names]))
     assert names == {relay, *others[:2]} and devices == sum(dealt.values())
     merged, theirs = read_part(memoryview(body), parts.contract, asked, devices)
-    assert merged.devices == devices and set(heard) <= set(theirs) and not set(users[2:]) & set(theirs)
+    assert (
+        merged.devices == devices and set(heard) <= set(theirs) and not set(users[2:]) & set(theirs)
+    )
 
 
 def test_only_who_waited_before_the_last_report_is_ready(parts: Parts) -> None:

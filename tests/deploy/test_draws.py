@@ -1,4 +1,6 @@
-"""Draws of a node that are secret: no key of a round and user tells another, and all else is as with public ones."""
+"""Draws of a node that are secret: no key of a round and user tells another, and all else is as
+with public ones.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ import pytest
 from federation_links import FaultyLink, federation, nodes_of, server_sha256, simulated
 
 from entrenous.core.keys import GOLDEN, MASK, fold_name, key
-from entrenous.deploy.node import FederatedNode
-from entrenous.deploy.server import serve
+from entrenous.deploy.node.node import FederatedNode
+from entrenous.deploy.server.server import serve
 
 
 def unmixed(z: int) -> int:
@@ -36,14 +38,24 @@ def unmixed_inverse(name: int) -> np.uint64:
 
 
 class Keys:
-    """The keys with which a node trains: of each call of the algorithm, who trains and by which key."""
+    """The keys with which a node trains: of each call of the algorithm, who trains and by which
+    key.
+    """
 
     def __init__(self, node: FederatedNode, patch: pytest.MonkeyPatch) -> None:
         self.found: list[tuple[int, int]] = []
-        kind, local, sums = type(node.algorithm), type(node.algorithm).local, type(node.algorithm).local_sum  # type: ignore[attr-defined]
+        kind, local, sums = (
+            type(node.algorithm),
+            type(node.algorithm).local,
+            type(node.algorithm).local_sum,
+        )  # type: ignore[attr-defined]
 
-        def watched(own: Any, download: Any, devices: Any, histories: Any, users: Any, key_: Any, *more: Any) -> Any:
-            self.found += [(int(user), int(fold_name(np.uint64(key_), int(user)))) for user in users]
+        def watched(
+            own: Any, download: Any, devices: Any, histories: Any, users: Any, key_: Any, *more: Any
+        ) -> Any:
+            self.found += [
+                (int(user), int(fold_name(np.uint64(key_), int(user)))) for user in users
+            ]
             return (sums if more else local)(own, download, devices, histories, users, key_, *more)
 
         for method in ("local", "local_sum"):
@@ -51,8 +63,12 @@ class Keys:
 
 
 @pytest.mark.parametrize("draws", ["public", "secret"])
-def test_one_key_gives_back_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, draws: str) -> None:
-    """From the key of one user in one round the attacker turns every step round; with public draws that gives all others."""
+def test_one_key_gives_back_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, draws: str
+) -> None:
+    """From the key of one user in one round the attacker turns every step round; with public draws
+    that gives all others.
+    """
     made = federation(tmp_path / "f", 4, 1, draws=draws)
     nodes = nodes_of(made)
     seen = Keys(nodes["node-1"], monkeypatch)
@@ -67,8 +83,14 @@ def test_keys_differ_by_node_round_user_and_purpose(tmp_path: Path) -> None:
     made = federation(tmp_path / "f", 2, 1, draws="secret")
     own = [node._secret for node in nodes_of(made).values()]
     assert all(draws is not None and len(draws._secret) == 32 for draws in own)
-    found = {int(draws.key(purpose, number, user)) for draws in own if draws is not None
-             for purpose in ("round", "first") for number in range(5) for user in range(5)}  # fmt: skip
+    found = {
+        int(draws.key(purpose, number, user))
+        for draws in own
+        if draws is not None
+        for purpose in ("round", "first")
+        for number in range(5)
+        for user in range(5)
+    }
     assert len(found) == 100
 
 
@@ -79,13 +101,15 @@ def test_a_gateway_with_secret_draws_trains_each_of_its_users_and_gives_the_same
     more = {"clusters": 3} if algorithm == "cali3f-gmf" else {}
     settings = {} if algorithm == "fbalf-bayes" else {"factors": 4, **more}
     made = federation(tmp_path / "f", 3, 3, algorithm, settings=settings, draws="secret")
-    first = serve(FaultyLink({name: node.answer for name, node in nodes_of(made).items()}), made.server)
+    first = serve(
+        FaultyLink({name: node.answer for name, node in nodes_of(made).items()}), made.server
+    )
     assert first is not None and first != server_sha256(simulated(made))
 
 
 def test_public_draws_are_those_of_a_simulation_to_the_bit(tmp_path: Path) -> None:
     made = federation(tmp_path / "f", 3, 3)
-    assert serve(FaultyLink({name: node.answer for name, node in nodes_of(made).items()}), made.server) == server_sha256(
-        simulated(made)
-    )
+    assert serve(
+        FaultyLink({name: node.answer for name, node in nodes_of(made).items()}), made.server
+    ) == server_sha256(simulated(made))
     assert int(key(1, "rounds")) == int(nodes_of(made)["node-1"]._rounds)

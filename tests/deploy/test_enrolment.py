@@ -1,4 +1,6 @@
-"""What a node takes from an invitation, what its owner alone decides, names that no node may have, files that nobody else may read."""
+"""What a node takes from an invitation, what its owner alone decides, names that no node may have,
+files that nobody else may read.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,12 @@ from entrenous.core.errors import InputError
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import Interactions
 from entrenous.data.load import load
-from entrenous.deploy.catalogue import Items
-from entrenous.deploy.enrolment import identity, join, told, with_items
-from entrenous.deploy.founding import FoundedFederation
-from entrenous.deploy.identity import read_identity
-from entrenous.deploy.node import FederatedNode
-from entrenous.deploy.node_store import NodeStore
+from entrenous.deploy.agreement.catalogue import Items
+from entrenous.deploy.agreement.identity import read_identity
+from entrenous.deploy.node.node import FederatedNode
+from entrenous.deploy.node.node_store import NodeStore
+from entrenous.deploy.operate.enrolment import identity, join, told, with_items
+from entrenous.deploy.operate.founding import FoundedFederation
 from entrenous.privacy.secure_sum.terms import Floors
 from entrenous.privacy.unsampled import epsilon_of_gaussian
 
@@ -70,24 +72,46 @@ def _by_name(data: Interactions) -> dict[tuple[str, str], list[tuple[int, int]]]
     """(time, place in the source) of the visits of each row."""
     assert data.visits is not None
     visits = list(zip(data.visits.time.tolist(), data.visits.row.tolist(), strict=True))
-    names = ((data.users[int(u)], data.items[int(i)]) for u, i in zip(data.user, data.item, strict=True))
-    return {pair: visits[data.visits.ptr[r] : data.visits.ptr[r + 1]] for r, pair in enumerate(names)}
+    names = (
+        (data.users[int(u)], data.items[int(i)]) for u, i in zip(data.user, data.item, strict=True)
+    )
+    return {
+        pair: visits[data.visits.ptr[r] : data.visits.ptr[r + 1]] for r, pair in enumerate(names)
+    }
 
 
 @pytest.mark.parametrize(
     "more",
-    [{"floors": {"people": 2, "occupancy": 0.0}}, {"own": {"pi": 1}}, {"least_users": 1}, {"name": "other"}, {"algorithm": "./x.py"},
-     {"anything": 1}],
-)  # fmt: skip
-def test_an_invitation_overrides_nothing_that_the_owner_decides(made: FoundedFederation, more: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=f"unknown field `{next(iter(more))}`; expected server and tls alone") as why:
+    [
+        {"floors": {"people": 2, "occupancy": 0.0}},
+        {"own": {"pi": 1}},
+        {"least_users": 1},
+        {"name": "other"},
+        {"algorithm": "./x.py"},
+        {"anything": 1},
+    ],
+)
+def test_an_invitation_overrides_nothing_that_the_owner_decides(
+    made: FoundedFederation, more: dict[str, Any]
+) -> None:
+    with pytest.raises(
+        InputError, match=f"unknown field `{next(iter(more))}`; expected server and tls alone"
+    ) as why:
         joining(made, invitation(made, **more))
     assert "\n" not in str(why.value) and not (made.nodes["node-1"] / "node.json").exists()
     assert not (made.nodes["node-1"] / "store.sqlite").exists()
 
 
 @pytest.mark.parametrize(
-    "more", [{"server": 5}, {"server": None}, {"tls": "false"}, {"tls": 0}, {"server": "nowhere"}, {"server": "a:0"}]
+    "more",
+    [
+        {"server": 5},
+        {"server": None},
+        {"tls": "false"},
+        {"tls": 0},
+        {"server": "nowhere"},
+        {"server": "a:0"},
+    ],
 )
 def test_an_invitation_is_strictly_typed(made: FoundedFederation, more: dict[str, Any]) -> None:
     with pytest.raises(InputError):
@@ -95,16 +119,31 @@ def test_an_invitation_is_strictly_typed(made: FoundedFederation, more: dict[str
     assert not (made.nodes["node-1"] / "node.json").exists()
 
 
-def test_an_owner_says_how_much_of_differential_privacy_a_user_gives_up_at_most(made: FoundedFederation, tmp_path: Path) -> None:
-    """The noise of 100 in a sum is 40 clips. 30 rounds and three that may be lost spend epsilon 0.51.
-    Shares are for 16 of the 20 devices: if only 5 tell nobody theirs, that much of it is left."""
+def test_an_owner_says_how_much_of_differential_privacy_a_user_gives_up_at_most(
+    made: FoundedFederation, tmp_path: Path
+) -> None:
+    """The noise of 100 in a sum is 40 clips. 30 rounds and three that may be lost spend epsilon
+    0.51. Shares are for 16 of the 20 devices: if only 5 tell nobody theirs, that much of it is
+    left.
+    """
     with pytest.raises(InputError, match="its terms prove no epsilon"):
         joining(made, invitation(made), epsilon=8.0)
     protect = {"clip": 2.5, "noise": 100.0, "people": 5, "parties": 2}
-    proven = federation(tmp_path / "g", rounds=30, profile="private", draws="secret", protect=protect, floors=Floors(5, 2))
+    proven = federation(
+        tmp_path / "g",
+        rounds=30,
+        profile="private",
+        draws="secret",
+        protect=protect,
+        floors=Floors(5, 2),
+    )
     for name in ("store.sqlite", "node.json"):
         (proven.nodes["node-1"] / name).unlink()
-    assert proven.terms.proven(20) == epsilon_of_gaussian(40, 33, 1e-5) == pytest.approx(0.505, abs=0.001)
+    assert (
+        proven.terms.proven(20)
+        == epsilon_of_gaussian(40, 33, 1e-5)
+        == pytest.approx(0.505, abs=0.001)
+    )
     left = epsilon_of_gaussian(40 * (5 / 16) ** 0.5, 33, 1e-5)
     assert proven.terms.proven(5) == pytest.approx(left) == pytest.approx(0.954, abs=0.001)
     for epsilon, wrong in ((0.0, "a number above 0"), (0.3, "its 33 rounds may spend epsilon")):
@@ -116,7 +155,13 @@ def test_an_owner_says_how_much_of_differential_privacy_a_user_gives_up_at_most(
 
 def test_what_a_node_runs_by_is_what_its_owner_said(made: FoundedFederation) -> None:
     about = joining(made, invitation(made), least_users=2)
-    assert about["floors"] == {"people": 100, "parties": 3, "occupancy": 10.0, "noise": False, "apart": True}
+    assert about["floors"] == {
+        "people": 100,
+        "parties": 3,
+        "occupancy": 10.0,
+        "noise": False,
+        "apart": True,
+    }
     assert (about["own"], about["least_users"], about["name"]) == ({"pi": "0"}, 2, "node-1")
     node = FederatedNode(made.nodes["node-1"])
     assert node.algorithm.pi == 0  # type: ignore[attr-defined]

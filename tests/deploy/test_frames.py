@@ -1,4 +1,6 @@
-"""Frames: read back as they were sealed, refused by code when anything about them is wrong, before anything of that length is read."""
+"""Frames: read back as they were sealed, refused by code when anything about them is wrong, before
+anything of that length is read.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,10 @@ import msgspec
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from entrenous.deploy import frames
-from entrenous.deploy.codes import Code, FrameRefused
-from entrenous.deploy.frames import Head, head_length, opened, seal, signed_by
-from entrenous.deploy.identity import is_name
+from entrenous.deploy.agreement.identity import is_name
+from entrenous.deploy.frames import frames
+from entrenous.deploy.frames.codes import Code, FrameRefused
+from entrenous.deploy.frames.frames import Head, head_length, opened, seal, signed_by
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 GOOD = seal(KEY, "update", b"twelve bytes", run="ab", node="node-1", round=3, about={"users": 2})
@@ -20,7 +22,12 @@ GOOD = seal(KEY, "update", b"twelve bytes", run="ab", node="node-1", round=3, ab
 
 def framed(said: bytes, body: bytes = b"") -> bytes:
     """A frame with whatever head."""
-    return frames.START.pack(frames.MAGIC, frames.VERSION, len(said)) + said + KEY.sign(frames.DOMAIN + said) + body
+    return (
+        frames.START.pack(frames.MAGIC, frames.VERSION, len(said))
+        + said
+        + KEY.sign(frames.DOMAIN + said)
+        + body
+    )
 
 
 def code_of(buffer: bytes, largest: int = 1 << 20) -> Code:
@@ -32,9 +39,16 @@ def code_of(buffer: bytes, largest: int = 1 << 20) -> Code:
 def test_read_back():
     frame = opened(GOOD)
     assert bytes(frame.body) == b"twelve bytes" and frame.node == "node-1"
-    assert (frame.head.kind, frame.head.run, frame.head.round, frame.head.about) == ("update", "ab", 3, {"users": 2})
+    assert (frame.head.kind, frame.head.run, frame.head.round, frame.head.about) == (
+        "update",
+        "ab",
+        3,
+        {"users": 2},
+    )
     assert len(frame.head.nonce) == 16
-    assert signed_by(frame, KEY.public_key()) and not signed_by(frame, Ed25519PrivateKey.generate().public_key())
+    assert signed_by(frame, KEY.public_key()) and not signed_by(
+        frame, Ed25519PrivateKey.generate().public_key()
+    )
 
 
 def test_two_frames_have_two_nonces():
@@ -54,7 +68,9 @@ def test_any_change_of_the_head_breaks_the_signature_and_of_the_body_the_digest(
 
 
 def test_b30_every_cut_is_refused():
-    assert all(code_of(GOOD[:length]) in (Code.TRUNCATED, Code.NOT_A_FRAME) for length in range(len(GOOD)))
+    assert all(
+        code_of(GOOD[:length]) in (Code.TRUNCATED, Code.NOT_A_FRAME) for length in range(len(GOOD))
+    )
 
 
 def test_b29_a_length_is_refused_before_anything_of_it_is_read():
@@ -70,8 +86,14 @@ def test_b29_a_length_is_refused_before_anything_of_it_is_read():
 
 
 NO_HEADS = [
-    {"size": -1}, {"round": -1}, {"attempt": -1}, {"node": "text, not bytes"}, {"about": {"users": 0.5}}, {"kind": 3}, {"run": None},
-]  # fmt: skip
+    {"size": -1},
+    {"round": -1},
+    {"attempt": -1},
+    {"node": "text, not bytes"},
+    {"about": {"users": 0.5}},
+    {"kind": 3},
+    {"run": None},
+]
 
 
 @pytest.mark.parametrize("fields", NO_HEADS)
@@ -81,11 +103,29 @@ def test_heads_that_are_none(fields):
 
 
 @pytest.mark.parametrize(
-    "name", [b"", b"a" * 65, b"\xff", "née".encode(), b"A", b"a b", b"a/b", b"a\n", b"..\\", b"..", b".", b"--help", b".ssh"]
+    "name",
+    [
+        b"",
+        b"a" * 65,
+        b"\xff",
+        "née".encode(),
+        b"A",
+        b"a b",
+        b"a/b",
+        b"a\n",
+        b"..\\",
+        b"..",
+        b".",
+        b"--help",
+        b".ssh",
+    ],
 )
 def test_b34_names_that_are_none(name):
     assert not is_name(name)
-    assert code_of(framed(msgspec.msgpack.encode(Head(kind="hello", run="ab", node=name)))) is Code.BAD_NAME
+    assert (
+        code_of(framed(msgspec.msgpack.encode(Head(kind="hello", run="ab", node=name))))
+        is Code.BAD_NAME
+    )
 
 
 def test_deep_heads_end_no_process():
@@ -94,7 +134,9 @@ def test_deep_heads_end_no_process():
     assert code_of(framed(b"\xdf\xff\xff\xff\xff")) is Code.BAD_HEAD
 
 
-@pytest.mark.parametrize("packed", [b"\x1f\x8b", b"PK\x03\x04", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ"])
+@pytest.mark.parametrize(
+    "packed", [b"\x1f\x8b", b"PK\x03\x04", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ"]
+)
 def test_b33_compressed_frames_are_named(packed):
     assert code_of(packed + GOOD) is Code.COMPRESSED
 

@@ -1,4 +1,6 @@
-"""Masked sums in groups: one liar's vector moves the model no further than its group, and who is in a group stays."""
+"""Masked sums in groups: one liar's vector moves the model no further than its group, and who is in
+a group stays.
+"""
 
 from __future__ import annotations
 
@@ -25,22 +27,22 @@ from federation_links import (
     virtual_time,
 )
 
+from entrenous.core.contract.update import LIMIT, STEP, Total
 from entrenous.core.errors import InputError
-from entrenous.core.update import LIMIT, STEP, Total
-from entrenous.deploy import exchange, secure_server, server
-from entrenous.deploy.contribution import agreed
-from entrenous.deploy.founding import FoundedFederation
-from entrenous.deploy.frames import opened
-from entrenous.deploy.grouped_round import shortened, times_the_median
-from entrenous.deploy.groups import dealt, group_of
-from entrenous.deploy.members import MEMBERS, Members
-from entrenous.deploy.membership import shut_out
-from entrenous.deploy.secure import sum_terms
-from entrenous.deploy.secure_node import inputs
-from entrenous.deploy.server import RoundsLost, serve
-from entrenous.deploy.server_folder import SPAN, ServerFolder
-from entrenous.deploy.trial import TrialPlan, begin
-from entrenous.deploy.watch import length
+from entrenous.deploy.agreement.groups import dealt, group_of
+from entrenous.deploy.agreement.members import MEMBERS, Members
+from entrenous.deploy.frames.contribution import agreed
+from entrenous.deploy.frames.frames import opened
+from entrenous.deploy.frames.secure import sum_terms
+from entrenous.deploy.node.secure_node import inputs
+from entrenous.deploy.operate.founding import FoundedFederation
+from entrenous.deploy.operate.membership import shut_out
+from entrenous.deploy.operate.trial import TrialPlan, begin
+from entrenous.deploy.server import exchange, secure_server, server
+from entrenous.deploy.server.grouped_round import shortened, times_the_median
+from entrenous.deploy.server.server import RoundsLost, serve
+from entrenous.deploy.server.server_folder import SPAN, ServerFolder
+from entrenous.deploy.server.watch import length
 from entrenous.privacy.in_force import ProtectionInForce
 from entrenous.privacy.protection import Protection
 from entrenous.privacy.secure_sum.client import SecureSumClient
@@ -61,9 +63,13 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def masked(folder: Path, groups: int = 3, nodes: int = NODES, **terms: Any) -> FoundedFederation:
-    protect = {"groups": groups, **terms.pop("protect", {})} if groups > 1 else terms.pop("protect", {})
+    protect = (
+        {"groups": groups, **terms.pop("protect", {})} if groups > 1 else terms.pop("protect", {})
+    )
     more = {"deadline": 1.0, "floors": LOW, **terms}
-    return federation(folder, nodes, ROUNDS, "fcf", settings=SMALL, secure="masks", protect=protect, **more)
+    return federation(
+        folder, nodes, ROUNDS, "fcf", settings=SMALL, secure="masks", protect=protect, **more
+    )
 
 
 def link_of(made: FoundedFederation) -> FaultyLink:
@@ -83,7 +89,9 @@ def item_model(made: FoundedFederation) -> np.ndarray:
     try:
         found = held.newest(made.terms.make())
         assert found is not None
-        return np.concatenate([np.ravel(array) for array in found.state if array.dtype.kind == "f"]).astype(np.float64)
+        return np.concatenate(
+            [np.ravel(array) for array in found.state if array.dtype.kind == "f"]
+        ).astype(np.float64)
     finally:
         held.close()
 
@@ -103,7 +111,9 @@ def out_of_range(total: Total) -> Total:
     return total._replace(senders=np.full_like(total.senders, 1 << 50))
 
 
-def lying(monkeypatch: pytest.MonkeyPatch, made: FoundedFederation, liars: set[str], lie: Lie) -> None:
+def lying(
+    monkeypatch: pytest.MonkeyPatch, made: FoundedFederation, liars: set[str], lie: Lie
+) -> None:
     """Some nodes mask a vector of their own making: signed, well-formed, and wrong."""
     honest = SecureSumClient.mask
     like = agreed(made.terms.make(), made.terms.catalogue, made.terms.protection).empty_total()
@@ -116,14 +126,18 @@ def lying(monkeypatch: pytest.MonkeyPatch, made: FoundedFederation, liars: set[s
     monkeypatch.setattr(SecureSumClient, "mask", mask)
 
 
-# ---- one liar --------------------------------------------------------------------------------------------------------
+# ---- one liar ------------------------------------------------------------------------------------
 
 
 def test_one_liar_of_the_largest_values_moves_the_model_no_further_than_its_group(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One sum of everybody is dragged away; of three sums the liar's is shortened to the median one."""
-    monkeypatch.setattr("entrenous.deploy.server.too_long", lambda *more: "")  # not what is shown here
+    """One sum of everybody is dragged away; of three sums the liar's is shortened to the median
+    one.
+    """
+    monkeypatch.setattr(
+        "entrenous.deploy.server.server.too_long", lambda *more: ""
+    )  # not what is shown here
     distances = {}
     for groups in (1, 3):
         honest = masked(tmp_path / f"honest-{groups}", groups)
@@ -135,7 +149,11 @@ def test_one_liar_of_the_largest_values_moves_the_model_no_further_than_its_grou
         good, bad = item_model(honest), item_model(dragged)
         distances[groups] = float(np.linalg.norm(bad - good) / np.linalg.norm(good))
         if groups == 3:
-            long = [line for line in logged(dragged.server) if "times as long as the median group's" in line]
+            long = [
+                line
+                for line in logged(dragged.server)
+                if "times as long as the median group's" in line
+            ]
             assert len(long) == ROUNDS and "one of its 4 nodes may lie" in long[0]
             assert not any("node-03" in line for line in long)
     assert distances[1] > 1_000, distances
@@ -154,21 +172,40 @@ def test_one_liar_of_an_impossible_vector_costs_its_group_and_not_the_round(
     assert not any("lost," in line for line in lines)
 
 
-def test_a_round_with_half_of_its_groups_or_fewer_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_round_with_half_of_its_groups_or_fewer_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = masked(tmp_path / "f")
     two = {min(group) for group in groups_of(made)[:2]}
     lying(monkeypatch, made, two, out_of_range)
     with pytest.raises(RoundsLost, match="2 rounds were lost, and 1 may be"):
         serve(link_of(made), made.server)
     # the third group was not asked for what could not count any more
-    third = {name: inputs(node.store) for name, node in nodes_of(made).items() if name in groups_of(made)[2]}
+    third = {
+        name: inputs(node.store)
+        for name, node in nodes_of(made).items()
+        if name in groups_of(made)[2]
+    }
     assert set(third.values()) == {0}
 
 
-def test_a_liar_cannot_hide_its_rows_behind_senders_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Under noise everybody counts as a sender of every row, so rows that a sum said nobody had sent counted, and nobody measured them."""
+def test_a_liar_cannot_hide_its_rows_behind_senders_that_are_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under noise everybody counts as a sender of every row, so rows that a sum said nobody had
+    sent counted, and nobody measured them.
+    """
     protect = {"noise": 0.01, "rows": "all"}
-    made = federation(tmp_path / "f", NODES, ROUNDS, "fpl", secure="masks", floors=LOW, deadline=1.0, protect=protect)
+    made = federation(
+        tmp_path / "f",
+        NODES,
+        ROUNDS,
+        "fpl",
+        secure="masks",
+        floors=LOW,
+        deadline=1.0,
+        protect=protect,
+    )
     users = made.terms.users
     own = len(members_of(made).nodes["node-03"].users)
 
@@ -179,13 +216,18 @@ def test_a_liar_cannot_hide_its_rows_behind_senders_that_are_none(tmp_path: Path
     lying(monkeypatch, made, {"node-03"}, hidden)
     with pytest.raises(RoundsLost):
         serve(link_of(made), made.server)
-    assert any("a node lied, and the sum does not say which (wrong-count)" in line for line in logged(made.server))
+    assert any(
+        "a node lied, and the sum does not say which (wrong-count)" in line
+        for line in logged(made.server)
+    )
 
 
-# ---- honest runs -----------------------------------------------------------------------------------------------------
+# ---- honest runs ---------------------------------------------------------------------------------
 
 
-def test_honest_groups_end_near_the_sum_of_everybody_and_twice_with_the_same_model(tmp_path: Path) -> None:
+def test_honest_groups_end_near_the_sum_of_everybody_and_twice_with_the_same_model(
+    tmp_path: Path,
+) -> None:
     found = {}
     for name, groups in (("one", 1), ("three", 3)):
         made = masked(tmp_path / name, groups)
@@ -198,8 +240,12 @@ def test_honest_groups_end_near_the_sum_of_everybody_and_twice_with_the_same_mod
     assert serve(link_of(first), first.server) == serve(link_of(again), again.server)
 
 
-def test_the_server_dies_between_any_two_answers_and_no_group_is_asked_twice(tmp_path: Path) -> None:
-    """The model is that of an uninterrupted run: sums of groups that were finished come from their journals."""
+def test_the_server_dies_between_any_two_answers_and_no_group_is_asked_twice(
+    tmp_path: Path,
+) -> None:
+    """The model is that of an uninterrupted run: sums of groups that were finished come from their
+    journals.
+    """
 
     class Dying(FaultyLink):
         left, held = 0, deque[tuple[str, bytes]]()
@@ -223,16 +269,23 @@ def test_the_server_dies_between_any_two_answers_and_no_group_is_asked_twice(tmp
             found = serve(link, made.server)
         except ConnectionError:
             deaths += 1
-            begun = {int(path.stem.rpartition("-")[2]) // SPAN for path in made.server.glob("round-*.journal")}
+            begun = {
+                int(path.stem.rpartition("-")[2]) // SPAN
+                for path in made.server.glob("round-*.journal")
+            }
             kept = max(kept, len(begun))
             assert deaths < 300, logged(made.server)[-5:]
-    assert deaths > 8 and kept == 3  # it died in the third group, and the journals of the first two were there
+    assert (
+        deaths > 8 and kept == 3
+    )  # it died in the third group, and the journals of the first two were there
     assert found == uninterrupted
     assert {inputs(node.store) for node in nodes.values()} == {ROUNDS}
     assert not any("lost" in line for line in logged(made.server))
 
 
-def test_a_server_killed_by_sigkill_in_a_later_group_keeps_the_sums_of_the_earlier_ones(tmp_path: Path) -> None:
+def test_a_server_killed_by_sigkill_in_a_later_group_keeps_the_sums_of_the_earlier_ones(
+    tmp_path: Path,
+) -> None:
     """A real process over real sockets."""
     whole = masked(tmp_path / "whole", quorum=1.0, deadline=30.0)
     made = copied(whole, tmp_path / "killed")
@@ -269,7 +322,7 @@ def test_a_server_killed_by_sigkill_in_a_later_group_keeps_the_sums_of_the_earli
     assert all(numbers == list(range(ROUNDS)) for numbers in left.values())
 
 
-# ---- which group -----------------------------------------------------------------------------------------------------
+# ---- which group ---------------------------------------------------------------------------------
 
 
 def test_groups_are_the_same_after_a_restart_and_after_nodes_are_shut_out(tmp_path: Path) -> None:
@@ -291,7 +344,9 @@ def test_groups_are_the_same_after_a_restart_and_after_nodes_are_shut_out(tmp_pa
     assert groups_of(other) != before  # of another run nobody knows them
 
 
-def test_large_and_small_nodes_are_dealt_so_that_nodes_and_people_are_balanced(tmp_path: Path) -> None:
+def test_large_and_small_nodes_are_dealt_so_that_nodes_and_people_are_balanced(
+    tmp_path: Path,
+) -> None:
     members = members_of(masked(tmp_path / "f"))
     start = 0
     sizes = [300, 10, 10, 10, 100, 100, 100, 5, 5, 5, 5]
@@ -307,7 +362,9 @@ def test_large_and_small_nodes_are_dealt_so_that_nodes_and_people_are_balanced(t
 
 
 def test_shutting_a_node_out_touches_its_own_group_alone(tmp_path: Path) -> None:
-    """Its whole group rests where too few would be left of it, and the round goes on with the others."""
+    """Its whole group rests where too few would be left of it, and the round goes on with the
+    others.
+    """
     made = masked(tmp_path / "f", groups=3)
     link = link_of(made)
     assert serve(link, made.server) is not None
@@ -350,12 +407,18 @@ def test_a_federation_goes_on_without_a_group_that_rests(tmp_path: Path) -> None
     assert len(resting) == 3
 
 
-def test_a_server_that_deals_nodes_to_other_groups_gets_no_sum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_deals_nodes_to_other_groups_gets_no_sum(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Else it would choose anew, in every round, among whom a node hides."""
     made = masked(tmp_path / "f")
     first, second, third = (sorted(group) for group in groups_of(made))
-    swapped = [frozenset([*first[:3], second[0]]), frozenset([*second[1:], first[3]]), frozenset(third)]
-    monkeypatch.setattr("entrenous.deploy.grouped_round.dealt", lambda *more: swapped)
+    swapped = [
+        frozenset([*first[:3], second[0]]),
+        frozenset([*second[1:], first[3]]),
+        frozenset(third),
+    ]
+    monkeypatch.setattr("entrenous.deploy.server.grouped_round.dealt", lambda *more: swapped)
     nodes = nodes_of(made)
     link = FaultyLink({name: node.answer for name, node in nodes.items()})
     honest = link.receive
@@ -376,7 +439,7 @@ def test_a_server_that_deals_nodes_to_other_groups_gets_no_sum(tmp_path: Path, m
     assert {inputs(nodes[name].store) for name in (*first, *second)} == {0}
 
 
-# ---- terms -----------------------------------------------------------------------------------------------------------
+# ---- terms ---------------------------------------------------------------------------------------
 
 
 def test_terms_without_groups_say_nothing_of_them(tmp_path: Path) -> None:
@@ -385,7 +448,10 @@ def test_terms_without_groups_say_nothing_of_them(tmp_path: Path) -> None:
     assert json.loads(grouped.terms.text())["protection"]["groups"] == 3
     assert "groups" not in Protection().model_dump() and Protection(groups=1) == Protection()
     assert type(grouped.terms).parse(json.loads(grouped.terms.text())).run == grouped.terms.run
-    assert "masked sums of at least 1 people and 3 nodes, one of each of 3 groups" in grouped.terms.limits()
+    assert (
+        "masked sums of at least 1 people and 3 nodes, one of each of 3 groups"
+        in grouped.terms.limits()
+    )
 
 
 @pytest.mark.parametrize(
@@ -397,7 +463,9 @@ def test_terms_without_groups_say_nothing_of_them(tmp_path: Path) -> None:
         ({"groups": "x"}, "valid integer"),
     ],
 )
-def test_groups_that_make_no_sense_are_refused_in_one_line(protect: dict[str, Any], said: str) -> None:
+def test_groups_that_make_no_sense_are_refused_in_one_line(
+    protect: dict[str, Any], said: str
+) -> None:
     with pytest.raises(InputError, match=said) as why:
         Protection.parse(protect, "--protect")
     assert "\n" not in str(why.value)
@@ -406,15 +474,34 @@ def test_groups_that_make_no_sense_are_refused_in_one_line(protect: dict[str, An
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"groups": 5}, "5 groups, of which one has 2 nodes with 4 people in a round; expected at least 4 nodes"),  # of 12
+        (
+            {"groups": 5},
+            (
+                "5 groups, of which one has 2 nodes with 4 people in a round; expected at least 4"
+                " nodes"
+            ),
+        ),  # of 12
         # nodes answer for no sum of fewer than those who may be in league with the server, and two
-        ({"groups": 4}, "4 groups, of which one has 3 nodes with 5 people in a round; expected at least 4 nodes with 1 people"),
-        ({"groups": 3, "floors": Floors(8, 3, 0.0)},
-         "3 groups of the 20 devices of a round of FCF; expected at least 8 in each"),
-        ({"groups": 3, "protect": {"noise": 0.1, "rows": "all"}}, "expected at least 4 nodes with 7 people in each"),
+        (
+            {"groups": 4},
+            (
+                "4 groups, of which one has 3 nodes with 5 people in a round; expected at least 4"
+                " nodes with 1 people"
+            ),
+        ),
+        (
+            {"groups": 3, "floors": Floors(8, 3, 0.0)},
+            "3 groups of the 20 devices of a round of FCF; expected at least 8 in each",
+        ),
+        (
+            {"groups": 3, "protect": {"noise": 0.1, "rows": "all"}},
+            "expected at least 4 nodes with 7 people in each",
+        ),
     ],
-)  # fmt: skip
-def test_a_group_is_as_large_as_a_sum_must_be_or_nothing_is_written(tmp_path: Path, more: Any, said: str) -> None:
+)
+def test_a_group_is_as_large_as_a_sum_must_be_or_nothing_is_written(
+    tmp_path: Path, more: Any, said: str
+) -> None:
     with pytest.raises(InputError, match=said) as why:
         masked(tmp_path / "f", **more)
     assert "\n" not in str(why.value)
@@ -435,7 +522,9 @@ def test_each_groups_sum_has_the_promised_noise(tmp_path: Path) -> None:
 
 
 def test_an_epsilon_is_of_the_noise_of_one_groups_sum(tmp_path: Path) -> None:
-    """Each group of ten has the noise that one sum of thirty has, so a user among ten is hidden as well as one among thirty."""
+    """Each group of ten has the noise that one sum of thirty has, so a user among ten is hidden as
+    well as one among thirty.
+    """
     terms = masked(tmp_path / "f").terms.model_copy(update={"users": 30})
     own = {"secure_sum": True, "noise": 20.0, "clip": 1.0, "noise_from": "system"}
     one = terms.model_copy(update={"protection": Protection(**own)})
@@ -452,15 +541,25 @@ def test_neither_a_trial_nor_a_run_has_groups(tmp_path: Path) -> None:
     protect = {"groups": 3, "noise": 0.1}
     for refuse in (
         lambda: begin(tmp_path / "t", TrialPlan("fcf", protect=protect), nodes=12),
-        lambda: check(RunPlan(algorithm="fcf", data="ml-100k", protocol="loo-99", profile="private", protect=protect)),
+        lambda: check(
+            RunPlan(
+                algorithm="fcf",
+                data="ml-100k",
+                protocol="loo-99",
+                profile="private",
+                protect=protect,
+            )
+        ),
     ):
-        with pytest.raises(InputError, match="--protect groups: 3 groups, and a simulation has no nodes") as why:
+        with pytest.raises(
+            InputError, match="--protect groups: 3 groups, and a simulation has no nodes"
+        ) as why:
             refuse()
         assert "\n" not in str(why.value)
     assert not (tmp_path / "t").exists()
 
 
-# ---- the mean --------------------------------------------------------------------------------------------------------
+# ---- the mean ------------------------------------------------------------------------------------
 
 
 def sums_of(*values: int) -> list[Total]:
@@ -476,7 +575,7 @@ def sums_of(*values: int) -> list[Total]:
 
 
 def masked_algorithm() -> Any:
-    from entrenous.core.discover import algorithms
+    from entrenous.algorithms.named import algorithms
 
     return algorithms()["fcf"](**SMALL).configured(ratings().catalogue)
 

@@ -1,9 +1,12 @@
-"""Valid, signed, hostile values: 20,000 messages each way, from a server to its nodes, from nodes to their server, between peers.
+"""Valid, signed, hostile values: 20,000 messages each way, from a server to its nodes, from nodes
+to their server, between peers.
 
-A message is right but for one to three values, and signed by the right key: indices out of range by one, shapes of nothing, NaN,
-1e30, users of others, rounds of the past, counts that lie. It is refused by a code and changes no byte, or what it says is legal: then
-all that is kept is finite and as declared. A correct message does afterwards. Here a few hundred; all of them, where compiled loops
-check every index, in the slow tests."""
+A message is right but for one to three values, and signed by the right key: indices out of range by
+one, shapes of nothing, NaN, 1e30, users of others, rounds of the past, counts that lie. It is
+refused by a code and changes no byte, or what it says is legal: then all that is kept is finite and
+as declared. A correct message does afterwards. Here a few hundred; all of them, where compiled
+loops check every index, in the slow tests.
+"""
 
 from __future__ import annotations
 
@@ -66,9 +69,18 @@ def test_a_peer_that_lies_in_its_values_changes_nothing_at_another(seed: int, na
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("to", ["nodes", "server", "peers"])
-def test_20000_hostile_messages_of_all_algorithms_with_every_index_checked(to: str, tmp_path: Path, record_property: Any) -> None:
-    """In a process of its own, whose compiled loops check every index and are kept apart from those that do not."""
-    environment = {**os.environ, "PYTHONPATH": PYTHONPATH, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
+def test_20000_hostile_messages_of_all_algorithms_with_every_index_checked(
+    to: str, tmp_path: Path, record_property: Any
+) -> None:
+    """In a process of its own, whose compiled loops check every index and are kept apart from those
+    that do not.
+    """
+    environment = {
+        **os.environ,
+        "PYTHONPATH": PYTHONPATH,
+        "NUMBA_BOUNDSCHECK": "1",
+        "NUMBA_CACHE_DIR": str(tmp_path),
+    }
     command = [sys.executable, str(HELPERS / "hostile.py"), to, str(FULL)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]

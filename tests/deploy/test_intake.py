@@ -1,5 +1,7 @@
-"""The 35 kinds of bad update of research/privacy.md, 5.4 (but those of a connection: B31, B35), and 10,000 mutated frames: each refused
-with its own code, one log line and a counter; the model is the same, and the same node's good answer is still taken."""
+"""The 35 kinds of bad update of research/privacy.md, 5.4 (but those of a connection: B31, B35), and
+10,000 mutated frames: each refused with its own code, one log line and a counter; the model is the
+same, and the same node's good answer is still taken.
+"""
 
 from __future__ import annotations
 
@@ -22,18 +24,19 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from federation_links import federation, server_of
 from safetensors.numpy import load
 
+from entrenous.core.contract.protocols import arrays_of
 from entrenous.core.keys import key
-from entrenous.core.protocols import arrays_of
-from entrenous.deploy import frames, intake
-from entrenous.deploy.codes import Code
-from entrenous.deploy.frames import seal
-from entrenous.deploy.identity import read_identity
-from entrenous.deploy.intake import Open, RoundIntake
-from entrenous.deploy.journal import Journal, read
-from entrenous.deploy.node import FederatedNode
-from entrenous.deploy.server_folder import ServerFolder
+from entrenous.deploy.agreement.identity import read_identity
+from entrenous.deploy.frames import frames
+from entrenous.deploy.frames.codes import Code
+from entrenous.deploy.frames.frames import seal
+from entrenous.deploy.node.node import FederatedNode
+from entrenous.deploy.server import intake
+from entrenous.deploy.server.intake import Open, RoundIntake
+from entrenous.deploy.server.journal import Journal, read
+from entrenous.deploy.server.server_folder import ServerFolder
+from entrenous.deploy.wire import tensors
 from entrenous.runs.store import model_sha256
-from entrenous.wire import tensors
 
 BAD, OTHER, CALM = "node-01", "node-02", "node-03"  # of 20 with one user each
 
@@ -69,9 +72,13 @@ class Desk:
     def begun(self, number: int) -> RoundIntake:
         """An intake with a round open, as a process that starts again has it."""
         asked = self.folder.members.by_node(np.arange(self.founded.terms.users))
-        intake = RoundIntake(self.founded.terms.run, self.folder.members, self.contract, self.lines.append)
+        intake = RoundIntake(
+            self.founded.terms.run, self.folder.members, self.contract, self.lines.append
+        )
         intake.begin(
-            Open(number, self.model, asked), self.journal, [record.content for record in read(self.journal.path).records]
+            Open(number, self.model, asked),
+            self.journal,
+            [record.content for record in read(self.journal.path).records],
         )
         return intake
 
@@ -80,8 +87,17 @@ class Desk:
         users = self.nodes[name].shard.users
         body = tensors.write({**arrays_of(self.download), "users": users})
         about = {"users": len(users)}
-        request = seal(self.folder.key, "work", body, run=self.founded.terms.run, node="server", round=number, model=self.model,
-                       items=self.founded.terms.items, about=about)  # fmt: skip
+        request = seal(
+            self.folder.key,
+            "work",
+            body,
+            run=self.founded.terms.run,
+            node="server",
+            round=number,
+            model=self.model,
+            items=self.founded.terms.items,
+            about=about,
+        )
         return self.nodes[name].answer(request)
 
     def close(self) -> None:
@@ -94,7 +110,13 @@ class Desk:
         """The sha256 of the model that the round would end with, and of all that was summed."""
         total = self.intake.total
         after = arrays_of(self.server.algorithm.aggregate(self.state, total))
-        return model_sha256({**after, **{f"total.{name}": rows for name, rows in total.rows.items()}, "senders": total.senders})
+        return model_sha256(
+            {
+                **after,
+                **{f"total.{name}": rows for name, rows in total.rows.items()},
+                "senders": total.senders,
+            }
+        )
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +147,13 @@ def gateways(many):
 
 def built(said: dict[str, Any], body: bytes, signer: Any, **head: Any) -> bytes:
     """A signed frame with whatever head, also one that lies."""
-    whole = {**said, "size": len(body), "digest": hashlib.sha256(body).digest(), "nonce": os.urandom(16), **head}
+    whole = {
+        **said,
+        "size": len(body),
+        "digest": hashlib.sha256(body).digest(),
+        "nonce": os.urandom(16),
+        **head,
+    }
     packed = msgspec.msgpack.encode(whole)
     start = frames.START.pack(frames.MAGIC, frames.VERSION, len(packed))
     return start + packed + signer.sign(frames.DOMAIN + packed) + body
@@ -169,7 +197,11 @@ class Taken:
     def rows(self, n: int) -> bytes:
         """n rows of the first n items."""
         f = self.arrays["row.q"].shape[1]
-        return self.arr(item=np.arange(n, dtype=np.int32), row_q=np.zeros((n, f), np.float32), row_b=np.zeros(n, np.float32))
+        return self.arr(
+            item=np.arange(n, dtype=np.int32),
+            row_q=np.zeros((n, f), np.float32),
+            row_b=np.zeros(n, np.float32),
+        )
 
 
 def lying(t: Taken, size: int) -> bytes:
@@ -202,9 +234,15 @@ BADS: dict[str, tuple[Code, Callable[[Taken], bytes]]] = {
     "b02-inf": (Code.INF, lambda t: t.value(np.inf)),
     "b03-minus-inf": (Code.MINUS_INF, lambda t: t.value(-np.inf)),
     "b05-1e30": (Code.TOO_LARGE, lambda t: t.value(1e30)),
-    "b06-wrong-factors": (Code.WRONG_FACTORS, lambda t: t.arr(row_q=np.zeros((len(t.arrays["item"]), 5), np.float32))),
+    "b06-wrong-factors": (
+        Code.WRONG_FACTORS,
+        lambda t: t.arr(row_q=np.zeros((len(t.arrays["item"]), 5), np.float32)),
+    ),
     "b07-wrong-items": (Code.WRONG_ITEMS, lambda t: t.head(items=19)),
-    "b08-transposed": (Code.TRANSPOSED, lambda t: t.arr(row_q=np.ascontiguousarray(t.arrays["row.q"].T))),
+    "b08-transposed": (
+        Code.TRANSPOSED,
+        lambda t: t.arr(row_q=np.ascontiguousarray(t.arrays["row.q"].T)),
+    ),
     "b09-broadcastable": (Code.BROADCAST, lambda t: t.arr(row_q=t.arrays["row.q"][:1])),
     "b10-float64": (Code.WRONG_TYPE, lambda t: t.arr(row_q=t.arrays["row.q"].astype("f8"))),
     "b10-float16": (Code.WRONG_TYPE, lambda t: t.arr(row_q=t.arrays["row.q"].astype("f2"))),
@@ -221,19 +259,31 @@ BADS: dict[str, tuple[Code, Callable[[Taken], bytes]]] = {
     "b17-weight-zero": (Code.WRONG_WEIGHT, lambda t: t.arr(weight=np.float32([0]))),
     "b17-weight-negative": (Code.WRONG_WEIGHT, lambda t: t.arr(weight=np.float32([-1]))),
     "b17-weight-1e9": (Code.WRONG_WEIGHT, lambda t: t.arr(weight=np.float32([1e9]))),
-    "b17-weight-2": (Code.WRONG_WEIGHT, lambda t: t.arr(weight=np.float32([2]))),  # where every device weighs 1
+    "b17-weight-2": (
+        Code.WRONG_WEIGHT,
+        lambda t: t.arr(weight=np.float32([2])),
+    ),  # where every device weighs 1
     "b17-weight-nan": (Code.NAN, lambda t: t.arr(weight=np.float32([np.nan]))),
     "b18-round-before": (Code.PAST_ROUND, lambda t: t.head(round=0)),
     "b19-round-after": (Code.FUTURE_ROUND, lambda t: t.head(round=2)),
     "b20-wrong-run": (Code.WRONG_RUN, lambda t: t.head(run="0" * 32)),
     "b21-wrong-model": (Code.WRONG_MODEL, lambda t: t.head(model=bytes(32))),
     "b24-unknown-node": (Code.UNKNOWN_NODE, lambda t: t.head(node=b"node-99")),
-    "b25-bad-signature": (Code.BAD_SIGNATURE, lambda t: t.good[: -len(t.body) - 1] + bytes([t.good[-len(t.body) - 1] ^ 1]) + t.body),
-    "b26-foreign-signature": (Code.BAD_SIGNATURE, lambda t: built(t.said, t.body, t.desk.keys[OTHER])),
+    "b25-bad-signature": (
+        Code.BAD_SIGNATURE,
+        lambda t: t.good[: -len(t.body) - 1] + bytes([t.good[-len(t.body) - 1] ^ 1]) + t.body,
+    ),
+    "b26-foreign-signature": (
+        Code.BAD_SIGNATURE,
+        lambda t: built(t.said, t.body, t.desk.keys[OTHER]),
+    ),
     "b28-length-short": (Code.WRONG_LENGTH, lambda t: lying(t, -1)),
     "b28-length-long": (Code.TRUNCATED, lambda t: lying(t, 1)),
     "b29-2-gb-body": (Code.TOO_LONG, lambda t: t.head(size=2**31)),
-    "b29-2-gb-head": (Code.TOO_LONG, lambda t: frames.START.pack(frames.MAGIC, frames.VERSION, 2**31) + t.good[9:]),
+    "b29-2-gb-head": (
+        Code.TOO_LONG,
+        lambda t: frames.START.pack(frames.MAGIC, frames.VERSION, 2**31) + t.good[9:],
+    ),
     "b30-cut-in-body": (Code.TRUNCATED, lambda t: t.good[:-7]),
     "b30-cut-in-head": (Code.TRUNCATED, lambda t: t.good[:40]),
     "b30-cut-at-start": (Code.TRUNCATED, lambda t: t.good[:5]),
@@ -246,14 +296,17 @@ BADS: dict[str, tuple[Code, Callable[[Taken], bytes]]] = {
     "kind": (Code.WRONG_KIND, lambda t: t.head(kind="hello")),
     "version": (Code.WRONG_VERSION, lambda t: t.good[:4] + b"\x02" + t.good[5:]),
     "digest": (Code.WRONG_DIGEST, lambda t: t.good[:-1] + bytes([t.good[-1] ^ 1])),
-    "head-is-no-head": (Code.BAD_HEAD, lambda t: frames.START.pack(frames.MAGIC, frames.VERSION, 3) + b"\xff\xff\xff" + bytes(64)),
+    "head-is-no-head": (
+        Code.BAD_HEAD,
+        lambda t: frames.START.pack(frames.MAGIC, frames.VERSION, 3) + b"\xff\xff\xff" + bytes(64),
+    ),
     "head-says-more": (Code.BAD_HEAD, lambda t: t.head(more=1)),
     "sum-of-one": (Code.WRONG_COUNT, lambda t: t.head(kind="sum")),
     "other-arrays": (Code.WRONG_ARRAYS, lambda t: t.arr(more=np.zeros(1, np.float32))),
     "array-of-other-length": (Code.WRONG_COUNT, lambda t: t.arr(row_b=t.arrays["row.b"][:-1])),
     "refused": (Code.WITHHELD, lambda t: t.head(kind="refused")),
     "short-nonce": (Code.REPLAYED_NONCE, lambda t: t.head(nonce=b"")),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("bad", BADS)
@@ -264,7 +317,9 @@ def test_bad_update(bad, desk):
     desk.lines.clear()
     journalled = desk.journal.path.stat().st_size
     assert desk.intake.receive(frame).code is code
-    assert desk.intake.counts[code] == 1 and desk.intake.counts.total() == 2  # the calm node's, and this
+    assert (
+        desk.intake.counts[code] == 1 and desk.intake.counts.total() == 2
+    )  # the calm node's, and this
     assert len(desk.lines) == 1 and code.value in desk.lines[0]
     assert desk.model_if_closed() == before and desk.journal.path.stat().st_size == journalled
     assert not any(os.path.exists(path) for path in CANARY)
@@ -279,11 +334,15 @@ def test_b_codes_differ():
         if bad[0] == "b" and bad[1:3].isdigit():
             by_code.setdefault(code, set()).add(bad[:3])
     shared = {code: kinds for code, kinds in by_code.items() if len(kinds) > 1}
-    # a body that is shorter than its head says was cut off, or its head lies; a weight or a value may be NaN; what is no array is
+    # a body that is shorter than its head says was cut off, or its head lies; a weight or a value
+    # may be NaN; what is no array is
     # malformed; whose a signature is that is not its sender's would take a search among all members
     assert shared == {
-        Code.TRUNCATED: {"b28", "b30"}, Code.NAN: {"b01", "b17"}, Code.MALFORMED: {"b32", "b33"}, Code.BAD_SIGNATURE: {"b25", "b26"},
-    }  # fmt: skip
+        Code.TRUNCATED: {"b28", "b30"},
+        Code.NAN: {"b01", "b17"},
+        Code.MALFORMED: {"b32", "b33"},
+        Code.BAD_SIGNATURE: {"b25", "b26"},
+    }
 
 
 def test_a_signature_of_nobody_costs_one_check(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -296,7 +355,10 @@ def test_a_signature_of_nobody_costs_one_check(desk: Desk, monkeypatch: pytest.M
 
     monkeypatch.setattr(intake, "signed_by", counted)
     taken = Taken(desk)
-    assert desk.intake.receive(built(taken.said, taken.body, Ed25519PrivateKey.generate())).code is Code.BAD_SIGNATURE
+    assert (
+        desk.intake.receive(built(taken.said, taken.body, Ed25519PrivateKey.generate())).code
+        is Code.BAD_SIGNATURE
+    )
     assert len(checked) == 1 < len(desk.intake.members.nodes)
 
 
@@ -317,7 +379,11 @@ def test_second_answer(bad, desk):
     assert desk.intake.receive(taken.good).code is Code.ACCEPTED
     before = desk.model_if_closed()
     desk.lines.clear()
-    code, again = (Code.DUPLICATE, taken.good) if bad.startswith("b22") else (Code.CONFLICT, taken.value(0.25))
+    code, again = (
+        (Code.DUPLICATE, taken.good)
+        if bad.startswith("b22")
+        else (Code.CONFLICT, taken.value(0.25))
+    )
     for _ in range(3):
         assert desk.intake.receive(again).code is code
     assert desk.intake.counts[code] == 3 == len(desk.lines)
@@ -328,7 +394,9 @@ def test_second_answer(bad, desk):
 
 
 def test_b27_nonce_is_remembered_over_a_restart(desk):
-    used = frames.opened(next(record.content for record in read(desk.journal.path).records)).head.nonce
+    used = frames.opened(
+        next(record.content for record in read(desk.journal.path).records)
+    ).head.nonce
     desk.intake = desk.begun(1)
     assert desk.intake.taken.keys() == {CALM}
     before, taken = desk.model_if_closed(), Taken(desk)
@@ -341,7 +409,10 @@ def test_b27_nonce_is_remembered_over_a_restart(desk):
 
 def test_b29_length_of_2_gb_costs_no_memory(desk):
     taken = Taken(desk)
-    bad = [taken.head(size=2**31), frames.START.pack(frames.MAGIC, frames.VERSION, 2**31) + taken.good[9:]]
+    bad = [
+        taken.head(size=2**31),
+        frames.START.pack(frames.MAGIC, frames.VERSION, 2**31) + taken.good[9:],
+    ]
     desk.intake.receive(bad[0])
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert all(desk.intake.receive(frame).code is Code.TOO_LONG for frame in bad * 20)
@@ -357,11 +428,14 @@ def test_b_answers_between_rounds_are_late(desk):
     assert desk.intake.receive(desk.good(CALM)).code is Code.PAST_ROUND  # which had been taken
 
 
-# ---- gateways: sums of many ------------------------------------------------------------------------------------------------------------
+# ---- gateways: sums of many ----------------------------------------------------------------------
 
 SUMS: dict[str, tuple[Code, Callable[[Taken], bytes]]] = {
     "too-large": (Code.TOO_LARGE, lambda t: t.arr(row_q=t.arrays["row.q"] + 2**40)),
-    "least-number": (Code.TOO_LARGE, lambda t: t.arr(row_q=np.full_like(t.arrays["row.q"], -(2**63)))),
+    "least-number": (
+        Code.TOO_LARGE,
+        lambda t: t.arr(row_q=np.full_like(t.arrays["row.q"], -(2**63))),
+    ),
     "senders-none": (Code.WRONG_COUNT, lambda t: t.arr(senders=t.arrays["senders"] * 0)),
     "senders-too-many": (Code.WRONG_COUNT, lambda t: t.arr(senders=t.arrays["senders"] + 5)),
     "weight-negative": (Code.WRONG_WEIGHT, lambda t: t.arr(weight=-t.arrays["weight"])),
@@ -382,7 +456,7 @@ def test_bad_sum(bad, gateways):
     assert desk.intake.receive(taken.good).code is Code.ACCEPTED
 
 
-# ---- any bytes ---------------------------------------------------------------------------------------------------------------------------
+# ---- any bytes -----------------------------------------------------------------------------------
 
 
 def mutated(rng: random.Random, content: bytes) -> bytes:
@@ -402,7 +476,9 @@ def mutated(rng: random.Random, content: bytes) -> bytes:
 
 
 def test_b_10000_mutated_frames(desk, record_property):
-    """Half are good frames with changed bytes, half have a changed head or body and a valid signature over it."""
+    """Half are good frames with changed bytes, half have a changed head or body and a valid
+    signature over it.
+    """
     rng, began, taken = random.Random(6), time.monotonic(), Taken(desk)
     packed, before, plausible = msgspec.msgpack.encode(taken.said), desk.model_if_closed(), 0
     counts = Counter[Code]()
@@ -419,7 +495,9 @@ def test_b_10000_mutated_frames(desk, record_property):
                 + taken.body
             )
         code = desk.intake.receive(frame).code
-        if code is Code.ACCEPTED:  # other numbers, signed by the node itself, are an answer like any other
+        if (
+            code is Code.ACCEPTED
+        ):  # other numbers, signed by the node itself, are an answer like any other
             assert number % 4 in (1, 3)
             counts += desk.intake.counts
             plausible += 1
@@ -429,7 +507,9 @@ def test_b_10000_mutated_frames(desk, record_property):
     counts += desk.intake.counts
     assert len(counts) > 12, counts
     record_property(
-        "measured", f"{seconds:.1f} s; {len(counts) - 1} codes; {plausible} were other numbers that their node had signed"
+        "measured",
+        f"{seconds:.1f} s; {len(counts) - 1} codes; {plausible} were other numbers that their node"
+        " had signed",
     )
 
 
@@ -438,9 +518,20 @@ def test_2000_mutated_requests_train_nobody(desk):
     rng, node = random.Random(7), desk.nodes[OTHER]
     rounds = node.store.newest_state()[0]
     body = tensors.write({**arrays_of(desk.download), "users": node.shard.users})
-    said = dict(run=desk.founded.terms.run, node="server", round=1, model=desk.model, items=18, about={"users": 1})
+    said = dict(
+        run=desk.founded.terms.run,
+        node="server",
+        round=1,
+        model=desk.model,
+        items=18,
+        about={"users": 1},
+    )
     good = seal(desk.folder.key, "work", body, **said)
     for number in range(2_000):
-        request = seal(desk.folder.key, "work", mutated(rng, body), **said) if number % 2 else mutated(rng, good)
+        request = (
+            seal(desk.folder.key, "work", mutated(rng, body), **said)
+            if number % 2
+            else mutated(rng, good)
+        )
         assert frames.opened(node.answer(request)).head.kind == "refused"
     assert node.store.newest_state()[0] == rounds  # nobody was trained

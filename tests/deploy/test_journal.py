@@ -1,5 +1,5 @@
-"""R4 and R5: whatever byte of a checkpoint is wrong it is noticed, and the checkpoint before is used; a journal or a checkpoint that was
-cut off anywhere gives what is whole."""
+"""R4 and R5: whatever byte of a checkpoint is wrong it is noticed, and the checkpoint before is
+used; a journal or a checkpoint that was cut off anywhere gives what is whole."""
 
 from __future__ import annotations
 
@@ -15,15 +15,34 @@ from pathlib import Path
 import numpy as np
 import pytest
 from dying_processes import journal_and_die
-from federation_links import FPL, PATIENCE, FaultyLink, copied, federation, logged, nodes_of, process, server_sha256, simulated
+from federation_links import (
+    FPL,
+    PATIENCE,
+    FaultyLink,
+    copied,
+    federation,
+    logged,
+    nodes_of,
+    process,
+    server_sha256,
+    simulated,
+)
 from paths import PYTHONPATH
 
 from entrenous.core.errors import InputError
-from entrenous.deploy.frames import opened
-from entrenous.deploy.journal import BEFORE, FRAME, HEAD_BYTES, MARK, Journal, JournalRecord, read
-from entrenous.deploy.node import FederatedNode
-from entrenous.deploy.server import serve
-from entrenous.deploy.server_folder import ServerFolder
+from entrenous.deploy.frames.frames import opened
+from entrenous.deploy.node.node import FederatedNode
+from entrenous.deploy.server.journal import (
+    BEFORE,
+    FRAME,
+    HEAD_BYTES,
+    MARK,
+    Journal,
+    JournalRecord,
+    read,
+)
+from entrenous.deploy.server.server import serve
+from entrenous.deploy.server.server_folder import ServerFolder
 
 SAID = [(FRAME, b"first"), (MARK, b""), (FRAME, bytes(range(256)) * 9), (MARK, b"\0\0\0")]
 
@@ -52,7 +71,9 @@ def test_r5_journal_cut_at_every_byte(tmp_path):
     content = (tmp_path / "whole").read_bytes()
     path = tmp_path / "cut"
     boundaries = {end + more for end in ends for more in range(-2, 40)}
-    for length in sorted({*range(0, len(content) + 1, 7), *boundaries} & set(range(len(content) + 1))):
+    for length in sorted(
+        {*range(0, len(content) + 1, 7), *boundaries} & set(range(len(content) + 1))
+    ):
         path.write_bytes(content[:length])
         whole = sum(end <= length for end in ends[1:])
         assert read(path)[:2] == (WHOLE[:whole], []), length
@@ -63,17 +84,23 @@ def test_r5_journal_cut_at_every_byte(tmp_path):
 
 
 def places(ends: list[int]) -> list[tuple[int, int | None]]:
-    """Bytes of a journal of SAID, each with the record that it is a part of, None for the head: every byte of the head, of what is before
-    and behind each content, and some of each content."""
+    """Bytes of a journal of SAID, each with the record that it is a part of, None for the head:
+    every byte of the head, of what is before and behind each content, and some of each content."""
     found: list[tuple[int, int | None]] = [(at, None) for at in range(HEAD_BYTES)]
     for number, (before, after) in enumerate(itertools.pairwise([HEAD_BYTES, *ends[1:]])):
-        chosen = {*range(before, before + BEFORE + 3), *range(before, after, 97), *range(after - 7, after)}
+        chosen = {
+            *range(before, before + BEFORE + 3),
+            *range(before, after, 97),
+            *range(after - 7, after),
+        }
         found += [(at, number) for at in sorted(chosen & set(range(before, after)))]
     return found
 
 
 def test_a_flipped_bit_costs_one_record_and_is_told(tmp_path):
-    """Of every bit of marks, lengths, kinds and checksums, and of some of each content: all other records are read, and goes on so."""
+    """Of every bit of marks, lengths, kinds and checksums, and of some of each content: all other
+    records are read, and goes on so.
+    """
     ends = written(tmp_path / "j")
     content, path = (tmp_path / "j").read_bytes(), tmp_path / "flipped"
     for at, number in places(ends):
@@ -83,7 +110,9 @@ def test_a_flipped_bit_costs_one_record_and_is_told(tmp_path):
             found = read(path)
             assert found.records == others, (at, bit)
             assert len(found.damaged) == 1 and found.damaged[0].startswith("flipped: "), (at, bit)
-            said = "its head is damaged" if number is None else f"behind record {number}, are damaged"
+            said = (
+                "its head is damaged" if number is None else f"behind record {number}, are damaged"
+            )
             assert found.damaged[0].endswith(said), (at, bit)
             if bit == at % 8:
                 journal = Journal(path)
@@ -102,14 +131,22 @@ def test_a_piece_that_is_zeroed_costs_the_records_that_it_touches(size, tmp_path
         zeroed = content[:at] + bytes(size) + content[at + size :]
         path.write_bytes(zeroed)
         starts = [HEAD_BYTES, *ends[1:]]
-        touched = {n for n, (begin, end) in enumerate(itertools.pairwise(starts)) if zeroed[begin:end] != content[begin:end]}
+        touched = {
+            n
+            for n, (begin, end) in enumerate(itertools.pairwise(starts))
+            if zeroed[begin:end] != content[begin:end]
+        }
         found = read(path)
-        assert found.records == [record for number, record in enumerate(WHOLE) if number not in touched], at
+        assert found.records == [
+            record for number, record in enumerate(WHOLE) if number not in touched
+        ], at
         assert bool(found.damaged) == bool(touched), at
 
 
 def test_what_a_node_sends_is_never_taken_for_a_record(tmp_path):
-    """A frame holds whole journals, and is damaged before them: nothing in it is read as a record of the server's."""
+    """A frame holds whole journals, and is damaged before them: nothing in it is read as a record
+    of the server's.
+    """
     written(tmp_path / "other")
     inner = (tmp_path / "other").read_bytes()
     journal = Journal(tmp_path / "j")
@@ -119,7 +156,9 @@ def test_what_a_node_sends_is_never_taken_for_a_record(tmp_path):
     content[content.index(inner) - 1] ^= 1
     (tmp_path / "j").write_bytes(content)
     found = read(tmp_path / "j")
-    assert [record.content for record in found.records] == [b"first", b"last"] and len(found.damaged) == 1
+    assert [record.content for record in found.records] == [b"first", b"last"] and len(
+        found.damaged
+    ) == 1
 
 
 def test_lengths_that_lie_cost_nothing(tmp_path):
@@ -127,7 +166,9 @@ def test_lengths_that_lie_cost_nothing(tmp_path):
     written(path)
     content = path.read_bytes()
     for length in (0, 1, 2**31, 2**32 - 1):
-        lying = content[: HEAD_BYTES + 16] + length.to_bytes(4, "little") + content[HEAD_BYTES + 20 :]
+        lying = (
+            content[: HEAD_BYTES + 16] + length.to_bytes(4, "little") + content[HEAD_BYTES + 20 :]
+        )
         path.write_bytes(lying)
         assert read(path).records == WHOLE[1:]
 
@@ -146,8 +187,10 @@ def test_a_file_in_which_nothing_can_be_read_is_put_aside_and_told(tmp_path):
 
 
 def test_a_server_logs_what_is_damaged_once_and_counts_the_rest(tmp_path):
-    """Three of four answers are in the journal when the server starts again; one bit of the second is another. The node of that one is
-    asked again, and the model is the one that it would have been."""
+    """Three of four answers are in the journal when the server starts again; one bit of the second
+    is another. The node of that one is asked again, and the model is the one that it would have
+    been.
+    """
     founded, answers = federation(tmp_path / "f", nodes=4, rounds=1, settings=FPL), list[bytes]()
     other = copied(founded, tmp_path / "other")
 
@@ -171,17 +214,27 @@ def test_a_server_logs_what_is_damaged_once_and_counts_the_rest(tmp_path):
     digest = serve(FaultyLink({name: node.answer for name, node in nodes.items()}), founded.server)
     assert digest == server_sha256(simulated(founded))
     lines = [line for line in logged(founded.server) if "damaged" in line]
-    assert len(lines) == 1 and lines[0].startswith(f"{path.name}: ") and lines[0].endswith("behind record 1, are damaged")
+    assert (
+        len(lines) == 1
+        and lines[0].startswith(f"{path.name}: ")
+        and lines[0].endswith("behind record 1, are damaged")
+    )
     assert "round 0: 2 answers from the journal" in logged(founded.server)
 
 
 def test_killed_in_the_midst_of_appends_nothing_acknowledged_is_lost(tmp_path):
-    """A process that appends as fast as it can, and tells after each that it is done, is SIGKILLed at ten moments of its life."""
+    """A process that appends as fast as it can, and tells after each that it is done, is SIGKILLed
+    at ten moments of its life.
+    """
     path, rng, told = tmp_path / "j", random.Random(5), list[int]()
     for _ in range(10):
         first = len(read(path).records) if path.exists() else 0
         here = {**os.environ, "PYTHONPATH": PYTHONPATH}
-        asked = [sys.executable, "-c", f"import dying_processes as d; d.append_for_ever({str(path)!r}, {first})"]
+        asked = [
+            sys.executable,
+            "-c",
+            f"import dying_processes as d; d.append_for_ever({str(path)!r}, {first})",
+        ]
         with subprocess.Popen(asked, stdout=subprocess.PIPE, env=here) as appending:
             wanted = rng.randrange(1, 60)
             for _ in range(wanted):
@@ -190,11 +243,15 @@ def test_killed_in_the_midst_of_appends_nothing_acknowledged_is_lost(tmp_path):
             told += [int(line) for line in appending.stdout.read().split(b"\n")[:-1]]
         found = read(path)
         assert found.damaged == []
-        assert [int(record.content[:8]) for record in found.records][: max(told) + 1] == list(range(max(told) + 1))
+        assert [int(record.content[:8]) for record in found.records][: max(told) + 1] == list(
+            range(max(told) + 1)
+        )
     assert len(told) > 50
 
 
-@pytest.mark.parametrize("when", ["write", "half a write", "fsync", "fsync, and it cannot be cut off"])
+@pytest.mark.parametrize(
+    "when", ["write", "half a write", "fsync", "fsync, and it cannot be cut off"]
+)
 def test_r6_what_a_full_disk_did_not_take_is_not_there(when, tmp_path, monkeypatch):
     journal, write, cut = Journal(tmp_path / "j"), os.write, os.ftruncate
     journal.append(FRAME, b"first")
@@ -219,8 +276,10 @@ def test_r6_what_a_full_disk_did_not_take_is_not_there(when, tmp_path, monkeypat
 
 
 def test_r2_what_counts_is_on_the_disk_with_its_name(tmp_path, monkeypatch):
-    """A machine that loses power keeps the names a folder had when it was last flushed, and the bytes a file had. So a new journal's name
-    is flushed before its first record is written, and each record before `append` returns."""
+    """A machine that loses power keeps the names a folder had when it was last flushed, and the
+    bytes a file had. So a new journal's name is flushed before its first record is written, and
+    each record before `append` returns.
+    """
     names, bytes_, flush = set[str](), dict[int, int](), os.fsync
 
     def flushed(handle):
@@ -241,20 +300,26 @@ def test_r2_what_counts_is_on_the_disk_with_its_name(tmp_path, monkeypatch):
     journal.close()
 
 
-@pytest.mark.parametrize("step", ["open", "cut off", "open folder", "flush folder", "write", "half a write", "flush"])
+@pytest.mark.parametrize(
+    "step", ["open", "cut off", "open folder", "flush folder", "write", "half a write", "flush"]
+)
 def test_r2_killed_while_a_journal_is_made(step, tmp_path):
-    """The process dies at each step of making the second round's journal and of its first record; the run ends as it should."""
+    """The process dies at each step of making the second round's journal and of its first record;
+    the run ends as it should.
+    """
     founded = federation(tmp_path / "f", nodes=2, rounds=3)
     child = process(journal_and_die, str(tmp_path / "f"), step)
     child.join(PATIENCE)
     assert child.exitcode == -signal.SIGKILL
     assert newest(founded)[0] == 1
-    nodes = {path.name: FederatedNode(path) for path in sorted((tmp_path / "f" / "nodes").iterdir())}
+    nodes = {
+        path.name: FederatedNode(path) for path in sorted((tmp_path / "f" / "nodes").iterdir())
+    }
     digest = serve(FaultyLink({name: node.answer for name, node in nodes.items()}), founded.server)
     assert digest == server_sha256(simulated(founded))
 
 
-# ---- checkpoints -----------------------------------------------------------------------------------------------------------------------
+# ---- checkpoints ---------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -283,7 +348,9 @@ def test_r4_any_changed_byte_of_a_checkpoint_is_noticed(trained):
     try:
         for _ in range(200):
             at = rng.randrange(len(content))
-            path.write_bytes(content[:at] + bytes([content[at] ^ (1 << rng.randrange(8))]) + content[at + 1 :])
+            path.write_bytes(
+                content[:at] + bytes([content[at] ^ (1 << rng.randrange(8))]) + content[at + 1 :]
+            )
             number, lines = newest(trained)
             assert number == 2 and len(lines) == 1
             assert path.name in lines[0] and "damaged" in lines[0]  # the file's name says its round
@@ -297,7 +364,18 @@ def test_r5_a_checkpoint_that_was_cut_off_is_not_used(trained):
     content = path.read_bytes()
     header = 8 + int.from_bytes(content[:8], "little")
     try:
-        for length in {0, 1, 7, 8, 9, header - 1, header, header + 1, *range(0, len(content), 41), len(content) - 1}:
+        for length in {
+            0,
+            1,
+            7,
+            8,
+            9,
+            header - 1,
+            header,
+            header + 1,
+            *range(0, len(content), 41),
+            len(content) - 1,
+        }:
             path.write_bytes(content[:length])
             assert newest(trained)[0] == 2
     finally:

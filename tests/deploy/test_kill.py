@@ -1,4 +1,6 @@
-"""R1: a server that is SIGKILLed at any moment ends with the model of the run that nobody interrupted."""
+"""R1: a server that is SIGKILLed at any moment ends with the model of the run that nobody
+interrupted.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +23,15 @@ from federation_links import (
     serving,
     simulated,
     until,
-)  # fmt: skip
+)
 
 
-def killed(tmp_path: Path, founded, kills: int, rng: random.Random, answers: int) -> tuple[str, int]:
-    """The model after a run whose server is SIGKILLed `kills` times, at some answer and up to 20 ms later; how often it was alive then."""
+def killed(
+    tmp_path: Path, founded, kills: int, rng: random.Random, answers: int
+) -> tuple[str, int]:
+    """The model after a run whose server is SIGKILLed `kills` times, at some answer and up to 20 ms
+    later; how often it was alive then.
+    """
     nodes, alive = nodes_of(founded), 0
     hub = Hub(tmp_path / "hub", {name: node.answer for name, node in nodes.items()})
     for part in range(kills):
@@ -55,15 +61,24 @@ def test_r1_four_kills_in_one_run(tmp_path, record_property):
     log = logged(founded.server)
     assert sum(line.startswith("run ") for line in log) == 5
     record_property(
-        "measured", f"1 run of 6 rounds, 4 kills, {sum('from the journal' in line for line in log)} in the middle of a round"
+        "measured",
+        f"1 run of 6 rounds, 4 kills, {sum('from the journal' in line for line in log)} in the"
+        " middle of a round",
     )
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_r1_twenty_runs_of_fifty_nodes(tmp_path, record_property):
-    """10 rounds of 50 devices on 50 nodes, killed at one of 480 answers each, and up to 20 ms later: 20 of 20."""
-    whole, rng, same, middle = federation(tmp_path / "whole" / "f", nodes=50, rounds=10, data=DATA), random.Random(20), 0, 0
+    """10 rounds of 50 devices on 50 nodes, killed at one of 480 answers each, and up to 20 ms
+    later: 20 of 20.
+    """
+    whole, rng, same, middle = (
+        federation(tmp_path / "whole" / "f", nodes=50, rounds=10, data=DATA),
+        random.Random(20),
+        0,
+        0,
+    )
     expected = server_sha256(simulated(whole, DATA))
     for run in range(20):
         folder = tmp_path / str(run)

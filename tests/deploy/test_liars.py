@@ -1,4 +1,6 @@
-"""One hostile node of a masked federation: it costs what it must, it is named, the victim is not."""
+"""One hostile node of a masked federation: it costs what it must, it is named, the victim is
+not.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,12 @@ from federation_links import (
     virtual_time,
 )
 
-from entrenous.deploy import exchange, secure_server, server
-from entrenous.deploy.founding import FoundedFederation
-from entrenous.deploy.frames import opened
-from entrenous.deploy.node import FederatedNode
-from entrenous.deploy.secure_node import SecureSide
-from entrenous.deploy.server import serve
+from entrenous.deploy.frames.frames import opened
+from entrenous.deploy.node.node import FederatedNode
+from entrenous.deploy.node.secure_node import SecureSide
+from entrenous.deploy.operate.founding import FoundedFederation
+from entrenous.deploy.server import exchange, secure_server, server
+from entrenous.deploy.server.server import serve
 from entrenous.privacy.secure_sum import messages as m
 from entrenous.privacy.secure_sum.client import SecureSumClient
 from entrenous.privacy.secure_sum.statements import box_digest
@@ -43,7 +45,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def masked(folder: Path, floors: Floors = LOW) -> FoundedFederation:
-    return federation(folder, NODES, ROUNDS, secure="masks", floors=floors, deadline=1.0, quorum=0.7)
+    return federation(
+        folder, NODES, ROUNDS, secure="masks", floors=floors, deadline=1.0, quorum=0.7
+    )
 
 
 def client_of(node: FederatedNode) -> SecureSumClient:
@@ -52,7 +56,9 @@ def client_of(node: FederatedNode) -> SecureSumClient:
     return side._client
 
 
-def lying(node: FederatedNode, kind: str, lie: Callable[[SecureSumClient, bytes], bytes]) -> Callable[[bytes], bytes]:
+def lying(
+    node: FederatedNode, kind: str, lie: Callable[[SecureSumClient, bytes], bytes]
+) -> Callable[[bytes], bytes]:
     """A node that says something else at one stage, properly signed."""
 
     def answer(request: bytes) -> bytes:
@@ -89,7 +95,9 @@ def liars(folder: Path) -> Mapping[str, str]:
     return dict(json.loads((folder / "status.json").read_text())["liars"])
 
 
-def trained(made: FoundedFederation, kind: str, lie: Callable[[SecureSumClient, bytes], bytes]) -> str | None:
+def trained(
+    made: FoundedFederation, kind: str, lie: Callable[[SecureSumClient, bytes], bytes]
+) -> str | None:
     nodes = nodes_of(made)
     answers = {name: node.answer for name, node in nodes.items()}
     answers[LIAR] = lying(nodes[LIAR], kind, lie)

@@ -1,4 +1,6 @@
-"""Under masks, too, a node is shut out and a server goes back to a kept model; and neither gives an operator who lies one node's update."""
+"""Under masks, too, a node is shut out and a server goes back to a kept model; and neither gives an
+operator who lies one node's update.
+"""
 
 from __future__ import annotations
 
@@ -10,25 +12,34 @@ from typing import Any
 
 import numpy as np
 import pytest
-from federation_links import FaultyLink, federation, logged, nodes_of, server_sha256, simulated, virtual_time
+from federation_links import (
+    FaultyLink,
+    federation,
+    logged,
+    nodes_of,
+    server_sha256,
+    simulated,
+    virtual_time,
+)
 from lying_sums import SubtractingServer
 
 from entrenous.cli import main
+from entrenous.core.contract.update import Total
 from entrenous.core.errors import InputError
-from entrenous.core.update import Total
-from entrenous.deploy import exchange, going_back, secure_server, server
-from entrenous.deploy.founding import FoundedFederation
-from entrenous.deploy.frames import FrameParts, Head, opened
-from entrenous.deploy.leaving import resting_with
-from entrenous.deploy.members import MEMBERS, Members
-from entrenous.deploy.membership import invite, shut_out
-from entrenous.deploy.node import FederatedNode
-from entrenous.deploy.request import NodeRequest
-from entrenous.deploy.running import status
-from entrenous.deploy.secure_node import inputs
-from entrenous.deploy.secure_server import SecureRound
-from entrenous.deploy.server import RoundsLost, serve
-from entrenous.deploy.server_folder import ServerFolder, kept_rounds
+from entrenous.deploy.agreement.members import MEMBERS, Members
+from entrenous.deploy.frames.frames import FrameParts, Head, opened
+from entrenous.deploy.frames.request import NodeRequest
+from entrenous.deploy.node.node import FederatedNode
+from entrenous.deploy.node.secure_node import inputs
+from entrenous.deploy.operate import going_back
+from entrenous.deploy.operate.founding import FoundedFederation
+from entrenous.deploy.operate.membership import invite, shut_out
+from entrenous.deploy.operate.running import status
+from entrenous.deploy.server import exchange, secure_server, server
+from entrenous.deploy.server.leaving import resting_with
+from entrenous.deploy.server.secure_server import SecureRound
+from entrenous.deploy.server.server import RoundsLost, serve
+from entrenous.deploy.server.server_folder import ServerFolder, kept_rounds
 from entrenous.privacy.secure_sum.memory import PastSum
 from entrenous.privacy.secure_sum.refusal import SumRefused
 from entrenous.privacy.secure_sum.terms import Floors
@@ -50,11 +61,15 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def masked(folder: Path, rounds: int = ROUNDS, **terms: Any) -> FoundedFederation:
     more = {"deadline": 1.0, **terms}
-    return federation(folder, 6, rounds, "fcf", settings={"factors": 4}, secure="masks", floors=HALF, **more)
+    return federation(
+        folder, 6, rounds, "fcf", settings={"factors": 4}, secure="masks", floors=HALF, **more
+    )
 
 
 class Watched(FaultyLink):
-    """A link that notes who is asked what, and stops the server when a round is first asked about."""
+    """A link that notes who is asked what, and stops the server when a round is first asked
+    about.
+    """
 
     def __init__(self, made: FoundedFederation, stop_at: int = -1) -> None:
         self.real, self.stop, self.stop_at = nodes_of(made), Event(), stop_at
@@ -97,11 +112,15 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
     return found
 
 
-# ---- going back ------------------------------------------------------------------------------------------------------------------------
+# ---- going back ----------------------------------------------------------------------------------
 
 
-def test_going_back_has_new_numbers_and_the_model_of_then(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`rewind` refused under masks. FCF draws nothing, so what is done again comes out the same, to the bit."""
+def test_going_back_has_new_numbers_and_the_model_of_then(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`rewind` refused under masks. FCF draws nothing, so what is done again comes out the same, to
+    the bit.
+    """
     made = masked(tmp_path / "f")
     _, before = served(made, stop_at=6)
     assert max(before.masked_rounds()) == 5
@@ -113,12 +132,20 @@ def test_going_back_has_new_numbers_and_the_model_of_then(tmp_path: Path, capsys
         assert "updates of 6 rounds have left, in masked sums; of 13 may" in told, name
     found, after = served(made)
     assert found == server_sha256(simulated(made))
-    assert after.masked_rounds() == set(range(7, 13)) and not before.masked_rounds() & after.masked_rounds()
+    assert (
+        after.masked_rounds() == set(range(7, 13))
+        and not before.masked_rounds() & after.masked_rounds()
+    )
     assert status(made.server)["round"] == ROUNDS and status(made.server)["lost"] == 0
-    assert all(list(node.store.past_sums()) and inputs(node.store) == 12 for node in nodes_of(made).values())
+    assert all(
+        list(node.store.past_sums()) and inputs(node.store) == 12
+        for node in nodes_of(made).values()
+    )
 
 
-def test_nodes_go_on_by_themselves_where_little_is_undone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nodes_go_on_by_themselves_where_little_is_undone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     made = masked(tmp_path / "f")
     served(made, stop_at=1)
     # round 1 was open: nodes may have answered, so its number and one of their sums are gone
@@ -129,7 +156,9 @@ def test_nodes_go_on_by_themselves_where_little_is_undone(tmp_path: Path, capsys
     assert found == server_sha256(simulated(made)) and after.masked_rounds() == set(range(2, 11))
 
 
-def test_going_back_to_the_start_keeps_the_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_going_back_to_the_start_keeps_the_numbers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     made = masked(tmp_path / "f")
     served(made, stop_at=3)
     assert "from 3 rounds back to 0; the next one has the number 4" in said(
@@ -142,7 +171,9 @@ def test_going_back_to_the_start_keeps_the_numbers(tmp_path: Path, capsys: pytes
 
 
 def test_a_node_answers_no_further_round_than_its_owner_allows(tmp_path: Path) -> None:
-    """A server that goes back again and again gets the sums of the terms and a tenth more, and then refusals that say why."""
+    """A server that goes back again and again gets the sums of the terms and a tenth more, and then
+    refusals that say why.
+    """
     made = masked(tmp_path / "f")
     served(made, stop_at=6)
     going_back.go_back(made.server, 2)
@@ -157,12 +188,17 @@ def test_a_node_answers_no_further_round_than_its_owner_allows(tmp_path: Path) -
     link.receive = patient  # type: ignore[method-assign]
     assert serve(link, made.server, link.stop) is None
     assert all(inputs(node.store) == made.terms.sums == 11 for node in link.real.values())
-    assert any("withheld, sums" in line or "withheld from node-1: withheld, sums" in line for line in logged(made.server))
+    assert any(
+        "withheld, sums" in line or "withheld from node-1: withheld, sums" in line
+        for line in logged(made.server)
+    )
     link.shut()
     assert status(made.server)["round"] == 7
 
 
-def test_a_rewind_that_is_killed_is_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rewind_that_is_killed_is_done_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whether the new checkpoint was written or not, no number comes again."""
     made = masked(tmp_path / "f")
     served(made, stop_at=6)
@@ -176,7 +212,9 @@ def test_a_rewind_that_is_killed_is_done_again(tmp_path: Path, monkeypatch: pyte
         going_back.go_back(made.server, 4)
     monkeypatch.setattr(ServerFolder, "commit", commit)
     calls = iter([drop, die])
-    monkeypatch.setattr(going_back, "drop_models", lambda *arguments, **more: next(calls)(*arguments, **more))
+    monkeypatch.setattr(
+        going_back, "drop_models", lambda *arguments, **more: next(calls)(*arguments, **more)
+    )
     with pytest.raises(KeyboardInterrupt):
         going_back.go_back(made.server, 4)
     monkeypatch.setattr(going_back, "drop_models", drop)
@@ -187,7 +225,9 @@ def test_a_rewind_that_is_killed_is_done_again(tmp_path: Path, monkeypatch: pyte
     assert found == server_sha256(simulated(made)) and min(after.masked_rounds()) == 7
 
 
-def test_a_server_from_a_backup_goes_on_behind_what_nodes_know(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_server_from_a_backup_goes_on_behind_what_nodes_know(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     made = masked(tmp_path / "f")
     served(made, stop_at=2)
     shutil.copytree(made.server, tmp_path / "backup")
@@ -203,7 +243,10 @@ def test_a_server_from_a_backup_goes_on_behind_what_nodes_know(tmp_path: Path, c
 
 def test_going_back_costs_no_more_epsilon_than_the_owner_said(tmp_path: Path) -> None:
     made = masked(
-        tmp_path / "f", profile="private", draws="secret", protect={"clip": 2.5, "noise": 100.0, "people": 9, "parties": 3}
+        tmp_path / "f",
+        profile="private",
+        draws="secret",
+        protect={"clip": 2.5, "noise": 100.0, "people": 9, "parties": 3},
     )
     node = made.nodes["node-1"]
     proven = made.terms.proven(9)
@@ -218,11 +261,15 @@ def test_going_back_costs_no_more_epsilon_than_the_owner_said(tmp_path: Path) ->
         going_back.allow_sums(node, 0)
 
 
-# ---- shutting out ----------------------------------------------------------------------------------------------------------------------
+# ---- shutting out --------------------------------------------------------------------------------
 
 
-def test_a_node_is_shut_out_with_as_many_as_the_floors_say(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`shut-out` refused under masks. One node alone would be the difference of two sums, so others rest, and it says who."""
+def test_a_node_is_shut_out_with_as_many_as_the_floors_say(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`shut-out` refused under masks. One node alone would be the difference of two sums, so others
+    rest, and it says who.
+    """
     made = masked(tmp_path / "f")
     served(made, stop_at=4)
     with pytest.raises(InputError, match="would tell what it sent") as why:
@@ -232,7 +279,10 @@ def test_a_node_is_shut_out_with_as_many_as_the_floors_say(tmp_path: Path, capsy
     lines = said(capsys, "federation", "shut-out", made.server.parent, LIAR, "--rest-others")
     members = Members.read(made.server / MEMBERS, 20)
     resting = sorted(name for name, member in members.nodes.items() if member.rests)
-    assert len(resting) == 2 and f"; {', '.join(resting)} rest; it counts from the server's next start" in lines
+    assert (
+        len(resting) == 2
+        and f"; {', '.join(resting)} rest; it counts from the server's next start" in lines
+    )
     found, link = served(made)
     assert found is not None
     asked = {name for name, kind, _ in link.asked if kind == "advert"}
@@ -251,43 +301,87 @@ def test_nobody_rests_while_no_sum_had_the_node(tmp_path: Path) -> None:
 
 
 def test_an_operator_who_shuts_out_one_node_alone_gets_no_sum_without_it(tmp_path: Path) -> None:
-    """By hand, in the list, past what the command allows: nodes hold the sum against those that they remember."""
+    """By hand, in the list, past what the command allows: nodes hold the sum against those that
+    they remember.
+    """
     made = masked(tmp_path / "f")
     served(made, stop_at=4)
     members = Members.read(made.server / MEMBERS, 20)
     (made.server / MEMBERS).write_text(members.without(LIAR).text())
-    with pytest.raises(RoundsLost, match="nobody could be asked in 100 rounds in a row; the model is trained in 4 of 10 rounds"):
+    with pytest.raises(
+        RoundsLost,
+        match=(
+            "nobody could be asked in 100 rounds in a row; the model is trained in 4 of 10 rounds"
+        ),
+    ):
         served(made)
     held = SubtractingServer(made)  # nor does one that does not even look at what it has summed
     for moved in (0.0, 1e-6, 0.5):
         held.own.round += 1
-        assert held.sum_of(200 + held.own.round, [name for name in NAMES if name != LIAR], moved) is None
-        assert all("apart" in held.said[name] or "twice" in held.said[name] for name in NAMES if name != LIAR)
+        assert (
+            held.sum_of(200 + held.own.round, [name for name in NAMES if name != LIAR], moved)
+            is None
+        )
+        assert all(
+            "apart" in held.said[name] or "twice" in held.said[name]
+            for name in NAMES
+            if name != LIAR
+        )
     held.close()
 
 
 def test_too_few_to_be_left_is_said_with_numbers(tmp_path: Path) -> None:
-    made = federation(tmp_path / "f", 4, 4, "fcf", settings={"factors": 4}, secure="masks", floors=HALF, deadline=1.0)
+    made = federation(
+        tmp_path / "f",
+        4,
+        4,
+        "fcf",
+        settings={"factors": 4},
+        secure="masks",
+        floors=HALF,
+        deadline=1.0,
+    )
     served(made, stop_at=2)
-    with pytest.raises(InputError, match=r"3 nodes with 9 people, and 3 with 9 people have to be left of 4 with 20") as why:
+    with pytest.raises(
+        InputError, match=r"3 nodes with 9 people, and 3 with 9 people have to be left of 4 with 20"
+    ) as why:
         shut_out(made.server.parent, LIAR, rest_others=True)
     assert "found the federation anew" in str(why.value)
 
 
 def test_who_rests_is_nobodys_choice_and_the_fewest() -> None:
-    """The same for everybody who counts, another for another run; those who were in no sum beside it are not asked of."""
+    """The same for everybody who counts, another for another run; those who were in no sum beside
+    it are not asked of.
+    """
     people = dict.fromkeys((f"n{number:02d}" for number in range(20)), 50)
     whole = PastSum(bytes(32), people)
     floors = Floors(people=100, parties=3)
     first = resting_with("n03", people, [whole], floors, "run")
-    assert first is not None and len(first) == 2 and first == resting_with("n03", people, [whole], floors, "run")
-    assert len({tuple(resting_with("n03", people, [whole], floors, str(run)) or ()) for run in range(20)}) > 10
+    assert (
+        first is not None
+        and len(first) == 2
+        and first == resting_with("n03", people, [whole], floors, "run")
+    )
+    assert (
+        len(
+            {
+                tuple(resting_with("n03", people, [whole], floors, str(run)) or ())
+                for run in range(20)
+            }
+        )
+        > 10
+    )
     assert resting_with("n03", people, [], floors, "run") == []
-    assert resting_with("n03", people, [whole], Floors(people=100, parties=3, apart=False), "run") == []
+    assert (
+        resting_with("n03", people, [whole], Floors(people=100, parties=3, apart=False), "run")
+        == []
+    )
     part = PastSum(bytes(32), {name: 50 for name in people if name != "n03"})
     assert resting_with("n03", people, [part], floors, "run") == []
     left = {name: 50 for name in people if name not in {"n03", *first}}
-    second = resting_with("n07" if "n07" in left else "n08", left, [whole, PastSum(bytes(32), left)], floors, "run")
+    second = resting_with(
+        "n07" if "n07" in left else "n08", left, [whole, PastSum(bytes(32), left)], floors, "run"
+    )
     assert second is not None and len(second) == 2
 
 
@@ -298,13 +392,15 @@ def test_invitations_stay_refused(tmp_path: Path) -> None:
         invite(made.server.parent, [])
 
 
-# ---- both ------------------------------------------------------------------------------------------------------------------------------
+# ---- both ----------------------------------------------------------------------------------------
 
 
 def test_a_model_that_a_liar_has_dragged_away_is_saved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It drags from round 4 on: shut out, and back to the model of round 4, which was summed with it before."""
+    """It drags from round 4 on: shut out, and back to the model of round 4, which was summed with
+    it before.
+    """
     made = masked(tmp_path / "f")
     honest: Callable[..., tuple[Any, Total]] = FederatedNode.train_sum
 
@@ -332,8 +428,12 @@ def test_a_model_that_a_liar_has_dragged_away_is_saved(
     assert min(link.masked_rounds()) == 7 and LIAR not in {name for name, _, _ in link.asked}
 
 
-def test_after_a_shut_out_nodes_draw_anew_from_another_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The last round before it was lost after all had consented: from that model they would answer all of them again, or nobody."""
+def test_after_a_shut_out_nodes_draw_anew_from_another_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last round before it was lost after all had consented: from that model they would answer
+    all of them again, or nobody.
+    """
     made = masked(tmp_path / "f", rounds=20)
     taken = SecureRound._total
     spoilt = [3]
@@ -346,7 +446,9 @@ def test_after_a_shut_out_nodes_draw_anew_from_another_model(tmp_path: Path, mon
     monkeypatch.setattr(SecureRound, "_total", total)
     _, link = served(made, stop_at=4)
     before = {head.model for head in link.heads if head.round in (3, 4)}
-    assert status(made.server)["lost"] == 1 and len(before) == 1  # a lost round's model is asked again
+    assert (
+        status(made.server)["lost"] == 1 and len(before) == 1
+    )  # a lost round's model is asked again
     shut_out(made.server.parent, LIAR, rest_others=True)
     found, link = served(made)
     after = {head.model for head in link.heads if head.kind == "mask"}
@@ -357,9 +459,16 @@ def test_after_a_shut_out_nodes_draw_anew_from_another_model(tmp_path: Path, mon
 
 @pytest.mark.parametrize("quorum", [0.7, 1.0])
 def test_sums_keep_their_noise_without_who_left(tmp_path: Path, quorum: float) -> None:
-    """Under the profile private a sum has the noise of at least so many people as the quorum says: as many have to be left."""
-    floors, noisy = Floors(people=6, parties=3), {"profile": "private", "draws": "secret", "quorum": quorum}
-    made = federation(tmp_path / "f", 10, 4, "fcf", settings={"factors": 4}, floors=floors, deadline=1.0, **noisy)
+    """Under the profile private a sum has the noise of at least so many people as the quorum says:
+    as many have to be left.
+    """
+    floors, noisy = (
+        Floors(people=6, parties=3),
+        {"profile": "private", "draws": "secret", "quorum": quorum},
+    )
+    made = federation(
+        tmp_path / "f", 10, 4, "fcf", settings={"factors": 4}, floors=floors, deadline=1.0, **noisy
+    )
     served(made, stop_at=2)
     if quorum == 1.0:
         with pytest.raises(InputError, match="and 3 with 16 people have to be left of 10 with 20"):
@@ -370,13 +479,17 @@ def test_sums_keep_their_noise_without_who_left(tmp_path: Path, quorum: float) -
     found, link = served(made)
     assert found is not None and status(made.server)["round"] == 4
     assert sum("14 of 14 devices" in line for line in logged(made.server)) == 2
-    assert not {"node-02", *done.resting} & {name for name, kind, _ in link.asked if kind == "advert"}
+    assert not {"node-02", *done.resting} & {
+        name for name, kind, _ in link.asked if kind == "advert"
+    }
 
 
 def test_the_remedy_that_a_server_names_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A liar spoils rounds until the server ends: shut out, back to the rounds that it names, and the training is finished."""
+    """A liar spoils rounds until the server ends: shut out, back to the rounds that it names, and
+    the training is finished.
+    """
     made = masked(tmp_path / "f")
     honest: Callable[..., tuple[Any, Total]] = FederatedNode.train_sum
 
@@ -388,7 +501,9 @@ def test_the_remedy_that_a_server_names_works(
         return devices, total
 
     monkeypatch.setattr(FederatedNode, "train_sum", train_sum)
-    with pytest.raises(RoundsLost, match=r"trained in 3 of 10 rounds.*shut-out.*rewind --rounds 3") as why:
+    with pytest.raises(
+        RoundsLost, match=r"trained in 3 of 10 rounds.*shut-out.*rewind --rounds 3"
+    ) as why:
         served(made)
     assert "\n" not in str(why.value)
     with pytest.raises(RoundsLost):  # to start it again is no remedy, and loses nothing more

@@ -1,4 +1,6 @@
-"""A round under masks that gives no sum does not count: a further one takes its place, and a server that loses too many says so."""
+"""A round under masks that gives no sum does not count: a further one takes its place, and a server
+that loses too many says so.
+"""
 
 from __future__ import annotations
 
@@ -24,16 +26,16 @@ from federation_links import (
     virtual_time,
 )
 
-from entrenous.deploy import exchange, secure_server, server
-from entrenous.deploy.founding import FoundedFederation
-from entrenous.deploy.frames import FrameParts, opened, seal
-from entrenous.deploy.going_back import go_back
-from entrenous.deploy.metrics import exposition
-from entrenous.deploy.node import FederatedNode
-from entrenous.deploy.running import status
-from entrenous.deploy.secure_node import inputs
-from entrenous.deploy.server import RoundsLost, serve
-from entrenous.deploy.server_folder import ServerFolder
+from entrenous.deploy.frames.frames import FrameParts, opened, seal
+from entrenous.deploy.links.metrics import exposition
+from entrenous.deploy.node.node import FederatedNode
+from entrenous.deploy.node.secure_node import inputs
+from entrenous.deploy.operate.founding import FoundedFederation
+from entrenous.deploy.operate.going_back import go_back
+from entrenous.deploy.operate.running import status
+from entrenous.deploy.server import exchange, secure_server, server
+from entrenous.deploy.server.server import RoundsLost, serve
+from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.privacy.secure_sum.client import SecureSumClient
 from entrenous.privacy.secure_sum.terms import Floors
 
@@ -51,12 +53,16 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def masked(folder: Path, rounds: int = ROUNDS, **terms: Any) -> FoundedFederation:
     more = {"deadline": 1.0, **terms}
-    return federation(folder, 6, rounds, "fcf", settings={"factors": 4}, secure="masks", floors=LOW, **more)
+    return federation(
+        folder, 6, rounds, "fcf", settings={"factors": 4}, secure="masks", floors=LOW, **more
+    )
 
 
 @pytest.fixture
 def spoiling(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, set[int]], None]:
-    """One node masks a vector that no devices can have, in some rounds: signed, well-formed, and wrong."""
+    """One node masks a vector that no devices can have, in some rounds: signed, well-formed, and
+    wrong.
+    """
 
     def spoil(name: str, rounds: set[int]) -> None:
         honest = SecureSumClient.mask
@@ -79,8 +85,12 @@ def answers(made: FoundedFederation) -> tuple[dict[str, FederatedNode], FaultyLi
 Spoiling = Callable[[str, set[int]], None]
 
 
-def test_a_server_that_loses_its_rounds_ends_with_an_error_and_sends_no_model(tmp_path: Path, spoiling: Spoiling) -> None:
-    """It said `finished: 6 rounds` after 6 lost of 6, with exit code 0, and gave everybody the model that nobody had trained."""
+def test_a_server_that_loses_its_rounds_ends_with_an_error_and_sends_no_model(
+    tmp_path: Path, spoiling: Spoiling
+) -> None:
+    """It said `finished: 6 rounds` after 6 lost of 6, with exit code 0, and gave everybody the
+    model that nobody had trained.
+    """
     made = masked(tmp_path / "f")
     spoiling("node-2", set(range(100)))
     nodes, link = answers(made)
@@ -92,7 +102,9 @@ def test_a_server_that_loses_its_rounds_ends_with_an_error_and_sends_no_model(tm
         sent(address, frame, seconds)
 
     link.send = send  # type: ignore[method-assign]
-    with pytest.raises(RoundsLost, match="2 rounds were lost, and 1 may be; the model is untrained"):
+    with pytest.raises(
+        RoundsLost, match="2 rounds were lost, and 1 may be; the model is untrained"
+    ):
         serve(link, made.server)
     assert "model" not in kinds and not (made.server / "model.safetensors").exists()
     lines = logged(made.server)
@@ -106,7 +118,9 @@ def test_a_server_that_loses_its_rounds_ends_with_an_error_and_sends_no_model(tm
     assert all(inputs(node.store) == 2 for node in nodes.values())
 
 
-def test_lost_rounds_are_made_up_for_and_the_model_has_all_its_rounds(tmp_path: Path, spoiling: Spoiling) -> None:
+def test_lost_rounds_are_made_up_for_and_the_model_has_all_its_rounds(
+    tmp_path: Path, spoiling: Spoiling
+) -> None:
     """Numbers go on: round 2 is never asked for again, and round 6 is the sixth that counts."""
     made = masked(tmp_path / "f")
     spoiling("node-2", {2})
@@ -122,8 +136,12 @@ def test_lost_rounds_are_made_up_for_and_the_model_has_all_its_rounds(tmp_path: 
     assert found == server_sha256(simulated(made))
 
 
-def test_no_number_is_used_twice_though_the_server_is_killed_wherever_it_is(tmp_path: Path, spoiling: Spoiling) -> None:
-    """What is counted, lost and asked survives: the server dies again and again, between any two answers."""
+def test_no_number_is_used_twice_though_the_server_is_killed_wherever_it_is(
+    tmp_path: Path, spoiling: Spoiling
+) -> None:
+    """What is counted, lost and asked survives: the server dies again and again, between any two
+    answers.
+    """
     made = masked(tmp_path / "f", quorum=1.0)
     spoiling("node-4", {1})
     nodes, link = answers(made)
@@ -155,13 +173,19 @@ def test_no_number_is_used_twice_though_the_server_is_killed_wherever_it_is(tmp_
     with_ledger = ServerFolder(made.server)
     now = server.standing(with_ledger, made.terms.make())
     with_ledger.close()
-    assert now.tally.counted == ROUNDS and now.tally.lost <= 1 and now.tally.asked == now.tally.counted + now.tally.lost
+    assert (
+        now.tally.counted == ROUNDS
+        and now.tally.lost <= 1
+        and now.tally.asked == now.tally.counted + now.tally.lost
+    )
     assert all(sorted(set(rounds)) == rounds for rounds in asked.values())
     assert max(inputs(node.store) for node in nodes.values()) <= made.terms.sums
 
 
 def test_a_server_that_leaves_numbers_out_gets_no_more_sums_from_a_node(tmp_path: Path) -> None:
-    """However it numbers its rounds, a node counts by itself what has left it: rounds that count, and a tenth more."""
+    """However it numbers its rounds, a node counts by itself what has left it: rounds that count,
+    and a tenth more.
+    """
     made = masked(tmp_path / "f", rounds=2)
     nodes, link = answers(made)
     held = ServerFolder(made.server)
@@ -175,15 +199,27 @@ def test_a_server_that_leaves_numbers_out_gets_no_more_sums_from_a_node(tmp_path
         own._one_round()
         counted.append(own.count.counted)
     assert counted == [1, 2, 3] and made.terms.sums == 3
-    frame = seal(held.key, "advert", run=made.terms.run, node="server", round=1_000_001, model=bytes(32), about={"users": 4})
+    frame = seal(
+        held.key,
+        "advert",
+        run=made.terms.run,
+        node="server",
+        round=1_000_001,
+        model=bytes(32),
+        about={"users": 4},
+    )
     for node in nodes.values():
         said = bytes(opened(node.answer(frame)).body)
-        assert said.startswith(b"withheld\nsums: 3 masked inputs have left this node; its owner allows 3")
+        assert said.startswith(
+            b"withheld\nsums: 3 masked inputs have left this node; its owner allows 3"
+        )
     held.close()
 
 
 def test_the_program_ends_with_code_1_and_one_line(tmp_path: Path, spoiling: Spoiling) -> None:
-    """As a service manager and a person see it: a real process over a folder whose rounds are lost."""
+    """As a service manager and a person see it: a real process over a folder whose rounds are
+    lost.
+    """
     made = masked(tmp_path / "f")
     spoiling("node-2", set(range(100)))
     with pytest.raises(RoundsLost):
@@ -200,8 +236,10 @@ def test_the_program_ends_with_code_1_and_one_line(tmp_path: Path, spoiling: Spo
 def test_a_member_that_sends_the_largest_numbers_there_are_drags_nothing_far(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begins: int
 ) -> None:
-    """All of them within limits: |q| went to 8,999 in six rounds, all of which counted, without a warning. Now none of these rounds counts,
-    whether it begins at once, when there are made-up devices to compare with, or later."""
+    """All of them within limits: |q| went to 8,999 in six rounds, all of which counted, without a
+    warning. Now none of these rounds counts, whether it begins at once, when there are made-up
+    devices to compare with, or later.
+    """
     made = masked(tmp_path / "f", rounds=20)
     honest = FederatedNode.train_sum
 
@@ -218,7 +256,12 @@ def test_a_member_that_sends_the_largest_numbers_there_are_drags_nothing_far(
     lines = logged(made.server)
     compared = "what made-up devices send" if begins == 0 else "sums before it"
     assert (
-        sum(f"times as long as {compared}; at most 10: a member lies, and masks hide which: lost" in line for line in lines) == 3
+        sum(
+            f"times as long as {compared}; at most 10: a member lies, and masks hide which: lost"
+            in line
+            for line in lines
+        )
+        == 3
     )
     assert [line for line in lines if "20 of 20 devices" in line] == [
         f"round {number}: 20 of 20 devices" for number in range(begins)
@@ -242,19 +285,35 @@ def test_what_sums_were_like_survives_a_restart_and_going_back(tmp_path: Path) -
     held.close()
 
 
-def test_a_long_sum_counts_where_honest_ones_grow_so_and_is_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """FedRec's honest sums grow by more than tenfold in ten rounds; it is none for the profile private."""
+def test_a_long_sum_counts_where_honest_ones_grow_so_and_is_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FedRec's honest sums grow by more than tenfold in ten rounds; it is none for the profile
+    private.
+    """
     settings: dict[str, Any] = {"factors": 4}
-    made = federation(tmp_path / "f", 6, 3, "fedrec", settings=settings, secure="masks", floors=LOW, deadline=1.0)
+    made = federation(
+        tmp_path / "f", 6, 3, "fedrec", settings=settings, secure="masks", floors=LOW, deadline=1.0
+    )
     assert not made.terms.make().traits.private
-    monkeypatch.setattr("entrenous.deploy.watch.FURTHER", 1e-6)
+    monkeypatch.setattr("entrenous.deploy.server.watch.FURTHER", 1e-6)
     found = serve(answers(made)[1], made.server)
     assert found == server_sha256(simulated(made))
-    assert sum("counted, for honest sums of this algorithm may grow so" in line for line in logged(made.server)) == 3
+    assert (
+        sum(
+            "counted, for honest sums of this algorithm may grow so" in line
+            for line in logged(made.server)
+        )
+        == 3
+    )
 
 
-def test_a_server_killed_by_sigkill_uses_no_number_twice_and_counts_every_round(tmp_path: Path, spoiling: Spoiling) -> None:
-    """A real process over real sockets, with a lost round among them: each node's masked input of a number leaves it once."""
+def test_a_server_killed_by_sigkill_uses_no_number_twice_and_counts_every_round(
+    tmp_path: Path, spoiling: Spoiling
+) -> None:
+    """A real process over real sockets, with a lost round among them: each node's masked input of a
+    number leaves it once.
+    """
     made = masked(tmp_path / "f", rounds=12, quorum=1.0, deadline=30.0)
     spoiling("node-2", {2})
     nodes = nodes_of(made)

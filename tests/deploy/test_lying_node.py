@@ -1,4 +1,6 @@
-"""One enrolled node that lies with valid, signed, finite numbers: what it can do to the model with limits in the terms, and without."""
+"""One enrolled node that lies with valid, signed, finite numbers: what it can do to the model with
+limits in the terms, and without.
+"""
 
 from __future__ import annotations
 
@@ -9,23 +11,34 @@ from typing import Any
 
 import numpy as np
 import pytest
-from federation_links import FaultyLink, federation, logged, nodes_of, ratings, server_of, server_sha256, simulated, virtual_time
+from federation_links import (
+    FaultyLink,
+    federation,
+    logged,
+    nodes_of,
+    ratings,
+    server_of,
+    server_sha256,
+    simulated,
+    virtual_time,
+)
 
 from entrenous.algorithms.fpl import FPLServer
-from entrenous.core.declared import bound
-from entrenous.core.discover import algorithms
+from entrenous.algorithms.named import algorithms
+from entrenous.core.contract.declared import bound
+from entrenous.core.contract.protocols import State
+from entrenous.core.contract.update import Update, zero_total
 from entrenous.core.errors import InputError
-from entrenous.core.protocols import State
-from entrenous.core.update import Update, zero_total
-from entrenous.deploy import contribution, server
-from entrenous.deploy.caps import Caps, RoundHalted, moved, norm
-from entrenous.deploy.codes import Code, FrameRefused
-from entrenous.deploy.founding import FoundedFederation
-from entrenous.deploy.frames import opened, seal
-from entrenous.deploy.membership import rewind, shut_out
-from entrenous.deploy.node import FederatedNode
-from entrenous.deploy.server import serve
-from entrenous.deploy.server_folder import ServerFolder, kept_rounds
+from entrenous.deploy.frames import contribution
+from entrenous.deploy.frames.caps import Caps, RoundHalted, moved, norm
+from entrenous.deploy.frames.codes import Code, FrameRefused
+from entrenous.deploy.frames.frames import opened, seal
+from entrenous.deploy.node.node import FederatedNode
+from entrenous.deploy.operate.founding import FoundedFederation
+from entrenous.deploy.operate.membership import rewind, shut_out
+from entrenous.deploy.server import server
+from entrenous.deploy.server.server import serve
+from entrenous.deploy.server.server_folder import ServerFolder, kept_rounds
 
 LIAR, NODES, ROUNDS = "node-07", 20, 12
 Lie = Callable[[Update], Update]
@@ -40,7 +53,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def upwards(update: Update) -> Update:
     """Every number of every row as large as it may be."""
-    return update._replace(rows={name: np.full_like(rows, 32_000) for name, rows in update.rows.items()})
+    return update._replace(
+        rows={name: np.full_like(rows, 32_000) for name, rows in update.rows.items()}
+    )
 
 
 def heavy(update: Update) -> Update:
@@ -62,7 +77,9 @@ def lying(node: FederatedNode, lie: Lie) -> Callable[[bytes], bytes]:
             return node.answer(request)
         head, body = (
             frame.head,
-            contribution.of_update(lie(contribution.read_update(frame.body, node.contract, int(node.shard.users[0])))),
+            contribution.of_update(
+                lie(contribution.read_update(frame.body, node.contract, int(node.shard.users[0])))
+            ),
         )
         about = {"round": head.round, "model": head.model, "items": head.items, "about": head.about}
         return seal(node.key, "update", body, run=head.run, node=node.name, **about)
@@ -101,7 +118,9 @@ def refused(made: FoundedFederation, code: str) -> int:
 
 
 def test_one_of_twenty_cannot_drive_the_model_away(tmp_path: Path) -> None:
-    """Without a limit it brings max |q| to thousands; with one its answers are refused and the model is that of the others."""
+    """Without a limit it brings max |q| to thousands; with one its answers are refused and the
+    model is that of the others.
+    """
     _, free = attacked(tmp_path / "free", upwards)
     assert np.abs(free.q).max() > 5_000
     made, capped = attacked(tmp_path / "capped", upwards, most_norm=50.0)
@@ -111,21 +130,27 @@ def test_one_of_twenty_cannot_drive_the_model_away(tmp_path: Path) -> None:
     link = linked(alone, None)
     link.absent.add(LIAR)
     serve(link, alone.server)
-    assert all(left.tobytes() == right.tobytes() for left, right in zip(capped, model(alone), strict=True))
+    assert all(
+        left.tobytes() == right.tobytes() for left, right in zip(capped, model(alone), strict=True)
+    )
 
 
 def test_limits_that_nobody_reaches_change_no_bit(tmp_path: Path) -> None:
     made = federation(tmp_path / "f", 4, 3, most_norm=50.0, most_weight=18.0, most_move=10.0)
-    assert serve(FaultyLink({name: node.answer for name, node in nodes_of(made).items()}), made.server) == server_sha256(
-        simulated(made)
-    )
+    assert serve(
+        FaultyLink({name: node.answer for name, node in nodes_of(made).items()}), made.server
+    ) == server_sha256(simulated(made))
     status = json.loads((made.server / "status.json").read_text())
     assert 0 < status["moved"] < 10 and 0 < status["longest_answer"] < 250
 
 
 @pytest.mark.parametrize("lie", [heavy, weightless])
-def test_a_device_weighs_no_more_than_it_can_have_and_no_rows_weigh_nothing(tmp_path: Path, lie: Lie) -> None:
-    """FedAvg, with no limit set: n_k is at most the items there are, and more than nothing where rows are sent."""
+def test_a_device_weighs_no_more_than_it_can_have_and_no_rows_weigh_nothing(
+    tmp_path: Path, lie: Lie
+) -> None:
+    """FedAvg, with no limit set: n_k is at most the items there are, and more than nothing where
+    rows are sent.
+    """
     made, _ = attacked(tmp_path / "f", lie, "fedavg-gmf", {"factors": 4, "cohort": 0})
     assert refused(made, "wrong-weight") >= ROUNDS
 
@@ -133,9 +158,15 @@ def test_a_device_weighs_no_more_than_it_can_have_and_no_rows_weigh_nothing(tmp_
 @pytest.mark.parametrize("weight", [0.0, -0.0, 1e-42, 2.0**-17])
 def test_b17_a_weight_of_0_or_less_than_half_a_step_is_none(weight: float) -> None:
     """It would count as 0 in the sum, beside rows that count."""
-    contract = bound(algorithms()["fedavg-gmf"](factors=4).configured(ratings().catalogue), ratings().catalogue)
-    rows = {name: np.full((1, *shape), 0.5, np.float32) for name, shape in contract.way("rows").items()}
-    dense = {name: np.zeros((1, *shape), np.float32) for name, shape in contract.way("dense").items()}
+    contract = bound(
+        algorithms()["fedavg-gmf"](factors=4).configured(ratings().catalogue), ratings().catalogue
+    )
+    rows = {
+        name: np.full((1, *shape), 0.5, np.float32) for name, shape in contract.way("rows").items()
+    }
+    dense = {
+        name: np.zeros((1, *shape), np.float32) for name, shape in contract.way("dense").items()
+    }
     found = Update(np.array([0, 1]), np.zeros(1, np.int32), rows, dense, np.ones(1, np.float32))
     assert Caps.of(contract).check(found) > 0
     with pytest.raises(FrameRefused) as why:
@@ -145,7 +176,9 @@ def test_b17_a_weight_of_0_or_less_than_half_a_step_is_none(weight: float) -> No
 
 def test_a_group_without_a_weight_has_no_sum() -> None:
     catalogue = ratings().catalogue
-    contract = bound(algorithms()["cali3f-gmf"](factors=4, clusters=3).configured(catalogue), catalogue)
+    contract = bound(
+        algorithms()["cali3f-gmf"](factors=4, clusters=3).configured(catalogue), catalogue
+    )
     total = contract.empty_total()._replace(devices=2)
     total.weight[:] = (1 << 16, 0, 0)
     next(iter(total.dense.values()))[2] = 5
@@ -156,7 +189,9 @@ def test_a_group_without_a_weight_has_no_sum() -> None:
 
 def test_a_gateway_is_held_to_the_limits_of_its_users() -> None:
     """FedAvg over 18 items: two users weigh 512 at most, and send rows twice as long as one may."""
-    contract = bound(algorithms()["fedavg-gmf"](factors=4).configured(ratings().catalogue), ratings().catalogue)
+    contract = bound(
+        algorithms()["fedavg-gmf"](factors=4).configured(ratings().catalogue), ratings().catalogue
+    )
     total = contract.empty_total()._replace(devices=2)
     total.rows["item"][3], total.senders[3], total.weight[0] = 1 << 20, 2, 18 << 16
     caps = Caps.of(contract, 200.0)
@@ -171,15 +206,23 @@ def test_a_gateway_is_held_to_the_limits_of_its_users() -> None:
         assert why.value.code is code
 
 
-def test_a_round_that_moves_the_model_too_far_is_not_counted_and_the_server_stops_with_a_reason(tmp_path: Path) -> None:
-    """It says so in the log and the status, names the longest answers, and goes on once the liar is shut out."""
+def test_a_round_that_moves_the_model_too_far_is_not_counted_and_the_server_stops_with_a_reason(
+    tmp_path: Path,
+) -> None:
+    """It says so in the log and the status, names the longest answers, and goes on once the liar is
+    shut out.
+    """
     made = federation(tmp_path / "f", NODES, ROUNDS, deadline=0.3, quorum=0.9, most_move=5.0)
     with pytest.raises(RoundHalted, match="would move the model by") as why:
         serve(linked(made, upwards), made.server)
     assert f"largest answers first: {LIAR}" in str(why.value) and "at most 5" in str(why.value)
     assert any(line.startswith("halted: round 0: would move") for line in logged(made.server))
     status = json.loads((made.server / "status.json").read_text())
-    assert status["status"] == "halted" and "would move the model" in status["reason"] and status["round"] == 0
+    assert (
+        status["status"] == "halted"
+        and "would move the model" in status["reason"]
+        and status["round"] == 0
+    )
     assert not list(made.server.glob("checkpoint-*"))
     shut_out(made.server.parent, LIAR)
     assert serve(linked(made, upwards), made.server) is not None
@@ -191,8 +234,14 @@ def test_a_round_that_leaves_something_not_finite_is_not_counted(tmp_path: Path)
     held = ServerFolder(made.server)
     own = server_of(held)
     total = zero_total(18, {"q": (4,), "b": ()}, {}, 1)._replace(devices=20)
-    own.algorithm = type("Diverging", (), {"aggregate": lambda self, state, total: state._replace(b=state.b * np.inf + np.nan),
-                                           "download": staticmethod(own.algorithm.download)})()  # fmt: skip
+    own.algorithm = type(
+        "Diverging",
+        (),
+        {
+            "aggregate": lambda self, state, total: state._replace(b=state.b * np.inf + np.nan),
+            "download": staticmethod(own.algorithm.download),
+        },
+    )()
     before = own.state
     with pytest.raises(RoundHalted, match="not finite"):
         own._commit(total, 20)
@@ -203,16 +252,24 @@ def test_a_round_that_leaves_something_not_finite_is_not_counted(tmp_path: Path)
 def test_moved_is_the_largest_change_of_any_number() -> None:
     zero = FPLServer(np.zeros((3, 2), np.float32), np.zeros(3, np.float32))
     one = FPLServer(np.full((3, 2), 1, np.float32), np.full(3, -4, np.float32))
-    assert moved(zero, one) == 4 and moved(zero, one._replace(b=one.b * np.inf)) == np.inf and moved(one, one) == 0
+    assert (
+        moved(zero, one) == 4
+        and moved(zero, one._replace(b=one.b * np.inf)) == np.inf
+        and moved(one, one) == 0
+    )
 
 
 def test_a_server_goes_back_to_any_round_that_it_has_kept(tmp_path: Path) -> None:
-    """After a poisoned training the operator returns to a model from before, and the nodes' owners let it."""
+    """After a poisoned training the operator returns to a model from before, and the nodes' owners
+    let it.
+    """
     made = federation(tmp_path / "f", 4, 20)
     link = FaultyLink({name: node.answer for name, node in nodes_of(made).items()})
     whole = serve(link, made.server)
     assert list(kept_rounds(made.server)) == [2, 4, 6, 8, 10, 12, 14, 16, 18, 19, 20]
-    with pytest.raises(InputError, match="the model of round 7 is not kept; expected one of 0, 2, 4"):
+    with pytest.raises(
+        InputError, match="the model of round 7 is not kept; expected one of 0, 2, 4"
+    ):
         rewind(made.server.parent, 7)
     assert rewind(made.server, 6) == 20 and list(kept_rounds(made.server)) == [2, 4, 6]
     held = ServerFolder(made.server)

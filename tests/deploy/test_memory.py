@@ -11,12 +11,15 @@ import pytest
 from federation_links import FaultyLink, federation, nodes_of, ratings
 from lying_sums import SubtractingServer
 
-from entrenous.deploy.node import FederatedNode
-from entrenous.deploy.server import serve
+from entrenous.deploy.node.node import FederatedNode
+from entrenous.deploy.server.server import serve
 from entrenous.privacy.secure_sum.terms import Floors
 
 ROUNDS = 30
-TRACED, SETTLED = 2, 6  # rounds after which memory is traced, and all that is replaced in each round has been
+TRACED, SETTLED = (
+    2,
+    6,
+)  # rounds after which memory is traced, and all that is replaced in each round has been
 PROFILES: list[dict[str, Any]] = [
     {"profile": "paper"},
     {"profile": "private", "floors": Floors(people=20, parties=3), "secure": "masks"},
@@ -29,7 +32,9 @@ def free(node: FederatedNode) -> int:
 
 
 @pytest.mark.parametrize("terms", PROFILES, ids=["paper", "private"])
-def test_a_gateway_with_secret_draws_keeps_one_sum_whatever_the_number_of_rounds(tmp_path: Path, terms: dict[str, Any]) -> None:
+def test_a_gateway_with_secret_draws_keeps_one_sum_whatever_the_number_of_rounds(
+    tmp_path: Path, terms: dict[str, Any]
+) -> None:
     data = ratings(items=2000)
     made = federation(tmp_path / "f", 3, ROUNDS, data=data, draws="secret", **terms)
     nodes = nodes_of(made)
@@ -43,7 +48,11 @@ def test_a_gateway_with_secret_draws_keeps_one_sum_whatever_the_number_of_rounds
             held.append(tracemalloc.get_traced_memory()[0])
 
     try:
-        digest = serve(FaultyLink({name: node.answer for name, node in nodes.items()}), made.server, progress=look)
+        digest = serve(
+            FaultyLink({name: node.answer for name, node in nodes.items()}),
+            made.server,
+            progress=look,
+        )
     finally:
         tracemalloc.stop()
     assert digest is not None and len(held) == 2
@@ -54,9 +63,20 @@ def test_a_gateway_with_secret_draws_keeps_one_sum_whatever_the_number_of_rounds
 
 
 def test_a_vector_that_is_masked_again_is_not_kept_either(tmp_path: Path) -> None:
-    """A server that has one model summed again and again gets the same numbers, which no round makes anew."""
+    """A server that has one model summed again and again gets the same numbers, which no round
+    makes anew.
+    """
     floors = Floors(people=9, parties=3, occupancy=0.0)
-    made = federation(tmp_path / "f", 6, 12, "fcf", settings={"factors": 4}, secure="masks", floors=floors, draws="secret")
+    made = federation(
+        tmp_path / "f",
+        6,
+        12,
+        "fcf",
+        settings={"factors": 4},
+        secure="masks",
+        floors=floors,
+        draws="secret",
+    )
     server = SubtractingServer(made)
     for number in range(10):
         assert server.sum_of(number, list(server.nodes)) is not None
@@ -65,10 +85,15 @@ def test_a_vector_that_is_masked_again_is_not_kept_either(tmp_path: Path) -> Non
 
 
 def test_the_sums_that_a_node_remembers_share_what_is_the_same_in_all(tmp_path: Path) -> None:
-    """One list of people and users for all rounds, as consented to and as read again; before: one a round, of everybody."""
+    """One list of people and users for all rounds, as consented to and as read again; before: one a
+    round, of everybody.
+    """
     made = federation(tmp_path / "f", 3, 8, draws="secret", **PROFILES[1])
     nodes = nodes_of(made)
-    assert serve(FaultyLink({name: node.answer for name, node in nodes.items()}), made.server) is not None
+    assert (
+        serve(FaultyLink({name: node.answer for name, node in nodes.items()}), made.server)
+        is not None
+    )
     node = nodes["node-1"]
     secure = node._kinds["consent"].__self__  # type: ignore[attr-defined]  # a bound method
     for past in (secure._past, node.store.past_sums()):

@@ -1,4 +1,6 @@
-"""What operators see, GET /metrics and the log as JSON: it parses, it counts, and nothing private is in it."""
+"""What operators see, GET /metrics and the log as JSON: it parses, it counts, and nothing private
+is in it.
+"""
 
 from __future__ import annotations
 
@@ -18,20 +20,35 @@ from federation_links import federation, nodes_at, nodes_of
 
 from entrenous import __version__
 from entrenous.core.errors import InputError
-from entrenous.deploy import running, server
-from entrenous.deploy.certificates import expiry, make_keys
+from entrenous.deploy.agreement.certificates import expiry, make_keys
+from entrenous.deploy.links.metrics import LinkTally, Metrics, exposition, served
 from entrenous.deploy.links.port import MemoryServerLink
-from entrenous.deploy.log_line import LogLine, written
-from entrenous.deploy.metrics import LinkTally, Metrics, exposition, served
-from entrenous.deploy.server_folder import ServerFolder
+from entrenous.deploy.operate import running
+from entrenous.deploy.server import server
+from entrenous.deploy.server.log_line import LogLine, written
+from entrenous.deploy.server.server_folder import ServerFolder
 
 SAMPLE = re.compile(r'entrenous_([a-z_]+)(?:\{(\w+)="([a-z0-9._-]+)"\})? (\d+(?:\.\d+)?)')
 FAMILIES = {
-    "rounds_done", "rounds", "round_seconds", "nodes_present", "nodes", "halted", "answers_total", "bytes_total", "requests_total",
-    "connections_open", "connections_refused_total", "connections_evicted_total", "last_commit_seconds", "rounds_lost_total",
-    "disk_errors_total", "build_info", "memory_bytes",
+    "rounds_done",
+    "rounds",
+    "round_seconds",
+    "nodes_present",
+    "nodes",
+    "halted",
+    "answers_total",
+    "bytes_total",
+    "requests_total",
+    "connections_open",
+    "connections_refused_total",
+    "connections_evicted_total",
+    "last_commit_seconds",
+    "rounds_lost_total",
+    "disk_errors_total",
+    "build_info",
+    "memory_bytes",
     "liars",
-}  # fmt: skip
+}
 PRIVATE = re.compile(r"patient|film|node-|\[|\d\.\d{7,}")
 
 
@@ -41,7 +58,9 @@ def parsed(text: str) -> dict[tuple[str, str], float]:
     for line in text.splitlines():
         if line.startswith("# TYPE "):
             _, _, name, kind = line.split(" ")
-            assert kind in ("gauge", "counter") and kind == ("counter" if name.endswith("_total") else "gauge")
+            assert kind in ("gauge", "counter") and kind == (
+                "counter" if name.endswith("_total") else "gauge"
+            )
             families.add(name.removeprefix("entrenous_"))
         elif not line.startswith("# HELP "):
             sample = SAMPLE.fullmatch(line)
@@ -62,8 +81,15 @@ def free_port() -> int:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_metrics_count_rounds_requests_and_connections_and_name_nobody(tmp_path: Path, workers: int) -> None:
-    made, own, port, scraped = federation(tmp_path / "f", nodes=4, rounds=4), free_port(), free_port(), list[str]()
+def test_metrics_count_rounds_requests_and_connections_and_name_nobody(
+    tmp_path: Path, workers: int
+) -> None:
+    made, own, port, scraped = (
+        federation(tmp_path / "f", nodes=4, rounds=4),
+        free_port(),
+        free_port(),
+        list[str](),
+    )
     began = int(time.time())
     make_keys(made.server / "keys")
     place = json.loads((made.server / "place.json").read_text())
@@ -77,7 +103,12 @@ def test_metrics_count_rounds_requests_and_connections_and_name_nobody(tmp_path:
     def serve() -> None:
         try:
             running.run_server(
-                made.server, threading.Event(), lambda text: None, workers=workers, metrics=port, log_format="json"
+                made.server,
+                threading.Event(),
+                lambda text: None,
+                workers=workers,
+                metrics=port,
+                log_format="json",
             )
         except BaseException as error:
             failed.append(error)
@@ -88,24 +119,43 @@ def test_metrics_count_rounds_requests_and_connections_and_name_nobody(tmp_path:
         thread.join(240.0)
     assert not failed and not thread.is_alive() and len(scraped) >= 16
     last = parsed(scraped[-1])
-    assert all(parsed(text)["rounds", ""] == 4 for text in scraped) and not any(PRIVATE.search(text) for text in scraped)
-    assert last["rounds_done", ""] >= 3 and last["nodes", ""] == 4 and last["answers_total", "accepted"] >= 12
-    assert last["bytes_total", "up"] > 0 and last["halted", ""] == 0 and last["connections_open", ""] >= 1
+    assert all(parsed(text)["rounds", ""] == 4 for text in scraped) and not any(
+        PRIVATE.search(text) for text in scraped
+    )
+    assert (
+        last["rounds_done", ""] >= 3
+        and last["nodes", ""] == 4
+        and last["answers_total", "accepted"] >= 12
+    )
+    assert (
+        last["bytes_total", "up"] > 0
+        and last["halted", ""] == 0
+        and last["connections_open", ""] >= 1
+    )
     assert last["last_commit_seconds", ""] >= began and last["build_info", __version__] == 1
-    assert 1 << 24 < last["memory_bytes", ""] < 1 << 34 and last["rounds_lost_total", ""] == last["disk_errors_total", ""] == 0
+    assert (
+        1 << 24 < last["memory_bytes", ""] < 1 << 34
+        and last["rounds_lost_total", ""] == last["disk_errors_total", ""] == 0
+    )
     assert last["certificate_ends_seconds", ""] == int(expiry(made.server / "keys").timestamp())
     assert max(parsed(text).get(("requests_total", "answer"), 0) for text in scraped) >= 8
     lines = [json.loads(line) for line in (made.server / "server.log").read_text().splitlines()]
-    assert [line["round"] for line in lines if line["event"] == "round"] == [0, 1, 2, 3] and lines[-1]["event"] == "finish"
+    assert [line["round"] for line in lines if line["event"] == "round"] == [0, 1, 2, 3] and lines[
+        -1
+    ]["event"] == "finish"
 
 
-def test_a_log_of_json_says_time_level_event_round_node_and_code_and_nothing_private(tmp_path: Path) -> None:
+def test_a_log_of_json_says_time_level_event_round_node_and_code_and_nothing_private(
+    tmp_path: Path,
+) -> None:
     made = federation(tmp_path / "f", nodes=4, rounds=2)
 
     class Twice(MemoryServerLink):  # type: ignore[misc]
         def receive(self, seconds: float) -> list[tuple[str, bytes]]:
             found = super().receive(seconds)
-            return [each for one in found for each in (one, one, (one[0], b"junk patient-1x film-2y"))]
+            return [
+                each for one in found for each in (one, one, (one[0], b"junk patient-1x film-2y"))
+            ]
 
     nodes = nodes_of(made)
     with closing(ServerFolder(made.server, log_format="json")) as held:
@@ -113,7 +163,9 @@ def test_a_log_of_json_says_time_level_event_round_node_and_code_and_nothing_pri
     text = (made.server / "server.log").read_text()
     lines: list[dict[str, Any]] = [json.loads(line) for line in text.splitlines()]
     assert all(
-        {"time", "level", "event", "text"} <= line.keys() <= {"time", "level", "event", "text", "round", "node", "code"}
+        {"time", "level", "event", "text"}
+        <= line.keys()
+        <= {"time", "level", "event", "text", "round", "node", "code"}
         for line in lines
     )
     again = [line for line in lines if line.get("code") == "duplicate"]
@@ -136,15 +188,23 @@ def test_a_log_of_json_says_time_level_event_round_node_and_code_and_nothing_pri
 
 def test_a_halted_server_says_so_and_tallies_of_workers_add_up() -> None:
     both = LinkTally({"work": 2, "clock": 1}, 3, 4, 5).plus(LinkTally({"work": 5}, 1, 1, 1))
-    found = parsed(exposition({"status": "halted", "seconds_a_round": 0.25, "answers": {"too-large": 3}}, both))
-    assert found["halted", ""] == 1 and found["requests_total", "work"] == 7 and found["requests_total", "clock"] == 1
+    found = parsed(
+        exposition({"status": "halted", "seconds_a_round": 0.25, "answers": {"too-large": 3}}, both)
+    )
+    assert (
+        found["halted", ""] == 1
+        and found["requests_total", "work"] == 7
+        and found["requests_total", "clock"] == 1
+    )
     assert (
         found["connections_open", ""] == 4
         and found["connections_refused_total", ""] == 5
         and found["connections_evicted_total", ""] == 6
     )
     assert found["answers_total", "too-large"] == 3 and found["round_seconds", ""] == 0.25
-    assert "connections" not in exposition({"rounds": 3}, None)  # of a port that is another program's nothing is known
+    assert "connections" not in exposition(
+        {"rounds": 3}, None
+    )  # of a port that is another program's nothing is known
 
 
 def test_metrics_are_on_loopback_alone_and_there_is_nothing_else() -> None:
@@ -152,15 +212,22 @@ def test_metrics_are_on_loopback_alone_and_there_is_nothing_else() -> None:
         parsed(fetched(port))
         with pytest.raises(urllib.error.HTTPError, match="404"):
             fetched(port, "/")
-        with pytest.raises(InputError, match="--metrics: cannot listen"), served(Metrics(dict), port):
+        with (
+            pytest.raises(InputError, match="--metrics: cannot listen"),
+            served(Metrics(dict), port),
+        ):
             pass
         with pytest.raises(OSError), socket.create_connection(("127.0.0.2", port), 5.0):
             pass
 
 
 def test_a_log_line_is_as_it_was_unless_json_is_asked_for() -> None:
-    line = LogLine("refused late from a", "refused", level="warning", round=3, node="a", code="late")
-    assert re.fullmatch(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ refused late from a\n", written(line, "text"))
+    line = LogLine(
+        "refused late from a", "refused", level="warning", round=3, node="a", code="late"
+    )
+    assert re.fullmatch(
+        rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ refused late from a\n", written(line, "text")
+    )
     said = json.loads(written(line, "json"))
     del said["time"]
     assert said == {
@@ -174,7 +241,9 @@ def test_a_log_line_is_as_it_was_unless_json_is_asked_for() -> None:
     assert json.loads(written("anything", "json"))["event"] == "note"
 
 
-def test_behind_a_proxy_on_the_same_machine_the_server_is_plain_and_elsewhere_it_is_not(tmp_path: Path) -> None:
+def test_behind_a_proxy_on_the_same_machine_the_server_is_plain_and_elsewhere_it_is_not(
+    tmp_path: Path,
+) -> None:
     made = federation(tmp_path / "f", nodes=2, rounds=1)
     assert running._plan(made.server, False, "").keys is not None
     assert running._plan(made.server, False, "127.0.0.1").keys is None

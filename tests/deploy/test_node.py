@@ -1,5 +1,7 @@
-"""A node: asked again it says the same, it goes into every round with the private state it had before, and it works for its own server
-only. C4: a node that dies at any stage comes back and has contributed once."""
+"""A node: asked again it says the same, it goes into every round with the private state it had
+before, and it works for its own server only. C4: a node that dies at any stage comes back and has
+contributed once.
+"""
 
 from __future__ import annotations
 
@@ -24,22 +26,22 @@ from federation_links import (
     simulated,
     until,
     virtual_time,
-)  # fmt: skip
+)
 
+from entrenous.core.contract.protocols import arrays_of
 from entrenous.core.errors import EntrenousError, InputError
 from entrenous.core.keys import key
-from entrenous.core.protocols import arrays_of
-from entrenous.deploy import exchange
-from entrenous.deploy.codes import Code
-from entrenous.deploy.frames import opened, seal
-from entrenous.deploy.identity import read_identity
-from entrenous.deploy.membership import rewind
-from entrenous.deploy.node import FederatedNode
-from entrenous.deploy.request import announced, announced_of
-from entrenous.deploy.server import serve
+from entrenous.deploy.agreement.identity import read_identity
+from entrenous.deploy.frames.codes import Code
+from entrenous.deploy.frames.frames import opened, seal
+from entrenous.deploy.frames.request import announced, announced_of
+from entrenous.deploy.node.node import FederatedNode
+from entrenous.deploy.operate.membership import rewind
+from entrenous.deploy.server import exchange
+from entrenous.deploy.server.server import serve
+from entrenous.deploy.wire import tensors
+from entrenous.deploy.wire.download import write_download
 from entrenous.runs.store import model_sha256
-from entrenous.wire import tensors
-from entrenous.wire.download import write_download
 
 
 class Asked:
@@ -51,19 +53,39 @@ class Asked:
         self.algorithm, self.catalogue = founded.terms.make(), founded.terms.catalogue
 
     def model(self, seed: int = 1):
-        return arrays_of(self.algorithm.download(self.algorithm.init_server(self.catalogue, key(seed, "server"))))
+        return arrays_of(
+            self.algorithm.download(self.algorithm.init_server(self.catalogue, key(seed, "server")))
+        )
 
-    def request(self, number: int, *, seed: int = 1, start: int = 5, users=None, signer=None, **changed) -> bytes:
+    def request(
+        self, number: int, *, seed: int = 1, start: int = 5, users=None, signer=None, **changed
+    ) -> bytes:
         users = self.node.shard.users if users is None else np.asarray(users, np.int64)
-        about, model = {"users": len(users), "start": start}, bytes.fromhex(model_sha256(self.model(seed)))
-        said = {"run": self.founded.terms.run, "node": "server", "round": number, "items": self.catalogue.items, "model": model}
+        about, model = (
+            {"users": len(users), "start": start},
+            bytes.fromhex(model_sha256(self.model(seed))),
+        )
+        said = {
+            "run": self.founded.terms.run,
+            "node": "server",
+            "round": number,
+            "items": self.catalogue.items,
+            "model": model,
+        }
         said |= {"about": about, **changed}
-        return seal(signer or self.key, said.pop("kind", "work"), tensors.write({**self.model(seed), "users": users}), **said)
+        return seal(
+            signer or self.key,
+            said.pop("kind", "work"),
+            tensors.write({**self.model(seed), "users": users}),
+            **said,
+        )
 
     def said(self, request: bytes) -> tuple[str, str]:
         """Kind of the answer, and the code of a refusal."""
         frame = opened(self.node.answer(request))
-        return frame.head.kind, bytes(frame.body).decode().split("\n")[0] if frame.head.kind == "refused" else ""
+        return frame.head.kind, bytes(frame.body).decode().split("\n")[
+            0
+        ] if frame.head.kind == "refused" else ""
 
     def private(self):
         number, state = self.node.store.newest_state()
@@ -90,7 +112,9 @@ def test_the_same_request_gets_the_same_bytes(one):
 @pytest.mark.parametrize("start", [0, 5, 6, 2**40])
 @pytest.mark.parametrize("other", [{"users": [0, 1, 2, 3]}, {"users": [2]}, {"seed": 2}])
 def test_a_round_that_was_answered_is_never_opened_again(one, start, other):
-    """Sums of one round over all users and over all but one tell what that one sent, however often a server says that it started."""
+    """Sums of one round over all users and over all but one tell what that one sent, however often
+    a server says that it started.
+    """
     first, state = one.node.answer(one.request(0)), one.private()
     assert one.said(one.request(0, start=start, **other)) == ("refused", "past-round")
     assert one.private() == state and one.node.answer(one.request(0, start=start)) == first
@@ -171,7 +195,9 @@ def test_a_node_refuses(what, one):
 
 def test_a_node_says_nothing_of_its_users(one):
     """Refusals carry codes; not a row, an item or a name."""
-    answers = [one.node.answer(one.request(0, **changed)) for _, changed in REFUSED.values()] + [one.node.answer(b"nonsense")]
+    answers = [one.node.answer(one.request(0, **changed)) for _, changed in REFUSED.values()] + [
+        one.node.answer(b"nonsense")
+    ]
     assert not any(b"patient" in answer or b"film" in answer for answer in answers)
 
 
@@ -183,7 +209,11 @@ def test_a_full_disk_is_an_answer_and_the_round_can_be_done_later(one, monkeypat
     with monkeypatch.context() as patch:
         patch.setattr(one.node.store, "advance", full)
         assert one.said(one.request(0)) == ("refused", "failed")
-        patch.setattr(one.node.store, "advance", lambda *a: (_ for _ in ()).throw(OSError(errno.EIO, "input/output error")))
+        patch.setattr(
+            one.node.store,
+            "advance",
+            lambda *a: (_ for _ in ()).throw(OSError(errno.EIO, "input/output error")),
+        )
         assert one.said(one.request(0)) == ("refused", "failed")
     assert one.private() == state
     assert one.said(one.request(0))[0] == "sum" and one.private()[0] == 1
@@ -217,7 +247,9 @@ def test_r11_files_of_another_format_are_refused_by_its_number(tmp_path):
         FederatedNode(folder)
 
 
-@pytest.mark.parametrize("name", ["node.json", "terms.json", "items.json", "identity.key", "store.sqlite"])
+@pytest.mark.parametrize(
+    "name", ["node.json", "terms.json", "items.json", "identity.key", "store.sqlite"]
+)
 @pytest.mark.parametrize("how", ["missing", "empty", "nonsense"])
 def test_a_damaged_folder_is_said_in_one_line(name, how, tmp_path):
     folder = federation(tmp_path / "f", nodes=2).nodes["node-1"]
@@ -229,17 +261,20 @@ def test_a_damaged_folder_is_said_in_one_line(name, how, tmp_path):
     assert name in str(error.value) and "\n" not in str(error.value)
 
 
-# ---- C4 --------------------------------------------------------------------------------------------------------------------------------
+# ---- C4 ------------------------------------------------------------------------------------------
 
 
 def test_c4_nodes_killed_at_every_stage(tmp_path, monkeypatch):
-    """Four real node processes, each SIGKILLed at another stage of its second round, come back from their folders: the same model, the same
-    private vectors, one contribution each."""
+    """Four real node processes, each SIGKILLed at another stage of its second round, come back from
+    their folders: the same model, the same private vectors, one contribution each."""
     monkeypatch.setattr(exchange, "AGAIN", 0.5)
     founded, died = federation(tmp_path / "f", nodes=4), dict[str, int]()
     stages = dict(zip(founded.nodes, ("fetch", "train", "upload", "wait"), strict=True))
     sockets = {name: str(tmp_path / f"{name}.socket") for name in founded.nodes}
-    lines = {name: listening(sockets[name], founded.nodes[name], stage, 2) for name, stage in stages.items()}
+    lines = {
+        name: listening(sockets[name], founded.nodes[name], stage, 2)
+        for name, stage in stages.items()
+    }
 
     class Watched(SocketLink):
         """Starts a node again when it has died."""
@@ -264,7 +299,10 @@ def test_c4_nodes_killed_at_every_stage(tmp_path, monkeypatch):
     assert died == dict.fromkeys(stages, -signal.SIGKILL)
     assert (founded.server / "server.log").read_text().count("20 of 20 devices") == 3
     answers = json.loads((founded.server / "status.json").read_text())["answers"]
-    assert answers["accepted"] == 12 and set(answers) <= {"accepted", "duplicate"}  # 4 nodes, 3 rounds
+    assert answers["accepted"] == 12 and set(answers) <= {
+        "accepted",
+        "duplicate",
+    }  # 4 nodes, 3 rounds
     private = simulated(founded).devices
     for node in nodes_of(founded).values():
         for name, array in node.store.newest_state()[1].items():
@@ -273,7 +311,9 @@ def test_c4_nodes_killed_at_every_stage(tmp_path, monkeypatch):
 
 
 def test_c4_answers_that_are_lost_or_come_twice_count_once(tmp_path, monkeypatch):
-    """Lost, delayed and repeated requests and answers, of which a node and a server notice nothing but time."""
+    """Lost, delayed and repeated requests and answers, of which a node and a server notice nothing
+    but time.
+    """
     monkeypatch.setattr(exchange, "AGAIN", 0.05)
     virtual_time(monkeypatch)
     founded, rng = federation(tmp_path / "f", rounds=6), random.Random(5)
@@ -290,11 +330,15 @@ def test_c4_answers_that_are_lost_or_come_twice_count_once(tmp_path, monkeypatch
             assert np.array_equal(array, getattr(private, name)[node.shard.users])
     status = json.loads((founded.server / "status.json").read_text())
     assert status["answers"]["accepted"] == 24
-    assert set(status["answers"]) <= {code.value for code in (Code.ACCEPTED, Code.DUPLICATE, Code.PAST_ROUND, Code.LATE)}
+    assert set(status["answers"]) <= {
+        code.value for code in (Code.ACCEPTED, Code.DUPLICATE, Code.PAST_ROUND, Code.LATE)
+    }
 
 
 def test_an_old_model_does_not_replace_a_newer_one(tmp_path):
-    """A message that was lost on the way and found leaves the node's recommendations as they are."""
+    """A message that was lost on the way and found leaves the node's recommendations as they
+    are.
+    """
     made = federation(tmp_path / "f")
     nodes = nodes_of(made)
     serve(FaultyLink({name: node.answer for name, node in nodes.items()}), made.server)
@@ -314,23 +358,33 @@ def test_an_old_model_does_not_replace_a_newer_one(tmp_path):
 
 @pytest.mark.parametrize(("name", "lie"), [("q", np.nan), ("b", np.inf), ("q", -np.inf)])
 def test_a_signed_request_with_a_number_that_is_none_is_refused_and_changes_nothing(one, name, lie):
-    """The server's signature is right and so is the model's hash: the values are not, and none of them is kept."""
+    """The server's signature is right and so is the model's hash: the values are not, and none of
+    them is kept.
+    """
     honest, state = one.model(), one.private()
     model = {**honest, name: honest[name].copy()}
     model[name].reshape(-1)[-1] = lie
     one.model = lambda seed=1: model
     assert one.said(one.request(0)) == ("refused", "malformed")
     assert one.said(one.request(0, kind="model")) == ("refused", "malformed")
-    assert one.private() == state and one.node.store.model() is None and one.node.store.answered(0) is None
+    assert (
+        one.private() == state
+        and one.node.store.model() is None
+        and one.node.store.answered(0) is None
+    )
     one.model = lambda seed=1: honest
     assert one.said(one.request(0))[0] == "sum"
 
 
 @pytest.mark.parametrize("name", ["cali3f-gmf", "fedfast-gmf", "rfrec", "metamf"])
 def test_every_part_that_all_receive_is_bound_to_the_announced_model(tmp_path, name):
-    """Where the server delivers to each device its own, nodes still hold what is shared against one hash: a lying server cannot show one
-    node another table, another number of the round, or another kind of round."""
-    clustered = {"factors": 4, "clusters": 3} if name in ("cali3f-gmf", "fedfast-gmf") else {"factors": 4}
+    """Where the server delivers to each device its own, nodes still hold what is shared against one
+    hash: a lying server cannot show one node another table, another number of the round, or another
+    kind of round.
+    """
+    clustered = (
+        {"factors": 4, "clusters": 3} if name in ("cali3f-gmf", "fedfast-gmf") else {"factors": 4}
+    )
     made = federation(tmp_path / "f", 4, 2, name, settings=clustered)
     node, key_ = FederatedNode(made.nodes["node-1"]), read_identity(made.server / "identity.key")
     algorithm, catalogue, users = made.terms.make(), made.terms.catalogue, node.shard.users
@@ -339,19 +393,33 @@ def test_every_part_that_all_receive_is_bound_to_the_announced_model(tmp_path, n
     honest = node.contract.delivered(whole, users)
 
     def asked(download, number: int) -> tuple[str, str]:
-        about = {"round": number, "items": catalogue.items, "model": model, "about": {"users": len(users), "start": 5}}
+        about = {
+            "round": number,
+            "items": catalogue.items,
+            "model": model,
+            "about": {"users": len(users), "start": 5},
+        }
         frame = opened(
             node.answer(
                 seal(
-                    key_, "work", b"".join(write_download(download, {"users": users})), run=made.terms.run, node="server", **about
+                    key_,
+                    "work",
+                    b"".join(write_download(download, {"users": users})),
+                    run=made.terms.run,
+                    node="server",
+                    **about,
                 )
             )
         )
-        return frame.head.kind, bytes(frame.body).decode().split("\n")[0] if frame.head.kind == "refused" else ""
+        return frame.head.kind, bytes(frame.body).decode().split("\n")[
+            0
+        ] if frame.head.kind == "refused" else ""
 
     for field in node.contract.shared:
         other = arrays_of(honest)[field].copy()
-        other.reshape(-1)[-1] = not other.reshape(-1)[-1] if other.dtype == bool else other.reshape(-1)[-1] + 1
+        other.reshape(-1)[-1] = (
+            not other.reshape(-1)[-1] if other.dtype == bool else other.reshape(-1)[-1] + 1
+        )
         said = asked(honest._replace(**{field: other}), 0)
         assert said[0] == "refused" and said[1] in ("wrong-model", "malformed"), field
         tried += said[1] == "wrong-model"
@@ -362,7 +430,9 @@ def test_every_part_that_all_receive_is_bound_to_the_announced_model(tmp_path, n
 
 @pytest.mark.parametrize("number", [9, 10, 2**31, 2**63, 2**64 - 1])
 def test_a_round_after_the_last_one_is_refused_and_changes_nothing(one, number):
-    """Of the terms' 9: numbers from 0 to 8. The largest that a message holds is more than the store can."""
+    """Of the terms' 9: numbers from 0 to 8. The largest that a message holds is more than the store
+    can.
+    """
     state = one.private()
     assert one.said(one.request(number)) == ("refused", "future-round")
     assert number == 9 or one.said(one.request(number, kind="model")) == ("refused", "future-round")
@@ -376,7 +446,11 @@ def test_a_download_of_huge_finite_numbers_leaves_a_node_as_it_was(one, lie, use
     """Trained on, they would make private vectors from which no round leads back."""
     honest, state = one.model(), one.private()
     one.model = lambda seed=1: {**honest, "q": np.full_like(honest["q"], lie)}
-    assert one.said(one.request(0, users=users)) in (("refused", "too-large"), ("refused", "failed"), ("refused", "nan"))
+    assert one.said(one.request(0, users=users)) in (
+        ("refused", "too-large"),
+        ("refused", "failed"),
+        ("refused", "nan"),
+    )
     assert one.private() == state and one.node.store.answered(0) is None
     one.model = lambda seed=1: honest
     assert one.said(one.request(0, users=users))[0] in ("sum", "update")
@@ -384,21 +458,42 @@ def test_a_download_of_huge_finite_numbers_leaves_a_node_as_it_was(one, lie, use
 
 @pytest.mark.parametrize(
     ("name", "field", "lie"),
-    [("cali3f-gmf", "at", -1), ("rfrec", "clients", 1), ("rfrec", "clients", 19), ("rfrec", "clients", 2**40)],
+    [
+        ("cali3f-gmf", "at", -1),
+        ("rfrec", "clients", 1),
+        ("rfrec", "clients", 19),
+        ("rfrec", "clients", 2**40),
+    ],
 )
 @pytest.mark.parametrize("users", [1, 5])
-def test_numbers_within_their_range_that_fit_nothing_else_are_refused(tmp_path, name, field, lie, users):
-    """No network for a device, other sums than there are: compiled loops would read and write beyond their arrays."""
+def test_numbers_within_their_range_that_fit_nothing_else_are_refused(
+    tmp_path, name, field, lie, users
+):
+    """No network for a device, other sums than there are: compiled loops would read and write
+    beyond their arrays.
+    """
     clustered = {"factors": 4, "clusters": 3} if name == "cali3f-gmf" else {"factors": 4}
     made = federation(tmp_path / "f", 4, 2, name, settings=clustered)
-    node, server, asked = FederatedNode(made.nodes["node-1"]), read_identity(made.server / "identity.key"), np.arange(users)
+    node, server, asked = (
+        FederatedNode(made.nodes["node-1"]),
+        read_identity(made.server / "identity.key"),
+        np.arange(users),
+    )
     algorithm, catalogue = made.terms.make(), made.terms.catalogue
     whole = algorithm.download(algorithm.init_server(catalogue, key(1, "server")))
     honest = node.contract.delivered(whole, asked)
-    about = {"items": catalogue.items, "about": {"users": users}, "run": made.terms.run, "node": "server"}
+    about = {
+        "items": catalogue.items,
+        "about": {"users": users},
+        "run": made.terms.run,
+        "node": "server",
+    }
 
     def said(download) -> str:
-        body, model = b"".join(write_download(download, {"users": asked})), announced(node.contract, download)
+        body, model = (
+            b"".join(write_download(download, {"users": asked})),
+            announced(node.contract, download),
+        )
         return opened(node.answer(seal(server, "work", body, model=model, **about))).head.kind
 
     lying = honest._replace(**{field: np.full_like(getattr(honest, field), lie)})
@@ -412,4 +507,8 @@ def test_a_fault_in_an_algorithm_is_an_answer(one, monkeypatch):
     monkeypatch.setattr(one.node.shard, "work", lambda *a, **k: [][1])
     monkeypatch.setattr(one.node, "_secret", None)
     found = opened(one.node.answer(one.request(0)))
-    assert found.head.kind == "refused" and bytes(found.body) == b"failed\nIndexError" and one.private()[0] == 0
+    assert (
+        found.head.kind == "refused"
+        and bytes(found.body) == b"failed\nIndexError"
+        and one.private()[0] == 0
+    )

@@ -1,4 +1,6 @@
-"""A machine that loses power after a command has ended keeps all that the command has written: keys, terms, tickets, certificates."""
+"""A machine that loses power after a command has ended keeps all that the command has written:
+keys, terms, tickets, certificates.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +12,19 @@ import pytest
 from small_gossip import shop
 
 from entrenous.data.synthetic import synthetic
-from entrenous.deploy.catalogue import Items
-from entrenous.deploy.enrolment import accept, identity, join, rotate
-from entrenous.deploy.founding import found, found_federation
-from entrenous.deploy.membership import invite, renew_certificate, renew_tickets, shut_out
+from entrenous.deploy.agreement.catalogue import Items
+from entrenous.deploy.operate.enrolment import accept, identity, join, rotate
+from entrenous.deploy.operate.founding import found, found_federation
+from entrenous.deploy.operate.membership import invite, renew_certificate, renew_tickets, shut_out
 
 DATA = synthetic(users=6, items=20, interactions=60, seed=0)
 BY_SQLITE = "store.sqlite"  # begins the names of what SQLite flushes itself
 
 
 class Disk:
-    """What of a folder is on the disk: files by the content that was flushed, folders by the names that they had then."""
+    """What of a folder is on the disk: files by the content that was flushed, folders by the names
+    that they had then.
+    """
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.content, self.names = dict[int, bytes](), dict[int, dict[str, int]]()
@@ -30,7 +34,9 @@ class Disk:
             flush(handle)
             path, found = Path(os.readlink(f"/proc/self/fd/{handle}")), os.fstat(handle)
             if path.is_dir():
-                self.names[found.st_ino] = {each.name: each.stat().st_ino for each in path.iterdir()}
+                self.names[found.st_ino] = {
+                    each.name: each.stat().st_ino for each in path.iterdir()
+                }
             else:
                 self.content[found.st_ino] = path.read_bytes()
 
@@ -43,7 +49,11 @@ class Disk:
             number, named = path.stat().st_ino, self.names.get(path.parent.stat().st_ino, {})
             if named.get(path.name) != number and not path.name.startswith(f"{BY_SQLITE}-"):
                 found.append(f"the name of {path.relative_to(folder)}")
-            if path.is_file() and not path.name.startswith(BY_SQLITE) and self.content.get(number) != path.read_bytes():
+            if (
+                path.is_file()
+                and not path.name.startswith(BY_SQLITE)
+                and self.content.get(number) != path.read_bytes()
+            ):
                 found.append(f"the content of {path.relative_to(folder)}")
         return found
 
@@ -56,7 +66,15 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
 def test_a_federation_with_a_server_is_on_the_disk_at_each_step(tmp_path: Path, disk: Disk) -> None:
     requests = [(identity(tmp_path / "nodes" / name, name), 2) for name in ("one", "two")]
     assert disk.lost(tmp_path) == []
-    made = found_federation(tmp_path / "f", Items.of(DATA), DATA.catalogue, requests, algorithm="fpl", rounds=2, profile="paper")
+    made = found_federation(
+        tmp_path / "f",
+        Items.of(DATA),
+        DATA.catalogue,
+        requests,
+        algorithm="fpl",
+        rounds=2,
+        profile="paper",
+    )
     assert disk.lost(tmp_path) == []
     folder = tmp_path / "nodes" / "one"
     join(folder, made.nodes["one"], DATA.of_users(range(2)), public_draws=True)
@@ -72,7 +90,14 @@ def test_a_federation_with_a_server_is_on_the_disk_at_each_step(tmp_path: Path, 
 
 
 def test_a_federation_of_peers_is_on_the_disk(tmp_path: Path, disk: Disk) -> None:
-    found(tmp_path / "f", shop(3, items=30, each=6), nodes=3, topology="peers", algorithm="pepper-gmf", settings={"factors": 4})
+    found(
+        tmp_path / "f",
+        shop(3, items=30, each=6),
+        nodes=3,
+        topology="peers",
+        algorithm="pepper-gmf",
+        settings={"factors": 4},
+    )
     assert disk.lost(tmp_path) == []
     renew_tickets(tmp_path / "f")
     shut_out(tmp_path / "f", "node-3")

@@ -17,21 +17,21 @@ import pytest
 from federation_links import FaultyLink, federation, nodes_of, server_of, virtual_time
 from secure_sum_in_memory import roll, terms
 
-from entrenous.core.discover import kind_of
-from entrenous.core.protocols import State
-from entrenous.deploy import server
-from entrenous.deploy.agreed_model import OfferedModel, check_agreed, written
-from entrenous.deploy.codes import FrameRefused
-from entrenous.deploy.collector import Collector
-from entrenous.deploy.founding import FoundedFederation
-from entrenous.deploy.frames import Frame, FrameParts, opened, seal, seal_parts
-from entrenous.deploy.identity import read_identity
-from entrenous.deploy.node import FederatedNode
-from entrenous.deploy.request import RoundWork, announced, announced_of
-from entrenous.deploy.secure import KINDS
-from entrenous.deploy.secure_server import SecureRound
-from entrenous.deploy.server import serve
-from entrenous.deploy.server_folder import ServerFolder
+from entrenous.algorithms.named import kind_of
+from entrenous.core.contract.protocols import State
+from entrenous.deploy.agreement.identity import read_identity
+from entrenous.deploy.frames.agreed_model import OfferedModel, check_agreed, written
+from entrenous.deploy.frames.codes import FrameRefused
+from entrenous.deploy.frames.frames import Frame, FrameParts, opened, seal, seal_parts
+from entrenous.deploy.frames.request import RoundWork, announced, announced_of
+from entrenous.deploy.frames.secure import KINDS
+from entrenous.deploy.node.node import FederatedNode
+from entrenous.deploy.operate.founding import FoundedFederation
+from entrenous.deploy.server import server
+from entrenous.deploy.server.collector import Collector
+from entrenous.deploy.server.secure_server import SecureRound
+from entrenous.deploy.server.server import serve
+from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.privacy.secure_sum import messages as stages
 from entrenous.privacy.secure_sum.terms import Floors
 from entrenous.runs.store import model_sha256
@@ -74,7 +74,9 @@ class Masked(NamedTuple):
 def until(tmp_path: Path, stage: int, algorithm: str) -> Masked:
     """A round of the default profile that is honest up to a stage."""
     settings = None if algorithm == "fpl" else {"factors": 4}
-    made = federation(tmp_path / "f", 4, 3, algorithm, settings=settings, floors=LOW, profile="private")
+    made = federation(
+        tmp_path / "f", 4, 3, algorithm, settings=settings, floors=LOW, profile="private"
+    )
     held = ServerFolder(made.server)
     own = server_of(held)
     download = own.algorithm.download(own.state)
@@ -115,7 +117,9 @@ CASES = [(algorithm, field) for algorithm in ALGORITHMS for field in fields(algo
 
 @pytest.mark.parametrize(("algorithm", "field"), CASES)
 @pytest.mark.parametrize("claim", ["its own", "the announced"])
-def test_a_model_made_for_one_node_gets_no_answer(tmp_path: Path, algorithm: str, field: str, claim: str) -> None:
+def test_a_model_made_for_one_node_gets_no_answer(
+    tmp_path: Path, algorithm: str, field: str, claim: str
+) -> None:
     """C1: 74 of 74 items of a history in one round, and no node refused. FCF's Gram matrix, too,
     is of the model that all sign: a false one made the victim's numbers louder."""
     masked = until(tmp_path, stages.MASKED, algorithm)
@@ -135,7 +139,9 @@ def test_a_model_made_for_one_node_gets_no_answer(tmp_path: Path, algorithm: str
 
 @pytest.mark.parametrize("stage", range(1, len(KINDS)))
 @pytest.mark.parametrize("about", ["model", "users"])
-def test_each_stage_is_about_what_the_first_one_was_about(tmp_path: Path, stage: int, about: str) -> None:
+def test_each_stage_is_about_what_the_first_one_was_about(
+    tmp_path: Path, stage: int, about: str
+) -> None:
     masked = until(tmp_path, stage, "fpl")
     other = masked.work._replace(model=bytes(32))
     round_ = masked.round
@@ -181,7 +187,7 @@ def test_the_terms_of_a_sum_are_all_in_its_transcript() -> None:
     assert usual.digest(roll(3)) != usual.digest(roll(4))
 
 
-# ---- the trained model -----------------------------------------------------------------------------------
+# ---- the trained model ---------------------------------------------------------------------------
 
 
 class TwoModels(FaultyLink):
@@ -199,14 +205,22 @@ class TwoModels(FaultyLink):
             body[-1] ^= 1  # the last bit of the last number
             head = found.head
             frame = seal_parts(
-                self._key, "model", [bytes(body)], run=self._run, node="server",
-                round=head.round, items=head.items, about=head.about,
-            )  # fmt: skip
+                self._key,
+                "model",
+                [bytes(body)],
+                run=self._run,
+                node="server",
+                round=head.round,
+                items=head.items,
+                about=head.about,
+            )
         super().send(address, frame, seconds)
 
 
 @pytest.mark.parametrize("liked", [0, 1, 2, 3, 5])
-def test_no_node_keeps_another_trained_model_than_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, liked: int) -> None:
+def test_no_node_keeps_another_trained_model_than_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, liked: int
+) -> None:
     """Of five nodes so many get another model; four must have the same before any keeps it."""
     virtual_time(monkeypatch)
     monkeypatch.setattr(server, "FAREWELL", 0.5)
@@ -226,7 +240,9 @@ def test_no_node_keeps_another_trained_model_than_the_others(tmp_path: Path, mon
 
 
 def test_a_node_says_of_one_trained_model_a_round_that_it_has_come(tmp_path: Path) -> None:
-    """Else a server could show two models to all, and have a quorum for each; also over a restart."""
+    """Else a server could show two models to all, and have a quorum for each; also over a
+    restart.
+    """
     floors = Floors(people=1, parties=3, occupancy=0.0, apart=False)
     made = federation(tmp_path / "f", 5, 2, secure="masks", floors=floors)
     held = ServerFolder(made.server)

@@ -1,4 +1,6 @@
-"""What whoever runs a federation meets: exit codes of real processes, health, metrics and status of both ends, a pace, a halted server."""
+"""What whoever runs a federation meets: exit codes of real processes, health, metrics and status of
+both ends, a pace, a halted server.
+"""
 
 from __future__ import annotations
 
@@ -39,17 +41,27 @@ from service_processes import at_a_port, process
 
 from entrenous import cli, open_node
 from entrenous.core.errors import InputError, NotYet, StartAgain, may_pass
-from entrenous.deploy.founding import free_ports
-from entrenous.deploy.health import DiskHealth
-from entrenous.deploy.links.polling import LONGEST, RESTING, Backoff, PollingNode, Refused, refusal_of
-from entrenous.deploy.node import FederatedNode
-from entrenous.deploy.node_watch import AWAY, NodeWatch, node_status
-from entrenous.deploy.recommend import recommend
-from entrenous.deploy.running import status_of_server
-from entrenous.deploy.server import serve, serve_opened
-from entrenous.deploy.server_folder import ServerFolder
+from entrenous.deploy.links.health import DiskHealth
+from entrenous.deploy.links.polling import (
+    LONGEST,
+    RESTING,
+    Backoff,
+    PollingNode,
+    Refused,
+    refusal_of,
+)
+from entrenous.deploy.node.node import FederatedNode
+from entrenous.deploy.node.node_watch import AWAY, NodeWatch, node_status
+from entrenous.deploy.operate.founding import free_ports
+from entrenous.deploy.operate.recommend import recommend
+from entrenous.deploy.operate.running import status_of_server
+from entrenous.deploy.server.server import serve, serve_opened
+from entrenous.deploy.server.server_folder import ServerFolder
 
-SOON = "from entrenous.deploy.links import polling; polling.PATIENCE = 0.5; from entrenous.cli import main; main()"
+SOON = (
+    "from entrenous.deploy.links import polling; polling.PATIENCE = 0.5; from entrenous.cli import"
+    " main; main()"
+)
 
 
 def ended(*words: object, **more: Any) -> tuple[int, str]:
@@ -74,22 +86,27 @@ def asked(port: int, path: str = "/v1/health") -> tuple[int, str]:
 def samples(port: int) -> dict[str, float]:
     """What /metrics tells, by name and labels; {} while nobody listens."""
     lines = [line for line in asked(port, "/metrics")[1].splitlines() if not line.startswith("#")]
-    return {name.removeprefix("entrenous_"): float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
+    return {
+        name.removeprefix("entrenous_"): float(value)
+        for name, _, value in (line.rpartition(" ") for line in lines)
+    }
 
 
 def at_main_port(port: int, ca: Path) -> tuple[int, str]:
     """GET /v1/health of a server, over TLS, as anybody may ask."""
     trusted = ssl.create_default_context(cafile=str(ca))
-    found = httpx.get(f"https://127.0.0.1:{port}/v1/health", verify=trusted, trust_env=False, timeout=30)
+    found = httpx.get(
+        f"https://127.0.0.1:{port}/v1/health", verify=trusted, trust_env=False, timeout=30
+    )
     return found.status_code, found.text
 
 
-# ---- exit codes ------------------------------------------------------------------------------------------------------------------------
+# ---- exit codes ----------------------------------------------------------------------------------
 
 
 def in_a_full_disk(folder: Path, kilobytes: int) -> list[str]:
-    """The beginning of a command that runs in a mount namespace of its own, where `folder` is on a full disk: a tmpfs of so many kB with
-    its files."""
+    """The beginning of a command that runs in a mount namespace of its own, where `folder` is on a
+    full disk: a tmpfs of so many kB with its files."""
     script = f"""
     set -e
     mkdir {folder}.disk && mount -t tmpfs -o size=16m tmpfs {folder}.disk && cp -a {folder}/. {folder}.disk/
@@ -104,7 +121,9 @@ def in_a_full_disk(folder: Path, kilobytes: int) -> list[str]:
 @pytest.mark.skipif(shutil.which("unshare") is None, reason="no unshare")
 @pytest.mark.parametrize("part", ["server", "node"])
 def test_a_disk_that_is_full_at_the_start_is_to_be_tried_again(tmp_path: Path, part: str) -> None:
-    """Before: exit code 2 of the server, which systemd leaves dead, and of the node `a bug of entrenous`."""
+    """Before: exit code 2 of the server, which systemd leaves dead, and of the node `a bug of
+    entrenous`.
+    """
     made, _ = at_a_port(tmp_path / "f", nodes=2)
     folder = made.server if part == "server" else made.nodes["node-1"]
     command = [*in_a_full_disk(folder, 0), sys.executable, "-m", "entrenous", part, str(folder)]
@@ -133,7 +152,12 @@ def test_a_folder_that_another_process_runs_is_to_be_tried_again(tmp_path: Path,
     made, _ = at_a_port(tmp_path / "f", nodes=2)
     folder = made.server if part == "server" else made.nodes["node-1"]
     with process(part, folder) as first:
-        until(lambda: (folder / "lock").exists() and (folder / "lock").read_text().strip() == str(first.pid))
+        until(
+            lambda: (
+                (folder / "lock").exists()
+                and (folder / "lock").read_text().strip() == str(first.pid)
+            )
+        )
         code, line = ended(part, folder)
     assert code == 75 and f"process {first.pid} is at work on it" in line
 
@@ -169,7 +193,11 @@ def socket_there(port: int) -> bool:
 
 def test_what_a_person_must_mend_has_exit_code_2(tmp_path: Path) -> None:
     made, _ = at_a_port(tmp_path / "f", nodes=2)
-    for words in (("server", tmp_path / "none"), ("node", tmp_path / "none"), ("server", made.server, "--pace", "-1")):
+    for words in (
+        ("server", tmp_path / "none"),
+        ("node", tmp_path / "none"),
+        ("server", made.server, "--pace", "-1"),
+    ):
         assert ended(*words)[0] == 2
     (made.server / "identity.key").chmod(0o644)
     code, line = ended("server", made.server)
@@ -177,23 +205,35 @@ def test_what_a_person_must_mend_has_exit_code_2(tmp_path: Path) -> None:
 
 
 def test_of_errors_of_the_system_those_pass_that_a_restart_may_survive() -> None:
-    assert all(may_pass(OSError(number, "")) for number in (errno.ENOSPC, errno.EDQUOT, errno.EADDRINUSE, errno.EMFILE))
-    assert not any(may_pass(OSError(number, "")) for number in (errno.EACCES, errno.ENOENT, errno.EROFS, errno.EFBIG))
+    assert all(
+        may_pass(OSError(number, ""))
+        for number in (errno.ENOSPC, errno.EDQUOT, errno.EADDRINUSE, errno.EMFILE)
+    )
+    assert not any(
+        may_pass(OSError(number, ""))
+        for number in (errno.EACCES, errno.ENOENT, errno.EROFS, errno.EFBIG)
+    )
     assert may_pass(MemoryError()) and not may_pass(ValueError())
     corrupt, full = sqlite3.DatabaseError(), sqlite3.OperationalError()
     corrupt.sqlite_errorcode, full.sqlite_errorcode = 11, 13
     assert may_pass(full) and not may_pass(corrupt)
     found = refusal_of(Refused(401, "unknown-node", ""))
-    assert isinstance(found, NotYet) and isinstance(found, StartAgain) and isinstance(found, InputError)
+    assert (
+        isinstance(found, NotYet)
+        and isinstance(found, StartAgain)
+        and isinstance(found, InputError)
+    )
 
 
-# ---- health, a halt, a pace ------------------------------------------------------------------------------------------------------------
+# ---- health, a halt, a pace ----------------------------------------------------------------------
 
 
 def test_a_server_whose_disk_is_full_says_so_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
     """Before: /v1/health said ok while nothing could be written."""
     data = ratings(items=400)
-    made, port = at_a_port(tmp_path / "f", rounds=4, data=data, settings={"factors": 8, "triples": 1})
+    made, port = at_a_port(
+        tmp_path / "f", rounds=4, data=data, settings={"factors": 8, "triples": 1}
+    )
     metrics, hold, ca = free_ports()[0], Event(), made.server / "keys" / "ca.crt"
     answered: list[str] = []
 
@@ -225,23 +265,34 @@ def test_a_server_whose_disk_is_full_says_so_and_goes_on_when_there_is_room(tmp_
     assert logged(made.server)[-1].split(" ")[-1] == server_sha256(simulated(made, data))
 
 
-def test_a_write_that_failed_counts_until_it_is_made_though_a_block_can_be_written(tmp_path: Path) -> None:
+def test_a_write_that_failed_counts_until_it_is_made_though_a_block_can_be_written(
+    tmp_path: Path,
+) -> None:
     """A disk that is nearly full takes a block, and no model."""
     disk = DiskHealth(tmp_path)
     assert disk.trouble() is None and not list(tmp_path.iterdir())
     disk.failed("round 3: the checkpoint", OSError(errno.ENOSPC, "No space left on device"))
     disk.wrote("status.json")
     trouble = disk.trouble()
-    assert trouble is not None and trouble.kind == "disk" and "round 3: the checkpoint cannot be written" in trouble.text
+    assert (
+        trouble is not None
+        and trouble.kind == "disk"
+        and "round 3: the checkpoint cannot be written" in trouble.text
+    )
     disk.wrote("round 3: the checkpoint")
     assert disk.trouble() is None and disk.errors == 1
 
 
 def test_a_halted_server_with_metrics_stays_to_be_seen_and_without_ends(tmp_path: Path) -> None:
-    """Before: `halted 1` stood for a second, then nobody listened: an alarm that reads every 15 s never fired."""
+    """Before: `halted 1` stood for a second, then nobody listened: an alarm that reads every 15 s
+    never fired.
+    """
     made, port = at_a_port(tmp_path / "f", rounds=3, most_move=1e-9)
     metrics, ca = free_ports()[0], made.server / "keys" / "ca.crt"
-    with process("server", made.server, "--metrics", metrics) as server, nodes_at(made, f"127.0.0.1:{port}"):
+    with (
+        process("server", made.server, "--metrics", metrics) as server,
+        nodes_at(made, f"127.0.0.1:{port}"),
+    ):
         until(lambda: samples(metrics).get("halted") == 1)
         until(lambda: any(line.startswith("halted: ") for line in logged(made.server)))
         for _ in range(3):  # it stays
@@ -282,7 +333,9 @@ def pausing(folder: Path, pid: int) -> bool:
 
 
 def test_late_answers_in_a_pause_are_heard(tmp_path: Path) -> None:
-    """A node that comes with an answer to a round that is over is told so; it does not wait for the next round."""
+    """A node that comes with an answer to a round that is over is told so; it does not wait for the
+    next round.
+    """
     made = federation(tmp_path / "f", nodes=3, rounds=2)
     answers = {name: node.answer for name, node in nodes_of(made).items()}
 
@@ -304,10 +357,12 @@ def test_late_answers_in_a_pause_are_heard(tmp_path: Path) -> None:
     link = Late(answers)
     with closing(ServerFolder(made.server, pace=0.5)) as held:
         assert serve_opened(link, held) is not None
-    assert link.acknowledged >= 1 and any("refused late" in line or "refused duplicate" in line for line in logged(made.server))
+    assert link.acknowledged >= 1 and any(
+        "refused late" in line or "refused duplicate" in line for line in logged(made.server)
+    )
 
 
-# ---- nodes -----------------------------------------------------------------------------------------------------------------------------
+# ---- nodes ---------------------------------------------------------------------------------------
 
 
 def test_a_node_tells_of_itself_while_it_runs_and_afterwards(tmp_path: Path) -> None:
@@ -315,9 +370,21 @@ def test_a_node_tells_of_itself_while_it_runs_and_afterwards(tmp_path: Path) -> 
     made, _ = at_a_port(tmp_path / "f", nodes=2, rounds=3)
     folder, metrics, began = made.nodes["node-1"], free_ports()[0], time.time()
     before = node_status(folder)
-    assert not before["running"] and before["round"] == 0 and before["model_round"] is None and before["users"] == 10
-    with process("node", folder, "--metrics", metrics) as node, process("node", made.nodes["node-2"]):
-        until(lambda: "connection_lost" in node_status(folder) and node_status(folder)["connection_lost"])
+    assert (
+        not before["running"]
+        and before["round"] == 0
+        and before["model_round"] is None
+        and before["users"] == 10
+    )
+    with (
+        process("node", folder, "--metrics", metrics) as node,
+        process("node", made.nodes["node-2"]),
+    ):
+        until(
+            lambda: (
+                "connection_lost" in node_status(folder) and node_status(folder)["connection_lost"]
+            )
+        )
         assert asked(metrics) == (200, "ok\n")  # its server may be a while in coming
         with process("server", made.server) as server:
             assert server.wait(PATIENCE) == 0
@@ -325,15 +392,24 @@ def test_a_node_tells_of_itself_while_it_runs_and_afterwards(tmp_path: Path) -> 
         found = samples(metrics)
         assert found["rounds_done"] == found["rounds"] == found["model_round"] == 3
         assert found["last_contact_seconds"] >= began and found["last_answer_seconds"] >= began
-        assert found['answers_total{code="given"}'] >= 4 and 1 << 24 < found["memory_bytes"] < 1 << 34
+        assert (
+            found['answers_total{code="given"}'] >= 4 and 1 << 24 < found["memory_bytes"] < 1 << 34
+        )
         node.send_signal(signal.SIGTERM)
         assert node.wait(PATIENCE) == 0
     after = node_status(folder)
-    assert after["finished"] and after["round"] == 3 and after["answers"]["sum"] == 3 and after["last_contact"] >= began
+    assert (
+        after["finished"]
+        and after["round"] == 3
+        and after["answers"]["sum"] == 3
+        and after["last_contact"] >= began
+    )
     assert not any("patient" in str(value) or "film" in str(value) for value in after.values())
 
 
-def test_a_node_counts_what_it_refuses_by_code_and_is_not_well_while_it_fails(tmp_path: Path) -> None:
+def test_a_node_counts_what_it_refuses_by_code_and_is_not_well_while_it_fails(
+    tmp_path: Path,
+) -> None:
     made = federation(tmp_path / "f", nodes=2, rounds=2)
     clock = [1000.0]
     with closing(FederatedNode(made.nodes["node-1"])) as node:
@@ -407,10 +483,12 @@ def test_a_node_that_has_finished_is_asked_whether_it_has(tmp_path: Path) -> Non
         watch = NodeWatch(node.folder, node.terms, node.store.standing)
         assert not watch.finished()
         serve(FaultyLink({"node-1": lambda frame: said(node, watch, frame)}), made.server)
-        assert watch.finished() and NodeWatch(node.folder, node.terms, node.store.standing).finished()
+        assert (
+            watch.finished() and NodeWatch(node.folder, node.terms, node.store.standing).finished()
+        )
 
 
-# ---- recommending ----------------------------------------------------------------------------------------------------------------------
+# ---- recommending --------------------------------------------------------------------------------
 
 
 def test_a_node_that_is_held_open_recommends_by_the_newest_model(tmp_path: Path) -> None:
@@ -439,10 +517,14 @@ def test_an_unknown_user_is_told_no_other_users_id(tmp_path: Path) -> None:
     serve(FaultyLink({name: node.answer for name, node in nodes_of(made).items()}), made.server)
     for guess in ("patient-33x", "patient-3", "x"):
         code, line = ended("federation", "recommend", made.nodes["node-1"], "--user", guess)
-        assert code == 2 and "no user of this node has that id" in line and "patient" not in line.replace(guess, "")
+        assert (
+            code == 2
+            and "no user of this node has that id" in line
+            and "patient" not in line.replace(guess, "")
+        )
 
 
-# ---- the collector of garbage ----------------------------------------------------------------------------------------------------------
+# ---- the collector of garbage --------------------------------------------------------------------
 
 LOOK = """
 import gc, sys
@@ -458,10 +540,14 @@ finally: print(usual)
 
 @pytest.mark.parametrize("part", ["server", "node"])
 def test_a_service_collects_garbage_as_python_does(tmp_path: Path, part: str) -> None:
-    """Before: at 100,000, as a short command: 100 rounds of a private server held 374 MB of cyclic garbage."""
+    """Before: at 100,000, as a short command: 100 rounds of a private server held 374 MB of cyclic
+    garbage.
+    """
     made, _ = at_a_port(tmp_path / "f", nodes=2)
     folder = made.server if part == "server" else made.nodes["node-1"]
-    done = subprocess.run([sys.executable, "-c", LOOK, part, folder], capture_output=True, text=True, timeout=PATIENCE)
+    done = subprocess.run(
+        [sys.executable, "-c", LOOK, part, folder], capture_output=True, text=True, timeout=PATIENCE
+    )
     there, usual = done.stdout.split()
     assert there == usual, done.stderr
 

@@ -1,4 +1,6 @@
-"""What terms pin of an algorithm: every algorithm can be tried, all that it sends is in the test round, and each pin sees its fault."""
+"""What terms pin of an algorithm: every algorithm can be tried, all that it sends is in the test
+round, and each pin sees its fault.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +14,24 @@ import numpy as np
 import pytest
 from paths import HELPERS, ROOT
 
-from entrenous.core.declared import declared, is_central, is_federated
-from entrenous.core.discover import algorithms
+from entrenous.algorithms.gossip_learning import GossipLearning
+from entrenous.algorithms.named import algorithms
+from entrenous.core.contract.declared import declared, is_central, is_federated
+from entrenous.core.contract.protocols import Catalogue
 from entrenous.core.errors import InputError
-from entrenous.core.gossip_learning import GossipLearning
-from entrenous.core.protocols import Catalogue
-from entrenous.deploy import pins as module
-from entrenous.deploy.pins import AlgorithmPins, pins_of
-from entrenous.deploy.terms import FederationTerms
+from entrenous.deploy.agreement import pins as module
+from entrenous.deploy.agreement.pins import AlgorithmPins, pins_of
+from entrenous.deploy.agreement.terms import FederationTerms
 from entrenous.federation.recorder import NeighbourRecorder, Recorder
 from entrenous.privacy.protection import Protection
 from entrenous.runs.plan import algorithm_of
 
 CATALOGUE = Catalogue(users=300, items=500, interactions=4000, scale=(1.0, 5.0))
 PINNED = ROOT / "tests" / "golden" / "pins.json"
-WRITE = "PYTHONPATH=tests/helpers python tests/deploy/test_pins.py writes them anew: only for a change that is meant to end federations"
+WRITE = (
+    "PYTHONPATH=tests/helpers python tests/deploy/test_pins.py writes them anew: only for a change"
+    " that is meant to end federations"
+)
 NAMES = [name for name in algorithms() if not is_central(algorithm_of(name, {}))]
 
 
@@ -36,7 +41,9 @@ def pinned(name: str, **protection: Any) -> AlgorithmPins:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_running_federation_of_this_algorithm_goes_on(name: str) -> None:
-    """What this version declares and computes is what the version before did. A difference ends every federation of the algorithm."""
+    """What this version declares and computes is what the version before did. A difference ends
+    every federation of the algorithm.
+    """
     agreed = AlgorithmPins.parse(json.loads(PINNED.read_text())[name])
     assert agreed.difference(pinned(name)) == "", WRITE
 
@@ -46,8 +53,12 @@ def test_all_algorithms_are_pinned() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_all_that_is_sent_and_kept_is_in_the_test_round(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each array that these settings send has numbers in it, and each that a device keeps and trains moves."""
+def test_all_that_is_sent_and_kept_is_in_the_test_round(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each array that these settings send has numbers in it, and each that a device keeps and
+    trains moves.
+    """
     recorders = list[Any]()
 
     def watching(kind: type) -> Any:
@@ -64,11 +75,19 @@ def test_all_that_is_sent_and_kept_is_in_the_test_round(name: str, monkeypatch: 
     seen = recorders[0].rounds
     assert len(seen) >= module.ROUNDS  # rounds, or messages
     algorithm = algorithm_of(name, {}).configured(CATALOGUE)
-    sends = [sent for sent in declared(algorithm).sends if not sent.only_if or getattr(algorithm, sent.only_if)]
+    sends = [
+        sent
+        for sent in declared(algorithm).sends
+        if not sent.only_if or getattr(algorithm, sent.only_if)
+    ]
     for sent in sends:
         own = [one.sent.get(f"{sent.name}_", one.sent[sent.name]) for one in seen]
         assert any(np.asarray(array).any() for array in own), sent.name
-    if is_federated(algorithm) and declared(algorithm).traits.draws_negatives and "item" in seen[0].sent:
+    if (
+        is_federated(algorithm)
+        and declared(algorithm).traits.draws_negatives
+        and "item" in seen[0].sent
+    ):
         rows = module._made_up((1.0, 1.0))
         user = int(seen[0].users[0])
         first = seen[0].sent["item"][: seen[0].sent["ptr"][1]]
@@ -80,21 +99,40 @@ def test_all_that_is_sent_and_kept_is_in_the_test_round(name: str, monkeypatch: 
 
 def test_another_process_finds_the_same() -> None:
     place = str(ROOT / "tests" / "deploy")
-    said = f"import sys; sys.path.insert(0, {place!r}); import test_pins; print(test_pins.pinned('fpl').model_dump_json())"
+    said = (
+        f"import sys; sys.path.insert(0, {place!r}); import test_pins;"
+        " print(test_pins.pinned('fpl').model_dump_json())"
+    )
     here = {**os.environ, "PYTHONHASHSEED": "7", "NUMBA_NUM_THREADS": "1"}
     here["PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), str(HELPERS)])
-    done = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, timeout=240, env=here, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", said],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        env=here,
+        check=True,
+    )
     assert AlgorithmPins.parse(json.loads(done.stdout)) == pinned("fpl")
 
 
 def test_the_protection_is_tried_too() -> None:
     plain, clipped, shorter = (pinned("fpl", clip=clip) for clip in (0.0, 1.0, 0.5))
-    assert "protected" not in plain.test_round and plain.test_round["sent"] == clipped.test_round["sent"]
-    assert clipped.difference(shorter) == (
-        "in the fixed test round what devices send under the federation's protection comes out otherwise"
+    assert (
+        "protected" not in plain.test_round
+        and plain.test_round["sent"] == clipped.test_round["sent"]
     )
-    private = pinned("fpl", noise=0.1, rows="all", secure_sum=True, people=100, parties=3, noise_from="system")
-    assert private == pinned("fpl", noise=0.1, rows="all", secure_sum=True, people=100, parties=3, noise_from="system")
+    assert (
+        clipped.difference(shorter)
+        == "in the fixed test round what devices send under the federation's protection comes out"
+        " otherwise"
+    )
+    private = pinned(
+        "fpl", noise=0.1, rows="all", secure_sum=True, people=100, parties=3, noise_from="system"
+    )
+    assert private == pinned(
+        "fpl", noise=0.1, rows="all", secure_sum=True, people=100, parties=3, noise_from="system"
+    )
     assert "protected" in private.test_round
 
 
@@ -106,12 +144,16 @@ def test_each_digest_counts(part: str) -> None:
     for name in digests:
         other = own.model_copy(update={part: {**digests, name: "0" * 64}})
         assert own.difference(other) and other.difference(own)
-        less = own.model_copy(update={part: {each: digests[each] for each in digests if each != name}})
+        less = own.model_copy(
+            update={part: {each: digests[each] for each in digests if each != name}}
+        )
         assert own.difference(less)
 
 
 def agreed(**changed: Any) -> FederationTerms:
-    """The terms of a federation founded with another source, with some pins that are not this program's."""
+    """The terms of a federation founded with another source, with some pins that are not this
+    program's.
+    """
     common = {"algorithm": "fpl", "users": 200, "items": 50, "rounds": 10, "operator": "00" * 32}
     terms = FederationTerms.parse({**common, "algorithm_sha256": "0" * 64}, "terms")
     own = terms.pinned()

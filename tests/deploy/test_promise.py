@@ -1,24 +1,19 @@
-"""The promise over real sockets: nodes of one user each and nodes of many, with and without secure sums, TLS and node keys on, end with
-the model of one process; so do threads. (Ray: test_cluster_same_bytes; in memory and for all other algorithms: test_deploy_same_bytes.)"""
+"""The promise over real sockets: nodes of one user each and nodes of many, with and without secure
+sums, TLS and node keys on, end with the model of one process; so do threads. (Ray:
+test_cluster_same_bytes; in memory and for all other algorithms: test_deploy_same_bytes.)
+"""
 
 from __future__ import annotations
 
-import threading
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from federation_links import federation, ratings, simulated
+from over_https import over_https
 
 from entrenous.core.errors import InputError
-from entrenous.deploy import running
-from entrenous.deploy.founding import FoundedFederation, Place
-from entrenous.deploy.links.https import HttpsPlan
-from entrenous.deploy.links.polling import serve_many
-from entrenous.deploy.node import FederatedNode
-from entrenous.deploy.server import serve_opened
-from entrenous.deploy.server_folder import ServerFolder
+from entrenous.deploy.operate.founding import FoundedFederation, Place
 from entrenous.federation.executors import Threads
 from entrenous.privacy.secure_sum.terms import Floors
 from entrenous.runs.recommenders import checkpoint_arrays
@@ -36,28 +31,6 @@ USERS, ROUNDS = 12, 3
 EACH, GATEWAYS = USERS, 3  # nodes
 
 
-def over_https(made: FoundedFederation) -> str:
-    """The model of a federation whose nodes are tasks of this process, each with a connection of its own, TLS 1.3; `model_sha256` of all
-    of it."""
-    nodes = [FederatedNode(folder) for folder in made.nodes.values()]
-    stop = threading.Event()
-    plan = HttpsPlan(port=0, keys=made.server / "keys")
-    with closing(ServerFolder(made.server)) as held, closing(running.https_link(held, plan)) as link:
-        link.start()
-        polled = [running.polling(node) for node in nodes]
-        ca = made.server / "keys" / "ca.crt"
-        at_work = threading.Thread(target=serve_many, args=(link.address, ca, polled, stop), kwargs={"say": lambda text: None})
-        at_work.start()
-        try:
-            assert serve_opened(link, held)
-        finally:
-            stop.set()
-            at_work.join(240)
-    for node in nodes:
-        node.close()
-    return running.gathered(made.server.parent).sha256
-
-
 def expected(made: FoundedFederation, **how: Any) -> str:
     """The same in one process."""
     arrays = checkpoint_arrays(simulated(made, ratings(USERS), **how))
@@ -66,17 +39,28 @@ def expected(made: FoundedFederation, **how: Any) -> str:
 
 def promised(folder: Path, algorithm: str, nodes: int, secure: str) -> None:
     made = federation(
-        folder / "f", nodes, ROUNDS, algorithm, ratings(USERS), ALGORITHMS[algorithm], secure=secure, place=Place(port=8443),
+        folder / "f",
+        nodes,
+        ROUNDS,
+        algorithm,
+        ratings(USERS),
+        ALGORITHMS[algorithm],
+        secure=secure,
+        place=Place(port=8443),
         floors=Floors(people=1, parties=2, occupancy=0.0),
-    )  # fmt: skip
+    )
     want = expected(made)
     for threads in (2, 8):
         assert expected(made, executor=Threads(threads)) == want
     assert over_https(made) == want
 
 
-@pytest.mark.parametrize(("algorithm", "nodes", "secure"), [("fpl", EACH, "none"), ("fedfast-gmf", GATEWAYS, "masks")])
-def test_c7_over_sockets_the_model_is_that_of_one_process(tmp_path: Path, algorithm: str, nodes: int, secure: str) -> None:
+@pytest.mark.parametrize(
+    ("algorithm", "nodes", "secure"), [("fpl", EACH, "none"), ("fedfast-gmf", GATEWAYS, "masks")]
+)
+def test_c7_over_sockets_the_model_is_that_of_one_process(
+    tmp_path: Path, algorithm: str, nodes: int, secure: str
+) -> None:
     promised(tmp_path, algorithm, nodes, secure)
 
 
@@ -84,17 +68,11 @@ def test_c7_over_sockets_the_model_is_that_of_one_process(tmp_path: Path, algori
 @pytest.mark.parametrize("secure", ["none", "masks"])
 @pytest.mark.parametrize("nodes", [EACH, GATEWAYS], ids=["one-user-each", "gateways"])
 @pytest.mark.parametrize("algorithm", list(ALGORITHMS))
-def test_c7_the_whole_promise_over_sockets(tmp_path: Path, algorithm: str, nodes: int, secure: str) -> None:
+def test_c7_the_whole_promise_over_sockets(
+    tmp_path: Path, algorithm: str, nodes: int, secure: str
+) -> None:
     if secure == "masks" and algorithm in GROUPED:
         with pytest.raises(InputError, match="a group of one hides nothing"):
             promised(tmp_path, algorithm, nodes, secure)
         return
     promised(tmp_path, algorithm, nodes, secure)
-
-
-def test_an_update_is_followed_to_the_model_in_a_dozen_files(tmp_path: Path) -> None:
-    from tests.update_to_model import MOST, SOURCE, WAY, called
-
-    made = federation(tmp_path / "f", EACH, 1, "fpl", ratings(USERS), ALGORITHMS["fpl"], place=Place())
-    assert set(WAY) <= called(lambda: over_https(made))
-    assert len(WAY) <= MOST and all((SOURCE / file).exists() for file, _ in WAY)

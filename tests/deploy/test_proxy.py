@@ -1,4 +1,6 @@
-"""ops/haproxy.cfg and ops/nginx.conf before a real server on loopback: nodes work through them, and each address is limited by itself."""
+"""ops/haproxy.cfg and ops/nginx.conf before a real server on loopback: nodes work through them, and
+each address is limited by itself.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,11 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from paths import ROOT
 
-from entrenous.deploy.certificates import make_keys
-from entrenous.deploy.frames import FrameParts
+from entrenous.deploy.agreement.certificates import make_keys
+from entrenous.deploy.agreement.members import Member
+from entrenous.deploy.frames.frames import FrameParts
 from entrenous.deploy.links.admission import here
 from entrenous.deploy.links.https import HttpsPlan, HttpsServerLink
-from entrenous.deploy.members import Member
 
 RUN, KEY, PATIENCE, LARGEST = "cd" * 16, Ed25519PrivateKey.generate(), 60.0, 100_000
 OWN = "client_body", "proxy", "fastcgi", "uwsgi", "scgi"  # folders of nginx
@@ -42,7 +44,12 @@ class Behind(NamedTuple):
     def client(self, source: str = NODE) -> httpx.Client:
         trust = ssl.create_default_context(cafile=str(self.keys / "ca.crt"))
         transport = httpx.HTTPTransport(verify=trust, local_address=source)
-        return httpx.Client(base_url=f"https://127.0.0.1:{self.port}", transport=transport, trust_env=False, timeout=PATIENCE)
+        return httpx.Client(
+            base_url=f"https://127.0.0.1:{self.port}",
+            transport=transport,
+            trust_env=False,
+            timeout=PATIENCE,
+        )
 
 
 def free_port() -> int:
@@ -51,20 +58,33 @@ def free_port() -> int:
 
 
 def configured(program: str, folder: Path, keys: Path, port: int, server: int) -> list[str]:
-    """The command that starts a proxy with its file of ops/, with this test's ports and keys in it."""
+    """The command that starts a proxy with its file of ops/, with this test's ports and keys in
+    it.
+    """
     source = ROOT / "ops" / ("haproxy.cfg" if program == "haproxy" else "nginx.conf")
     text, pem, own = source.read_text(encoding="utf-8"), folder / "server.pem", folder / source.name
     who = "user root; " if os.geteuid() == 0 else ""
     pem.write_bytes((keys / "server.crt").read_bytes() + (keys / "server.key").read_bytes())
     for before, after in {
-        "127.0.0.1:8444": f"127.0.0.1:{server}", "bind :8443": f"bind 127.0.0.1:{port}", "listen 8443": f"listen 127.0.0.1:{port}",
-        "/etc/haproxy/entrenous.pem": str(pem), "/var/lib/entrenous/server/keys": str(keys),
-        "worker_processes auto;": f"{who}worker_processes 1; daemon off; pid {folder}/pid; error_log {folder}/error.log;",
-        "access_log off;": "access_log off; " + " ".join(f"{name}_temp_path {folder}/{name};" for name in OWN),
-    }.items():  # fmt: skip
+        "127.0.0.1:8444": f"127.0.0.1:{server}",
+        "bind :8443": f"bind 127.0.0.1:{port}",
+        "listen 8443": f"listen 127.0.0.1:{port}",
+        "/etc/haproxy/entrenous.pem": str(pem),
+        "/var/lib/entrenous/server/keys": str(keys),
+        "worker_processes auto;": (
+            f"{who}worker_processes 1; daemon off; pid {folder}/pid; error_log {folder}/error.log;"
+        ),
+        "access_log off;": (
+            "access_log off; " + " ".join(f"{name}_temp_path {folder}/{name};" for name in OWN)
+        ),
+    }.items():
         text = text.replace(before, after)
     own.write_text(text)
-    return [program, "-db", "-f", str(own)] if program == "haproxy" else [program, "-p", str(folder), "-c", str(own)]
+    return (
+        [program, "-db", "-f", str(own)]
+        if program == "haproxy"
+        else [program, "-p", str(folder), "-c", str(own)]
+    )
 
 
 @pytest.fixture(params=["haproxy", "nginx"])
@@ -113,7 +133,9 @@ def test_a_question_is_held_for_20_s_and_answers_are_acknowledged(behind: Behind
         link.send("node-1", FrameParts([b"work"]), PATIENCE)
         assert asking.result(PATIENCE).content == b"work"
         sending = pool.submit(one.post, "/v1/answer", content=b"x" * 50_000, headers=shown())
-        assert link.receive(PATIENCE) or link.receive(PATIENCE)  # the first says that a node is ready
+        assert link.receive(PATIENCE) or link.receive(
+            PATIENCE
+        )  # the first says that a node is ready
         link.acknowledge()
         assert sending.result(PATIENCE).status_code == 200
         assert held.result(PATIENCE).status_code == 204 and time.monotonic() - began > 19.0
@@ -132,7 +154,9 @@ def test_who_hangs_up_behind_a_proxy_is_not_there(behind: Behind) -> None:
         time.sleep(0.05)
 
 
-def test_a_flood_of_one_address_is_refused_by_the_proxy_and_nodes_of_another_are_answered(behind: Behind) -> None:
+def test_a_flood_of_one_address_is_refused_by_the_proxy_and_nodes_of_another_are_answered(
+    behind: Behind,
+) -> None:
     codes: list[int] = []
     behind.link.send("node-1", FrameParts([b"work"]), PATIENCE)
 
@@ -152,11 +176,16 @@ def test_a_flood_of_one_address_is_refused_by_the_proxy_and_nodes_of_another_are
             each.result(PATIENCE)
         assert set(codes) <= {0, 401, 429} and codes.count(0) + codes.count(429) > 100
         assert node.get("/v1/work", headers=shown()).content == b"work"
-    assert behind.link.guard.refused == behind.link.guard.evicted == 0  # the proxy is not taken for a stranger
+    assert (
+        behind.link.guard.refused == behind.link.guard.evicted == 0
+    )  # the proxy is not taken for a stranger
 
 
 def test_silent_connections_of_one_address_leave_others_alone(behind: Behind) -> None:
-    silent = [socket.create_connection(("127.0.0.1", behind.port), source_address=(SILENT, 0)) for _ in range(150)]
+    silent = [
+        socket.create_connection(("127.0.0.1", behind.port), source_address=(SILENT, 0))
+        for _ in range(150)
+    ]
     behind.link.send("node-1", FrameParts([b"work"]), PATIENCE)
     with behind.client() as node:
         assert node.get("/v1/work", headers=shown()).content == b"work"
@@ -182,13 +211,21 @@ def closed(connection: socket.socket) -> bool:
 def test_tls_1_2_long_bodies_and_other_paths_are_refused(behind: Behind) -> None:
     old = ssl.create_default_context(cafile=str(behind.keys / "ca.crt"))
     old.maximum_version = ssl.TLSVersion.TLSv1_2
-    with pytest.raises((ssl.SSLError, ConnectionError)), socket.create_connection(("127.0.0.1", behind.port)) as plain:
+    with (
+        pytest.raises((ssl.SSLError, ConnectionError)),
+        socket.create_connection(("127.0.0.1", behind.port)) as plain,
+    ):
         old.wrap_socket(plain, server_hostname="127.0.0.1")
     with behind.client() as node:
         assert node.get("/metrics").status_code == 404
         assert node.get("/v1/health").text == "ok\n"
     trust = ssl.create_default_context(cafile=str(behind.keys / "ca.crt"))
-    with trust.wrap_socket(socket.create_connection(("127.0.0.1", behind.port), PATIENCE), server_hostname="127.0.0.1") as raw:
-        head = f"POST /v1/answer HTTP/1.1\r\nhost: x\r\nauthorization: {shown()['authorization']}\r\ncontent-length: {65 << 20}\r\n\r\n"
+    with trust.wrap_socket(
+        socket.create_connection(("127.0.0.1", behind.port), PATIENCE), server_hostname="127.0.0.1"
+    ) as raw:
+        head = (
+            "POST /v1/answer HTTP/1.1\r\nhost: x\r\nauthorization:"
+            f" {shown()['authorization']}\r\ncontent-length: {65 << 20}\r\n\r\n"
+        )
         raw.sendall(head.encode())
         assert raw.recv(100).split(b" ")[1] == b"413"

@@ -1,4 +1,6 @@
-"""Replicas of Ray Serve that take the answers of one server: the same model, whichever of them is killed."""
+"""Replicas of Ray Serve that take the answers of one server: the same model, whichever of them is
+killed.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,13 @@ import pytest
 from federation_links import PATIENCE, federation, nodes_at, server_sha256, simulated
 
 from entrenous.core.errors import InputError
-from entrenous.deploy import running
-from entrenous.deploy.certificates import make_keys
-from entrenous.deploy.founding import FoundedFederation
-from entrenous.deploy.frames import opened
+from entrenous.deploy.agreement.certificates import make_keys
+from entrenous.deploy.frames.frames import opened
 from entrenous.deploy.links.https import HttpsPlan
+from entrenous.deploy.operate import running
+from entrenous.deploy.operate.founding import FoundedFederation
 from entrenous.deploy.ray_serve import LOCAL, RayPlan, ReplicaPool, serve_by_ray
-from entrenous.deploy.server_folder import ServerFolder
+from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.privacy.secure_sum.terms import Floors
 
 installed = pytest.mark.skipif(find_spec("grpc_reflection") is None, reason="needs ray[serve]")
@@ -31,15 +33,22 @@ Each = Callable[[ReplicaPool, str, bytes], None]
 
 
 def served(
-    made: FoundedFederation, each: Each = lambda pool, name, frame: None, tls: bool = False, replicas: int = 2,
+    made: FoundedFederation,
+    each: Each = lambda pool, name, frame: None,
+    tls: bool = False,
+    replicas: int = 2,
     stop: threading.Event | None = None,
-) -> str | None:  # fmt: skip
+) -> str | None:
     """The sha256 of the model after all rounds."""
     if tls:
         make_keys(made.server / "keys")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    https, over, at_work = HttpsPlan(port=port, keys=made.server / "keys" if tls else None), threading.Event(), []
+    https, over, at_work = (
+        HttpsPlan(port=port, keys=made.server / "keys" if tls else None),
+        threading.Event(),
+        [],
+    )
 
     def begin(pool: ReplicaPool) -> None:
         def live() -> None:
@@ -52,7 +61,11 @@ def served(
     with closing(ServerFolder(made.server)) as held:
         try:
             return serve_by_ray(
-                held, https, RayPlan(LOCAL, replicas, made.server.parent / "journals"), stop or threading.Event(), begin
+                held,
+                https,
+                RayPlan(LOCAL, replicas, made.server.parent / "journals"),
+                stop or threading.Event(),
+                begin,
             )
         finally:
             over.set()
@@ -78,9 +91,16 @@ def test_two_replicas_end_with_the_model_of_one_process(tmp_path: Path, tls: boo
 @installed
 @pytest.mark.parametrize("disk", ["kept", "lost"])
 def test_a_replica_that_is_killed_in_a_round_changes_nothing(tmp_path: Path, disk: str) -> None:
-    """One is killed at the fifth of thirty answers, another at the seventeenth. Its successor reads its journal; where that is lost too, as
-    with the whole machine, nodes are asked again and answer with the same bytes."""
-    made, count, killed, lock = federation(tmp_path / "f", nodes=10, rounds=3), [0], list[int](), threading.Lock()
+    """One is killed at the fifth of thirty answers, another at the seventeenth. Its successor reads
+    its journal; where that is lost too, as with the whole machine, nodes are asked again and answer
+    with the same bytes.
+    """
+    made, count, killed, lock = (
+        federation(tmp_path / "f", nodes=10, rounds=3),
+        [0],
+        list[int](),
+        threading.Lock(),
+    )
     said: dict[tuple[str, str, int], set[bytes]] = {}
 
     def kill(pool: ReplicaPool, name: str, frame: bytes) -> None:
@@ -89,7 +109,9 @@ def test_a_replica_that_is_killed_in_a_round_changes_nothing(tmp_path: Path, dis
             said.setdefault((head.kind, name, head.round), set()).add(frame)
             count[0] += 1
             if count[0] in (5, 17):
-                folder, pid = next((folder, pid) for folder, pid in holders(made).items() if pid not in killed)
+                folder, pid = next(
+                    (folder, pid) for folder, pid in holders(made).items() if pid not in killed
+                )
                 os.kill(pid, signal.SIGKILL)
                 killed.append(pid)
                 if disk == "lost":
@@ -97,7 +119,9 @@ def test_a_replica_that_is_killed_in_a_round_changes_nothing(tmp_path: Path, dis
 
     assert served(made, kill) == server_sha256(simulated(made))
     assert len(killed) == 2
-    assert running.status(made.server)["answers"]["accepted"] == 30  # what a successor read in a journal counts once
+    assert (
+        running.status(made.server)["answers"]["accepted"] == 30
+    )  # what a successor read in a journal counts once
     assert all(len(frames) == 1 for (kind, *_), frames in said.items() if kind in ("update", "sum"))
 
 

@@ -1,4 +1,6 @@
-"""Receipts of nodes: what has left each user's device, counted by the node itself and kept in its own store."""
+"""Receipts of nodes: what has left each user's device, counted by the node itself and kept in its
+own store.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +12,17 @@ import pytest
 from command_line import Command
 from federation_links import federation
 
+from entrenous.core.contract.protocols import arrays_of
 from entrenous.core.keys import key
-from entrenous.core.protocols import arrays_of
-from entrenous.deploy import contribution
-from entrenous.deploy.frames import opened, seal
-from entrenous.deploy.identity import read_identity
-from entrenous.deploy.node import FederatedNode
-from entrenous.deploy.receipt import receipt_of_node
+from entrenous.deploy.agreement.identity import read_identity
+from entrenous.deploy.frames import contribution
+from entrenous.deploy.frames.frames import opened, seal
+from entrenous.deploy.node.node import FederatedNode
+from entrenous.deploy.operate.receipt import receipt_of_node
+from entrenous.deploy.wire import tensors
 from entrenous.privacy.secure_sum.terms import Floors
 from entrenous.privacy.unsampled import epsilon_of_gaussian
 from entrenous.runs.store import model_sha256
-from entrenous.wire import tensors
 
 
 @pytest.fixture
@@ -29,12 +31,24 @@ def command(capsys: pytest.CaptureFixture[str]) -> Command:
 
 
 def test_a_receipt_tells_what_masked_sums_with_a_clip_have_spent(tmp_path: Path) -> None:
-    """Nothing before a round is answered; then by the rounds, and by the people that the owner insists on."""
+    """Nothing before a round is answered; then by the rounds, and by the people that the owner
+    insists on.
+    """
     protect = {"clip": 2.5, "noise": 100.0, "people": 5, "parties": 2}
-    made = federation(tmp_path / "f", rounds=9, profile="private", draws="secret", protect=protect, floors=Floors(5, 2))
+    made = federation(
+        tmp_path / "f",
+        rounds=9,
+        profile="private",
+        draws="secret",
+        protect=protect,
+        floors=Floors(5, 2),
+    )
     user = FederatedNode(made.nodes["node-1"]).rows.users[0]
     found = receipt_of_node(made.nodes["node-1"], user)
-    assert found["epsilon"] == 0 and "if 5 people in each sum add their noise" in found["sentences"][-1]
+    assert (
+        found["epsilon"] == 0
+        and "if 5 people in each sum add their noise" in found["sentences"][-1]
+    )
     left = epsilon_of_gaussian(40 * (5 / 16) ** 0.5, 4, 1e-5)  # shares are for 16 of the 20 devices
     assert made.terms.proven(5, 4) == pytest.approx(left)
 
@@ -44,7 +58,10 @@ class Asking:
 
     def __init__(self, folder: Path, **terms: Any) -> None:
         self._founded = federation(folder, rounds=9, **{"draws": "secret", **terms})
-        self._key, terms_ = read_identity(self._founded.server / "identity.key"), self._founded.terms
+        self._key, terms_ = (
+            read_identity(self._founded.server / "identity.key"),
+            self._founded.terms,
+        )
         made = terms_.make()
         self._model = arrays_of(made.download(made.init_server(terms_.catalogue, key(1, "server"))))
         self.folder = self._founded.nodes["node-1"]
@@ -60,9 +77,16 @@ class Asking:
         terms, sha256 = self._founded.terms, bytes.fromhex(model_sha256(self._model))
         body = tensors.write({**self._model, "users": asked})
         request = seal(
-            self._key, "work", body, run=terms.run, node="server", round=number, items=terms.catalogue.items, model=sha256,
+            self._key,
+            "work",
+            body,
+            run=terms.run,
+            node="server",
+            round=number,
+            items=terms.catalogue.items,
+            model=sha256,
             about={"users": len(asked), "start": 5},
-        )  # fmt: skip
+        )
         answer = opened(self.node.answer(request))
         assert answer.head.kind in ("sum", "update")
         return bytes(answer.body)
@@ -76,14 +100,23 @@ def answered(tmp_path: Path, **terms: Any) -> Asking:
     return one
 
 
-def test_who_has_sent_nothing_is_told_so_and_of_no_attack_on_messages(tmp_path: Path, command: Command) -> None:
+def test_who_has_sent_nothing_is_told_so_and_of_no_attack_on_messages(
+    tmp_path: Path, command: Command
+) -> None:
     one = Asking(tmp_path / "f")
     one.ask(0, one.users[:1])
     other, first = (receipt_of_node(one.folder, one.names[place]) for place in (1, 0))
-    assert other["sentences"][0] == "nothing of this user has left this node so far" and other["expected"] == []
+    assert (
+        other["sentences"][0] == "nothing of this user has left this node so far"
+        and other["expected"] == []
+    )
     assert "could read" in first["sentences"][0] and first["expected"]
     printed = command("receipt", str(one.folder), "--user", one.names[1]).out
-    assert "nothing of this user has left" in printed and "EXPOSED" not in printed and "What left" not in printed
+    assert (
+        "nothing of this user has left" in printed
+        and "EXPOSED" not in printed
+        and "What left" not in printed
+    )
     one.node.close()
 
 
@@ -105,8 +138,15 @@ def test_rows_and_positives_of_each_user_are_counted_as_they_leave(tmp_path: Pat
     kept = [one.node.store.given_away(int(user)) for user in users]
     assert kept[0][0].people == len(users) and kept[0][1].people == 1
     for each, name in zip(found, ids, strict=True):
-        assert each["user"] == name and each["rows"] == sum(line["rows"] for line in each["rounds"]) > 0
-        assert 0 < each["positives"] <= each["rows"] and each["history"] > 0 and each["epsilon"] is None
+        assert (
+            each["user"] == name
+            and each["rows"] == sum(line["rows"] for line in each["rounds"]) > 0
+        )
+        assert (
+            0 < each["positives"] <= each["rows"]
+            and each["history"] > 0
+            and each["epsilon"] is None
+        )
     one.node.close()
 
 
@@ -121,7 +161,9 @@ def test_who_was_once_alone_in_an_answer_is_told_so_and_the_others_are_not(tmp_p
 def test_the_rows_are_those_of_the_answer(tmp_path: Path) -> None:
     one = Asking(tmp_path / "f")
     user = int(one.users[0])
-    update = contribution.read_update(memoryview(one.ask(0, one.users[:1])), one.node.contract, user)
+    update = contribution.read_update(
+        memoryview(one.ask(0, one.users[:1])), one.node.contract, user
+    )
     own = one.node.rows.of_users(np.array([0])).item
     (line,) = one.node.store.given_away(user)
     assert (line.rows, line.positives) == (len(update.item), int(np.isin(update.item, own).sum()))

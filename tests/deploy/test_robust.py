@@ -1,4 +1,6 @@
-"""`--profile robust` across a network: the server holds the updates of a round, defends against the poisoned ones, and adds the rest."""
+"""`--profile robust` across a network: the server holds the updates of a round, defends against the
+poisoned ones, and adds the rest.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +13,18 @@ import pytest
 from federation_links import federation, nodes_of, ratings, server_of, server_sha256, simulated
 
 from entrenous.core.errors import InputError
-from entrenous.deploy.codes import Code
-from entrenous.deploy.contribution import of_total
-from entrenous.deploy.enrolment import told
-from entrenous.deploy.founding import FoundedFederation
-from entrenous.deploy.frames import seal
+from entrenous.deploy.frames.codes import Code
+from entrenous.deploy.frames.contribution import of_total
+from entrenous.deploy.frames.frames import seal
 from entrenous.deploy.links.https import HttpsPlan
 from entrenous.deploy.links.port import MemoryServerLink
-from entrenous.deploy.node import FederatedNode
-from entrenous.deploy.rounds import round_work
-from entrenous.deploy.running import serve_by_workers
-from entrenous.deploy.server import serve
-from entrenous.deploy.server_folder import ServerFolder
+from entrenous.deploy.node.node import FederatedNode
+from entrenous.deploy.operate.enrolment import told
+from entrenous.deploy.operate.founding import FoundedFederation
+from entrenous.deploy.operate.running import serve_by_workers
+from entrenous.deploy.server.rounds import round_work
+from entrenous.deploy.server.server import serve
+from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.federation.rounds import Rounds
 
 
@@ -31,10 +33,14 @@ def robust(folder: Path, nodes: int = 20, **more: Any) -> FoundedFederation:
     return federation(folder, nodes, 3, **{"profile": "robust", **more})
 
 
-def test_the_model_is_that_of_a_simulation_under_robust_and_not_that_of_none(tmp_path: Path) -> None:
+def test_the_model_is_that_of_a_simulation_under_robust_and_not_that_of_none(
+    tmp_path: Path,
+) -> None:
     made = robust(tmp_path / "f")
     nodes = nodes_of(made)
-    digest = serve(MemoryServerLink({name: node.answer for name, node in reversed(nodes.items())}), made.server)
+    digest = serve(
+        MemoryServerLink({name: node.answer for name, node in reversed(nodes.items())}), made.server
+    )
     assert digest == server_sha256(simulated(made))
     own = made.terms.make()
     plain = Rounds(own, ratings(), seed=made.terms.seed)
@@ -44,8 +50,14 @@ def test_the_model_is_that_of_a_simulation_under_robust_and_not_that_of_none(tmp
 def test_terms_and_invitation_say_that_the_server_reads_each_update(tmp_path: Path) -> None:
     made = robust(tmp_path / "f")
     said = made.terms.limits()
-    assert said.startswith("profile robust: the server reads each device's update") and "histories too" in said
-    assert said in told(made.server.parent / "invitations" / "node-01") and '"defence": "robust"' in made.terms.text()
+    assert (
+        said.startswith("profile robust: the server reads each device's update")
+        and "histories too" in said
+    )
+    assert (
+        said in told(made.server.parent / "invitations" / "node-01")
+        and '"defence": "robust"' in made.terms.text()
+    )
 
 
 def test_a_sum_of_several_users_would_hide_a_liar_and_is_refused(tmp_path: Path) -> None:
@@ -58,12 +70,22 @@ def test_a_sum_of_several_users_would_hide_a_liar_and_is_refused(tmp_path: Path)
         own.collecting.begin(work)
         key = FederatedNode(tmp_path / "f" / "nodes" / "node-01").key
         body = of_total(own.contract.empty_total()._replace(devices=1))
-        said = {"run": held.terms.run, "node": "node-01", "model": work.model, "items": 18, "about": {"users": 1, "heard": 1}}
+        said = {
+            "run": held.terms.run,
+            "node": "node-01",
+            "model": work.model,
+            "items": 18,
+            "about": {"users": 1, "heard": 1},
+        }
         for kind in ("sum", "part"):
-            assert own.collecting.intake.receive(seal(key, kind, body, **said)).code is Code.WRONG_KIND
+            assert (
+                own.collecting.intake.receive(seal(key, kind, body, **said)).code is Code.WRONG_KIND
+            )
 
 
-def test_a_server_that_was_killed_in_a_round_looks_at_what_its_journal_holds_too(tmp_path: Path) -> None:
+def test_a_server_that_was_killed_in_a_round_looks_at_what_its_journal_holds_too(
+    tmp_path: Path,
+) -> None:
     made = robust(tmp_path / "f")
     answers = {name: node.answer for name, node in nodes_of(made).items()}
     with closing(ServerFolder(made.server)) as held:
@@ -71,16 +93,32 @@ def test_a_server_that_was_killed_in_a_round_looks_at_what_its_journal_holds_too
         work = round_work(held, own.algorithm, own.contract, 0, own.state)
         own.collecting.begin(work)
         some = sorted(work.asked)[:7]
-        own.collecting.take([answers[name](bytes(own.collecting.requests.work(work, work.asked[name]))) for name in some])  # type: ignore[attr-defined]
+        own.collecting.take(
+            [
+                answers[name](bytes(own.collecting.requests.work(work, work.asked[name])))
+                for name in some
+            ]
+        )  # type: ignore[attr-defined]
     assert serve(MemoryServerLink(answers), made.server) == server_sha256(simulated(made))
     assert "7 answers from the journal" in (made.server / "server.log").read_text()
 
 
 def test_between_peers_there_is_no_server_to_defend(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="robust is what a server does"):
-        federation(tmp_path / "f", 20, algorithm="pepper-gmf", settings={}, rounds=0, topology="peers", profile="robust")
+        federation(
+            tmp_path / "f",
+            20,
+            algorithm="pepper-gmf",
+            settings={},
+            rounds=0,
+            topology="peers",
+            profile="robust",
+        )
 
 
 def test_workers_cannot_look_at_all_updates_of_a_round(tmp_path: Path) -> None:
-    with closing(ServerFolder(robust(tmp_path / "f").server)) as held, pytest.raises(InputError, match="one process hears"):
+    with (
+        closing(ServerFolder(robust(tmp_path / "f").server)) as held,
+        pytest.raises(InputError, match="one process hears"),
+    ):
         serve_by_workers(held, HttpsPlan("127.0.0.1", 0, None, True), 2, Event())

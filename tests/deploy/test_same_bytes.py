@@ -1,5 +1,7 @@
-"""C7 and the promise, in memory: rounds in one process, by threads, by nodes with one user each, and by gateways end with the same bytes.
-(Over real sockets, with and without secure sums: test_deploy_promise; on Ray: test_cluster_same_bytes.)"""
+"""C7 and the promise, in memory: rounds in one process, by threads, by nodes with one user each,
+and by gateways end with the same bytes. (Over real sockets, with and without secure sums:
+test_deploy_promise; on Ray: test_cluster_same_bytes.)
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from federation_links import FPL, Hub, federation, finished, nodes_of, server_sha256, serving, simulated
+from federation_links import (
+    FPL,
+    Hub,
+    federation,
+    finished,
+    nodes_of,
+    server_sha256,
+    serving,
+    simulated,
+)
 
-from entrenous.core.discover import algorithms
-from entrenous.core.protocols import FederatedAlgorithm
+from entrenous.algorithms.named import algorithms
+from entrenous.core.contract.protocols import FederatedAlgorithm
 from entrenous.deploy.links.port import MemoryServerLink
-from entrenous.deploy.node import FederatedNode
-from entrenous.deploy.server import serve
+from entrenous.deploy.node.node import FederatedNode
+from entrenous.deploy.server.server import serve
 from entrenous.federation.executors import Threads
 
 PROMISED: dict[str, dict[str, Any]] = {
@@ -23,21 +34,31 @@ PROMISED: dict[str, dict[str, Any]] = {
     "fbalf-bayes": {},
     "cali3f-gmf": {"factors": 4, "clusters": 3, "cohort": 9},
 }
-OTHERS = [name for name, make in sorted(algorithms().items()) if isinstance(make(), FederatedAlgorithm) and name not in PROMISED]
+OTHERS = [
+    name
+    for name, make in sorted(algorithms().items())
+    if isinstance(make(), FederatedAlgorithm) and name not in PROMISED
+]
 ROUNDS = 3
 
 
 def through(folder: Path, name: str, settings: dict[str, Any], nodes: int, threads: int = 1) -> str:
-    """The model after the same rounds by nodes, whose private state is held against the simulation's."""
+    """The model after the same rounds by nodes, whose private state is held against the
+    simulation's.
+    """
     founded = federation(folder, nodes=nodes, rounds=ROUNDS, algorithm=name, settings=settings)
     opened = {name: FederatedNode(path, threads=threads) for name, path in founded.nodes.items()}
     digest, private = (
-        serve(MemoryServerLink({name: node.answer for name, node in opened.items()}), founded.server),
+        serve(
+            MemoryServerLink({name: node.answer for name, node in opened.items()}), founded.server
+        ),
         simulated(founded).devices,
     )
     for node in opened.values():
         for array, own in node.store.newest_state()[1].items():
-            assert own.tobytes() == np.asarray(getattr(private, array))[node.shard.users].tobytes(), (node.name, array)
+            assert (
+                own.tobytes() == np.asarray(getattr(private, array))[node.shard.users].tobytes()
+            ), (node.name, array)
         node.close()
     assert digest == server_sha256(simulated(founded))
     return digest or ""
@@ -62,13 +83,18 @@ def test_c7_every_other_algorithm_once(name, tmp_path):
 def test_c7_in_process_and_over_sockets(tmp_path):
     founded = federation(tmp_path / "f", nodes=7, rounds=ROUNDS)
     hub = Hub(tmp_path / "hub", {name: node.answer for name, node in nodes_of(founded).items()})
-    assert finished(serving(founded.server, hub.addresses), founded.server) == server_sha256(simulated(founded))
+    assert finished(serving(founded.server, hub.addresses), founded.server) == server_sha256(
+        simulated(founded)
+    )
 
 
 def test_c7_the_seed_names_the_cohorts(tmp_path):
     """The same seed, the same model; another seed, another."""
     digests = {
-        seed: [server_sha256(simulated(federation(tmp_path / f"{seed}-{n}", nodes=2, seed=seed))) for n in (1, 2)]
+        seed: [
+            server_sha256(simulated(federation(tmp_path / f"{seed}-{n}", nodes=2, seed=seed)))
+            for n in (1, 2)
+        ]
         for seed in (1, 2)
     }
     assert len(set(digests[1])) == len(set(digests[2])) == 1 and digests[1] != digests[2]

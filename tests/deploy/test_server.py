@@ -1,5 +1,7 @@
-"""A server: what happens to a round when it is killed, stopped, or out of disk, when nodes are away or late, and what it writes into its
-log (R2, R3, R6-R11, C1-C3, C6, A9 of research/privacy.md, 5.4)."""
+"""A server: what happens to a round when it is killed, stopped, or out of disk, when nodes are away
+or late, and what it writes into its log (R2, R3, R6-R11, C1-C3, C6, A9 of research/privacy.md,
+5.4).
+"""
 
 from __future__ import annotations
 
@@ -37,18 +39,18 @@ from federation_links import (
     simulated,
     until,
     virtual_time,
-)  # fmt: skip
+)
 
 from entrenous.core.errors import InputError
-from entrenous.deploy import exchange
-from entrenous.deploy import server as server_module
-from entrenous.deploy.frames import opened
-from entrenous.deploy.identity import read_identity
-from entrenous.deploy.intake import Open
+from entrenous.deploy.agreement.identity import read_identity
+from entrenous.deploy.frames.frames import opened
 from entrenous.deploy.links.port import MemoryServerLink
-from entrenous.deploy.node import FederatedNode
-from entrenous.deploy.server import serve
-from entrenous.deploy.server_folder import ServerFolder
+from entrenous.deploy.node.node import FederatedNode
+from entrenous.deploy.server import exchange
+from entrenous.deploy.server import server as server_module
+from entrenous.deploy.server.intake import Open
+from entrenous.deploy.server.server import serve
+from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.runs import store
 from tests.deploy.test_intake import BADS, Taken
 
@@ -61,10 +63,12 @@ def linked(founded, **how: Any) -> FaultyLink:
     return FaultyLink({name: node.answer for name, node in nodes_of(founded).items()}, **how)
 
 
-# ---- R2, R3: killed between two steps ----------------------------------------------------------------------------------------------------
+# ---- R2, R3: killed between two steps ------------------------------------------------------------
 
 
-@pytest.mark.parametrize("times", [5, pytest.param(100, marks=[pytest.mark.slow, pytest.mark.timeout(900)])])
+@pytest.mark.parametrize(
+    "times", [5, pytest.param(100, marks=[pytest.mark.slow, pytest.mark.timeout(900)])]
+)
 def test_r2_killed_between_journal_and_acknowledgement(times, tmp_path, record_property):
     """It is in the journal once, the node sends it again, and it counts once."""
     nodes = min(times, 20)
@@ -82,37 +86,67 @@ def test_r2_killed_between_journal_and_acknowledgement(times, tmp_path, record_p
     for frame in answers:
         number, folder = opened(frame).head.round, tmp_path / str(opened(frame).head.round)
         if not folder.exists():
-            shutil.copytree(founded.server, folder, ignore=shutil.ignore_patterns("checkpoint-*", "*.journal", "model.*", "lock"))
+            shutil.copytree(
+                founded.server,
+                folder,
+                ignore=shutil.ignore_patterns("checkpoint-*", "*.journal", "model.*", "lock"),
+            )
         child = process(take_and_die, str(folder), frame)
         child.join(PATIENCE)
         assert child.exitcode == KILLED
         held = ServerFolder(folder)
         recorded = [record.content for record in held.recorded(number)]
-        intake, asked = server_of(held).collecting.intake, held.members.by_node(np.arange(held.terms.users))
+        intake, asked = (
+            server_of(held).collecting.intake,
+            held.members.by_node(np.arange(held.terms.users)),
+        )
         intake.begin(Open(number, opened(frame).head.model, asked), held.journal(number), recorded)
         before = intake.total.devices
         assert intake.receive(frame).code.value == "duplicate"
-        assert intake.total.devices == before == sum(len(asked[opened(one).node]) for one in recorded)
+        assert (
+            intake.total.devices == before == sum(len(asked[opened(one).node]) for one in recorded)
+        )
         once += recorded.count(frame) == 1
         held.close()
     record_property("measured", f"{once}/{times} counted once")
     assert once == times == len(answers)
 
 
-STEPS = ("open", "write", "flush", "replace", "open folder", "flush folder", "remove old", "remove journal")
+STEPS = (
+    "open",
+    "write",
+    "flush",
+    "replace",
+    "open folder",
+    "flush folder",
+    "remove old",
+    "remove journal",
+)
 
 
 @pytest.fixture(scope="module")
 def two_rounds_done(tmp_path_factory):
-    """Two nodes, 4 rounds, of which 2 are done: the third checkpoint is the first that replaces one."""
-    founded, stop = federation(tmp_path_factory.mktemp("r3") / "f", nodes=2, rounds=4), threading.Event()
-    assert serve(linked(founded), founded.server, stop, lambda done, of, what: done == 2 and stop.set()) is None
+    """Two nodes, 4 rounds, of which 2 are done: the third checkpoint is the first that replaces
+    one.
+    """
+    founded, stop = (
+        federation(tmp_path_factory.mktemp("r3") / "f", nodes=2, rounds=4),
+        threading.Event(),
+    )
+    assert (
+        serve(
+            linked(founded), founded.server, stop, lambda done, of, what: done == 2 and stop.set()
+        )
+        is None
+    )
     return founded
 
 
 @pytest.mark.parametrize("step", STEPS)
 def test_r3_killed_while_a_checkpoint_is_written(step, two_rounds_done, tmp_path):
-    """The process dies at each step of writing checkpoint 4; what loads then is checkpoint 3 or 4, and the run ends as it should."""
+    """The process dies at each step of writing checkpoint 4; what loads then is checkpoint 3 or 4,
+    and the run ends as it should.
+    """
     root = tmp_path / "f"
     shutil.copytree(two_rounds_done.server.parent, root)
     child = process(commit_and_die, str(root), step)
@@ -128,12 +162,14 @@ def test_r3_killed_while_a_checkpoint_is_written(step, two_rounds_done, tmp_path
     assert digest == server_sha256(simulated(two_rounds_done))
 
 
-# ---- R6, R7, R8: disks and folders -------------------------------------------------------------------------------------------------------
+# ---- R6, R7, R8: disks and folders ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize("what", ["journal", "checkpoint"])
 def test_r6_disk_full(what, tmp_path):
-    """No file of a server process may grow beyond a limit from the third round on: nothing counts until it may."""
+    """No file of a server process may grow beyond a limit from the third round on: nothing counts
+    until it may.
+    """
     data = ratings(items=400)
     founded = federation(tmp_path / "f", rounds=5, data=data, settings={"factors": 8, "triples": 1})
     hub = Hub(tmp_path / "hub", {name: node.answer for name, node in nodes_of(founded).items()})
@@ -156,7 +192,9 @@ def test_r6_disk_full(what, tmp_path):
     assert sum(" of 20 devices" in line for line in logged(founded.server)) == 5
 
 
-@pytest.mark.parametrize("how", ["read-only", "read-only, but for the lock", "wrong owner", "journal of another"])
+@pytest.mark.parametrize(
+    "how", ["read-only", "read-only, but for the lock", "wrong owner", "journal of another"]
+)
 def test_r7_a_folder_that_cannot_be_used_is_refused_before_round_1(how, tmp_path):
     root = Path(tempfile.mkdtemp(prefix="entrenous-r7-", dir="/tmp"))
     try:
@@ -202,15 +240,19 @@ def test_r8_a_second_server_is_refused_by_the_pid_of_the_first(tmp_path):
     first = serving(founded.server, {})
     try:
         until(lambda: (founded.server / "server.log").exists() and logged(founded.server))
-        with pytest.raises(InputError, match=f"process {first.pid} is at work on it; expected one process a folder"):
+        with pytest.raises(
+            InputError, match=f"process {first.pid} is at work on it; expected one process a folder"
+        ):
             serve(MemoryServerLink({}), founded.server)
     finally:
         first.kill()
         first.join()
-    assert serve(linked(founded), founded.server) == server_sha256(simulated(founded))  # the lock fell with the process
+    assert serve(linked(founded), founded.server) == server_sha256(
+        simulated(founded)
+    )  # the lock fell with the process
 
 
-# ---- R9, R10, R11: told to stop, clocks, versions ----------------------------------------------------------------------------------------
+# ---- R9, R10, R11: told to stop, clocks, versions ------------------------------------------------
 
 
 def test_r9_sigterm_ends_a_server_cleanly_and_it_goes_on_later(tmp_path, record_property):
@@ -224,22 +266,32 @@ def test_r9_sigterm_ends_a_server_cleanly_and_it_goes_on_later(tmp_path, record_
         server.join(PATIENCE)
         took.append(time.monotonic() - began)
         assert server.exitcode == 0 and logged(founded.server)[-1] == "stopped"
-    assert finished(serving(founded.server, hub.addresses), founded.server) == server_sha256(simulated(founded))
+    assert finished(serving(founded.server, hub.addresses), founded.server) == server_sha256(
+        simulated(founded)
+    )
     record_property("measured", f"3 times, at most {max(took):.2f} s")
 
 
 def test_r10_clocks_that_jump(tmp_path, monkeypatch):
-    """Wall clocks jump by an hour to and fro at every look, with every message lost, late or repeated at times: nothing is lost, nothing
-    counts twice, and old answers stay refused."""
+    """Wall clocks jump by an hour to and fro at every look, with every message lost, late or
+    repeated at times: nothing is lost, nothing counts twice, and old answers stay refused."""
     monkeypatch.setattr(exchange, "AGAIN", 0.05)
     founded, rng = federation(tmp_path / "f", rounds=5), random.Random(10)
     whole, gmtime = time.time, time.gmtime
     monkeypatch.setattr(time, "time", lambda: whole() + 3600 * rng.choice((-1, 1)))
     monkeypatch.setattr(time, "gmtime", lambda *a: gmtime(whole() + 3600 * rng.choice((-1, 1))))
-    link = linked(founded, fate=lambda stage, address: rng.choice(([], [0.0], [0.0], [0.0, 0.02], [0.01, 0.1])))
+    link = linked(
+        founded,
+        fate=lambda stage, address: rng.choice(([], [0.0], [0.0], [0.0, 0.02], [0.01, 0.1])),
+    )
     assert serve(link, founded.server) == server_sha256(simulated(founded))
     answers = json.loads((founded.server / "status.json").read_text())["answers"]
-    assert answers["accepted"] == 20 and set(answers) <= {"accepted", "duplicate", "past-round", "late"}
+    assert answers["accepted"] == 20 and set(answers) <= {
+        "accepted",
+        "duplicate",
+        "past-round",
+        "late",
+    }
 
 
 @pytest.mark.parametrize("found", ["newer", "older"])
@@ -248,7 +300,10 @@ def test_r11_a_checkpoint_of_another_format_is_refused_by_version(found, two_rou
     shutil.copytree(two_rounds_done.server.parent, root)
     folder = root / "server"
     arrays, _ = store.read_arrays(folder / "checkpoint-server-000000002.safetensors")
-    about = {"run": two_rounds_done.terms.run, **({"format": "5", "version": "9.1"} if found == "newer" else {})}
+    about = {
+        "run": two_rounds_done.terms.run,
+        **({"format": "5", "version": "9.1"} if found == "newer" else {}),
+    }
     store.write_checkpoint(folder, "server", 2, arrays, **about)
     expected = (
         "format 5, written by entrenous 9.1; expected format 4; use entrenous 9.1"
@@ -268,7 +323,7 @@ def test_r11_files_of_another_format_are_refused_by_number(name, tmp_path):
         serve(MemoryServerLink({}), founded.server)
 
 
-# ---- C1-C3: nodes that are away or late --------------------------------------------------------------------------------------------------
+# ---- C1-C3: nodes that are away or late ----------------------------------------------------------
 
 
 def test_c2_below_the_quorum_a_round_is_not_counted(tmp_path, monkeypatch):
@@ -287,19 +342,35 @@ def test_c2_below_the_quorum_a_round_is_not_counted(tmp_path, monkeypatch):
     digest = serve(Returning({name: node.answer for name, node in nodes.items()}), founded.server)
     lines = [line for line in logged(founded.server) if "quorum" in line]
     assert 1 <= len(lines) <= 5
-    assert lines[0] == ("round 0: 50% of the users in 0.4 s, the quorum is 60%; not counted, the model is unchanged, "
-                        "the others are asked again")  # fmt: skip
+    assert (
+        lines[0]
+        == "round 0: 50% of the users in 0.4 s, the quorum is 60%; not counted, the model is"
+        " unchanged, the others are asked again"
+    )
     assert digest == server_sha256(simulated(founded))
 
 
 def test_c2b_with_nobody_there_it_waits_and_stops_when_told(tmp_path):
     founded = federation(tmp_path / "f", quorum=0.5, deadline=0.5)
     server = serving(founded.server, {"node-1": str(tmp_path / "nobody")})
-    until(lambda: (founded.server / "server.log").exists() and sum("not counted" in line for line in logged(founded.server)) >= 2)
-    used = [int(n) for n in Path(f"/proc/{server.pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]]
+    until(
+        lambda: (
+            (founded.server / "server.log").exists()
+            and sum("not counted" in line for line in logged(founded.server)) >= 2
+        )
+    )
+    used = [
+        int(n)
+        for n in Path(f"/proc/{server.pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]
+    ]
     time.sleep(1)
-    now = [int(n) for n in Path(f"/proc/{server.pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]]
-    assert sum(now) - sum(used) < 30  # hundredths of a second of the processor, of a hundred: it sleeps
+    now = [
+        int(n)
+        for n in Path(f"/proc/{server.pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]
+    ]
+    assert (
+        sum(now) - sum(used) < 30
+    )  # hundredths of a second of the processor, of a hundred: it sleeps
     server.terminate()
     server.join(PATIENCE)
     assert server.exitcode == 0
@@ -307,33 +378,53 @@ def test_c2b_with_nobody_there_it_waits_and_stops_when_told(tmp_path):
 
 
 def test_c3_stragglers_are_late_and_change_nothing(tmp_path, record_property, monkeypatch):
-    """One node of five answers ten times too late: rounds end at their deadline, what it sends then is refused as late."""
+    """One node of five answers ten times too late: rounds end at their deadline, what it sends then
+    is refused as late.
+    """
     monkeypatch.setattr(server_module, "FAREWELL", 1.0)
     clock, digests, took = virtual_time(monkeypatch), {}, []
     for how in ("late", "never"):
-        founded = federation(tmp_path / how, nodes=5, rounds=4, quorum=0.7, deadline=0.5, nonce="the same")
+        founded = federation(
+            tmp_path / how, nodes=5, rounds=4, quorum=0.7, deadline=0.5, nonce="the same"
+        )
 
         def fate(stage: str, address: str, how: str = how) -> list[float]:
             slow = address == "node-5" and stage == "answer"
             return [0.0] if not slow else [0.75] if how == "late" else []
 
         times = [clock.now]
-        digests[how] = serve(linked(founded, fate=fate), founded.server, None, lambda *_, times=times: times.append(clock.now))
+        digests[how] = serve(
+            linked(founded, fate=fate),
+            founded.server,
+            None,
+            lambda *_, times=times: times.append(clock.now),
+        )
         took += np.diff(times).tolist()
         assert [line for line in logged(founded.server) if line.startswith("round")] == [
             f"round {n}: 16 of 20 devices" for n in range(4)
         ]
         if how == "late":
             answers = json.loads((founded.server / "status.json").read_text())["answers"]
-            assert answers["late"] >= 3 and answers["accepted"] == 16 and set(answers) == {"late", "accepted"}
-            assert sum(line == "refused late from node-5" for line in logged(founded.server)) == answers["late"]
+            assert (
+                answers["late"] >= 3
+                and answers["accepted"] == 16
+                and set(answers) == {"late", "accepted"}
+            )
+            assert (
+                sum(line == "refused late from node-5" for line in logged(founded.server))
+                == answers["late"]
+            )
     assert digests["late"] == digests["never"]
-    record_property("measured", f"rounds of at most {max(took):.2f} s, of virtual time, at a deadline of 0.5 s")
+    record_property(
+        "measured", f"rounds of at most {max(took):.2f} s, of virtual time, at a deadline of 0.5 s"
+    )
     assert 0.5 <= max(took) <= 0.5 + exchange.POLL
 
 
 def test_who_never_answers_keeps_nobody_else_waiting(tmp_path, monkeypatch):
-    """Requests under way are bounded: here to one at a time, and half of the nodes never answer theirs."""
+    """Requests under way are bounded: here to one at a time, and half of the nodes never answer
+    theirs.
+    """
     monkeypatch.setattr(exchange, "WINDOW", 1)
     monkeypatch.setattr(exchange, "AGAIN", 0.1)
     monkeypatch.setattr(server_module, "FAREWELL", 0.5)
@@ -349,7 +440,7 @@ def test_who_never_answers_keeps_nobody_else_waiting(tmp_path, monkeypatch):
     ]
 
 
-# ---- A9: what a log says -----------------------------------------------------------------------------------------------------------------
+# ---- A9: what a log says -------------------------------------------------------------------------
 
 SAID = (
     r"run [0-9a-f]{32}: fpl, (from the start|going on after round \d+)",
@@ -363,7 +454,9 @@ SAID = (
 
 @pytest.mark.parametrize("algorithm", ["fpl", "fcf"])
 def test_a2_private_vectors_histories_and_ratings_are_in_no_byte_that_leaves(algorithm, tmp_path):
-    """The numbers as they lie in memory: every device's vector before and after each round, its items in a row, its ratings in a row."""
+    """The numbers as they lie in memory: every device's vector before and after each round, its
+    items in a row, its ratings in a row.
+    """
     data, said, private = ratings(), bytearray(), set[bytes]()
     founded = federation(tmp_path / "f", nodes=20, algorithm=algorithm, settings={"factors": 4})
     nodes = nodes_of(founded)
@@ -377,17 +470,26 @@ def test_a2_private_vectors_histories_and_ratings_are_in_no_byte_that_leaves(alg
 
         return answer
 
-    assert serve(FaultyLink({name: answering(node) for name, node in nodes.items()}), founded.server)
+    assert serve(
+        FaultyLink({name: answering(node) for name, node in nodes.items()}), founded.server
+    )
     for low, high in zip(data.ptr[:-1], data.ptr[1:], strict=True):
         for kind in ("i4", "i8", "f4", "f8"):
-            private |= {data.item[low:high].astype(kind).tobytes(), data.value[low:high].astype(kind).tobytes()}
-    patterns = [one for one in private if len(one) >= 16 and any(one)]  # zeros, as vectors begin, are anywhere
+            private |= {
+                data.item[low:high].astype(kind).tobytes(),
+                data.value[low:high].astype(kind).tobytes(),
+            }
+    patterns = [
+        one for one in private if len(one) >= 16 and any(one)
+    ]  # zeros, as vectors begin, are anywhere
     assert len(patterns) > 100 and len(said) > 20_000
     assert not [one for one in patterns if one in said]
 
 
 def test_a9_the_log_says_nothing_of_items_vectors_and_people(tmp_path, capsys, caplog, monkeypatch):
-    """A run in which every kind of bad answer comes in between: each line is of a known form, with codes, counts and names of nodes."""
+    """A run in which every kind of bad answer comes in between: each line is of a known form, with
+    codes, counts and names of nodes.
+    """
     monkeypatch.setattr(exchange, "AGAIN", 0.05)
     founded = federation(tmp_path / "f", nodes=20, rounds=4)
     nodes = nodes_of(founded)
@@ -399,7 +501,11 @@ def test_a9_the_log_says_nothing_of_items_vectors_and_people(tmp_path, capsys, c
         def receive(self, seconds: float) -> list[tuple[str, bytes]]:
             got = []
             for address, frame in super().receive(seconds):
-                if opened(frame).head.kind == "update" and address == "node-01" and opened(frame).head.round == 1:
+                if (
+                    opened(frame).head.kind == "update"
+                    and address == "node-01"
+                    and opened(frame).head.round == 1
+                ):
                     got += [(address, bad) for bad in self.bad(frame)]
                 got.append((address, frame))
             return got
@@ -410,22 +516,32 @@ def test_a9_the_log_says_nothing_of_items_vectors_and_people(tmp_path, capsys, c
 
             taken: Any = Taken.__new__(Taken)
             taken.good, found = frame, opened(frame)
-            taken.said, taken.body, taken.key = msgspec.to_builtins(found.head, builtin_types=(bytes,)), bytes(found.body), key
+            taken.said, taken.body, taken.key = (
+                msgspec.to_builtins(found.head, builtin_types=(bytes,)),
+                bytes(found.body),
+                key,
+            )
             taken.arrays = {name: array.copy() for name, array in load(taken.body).items()}
             for name, (_, make) in BADS.items():
                 if name not in ("b26-foreign-signature", "b32-pickle", "b18-round-before"):
                     yield make(taken)
 
-    assert serve(Poisoned({name: node.answer for name, node in nodes.items()}), founded.server) == server_sha256(
-        simulated(founded)
-    )
+    assert serve(
+        Poisoned({name: node.answer for name, node in nodes.items()}), founded.server
+    ) == server_sha256(simulated(founded))
     lines = logged(founded.server)
     assert sum(line.startswith("refused") for line in lines) >= 40
     assert [line for line in lines if not any(re.fullmatch(form, line) for form in SAID)] == []
-    whole = "\n".join(path.read_text() for path in (founded.server / "server.log", founded.server / "status.json"))
+    whole = "\n".join(
+        path.read_text() for path in (founded.server / "server.log", founded.server / "status.json")
+    )
     assert "patient" not in whole and "film" not in whole
-    assert not re.search(r"\d\.\d{4,}|\d+e[+-]\d|nan|array\(", "\n".join(lines).replace("refused nan", ""))
-    text = [line.split(": ", 2)[-1] for line in lines if line.startswith("refused") and line.count(": ")]
+    assert not re.search(
+        r"\d\.\d{4,}|\d+e[+-]\d|nan|array\(", "\n".join(lines).replace("refused nan", "")
+    )
+    text = [
+        line.split(": ", 2)[-1] for line in lines if line.startswith("refused") and line.count(": ")
+    ]
     about = {re.sub(r"\d+", "#", each) for each in text}
     assert all(len(each) < 80 for each in about), about
     printed = capsys.readouterr()

@@ -1,4 +1,6 @@
-"""A server and a node that live for long: 1,000 rounds of the private default, and no more memory at the end than when they had settled."""
+"""A server and a node that live for long: 1,000 rounds of the private default, and no more memory
+at the end than when they had settled.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ import pytest
 from federation_links import ratings
 from service_processes import at_a_port, process
 
-from entrenous.deploy.running import status_of_server
+from entrenous.deploy.operate.running import status_of_server
 from entrenous.privacy.secure_sum.terms import Floors
 
 ROUNDS, SETTLED, AROUND = 1000, 50, 10  # memory is the median of what is read within so many rounds
@@ -29,19 +31,32 @@ def resident(pid: int) -> int:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_after_1000_rounds_server_and_node_have_the_memory_of_round_50(tmp_path: Path, record_property) -> None:
+def test_after_1000_rounds_server_and_node_have_the_memory_of_round_50(
+    tmp_path: Path, record_property
+) -> None:
     made, _ = at_a_port(
-        tmp_path / "f", nodes=3, rounds=ROUNDS, data=ratings(items=ITEMS), draws="secret", secure="masks",
-        floors=Floors(people=20, parties=3), profile="private",
-    )  # fmt: skip
+        tmp_path / "f",
+        nodes=3,
+        rounds=ROUNDS,
+        data=ratings(items=ITEMS),
+        draws="secret",
+        secure="masks",
+        floors=Floors(people=20, parties=3),
+        profile="private",
+    )
     read: dict[str, list[tuple[int, int]]] = {"server": [], "node": []}
     with ExitStack() as running, open(tmp_path / "said", "ab") as log:
         to = {"stdout": log, "stderr": log}
         server = running.enter_context(process("server", made.server, **to))
-        nodes = [running.enter_context(process("node", folder, "--threads", "1", **to)) for folder in made.nodes.values()]
+        nodes = [
+            running.enter_context(process("node", folder, "--threads", "1", **to))
+            for folder in made.nodes.values()
+        ]
         pids, end = {"server": server.pid, "node": nodes[0].pid}, time.monotonic() + LONGEST
         while server.poll() is None:
-            assert time.monotonic() < end, f"round {status_of_server(made.server)['round']} of {ROUNDS}"
+            assert time.monotonic() < end, (
+                f"round {status_of_server(made.server)['round']} of {ROUNDS}"
+            )
             done = int(status_of_server(made.server)["round"])
             for name, pid in pids.items():
                 if server.poll() is None:
@@ -52,7 +67,10 @@ def test_after_1000_rounds_server_and_node_have_the_memory_of_round_50(tmp_path:
     for name, found in read.items():
         settled = median([size for done, size in found if abs(done - SETTLED) <= AROUND])
         last = median([size for done, size in found if done >= ROUNDS - 2 * AROUND])
-        said.append(f"{name} {settled / 1e6:.0f} MB at round {SETTLED}, {last / 1e6:.0f} MB at round {ROUNDS}")
+        said.append(
+            f"{name} {settled / 1e6:.0f} MB at round {SETTLED}, {last / 1e6:.0f} MB at round"
+            f" {ROUNDS}"
+        )
         grown += [name] if last > GROWTH * settled else []
     record_property("measured", "; ".join(said))
     print("; ".join(said))

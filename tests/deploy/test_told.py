@@ -1,4 +1,6 @@
-"""What an owner is told before joining is what is sent: arrays that travel singly are named, and nothing hides it."""
+"""What an owner is told before joining is what is sent: arrays that travel singly are named, and
+nothing hides it.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,13 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from federation_links import federation, ratings
 
-from entrenous.core.declared import bound, is_federated
-from entrenous.core.discover import algorithms
+from entrenous.algorithms.named import algorithms
+from entrenous.core.contract.declared import bound, is_federated
 from entrenous.core.errors import EntrenousError, InputError
-from entrenous.deploy.address import is_host, split_address
-from entrenous.deploy.enrolment import told
-from entrenous.deploy.identity import public_bytes
-from entrenous.deploy.terms import FederationTerms
+from entrenous.deploy.agreement.address import is_host, split_address
+from entrenous.deploy.agreement.identity import public_bytes
+from entrenous.deploy.agreement.terms import FederationTerms
+from entrenous.deploy.operate.enrolment import told
 
 MASKS = {"secure_sum": True, "people": 100, "parties": 3}
 OPERATOR = public_bytes(Ed25519PrivateKey.from_private_bytes(b"\7" * 32)).hex()
@@ -27,32 +29,52 @@ FEDERATED = [name for name in algorithms() if is_federated(algorithms()[name]())
 def terms(algorithm: str, **protection: Any) -> FederationTerms:
     settings = {"clusters": 3} if algorithm.startswith(("fedfast", "cali3f")) else {}
     return FederationTerms.parse(
-        {"algorithm": algorithm, "settings": settings, "users": 300, "items": 60, "interactions": 3000, "scale": (1, 5),
-         "rounds": 3, "operator": OPERATOR, "protection": protection}, "terms",
-    )  # fmt: skip
+        {
+            "algorithm": algorithm,
+            "settings": settings,
+            "users": 300,
+            "items": 60,
+            "interactions": 3000,
+            "scale": (1, 5),
+            "rounds": 3,
+            "operator": OPERATOR,
+            "protection": protection,
+        },
+        "terms",
+    )
 
 
 def shown_by(of: FederationTerms) -> list[str]:
-    """What the contract of the algorithm says that each device shows, read here without the code under test."""
+    """What the contract of the algorithm says that each device shows, read here without the code
+    under test.
+    """
     return list(bound(of.make(), of.catalogue).way("shown"))
 
 
 @pytest.mark.parametrize("algorithm", FEDERATED)
 def test_what_is_said_of_sums_names_what_is_in_none(algorithm: str) -> None:
-    """For every federated algorithm, with and without masks: the line of limits names exactly what the contract shows singly."""
+    """For every federated algorithm, with and without masks: the line of limits names exactly what
+    the contract shows singly.
+    """
     for protection in (MASKS, {}):
         of = terms(algorithm, **protection)
         try:
             shown = shown_by(of)
-        except EntrenousError:  # under masks: sums of one device or of groups, or too few of them; so nobody joins it
+        except (
+            EntrenousError
+        ):  # under masks: sums of one device or of groups, or too few of them; so nobody joins it
             assert protection
             continue
         said = of.limits()
         assert ("masked sums of at least 100 people" in said) == bool(protection)
-        named = re.search(r"of each user singly, in no sum and under no mask or clip: ([a-z0-9_, ]+);", said)
+        named = re.search(
+            r"of each user singly, in no sum and under no mask or clip: ([a-z0-9_, ]+);", said
+        )
         assert (named.group(1).split(", ") if named else []) == shown
         lines = of.reveals()
-        assert [line.split("'")[1] for line in lines] == shown and all("\n" not in line for line in lines)
+        assert [line.split("'")[1] for line in lines] == shown and all(
+            "\n" not in line for line in lines
+        )
 
 
 def test_masked_fedfast_is_among_what_can_be_joined() -> None:
@@ -65,9 +87,13 @@ def test_masked_fedfast_is_among_what_can_be_joined() -> None:
 
 
 def test_an_owner_hears_which_vectors_travel_singly(tmp_path: Path) -> None:
-    made = federation(tmp_path / "f", 3, 2, "fedfast-gmf", settings={"factors": 4, "clusters": 3, "cohort": 9})
+    made = federation(
+        tmp_path / "f", 3, 2, "fedfast-gmf", settings={"factors": 4, "clusters": 3, "cohort": 9}
+    )
     said = told(made.server.parent / "invitations" / "node-1")
-    assert any("of each user singly, in no sum and under no mask or clip: user;" in line for line in said)
+    assert any(
+        "of each user singly, in no sum and under no mask or clip: user;" in line for line in said
+    )
     assert any(line.startswith("'user' of each user leaves by itself, each round") for line in said)
 
 
@@ -78,10 +104,29 @@ def test_of_an_algorithm_of_ones_own_nothing_is_promised_unread(tmp_path: Path) 
 
 @pytest.mark.parametrize(
     "server",
-    ["\x1b[2K\x1b[1Afriendly:8443", "a\x9b1Ab:8443", "evil\u202etsoh:8443", "a b:8443", "h/../x:8443", "a;b:8443", "h\n:8443",
-     "[fe80::1%\x1b[2K]:8443", "-x:8443", "a..b:8443", ":8443", "h:0", "h:65536", "h:８443", "h:²", f"{'a' * 64}.de:1", "日本:1"],
-)  # fmt: skip
-def test_a_server_that_no_host_can_be_is_refused_by_the_invitations_name(tmp_path: Path, server: str) -> None:
+    [
+        "\x1b[2K\x1b[1Afriendly:8443",
+        "a\x9b1Ab:8443",
+        "evil\u202etsoh:8443",
+        "a b:8443",
+        "h/../x:8443",
+        "a;b:8443",
+        "h\n:8443",
+        "[fe80::1%\x1b[2K]:8443",
+        "-x:8443",
+        "a..b:8443",
+        ":8443",
+        "h:0",
+        "h:65536",
+        "h:８443",
+        "h:²",
+        f"{'a' * 64}.de:1",
+        "日本:1",
+    ],
+)
+def test_a_server_that_no_host_can_be_is_refused_by_the_invitations_name(
+    tmp_path: Path, server: str
+) -> None:
     made = federation(tmp_path / "f", 3, 2, data=ratings())
     invitation = made.server.parent / "invitations" / "node-1"
     path = invitation / "invitation.json"
@@ -94,9 +139,15 @@ def test_a_server_that_no_host_can_be_is_refused_by_the_invitations_name(tmp_pat
 
 @pytest.mark.parametrize(
     ("address", "host", "port"),
-    [("shop.example:8443", "shop.example", 8443), ("10.0.0.7:1", "10.0.0.7", 1), ("[::1]:8443", "::1", 8443),
-     ("localhost:65535", "localhost", 65535), ("my_host-1.lan.:80", "my_host-1.lan.", 80), ("[fe80::1%eth0]:9", "fe80::1%eth0", 9)],
-)  # fmt: skip
+    [
+        ("shop.example:8443", "shop.example", 8443),
+        ("10.0.0.7:1", "10.0.0.7", 1),
+        ("[::1]:8443", "::1", 8443),
+        ("localhost:65535", "localhost", 65535),
+        ("my_host-1.lan.:80", "my_host-1.lan.", 80),
+        ("[fe80::1%eth0]:9", "fe80::1%eth0", 9),
+    ],
+)
 def test_hosts_that_can_be_are_taken(address: str, host: str, port: int) -> None:
     assert split_address("here", address) == (host, port)
     assert is_host(host)

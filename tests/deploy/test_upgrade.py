@@ -1,5 +1,7 @@
-"""A federation outlives an upgrade: another source that computes the same goes on with a warning, bit for bit; one that computes otherwise
-is refused. Processes of two copies of the package, on real sockets."""
+"""A federation outlives an upgrade: another source that computes the same goes on with a warning,
+bit for bit; one that computes otherwise is refused. Processes of two copies of the package, on real
+sockets.
+"""
 
 from __future__ import annotations
 
@@ -17,34 +19,43 @@ from network_namespace import quiet
 from paths import SOURCE
 from small_gossip import shop
 
-from entrenous.deploy.founding import FoundedFederation, Place, found, free_ports
+from entrenous.deploy.operate.founding import FoundedFederation, Place, found, free_ports
+from entrenous.deploy.operate.processes import LOG, PARENT
+from entrenous.deploy.operate.running import gathered
 from entrenous.deploy.peers.running import status
-from entrenous.deploy.processes import LOG, PARENT
-from entrenous.deploy.running import gathered
 from entrenous.runs.store import model_sha256, read_arrays
 
 pytest.importorskip("uvicorn")
 
 PATIENCE = 240.0  # seconds for what takes a few on an idle machine
-UNUSED = "core/update.py", "STEP = ", "UNUSED_SINCE_THE_UPGRADE = 1\nSTEP = "
+UNUSED = "core/contract/update.py", "STEP = ", "UNUSED_SINCE_THE_UPGRADE = 1\nSTEP = "
 DEVICES_COMPUTE = (
     "algorithms/fcf.py",
     "nothing = np.zeros(len(users) + 1, np.int64)",
     "f *= np.float32(1.001)\n        nothing = np.zeros(len(users) + 1, np.int64)",
 )
-SERVER_COMPUTES = "algorithms/fcf.py", "downhill = self._summed(", "downhill = 1.001 * self._summed("
+SERVER_COMPUTES = (
+    "algorithms/fcf.py",
+    "downhill = self._summed(",
+    "downhill = 1.001 * self._summed(",
+)
 NOT_REACHED = (  # by the settings of a federation whose FCF is the printed one
     "algorithms/fcf.py",
     "kernels.outer_products(x, outer)",
     "kernels.outer_products(2 * x, outer)",
 )
-PEERS_COMPUTE = "core/gossip_learning.py", "nodes.age[who] += 1", "nodes.age[who] += 2"
+PEERS_COMPUTE = "algorithms/gossip_learning.py", "nodes.age[who] += 1", "nodes.age[who] += 2"
 SAME_WARNING = "it declares and, in the fixed test round, computes the same, so this goes on"
-OTHERWISE = "the source of fcf here is not the one that the federation agreed on, and it differs: in the fixed test round "
+OTHERWISE = (
+    "the source of fcf here is not the one that the federation agreed on, and it differs: in the"
+    " fixed test round "
+)
 
 
 def altered(folder: Path, change: tuple[str, str, str]) -> Path:
-    """A copy of the package, compiled code too, with one change. Returns the folder that holds it."""
+    """A copy of the package, compiled code too, with one change. Returns the folder that holds
+    it.
+    """
     name, before, after = change
     shutil.copytree(SOURCE, folder / "entrenous")
     path = folder / "entrenous" / name
@@ -77,7 +88,11 @@ def start() -> Iterator[Start]:
         here = {**os.environ, "PYTHONPATH": str(source), PARENT: str(os.getpid())}
         asked = [sys.executable, "-m", "entrenous", command, str(folder)]
         with open(folder / LOG, "ab") as log:
-            running.append(subprocess.Popen(asked, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=here, cwd="/"))
+            running.append(
+                subprocess.Popen(
+                    asked, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=here, cwd="/"
+                )
+            )
         return running[-1]
 
     with quiet():
@@ -91,7 +106,11 @@ def said(folder: Path) -> list[str]:
     return (folder / LOG).read_text().splitlines()
 
 
-def finished(server: subprocess.Popen[bytes], folder: Path, nodes: Iterable[tuple[subprocess.Popen[bytes], Path]]) -> None:
+def finished(
+    server: subprocess.Popen[bytes],
+    folder: Path,
+    nodes: Iterable[tuple[subprocess.Popen[bytes], Path]],
+) -> None:
     """Waits until the server has done its rounds, while no node ends."""
     until = time.monotonic() + PATIENCE
     while server.poll() is None:
@@ -105,14 +124,20 @@ def finished(server: subprocess.Popen[bytes], folder: Path, nodes: Iterable[tupl
 def asked(source: Path, *words: str) -> subprocess.CompletedProcess[str]:
     here = {**os.environ, "PYTHONPATH": str(source)}
     command = [sys.executable, "-m", "entrenous", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env=here, cwd="/", check=False)
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=PATIENCE, env=here, cwd="/", check=False
+    )
 
 
 def founded(folder: Path, algorithm: str) -> FoundedFederation:
-    return federation(folder, nodes=2, rounds=3, algorithm=algorithm, place=Place(port=free_ports()[0]))
+    return federation(
+        folder, nodes=2, rounds=3, algorithm=algorithm, place=Place(port=free_ports()[0])
+    )
 
 
-@pytest.mark.parametrize(("old", "new"), [("today", "unused"), ("unused", "today")], ids=["new node", "new server"])
+@pytest.mark.parametrize(
+    ("old", "new"), [("today", "unused"), ("unused", "today")], ids=["new node", "new server"]
+)
 def test_server_and_nodes_of_two_versions_end_with_the_same_bits(
     old: str, new: str, tmp_path: Path, start: Start, request: pytest.FixtureRequest
 ) -> None:
@@ -121,8 +146,14 @@ def test_server_and_nodes_of_two_versions_end_with_the_same_bits(
     made = founded(tmp_path / "f", "fpl")
     one, other = made.nodes.values()
     server = start(serving, "server", made.server)
-    finished(server, made.server, [(start(serving, "node", one), one), (start(joining, "node", other), other)])
-    assert model_sha256(read_arrays(made.server / "model.safetensors")[0]) == server_sha256(simulated(made))
+    finished(
+        server,
+        made.server,
+        [(start(serving, "node", one), one), (start(joining, "node", other), other)],
+    )
+    assert model_sha256(read_arrays(made.server / "model.safetensors")[0]) == server_sha256(
+        simulated(made)
+    )
     whole = gathered(tmp_path / "f")
     assert {name for name in whole.arrays if name.startswith("devices.")}
     versions = {made.server: serving, one: serving, other: joining}
@@ -134,10 +165,16 @@ def test_server_and_nodes_of_two_versions_end_with_the_same_bits(
     assert len(in_log) == (old == "unused")
 
 
-def test_a_list_is_made_by_the_next_version_and_says_so(tmp_path: Path, start: Start, today: Path, unused: Path) -> None:
+def test_a_list_is_made_by_the_next_version_and_says_so(
+    tmp_path: Path, start: Start, today: Path, unused: Path
+) -> None:
     made = founded(tmp_path / "f", "fcf")
     server = start(today, "server", made.server)
-    finished(server, made.server, [(start(today, "node", folder), folder) for folder in made.nodes.values()])
+    finished(
+        server,
+        made.server,
+        [(start(today, "node", folder), folder) for folder in made.nodes.values()],
+    )
     words = ["federation", "recommend", str(made.nodes["node-1"]), "--json"]
     before, after = asked(today, *words), asked(unused, *words)
     assert before.returncode == after.returncode == 0, after.stderr
@@ -147,7 +184,10 @@ def test_a_list_is_made_by_the_next_version_and_says_so(tmp_path: Path, start: S
 
 @pytest.mark.parametrize(
     ("change", "what"),
-    [(DEVICES_COMPUTE, "what devices send comes out otherwise"), (SERVER_COMPUTES, "what devices keep comes out otherwise")],
+    [
+        (DEVICES_COMPUTE, "what devices send comes out otherwise"),
+        (SERVER_COMPUTES, "what devices keep comes out otherwise"),
+    ],
     ids=["devices", "server"],
 )
 def test_a_version_that_computes_otherwise_is_refused(
@@ -162,16 +202,27 @@ def test_a_version_that_computes_otherwise_is_refused(
         assert len(said(folder)) == 1 and OTHERWISE in said(folder)[0]
     done = asked(source, "federation", "recommend", str(node))
     assert done.returncode == 2 and OTHERWISE in done.stderr and done.stderr.count("\n") == 1
-    assert "use the same file and the version of entrenous that founded the federation (" in done.stderr
+    assert (
+        "use the same file and the version of entrenous that founded the federation ("
+        in done.stderr
+    )
 
 
-def test_what_the_settings_do_not_reach_may_be_another(tmp_path: Path, start: Start, today: Path) -> None:
+def test_what_the_settings_do_not_reach_may_be_another(
+    tmp_path: Path, start: Start, today: Path
+) -> None:
     made = founded(tmp_path / "f", "fcf")
     server, other = start(today, "server", made.server), altered(tmp_path / "other", NOT_REACHED)
     versions = {made.nodes["node-1"]: other, made.nodes["node-2"]: today}
-    finished(server, made.server, [(start(source, "node", folder), folder) for folder, source in versions.items()])
+    finished(
+        server,
+        made.server,
+        [(start(source, "node", folder), folder) for folder, source in versions.items()],
+    )
     assert sum(SAME_WARNING in line for line in said(made.nodes["node-1"])) == 1
-    assert model_sha256(read_arrays(made.server / "model.safetensors")[0]) == server_sha256(simulated(made))
+    assert model_sha256(read_arrays(made.server / "model.safetensors")[0]) == server_sha256(
+        simulated(made)
+    )
 
 
 def test_a_peer_of_the_next_version_goes_on_and_one_that_computes_otherwise_does_not(
@@ -179,8 +230,15 @@ def test_a_peer_of_the_next_version_goes_on_and_one_that_computes_otherwise_does
 ) -> None:
     pytest.importorskip("iroh")
     settings = {"factors": 4, "redraw": 2, "learning_rate_user": 0.05}
-    made = found(tmp_path / "peers", shop(3, items=60, each=12), nodes=3, topology="peers", algorithm="pepper-gmf",
-                 settings=settings, period=0.5)  # fmt: skip
+    made = found(
+        tmp_path / "peers",
+        shop(3, items=60, each=12),
+        nodes=3,
+        topology="peers",
+        algorithm="pepper-gmf",
+        settings=settings,
+        period=0.5,
+    )
     paths = list(made.nodes.values())
     for path, source in zip(paths, (today, today, unused), strict=True):
         start(source, "node", path)
@@ -190,8 +248,18 @@ def test_a_peer_of_the_next_version_goes_on_and_one_that_computes_otherwise_does
         time.sleep(0.2)
     assert [sum(SAME_WARNING in line for line in said(path)) for path in paths] == [0, 0, 1]
     other = altered(tmp_path / "other", PEERS_COMPUTE)
-    fresh = found(tmp_path / "more", shop(3, items=60, each=12), nodes=3, topology="peers", algorithm="pepper-gmf",
-                  settings=settings, period=0.5).nodes["node-1"]  # fmt: skip
+    fresh = found(
+        tmp_path / "more",
+        shop(3, items=60, each=12),
+        nodes=3,
+        topology="peers",
+        algorithm="pepper-gmf",
+        settings=settings,
+        period=0.5,
+    ).nodes["node-1"]
     assert start(other, "node", fresh).wait(PATIENCE) == 2
     line = said(fresh)[-1]
-    assert line.startswith("error: algorithm: the source of pepper-gmf here is not the one") and "what devices send" in line
+    assert (
+        line.startswith("error: algorithm: the source of pepper-gmf here is not the one")
+        and "what devices send" in line
+    )

@@ -1,4 +1,6 @@
-"""Several processes that take the answers of one server: the same model, whichever of them is killed, and however often a node answers."""
+"""Several processes that take the answers of one server: the same model, whichever of them is
+killed, and however often a node answers.
+"""
 
 from __future__ import annotations
 
@@ -13,23 +15,29 @@ import pytest
 from federation_links import FPL, federation, logged, nodes_at, ratings, server_sha256, simulated
 
 from entrenous.core.errors import InputError
-from entrenous.deploy import running
-from entrenous.deploy.certificates import make_keys
-from entrenous.deploy.founding import FoundedFederation
+from entrenous.deploy.agreement.certificates import make_keys
 from entrenous.deploy.links.https import HttpsPlan
-from entrenous.deploy.pool import WorkerPool
-from entrenous.deploy.server_folder import ServerFolder
+from entrenous.deploy.operate import running
+from entrenous.deploy.operate.founding import FoundedFederation
+from entrenous.deploy.server.pool import WorkerPool
+from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.privacy.secure_sum.terms import Floors
 
 PATIENCE = 240.0
 
 
 def served(
-    made: FoundedFederation, workers: int, each: Callable[[WorkerPool, str, bytes], None] = lambda pool, name, frame: None
+    made: FoundedFederation,
+    workers: int,
+    each: Callable[[WorkerPool, str, bytes], None] = lambda pool, name, frame: None,
 ) -> str | None:
     """The sha256 of the model after all rounds."""
     make_keys(made.server / "keys")
-    plan, pools, over = HttpsPlan(port=0, keys=made.server / "keys"), list[WorkerPool](), threading.Event()
+    plan, pools, over = (
+        HttpsPlan(port=0, keys=made.server / "keys"),
+        list[WorkerPool](),
+        threading.Event(),
+    )
 
     def begin(pool: WorkerPool) -> None:
         pools.append(pool)
@@ -47,8 +55,13 @@ def served(
             over.set()
 
 
-@pytest.mark.parametrize(("algorithm", "settings"), [("fpl", FPL), ("cali3f-gmf", {"factors": 4, "clusters": 3, "cohort": 9})])
-def test_two_workers_end_with_the_model_of_one_process(tmp_path: Path, algorithm: str, settings: dict[str, object]) -> None:
+@pytest.mark.parametrize(
+    ("algorithm", "settings"),
+    [("fpl", FPL), ("cali3f-gmf", {"factors": 4, "clusters": 3, "cohort": 9})],
+)
+def test_two_workers_end_with_the_model_of_one_process(
+    tmp_path: Path, algorithm: str, settings: dict[str, object]
+) -> None:
     made = federation(tmp_path / "f", nodes=10, rounds=3, algorithm=algorithm, settings=settings)
     assert served(made, 2) == server_sha256(simulated(made))
     assert not list(made.server.glob("*.journal"))
@@ -69,12 +82,16 @@ def test_a_worker_that_is_killed_loses_nothing_that_it_acknowledged(tmp_path: Pa
 
     assert served(made, 2, kill) == server_sha256(simulated(made))
     assert len(killed) == 2 and sum("has ended" in line for line in logged(made.server)) == 2
-    assert running.status(made.server)["answers"]["accepted"] == 30  # what is read again in a journal counts once
+    assert (
+        running.status(made.server)["answers"]["accepted"] == 30
+    )  # what is read again in a journal counts once
 
 
 def test_who_answers_two_workers_counts_once(tmp_path: Path) -> None:
-    """Answers that are in two journals, as of a node that did not hear the first worker's word: the sums come out as if it had sent one."""
-    from entrenous.deploy.journal import FRAME, Journal
+    """Answers that are in two journals, as of a node that did not hear the first worker's word: the
+    sums come out as if it had sent one.
+    """
+    from entrenous.deploy.server.journal import FRAME, Journal
 
     made, copied = federation(tmp_path / "f", nodes=6, rounds=1), list[str]()
 
@@ -82,7 +99,9 @@ def test_who_answers_two_workers_counts_once(tmp_path: Path) -> None:
         if not copied:
             copied.append(name)
             for part in range(2):
-                with closing(Journal(made.server / f"round-{0:09d}-{part + 2:03d}.journal")) as extra:
+                with closing(
+                    Journal(made.server / f"round-{0:09d}-{part + 2:03d}.journal")
+                ) as extra:
                     extra.append(FRAME, frame)
             for worker in pool.workers:  # read again with what lies there now
                 os.kill(worker.process.pid, signal.SIGKILL)
@@ -93,7 +112,9 @@ def test_who_answers_two_workers_counts_once(tmp_path: Path) -> None:
 
 
 def test_workers_are_refused_with_masks_and_below_one(tmp_path: Path) -> None:
-    masked = federation(tmp_path / "m", nodes=4, rounds=1, data=ratings(), secure="masks", floors=Floors(2, 2))
+    masked = federation(
+        tmp_path / "m", nodes=4, rounds=1, data=ratings(), secure="masks", floors=Floors(2, 2)
+    )
     with pytest.raises(InputError, match="--workers"):
         served(masked, 2)
     with pytest.raises(InputError, match="--workers"):

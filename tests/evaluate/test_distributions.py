@@ -28,15 +28,24 @@ def test_the_tail_of_t_with_one_degree_of_freedom() -> None:
 def test_the_tail_of_t(freedom: int) -> None:
     close = 1e-12 if freedom < 10_000 else 1e-10  # the continued fraction is long there
     for x in POINTS:
-        assert distributions.t_tail(x, freedom) == pytest.approx(stats.t.sf(x, freedom), rel=close, abs=1e-300), x
-        assert distributions.t_tail(-x, freedom) == pytest.approx(stats.t.cdf(x, freedom), rel=close), x
-    assert distributions.t_tail(math.inf, freedom) == 0 and distributions.t_tail(-math.inf, freedom) == 1
+        assert distributions.t_tail(x, freedom) == pytest.approx(
+            stats.t.sf(x, freedom), rel=close, abs=1e-300
+        ), x
+        assert distributions.t_tail(-x, freedom) == pytest.approx(
+            stats.t.cdf(x, freedom), rel=close
+        ), x
+    assert (
+        distributions.t_tail(math.inf, freedom) == 0
+        and distributions.t_tail(-math.inf, freedom) == 1
+    )
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 3, 4, 9, 10, 31])
 def test_the_tail_of_chi_square(freedom: int) -> None:
     for x in (0.0, 1e-9, 0.3, 1.0, 3.84, 11.07, 80.0, 600.0):
-        assert distributions.chi_square_tail(x, freedom) == pytest.approx(stats.chi2.sf(x, freedom), rel=1e-12), x
+        assert distributions.chi_square_tail(x, freedom) == pytest.approx(
+            stats.chi2.sf(x, freedom), rel=1e-12
+        ), x
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 60, 2000])

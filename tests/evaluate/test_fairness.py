@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from small_data import Scores, random_data
 
+from entrenous.data.split.protocol import splits
 from entrenous.evaluate.fairness import Fairness, fairness, std_by_chance, worst_tenth
 from entrenous.evaluate.protocol import evaluate, user_values
 from entrenous.evaluate.ranking import Ranking, ranking_of
-from entrenous.split.protocol import splits
 
 GAIN = 1 / np.log2(np.arange(2, 12))  # of places 1 to 10
 
@@ -21,16 +21,22 @@ def found_in(ranks: list[list[int]], candidates: int = 100) -> Fairness:
 
 
 def test_four_users_by_hand():
-    """NDCG 1, 1/log2(4) = 1/2, 0, 0: mean 3/8, mean square 5/16. AUC of ranks 1, 3, 21, 100 of 100: 99, 97, 79, 0 of 99."""
+    """NDCG 1, 1/log2(4) = 1/2, 0, 0: mean 3/8, mean square 5/16. AUC of ranks 1, 3, 21, 100 of 100:
+    99, 97, 79, 0 of 99.
+    """
     found = found_in([[1], [3], [21], [100]])
     assert found.std_ndcg == pytest.approx(sqrt(5 / 16 - 9 / 64))
     assert (found.worst_hr, found.worst_ndcg, found.worst_auc) == (0, 0, 0)  # ceil(4/10): one user
     g1, g2 = GAIN.mean(), (GAIN**2).mean()
-    assert found.std_by_chance == pytest.approx(sqrt((g2 / 2 - g1**2 / 4) * (1 - 1 / 4)))  # h = 1/2, m = 4
+    assert found.std_by_chance == pytest.approx(
+        sqrt((g2 / 2 - g1**2 / 4) * (1 - 1 / 4))
+    )  # h = 1/2, m = 4
 
 
 def test_the_figures_of_the_documentation():
-    assert GAIN.mean() == pytest.approx(0.4544, abs=5e-5) and (GAIN**2).mean() == pytest.approx(0.2495, abs=5e-5)
+    assert GAIN.mean() == pytest.approx(0.4544, abs=5e-5) and (GAIN**2).mean() == pytest.approx(
+        0.2495, abs=5e-5
+    )
     many = ranking_of([[1]] * 100_000, candidates=100)
     at = {h: std_by_chance(many, h) for h in (0.1, 0.5, 0.6, 0.7)}
     assert at[0.1] == pytest.approx(0.151, abs=5e-4) and at[0.6] == pytest.approx(0.275, abs=5e-4)
@@ -64,14 +70,20 @@ def test_no_hit_and_nothing_but_hits():
     assert found_in([[50]] * 8)[1:5] == (0, 0, 0, 0)
     found = found_in([[1]] * 8)
     assert (found.std_ndcg, found.worst_ndcg, found.worst_auc) == (0, 1, 1)
-    assert found.std_by_chance == pytest.approx(GAIN.std() * sqrt(7 / 8))  # every user hit, at any of ten places
+    assert found.std_by_chance == pytest.approx(
+        GAIN.std() * sqrt(7 / 8)
+    )  # every user hit, at any of ten places
 
 
-def enumerated(relevant: list[int], of_user: list[int], n: int, p: float, places: int) -> tuple[float, float]:
-    """(expected HR over users, root of the expected population variance of NDCG over users), over all that can happen.
+def enumerated(
+    relevant: list[int], of_user: list[int], n: int, p: float, places: int
+) -> tuple[float, float]:
+    """(expected HR over users, root of the expected population variance of NDCG over users), over
+    all that can happen.
 
-    relevant: held-out items of each query. of_user: whose query it is. Each item is in the list with probability p; those that are
-    lie at equally likely distinct places (of more than fit, none is missed).
+    relevant: held-out items of each query. of_user: whose query it is. Each item is in the list
+    with probability p; those that are lie at equally likely distinct places (of more than fit, none
+    is missed).
     """
     outcomes = []
     for r in relevant:
@@ -79,13 +91,22 @@ def enumerated(relevant: list[int], of_user: list[int], n: int, p: float, places
         for ins in product([False, True], repeat=r):
             chance, k = p ** sum(ins) * (1 - p) ** (r - sum(ins)), min(sum(ins), places)
             spots = list(combinations(range(places), k))
-            own += [(chance / len(spots), float(k > 0), sum(1 / log2(i + 2) for i in some) / ideal) for some in spots]
+            own += [
+                (chance / len(spots), float(k > 0), sum(1 / log2(i + 2) for i in some) / ideal)
+                for some in spots
+            ]
         outcomes.append(own)
     users, hr, variance = sorted(set(of_user)), 0.0, 0.0
     for outcome in product(*outcomes):
         chance = np.prod([one[0] for one in outcome])
-        hit = [np.mean([one[1] for one, who in zip(outcome, of_user, strict=True) if who == user]) for user in users]
-        value = [np.mean([one[2] for one, who in zip(outcome, of_user, strict=True) if who == user]) for user in users]
+        hit = [
+            np.mean([one[1] for one, who in zip(outcome, of_user, strict=True) if who == user])
+            for user in users
+        ]
+        value = [
+            np.mean([one[2] for one, who in zip(outcome, of_user, strict=True) if who == user])
+            for user in users
+        ]
         hr, variance = hr + chance * np.mean(hit), variance + chance * np.var(value)
     return float(hr), float(np.sqrt(variance))
 
@@ -95,26 +116,39 @@ def enumerated(relevant: list[int], of_user: list[int], n: int, p: float, places
     [
         ([1, 1, 1], [0, 1, 2], 9),  # one item per user
         ([1, 1, 1, 1], [0, 0, 0, 1], 9),  # sampled ranking: each item a query of its own
-        ([1, 2, 4], [3, 5, 9], 9),  # full ranking: several items in a query, more than fit in the list
+        (
+            [1, 2, 4],
+            [3, 5, 9],
+            9,
+        ),  # full ranking: several items in a query, more than fit in the list
         ([2, 1], [0, 1], 2),  # fewer candidates than places
     ],
 )
 @pytest.mark.parametrize("p", [0.0, 0.25, 0.6, 1.0])
 def test_chance_is_the_mean_over_everything_that_can_happen(relevant, of_user, candidates, p):
     n = 3
-    ranking = ranking_of([list(range(1, r + 1)) for r in relevant], candidates)._replace(user=np.array(of_user))
+    ranking = ranking_of([list(range(1, r + 1)) for r in relevant], candidates)._replace(
+        user=np.array(of_user)
+    )
     hit_rate, expected = enumerated(relevant, of_user, n, p, min(n, candidates))
     assert std_by_chance(ranking, hit_rate, n) == pytest.approx(expected, abs=1e-9)
 
 
 def test_with_the_ranks_of_its_own_hits_chance_would_say_nothing():
-    """Every way to hand the same four ranks to four users has the same std: one item per user cannot show who is served badly."""
-    stds = {round(found_in([[rank] for rank in ranks]).std_ndcg, 12) for ranks in permutations([1, 4, 30, 70])}
+    """Every way to hand the same four ranks to four users has the same std: one item per user
+    cannot show who is served badly.
+    """
+    stds = {
+        round(found_in([[rank] for rank in ranks]).std_ndcg, 12)
+        for ranks in permutations([1, 4, 30, 70])
+    }
     assert len(stds) == 1
 
 
 def test_a_system_that_favours_nobody_has_the_std_of_chance():
-    """5,000 users, hit with probability .4 at a place of 1..10; HR within .02 of .4, std within 3 % of chance."""
+    """5,000 users, hit with probability .4 at a place of 1..10; HR within .02 of .4, std within 3 %
+    of chance.
+    """
     rng = np.random.default_rng(0)
     rank = np.where(rng.random(5000) < 0.4, rng.integers(1, 11, 5000), 50)
     found = found_in([[int(one)] for one in rank])
@@ -122,14 +156,21 @@ def test_a_system_that_favours_nobody_has_the_std_of_chance():
 
 
 def test_a_random_order_has_the_std_of_chance_with_several_items_per_user():
-    """3,000 users with 1 to 8 of 200 candidates held out, each order drawn: about a fifth are hit; std within 5 % of chance."""
+    """3,000 users with 1 to 8 of 200 candidates held out, each order drawn: about a fifth are hit;
+    std within 5 % of chance.
+    """
     rng = np.random.default_rng(0)
-    found = found_in([(rng.choice(200, r, replace=False) + 1).tolist() for r in rng.integers(1, 9, 3000)], candidates=200)
+    found = found_in(
+        [(rng.choice(200, r, replace=False) + 1).tolist() for r in rng.integers(1, 9, 3000)],
+        candidates=200,
+    )
     assert found.std_ndcg == pytest.approx(found.std_by_chance, rel=0.05) and found.std_ndcg > 0.05
 
 
 def test_users_served_unequally_have_more_than_chance():
-    """Ten queries of their own each: 200 users always hit, 200 never. Chance at HR 1/2 gives each about half."""
+    """Ten queries of their own each: 200 users always hit, 200 never. Chance at HR 1/2 gives each
+    about half.
+    """
     rng = np.random.default_rng(0)
     rank = np.where(np.repeat(np.arange(400) < 200, 10), rng.integers(1, 11, 4000), 50)
     ranking = Ranking(np.arange(4001), rank, np.full(4000, 100), np.repeat(np.arange(400), 10))
@@ -149,8 +190,12 @@ def test_fairness_of_an_evaluation_is_of_its_users():
     assert found.candidates_ranking is not None and len(found.user) < len(data.users)
     of = fairness(found.per_user, found.candidates_ranking)
     values = found.per_user["ndcg@10"]
-    assert of.std_ndcg == pytest.approx(sqrt(((values - values.mean()) ** 2).sum() / len(found.user)))
-    assert of.worst_auc == pytest.approx(np.mean(sorted(found.per_user["auc"])[: -(-len(found.user) // 10)]))
+    assert of.std_ndcg == pytest.approx(
+        sqrt(((values - values.mean()) ** 2).sum() / len(found.user))
+    )
+    assert of.worst_auc == pytest.approx(
+        np.mean(sorted(found.per_user["auc"])[: -(-len(found.user) // 10)])
+    )
 
 
 def test_one_user_alone():

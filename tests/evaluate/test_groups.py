@@ -1,4 +1,6 @@
-"""Errors of strict and generous users, of rare and popular items: who belongs where is decided by training rows alone."""
+"""Errors of strict and generous users, of rare and popular items: who belongs where is decided by
+training rows alone.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,15 @@ import numpy as np
 
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import Interactions, build
-from entrenous.evaluate.groups import GENEROUS, OFFSET, POPULAR, RARE, STRICT, error_groups, errors_by_group
+from entrenous.evaluate.groups import (
+    GENEROUS,
+    OFFSET,
+    POPULAR,
+    RARE,
+    STRICT,
+    error_groups,
+    errors_by_group,
+)
 
 USERS, ITEMS = Vocabulary(size=4), Vocabulary(size=4)
 
@@ -16,7 +26,8 @@ def rows(pairs: dict[tuple[int, int], float]) -> Interactions:
     return build(user, item, value=list(pairs.values()), users=USERS, items=ITEMS, scale=(1, 5))
 
 
-# user means 1, 3, 5, 2; rows of items 3, 2, 1, 1: of equals the item with the lower number is the rarer one
+# user means 1, 3, 5, 2; rows of items 3, 2, 1, 1: of equals the item with the lower number is the
+# rarer one
 TRAIN = rows({(0, 0): 1, (1, 0): 3, (1, 1): 3, (2, 0): 5, (2, 1): 5, (3, 2): 2, (0, 3): 1})
 HELD = rows({(0, 1): 2, (0, 2): 1, (2, 2): 4, (3, 0): 3})
 

@@ -1,4 +1,6 @@
-"""The statistics of FBALF's table 3, from the errors it prints: loss/win, Wilcoxon's p and F-ranks come out as printed."""
+"""The statistics of FBALF's table 3, from the errors it prints: loss/win, Wilcoxon's p and F-ranks
+come out as printed.
+"""
 
 import pytest
 
@@ -13,7 +15,14 @@ PRINTED = {
     "RFRec": [0.6893, 0.8728, 1.0314, 1.2751, 0.7184, 0.9495],
     "FBALF": [0.6639, 0.8442, 0.8817, 1.1607, 0.5713, 0.7523],
 }
-F_RANKS = {"FedMF": 4.0000, "FedRec": 3.1667, "MetaMF": 3.6667, "FedRec++": 4.3333, "RFRec": 4.8333, "FBALF": 1.0000}
+F_RANKS = {
+    "FedMF": 4.0000,
+    "FedRec": 3.1667,
+    "MetaMF": 3.6667,
+    "FedRec++": 4.3333,
+    "RFRec": 4.8333,
+    "FBALF": 1.0000,
+}
 
 
 def test_the_printed_table_has_the_printed_f_ranks():
@@ -28,7 +37,9 @@ def test_the_printed_table_has_the_printed_loss_win_and_p():
 
 
 def test_both_sides_and_holm_say_less_than_the_paper():
-    """Of six pairs 1/64 is the smallest one-sided p there is; two-sided it is twice that, and for five systems at once five times."""
+    """Of six pairs 1/64 is the smallest one-sided p there is; two-sided it is twice that, and for
+    five systems at once five times.
+    """
     rows = against("FBALF", PRINTED).rows
     assert [row.p_two_sided for row in rows] == [0.03125] * 5
     assert [row.holm for row in rows] == pytest.approx([5 * 0.03125] * 5)

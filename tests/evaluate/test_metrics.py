@@ -1,4 +1,6 @@
-"""Every metric that a file of `evaluate/metrics/` offers keeps the same promises; and hand arithmetic for each."""
+"""Every metric that a file of `evaluate/metrics/` offers keeps the same promises; and hand
+arithmetic for each.
+"""
 
 import math
 from importlib import import_module
@@ -6,7 +8,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 
-from entrenous.core.discover import modules
+from entrenous.core.registry.discover import modules
 from entrenous.evaluate.metric_kinds import ListMetric, QueryMetric, metrics, title
 from entrenous.evaluate.metrics.auc import auc
 from entrenous.evaluate.metrics.bias_disparity import bias_disparity, source_bias
@@ -40,8 +42,23 @@ def random_ranking(queries=60, candidates=25, *, seed=0) -> Ranking:
 
 
 def test_every_file_offers_a_metric():
-    assert all(getattr(module, "METRICS", None) for module in modules("evaluate.metrics").values())
-    expected = {"precision", "recall", "f1", "hr", "ndcg", "mrr", "map", "auc", "item_coverage", "gini", "bias_disparity"}
+    assert all(
+        getattr(module, "METRICS", None)
+        for module in modules("entrenous.evaluate.metrics").values()
+    )
+    expected = {
+        "precision",
+        "recall",
+        "f1",
+        "hr",
+        "ndcg",
+        "mrr",
+        "map",
+        "auc",
+        "item_coverage",
+        "gini",
+        "bias_disparity",
+    }
     assert expected <= set(metrics())
 
 
@@ -68,11 +85,19 @@ def test_values_lie_between_0_and_1(name, n):
 @pytest.mark.parametrize("n", LENGTHS)
 @pytest.mark.parametrize("name", QUERY)
 def test_a_perfect_ranking_has_the_best_value(name, n):
-    """m relevant items at ranks 1..m. Precision cannot exceed m / n, nor recall and AP n / m, when one list cannot hold all."""
+    """m relevant items at ranks 1..m. Precision cannot exceed m / n, nor recall and AP n / m, when
+    one list cannot hold all.
+    """
     values = QUERY[name].value(ranking_of([list(range(1, m + 1)) for m in range(1, 8)], 30), n)
-    best = {"precision": lambda m: min(1, m / n), "recall": lambda m: min(1, n / m), "map": lambda m: min(1, n / m)}
+    best = {
+        "precision": lambda m: min(1, m / n),
+        "recall": lambda m: min(1, n / m),
+        "map": lambda m: min(1, n / m),
+    }
     best["f1"] = lambda m: 2 * min(m, n) / (m + n)
-    assert values.tolist() == pytest.approx([best.get(name, lambda m: 1)(m) for m in range(1, 8)], abs=1e-15)
+    assert values.tolist() == pytest.approx(
+        [best.get(name, lambda m: 1)(m) for m in range(1, 8)], abs=1e-15
+    )
 
 
 @pytest.mark.parametrize("n", LENGTHS)
@@ -90,7 +115,9 @@ def test_what_can_be_in_no_list_is_missed_by_a_list_longer_than_what_competes(na
 @pytest.mark.parametrize("name", QUERY)
 def test_no_metric_depends_on_the_order_of_users(name):
     forward = random_ranking()
-    starts = [forward.rank[a:b].tolist() for a, b in zip(forward.ptr[:-1], forward.ptr[1:], strict=True)]
+    starts = [
+        forward.rank[a:b].tolist() for a, b in zip(forward.ptr[:-1], forward.ptr[1:], strict=True)
+    ]
     backward = ranking_of(starts[::-1], 25)
     assert np.array_equal(QUERY[name].value(forward, 5), QUERY[name].value(backward, 5)[::-1])
 
@@ -112,7 +139,10 @@ def test_moving_a_relevant_item_up_never_hurts(name):
 
 @pytest.mark.parametrize("name", [name for name, metric in QUERY.items() if metric.cutoff])
 def test_what_lies_beyond_the_cutoff_does_not_count(name):
-    assert np.array_equal(QUERY[name].value(ranking_of([[2, 11]], 25), 10), QUERY[name].value(ranking_of([[2, 24]], 25), 10))
+    assert np.array_equal(
+        QUERY[name].value(ranking_of([[2, 11]], 25), 10),
+        QUERY[name].value(ranking_of([[2, 24]], 25), 10),
+    )
 
 
 @pytest.mark.parametrize("name", LISTS)
@@ -122,7 +152,9 @@ def test_metrics_of_lists_do_not_depend_on_the_order_of_users_or_numbers_of_item
     one = lists_of(lists, popularity, {"a": [0, 1, 2], "b": [3, 4, 5]})
     moved = [[move[i] if i >= 0 else -1 for i in row] for row in lists[::-1]]
     renamed = [popularity[move.index(j)] for j in range(6)]
-    other = lists_of(moved, renamed, {"a": [move[i] for i in (0, 1, 2)], "b": [move[i] for i in (3, 4, 5)]})
+    other = lists_of(
+        moved, renamed, {"a": [move[i] for i in (0, 1, 2)], "b": [move[i] for i in (3, 4, 5)]}
+    )
     for n in (1, 2, 3):
         assert LISTS[name].value(one, n) == pytest.approx(LISTS[name].value(other, n))
 
@@ -152,13 +184,21 @@ def test_a_query_by_hand(metric, expected):
 def test_ndcg_divides_by_the_ideal_of_the_relevant_items_there_are():
     """The same query has nDCG@5 .4982 here, .3601 with an ideal of five places."""
     dcg = 1 / math.log2(3) + 1 / math.log2(5)
-    assert ndcg(HAND, 5)[0] == pytest.approx(dcg / (1 + 1 / math.log2(3) + 1 / 2)) == pytest.approx(0.4982, abs=5e-5)
-    assert dcg / sum(1 / math.log2(place + 1) for place in range(1, 6)) == pytest.approx(0.3601, abs=5e-5)
+    assert (
+        ndcg(HAND, 5)[0]
+        == pytest.approx(dcg / (1 + 1 / math.log2(3) + 1 / 2))
+        == pytest.approx(0.4982, abs=5e-5)
+    )
+    assert dcg / sum(1 / math.log2(place + 1) for place in range(1, 6)) == pytest.approx(
+        0.3601, abs=5e-5
+    )
 
 
 def test_ndcg_of_one_relevant_item_is_that_of_pepper():
     for rank in range(1, 11):
-        assert ndcg(ranking_of([[rank]], 100), 10)[0] == pytest.approx(math.log(2) / math.log((rank - 1) + 2))
+        assert ndcg(ranking_of([[rank]], 100), 10)[0] == pytest.approx(
+            math.log(2) / math.log((rank - 1) + 2)
+        )
 
 
 def test_auc_counts_pairs():
@@ -193,16 +233,27 @@ def test_gini_counts_items_that_are_never_recommended_but_not_items_without_trai
 def test_gini_is_one_minus_the_mean_difference_between_items():
     counts = [5, 0, 2, 3]
     lists = lists_of([[i] for i, c in enumerate(counts) for _ in range(c)], popularity=[1] * 4)
-    difference = sum(abs(a - b) for a in counts for b in counts) / (2 * 4 * 3)  # mean over ordered pairs, halved
+    difference = sum(abs(a - b) for a in counts for b in counts) / (
+        2 * 4 * 3
+    )  # mean over ordered pairs, halved
     assert gini(lists, 1) == pytest.approx(1 - difference / (sum(counts) / 4))
 
 
 def test_bias_disparity_by_hand():
-    """Two categories, item 1 in both; training rows 6, 3, 1. B_T: bar 9/10 / (2/3), park 4/10 / (2/3). Lists: items 0, 2."""
-    lists = lists_of([[0], [2]], popularity=[6, 3, 1, 0], category={"bar": [0, 1], "park": [1, 2], "gone": [3]})
-    assert source_bias(lists) == {"bar": pytest.approx(9 / 10 / (2 / 3)), "park": pytest.approx(4 / 10 / (2 / 3))}
+    """Two categories, item 1 in both; training rows 6, 3, 1. B_T: bar 9/10 / (2/3), park 4/10 /
+    (2/3). Lists: items 0, 2.
+    """
+    lists = lists_of(
+        [[0], [2]], popularity=[6, 3, 1, 0], category={"bar": [0, 1], "park": [1, 2], "gone": [3]}
+    )
+    assert source_bias(lists) == {
+        "bar": pytest.approx(9 / 10 / (2 / 3)),
+        "park": pytest.approx(4 / 10 / (2 / 3)),
+    }
     expected = {"bar": (1 / 2 - 9 / 10) / (9 / 10), "park": (1 / 2 - 4 / 10) / (4 / 10)}
-    assert bias_disparity(lists, 1) == {name: pytest.approx(value) for name, value in expected.items()}
+    assert bias_disparity(lists, 1) == {
+        name: pytest.approx(value) for name, value in expected.items()
+    }
 
 
 def test_bias_disparity_where_items_without_a_training_row_compete():
@@ -210,7 +261,9 @@ def test_bias_disparity_where_items_without_a_training_row_compete():
     lists = lists_of([[0], [2]], popularity=[3, 1, 0], category={"old": [0, 1], "new": [2]})
     lists = lists._replace(known=np.ones(3, bool))
     assert source_bias(lists) == {"old": pytest.approx(1 / (2 / 3)), "new": 0}
-    assert bias_disparity(lists, 1) == {"old": pytest.approx(1 / 2 - 1)}  # half of what is recommended is old
+    assert bias_disparity(lists, 1) == {
+        "old": pytest.approx(1 / 2 - 1)
+    }  # half of what is recommended is old
 
 
 def test_bias_disparity_needs_categories():

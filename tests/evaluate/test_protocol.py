@@ -4,23 +4,27 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from entrenous_lab.benches.evaluate import Factors, measure, spread
 from small_data import Popular, Scores, interactions, movielens, random_data
 
-from entrenous.benches.evaluate import Factors, measure, spread
 from entrenous.core.errors import InputError, NonFiniteError
+from entrenous.data.split.protocol import splits
+from entrenous.data.split.types import Held
 from entrenous.evaluate.protocol import categories, evaluate
 from entrenous.evaluate.recommend import recommend, tie_places
-from entrenous.split.protocol import splits
-from entrenous.split.types import Held
 
 USERS, ITEMS = ["ann", "bob", "eve"], ["a", "b", "c", "d", "e"]
-TRAIN = interactions([("ann", "a"), ("bob", "b"), ("bob", "c"), ("eve", "d")], users=USERS, items=ITEMS)
+TRAIN = interactions(
+    [("ann", "a"), ("bob", "b"), ("bob", "c"), ("eve", "d")], users=USERS, items=ITEMS
+)
 TEST = interactions([("ann", "b"), ("ann", "d"), ("bob", "e")], users=USERS, items=ITEMS)
 SCORES = Scores([[9, 1, 4, 3, 8], [1, 2, 3, 4, 5], [0, 0, 0, 0, 0]])
 
 
 def test_the_full_ranking_by_hand():
-    """ann: c 4, d 3, b 1 compete (a is hers, e has no training row); d is second, b third. bob: e cannot be listed."""
+    """ann: c 4, d 3, b 1 compete (a is hers, e has no training row); d is second, b third. bob: e
+    cannot be listed.
+    """
     found = evaluate(SCORES, TRAIN, Held(TEST), label="hand", n=[1, 2])
     assert found.user.tolist() == [0, 1]
     assert found.ranking.rank.tolist() == [2, 3, 3]
@@ -28,13 +32,17 @@ def test_the_full_ranking_by_hand():
     assert found.lists.item.tolist() == [[2, 3], [3, 0]]
     assert found.per_user["recall@2"].tolist() == [1 / 2, 0]
     assert found.metrics["recall@2"] == 1 / 4
-    assert found.metrics["auc"] == pytest.approx((0 + 0) / 2)  # c precedes both of ann's, a and d precede e
+    assert found.metrics["auc"] == pytest.approx(
+        (0 + 0) / 2
+    )  # c precedes both of ann's, a and d precede e
     assert found.metrics["item_coverage@2"] == 3
     assert found.full_ranking is None and found.per_user_full is None
 
 
 def test_rows_that_are_not_in_the_catalogue_are_missed():
-    """As if the items were there and had no training row: every accuracy metric is the same, over the same users."""
+    """As if the items were there and had no training row: every accuracy metric is the same, over
+    the same users.
+    """
     data = random_data(users=60, items=90, rows=700, seed=4)
     whole, split = splits("temporal-40-60", data)[0], splits("fpl-40-60", data)[0]
     known = whole.final_train.popularity > 0
@@ -42,7 +50,10 @@ def test_rows_that_are_not_in_the_catalogue_are_missed():
     found = evaluate(Scores(scores[:, known]), split.final_train, split.test, label="few", n=[5])
     truth = evaluate(Scores(scores), whole.final_train, whole.test, label="all", n=[5])
     assert split.test.absent is not None and (split.test.absent > 0).sum() > 5 and known.sum() < 90
-    assert found.user.tolist() == truth.user.tolist() and found.per_user.keys() == truth.per_user.keys()
+    assert (
+        found.user.tolist() == truth.user.tolist()
+        and found.per_user.keys() == truth.per_user.keys()
+    )
     for name, values in truth.per_user.items():
         assert found.per_user[name] == pytest.approx(values, abs=1e-12), name
     assert found.ranking.rank.tolist() == truth.ranking.rank.tolist()
@@ -54,11 +65,17 @@ def test_rows_that_are_not_in_the_catalogue_are_missed():
         and missed.ranking.ptr.tolist() == [0, 1, 3]
         and missed.per_user["recall@2"].tolist() == [0, 0]
     )
-    assert missed.ranking.rank.tolist() == [3, 3, 3]  # bob's two could have been two of two competing items
+    assert missed.ranking.rank.tolist() == [
+        3,
+        3,
+        3,
+    ]  # bob's two could have been two of two competing items
 
 
 def test_the_sampled_ranking_by_hand():
-    """ann's b (1) against c, e: e has no training row and stands behind: rank 2 of 3; d (3) against a, b: rank 2; e: missed."""
+    """ann's b (1) against c, e: e has no training row and stands behind: rank 2 of 3; d (3) against
+    a, b: rank 2; e: missed.
+    """
     held = Held(TEST, np.array([[2, 4], [0, 1], [0, 3]], np.int32))
     found = evaluate(SCORES, TRAIN, held, label="hand", n=[1, 2])
     assert found.candidates_ranking.rank.tolist() == [2, 2, 3]
@@ -76,7 +93,10 @@ def test_a_users_sampled_value_is_the_mean_of_her_queries():
     top = evaluate(Scores([[0, 5, 1, 3, 0]] * 3), TRAIN, held, label="hand", n=[1])
     assert top.per_user["hr@1"].tolist() == [1, 0]  # b before c, d before a and c
     known = Scores([[9, 1, 4, 3, 8], [7, 2, 3, 4, 5], [0, 0, 0, 0, 0]])
-    own = Held(interactions([("ann", "b"), ("ann", "d"), ("bob", "a")], users=USERS, items=ITEMS), held.candidates)
+    own = Held(
+        interactions([("ann", "b"), ("ann", "d"), ("bob", "a")], users=USERS, items=ITEMS),
+        held.candidates,
+    )
     mine = evaluate(known, TRAIN, own, label="hand", n=[3])
     assert mine.candidates_ranking.rank.tolist() == [2, 3, 1]  # ann has two queries, bob one
     assert mine.per_user["mrr@3"].tolist() == pytest.approx([(1 / 2 + 1 / 3) / 2, 1])
@@ -91,29 +111,47 @@ def test_further_rows_may_be_masked():
 
 
 def test_the_protocol_is_told_with_counts():
-    found = evaluate(SCORES, TRAIN, Held(TEST, np.array([[2, 4], [0, 1], [0, -1]], np.int32)), label="hand", seed=3)
+    found = evaluate(
+        SCORES,
+        TRAIN,
+        Held(TEST, np.array([[2, 4], [0, 1], [0, -1]], np.int32)),
+        label="hand",
+        seed=3,
+    )
     assert found.protocol == (
         "full ranking: the 4 items with a training row, without the user's own training rows",
         "sampled ranking: each held-out item against its own 1 to 2 frozen candidates",
         "equal scores are ordered by a shuffle of the items keyed by seed 3",
         "users evaluated: 2, with 3 held-out rows; users in training without any, left out: 1",
-        "held-out rows of items without a training row, which are never recommended and rank last: 1",
-        "f1_user: all held-out items of a user in one list, with the candidates of the first of them",
+        (
+            "held-out rows of items without a training row, which are never recommended and rank"
+            " last: 1"
+        ),
+        (
+            "f1_user: all held-out items of a user in one list, with the candidates of the first of"
+            " them"
+        ),
     )
 
 
 def test_lists_are_those_of_recommend():
     data = random_data()
     split = splits("random-80-20", data)[0]
-    found = evaluate(Popular(split.final_train), split.final_train, split.test, label="popular", n=[5], seed=2)
-    assert np.array_equal(found.lists.item, recommend(Popular(split.final_train), split.final_train, found.user, 5, seed=2).item)
+    found = evaluate(
+        Popular(split.final_train), split.final_train, split.test, label="popular", n=[5], seed=2
+    )
+    assert np.array_equal(
+        found.lists.item,
+        recommend(Popular(split.final_train), split.final_train, found.user, 5, seed=2).item,
+    )
 
 
 @pytest.mark.parametrize("block", [1, 7, 10_000])
 def test_blocks_do_not_change_anything(block):
     split = splits("loo-9", random_data())[0]
     whole, parts = (
-        evaluate(Popular(split.train), split.train, split.test, label="popular", block=size) for size in (None, block)
+        evaluate(Popular(split.train), split.train, split.test, label="popular", block=size)
+        for size in (None, block)
     )
     assert whole.metrics == parts.metrics and whole.full_ranking == parts.full_ranking
     assert np.array_equal(whole.ranking.rank, parts.ranking.rank)
@@ -121,19 +159,28 @@ def test_blocks_do_not_change_anything(block):
 
 
 def test_a_constant_score_is_chance():
-    """With a keyed shuffle all users see one random order, AUC near 1/2; the order of item numbers follows popularity."""
+    """With a keyed shuffle all users see one random order, AUC near 1/2; the order of item numbers
+    follows popularity.
+    """
     split = splits("random-80-20", random_data(users=200, items=100, rows=3000))[0]
     train = split.final_train
     flat = Scores(np.zeros((200, 100)))
-    aucs = [evaluate(flat, train, split.test, label="flat", seed=seed).metrics["auc"] for seed in range(20)]
+    aucs = [
+        evaluate(flat, train, split.test, label="flat", seed=seed).metrics["auc"]
+        for seed in range(20)
+    ]
     assert np.mean(aucs) == pytest.approx(0.5, abs=0.05)
-    by_number = evaluate(Scores(np.tile(-np.arange(100), (200, 1))), train, split.test, label="number").metrics["auc"]
+    by_number = evaluate(
+        Scores(np.tile(-np.arange(100), (200, 1))), train, split.test, label="number"
+    ).metrics["auc"]
     assert by_number > 0.7
 
 
 @pytest.mark.parametrize("sampled", [False, True])
 def test_ranks_agree_with_sorting(sampled):
-    """Scores on a coarse grid, so that most are tied: the oracle sorts by (-score, place in the shuffle)."""
+    """Scores on a coarse grid, so that most are tied: the oracle sorts by (-score, place in the
+    shuffle).
+    """
     data = random_data(users=25, items=60, rows=500, seed=3)
     split = splits("loo-20" if sampled else "temporal-80-20", data)[0]
     train, held = split.final_train, split.test
@@ -144,8 +191,14 @@ def test_ranks_agree_with_sorting(sampled):
     expected = []
     for q, user in enumerate(ranking.user.tolist()):
         mine = set(train.item[train.ptr[user] : train.ptr[user + 1]].tolist())
-        wanted = held.rows.item[q : q + 1] if sampled else held.rows.item[held.rows.ptr[user] : held.rows.ptr[user + 1]]
-        field = {*held.candidates[q].tolist(), *wanted.tolist()} if sampled else set(range(60)) - mine
+        wanted = (
+            held.rows.item[q : q + 1]
+            if sampled
+            else held.rows.item[held.rows.ptr[user] : held.rows.ptr[user + 1]]
+        )
+        field = (
+            {*held.candidates[q].tolist(), *wanted.tolist()} if sampled else set(range(60)) - mine
+        )
         order = sorted((i for i in field if known[i]), key=lambda i: (-scores[user, i], place[i]))
         last = (len(field) - (not known[wanted[0]]) if sampled else len(order)) + 1
         expected += sorted(order.index(i) + 1 if i in order else last for i in wanted)
@@ -156,7 +209,12 @@ def test_ranks_agree_with_sorting(sampled):
 def test_nonfinite_scores_are_refused_by_name(bad):
     """A NaN would rank first under a plain comparison and read as HR 1.0."""
     with pytest.raises(NonFiniteError, match="fcf: a score of user 'bob' is NaN or infinite"):
-        evaluate(Scores([[1, 1, 1, 1, 1], [1, bad, 1, 1, 1], [1, 1, 1, 1, 1]]), TRAIN, Held(TEST), label="fcf")
+        evaluate(
+            Scores([[1, 1, 1, 1, 1], [1, bad, 1, 1, 1], [1, 1, 1, 1, 1]]),
+            TRAIN,
+            Held(TEST),
+            label="fcf",
+        )
 
 
 @pytest.mark.parametrize(
@@ -177,21 +235,31 @@ def test_parts_that_do_not_fit_are_refused(train, test, said):
 
 
 def test_categories_are_separated_by_a_bar():
-    data = interactions([("ann", "a"), ("ann", "b"), ("bob", "c")], features={"category": np.array(["park|bar", "", "bar"])})
+    data = interactions(
+        [("ann", "a"), ("ann", "b"), ("bob", "c")],
+        features={"category": np.array(["park|bar", "", "bar"])},
+    )
     member, names = categories(data)
-    assert (member.tolist(), names) == ([[True, True], [False, False], [True, False]], ("bar", "park"))
+    assert (member.tolist(), names) == (
+        [[True, True], [False, False], [True, False]],
+        ("bar", "park"),
+    )
     assert categories(TRAIN) == (None, ())
 
 
 def test_bias_disparity_is_reported_by_category():
     split = splits("random-80-20", random_data())[0]
-    found = evaluate(Popular(split.final_train), split.final_train, split.test, label="popular", n=[5, 10])
+    found = evaluate(
+        Popular(split.final_train), split.final_train, split.test, label="popular", n=[5, 10]
+    )
     assert set(found.by_category) == {"bias_disparity@5", "bias_disparity@10"}
     assert set(found.by_category["bias_disparity@5"]) == {"a", "b", "c"}
 
 
 def test_memory_is_bounded_by_the_block_not_by_users_times_items():
-    """A tenth of 17,473 x 47,270 in each direction would be 33 MB of scores; a block is 1.2 MB here, and 16 MB by default."""
+    """A tenth of 17,473 x 47,270 in each direction would be 33 MB of scores; a block is 1.2 MB
+    here, and 16 MB by default.
+    """
     users, items, rows = 1_747, 4_727, 60_000
     train, held, model = (
         spread(users, items, rows * 4 // 5, 0),
@@ -214,11 +282,15 @@ def test_the_bench_reports_what_it_measured():
 
 
 def test_popularity_on_movielens_100k():
-    """Mean over seeds 0-4 of loo-99: about .41 / .226. The tie rule decides 415 users' last item and moves it by .01."""
+    """Mean over seeds 0-4 of loo-99: about .41 / .226. The tie rule decides 415 users' last item
+    and moves it by .01.
+    """
     found = []
     for seed in range(5):
         split = splits("loo-99", movielens(), seed=seed)[0]
-        found.append(evaluate(Popular(split.train), split.train, split.test, label="popular", seed=seed))
+        found.append(
+            evaluate(Popular(split.train), split.train, split.test, label="popular", seed=seed)
+        )
     assert np.mean([one.metrics["hr@10"] for one in found]) == pytest.approx(0.41, abs=0.012)
     assert np.mean([one.metrics["ndcg@10"] for one in found]) == pytest.approx(0.226, abs=0.006)
     assert np.mean([one.metrics["auc"] for one in found]) == pytest.approx(0.80, abs=0.01)

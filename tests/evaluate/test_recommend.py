@@ -7,7 +7,9 @@ from small_data import Popular, Scores, interactions, random_data
 from entrenous.core.errors import NonFiniteError
 from entrenous.evaluate.recommend import recommend, recommendations
 
-DATA = interactions([("ann", "a"), ("ann", "b"), ("bob", "b"), ("bob", "c")], items=["a", "b", "c", "d"])
+DATA = interactions(
+    [("ann", "a"), ("ann", "b"), ("bob", "b"), ("bob", "c")], items=["a", "b", "c", "d"]
+)
 EVERYONE = np.arange(2)
 
 
@@ -31,7 +33,10 @@ def test_users_may_come_in_any_order_and_twice():
 def test_blocks_do_not_change_lists(block):
     data = random_data()
     users = np.arange(len(data.users))
-    whole, parts = recommend(Popular(data), data, users, 5), recommend(Popular(data), data, users, 5, block=block)
+    whole, parts = (
+        recommend(Popular(data), data, users, 5),
+        recommend(Popular(data), data, users, 5, block=block),
+    )
     assert np.array_equal(whole.item, parts.item) and np.array_equal(whole.score, parts.score)
 
 
@@ -46,7 +51,9 @@ def test_ties_are_shuffled_by_the_seed_alone():
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_nonfinite_scores_are_refused_by_name(bad):
     with pytest.raises(NonFiniteError, match=r"bpr-mf: a score of user 'bob' is NaN or infinite"):
-        recommend(Scores([[1, 2, 3, 4], [1, bad, 3, 4]]), DATA, EVERYONE, 2, label="bpr-mf", block=1)
+        recommend(
+            Scores([[1, 2, 3, 4], [1, bad, 3, 4]]), DATA, EVERYONE, 2, label="bpr-mf", block=1
+        )
 
 
 def test_scores_of_a_wrong_shape_are_refused():
@@ -61,7 +68,9 @@ def test_a_list_of_no_items_is_refused():
 
 def test_one_user_is_told_what_the_blocks_say_of_them():
     data = random_data()
-    scores = Scores(np.random.default_rng(0).integers(0, 5, size=(len(data.users), len(data.items))))  # with many ties
+    scores = Scores(
+        np.random.default_rng(0).integers(0, 5, size=(len(data.users), len(data.items)))
+    )  # with many ties
     best = recommend(scores, data, np.arange(len(data.users)), 6, seed=3)
     for u in range(len(data.users)):
         told = recommendations(scores, data, data.users[u], 6, label="mine", seed=3)

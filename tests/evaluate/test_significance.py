@@ -11,8 +11,8 @@ from entrenous.evaluate.significance import friedman, holm, paired_spread, paire
 
 
 def test_paired_t_by_hand():
-    """Differences 1, 2, 3: mean 2, standard deviation 1, so t = 2 / (1 / sqrt 3); with 2 degrees of freedom
-    p = 1 - t / sqrt(t^2 + 2) two-sided."""
+    """Differences 1, 2, 3: mean 2, standard deviation 1, so t = 2 / (1 / sqrt 3); with 2 degrees of
+    freedom p = 1 - t / sqrt(t^2 + 2) two-sided."""
     found = paired_t([2, 4, 6], [1, 2, 3])
     t = 2 * np.sqrt(3)
     assert (found.statistic, found.difference, found.pairs) == (pytest.approx(t), 2, 3)
@@ -25,7 +25,9 @@ def test_paired_t_by_hand():
 def test_paired_t_agrees_with_scipy(alternative):
     a, b = np.random.default_rng(0).normal(size=(2, 40))
     expected = stats.ttest_rel(a, b, alternative=alternative)
-    assert paired_t(a, b, alternative=alternative)[:2] == pytest.approx((expected.statistic, expected.pvalue))
+    assert paired_t(a, b, alternative=alternative)[:2] == pytest.approx(
+        (expected.statistic, expected.pvalue)
+    )
 
 
 def test_paired_t_without_spread():
@@ -34,7 +36,9 @@ def test_paired_t_without_spread():
 
 
 def test_wilcoxon_of_the_paper():
-    """FBALF wins all six cells: one of 2^6 assignments of signs is as good, p = 1/64 one-sided, 2/64 two-sided."""
+    """FBALF wins all six cells: one of 2^6 assignments of signs is as good, p = 1/64 one-sided,
+    2/64 two-sided.
+    """
     ours, theirs = [0.66, 0.84, 0.71, 0.92, 1.01, 1.30], [0.68, 0.87, 0.75, 0.97, 1.07, 1.37]
     assert wilcoxon(ours, theirs, alternative="less").p == 1 / 64 == 0.015625
     assert wilcoxon(ours, theirs).p == 2 / 64
@@ -46,13 +50,19 @@ def enumerated(d, alternative):
     d = np.array([x for x in d if x])
     rank = stats.rankdata(np.abs(d))
     plus = rank[d > 0].sum()
-    all_plus = np.array([rank[np.array(signs)].sum() for signs in product([True, False], repeat=len(d))])
+    all_plus = np.array(
+        [rank[np.array(signs)].sum() for signs in product([True, False], repeat=len(d))]
+    )
     greater, less = np.mean(all_plus >= plus), np.mean(all_plus <= plus)
-    return {"greater": greater, "less": less, "two-sided": min(1, 2 * min(greater, less))}[alternative]
+    return {"greater": greater, "less": less, "two-sided": min(1, 2 * min(greater, less))}[
+        alternative
+    ]
 
 
 @pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])
-@pytest.mark.parametrize("d", [[3, -1, 2, 5], [1, 1, -1, 2, 2, -3], [0, 0, 1, -2, 2, 2], [-4, -4, -4, 1], [5]])
+@pytest.mark.parametrize(
+    "d", [[3, -1, 2, 5], [1, 1, -1, 2, 2, -3], [0, 0, 1, -2, 2, 2], [-4, -4, -4, 1], [5]]
+)
 def test_wilcoxon_is_exact_also_with_ties_and_zeros(d, alternative):
     found = wilcoxon(d, np.zeros(len(d)), alternative=alternative)
     assert found.p == pytest.approx(enumerated(d, alternative), abs=1e-15)
@@ -72,7 +82,9 @@ def test_wilcoxon_agrees_with_scipy_without_ties(n, alternative):
 def test_wilcoxon_with_many_ties_agrees_with_scipy():
     """Per-user hit rates: differences -1, 0, 1."""
     d = np.random.default_rng(3).integers(-1, 2, 943)
-    assert wilcoxon(d, np.zeros(943)).p == pytest.approx(stats.wilcoxon(d, method="approx").pvalue, rel=1e-9)
+    assert wilcoxon(d, np.zeros(943)).p == pytest.approx(
+        stats.wilcoxon(d, method="approx").pvalue, rel=1e-9
+    )
 
 
 def test_wilcoxon_without_a_difference():
@@ -80,28 +92,39 @@ def test_wilcoxon_without_a_difference():
 
 
 def test_equal_spread_by_hand():
-    """Deviations from the means 2 and 2: squares 4 4 4 4 and 1 0 0 1, differences 3 4 4 3: t = 3.5 / (sqrt(1/3) / 2)."""
+    """Deviations from the means 2 and 2: squares 4 4 4 4 and 1 0 0 1, differences 3 4 4 3: t = 3.5
+    / (sqrt(1/3) / 2).
+    """
     found = paired_spread([0, 0, 4, 4], [1, 2, 2, 3])
     assert found.statistic == pytest.approx(7 * np.sqrt(3))
     assert (found.difference, found.pairs) == (pytest.approx(2 - np.sqrt(1 / 2)), 4)
     assert found.p == pytest.approx(2 * stats.t.sf(7 * np.sqrt(3), 3))
     swapped = paired_spread([1, 2, 2, 3], [0, 0, 4, 4])
-    assert (swapped.statistic, swapped.p) == (pytest.approx(-found.statistic), pytest.approx(found.p))
+    assert (swapped.statistic, swapped.p) == (
+        pytest.approx(-found.statistic),
+        pytest.approx(found.p),
+    )
 
 
 def test_equal_spread_agrees_with_pitman_and_morgan_on_normal_values():
-    """Theirs: the correlation of a + b with a - b. On 4,000 normal pairs the two z agree to a few per cent."""
+    """Theirs: the correlation of a + b with a - b. On 4,000 normal pairs the two z agree to a few
+    per cent.
+    """
     a, b = np.random.default_rng(0).multivariate_normal([0, 1], [[1, 0.5], [0.5, 1.2]], 4000).T
     r = stats.pearsonr(a + b, a - b).statistic
     assert paired_spread(a, b).statistic == pytest.approx(r * np.sqrt(3998 / (1 - r * r)), rel=0.05)
 
 
 def test_equal_spread_finds_nothing_in_hits_and_misses_where_pitman_and_morgan_do():
-    """400 pairs of systems, both with HR .1 and hits at places 1..10: 5 % are called different, standard error 1.1 %."""
+    """400 pairs of systems, both with HR .1 and hits at places 1..10: 5 % are called different,
+    standard error 1.1 %.
+    """
     rng, gain = np.random.default_rng(0), 1 / np.log2(np.arange(2, 12))
     a, b = (rng.random((2, 400, 300)) < 0.1) * gain[rng.integers(0, 10, (2, 400, 300))]
     ours = np.mean([paired_spread(x, y).p <= 0.05 for x, y in zip(a, b, strict=True)])
-    theirs = np.mean([stats.pearsonr(x + y, x - y).pvalue <= 0.05 for x, y in zip(a, b, strict=True)])
+    theirs = np.mean(
+        [stats.pearsonr(x + y, x - y).pvalue <= 0.05 for x, y in zip(a, b, strict=True)]
+    )
     assert ours == pytest.approx(0.05, abs=0.03)
     assert theirs > 0.4
 
@@ -114,7 +137,9 @@ def test_equal_spread_of_shifted_values_is_no_difference():
 
 
 def test_friedman_by_hand():
-    """Ranks per block: a 1 1 1, b 2 2 3, c 3 3 2. Rank sums 3, 7, 8 around 6: 12 / (3 * 3 * 4) * (9 + 1 + 4) = 14/3."""
+    """Ranks per block: a 1 1 1, b 2 2 3, c 3 3 2. Rank sums 3, 7, 8 around 6: 12 / (3 * 3 * 4) * (9
+    + 1 + 4) = 14/3.
+    """
     found = friedman({"a": [9, 9, 9], "b": [5, 5, 1], "c": [1, 1, 5]})
     assert found.statistic == pytest.approx(14 / 3)
     assert found.p == pytest.approx(np.exp(-14 / 3 / 2))  # chi-square with 2 degrees of freedom
@@ -122,7 +147,10 @@ def test_friedman_by_hand():
 
 
 def test_friedman_ranks_errors_from_below():
-    assert friedman({"a": [1, 1], "b": [2, 2]}, higher_is_better=False).mean_rank == {"a": 1, "b": 2}
+    assert friedman({"a": [1, 1], "b": [2, 2]}, higher_is_better=False).mean_rank == {
+        "a": 1,
+        "b": 2,
+    }
 
 
 def test_friedman_shares_ranks_and_agrees_with_scipy():
@@ -138,7 +166,9 @@ def test_friedman_without_any_difference():
 
 
 def test_holm_by_hand():
-    """Sorted .005 .01 .03 .04 times 4, 3, 2, 1: .02 .03 .06 .04, and never less than the one before."""
+    """Sorted .005 .01 .03 .04 times 4, 3, 2, 1: .02 .03 .06 .04, and never less than the one
+    before.
+    """
     assert holm([0.01, 0.04, 0.03, 0.005]).tolist() == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([0.6, 0.9]).tolist() == [1, 1]
     assert holm([]).tolist() == []

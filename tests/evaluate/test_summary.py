@@ -13,7 +13,11 @@ HITS = np.array([0.0] * 60 + [1.0] * 40)
 def test_a_summary_by_hand():
     """40 hits of 100: mean .4, standard deviation sqrt(.4 * .6)."""
     found = summarise(HITS)
-    assert (found.mean, found.std, found.users) == (pytest.approx(0.4), pytest.approx(np.sqrt(0.24)), 100)
+    assert (found.mean, found.std, found.users) == (
+        pytest.approx(0.4),
+        pytest.approx(np.sqrt(0.24)),
+        100,
+    )
     assert (found.percentiles[5], found.percentiles[50], found.percentiles[75]) == (0, 0, 1)
     assert found.low < 0.4 < found.high
 
@@ -44,7 +48,9 @@ def test_resamples_are_the_same_users_for_every_system():
 
 
 def test_every_user_is_drawn_and_no_other_value():
-    """Of 12 users each counts in some resample, and in all of them together one twelfth: 60,000 draws, standard error .0011."""
+    """Of 12 users each counts in some resample, and in all of them together one twelfth: 60,000
+    draws, standard error .0011.
+    """
     shares = np.array([bootstrap_means(one, 5000, key(0)) for one in np.eye(12)])
     assert (shares.max(axis=1) > 0).all()
     assert shares.sum(axis=0).tolist() == pytest.approx([1.0] * 5000)
@@ -52,11 +58,15 @@ def test_every_user_is_drawn_and_no_other_value():
 
 
 def test_the_interval_covers_the_truth_as_often_as_it_says():
-    """60 throws of a coin with p = .3. A resample of h hits is binomial, so both ends are quantiles of that law, to one throw; and over
-    all h, as likely as they are, 95 % of the intervals hold .3."""
+    """60 throws of a coin with p = .3. A resample of h hits is binomial, so both ends are quantiles
+    of that law, to one throw; and over all h, as likely as they are, 95 % of the intervals hold
+    .3.
+    """
     covered = 0.0
     for hits in range(1, 60):
         low, high = interval(np.repeat([0.0, 1.0], [60 - hits, hits]), resamples=4000)
-        assert [low, high] == pytest.approx(stats.binom.ppf([0.025, 0.975], 60, hits / 60) / 60, abs=1 / 60 + 1e-9)
+        assert [low, high] == pytest.approx(
+            stats.binom.ppf([0.025, 0.975], 60, hits / 60) / 60, abs=1 / 60 + 1e-9
+        )
         covered += stats.binom.pmf(hits, 60, 0.3) * (low <= 0.3 <= high)
     assert covered == pytest.approx(0.951, abs=0.015)

@@ -1,4 +1,6 @@
-"""The tail of a metric over users and its cumulative distribution, as PEPPER's figures 4 to 6 have them, by hand."""
+"""The tail of a metric over users and its cumulative distribution, as PEPPER's figures 4 to 6 have
+them, by hand.
+"""
 
 import numpy as np
 import pytest
@@ -8,11 +10,15 @@ from entrenous.evaluate.tail import PERCENTS, distribution, tail
 
 
 def test_the_tail_by_hand():
-    """Twenty users with 0, .05, ..., .95: the worst 1 % and 5 % are one of them, 10 % two, 25 % five, half of them ten."""
+    """Twenty users with 0, .05, ..., .95: the worst 1 % and 5 % are one of them, 10 % two, 25 %
+    five, half of them ten.
+    """
     found = tail(np.arange(20)[::-1] / 20)
     assert PERCENTS == (1, 5, 10, 25, 50)
     assert found.percentile == {1: 0, 5: 0, 10: 0.05, 25: 0.2, 50: 0.45}
-    assert found.worst == pytest.approx({1: 0, 5: 0, 10: 0.05 / 2, 25: (0.05 + 0.1 + 0.15 + 0.2) / 5, 50: 0.45 / 2})
+    assert found.worst == pytest.approx(
+        {1: 0, 5: 0, 10: 0.05 / 2, 25: (0.05 + 0.1 + 0.15 + 0.2) / 5, 50: 0.45 / 2}
+    )
     assert (found.mean, found.users) == (pytest.approx(0.95 / 2), 20)
 
 
@@ -23,7 +29,9 @@ def test_a_percentile_is_the_value_of_a_user_at_which_the_distribution_reaches_t
         assert value in values and of.at(value) >= percent / 100
         lower = of.value[of.value < value]
         assert not len(lower) or of.at(lower[-1]) < percent / 100
-    assert found.percentile[100] == values.max() and found.worst[100] == pytest.approx(values.mean())
+    assert found.percentile[100] == values.max() and found.worst[100] == pytest.approx(
+        values.mean()
+    )
 
 
 def test_the_distribution_is_the_share_of_users_with_at_most_a_value():
@@ -43,7 +51,9 @@ def test_a_better_system_lies_to_the_right():
 
 def test_one_user_is_her_own_tail():
     found = tail([0.3])
-    assert set(found.percentile.values()) == set(found.worst.values()) == {0.3} and found.mean == 0.3
+    assert (
+        set(found.percentile.values()) == set(found.worst.values()) == {0.3} and found.mean == 0.3
+    )
     assert distribution([0.3]).share.tolist() == [1]
 
 

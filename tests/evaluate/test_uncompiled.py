@@ -7,7 +7,7 @@ import hashlib, numpy as np
 from small_data import Scores, random_data
 from entrenous.evaluate.protocol import evaluate
 from entrenous.evaluate.summary import interval
-from entrenous.split.protocol import protocols, splits
+from entrenous.data.split.protocol import protocols, splits
 
 digest, data = hashlib.sha256(), random_data(items=120)
 table = np.random.default_rng(0).integers(0, 9, (40, 120))

@@ -1,4 +1,6 @@
-"""How old a model can be: no honest age is ever refused, whatever the network, and one that cannot be counts for nothing."""
+"""How old a model can be: no honest age is ever refused, whatever the network, and one that cannot
+be counts for nothing.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,9 @@ import pytest
 from small_data import random_data
 from small_gossip import shop
 
+from entrenous.algorithms.gossip_node import OLDEST, most_ageing, oldest_after
 from entrenous.algorithms.pepper import ALGORITHMS, GossipAgeGMF
-from entrenous.core.gossip import Headers
-from entrenous.core.gossip_node import OLDEST, most_ageing, oldest_after
+from entrenous.core.contract.gossip import Headers
 from entrenous.core.types import Float32Array
 from entrenous.federation.gossip import Gossip
 from entrenous.federation.network import Network
@@ -22,19 +24,26 @@ N, LIAR, CONSTANT = 8, 5, 3.0
 PLACES = {name: np.linspace(40, 41, 30).astype("U6") for name in ("lat", "lon")}
 DATA = replace(random_data(N, 30, 90), features=PLACES)
 NETWORKS: list[dict[str, str]] = [
-    {}, {"clock": "regular"}, {"clock": "random", "latency": "exponential:0.3"},
-    {"clock": "random", "churn": "0.3", "restarts": "0.05"}, {"clock": "random", "period": "exponential:1", "loss": "0.2"},
+    {},
+    {"clock": "regular"},
+    {"clock": "random", "latency": "exponential:0.3"},
+    {"clock": "random", "churn": "0.3", "restarts": "0.05"},
+    {"clock": "random", "period": "exponential:1", "loss": "0.2"},
     {"clock": "regular", "partition": "3:12"},
-]  # fmt: skip
+]
 
 
 class Constant:
-    """One node pushes a constant model instead of its own, and says that it is some updates older."""
+    """One node pushes a constant model instead of its own, and says that it is some updates
+    older.
+    """
 
     def __init__(self, ahead: int, pushes: int) -> None:
         self.who, self._ahead, self._left = np.array([LIAR]), ahead, pushes
 
-    def __call__(self, models: Float32Array, base: Float32Array, headers: Headers) -> tuple[Float32Array, Headers]:
+    def __call__(
+        self, models: Float32Array, base: Float32Array, headers: Headers
+    ) -> tuple[Float32Array, Headers]:
         if not self._left:
             return models, headers
         self._left -= 1
@@ -56,13 +65,18 @@ def test_one_liar_of_eight_who_claims_a_huge_age_moves_nobody(algorithm: str, pu
     moved = float(((np.delete(swarm.models, LIAR, axis=0) - clean) * way).sum() / (way * way).sum())
     assert abs(moved) < 0.125 / 2
     assert swarm.ledger.refused == 3 * min(pushes, 15)
-    assert np.delete(swarm.nodes.age, LIAR).max() < 1000  # type: ignore[attr-defined]  # no relay passes it on
+    # no relay passes it on
+    assert np.delete(swarm.nodes.age, LIAR).max() < 1000  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize(("users", "view"), [(2, 1), (8, 3), (60, 1), (60, 3), (60, 12)])
-def test_no_honest_age_is_refused_in_any_network(network: dict[str, str], users: int, view: int) -> None:
-    gossip = Gossip(GossipAgeGMF(factors=2, view=view), shop(users), seed=2, network=Network.read(network))
+def test_no_honest_age_is_refused_in_any_network(
+    network: dict[str, str], users: int, view: int
+) -> None:
+    gossip = Gossip(
+        GossipAgeGMF(factors=2, view=view), shop(users), seed=2, network=Network.read(network)
+    )
     swarm = gossip.advance(gossip.start(), 20)
     assert swarm.ledger.refused == 0
     assert swarm.nodes.age.max() > 10  # type: ignore[attr-defined]

@@ -1,4 +1,6 @@
-"""Defences of a server that sees every update: what each does to an honest update, and to a liar's."""
+"""Defences of a server that sees every update: what each does to an honest update, and to a
+liar's.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,10 @@ import pytest
 from entrenous.algorithms.fcf import FCF
 from entrenous.algorithms.fedavg import FedAvg
 from entrenous.algorithms.fpl import FPL, FPLServer
-from entrenous.core.declared import bound
+from entrenous.core.contract.declared import bound
+from entrenous.core.contract.update import Update
 from entrenous.core.errors import InputError
 from entrenous.core.keys import key
-from entrenous.core.update import Update
 from entrenous.data.synthetic import synthetic
 from entrenous.federation.defences import DEFENCES, Known, defence, known_of
 from entrenous.federation.item_rows import item_rows, replaced, tables_of
@@ -27,10 +29,14 @@ ITEMS, FACTORS = 40, 3
 
 
 def fpl() -> tuple[FPL, Known, FPLServer]:
-    """FPL over some items, what a defence knows of it, and a model whose biases rise with the item's number."""
+    """FPL over some items, what a defence knows of it, and a model whose biases rise with the
+    item's number.
+    """
     catalogue = DATA.catalogue._replace(items=ITEMS)
     own = FPL(factors=FACTORS, triples=40).configured(catalogue)
-    server = own.init_server(catalogue, key(0, "server"))._replace(b=np.linspace(-1, 1, ITEMS, dtype=np.float32))
+    server = own.init_server(catalogue, key(0, "server"))._replace(
+        b=np.linspace(-1, 1, ITEMS, dtype=np.float32)
+    )
     return own, known_of(own, bound(own, catalogue), server), server
 
 
@@ -45,8 +51,16 @@ def updates(lists: list[dict[int, tuple[float, float]]]) -> Update:
 
 
 def crowd(liar: dict[int, tuple[float, float]], many: int = 1) -> Update:
-    """30 honest devices, whose pushes shrink as an item's bias rises, and behind them some that lie."""
-    honest = [{i: (0.1, 0.6 - 0.5 * i / ITEMS) if i % 2 else (-0.05, -0.2) for i in range(d % 3, ITEMS, 3)} for d in range(30)]
+    """30 honest devices, whose pushes shrink as an item's bias rises, and behind them some that
+    lie.
+    """
+    honest = [
+        {
+            i: (0.1, 0.6 - 0.5 * i / ITEMS) if i % 2 else (-0.05, -0.2)
+            for i in range(d % 3, ITEMS, 3)
+        }
+        for d in range(30)
+    ]
     return updates([*honest, *[liar] * many])
 
 
@@ -77,53 +91,72 @@ def test_rows_taken_apart_and_put_back_are_the_same() -> None:
     assert all(again.rows[name].tobytes() == update.rows[name].tobytes() for name in update.rows)
 
 
-@pytest.mark.parametrize("name", sorted(DEFENCES.keys() - {"support", "proportion"}))  # these bound no length
+@pytest.mark.parametrize(
+    "name", sorted(DEFENCES.keys() - {"support", "proportion"})
+)  # these bound no length
 def test_no_defence_lengthens_what_a_device_sent_by_much_nor_changes_its_shape(name: str) -> None:
     _, known, server = fpl()
     update = crowd({39: (0.0, 1000.0)})
     found = defence(name, known)(update, server)
-    assert found.rows["q"].dtype == np.float32 and len(found.item) == len(found.rows["b"]) == found.ptr[-1]
+    assert (
+        found.rows["q"].dtype == np.float32
+        and len(found.item) == len(found.rows["b"]) == found.ptr[-1]
+    )
     pushed = float(found.rows["b"][found.item == 39].sum())
     assert pushed < 5  # undefended it is more than 1000
 
 
-def test_satcap_lets_an_honest_round_pass_nearly_whole_and_a_push_at_a_high_item_no_longer_than_an_honest_one() -> None:
+def test_satcap_lets_an_honest_round_pass_nearly_whole_and_a_push_at_a_high_item_no_longer_than_an_honest_one() -> (
+    None
+):
     _, known, server = fpl()
     update = crowd({39: (0.0, 1000.0)}, many=3)
     found = defence("satcap", known)(update, server)
     honest = np.flatnonzero(update.item != 39)
     kept = np.abs(found.rows["b"][honest]).sum() / np.abs(update.rows["b"][honest]).sum()
     assert kept > 0.9
-    assert found.rows["b"][-1] <= 0.15 < update.rows["b"][honest].max()  # an honest push at item 39 is 0.11, at item 1 0.59
+    assert (
+        found.rows["b"][-1] <= 0.15 < update.rows["b"][honest].max()
+    )  # an honest push at item 39 is 0.11, at item 1 0.59
 
 
 def test_many_rows_of_one_device_do_not_lift_the_caps_of_the_rest() -> None:
     _, known, server = fpl()
     alone = defence("satcap", known)(crowd({39: (0.0, 1000.0)}, many=3), server)
-    flood = defence("satcap", known)(crowd({i: (0.0, 1000.0) for i in range(ITEMS)}, many=3), server)
+    flood = defence("satcap", known)(
+        crowd({i: (0.0, 1000.0) for i in range(ITEMS)}, many=3), server
+    )
     assert flood.rows["b"][-1] <= 2 * alone.rows["b"][-1]
 
 
 def test_an_item_that_few_raise_may_stand_no_better_than_those_that_many_raise() -> None:
-    """20 odd items are raised by 10 devices each, even ones by three liars; a high number stands high."""
+    """20 odd items are raised by 10 devices each, even ones by three liars; a high number stands
+    high.
+    """
     _, known, server = fpl()
     for item, kept in ((38, False), (2, True)):
         update = crowd({item: (0.1, 0.5)}, many=3)
         found = defence("support", known)(update, server)
         lies = (update.item == item) & (update.rows["b"] > 0)
-        assert (found.rows["b"][lies] > 0).all() == kept and (found.rows["q"][lies] > 0).all() == kept
+        assert (found.rows["b"][lies] > 0).all() == kept and (
+            found.rows["q"][lies] > 0
+        ).all() == kept
         assert found.rows["b"][~lies].tobytes() == update.rows["b"][~lies].tobytes()
 
 
 def test_dense_rows_are_held_to_their_support_by_what_devices_push_for_most() -> None:
-    """FCF sends a row for every item: 30 devices like half of the items, 3 liars another that stands high."""
+    """FCF sends a row for every item: 30 devices like half of the items, 3 liars another that
+    stands high.
+    """
     own = FCF(factors=2).configured(DATA.catalogue._replace(items=ITEMS))
     server = own.init_server(DATA.catalogue._replace(items=ITEMS), key(0, "server"))
     y = np.stack([np.linspace(1, 2, ITEMS), np.zeros(ITEMS)], axis=1).astype(np.float32)
     known = known_of(own, bound(own, DATA.catalogue._replace(items=ITEMS)), server)
     f = np.full((33, ITEMS, 2), (-1e-3, 0), np.float32)
     f[:30, ::2, 0], f[30:, 39, 0] = 1.0, 5.0
-    update = Update(np.zeros(34, np.int64), np.empty(0, np.int32), {}, {"f": f}, np.ones(33, np.float32))
+    update = Update(
+        np.zeros(34, np.int64), np.empty(0, np.int32), {}, {"f": f}, np.ones(33, np.float32)
+    )
     found = defence("support", known)(update, server._replace(y=y)).dense["f"]
     assert not found[30:, 39].any() and np.array_equal(found[:30, ::2], f[:30, ::2])
 
@@ -147,10 +180,14 @@ def test_the_trimmed_mean_of_an_item_is_that_of_its_own_senders() -> None:
 
 def test_multi_krum_drops_who_is_far_from_everybody() -> None:
     _, known, server = fpl()
-    update = updates([*[{1: (0.1, 0.1), 2: (0.1, -0.1)}] * 8, {1: (50.0, 50.0)}, {2: (-50.0, 50.0)}])
+    update = updates(
+        [*[{1: (0.1, 0.1), 2: (0.1, -0.1)}] * 8, {1: (50.0, 50.0)}, {2: (-50.0, 50.0)}]
+    )
     found = defence("krum", known)(update, server)
     assert found.devices == 8 and set(found.item.tolist()) == {1, 2}
-    assert found.rows["b"][0] == pytest.approx(0.125)  # 10 / 8 of 0.1: the round weighs as much as before
+    assert found.rows["b"][0] == pytest.approx(
+        0.125
+    )  # 10 / 8 of 0.1: the round weighs as much as before
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e30])
@@ -163,17 +200,26 @@ def test_a_device_with_one_number_that_cannot_be_added_is_dropped_alone(bad: flo
 
 
 def test_more_rows_or_weight_than_a_device_may_have_are_dropped() -> None:
-    contract, update = fpl()[1].contract, updates([{1: (0.1, 0.1)}, {1: (0.1, 0.1), 2: (0.1, 0.1)}, {3: (0.1, 0.1)}])
+    contract, update = (
+        fpl()[1].contract,
+        updates([{1: (0.1, 0.1)}, {1: (0.1, 0.1), 2: (0.1, 0.1)}, {3: (0.1, 0.1)}]),
+    )
     heavy = update._replace(weight=np.array([1, 1, 100], np.float32))
     assert sound_devices(update, contract, 1).tolist() == [True, False, True]
-    assert sound_devices(heavy, contract, 2).tolist() == [True, True, False]  # in FPL everybody weighs 1
+    assert sound_devices(heavy, contract, 2).tolist() == [
+        True,
+        True,
+        False,
+    ]  # in FPL everybody weighs 1
 
 
 def test_an_undefended_visible_round_gives_the_same_bytes_as_rounds() -> None:
     made = FPL(factors=4, cohort=20)
     plain = Rounds(made, DATA)
     own = plain.algorithm
-    visible = Rounds(made, DATA, everybody=VisibleRound(Shard(own, DATA.catalogue, DATA, np.arange(60))))
+    visible = Rounds(
+        made, DATA, everybody=VisibleRound(Shard(own, DATA.catalogue, DATA, np.arange(60)))
+    )
     ended = [rounds.advance(rounds.start(), 3) for rounds in (plain, visible)]
     one, other = (fitted(rounds, now) for rounds, now in zip((plain, visible), ended, strict=True))
     assert model_sha256(one.arrays) == model_sha256(other.arrays) and one.ledger == other.ledger

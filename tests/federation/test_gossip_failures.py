@@ -1,5 +1,7 @@
-"""The failure tests of gossip (privacy.md 5.4, G1 to G7), where figures are needed: on the simulated network. Those in which a process dies
-are in tests/deploy/peers/test_processes.py (G5, G6), and what real sockets and time add in tests/deploy/peers/test_failures.py (G4, G6)."""
+"""The failure tests of gossip (privacy.md 5.4, G1 to G7), where figures are needed: on the
+simulated network. Those in which a process dies are in tests/deploy/peers/test_processes.py (G5,
+G6), and what real sockets and time add in tests/deploy/peers/test_failures.py (G4, G6).
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from entrenous.runs.recommenders import GossipRecommender
 
 WITHIN = 0.03  # HR@10 that a failure may cost
 SEEDS, ROUNDS, VIEW = (0, 1, 2), 500, 3
-MEMORY_MB = 600  # of 1,000 nodes on ML-100K's catalogue: two models each and what is under way (0.3 GB), and the program (0.2 GB)
+# of 1,000 nodes on ML-100K's catalogue: two models each and what is under way (0.3 GB), and the
+# program (0.2 GB)
+MEMORY_MB = 600
 
 pytestmark = pytest.mark.slow
 
@@ -30,20 +34,31 @@ def movielens(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @cache
 def hr(**network: Any) -> float:
-    """HR@10 of PEPPER between PEPPER's 100 users after 500 rounds, mean of three seeds; no view is empty or too long."""
+    """HR@10 of PEPPER between PEPPER's 100 users after 500 rounds, mean of three seeds; no view is
+    empty or too long.
+    """
     return float(np.mean([one(seed, network) for seed in SEEDS]))
 
 
 def one(seed: int, network: dict[str, Any]) -> float:
     run = experiment.run(
-        "pepper-gmf", "ml-100k", protocol="pepper-given-100", seed=seed, rounds=ROUNDS, network=network, threads=1
+        "pepper-gmf",
+        "ml-100k",
+        protocol="pepper-given-100",
+        seed=seed,
+        rounds=ROUNDS,
+        network=network,
+        threads=1,
     )
     assert isinstance(run.recommender, GossipRecommender)
     nodes: Any = run.recommender.nodes
-    view = nodes.view[nodes.pushes > 0]  # a view is drawn with the first push; who has just begun anew has none yet
+    view = nodes.view[
+        nodes.pushes > 0
+    ]  # a view is drawn with the first push; who has just begun anew has none yet
     assert view.shape[1] == VIEW and len(view) >= 95 and (view >= 0).all()
     assert all(
-        len({me, *peers}) == VIEW + 1 for me, peers in zip(nodes.me[nodes.pushes > 0].tolist(), view.tolist(), strict=True)
+        len({me, *peers}) == VIEW + 1
+        for me, peers in zip(nodes.me[nodes.pushes > 0].tolist(), view.tolist(), strict=True)
     )
     assert nodes.known.shape[1] <= 20 and np.isfinite(run.recommender.models).all()
     return run.metrics["hr@10"]
@@ -87,6 +102,8 @@ print(next(int(line.split()[1]) for line in open("/proc/self/status") if line.st
 
 
 def test_g7_a_thousand_nodes_for_five_hundred_rounds_within_the_memory_budget() -> None:
-    ran = subprocess.run([sys.executable, "-c", THOUSAND], capture_output=True, text=True, timeout=280)
+    ran = subprocess.run(
+        [sys.executable, "-c", THOUSAND], capture_output=True, text=True, timeout=280
+    )
     assert ran.returncode == 0, ran.stderr[-500:]
     assert int(ran.stdout) < MEMORY_MB, ran.stdout

@@ -1,4 +1,6 @@
-"""A node is the same on a device of its own: nodes that share nothing and hand each other messages end with the bytes of the simulation."""
+"""A node is the same on a device of its own: nodes that share nothing and hand each other messages
+end with the bytes of the simulation.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +11,27 @@ import pytest
 from small_gossip import shop
 
 from entrenous.algorithms.pepper import GossipAgeGMF, GossipAverageGMF, PepperGMF
-from entrenous.core.gossip import NOBODY, Arrivals, DeviceData, Headers, data_of
+from entrenous.core.contract.gossip import NOBODY, Arrivals, DeviceData, Headers, data_of
 from entrenous.core.keys import fold_name, folded
 from entrenous.federation.gossip import Gossip
 
 N, ROUNDS = 10, 7
 SMALL: dict[str, Any] = {
-    "factors": 4, "learning_rate": 0.05, "learning_rate_user": 0.05, "learning_rate_output": 0.01, "reg": 0.1, "local_epochs": 1,
-    "negatives": 2, "init_std": 0.1, "init_user": 0.3, "rounds": 10, "view": 3, "redraw": 2, "carried": 3, "largest": 50.0,
-}  # fmt: skip
+    "factors": 4,
+    "learning_rate": 0.05,
+    "learning_rate_user": 0.05,
+    "learning_rate_output": 0.01,
+    "reg": 0.1,
+    "local_epochs": 1,
+    "negatives": 2,
+    "init_std": 0.1,
+    "init_user": 0.3,
+    "rounds": 10,
+    "view": 3,
+    "redraw": 2,
+    "carried": 3,
+    "largest": 50.0,
+}
 
 
 class Message(NamedTuple):
@@ -36,8 +50,12 @@ class Device:
         self.data: DeviceData = data_of(gossip.private, np.array([u]))
         self.pool = np.stack([gossip._base, gossip._base])
         peers = gossip._peers(np.array([u]), np.zeros(1, np.int64))
-        self.nodes = self.algorithm.init_nodes(np.array([u]), peers, len(gossip._base), fold_name(gossip._key, "private"))
-        self.algorithm.on_start(self.pool, self.here, self.nodes, self.here, self.data, self._keys())
+        self.nodes = self.algorithm.init_nodes(
+            np.array([u]), peers, len(gossip._base), fold_name(gossip._key, "private")
+        )
+        self.algorithm.on_start(
+            self.pool, self.here, self.nodes, self.here, self.data, self._keys()
+        )
 
     here = np.zeros(1, np.int64)
 
@@ -52,7 +70,9 @@ class Device:
 
     def on_message(self, message: Message) -> None:
         self.pool[1] = np.frombuffer(message.values, np.float32)
-        a = Arrivals(self.pool, self.here, self.here, self.here + 1, self.here, message.headers, self._keys())
+        a = Arrivals(
+            self.pool, self.here, self.here, self.here + 1, self.here, message.headers, self._keys()
+        )
         assert self.algorithm.on_message(a, self.nodes, self.data).tolist() == [0]
 
 
@@ -72,4 +92,7 @@ def test_devices_that_share_nothing_end_with_the_bytes_of_the_simulation(kind: A
                 device.on_message(message)
     assert np.stack([device.pool[0] for device in devices]).tobytes() == swarm.models.tobytes()
     for name, array in swarm.nodes._asdict().items():
-        assert np.concatenate([getattr(device.nodes, name) for device in devices]).tobytes() == array.tobytes(), name
+        assert (
+            np.concatenate([getattr(device.nodes, name) for device in devices]).tobytes()
+            == array.tobytes()
+        ), name

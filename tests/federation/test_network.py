@@ -94,9 +94,16 @@ def test_nodes_are_away_for_the_share_of_the_time_that_churn_says() -> None:
 
 def test_each_node_has_a_bandwidth_and_a_period_of_its_own() -> None:
     draws = Draws(
-        Network.read({"clock": "regular", "bandwidth": "loguniform:10:1000", "period": "uniform:0.5:1.5"}), 500, key(0, "n")
+        Network.read(
+            {"clock": "regular", "bandwidth": "loguniform:10:1000", "period": "uniform:0.5:1.5"}
+        ),
+        500,
+        key(0, "n"),
     )
-    assert len(np.unique(draws.bandwidth)) == 500 and draws.bandwidth.max() / draws.bandwidth.min() > 50
+    assert (
+        len(np.unique(draws.bandwidth)) == 500
+        and draws.bandwidth.max() / draws.bandwidth.min() > 50
+    )
     nodes = np.arange(500)
     assert (draws.gap(nodes, nodes) == draws.gap(nodes, nodes + 1)).all()  # regular
     assert (draws.first_push(nodes) < draws.period).all()

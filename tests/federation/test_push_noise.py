@@ -1,4 +1,6 @@
-"""Noise on the first pushes of gossip: who carries it, that a node's own model has none, and that a device of its own repeats it."""
+"""Noise on the first pushes of gossip: who carries it, that a node's own model has none, and that a
+device of its own repeats it.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +11,16 @@ import pytest
 from federation_links import ratings
 from peers_in_memory import rows_of, terms
 
-from entrenous.core.discover import algorithms
+from entrenous.algorithms.named import algorithms
 from entrenous.core.errors import InputError
 from entrenous.deploy.peers.node import PeerNode
+from entrenous.deploy.peers.replay import Recording, replay
+from entrenous.deploy.wire.pushed import digest, pack, unpack
 from entrenous.federation.executors import Threads
 from entrenous.federation.gossip import Gossip
 from entrenous.federation.push_noise import add_push_noise, carries_noise
 from entrenous.federation.recorder import NeighbourRecorder
-from entrenous.federation.replay import Recording, replay
 from entrenous.runs.plan import RunPlan, check
-from entrenous.wire.pushed import digest, pack, unpack
 
 DATA = ratings(24)
 SMALL: dict[str, Any] = {"factors": 4, "view": 2}
@@ -34,11 +36,15 @@ def received(rounds: int = 4, **settings: Any) -> tuple[Gossip, NeighbourRecorde
 
 def table(gossip: Gossip, model: np.ndarray) -> np.ndarray:
     shape = gossip.algorithm.model.shape  # type: ignore[attr-defined]
-    return model[: shape.factors * shape.stride].reshape(shape.factors, shape.stride)[:, : shape.items]
+    return model[: shape.factors * shape.stride].reshape(shape.factors, shape.stride)[
+        :, : shape.items
+    ]
 
 
 def test_the_first_push_has_noise_on_every_number_and_a_later_one_is_as_it_was() -> None:
-    """Without it an item that was not drawn is as in the base model, and all others are known to be trained on."""
+    """Without it an item that was not drawn is as in the base model, and all others are known to be
+    trained on.
+    """
     for noise in (0.0, 0.5):
         gossip, recorder, _ = received(push_noise=noise)
         base = recorder.rounds[0].received["model"]
@@ -46,11 +52,15 @@ def test_the_first_push_has_noise_on_every_number_and_a_later_one_is_as_it_was()
         assert len(first) > 10
         moved = np.array([table(gossip, model) - table(gossip, base) for model in first])
         still = (np.abs(moved).sum(axis=1) == 0).mean()
-        assert (still > 0.05) if noise == 0 else (still == 0 and abs(np.std(moved) / noise - 1) < 0.05)
+        assert (
+            (still > 0.05) if noise == 0 else (still == 0 and abs(np.std(moved) / noise - 1) < 0.05)
+        )
 
 
 def test_what_arrives_at_a_peer_is_noised_once_for_an_age_and_differs_between_nodes() -> None:
-    """A second look at a model that has not changed shows the same noise; all three peers get the same copy."""
+    """A second look at a model that has not changed shows the same noise; all three peers get the
+    same copy.
+    """
     models, keys = np.zeros((3, 64), np.float32), np.array([5, 5, 6], np.uint64)
     algorithm = algorithms()["pepper-gmf"](push_noise=0.1)
     add_push_noise(algorithm, models, keys, np.array([1, 1, 1]))
@@ -68,11 +78,18 @@ def test_who_has_merged_nothing_goes_on_with_noise_however_often_it_pushed() -> 
 
     who = np.arange(4)
     for noisy, expected in ((1, [0, 1, 2]), (2, [0, 1, 2]), (0, [0, 1, 2, 3])):
-        assert carries_noise(algorithms()["pepper-gmf"](push_noise=0.1, noisy_pushes=noisy), Nodes, who).tolist() == expected
+        assert (
+            carries_noise(
+                algorithms()["pepper-gmf"](push_noise=0.1, noisy_pushes=noisy), Nodes, who
+            ).tolist()
+            == expected
+        )
     assert not len(carries_noise(algorithms()["pepper-gmf"](), Nodes, who))
 
 
-def test_the_result_does_not_depend_on_threads_and_the_own_model_has_no_noise_before_a_merge() -> None:
+def test_the_result_does_not_depend_on_threads_and_the_own_model_has_no_noise_before_a_merge() -> (
+    None
+):
     settings = {**SMALL, "push_noise": 0.1, "noisy_pushes": 3}
     ends = []
     for threads in (1, 3):
@@ -95,7 +112,10 @@ def test_a_device_of_its_own_pushes_what_a_simulation_pushes_and_a_replay_repeat
     seen = unpack(pushed.body, len(own))
     assert abs(float(np.std(seen - own)) / 0.1 - 1) < 0.2
     recording = Recording(3, 3, node.data, node.fresh)
-    assert replay(of.gossip, of.catalogue, of.seed, [recording]).models[0].tobytes() == node.pool[0].tobytes()
+    assert (
+        replay(of.gossip, of.catalogue, of.seed, [recording]).models[0].tobytes()
+        == node.pool[0].tobytes()
+    )
 
 
 def test_one_that_was_not_measured_is_refused_in_one_line() -> None:

@@ -1,4 +1,6 @@
-"""Recordings of peers, replayed: the data and the first state are the engine's, and recordings that cannot all be true are found."""
+"""Recordings of peers, replayed: the data and the first state are the engine's, and recordings that
+cannot all be true are found.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ from peers_in_memory import ITEMS, SMALL, Street, run, terms
 from small_gossip import shop
 
 from entrenous.algorithms.pepper import PepperGMF
+from entrenous.deploy.peers.replay import MESSAGE, PUSH, Recording, ReplayError, joined, replay
 from entrenous.federation.gossip import Gossip
-from entrenous.federation.replay import MESSAGE, PUSH, Recording, ReplayError, joined, replay
 
 N = 5
 
@@ -31,8 +33,13 @@ def again(street: Street, recordings: list[Recording]) -> Any:
 
 def test_with_public_draws_peers_have_what_nodes_of_a_simulation_have(street: Street) -> None:
     gossip = Gossip(PepperGMF(**SMALL), shop(N, items=ITEMS, each=9), seed=street.of.seed)
-    own, theirs = joined([peer.node.data for _, peer in sorted(street.peers.items())]), gossip.private
-    for mine, engine in zip((*own.histories, *own.weighing), (*theirs.histories, *theirs.weighing), strict=True):
+    own, theirs = (
+        joined([peer.node.data for _, peer in sorted(street.peers.items())]),
+        gossip.private,
+    )
+    for mine, engine in zip(
+        (*own.histories, *own.weighing), (*theirs.histories, *theirs.weighing), strict=True
+    ):
         assert (mine is None) == (engine is None) and (mine is None or np.array_equal(mine, engine))
     begun = gossip.start()
     starts = [one._replace(events=one.events[:1]) for one in street.recordings()]
@@ -44,7 +51,9 @@ def test_with_public_draws_peers_have_what_nodes_of_a_simulation_have(street: St
 
 def test_a_missing_recording_is_named(street: Street) -> None:
     recordings = street.recordings()
-    with pytest.raises(ReplayError, match=r"peer \d, event \d+ \(message \d+ of peer 2\): no recording says"):
+    with pytest.raises(
+        ReplayError, match=r"peer \d, event \d+ \(message \d+ of peer 2\): no recording says"
+    ):
         again(street, [one for one in recordings if one.number != 2])
 
 
@@ -55,9 +64,17 @@ def test_what_was_not_sent_is_found(street: Street) -> None:
     for kind in (MESSAGE, PUSH):
         place = max(n for n, event in enumerate(events) if event.kind == kind)
         changed = [*events[:place], events[place]._replace(digest=b"\0" * 32), *events[place + 1 :]]
-        with pytest.raises(ReplayError, match=rf"peer 1, event {place} .*: the model is .* here, 0000"):
-            again(street, [*recordings[:1], recordings[1]._replace(events=changed), *recordings[2:]])
-    swapped = [*events[:last], events[last]._replace(push=events[last].push - 1), *events[last + 1 :]]
+        with pytest.raises(
+            ReplayError, match=rf"peer 1, event {place} .*: the model is .* here, 0000"
+        ):
+            again(
+                street, [*recordings[:1], recordings[1]._replace(events=changed), *recordings[2:]]
+            )
+    swapped = [
+        *events[:last],
+        events[last]._replace(push=events[last].push - 1),
+        *events[last + 1 :],
+    ]
     with pytest.raises(ReplayError, match=r"peer 1, event"):
         again(street, [*recordings[:1], recordings[1]._replace(events=swapped), *recordings[2:]])
 

@@ -1,5 +1,7 @@
-"""What failures of the network cost peers (G1 to G5 of the failure tests), small enough for every run of the suite: 60 users of two tastes,
-100 rounds, three seeds. test_gossip_failures.py has the figures of MovieLens-100K."""
+"""What failures of the network cost peers (G1 to G5 of the failure tests), small enough for every
+run of the suite: 60 users of two tastes, 100 rounds, three seeds. test_gossip_failures.py has the
+figures of MovieLens-100K.
+"""
 
 from __future__ import annotations
 
@@ -28,20 +30,33 @@ FAILURES: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Interactions:
-    return load(str(write_shop(tmp_path_factory.mktemp("shop") / "shop.csv", users=60, items=160, rows=30)))
+    return load(
+        str(write_shop(tmp_path_factory.mktemp("shop") / "shop.csv", users=60, items=160, rows=30))
+    )
 
 
 @cache
 def hit_rate(data: Interactions, **network: Any) -> float:
-    """HR@10 of PEPPER, the mean of three seeds; no view is empty or too long, and no model spoiled."""
+    """HR@10 of PEPPER, the mean of three seeds; no view is empty or too long, and no model
+    spoiled.
+    """
     found = []
     for seed in (0, 1, 2):
         made = run(
-            "pepper-gmf", data, protocol="pepper-85-15", seed=seed, rounds=100, network=network, threads=1, settings=SETTINGS
+            "pepper-gmf",
+            data,
+            protocol="pepper-85-15",
+            seed=seed,
+            rounds=100,
+            network=network,
+            threads=1,
+            settings=SETTINGS,
         )
         assert isinstance(made.recommender, GossipRecommender)
         nodes: Any = made.recommender.nodes
-        pushed = nodes.pushes > 0  # a view is drawn with the first push; who has just begun anew has none yet
+        pushed = (
+            nodes.pushes > 0
+        )  # a view is drawn with the first push; who has just begun anew has none yet
         assert pushed.sum() >= 55 and np.isfinite(made.recommender.models).all()
         for me, view in zip(nodes.me[pushed].tolist(), nodes.view[pushed].tolist(), strict=True):
             assert min(view) >= 0 and len({me, *view}) == 4
@@ -60,17 +75,28 @@ def test_peers_that_hear_nothing_learn_less(data: Interactions) -> None:
 
 
 def test_each_failure_happens(data: Interactions) -> None:
-    """Messages are lost, late or fewer, nodes begin anew: the ledger of one run of each differs from the quiet one as it should."""
+    """Messages are lost, late or fewer, nodes begin anew: the ledger of one run of each differs
+    from the quiet one as it should.
+    """
 
     def ledger(**network: Any) -> dict[str, int]:
         return run(
-            "pepper-gmf", data, protocol="pepper-85-15", rounds=100, network=network, threads=1, settings=SETTINGS
+            "pepper-gmf",
+            data,
+            protocol="pepper-85-15",
+            rounds=100,
+            network=network,
+            threads=1,
+            settings=SETTINGS,
         ).manifest["ledger"]
 
     quiet, (lossy, late, away, cut, anew) = ledger(), (ledger(**one) for one in FAILURES.values())
     assert quiet["messages"] == 60 * 3 * 100 and quiet["lost"] == 0
     assert lossy["lost"] == pytest.approx(0.3 * lossy["messages"], rel=0.05)
     assert late["messages"] == quiet["messages"] and late["bytes_down"] < quiet["bytes_down"]
-    assert away["messages"] == pytest.approx(0.5 * quiet["messages"], rel=0.25) and away["lost"] > 0.2 * away["messages"]
+    assert (
+        away["messages"] == pytest.approx(0.5 * quiet["messages"], rel=0.25)
+        and away["lost"] > 0.2 * away["messages"]
+    )
     assert 0.1 * 0.3 * cut["messages"] < cut["lost"] < 0.6 * 0.3 * cut["messages"]
     assert anew["messages"] == quiet["messages"] and anew["lost"] == 0

@@ -1,4 +1,6 @@
-"""The promise of one result: threads, blocks, cohorts, interruptions and executors do not change a bit of the model."""
+"""The promise of one result: threads, blocks, cohorts, interruptions and executors do not change a
+bit of the model.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,10 @@ import pytest
 
 from entrenous.algorithms.fcf import FCF
 from entrenous.algorithms.fpl import FPL
+from entrenous.core.contract.update import Update
 from entrenous.core.errors import NonFiniteError
 from entrenous.core.keys import key
 from entrenous.core.types import UInt64Array
-from entrenous.core.update import Update
 from entrenous.data.interactions import Interactions
 from entrenous.data.synthetic import synthetic
 from entrenous.federation.executors import Debug, DeviceError, Threads
@@ -50,7 +52,9 @@ def trained(name: str, data: Interactions, until: int = 12, **options: Any) -> t
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_threads_blocks_and_executors_give_the_same_bytes_and_the_same_ledger(name: str, data: Interactions) -> None:
+def test_threads_blocks_and_executors_give_the_same_bytes_and_the_same_ledger(
+    name: str, data: Interactions
+) -> None:
     reference, training = trained(name, data)
     for options in (
         {"executor": Threads(2)},
@@ -69,7 +73,10 @@ def test_an_interruption_at_any_round_changes_nothing(name: str, data: Interacti
     reference, _ = trained(name, data)
     for stop in (1, 5, 11):
         first = Rounds(ALGORITHMS[name], data, seed=4)
-        kept = {name: array.copy() for name, array in checkpoint_arrays(first.advance(first.start(), stop)).items()}
+        kept = {
+            name: array.copy()
+            for name, array in checkpoint_arrays(first.advance(first.start(), stop)).items()
+        }
         second = Rounds(ALGORITHMS[name], data, seed=4)
         assert digest(second.advance(restore_training(second, stop, kept), 12), second) == reference
 
@@ -94,8 +101,8 @@ def test_a_cohort_has_distinct_users_and_every_user_gets_a_turn(data: Interactio
     assert all(len(np.unique(users)) == 10 and np.all(np.diff(users) > 0) for users in chosen)
     counts = np.bincount(np.concatenate(chosen), minlength=50)
     assert (
-        (counts - 20) ** 2 / 20
-    ).sum() * 49 / 40 < 85.4  # chi-square with 49 degrees of freedom at p = .001, cohorts without replacement
+        ((counts - 20) ** 2 / 20).sum() * 49 / 40 < 85.4
+    )  # chi-square with 49 degrees of freedom at p = .001, cohorts without replacement
 
 
 def test_limits_are_applied_in_order_to_every_update(data: Interactions) -> None:
@@ -119,13 +126,17 @@ def test_limits_are_applied_in_order_to_every_update(data: Interactions) -> None
 
 
 def test_limits_that_change_nothing_change_nothing(data: Interactions) -> None:
-    """Without limits an algorithm may add its updates as it makes them; the Update in between makes no difference."""
+    """Without limits an algorithm may add its updates as it makes them; the Update in between makes
+    no difference.
+    """
     reference, training = trained("pfpl with pi", data)
     other, same = trained("pfpl with pi", data, limits=[lambda update, keys: update])
     assert other == reference and same.ledger == training.ledger
 
 
-def test_a_value_that_is_not_finite_stops_the_round_before_the_model_changes(data: Interactions) -> None:
+def test_a_value_that_is_not_finite_stops_the_round_before_the_model_changes(
+    data: Interactions,
+) -> None:
     def poison(update: Update, keys: UInt64Array) -> Update:
         update.rows["q"][0, 0] = np.nan
         return update
@@ -135,18 +146,26 @@ def test_a_value_that_is_not_finite_stops_the_round_before_the_model_changes(dat
     kept = [array.copy() for array in (*before.server, *before.devices)]
     with pytest.raises(NonFiniteError):
         rounds.one_round(before)
-    assert all(np.array_equal(a, b) for a, b in zip(kept, (*before.server, *before.devices), strict=True))
+    assert all(
+        np.array_equal(a, b) for a, b in zip(kept, (*before.server, *before.devices), strict=True)
+    )
 
 
 def test_the_debug_executor_names_round_stage_and_device(data: Interactions) -> None:
     def refuse(update: Update, keys: UInt64Array) -> Update:
-        if update.ptr[-1] and calls.append(1) is None and len(calls) == 60:  # the 10th device of the second round
+        if (
+            update.ptr[-1] and calls.append(1) is None and len(calls) == 60
+        ):  # the 10th device of the second round
             raise ValueError("boom")
         return update
 
     calls: list[int] = []
-    rounds = Rounds(ALGORITHMS["pfpl+"], data, executor=Debug(lambda user: f"user-{user}"), limits=[refuse])
-    with pytest.raises(DeviceError, match="round 1, stage local, device of user 'user-9': ValueError: boom"):
+    rounds = Rounds(
+        ALGORITHMS["pfpl+"], data, executor=Debug(lambda user: f"user-{user}"), limits=[refuse]
+    )
+    with pytest.raises(
+        DeviceError, match="round 1, stage local, device of user 'user-9': ValueError: boom"
+    ):
         rounds.advance(rounds.start(), 3)
 
 

@@ -1,5 +1,5 @@
-"""The same bytes by every way through the code: threads, blocks, with limits, gossip with messages under way; FPL also with one-device
-rounds and in plain Python."""
+"""The same bytes by every way through the code: threads, blocks, with limits, gossip with messages
+under way; FPL also with one-device rounds and in plain Python."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from entrenous.algorithms.fedavg import FedAvg
 from entrenous.algorithms.fedfast import FedFast
 from entrenous.algorithms.fpl import ALGORITHMS, FPL
 from entrenous.algorithms.reptile import Reptile
+from entrenous.core.contract.update import Total, Update, add_update, empty_total
 from entrenous.core.errors import NonFiniteError
 from entrenous.core.keys import key
-from entrenous.core.update import Total, Update, add_update, empty_total
 from entrenous.data.interactions import Interactions
 from entrenous.data.synthetic import synthetic
 from entrenous.federation.executors import Debug, Threads
@@ -60,7 +60,10 @@ def data() -> Interactions:
 
 
 def digest(training: Training) -> str:
-    parts = [np.asarray(part).tobytes() for part in (*training.server, *training.devices, training.ledger)]
+    parts = [
+        np.asarray(part).tobytes()
+        for part in (*training.server, *training.devices, training.ledger)
+    ]
     return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
@@ -77,7 +80,9 @@ def test_threads_blocks_and_limits_change_nothing(name, data):
     for block in (1, 7):
         assert trained(data, SETTINGS[name], block=block) == expected
     assert trained(data, SETTINGS[name], executor=Debug()) == expected
-    assert trained(data, SETTINGS[name], limits=[lambda update, keys: update]) == expected  # updates made whole, then added
+    assert (
+        trained(data, SETTINGS[name], limits=[lambda update, keys: update]) == expected
+    )  # updates made whole, then added
     assert trained(data, SETTINGS[name], many=2) != expected
 
 
@@ -88,10 +93,18 @@ def test_neural_networks_end_with_the_same_bytes_too(name, data):
         training = rounds.advance(rounds.start(), many)
         scores = fitted(rounds, training).recommender.scores
         size = block or 60
-        return digest(training), b"".join(scores(np.arange(60)[low : low + size]).tobytes() for low in range(0, 60, size))
+        return digest(training), b"".join(
+            scores(np.arange(60)[low : low + size]).tobytes() for low in range(0, 60, size)
+        )
 
     expected = run()
-    for how in ({"executor": Threads(2)}, {"executor": Threads(8)}, {"block": 1}, {"block": 7}, {"executor": Debug()}):
+    for how in (
+        {"executor": Threads(2)},
+        {"executor": Threads(8)},
+        {"block": 1},
+        {"block": 7},
+        {"executor": Debug()},
+    ):
         assert run(**how) == expected
     assert run(limits=[lambda update, keys: update]) == expected
     assert run(2)[0] != expected[0]
@@ -101,10 +114,18 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "lock-step": {},
     "late": {"clock": "random", "latency": "uniform:0:3", "churn": 0.2},
     "rough": {
-        "clock": "regular", "period": "uniform:0.5:1.5", "latency": "uniform:0.3:2.5", "bandwidth": "loguniform:200:20000", "loss": 0.2,
-        "churn": 0.3, "session": 3, "restarts": 0.02, "partition": "3:5", "bad": 0.2,
+        "clock": "regular",
+        "period": "uniform:0.5:1.5",
+        "latency": "uniform:0.3:2.5",
+        "bandwidth": "loguniform:200:20000",
+        "loss": 0.2,
+        "churn": 0.3,
+        "session": 3,
+        "restarts": 0.02,
+        "partition": "3:5",
+        "bad": 0.2,
     },
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("network", NETWORKS)
@@ -114,11 +135,18 @@ def test_gossip_ends_with_the_same_bytes_too(name: str, network: str) -> None:
     data, until = small(), 6
 
     def made(seed: int = 1, **how: Any) -> Gossip:
-        return Gossip(gossiping(name), data, seed=seed, network=Network.read(NETWORKS[network]), **how)
+        return Gossip(
+            gossiping(name), data, seed=seed, network=Network.read(NETWORKS[network]), **how
+        )
 
     def told(gossip: Gossip, swarm: Swarm) -> tuple[bytes, ...]:
         result = fitted(gossip, swarm)
-        arrays = [*result.arrays.values(), *swarm.counts, np.array(swarm.ledger), result.recommender.scores(np.arange(24))]
+        arrays = [
+            *result.arrays.values(),
+            *swarm.counts,
+            np.array(swarm.ledger),
+            result.recommender.scores(np.arange(24)),
+        ]
         return tuple(array.tobytes() for array in arrays)
 
     def run(seed: int = 1, **how: Any) -> tuple[bytes, ...]:
@@ -133,19 +161,31 @@ def test_gossip_ends_with_the_same_bytes_too(name: str, network: str) -> None:
     swarm = gossip.start()
     for number in range(1, until + 1):
         swarm = gossip.advance(swarm, number)
-        swarm = restore_training(gossip, number, {kind: array.copy() for kind, array in checkpoint_arrays(swarm).items()})  # type: ignore[assignment]
+        swarm = restore_training(
+            gossip, number, {kind: array.copy() for kind, array in checkpoint_arrays(swarm).items()}
+        )  # type: ignore[assignment]
     assert told(gossip, swarm) == expected
 
 
 @pytest.mark.parametrize("name", ["sfpl", "sfpl+"])
 def test_a_run_of_one_device_rounds_is_the_rounds_one_by_one(name, data):
     settings = {**ALGORITHMS[name]().model_dump(), "factors": 20, "pi": 0.5}
-    assert trained(data, settings, 40) == trained(data, settings, 40, limits=[lambda update, keys: update])
+    assert trained(data, settings, 40) == trained(
+        data, settings, 40, limits=[lambda update, keys: update]
+    )
 
 
-def summed(algorithm: FPL, data: Interactions, server: Any, users: np.ndarray) -> tuple[Total, Update, int, int]:
+def summed(
+    algorithm: FPL, data: Interactions, server: Any, users: np.ndarray
+) -> tuple[Total, Update, int, int]:
     """The total by `local_sum`, with the update by `local` of the same devices."""
-    args = server, algorithm.init_devices(users, key(0, "devices")), data.histories(users), users, key(0, "round")
+    args = (
+        server,
+        algorithm.init_devices(users, key(0, "devices")),
+        data.histories(users),
+        users,
+        key(0, "round"),
+    )
     _, update = algorithm.local(*args)
     _, total, rows, nbytes = algorithm.local_sum(*args, empty_total(update, len(data.items)))
     return total, update, rows, nbytes
@@ -157,8 +197,15 @@ def test_local_sum_is_local_and_add(name, data):
     server = algorithm.init_server(data.catalogue, key(0, "server"))
     total, update, rows, nbytes = summed(algorithm, data, server, np.arange(60))
     expected = add_update(empty_total(update, 90), update)
-    assert all((total.rows[k] == expected.rows[k]).all() for k in ("q", "b")) and expected.rows["q"].any()
-    assert (total.senders == expected.senders).all() and total.weight == expected.weight and total.devices == 60
+    assert (
+        all((total.rows[k] == expected.rows[k]).all() for k in ("q", "b"))
+        and expected.rows["q"].any()
+    )
+    assert (
+        (total.senders == expected.senders).all()
+        and total.weight == expected.weight
+        and total.devices == 60
+    )
     assert (rows, nbytes) == (len(update.item), update.nbytes)
 
 
@@ -169,7 +216,9 @@ def test_a_model_that_is_not_finite_is_refused(value, how, data):
     rounds = Rounds(FPL(factors=20, triples=5), data, **how)
     start = rounds.start()
     start.server.q[:, 3] = value
-    with pytest.raises(NonFiniteError, match=r"not finite or beyond|download 'q': a value that is NaN or infinite"):
+    with pytest.raises(
+        NonFiniteError, match=r"not finite or beyond|download 'q': a value that is NaN or infinite"
+    ):
         rounds.one_round(start)
     rounds = Rounds(FPL(factors=20, triples=5), data, **how)
     later = rounds.one_round(rounds.start())

@@ -1,4 +1,6 @@
-"""A shard is the devices of some users: shards together do what one shard of everybody does, to the bit, for every algorithm."""
+"""A shard is the devices of some users: shards together do what one shard of everybody does, to the
+bit, for every algorithm.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +9,28 @@ from typing import Any
 import numpy as np
 import pytest
 
+from entrenous.core.contract.update import (
+    Total,
+    Update,
+    clear_total,
+    empty_total,
+    gathered,
+    merge_totals,
+)
 from entrenous.core.errors import NonFiniteError
 from entrenous.core.keys import key
-from entrenous.core.update import Total, Update, clear_total, empty_total, gathered, merge_totals
 from entrenous.data.interactions import Interactions
 from entrenous.federation.executors import Threads
 from entrenous.federation.ledger import Ledger
 from entrenous.federation.shard import Shard
 from tests.algorithms.test_conformance import FEDERATED, interactions, make
 
-CUTS = ([0, 1, 2, 3, 4], [5], list(range(6, 30, 2)), [*range(7, 30, 2), *range(30, 40)])  # consecutive, single, and with gaps
+CUTS = (
+    [0, 1, 2, 3, 4],
+    [5],
+    list(range(6, 30, 2)),
+    [*range(7, 30, 2), *range(30, 40)],
+)  # consecutive, single, and with gaps
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +54,10 @@ def same(left: Total, right: Total) -> bool:
     if left.shown or right.shown:
         (who, ours), (others, theirs) = gathered(left), gathered(right)
         arrays += [({**ours, "who": who}, {**theirs, "who": others})]
-    equal = all(one.keys() == two.keys() and all(np.array_equal(one[k], two[k]) for k in one) for one, two in arrays)
+    equal = all(
+        one.keys() == two.keys() and all(np.array_equal(one[k], two[k]) for k in one)
+        for one, two in arrays
+    )
     return (
         equal
         and np.array_equal(left.senders, right.senders)
@@ -50,7 +67,9 @@ def same(left: Total, right: Total) -> bool:
 
 
 @pytest.mark.parametrize("name", FEDERATED)
-def test_shards_that_hold_only_their_own_rows_add_up_to_one_shard_of_everybody(name: str, data: Interactions) -> None:
+def test_shards_that_hold_only_their_own_rows_add_up_to_one_shard_of_everybody(
+    name: str, data: Interactions
+) -> None:
     algorithm, download = configured(name, data)
     everybody, now = np.arange(data.catalogue.users), np.arange(0, data.catalogue.users, 3)
     whole = Shard(algorithm, data.catalogue, data, everybody)
@@ -62,15 +81,22 @@ def test_shards_that_hold_only_their_own_rows_add_up_to_one_shard_of_everybody(n
             own = shard.init_devices(key(0, "devices"))
             part, more = shard.work(download, own, now[np.isin(now, shard.users)], key(0, "round"))
             total, up = merge_totals(total, part), up.plus(more)
-            assert all(np.array_equal(mine, of[shard.users]) for mine, of in zip(own, devices, strict=True))
+            assert all(
+                np.array_equal(mine, of[shard.users]) for mine, of in zip(own, devices, strict=True)
+            )
         assert same(total, expected) and up == sent
 
 
 @pytest.mark.parametrize("name", FEDERATED)
-def test_a_download_that_was_delivered_is_as_good_as_all_of_it(name: str, data: Interactions) -> None:
+def test_a_download_that_was_delivered_is_as_good_as_all_of_it(
+    name: str, data: Interactions
+) -> None:
     algorithm, download = configured(name, data)
     for shard in parts(algorithm, data):
-        now, (devices, again) = shard.users[::2], (shard.init_devices(key(0, "devices")) for _ in range(2))
+        now, (devices, again) = (
+            shard.users[::2],
+            (shard.init_devices(key(0, "devices")) for _ in range(2)),
+        )
         expected = shard.work(download, devices, now, key(0, "round"))
         received = shard.contract.delivered(download, now)
         total, sent = Shard(algorithm, data.catalogue, shard.data, shard.users).work(
@@ -82,29 +108,44 @@ def test_a_download_that_was_delivered_is_as_good_as_all_of_it(name: str, data: 
 
 @pytest.mark.parametrize("name", FEDERATED)
 def test_a_sum_of_nobody_has_the_shape_of_any(name: str, data: Interactions) -> None:
-    """So a shard with nobody to work this round adds zeros, and a reader on the network knows what it may accept."""
+    """So a shard with nobody to work this round adds zeros, and a reader on the network knows what
+    it may accept.
+    """
     algorithm, download = configured(name, data)
     shard = Shard(algorithm, data.catalogue, data.of_users(np.arange(3)), np.arange(3))
     histories, none = data.histories(np.arange(3)), np.empty(0, np.int64)
-    devices, received = shard.init_devices(key(0, "devices")), shard.contract.delivered(download, shard.users)
+    devices, received = (
+        shard.init_devices(key(0, "devices")),
+        shard.contract.delivered(download, shard.users),
+    )
     sent: Update = algorithm.local(received, devices, histories, shard.users, key(0, "x"))[1]
     total, up = shard.work(download, shard.init_devices(key(0, "devices")), none, key(0, "round"))
     assert same(total, empty_total(sent, data.catalogue.items)) and up == Ledger()
-    assert shard.contract.way("shown") == {name: array.shape[1:] for name, array in sent.shown.items()}
+    assert shard.contract.way("shown") == {
+        name: array.shape[1:] for name, array in sent.shown.items()
+    }
 
 
 @pytest.mark.parametrize("limits", [(), (lambda update, keys: update,)])
-def test_after_a_device_failed_no_device_has_changed_and_the_next_sum_is_clean(data: Interactions, limits: Any) -> None:
+def test_after_a_device_failed_no_device_has_changed_and_the_next_sum_is_clean(
+    data: Interactions, limits: Any
+) -> None:
     algorithm, download = configured("pfpl+", data)
     shard = Shard(algorithm, data.catalogue, data, np.arange(40), block=5, limits=limits)
     devices = shard.init_devices(key(0, "devices"))
     kept = [array.copy() for array in devices]
-    shard.work(download, type(devices)(*(array.copy() for array in devices)), shard.users, key(0, "round"))
-    spoiled = download._replace(q=np.full_like(download.q, np.nan))  # after the first round, in which downloads are looked at
+    shard.work(
+        download, type(devices)(*(array.copy() for array in devices)), shard.users, key(0, "round")
+    )
+    spoiled = download._replace(
+        q=np.full_like(download.q, np.nan)
+    )  # after the first round, in which downloads are looked at
     with pytest.raises(NonFiniteError):
         shard.work(spoiled, devices, shard.users, key(0, "round"))
     assert all(np.array_equal(old, new) for old, new in zip(kept, devices, strict=True))
-    expected = Shard(algorithm, data.catalogue, data, np.arange(40)).work(download, devices, shard.users, key(0, "round"))[0]
+    expected = Shard(algorithm, data.catalogue, data, np.arange(40)).work(
+        download, devices, shard.users, key(0, "round")
+    )[0]
     devices = shard.init_devices(key(0, "devices"))
     assert same(shard.work(download, devices, shard.users, key(0, "round"))[0], expected)
 
@@ -118,7 +159,11 @@ def test_a_released_total_is_used_again(data: Interactions) -> None:
     assert first.senders is not second.senders
     shard.release(first)
     alone = Shard(algorithm, data.catalogue, data, np.arange(40))
-    expected = alone.work(download, type(devices)(*(array.copy() for array in devices)), alone.users, key(2, "round"))[0]
+    expected = alone.work(
+        download, type(devices)(*(array.copy() for array in devices)), alone.users, key(2, "round")
+    )[0]
     third = shard.work(download, devices, shard.users, key(2, "round"))[0]
-    assert third.senders is first.senders and same(third, expected)  # nothing of the first is left in it
+    assert third.senders is first.senders and same(
+        third, expected
+    )  # nothing of the first is left in it
     assert clear_total(second).devices == 0

@@ -1,8 +1,10 @@
-"""What every algorithm ends with on real data after a few rounds: the model's hash, its metrics, the bytes it sent.
+"""What every algorithm ends with on real data after a few rounds: the model's hash, its metrics,
+the bytes it sent.
 
-python tests/golden/record.py            compares with results.json beside this file; exit code 1 where something differs
-python tests/golden/record.py --write    writes results.json anew: only for a change that is meant to change results, and says so
-python tests/golden/record.py fpl fcf    only the cases whose names begin so
+python tests/golden/record.py            compares with results.json beside this file; exit code 1
+where something differs python tests/golden/record.py --write    writes results.json anew: only for
+a change that is meant to change results, and says so python tests/golden/record.py fpl fcf    only
+the cases whose names begin so
 
 A change of form must not change a result. `test_results.py` runs the same cases, one test each.
 """
@@ -29,7 +31,14 @@ class Case(NamedTuple):
 
 
 NCF = {"cohort": 100}
-SLOW = {"clock": "random", "loss": 0.2, "churn": 0.2, "latency": "exponential:0.5", "restarts": 0.02, "bad": 0.1}
+SLOW = {
+    "clock": "random",
+    "loss": 0.2,
+    "churn": 0.2,
+    "latency": "exponential:0.5",
+    "restarts": 0.02,
+    "bad": 0.1,
+}
 
 
 def cases() -> dict[str, Case]:
@@ -48,29 +57,54 @@ def cases() -> dict[str, Case]:
     for system in ("cali3f", "ditto", "fedavg", "fedfast", "reptile"):
         for model in ("gmf", "mlp", "neumf"):
             found[f"{system}-{model}"] = Case(f"{system}-{model}", 2, settings=NCF)
-    found["cali3f-plain"] = Case("cali3f-neumf", 2, settings={**NCF, "fast": False, "personalised": False, "sampled": False})
-    found["fedavg-sgd"] = Case("fedavg-neumf", 2, settings={**NCF, "optimiser": "sgd", "learning_rate": 0.05})
-    for name in ("fedmf", "metamf", "rfrec", "rfrecf", "fbalf", "fbalf-bayes", "fedrec", "fedrec++"):
+    found["cali3f-plain"] = Case(
+        "cali3f-neumf", 2, settings={**NCF, "fast": False, "personalised": False, "sampled": False}
+    )
+    found["fedavg-sgd"] = Case(
+        "fedavg-neumf", 2, settings={**NCF, "optimiser": "sgd", "learning_rate": 0.05}
+    )
+    for name in (
+        "fedmf",
+        "metamf",
+        "rfrec",
+        "rfrecf",
+        "fbalf",
+        "fbalf-bayes",
+        "fedrec",
+        "fedrec++",
+    ):
         found[name] = Case(name, 3 if name != "fbalf" else 2000, protocol="random-80-20")
     for name in ("fedrec", "fedrec++"):
         stochastic = {"style": "stochastic", "predict_after": 1, "rounds": 2}
         found[f"{name}-stochastic"] = Case(name, 1500, protocol="random-80-20", settings=stochastic)
-    found["fedrec++-no-pads"] = Case("fedrec++", 3, protocol="random-80-20", settings={"pads": False, "predict_after": 1})
+    found["fedrec++-no-pads"] = Case(
+        "fedrec++", 3, protocol="random-80-20", settings={"pads": False, "predict_after": 1}
+    )
     svd = {"style": "stochastic", "model": "svd++", "predict_after": 1, "rounds": 2}
     found["fedrec-svd++"] = Case("fedrec", 1500, protocol="random-80-20", settings=svd)
-    found["fedrec-redraw"] = Case("fedrec", 3, protocol="random-80-20", settings={"redraw": True, "filling": "average"})
+    found["fedrec-redraw"] = Case(
+        "fedrec", 3, protocol="random-80-20", settings={"redraw": True, "filling": "average"}
+    )
     point = {"members": 1, "noise": 0, "threshold": 1}
     found["fbalf-bayes-point"] = Case("fbalf-bayes", 3, protocol="random-80-20", settings=point)
     for policy in ("pepper", "gossip-age", "gossip-average", "gossip-reptile"):
         meta = {"meta_epochs": 3} if policy == "gossip-reptile" else {}
         found[f"{policy}-gmf"] = Case(f"{policy}-gmf", 8, protocol="pepper-85-15", settings=meta)
         found[f"{policy}-prme-g"] = Case(f"{policy}-prme-g", 8, "gowalla-nyc-pepper", None, meta)
-    found["pepper-gmf-loo"] = Case("pepper-gmf", 6, settings={"measure": "hr-ndcg", "memory": "ever", "redraw": 2})
-    found["pepper-gmf-network"] = Case("pepper-gmf", 12, protocol="pepper-85-15", settings={"redraw": 3}, network=SLOW)
+    found["pepper-gmf-loo"] = Case(
+        "pepper-gmf", 6, settings={"measure": "hr-ndcg", "memory": "ever", "redraw": 2}
+    )
+    found["pepper-gmf-network"] = Case(
+        "pepper-gmf", 12, protocol="pepper-85-15", settings={"redraw": 3}, network=SLOW
+    )
     for name in ("fedavg-prme-g", "reptile-prme-g", "fedfast-prme-g"):
         found[name] = Case(name, 2, "gowalla-nyc-pepper", None, {"cohort": 50})
-    found["fedavg-prme-g-last"] = Case("fedavg-prme-g", 2, "gowalla-nyc-pepper", None, {"cohort": 50, "visits": "last"})
-    found["pepper-prme-g-last"] = Case("pepper-prme-g", 8, "gowalla-nyc-pepper", None, {"visits": "last"})
+    found["fedavg-prme-g-last"] = Case(
+        "fedavg-prme-g", 2, "gowalla-nyc-pepper", None, {"cohort": 50, "visits": "last"}
+    )
+    found["pepper-prme-g-last"] = Case(
+        "pepper-prme-g", 8, "gowalla-nyc-pepper", None, {"visits": "last"}
+    )
     for name in ("popular", "random", "user-knn", "item-knn", "nearest-place"):
         found[name] = Case(name, None)
     found["nearest-place"] = Case("nearest-place", None, "gowalla-nyc-pepper", None)
@@ -87,7 +121,12 @@ def result(case: Case) -> dict[str, Any]:
     import entrenous
 
     run = entrenous.run(
-        case.algorithm, case.data, protocol=case.protocol, rounds=case.rounds, settings=case.settings, network=case.network
+        case.algorithm,
+        case.data,
+        protocol=case.protocol,
+        rounds=case.rounds,
+        settings=case.settings,
+        network=case.network,
     )
     return {name: run.manifest[name] for name in ("model_sha256", "metrics", "ledger")}
 
@@ -96,7 +135,9 @@ def main(arguments: list[str]) -> int:
     """Runs the cases that were asked for; returns the exit code."""
     asked = [argument for argument in arguments if not argument.startswith("--")]
     before = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    chosen = {name: case for name, case in cases().items() if not asked or name.startswith(tuple(asked))}
+    chosen = {
+        name: case for name, case in cases().items() if not asked or name.startswith(tuple(asked))
+    }
     found, differ = dict(before), []
     for name, case in chosen.items():
         try:
@@ -106,7 +147,10 @@ def main(arguments: list[str]) -> int:
             differ.append(name)
             continue
         same = found[name] == before.get(name)
-        print(f"{name:20} {found[name]['model_sha256'][:16]} {'same' if same else 'DIFFERENT'}", flush=True)
+        print(
+            f"{name:20} {found[name]['model_sha256'][:16]} {'same' if same else 'DIFFERENT'}",
+            flush=True,
+        )
         differ += [] if same else [name]
     if "--write" in arguments:
         RESULTS.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")

@@ -1,4 +1,6 @@
-"""Every algorithm on real data for a few rounds: the model, the metrics and the bytes are what they were."""
+"""Every algorithm on real data for a few rounds: the model, the metrics and the bytes are what they
+were.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,10 @@ QUICK = {
 }  # fmt: skip  # at least one of each file of algorithms; `make test-slow` runs all
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in CASES])
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in CASES],
+)
 def test_the_result_is_what_it_was(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     real(CASES[name].data.removesuffix("-pepper"))
     monkeypatch.setenv("ENTRENOUS_DATA", str(SHARED))

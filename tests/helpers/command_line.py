@@ -1,4 +1,6 @@
-"""A small shop on disk, and the command line in this process: what the tests of runs and commands share."""
+"""A small shop on disk, and the command line in this process: what the tests of runs and commands
+share.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,12 @@ from entrenous.data.interactions import Interactions
 from entrenous.data.load import load
 
 
-def write_shop(path: Path, *, users: int = 40, items: int = 60, rows: int = 12, seed: int = 0) -> Path:
-    """A CSV file of `users` with `rows` ratings each, two tastes, some items more popular, every time different."""
+def write_shop(
+    path: Path, *, users: int = 40, items: int = 60, rows: int = 12, seed: int = 0
+) -> Path:
+    """A CSV file of `users` with `rows` ratings each, two tastes, some items more popular, every
+    time different.
+    """
     rng = np.random.default_rng(seed)
     popularity = 1 / np.arange(2, items + 2)
     lines = []
@@ -54,9 +60,13 @@ class Printed(NamedTuple):
     @property
     def error(self) -> str:
         """The one line of an error; nothing on stdout."""
-        begun = r"[\w+ -]+ \d+/\d+|profile paper: .*"  # progress, and the line with which a run begins
+        begun = (
+            r"[\w+ -]+ \d+/\d+|profile paper: .*"  # progress, and the line with which a run begins
+        )
         lines = [line for line in self.err.splitlines() if not re.fullmatch(begun, line)]
-        assert self.code == 2 and self.out == "" and len(lines) == 1 and lines[0].startswith("error: "), self
+        assert (
+            self.code == 2 and self.out == "" and len(lines) == 1 and lines[0].startswith("error: ")
+        ), self
         assert "Traceback" not in self.err
         return lines[0].removeprefix("error: ")
 

@@ -13,14 +13,15 @@ from federation_links import FaultyLink, server_of
 
 from entrenous.core import files
 from entrenous.core.errors import InputError
-from entrenous.deploy import contribution, journal
-from entrenous.deploy.frames import opened
-from entrenous.deploy.intake import Open
-from entrenous.deploy.journal import Journal
+from entrenous.deploy.frames import contribution
+from entrenous.deploy.frames.frames import opened
 from entrenous.deploy.links.port import MemoryServerLink
-from entrenous.deploy.node import FederatedNode
-from entrenous.deploy.server import serve
-from entrenous.deploy.server_folder import ServerFolder
+from entrenous.deploy.node.node import FederatedNode
+from entrenous.deploy.server import journal
+from entrenous.deploy.server.intake import Open
+from entrenous.deploy.server.journal import Journal
+from entrenous.deploy.server.server import serve
+from entrenous.deploy.server.server_folder import ServerFolder
 
 
 def died(*arguments: Any) -> Any:
@@ -29,7 +30,9 @@ def died(*arguments: Any) -> Any:
 
 
 def take_and_die(folder: str, frame: bytes) -> None:
-    """Takes an answer, has it in the journal, and is killed before it counts or anybody hears of it."""
+    """Takes an answer, has it in the journal, and is killed before it counts or anybody hears of
+    it.
+    """
     held = ServerFolder(Path(folder))
     intake = server_of(held).collecting.intake
     found = opened(frame)
@@ -53,7 +56,9 @@ def commit_and_die(root: str, step: str) -> None:
             return getattr(os, name)
 
         def fsync(self, handle: int) -> None:
-            died() if step == ("flush folder" if os.path.isdir(f"/proc/self/fd/{handle}") else "flush") else os.fsync(handle)
+            died() if step == (
+                "flush folder" if os.path.isdir(f"/proc/self/fd/{handle}") else "flush"
+            ) else os.fsync(handle)
 
         def replace(self, *paths: Any) -> None:
             died() if step == "replace" else os.replace(*paths)
@@ -87,7 +92,9 @@ def commit_and_die(root: str, step: str) -> None:
             if step.startswith("remove"):
                 unlink = Path.unlink
                 pattern = "checkpoint" if step == "remove old" else "round-"
-                Path.unlink = lambda path, **how: died() if path.name.startswith(pattern) else unlink(path, **how)  # type: ignore[method-assign]
+                Path.unlink = lambda path, **how: (
+                    died() if path.name.startswith(pattern) else unlink(path, **how)
+                )  # type: ignore[method-assign]
         commit(*arguments, **more)
 
     ServerFolder.commit = dying  # type: ignore[method-assign]
@@ -96,24 +103,34 @@ def commit_and_die(root: str, step: str) -> None:
 
 
 def journal_and_die(root: str, step: str) -> None:
-    """A federation in a process that is killed at a step of making its second journal, or of the first record in it."""
+    """A federation in a process that is killed at a step of making its second journal, or of the
+    first record in it.
+    """
     founded, made = Path(root), 0
     begin = Journal.__init__
 
     class Dying:
-        """What core/files.py and deploy/journal.py know as os, and dies when it gets to the step."""
+        """What core/files.py and deploy/server/journal.py know as os, and dies when it gets to the
+        step.
+        """
 
         def __getattr__(self, name: str) -> Any:
             return getattr(os, name)
 
         def open(self, path: Path, *arguments: Any) -> int:
-            return died() if step == ("open folder" if path.is_dir() else "open") else os.open(path, *arguments)
+            return (
+                died()
+                if step == ("open folder" if path.is_dir() else "open")
+                else os.open(path, *arguments)
+            )
 
         def ftruncate(self, *arguments: Any) -> None:
             died() if step == "cut off" else os.ftruncate(*arguments)
 
         def fsync(self, handle: int) -> None:
-            died() if step == ("flush folder" if os.path.isdir(f"/proc/self/fd/{handle}") else "flush") else os.fsync(handle)
+            died() if step == (
+                "flush folder" if os.path.isdir(f"/proc/self/fd/{handle}") else "flush"
+            ) else os.fsync(handle)
 
         def write(self, handle: int, content: bytes) -> int:
             if step == "half a write":
@@ -133,7 +150,9 @@ def journal_and_die(root: str, step: str) -> None:
 
 
 def append_for_ever(path: str, number: int) -> None:
-    """Appends records of all sizes to a journal, and says the number of each once it is there; until somebody kills the process."""
+    """Appends records of all sizes to a journal, and says the number of each once it is there;
+    until somebody kills the process.
+    """
     journal = Journal(Path(path))
     while True:
         journal.append(b"F", f"{number:08d}".encode() + bytes(7919 * number % 100_000))

@@ -1,7 +1,9 @@
-"""Small federations over a link for tests: a link that loses, delays and repeats, a link over real sockets, and both ends as processes.
+"""Small federations over a link for tests: a link that loses, delays and repeats, a link over real
+sockets, and both ends as processes.
 
-python federation_links.py serve FOLDER {"address": "socket", ...}     a server process, over sockets on which nodes listen
-python federation_links.py listen SOCKET FOLDER [STAGE ROUND]          one node, which kills itself at a stage of a round
+python federation_links.py serve FOLDER {"address": "socket", ...}     a server process, over
+sockets on which nodes listen python federation_links.py listen SOCKET FOLDER [STAGE ROUND]
+one node, which kills itself at a stage of a round
 """
 
 from __future__ import annotations
@@ -26,14 +28,14 @@ import pytest
 
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import Interactions, build
-from entrenous.deploy import exchange
-from entrenous.deploy.collector import Collector
-from entrenous.deploy.founding import FoundedFederation, found
-from entrenous.deploy.frames import FrameParts, opened
+from entrenous.deploy.frames.frames import FrameParts, opened
 from entrenous.deploy.links.port import Answer
-from entrenous.deploy.node import FederatedNode
-from entrenous.deploy.server import FederationServer, serve
-from entrenous.deploy.server_folder import ServerFolder
+from entrenous.deploy.node.node import FederatedNode
+from entrenous.deploy.operate.founding import FoundedFederation, found
+from entrenous.deploy.server import exchange
+from entrenous.deploy.server.collector import Collector
+from entrenous.deploy.server.server import FederationServer, serve
+from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.federation.rounds import Rounds, Training
 from entrenous.privacy.secure_sum.terms import Floors
 from entrenous.runs.recommenders import checkpoint_arrays
@@ -45,30 +47,56 @@ PATIENCE = 240.0  # seconds for what takes one on an idle machine: nothing is me
 
 
 def ratings(users: int = 20, items: int = 18, seed: int = 4) -> Interactions:
-    """Users of two tastes who rate from 1 to 5, at known times, items at known places: data that every algorithm takes."""
+    """Users of two tastes who rate from 1 to 5, at known times, items at known places: data that
+    every algorithm takes.
+    """
     rng = np.random.default_rng(seed)
     liking = rng.random((users, items)) + (np.arange(items) % 2 == np.arange(users)[:, None] % 2)
     user, item = np.nonzero(liking > 1.1)
-    places = {name: np.array([f"{degrees:.4f}" for degrees in rng.uniform(40, 41, items)]) for name in ("lat", "lon")}
+    places = {
+        name: np.array([f"{degrees:.4f}" for degrees in rng.uniform(40, 41, items)])
+        for name in ("lat", "lon")
+    }
     value = np.clip(np.round(2.5 * liking[user, item] + rng.normal(0, 0.3, len(user))), 1, 5)
     return build(
-        user, item, value=value, time=1_000_000 + rng.integers(0, 10**6, len(user)), features=places,
+        user,
+        item,
+        value=value,
+        time=1_000_000 + rng.integers(0, 10**6, len(user)),
+        features=places,
         users=Vocabulary([f"patient-{n}x" for n in range(users)], kind="user"),
         items=Vocabulary([f"film-{n}y" for n in range(items)], kind="item"),
-    )  # fmt: skip
+    )
 
 
-def federation(folder: Path, nodes: int = 4, rounds: int = 3, algorithm: str = "fpl", data: Interactions | None = None,
-               settings: Mapping[str, Any] | None = None, **terms: Any) -> FoundedFederation:  # fmt: skip
+def federation(
+    folder: Path,
+    nodes: int = 4,
+    rounds: int = 3,
+    algorithm: str = "fpl",
+    data: Interactions | None = None,
+    settings: Mapping[str, Any] | None = None,
+    **terms: Any,
+) -> FoundedFederation:
     """A federation whose draws a simulation can repeat."""
     settings = FPL if settings is None and algorithm == "fpl" else settings or {}
     if terms.pop("secure", "none") == "masks":
         floors = terms.get("floors") or Floors()
-        terms["protect"] = {"secure_sum": True, "people": floors.people, "parties": floors.parties, **terms.get("protect", {})}
+        terms["protect"] = {
+            "secure_sum": True,
+            "people": floors.people,
+            "parties": floors.parties,
+            **terms.get("protect", {}),
+        }
     return found(
-        folder, ratings() if data is None else data, algorithm=algorithm, rounds=rounds, nodes=nodes, settings=settings,
+        folder,
+        ratings() if data is None else data,
+        algorithm=algorithm,
+        rounds=rounds,
+        nodes=nodes,
+        settings=settings,
         **{"draws": "public", "seed": 1, "profile": "paper", **terms},
-    )  # fmt: skip
+    )
 
 
 def nodes_of(founded: FoundedFederation) -> dict[str, FederatedNode]:
@@ -76,16 +104,31 @@ def nodes_of(founded: FoundedFederation) -> dict[str, FederatedNode]:
     return {name: FederatedNode(folder) for name, folder in founded.nodes.items()}
 
 
-def simulated(founded: FoundedFederation, data: Interactions | None = None, rounds: int | None = None, **how: Any) -> Training:
+def simulated(
+    founded: FoundedFederation,
+    data: Interactions | None = None,
+    rounds: int | None = None,
+    **how: Any,
+) -> Training:
     """The same rounds in one process."""
     how = {"protection": founded.terms.protection, **how}
-    federation = Rounds(founded.terms.make(), ratings() if data is None else data, seed=founded.terms.seed, **how)
-    return federation.advance(federation.start(), founded.terms.rounds if rounds is None else rounds)
+    federation = Rounds(
+        founded.terms.make(), ratings() if data is None else data, seed=founded.terms.seed, **how
+    )
+    return federation.advance(
+        federation.start(), founded.terms.rounds if rounds is None else rounds
+    )
 
 
 def server_sha256(training: Training) -> str:
     """What `serve` returns after the same training."""
-    return model_sha256({name: array for name, array in checkpoint_arrays(training).items() if name.startswith("server.")})
+    return model_sha256(
+        {
+            name: array
+            for name, array in checkpoint_arrays(training).items()
+            if name.startswith("server.")
+        }
+    )
 
 
 def server_of(held: ServerFolder, link: Any = None) -> FederationServer:
@@ -100,9 +143,11 @@ def logged(folder: Path) -> list[str]:
     return [line.split(" ", 1)[1] for line in (folder / "server.log").read_text().splitlines()]
 
 
-# ---- a link with faults --------------------------------------------------------------------------------------------------------------
+# ---- a link with faults --------------------------------------------------------------------------
 
-Fate = Callable[[str, str], Iterable[float]]  # ("request" | "answer", address) -> when it arrives, in s; never: (), twice: (0, 0)
+Fate = Callable[
+    [str, str], Iterable[float]
+]  # ("request" | "answer", address) -> when it arrives, in s; never: (), twice: (0, 0)
 
 
 def faithful(stage: str, address: str) -> Iterable[float]:
@@ -111,7 +156,9 @@ def faithful(stage: str, address: str) -> Iterable[float]:
 
 
 class Clock:
-    """Virtual time, which passes when somebody sleeps and never else: a test of deadlines that no busy machine can miss."""
+    """Virtual time, which passes when somebody sleeps and never else: a test of deadlines that no
+    busy machine can miss.
+    """
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -126,7 +173,9 @@ class Clock:
 
 
 class FaultyLink:
-    """Nodes in this process, one after the other in the server's own thread; messages fare as `fate` says. absent: who is not there."""
+    """Nodes in this process, one after the other in the server's own thread; messages fare as
+    `fate` says. absent: who is not there.
+    """
 
     clock: Any = time  # or a Clock, which the server must have too: see `virtual_time`
 
@@ -147,13 +196,18 @@ class FaultyLink:
 
     def _post(self, stage: str, address: str, frame: bytes) -> None:
         for delay in self.fate(stage, address):
-            heapq.heappush(self._under_way, (self.clock.monotonic() + delay, next(self._number), stage, address, frame))
+            heapq.heappush(
+                self._under_way,
+                (self.clock.monotonic() + delay, next(self._number), stage, address, frame),
+            )
 
     def receive(self, seconds: float) -> list[tuple[str, bytes]]:
         clock, got = self.clock, []
         until = clock.monotonic() + seconds
         while True:
-            while self._under_way and self._under_way[0][0] <= clock.monotonic() < until:  # no longer than it was asked to wait
+            while (
+                self._under_way and self._under_way[0][0] <= clock.monotonic() < until
+            ):  # no longer than it was asked to wait
                 _, _, stage, address, frame = heapq.heappop(self._under_way)
                 if stage == "answer":
                     got.append((address, frame))
@@ -180,11 +234,13 @@ def virtual_time(patch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-# ---- real processes over real sockets ------------------------------------------------------------------------------------------------
+# ---- real processes over real sockets ------------------------------------------------------------
 
 
 class SocketLink:
-    """A server's link to nodes that listen on Unix sockets; sockets: of each address. One that is not there is tried again."""
+    """A server's link to nodes that listen on Unix sockets; sockets: of each address. One that is
+    not there is tried again.
+    """
 
     def __init__(self, sockets: Mapping[str, str]) -> None:
         self._sockets = dict(sockets)
@@ -215,7 +271,9 @@ class SocketLink:
                 address, _, frame = ready.recv_bytes().partition(b"\0")
                 got.append((address.decode(), frame))
             except (OSError, EOFError):
-                self._open = {socket: line for socket, line in self._open.items() if line is not ready}
+                self._open = {
+                    socket: line for socket, line in self._open.items() if line is not ready
+                }
         return got
 
     def acknowledge(self) -> None:
@@ -227,7 +285,9 @@ class SocketLink:
 
 
 class Hub:
-    """Nodes of this process behind one Unix socket. answered: how many answers were made; at: what happens at some of them."""
+    """Nodes of this process behind one Unix socket. answered: how many answers were made; at: what
+    happens at some of them.
+    """
 
     def __init__(self, socket: Path, nodes: Mapping[str, Answer]) -> None:
         self.socket, self.answered = str(socket), 0
@@ -252,11 +312,15 @@ class Hub:
 
 
 def process(work: Callable[..., Any], *arguments: Any) -> BaseProcess:
-    """A process of its own, forked from one that has imported all of this: it starts at once, also where many tests run."""
+    """A process of its own, forked from one that has imported all of this: it starts at once, also
+    where many tests run.
+    """
     context = get_context("forkserver")
     context.set_forkserver_preload(["preloaded_server"])
     before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(HERE.parent), *([before] if before else [])])  # preloading looks nowhere else
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        [str(HERE.parent), *([before] if before else [])]
+    )  # preloading looks nowhere else
     try:
         started = context.Process(target=work, args=arguments, daemon=True)
         started.start()
@@ -276,7 +340,9 @@ def listening(socket: str, folder: Path, stage: str = "", number: int = 0) -> Ba
 
 
 def finished(server: BaseProcess, folder: Path, seconds: float = PATIENCE) -> str:
-    """What a server process has logged at its end: the sha256 of the model, or that it was stopped."""
+    """What a server process has logged at its end: the sha256 of the model, or that it was
+    stopped.
+    """
     server.join(seconds)
     assert server.exitcode == 0, server.exitcode
     return logged(folder)[-1].split(" ")[-1]
@@ -294,7 +360,9 @@ def copied(founded: FoundedFederation, folder: Path) -> FoundedFederation:
     """The same federation once more, elsewhere."""
     root = founded.server.parent
     shutil.copytree(root, folder)
-    return FoundedFederation(founded.terms, folder / "server", {name: folder / "nodes" / name for name in founded.nodes})
+    return FoundedFederation(
+        founded.terms, folder / "server", {name: folder / "nodes" / name for name in founded.nodes}
+    )
 
 
 def serve_process(folder: str, addresses: dict[str, str]) -> None:
@@ -305,7 +373,9 @@ def serve_process(folder: str, addresses: dict[str, str]) -> None:
 
 
 def node_process(socket: str, folder: str, stage: str, number: int) -> None:
-    """A node that kills itself at a stage of its `number`th round: fetch, train, upload (answer made, not sent), wait (sent)."""
+    """A node that kills itself at a stage of its `number`th round: fetch, train, upload (answer
+    made, not sent), wait (sent).
+    """
     node, work = FederatedNode(Path(folder)), 0
     keep = node.store.advance
 
@@ -333,11 +403,16 @@ def node_process(socket: str, folder: str, stage: str, number: int) -> None:
 
 @contextmanager
 def nodes_at(
-    made: FoundedFederation, address: str, each: Callable[[str, bytes], None] = lambda name, frame: None, tls: bool = True
+    made: FoundedFederation,
+    address: str,
+    each: Callable[[str, bytes], None] = lambda name, frame: None,
+    tls: bool = True,
 ) -> Iterator[None]:
-    """All nodes of a federation, polling. each: is called with a node's name and its answer, before it is sent."""
-    from entrenous.deploy import running
+    """All nodes of a federation, polling. each: is called with a node's name and its answer, before
+    it is sent.
+    """
     from entrenous.deploy.links.polling import PollingNode, serve_many
+    from entrenous.deploy.operate import running
 
     stop, nodes = Event(), nodes_of(made)
 
@@ -352,7 +427,10 @@ def nodes_at(
         return PollingNode(own.here, answer)
 
     polled = [answering(name) for name in nodes]
-    ca, more = made.server / "keys" / "ca.crt" if tls else None, {"tls": tls, "say": lambda text: None}
+    ca, more = (
+        made.server / "keys" / "ca.crt" if tls else None,
+        {"tls": tls, "say": lambda text: None},
+    )
     at_work = Thread(target=serve_many, args=(address, ca, polled, stop), kwargs=more, daemon=True)
     at_work.start()
     try:

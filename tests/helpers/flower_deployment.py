@@ -1,4 +1,6 @@
-"""A SuperLink, SuperNodes and `flwr run` as processes on this machine, with all they write in one folder. Nothing leaves the machine."""
+"""A SuperLink, SuperNodes and `flwr run` as processes on this machine, with all they write in one
+folder. Nothing leaves the machine.
+"""
 
 from __future__ import annotations
 
@@ -37,14 +39,23 @@ class Deployment(NamedTuple):
     def supernode(self, folder: Path) -> subprocess.Popen[bytes]:
         """A SuperNode whose configuration names a node's folder."""
         config = f'folder="{folder}"'
-        command = ["flower-supernode", "--insecure", "--superlink", f"127.0.0.1:{self.port}", "--port", str(free_port())]
+        command = [
+            "flower-supernode",
+            "--insecure",
+            "--superlink",
+            f"127.0.0.1:{self.port}",
+            "--port",
+            str(free_port()),
+        ]
         return self._start(f"{folder.name}.log", *command, "--node-config", config)
 
     def run(self, folder: Path) -> None:
         """Submit a run of the app, for a server's folder."""
         config = f'[superlink.here]\naddress = "127.0.0.1:{self.port}"\ninsecure = true\n'
         (self.home / "config.toml").write_text(config)
-        app = shutil.copytree(APP, self.home / "app", dirs_exist_ok=True)  # Flower may write beside it
+        app = shutil.copytree(
+            APP, self.home / "app", dirs_exist_ok=True
+        )  # Flower may write beside it
         command = ["flwr", "run", str(app), "here", "--run-config", f'folder="{folder}"']
         assert self._start("run.log", *command).wait(PATIENCE) == 0, self.said("run.log")
 
@@ -54,11 +65,21 @@ class Deployment(NamedTuple):
 
     def _start(self, log: str, *command: str) -> subprocess.Popen[bytes]:
         path = os.pathsep.join([str(PROGRAMS), os.environ.get("PATH", "")])
-        code = os.pathsep.join([str(SOURCE.parent), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("FLWR_") and "proxy" not in name.lower()}
+        code = os.pathsep.join([str(SOURCE.parent), os.environ.get("PYTHONPATH", "")]).rstrip(
+            os.pathsep
+        )
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith("FLWR_") and "proxy" not in name.lower()
+        }
         place = {**kept, **QUIET, "FLWR_HOME": str(self.home), "PATH": path, "PYTHONPATH": code}
         with open(self.home / log, "ab") as file:
-            self.started.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=place))
+            self.started.append(
+                subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=place
+                )
+            )
         return self.started[-1]
 
 
@@ -68,8 +89,14 @@ def deployment(home: Path) -> Iterator[Deployment]:
     home.mkdir(parents=True)
     made = Deployment(free_port(), home, [])
     try:
-        made._start("superlink.log", "flower-superlink", "--insecure", "--port", str(made.port),
-                    "--disable-runtime-dependency-installation")  # fmt: skip
+        made._start(
+            "superlink.log",
+            "flower-superlink",
+            "--insecure",
+            "--port",
+            str(made.port),
+            "--disable-runtime-dependency-installation",
+        )
         until(lambda: listens(made.port), lambda: made.said("superlink.log"))
         yield made
     finally:
@@ -77,7 +104,9 @@ def deployment(home: Path) -> Iterator[Deployment]:
 
 
 def end(processes: Iterable[subprocess.Popen[bytes]], gently: bool = True) -> None:
-    """End processes and what they have started, the youngest first. gently: they may say that they go."""
+    """End processes and what they have started, the youngest first. gently: they may say that they
+    go.
+    """
     for process in reversed(list(processes)):
         family = [*descendants(process.pid), process.pid]
         for each in family:

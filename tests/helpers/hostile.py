@@ -1,6 +1,8 @@
-"""Hostile values in valid, signed messages, many times: how often each refusal was given. Whatever is no refusal ends it with an error.
+"""Hostile values in valid, signed messages, many times: how often each refusal was given. Whatever
+is no refusal ends it with an error.
 
-python hostile.py nodes|server|peers COUNT    to the nodes of a server, of all algorithms; to servers; to peers of all that gossip
+python hostile.py nodes|server|peers COUNT    to the nodes of a server, of all algorithms; to
+servers; to peers of all that gossip
 """
 
 from __future__ import annotations
@@ -27,7 +29,11 @@ def shares(count: int, names: Sequence[str]) -> list[tuple[str, int]]:
 
 def told(name: str, counts: Counter[str], began: float) -> Counter[str]:
     """Says what became of the messages to one algorithm."""
-    print(f"{name}: {counts.total()} in {time.monotonic() - began:.0f} s, {dict(counts.most_common())}", flush=True)
+    print(
+        f"{name}: {counts.total()} in {time.monotonic() - began:.0f} s,"
+        f" {dict(counts.most_common())}",
+        flush=True,
+    )
     return counts
 
 
@@ -44,7 +50,11 @@ def rounds(towards: str, lies: Lies, count: int) -> Counter[str]:
     """Messages in plain and in masked rounds."""
     masked = int(MASKED * count)
     found = each(lies, count - masked, with_server())
-    return found + each(lambda name, share, seed: lying(towards, share, seed, name), masked, [f"{name}" for name in MASKABLE])
+    return found + each(
+        lambda name, share, seed: lying(towards, share, seed, name),
+        masked,
+        [f"{name}" for name in MASKABLE],
+    )
 
 
 def main(what: str, count: int) -> None:
@@ -57,7 +67,8 @@ def main(what: str, count: int) -> None:
             found = rounds(what, lying_server if what == "nodes" else lying_nodes, count)
     anew = found.pop("(begun anew)", 0)  # no message, but what some had led to
     print(
-        f"to {what}: {found.total()} messages, {anew} times begun anew, {time.monotonic() - began:.0f} s: {dict(found.most_common())}"
+        f"to {what}: {found.total()} messages, {anew} times begun anew,"
+        f" {time.monotonic() - began:.0f} s: {dict(found.most_common())}"
     )
 
 

@@ -1,4 +1,6 @@
-"""A server and its nodes that send each other hostile values, rightly signed: what the other end makes of them, and what it keeps."""
+"""A server and its nodes that send each other hostile values, rightly signed: what the other end
+makes of them, and what it keeps.
+"""
 
 from __future__ import annotations
 
@@ -13,30 +15,40 @@ import numpy as np
 from federation_links import federation, simulated
 from hostile_values import Hostile, finite, signed, taken_apart
 
-from entrenous.core.declared import Contract
-from entrenous.core.discover import algorithms, kind_of
-from entrenous.core.enforce import check_kept, check_received
+from entrenous.algorithms.named import algorithms, kind_of
+from entrenous.core.contract.declared import Contract
+from entrenous.core.contract.enforce import check_kept, check_received
+from entrenous.core.contract.protocols import FederatedAlgorithm, State, arrays_of
+from entrenous.core.contract.update import LIMIT
 from entrenous.core.errors import EntrenousError
-from entrenous.core.protocols import FederatedAlgorithm, State, arrays_of
 from entrenous.core.types import Array, Int64Array
-from entrenous.core.update import LIMIT
-from entrenous.deploy import contribution
-from entrenous.deploy.codes import Code
-from entrenous.deploy.contribution import shown_schema
-from entrenous.deploy.frames import Frame, opened, seal, signed_by
-from entrenous.deploy.identity import read_identity
-from entrenous.deploy.intake import Open, RoundIntake
-from entrenous.deploy.journal import Journal
-from entrenous.deploy.node import FederatedNode
-from entrenous.deploy.request import announced_of
-from entrenous.deploy.server_folder import ServerFolder
-from entrenous.deploy.totals import check_total
+from entrenous.deploy.agreement.identity import read_identity
+from entrenous.deploy.frames import contribution
+from entrenous.deploy.frames.codes import Code
+from entrenous.deploy.frames.contribution import shown_schema
+from entrenous.deploy.frames.frames import Frame, opened, seal, signed_by
+from entrenous.deploy.frames.request import announced_of
+from entrenous.deploy.frames.totals import check_total
+from entrenous.deploy.node.node import FederatedNode
+from entrenous.deploy.server.intake import Open, RoundIntake
+from entrenous.deploy.server.journal import Journal
+from entrenous.deploy.server.server_folder import ServerFolder
+from entrenous.deploy.wire import tensors
+from entrenous.deploy.wire.download import write_download
 from entrenous.runs.store import model_sha256
-from entrenous.wire import tensors
-from entrenous.wire.download import write_download
 
-SMALL: dict[str, Any] = {"factors": 4, "clusters": 3, "layers": (4,), "triples": 5, "user": 4, "taste": 16, "hidden": 16, "cohort": 0,
-                         "local_epochs": 1, "negatives": 2}  # fmt: skip
+SMALL: dict[str, Any] = {
+    "factors": 4,
+    "clusters": 3,
+    "layers": (4,),
+    "triples": 5,
+    "user": 4,
+    "taste": 16,
+    "hidden": 16,
+    "cohort": 0,
+    "local_epochs": 1,
+    "negatives": 2,
+}
 MANY = 1_000_000  # rounds
 FAR = LIMIT**0.5
 AGAIN = 20  # hostile messages, after which a correct one must still do
@@ -46,20 +58,30 @@ NODES = ("node-1", "node-2", "node-3", "node-4")
 
 def with_server() -> list[str]:
     """The names of all algorithms that have a server."""
-    return [name for name, make in sorted(algorithms().items()) if isinstance(make(), FederatedAlgorithm)]
+    return [
+        name
+        for name, make in sorted(algorithms().items())
+        if isinstance(make(), FederatedAlgorithm)
+    ]
 
 
 def small(name: str) -> dict[str, Any]:
     """Settings of an algorithm that make it quick."""
     kind, preset = kind_of(name)
-    return {one: value for one, value in SMALL.items() if one in kind.model_fields and one not in preset}
+    return {
+        one: value for one, value in SMALL.items() if one in kind.model_fields and one not in preset
+    }
 
 
 class Sides:
-    """A federation of four nodes with five users each, after two rounds, and both ends of it. draws: of its nodes."""
+    """A federation of four nodes with five users each, after two rounds, and both ends of it.
+    draws: of its nodes.
+    """
 
     def __init__(self, folder: Path, name: str, draws: str = "secret", **more: Any) -> None:
-        self.made = federation(folder / "f", 4, MANY, name, settings=small(name), draws=draws, **more)
+        self.made = federation(
+            folder / "f", 4, MANY, name, settings=small(name), draws=draws, **more
+        )
         self.terms, self.run = self.made.terms, self.made.terms.run
         self.key = read_identity(self.made.server / "identity.key")
         self.nodes = {one: FederatedNode(path) for one, path in self.made.nodes.items()}
@@ -76,20 +98,36 @@ class Sides:
 
     def head(self, kind: str, number: int, users: int, model: bytes) -> dict[str, Any]:
         """What the server says of a request."""
-        said = {"round": number, "items": self.terms.items, "model": model, "about": {"users": users, "start": 0}}
+        said = {
+            "round": number,
+            "items": self.terms.items,
+            "model": model,
+            "about": {"users": users, "start": 0},
+        }
         return taken_apart(opened(seal(self.key, kind, run=self.run, node="server", **said)))
 
     def request(self, kind: str, number: int, users: Int64Array) -> bytes:
         """A correct request."""
-        body = b"".join(write_download(self.contract.delivered(self.whole, users), {"users": users} if kind == "work" else {}))
-        return signed(self.head(kind, number, len(users), announced_of(self.contract, self.whole)), body, self.key)
+        body = b"".join(
+            write_download(
+                self.contract.delivered(self.whole, users),
+                {"users": users} if kind == "work" else {},
+            )
+        )
+        return signed(
+            self.head(kind, number, len(users), announced_of(self.contract, self.whole)),
+            body,
+            self.key,
+        )
 
 
-# ---- the server lies to a node ----------------------------------------------------------------------------------------------------------
+# ---- the server lies to a node -------------------------------------------------------------------
 
 
 class LyingServer:
-    """Requests with hostile values to one node, and whether it refuses or has kept nothing that it should not."""
+    """Requests with hostile values to one node, and whether it refuses or has kept nothing that it
+    should not.
+    """
 
     def __init__(self, folder: Path, name: str, seed: int, draws: str) -> None:
         self.sides = Sides(folder, name, draws)
@@ -114,17 +152,28 @@ class LyingServer:
 
     def lie(self) -> bytes:
         """A signed request, most of it correct."""
-        sides, draw, kind = self.sides, self.hostile.draw, self.hostile.draw.choice(("work", "work", "work", "model"))
+        sides, draw, kind = (
+            self.sides,
+            self.hostile.draw,
+            self.hostile.draw.choice(("work", "work", "work", "model")),
+        )
         users = self.users if kind == "model" else self.some()
-        arrays = {name: array.view(np.uint8) if array.dtype == np.bool_ else array
-                  for name, array in arrays_of(sides.contract.delivered(sides.whole, users)).items()}  # fmt: skip
+        arrays = {
+            name: array.view(np.uint8) if array.dtype == np.bool_ else array
+            for name, array in arrays_of(sides.contract.delivered(sides.whole, users)).items()
+        }
         arrays |= {"users": users} if kind == "work" else {}
         if draw.random() < 0.85:
             arrays = self.hostile.arrays(arrays)
         said = sides.head(kind, self.round, len(users), self.announced(arrays))
         if draw.random() < 0.3:
             said = self.hostile.head(said)
-        return signed(said, tensors.write(arrays), sides.key, **({"nonce": said["nonce"]} if len(said["nonce"]) != 16 else {}))
+        return signed(
+            said,
+            tensors.write(arrays),
+            sides.key,
+            **({"nonce": said["nonce"]} if len(said["nonce"]) != 16 else {}),
+        )
 
     def some(self) -> Int64Array:
         """One of the node's users, some, or all."""
@@ -135,7 +184,9 @@ class LyingServer:
         """The hash of the model as it is, which a lying server announces."""
         flags = {field.name for field in self.sides.contract.receives if field.dtype == "bool"}
         shared = {
-            name: arrays[name] != 0 if name in flags else arrays[name] for name in self.sides.contract.shared if name in arrays
+            name: arrays[name] != 0 if name in flags else arrays[name]
+            for name in self.sides.contract.shared
+            if name in arrays
         }
         return bytes.fromhex(model_sha256(shared))
 
@@ -154,7 +205,9 @@ class LyingServer:
             self.do()
 
     def check(self, found: Frame) -> None:
-        """What was accepted was legal: all that is kept, and all that is sent, is finite and within what is declared."""
+        """What was accepted was legal: all that is kept, and all that is sent, is finite and within
+        what is declared.
+        """
         newest, model, sides = self.node.store.newest_state(), self.node.store.model(), self.sides
         assert newest is not None and finite(newest[1])
         keeps, receives = sides.contract.declaration.keeps, sides.contract.declaration.receives
@@ -198,8 +251,8 @@ class LyingServer:
         return np.sort(load(bytes(found.body))["sender"])
 
     def do(self) -> None:
-        """A correct request, which is answered; unless lies that were legal, each a step, have led the private numbers far away: then
-        the node begins anew."""
+        """A correct request, which is answered; unless lies that were legal, each a step, have led
+        the private numbers far away: then the node begins anew."""
         found = opened(self.node.answer(self.sides.request("work", self.round, self.users)))
         if found.head.kind == "refused" and self.far():
             self.counts["(begun anew)"] += 1
@@ -211,7 +264,9 @@ class LyingServer:
             self.renew()
 
     def far(self) -> bool:
-        """Whether private numbers are so large that what is made of two of them is more than an update can say."""
+        """Whether private numbers are so large that what is made of two of them is more than an
+        update can say.
+        """
         return any(bool(np.abs(array).max(initial=0) > FAR) for array in self.private().values())
 
     def private(self) -> dict[str, Array]:
@@ -221,7 +276,9 @@ class LyingServer:
         return found[1]
 
     def renew(self, private: dict[str, Array] | None = None) -> None:
-        """As the node's owner may: its rounds begin anew, with the private state of now, or another."""
+        """As the node's owner may: its rounds begin anew, with the private state of now, or
+        another.
+        """
         now = self.private() if private is None else private
         with self.node.store.connection as db:
             for table in ("state", "answer", "model"):
@@ -230,7 +287,9 @@ class LyingServer:
 
 
 def code_of(found: Frame) -> str:
-    """What became of a request; of one that failed, the class of the error, which must be one that is foreseen."""
+    """What became of a request; of one that failed, the class of the error, which must be one that
+    is foreseen.
+    """
     if found.head.kind != "refused":
         return f"answered: {found.head.kind}"
     code, _, text = bytes(found.body).decode().partition("\n")
@@ -238,19 +297,27 @@ def code_of(found: Frame) -> str:
     return f"{code}: {text}" if code == Code.FAILED.value else code
 
 
-# ---- a node lies to the server ----------------------------------------------------------------------------------------------------------
+# ---- a node lies to the server -------------------------------------------------------------------
 
 
 class LyingNode:
-    """Answers with hostile values to a server's open round, and whether it refuses, or what it counts is such as devices may send."""
+    """Answers with hostile values to a server's open round, and whether it refuses, or what it
+    counts is such as devices may send.
+    """
 
     def __init__(self, folder: Path, name: str, seed: int) -> None:
         self.sides = sides = Sides(folder, name, "public")
         self.hostile, self.counts = Hostile(seed, sides.sizes), Counter[str]()
         self.held, self.tries, self.path = ServerFolder(sides.made.server), 0, folder / "journal"
-        self.asked = {one: node.shard.users[:m] for (one, node), m in zip(sides.nodes.items(), (1, 5, 3, 1), strict=True)}
+        self.asked = {
+            one: node.shard.users[:m]
+            for (one, node), m in zip(sides.nodes.items(), (1, 5, 3, 1), strict=True)
+        }
         self.model = announced_of(sides.contract, sides.whole)
-        self.good = {one: sides.nodes[one].answer(sides.request("work", 1, users)) for one, users in self.asked.items()}
+        self.good = {
+            one: sides.nodes[one].answer(sides.request("work", 1, users))
+            for one, users in self.asked.items()
+        }
         self.journal: Journal | None = None
         self.begin()
 
@@ -260,7 +327,9 @@ class LyingNode:
             self.journal.close()
         self.path.unlink(missing_ok=True)
         self.journal = Journal(self.path)
-        self.intake = RoundIntake(self.sides.run, self.held.members, self.sides.contract, lambda line: None)
+        self.intake = RoundIntake(
+            self.sides.run, self.held.members, self.sides.contract, lambda line: None
+        )
         self.intake.begin(Open(1, self.model, self.asked), self.journal, [])
         assert self.intake.receive(self.good["node-4"]).code is Code.ACCEPTED
 
@@ -269,7 +338,10 @@ class LyingNode:
         total, size = self.intake.total, self.path.stat().st_size
         shown = [array for part in total.shown for array in (part.sender, *part.arrays.values())]
         arrays = (*total.rows.values(), *total.dense.values(), total.senders, total.weight, *shown)
-        return b"".join(array.tobytes() for array in arrays) + repr((size, total.devices, self.intake.taken)).encode()
+        return (
+            b"".join(array.tobytes() for array in arrays)
+            + repr((size, total.devices, self.intake.taken)).encode()
+        )
 
     def lie(self, name: str) -> bytes:
         """A signed answer, most of it correct."""
@@ -280,7 +352,12 @@ class LyingNode:
             body = tensors.write(self.hostile.arrays(read))
         if draw.random() < 0.2:
             said = self.hostile.head(said)
-        return signed(said, body, self.sides.nodes[name].key, **({"nonce": said["nonce"]} if len(said["nonce"]) != 16 else {}))
+        return signed(
+            said,
+            body,
+            self.sides.nodes[name].key,
+            **({"nonce": said["nonce"]} if len(said["nonce"]) != 16 else {}),
+        )
 
     def try_one(self) -> None:
         """One lie; then, now and then, the node's good answer, which must be taken."""
@@ -299,7 +376,9 @@ class LyingNode:
         self.begin()
 
     def check(self) -> None:
-        """What was counted is a sum that the devices can have, and the model that follows from it is finite."""
+        """What was counted is a sum that the devices can have, and the model that follows from it
+        is finite.
+        """
         total = self.intake.total
         check_total(total, self.sides.contract, total.devices)
         after = self.sides.algorithm.aggregate(self.sides.state, total)
@@ -318,7 +397,7 @@ def loaded(body: bytes) -> dict[str, Array]:
     return dict(load(body))
 
 
-# ---- both, many times -------------------------------------------------------------------------------------------------------------------
+# ---- both, many times ----------------------------------------------------------------------------
 
 
 def lying_server(name: str, count: int, seed: int) -> Counter[str]:

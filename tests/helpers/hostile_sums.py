@@ -1,4 +1,6 @@
-"""The stages of a masked round between a server and its nodes, one of which, or the server, sends hostile values, rightly signed."""
+"""The stages of a masked round between a server and its nodes, one of which, or the server, sends
+hostile values, rightly signed.
+"""
 
 from __future__ import annotations
 
@@ -16,30 +18,42 @@ from federation_links import server_of
 from hostile_rounds import Sides, code_of, loaded
 from hostile_values import Hostile, signed, taken_apart
 
-from entrenous.core.update import Total
-from entrenous.deploy.codes import Code
-from entrenous.deploy.frames import Frame, opened, signed_by
-from entrenous.deploy.journal import Journal
-from entrenous.deploy.node import FederatedNode
-from entrenous.deploy.request import RoundWork, announced_of
-from entrenous.deploy.secure import KINDS, sum_terms
-from entrenous.deploy.secure_server import SecureRound
-from entrenous.deploy.server_folder import ServerFolder
-from entrenous.deploy.totals import check_total
+from entrenous.core.contract.update import Total
+from entrenous.deploy.frames.codes import Code
+from entrenous.deploy.frames.frames import Frame, opened, signed_by
+from entrenous.deploy.frames.request import RoundWork, announced_of
+from entrenous.deploy.frames.secure import KINDS, sum_terms
+from entrenous.deploy.frames.totals import check_total
+from entrenous.deploy.node.node import FederatedNode
+from entrenous.deploy.server.journal import Journal
+from entrenous.deploy.server.secure_server import SecureRound
+from entrenous.deploy.server.server_folder import ServerFolder
+from entrenous.deploy.wire import tensors
 from entrenous.privacy.secure_sum import messages as stages
 from entrenous.privacy.secure_sum.primitives import sign
 from entrenous.privacy.secure_sum.refusal import SumRefused
 from entrenous.privacy.secure_sum.server import SecureSumServer
 from entrenous.privacy.secure_sum.terms import Floors
-from entrenous.wire import tensors
 
-MASKABLE = ("fpl", "fcf", "fedavg-neumf", "fedfast-gmf")  # rows; every item; dense arrays and weights; what is shown beside
+MASKABLE = (
+    "fpl",
+    "fcf",
+    "fedavg-neumf",
+    "fedfast-gmf",
+)  # rows; every item; dense arrays and weights; what is shown beside
 TOGETHER = 20  # hostile messages in one round
-LOW_ORDER = (bytes(32), b"\1" + bytes(31), (2**255 - 20).to_bytes(32, "little"), (2**255 - 19).to_bytes(32, "little"))
+LOW_ORDER = (
+    bytes(32),
+    b"\1" + bytes(31),
+    (2**255 - 20).to_bytes(32, "little"),
+    (2**255 - 19).to_bytes(32, "little"),
+)
 
 
 def other(hostile: Hostile, said: Any) -> Any:
-    """Something of msgpack in which one part is another: a number, bytes, a list with one more or fewer or in another order."""
+    """Something of msgpack in which one part is another: a number, bytes, a list with one more or
+    fewer or in another order.
+    """
     draw = hostile.draw
     if isinstance(said, list) and said and draw.random() < 0.8:
         at = draw.randrange(len(said))
@@ -48,11 +62,17 @@ def other(hostile: Hostile, said: Any) -> Any:
         return draw.choice([said[:-1], said[1:], said + said[:1], said[::-1], [], said * 2])
     if isinstance(said, bytes):
         return octets(hostile, said)
-    return hostile.number(-(2**63)) if isinstance(said, int) else draw.choice(["", "node-2", "node-99", "x" * 200, str(said)])
+    return (
+        hostile.number(-(2**63))
+        if isinstance(said, int)
+        else draw.choice(["", "node-2", "node-99", "x" * 200, str(said)])
+    )
 
 
 def octets(hostile: Hostile, said: bytes) -> bytes:
-    """Other bytes, of the same length as a rule; where these are a key, one that nobody can agree with."""
+    """Other bytes, of the same length as a rule; where these are a key, one that nobody can agree
+    with.
+    """
     draw, n = hostile.draw, len(said)
     some = [
         bytes(n),
@@ -68,12 +88,18 @@ def octets(hostile: Hostile, said: bytes) -> bytes:
 
 
 class Masked:
-    """A federation whose rounds are masked, in one of which somebody lies. ended: whether a lie was taken, after which the round is
-    lost, or is counted with it."""
+    """A federation whose rounds are masked, in one of which somebody lies. ended: whether a lie was
+    taken, after which the round is lost, or is counted with it."""
 
     def __init__(self, folder: Path, name: str, seed: int) -> None:
-        self.sides = Sides(folder, name, "secret", secure="masks", floors=Floors(1, 3, 0.0, apart=False))
-        self.hostile, self.counts, self.folder = Hostile(seed, self.sides.sizes), Counter[str](), folder
+        self.sides = Sides(
+            folder, name, "secret", secure="masks", floors=Floors(1, 3, 0.0, apart=False)
+        )
+        self.hostile, self.counts, self.folder = (
+            Hostile(seed, self.sides.sizes),
+            Counter[str](),
+            folder,
+        )
         self.server = server_of(ServerFolder(self.sides.made.server))
         self.server.folder.log = lambda line: None  # type: ignore[method-assign]
         self.number, self.done = 0, 0
@@ -82,18 +108,26 @@ class Masked:
         """The next round, as `SecureRound` begins an attempt."""
         self.number, self.ended = self.number + 1, False
         self.server.round, sides = self.number, self.sides
-        model, asked = announced_of(sides.contract, sides.whole), {name: node.shard.users for name, node in sides.nodes.items()}
-        found = SecureRound(self.server, self.server.collecting, RoundWork(self.number, model, asked, sides.whole))
+        model, asked = (
+            announced_of(sides.contract, sides.whole),
+            {name: node.shard.users for name, node in sides.nodes.items()},
+        )
+        found = SecureRound(
+            self.server, self.server.collecting, RoundWork(self.number, model, asked, sides.whole)
+        )
         terms = sum_terms(sides.terms, sides.contract, self.number, 0, model)
         found._largest, found._journal = 1 << 24, Journal(self.folder / f"{self.number}.journal")
         found._sum = SecureSumServer.rebuilt(terms, found._roll, [], found._record)
         return found, found._sum
 
     def run(self, towards: str, lies: int) -> int:
-        """One round, with so many lies at one of its stages; unless one was taken, all nodes are in the sum. Returns how many it were: one
-        that was taken is the last."""
+        """One round, with so many lies at one of its stages; unless one was taken, all nodes are in
+        the sum. Returns how many it were: one that was taken is the last."""
         (found, own), before = self.begin(), self.counts.total()
-        bad, at = self.hostile.draw.choice(list(self.sides.nodes)), self.hostile.draw.randrange(len(KINDS))
+        bad, at = (
+            self.hostile.draw.choice(list(self.sides.nodes)),
+            self.hostile.draw.randrange(len(KINDS)),
+        )
         try:
             for stage in found._stages(0, own):
                 for name, node in self.sides.nodes.items():
@@ -132,7 +166,7 @@ class Masked:
         assert self.ended or total.devices == 20
         self.done += not self.ended
 
-    # ---- the server lies ----------------------------------------------------------------------------------------------------------------
+    # ---- the server lies -------------------------------------------------------------------------
 
     def lie_to(self, node: FederatedNode, request: bytes, lies: int) -> None:
         """Requests to one node before the good one."""
@@ -163,7 +197,9 @@ class Masked:
         arrays = {name: array.copy() for name, array in loaded(body).items()}
         if self.hostile.draw.random() < 0.6:
             return tensors.write(self.hostile.arrays(arrays))
-        inbox = msgspec.msgpack.encode(other(self.hostile, msgspec.msgpack.decode(arrays["inbox"].tobytes())))
+        inbox = msgspec.msgpack.encode(
+            other(self.hostile, msgspec.msgpack.decode(arrays["inbox"].tobytes()))
+        )
         return tensors.write({**arrays, "inbox": np.frombuffer(inbox, np.uint8)})
 
     @staticmethod
@@ -172,20 +208,45 @@ class Masked:
         side = node._kinds["share"].__self__  # type: ignore[attr-defined]
         client = side._client
         rows = [
-            node.store.connection.execute(f"select * from {table}").fetchall() for table in ("state", "answer", "model", "fact")
+            node.store.connection.execute(f"select * from {table}").fetchall()
+            for table in ("state", "answer", "model", "fact")
         ]
         if client is None:
             return rows
-        secret = [id(vars(client).get("_secrets")), list(client._answers), client.used, client._sharers, client._survivors]
-        return rows, id(client), secret, list(client._views), dict(vars(client).get("_held", {})), dict(side._answers)
+        secret = [
+            id(vars(client).get("_secrets")),
+            list(client._answers),
+            client.used,
+            client._sharers,
+            client._survivors,
+        ]
+        return (
+            rows,
+            id(client),
+            secret,
+            list(client._views),
+            dict(vars(client).get("_held", {})),
+            dict(side._answers),
+        )
 
-    # ---- a node lies --------------------------------------------------------------------------------------------------------------------
+    # ---- a node lies -----------------------------------------------------------------------------
 
-    def lie_back(self, found: SecureRound, own: SecureSumServer, node: FederatedNode, answer: bytes, lies: int) -> None:
+    def lie_back(
+        self,
+        found: SecureRound,
+        own: SecureSumServer,
+        node: FederatedNode,
+        answer: bytes,
+        lies: int,
+    ) -> None:
         """Answers of one node before the good one."""
         intake = self.server.collecting.intake
         for _ in range(lies):
-            lie, before, counted = self.reply(own, node, opened(answer)), self.of_sum(found, own), intake.counts.copy()
+            lie, before, counted = (
+                self.reply(own, node, opened(answer)),
+                self.of_sum(found, own),
+                intake.counts.copy(),
+            )
             found._take([lie])
             (code,) = intake.counts - counted
             self.counts[code.value] += 1
@@ -196,7 +257,9 @@ class Masked:
                 return
 
     def reply(self, own: SecureSumServer, node: FederatedNode, found: Frame) -> bytes:
-        """An answer of the same stage, one part of which is another; what is signed within is signed anew."""
+        """An answer of the same stage, one part of which is another; what is signed within is
+        signed anew.
+        """
         said, body, draw = taken_apart(found), bytes(found.body), self.hostile.draw
         if draw.random() < 0.2:
             return signed(self.hostile.head(said), body, node.key)
@@ -214,9 +277,13 @@ class Masked:
         if self.hostile.draw.random() < 0.3:
             return msgspec.msgpack.encode(other(self.hostile, msgspec.msgpack.decode(data)))
         body = self.inner(one.stage, one.body)
-        said = stages.statement(own._digest, one.stage, one.sender, own._views[one.stage], hashlib.sha256(body).digest())
+        said = stages.statement(
+            own._digest, one.stage, one.sender, own._views[one.stage], hashlib.sha256(body).digest()
+        )
         fresh = sign(node.key.private_bytes_raw(), said)
-        return stages.encode(stages.Signed(one.stage, one.round, one.attempt, one.sender, body, fresh))
+        return stages.encode(
+            stages.Signed(one.stage, one.round, one.attempt, one.sender, body, fresh)
+        )
 
     def inner(self, stage: int, body: bytes) -> bytes:
         """What a node says at a stage: keys, boxes, a masked vector, nothing, shares."""
@@ -228,9 +295,26 @@ class Masked:
 
     def of_sum(self, found: SecureRound, own: SecureSumServer) -> Any:
         """All that the server has of the attempt."""
-        parts = (own.stage, own._said, own._envelopes, own._names, own._lists, own._boxes, own._shares, own._views)
-        shown = {name: [part.sender.tobytes() for part in parts] for name, parts in found._shown.items()}
-        return repr(parts), own._sum.tobytes(), shown, set(found._gone), found._journal.path.stat().st_size
+        parts = (
+            own.stage,
+            own._said,
+            own._envelopes,
+            own._names,
+            own._lists,
+            own._boxes,
+            own._shares,
+            own._views,
+        )
+        shown = {
+            name: [part.sender.tobytes() for part in parts] for name, parts in found._shown.items()
+        }
+        return (
+            repr(parts),
+            own._sum.tobytes(),
+            shown,
+            set(found._gone),
+            found._journal.path.stat().st_size,
+        )
 
 
 def lying(towards: str, count: int, seed: int, name: str) -> Counter[str]:

@@ -1,4 +1,6 @@
-"""A server with the right key that asks the nodes of a masked federation for any sums: of any round, model, parties and users."""
+"""A server with the right key that asks the nodes of a masked federation for any sums: of any
+round, model, parties and users.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +10,22 @@ from typing import Any
 import numpy as np
 from federation_links import FaultyLink, nodes_of, server_of
 
+from entrenous.core.contract.update import Total
 from entrenous.core.types import Int64Array
-from entrenous.core.update import Total
-from entrenous.deploy.collector import Collector
-from entrenous.deploy.founding import FoundedFederation
-from entrenous.deploy.frames import opened
-from entrenous.deploy.node import FederatedNode
-from entrenous.deploy.request import RoundWork, announced_of
-from entrenous.deploy.secure_server import SecureRound
-from entrenous.deploy.server_folder import ServerFolder
+from entrenous.deploy.frames.frames import opened
+from entrenous.deploy.frames.request import RoundWork, announced_of
+from entrenous.deploy.node.node import FederatedNode
+from entrenous.deploy.operate.founding import FoundedFederation
+from entrenous.deploy.server.collector import Collector
+from entrenous.deploy.server.secure_server import SecureRound
+from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.privacy.secure_sum.refusal import SumRefused
 
 
 class SubtractingServer:
-    """Its state is that of the federation before the first round, and it forgets what it has summed. said: the last words of each node."""
+    """Its state is that of the federation before the first round, and it forgets what it has
+    summed. said: the last words of each node.
+    """
 
     def __init__(self, made: FoundedFederation) -> None:
         self.made, self.held = made, ServerFolder(made.server)
@@ -35,20 +39,28 @@ class SubtractingServer:
         """The first model, with all its numbers moved by so much."""
         state = self.own.state
         arrays = {
-            name: array + np.float32(moved) if array.dtype == np.float32 else array for name, array in state._asdict().items()
+            name: array + np.float32(moved) if array.dtype == np.float32 else array
+            for name, array in state._asdict().items()
         }
         return self.own.algorithm.download(type(state)(**arrays))
 
     def sum_of(
-        self, number: int, names: Sequence[str], model: float = 0.0, users: Mapping[str, Int64Array] | None = None, gone: str = ""
+        self,
+        number: int,
+        names: Sequence[str],
+        model: float = 0.0,
+        users: Mapping[str, Int64Array] | None = None,
+        gone: str = "",
     ) -> Total | None:
-        """The sum of round `number` over some nodes, from the model moved by `model`; None where they refuse. users: of some nodes;
-        gone: who is said not to have sent its masked input."""
+        """The sum of round `number` over some nodes, from the model moved by `model`; None where
+        they refuse. users: of some nodes; gone: who is said not to have sent its masked input."""
         download = self.download(model)
         asked = {name: (users or {}).get(name, self.nodes[name].shard.users) for name in names}
         work = RoundWork(number, announced_of(self.own.contract, download), asked, download)
         self.own.round, self.said = number, {}
-        found = SecureRound(self.own, Collector(self.held, self.own.contract, FaultyLink({}), self.own._stop), work)
+        found = SecureRound(
+            self.own, Collector(self.held, self.own.contract, FaultyLink({}), self.own._stop), work
+        )
         attempt = self.held.newest_attempt(number)
         journal = self.held.journal(number, attempt)
         found._hear = lambda stage, own: self._hear(found, stage, own, gone)  # type: ignore[method-assign]

@@ -1,4 +1,6 @@
-"""A federated algorithm of plain NumPy, small enough to be read at a glance, and what breaks each rule of its declaration."""
+"""A federated algorithm of plain NumPy, small enough to be read at a glance, and what breaks each
+rule of its declaration.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +9,11 @@ from typing import Annotated, Any, ClassVar, NamedTuple, Self
 import numpy as np
 from pydantic import Field
 
-from entrenous.core.contract import SentArray, Traits, axes, rows, weight
+from entrenous.core.contract.declarations import SentArray, Traits, axes, rows, weight
+from entrenous.core.contract.settings import Settings
+from entrenous.core.contract.update import Update, real
 from entrenous.core.keys import folds, normals
-from entrenous.core.settings import Settings
 from entrenous.core.types import Float32Array, Int32Array
-from entrenous.core.update import Update, real
 
 
 class Server(NamedTuple):
@@ -24,7 +26,9 @@ class Devices(NamedTuple):
 
 
 class MeanEmbedding(Settings):
-    """Each device moves the items that it consumed towards its own vector, and its vector towards their mean."""
+    """Each device moves the items that it consumed towards its own vector, and its vector towards
+    their mean.
+    """
 
     factors: int = Field(4, ge=1, description="length of the vectors")
     learning_rate: float = Field(0.1, gt=0, description="how far vectors move")
@@ -33,7 +37,9 @@ class MeanEmbedding(Settings):
     receives: ClassVar[type] = Server
     keeps: ClassVar[type] = Devices
     sends: ClassVar[tuple[SentArray, ...]] = (
-        rows("q", "factors", when="each round, for every consumed item", reveals="what was consumed"),
+        rows(
+            "q", "factors", when="each round, for every consumed item", reveals="what was consumed"
+        ),
         weight(when="each round", reveals="how many items were consumed"),
     )
     traits: ClassVar[Traits] = Traits(draws_negatives=False)
@@ -60,17 +66,31 @@ class MeanEmbedding(Settings):
     def download(self, server: Server) -> Server:
         return server
 
-    def local(self, download: Server, devices: Devices, histories: Any, users: Any, key: Any) -> tuple[Devices, Update]:
+    def local(
+        self, download: Server, devices: Devices, histories: Any, users: Any, key: Any
+    ) -> tuple[Devices, Update]:
         counts = np.diff(histories.ptr)
         device = np.repeat(np.arange(len(users)), counts)
         towards = download.q[histories.item] - devices.p[device]
         p = devices.p.copy()
-        np.add.at(p, device, np.float32(self.learning_rate) * towards / np.maximum(counts, 1)[device][:, None].astype(np.float32))
+        np.add.at(
+            p,
+            device,
+            np.float32(self.learning_rate)
+            * towards
+            / np.maximum(counts, 1)[device][:, None].astype(np.float32),
+        )
         sent = {"q": (-np.float32(self.learning_rate) * towards).astype(np.float32)}
-        return Devices(p), Update(histories.ptr, histories.item, sent, {}, counts.astype(np.float32))
+        return Devices(p), Update(
+            histories.ptr, histories.item, sent, {}, counts.astype(np.float32)
+        )
 
     def aggregate(self, server: Server, total: Any) -> Server:
-        return server._replace(q=(server.q + real(total.rows["q"]) / np.maximum(total.senders, 1)[:, None]).astype(np.float32))
+        return server._replace(
+            q=(server.q + real(total.rows["q"]) / np.maximum(total.senders, 1)[:, None]).astype(
+                np.float32
+            )
+        )
 
     def score(self, download: Server, devices: Devices, histories: Any) -> Float32Array:
         return (devices.p[:, None, :] * download.q).sum(axis=2).astype(np.float32)
@@ -82,19 +102,25 @@ class Changed(MeanEmbedding):
     def change(self, update: Update, devices: Devices) -> Update:
         raise NotImplementedError
 
-    def local(self, download: Server, devices: Devices, histories: Any, users: Any, key: Any) -> tuple[Devices, Update]:
+    def local(
+        self, download: Server, devices: Devices, histories: Any, users: Any, key: Any
+    ) -> tuple[Devices, Update]:
         after, update = super().local(download, devices, histories, users, key)
         return after, self.change(update, after)
 
 
 class WritesDownload(MeanEmbedding):
-    def local(self, download: Server, devices: Devices, histories: Any, users: Any, key: Any) -> tuple[Devices, Update]:
+    def local(
+        self, download: Server, devices: Devices, histories: Any, users: Any, key: Any
+    ) -> tuple[Devices, Update]:
         download.q[0] += 1
         return super().local(download, devices, histories, users, key)
 
 
 class WritesOwnState(MeanEmbedding):
-    def local(self, download: Server, devices: Devices, histories: Any, users: Any, key: Any) -> tuple[Devices, Update]:
+    def local(
+        self, download: Server, devices: Devices, histories: Any, users: Any, key: Any
+    ) -> tuple[Devices, Update]:
         devices.p[:] += 1
         return super().local(download, devices, histories, users, key)
 
@@ -127,7 +153,12 @@ class Stateful(Changed):
     drawn: ClassVar[Any] = np.random.default_rng(0)
 
     def change(self, update: Update, devices: Devices) -> Update:
-        return update._replace(rows={"q": update.rows["q"] + self.drawn.normal(size=update.rows["q"].shape).astype(np.float32)})
+        return update._replace(
+            rows={
+                "q": update.rows["q"]
+                + self.drawn.normal(size=update.rows["q"].shape).astype(np.float32)
+            }
+        )
 
 
 class SendsFloat64(Changed):
@@ -168,7 +199,9 @@ class IndexBeyond(MeanEmbedding):
 
 class NaNDownload(MeanEmbedding):
     def download(self, server: Server) -> Server:
-        return server._replace(q=np.where(np.arange(len(server.q))[:, None] == 3, np.nan, server.q).astype(np.float32))
+        return server._replace(
+            q=np.where(np.arange(len(server.q))[:, None] == 3, np.nan, server.q).astype(np.float32)
+        )
 
 
 class ShortDownload(MeanEmbedding):
@@ -200,6 +233,12 @@ HOSTILE: dict[str, tuple[type[MeanEmbedding], str]] = {
     "not-sent": (NotSent, "rows 'q': is declared and not sent"),
     "index-beyond": (IndexBeyond, "download 'kind': the number 3; expected below kinds = 3"),
     "nan-download": (NaNDownload, "download 'q': a value that is NaN or infinite"),
-    "short-download": (ShortDownload, "download 'q': the shape (39, 4); expected items = 40, factors = 4"),
-    "float64-download": (Float64Download, "download 'q': float64 numbers; expected an array of float32 numbers"),
+    "short-download": (
+        ShortDownload,
+        "download 'q': the shape (39, 4); expected items = 40, factors = 4",
+    ),
+    "float64-download": (
+        Float64Download,
+        "download 'q': float64 numbers; expected an array of float32 numbers",
+    ),
 }

@@ -1,7 +1,9 @@
-"""The transport and the machine in memory: peers in one process, in virtual time, without a socket or a thread.
+"""The transport and the machine in memory: peers in one process, in virtual time, without a socket
+or a thread.
 
-Nothing waits: when no peer has anything to do, the clock jumps to the next timer. What a run draws comes from a key, and what happens at
-the same time has an order. So an hour between a hundred peers takes seconds, and the same run again gives the same bytes.
+Nothing waits: when no peer has anything to do, the clock jumps to the next timer. What a run draws
+comes from a key, and what happens at the same time has an order. So an hour between a hundred peers
+takes seconds, and the same run again gives the same bytes.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ WINDOW = 1 << 22  # bytes under way in one direction of a stream, at most
 RESET = b""  # in a queue: nothing more will come, and not because it was finished
 
 
-# ---- time -----------------------------------------------------------------------------------------------------------------------------
+# ---- time ----------------------------------------------------------------------------------------
 
 
 @final
@@ -58,14 +60,18 @@ class _VirtualLoop(asyncio.SelectorEventLoop):
 
 
 def in_virtual_time(main: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine on an event loop whose clock jumps to the next event instead of waiting; return its result."""
+    """Run a coroutine on an event loop whose clock jumps to the next event instead of waiting;
+    return its result.
+    """
     with asyncio.Runner(loop_factory=_VirtualLoop) as runner:
         return runner.run(main)
 
 
 @final
 class VirtualHost:
-    """The machine of one simulated peer: a virtual clock, and random numbers from a key that `seed` and `name` give."""
+    """The machine of one simulated peer: a virtual clock, and random numbers from a key that `seed`
+    and `name` give.
+    """
 
     def __init__(self, seed: int, name: int) -> None:
         self._key, self._drawn = fold_name(key(seed, "host"), name), 0
@@ -88,15 +94,19 @@ class VirtualHost:
         return function(*arguments)
 
 
-# ---- the network ----------------------------------------------------------------------------------------------------------------------
+# ---- the network ---------------------------------------------------------------------------------
 
 
 @final
 class Hub:
-    """A network in memory. latency: virtual seconds for every piece of data; cut: whether one address cannot reach another,
-    given both keys. What is sent across a cut is lost and nobody is told, as on a real network."""
+    """A network in memory. latency: virtual seconds for every piece of data; cut: whether one
+    address cannot reach another, given both keys. What is sent across a cut is lost and nobody is
+    told, as on a real network.
+    """
 
-    def __init__(self, latency: float = 0.01, cut: Callable[[bytes, bytes], bool] = lambda one, other: False) -> None:
+    def __init__(
+        self, latency: float = 0.01, cut: Callable[[bytes, bytes], bool] = lambda one, other: False
+    ) -> None:
         self.latency, self.cut = latency, cut
         self.links: dict[str, MemoryPeerLink] = {}
         self.count = 0
@@ -109,7 +119,9 @@ class Hub:
         return found
 
     def kill(self, link: MemoryPeerLink) -> None:
-        """Take a peer off the network as SIGKILL would: others wait for answers that do not come."""
+        """Take a peer off the network as SIGKILL would: others wait for answers that do not
+        come.
+        """
         self.links.pop(link.address, None)
         link.dead = True
 
@@ -127,8 +139,8 @@ class MemoryPeerLink:
         return [self.address]
 
     async def dial(self, key: bytes, addresses: Sequence[str]) -> Connection:
-        """Open a connection to a peer. Raises LinkError if another key answers at these addresses; waits for ever if nobody
-        does."""
+        """Open a connection to a peer. Raises LinkError if another key answers at these addresses;
+        waits for ever if nobody does."""
         there = next((self.hub.links[one] for one in addresses if one in self.hub.links), None)
         await asyncio.sleep(self.hub.latency)
         if there is None or self.hub.cut(self.key, key):
@@ -154,7 +166,9 @@ class MemoryPeerLink:
 class _MemoryArriving:
     def __init__(self, connection: MemoryConnection) -> None:
         self._connection = connection
-        self.origin = connection.there.address.partition("#")[0]  # several peers of one house: `house#1`, `house#2`
+        self.origin = connection.there.address.partition("#")[
+            0
+        ]  # several peers of one house: `house#1`, `house#2`
 
     async def take(self) -> Connection:
         return self._connection
@@ -196,7 +210,9 @@ class MemoryConnection:
         return self._offered.popleft()
 
     def close(self) -> None:
-        """Close both ends, unless one of the peers is dead or cut off, which then learns nothing."""
+        """Close both ends, unless one of the peers is dead or cut off, which then learns
+        nothing.
+        """
         for end in (self, self.other):
             if not end.is_lost():
                 end.closed.set()
@@ -237,7 +253,9 @@ class MemoryStream:
         return found
 
     async def write(self, data: bytes) -> None:
-        """Send bytes, which arrive after the network's latency. Waits while the other end has a full window."""
+        """Send bytes, which arrive after the network's latency. Waits while the other end has a
+        full window.
+        """
         await asyncio.sleep(self.connection.own.hub.latency)
         for low in range(0, len(data), 1 << 16):
             while len(self.other.got) >= WINDOW:
@@ -250,7 +268,9 @@ class MemoryStream:
                 self.other.arrived.set()
 
     async def finish(self) -> None:
-        """End this direction: the other end reads what is left, and raises LinkError if it reads on."""
+        """End this direction: the other end reads what is left, and raises LinkError if it reads
+        on.
+        """
         if not self.connection.is_lost():
             self.other.ended = True
             self.other.arrived.set()

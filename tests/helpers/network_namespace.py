@@ -1,7 +1,9 @@
-"""A network of one's own, where the system allows it: what iroh says to the local network (one SSDP datagram an endpoint) goes nowhere.
+"""A network of one's own, where the system allows it: what iroh says to the local network (one SSDP
+datagram an endpoint) goes nowhere.
 
-As root on Linux: the main thread, and every process and thread that it starts, in a network namespace with a loopback and nothing else.
-Elsewhere nothing happens, and tests that use it pass all the same.
+As root on Linux: the main thread, and every process and thread that it starts, in a network
+namespace with a loopback and nothing else. Elsewhere nothing happens, and tests that use it pass
+all the same.
 """
 
 from __future__ import annotations
@@ -27,7 +29,12 @@ def _namespace() -> int | None:
         if libc.unshare(CLONE_NEWNET):
             return None
         made = os.open(OWN, os.O_RDONLY)
-        up = subprocess.run(["ip", "link", "set", "lo", "up"], check=False, capture_output=True).returncode == 0
+        up = (
+            subprocess.run(
+                ["ip", "link", "set", "lo", "up"], check=False, capture_output=True
+            ).returncode
+            == 0
+        )
         libc.setns(before, CLONE_NEWNET)
         return made if up else None
     except OSError:

@@ -20,14 +20,21 @@ SHARED = Path(
 
 
 def real(*parts: str) -> Path:
-    """A path in the shared data, that of a whole data set for one. What is not there is `absent`."""
+    """A path in the shared data, that of a whole data set for one. What is not there is
+    `absent`.
+    """
     path = SHARED.joinpath(*parts)
     return path if path.exists() else absent(str(path))
 
 
 def absent(what: str) -> NoReturn:
-    """Skips a test of real data, and says what is missing; fails it where CI was promised the shared folder and there is none."""
+    """Skips a test of real data, and says what is missing; fails it where CI was promised the
+    shared folder and there is none.
+    """
     promised = os.environ.get("CI") == "true" and os.environ.get("ENTRENOUS_SHARED")
     if promised and not SHARED.is_dir():
-        pytest.fail(f"ENTRENOUS_SHARED is {SHARED}, where there is nothing: the tests of real data cannot run")
+        pytest.fail(
+            f"ENTRENOUS_SHARED is {SHARED}, where there is nothing: the tests of real data"
+            " cannot run"
+        )
     pytest.skip(f"{what} is absent")

@@ -12,23 +12,34 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from memory_transport import EPOCH, Hub, MemoryPeerLink, VirtualHost
 from small_gossip import shop
 
-from entrenous.core.gossip import DeviceData, data_of
-from entrenous.deploy.identity import public_bytes
-from entrenous.deploy.invitation import Contact
-from entrenous.deploy.node_store import NodeStore
+from entrenous.core.contract.gossip import DeviceData, data_of
+from entrenous.deploy.agreement.identity import public_bytes
+from entrenous.deploy.agreement.invitation import Contact
+from entrenous.deploy.agreement.terms import FederationTerms
+from entrenous.deploy.agreement.tickets import RevocationList, Ticket
+from entrenous.deploy.node.node_store import NodeStore
 from entrenous.deploy.peers.node import PeerNode
 from entrenous.deploy.peers.peer import Peer, pace
 from entrenous.deploy.peers.records import PeerIdentity
+from entrenous.deploy.peers.replay import PeerEvent, Recording
 from entrenous.deploy.peers.state import StateStore
-from entrenous.deploy.terms import FederationTerms
-from entrenous.deploy.tickets import RevocationList, Ticket
 from entrenous.federation.gossip import device_data
-from entrenous.federation.replay import PeerEvent, Recording
 
 SMALL: dict[str, Any] = {
-    "factors": 4, "learning_rate": 0.05, "learning_rate_user": 0.05, "learning_rate_output": 0.01, "reg": 0.1, "local_epochs": 1,
-    "negatives": 2, "init_std": 0.1, "init_user": 0.3, "view": 3, "redraw": 2, "carried": 3, "largest": 50.0,
-}  # fmt: skip
+    "factors": 4,
+    "learning_rate": 0.05,
+    "learning_rate_user": 0.05,
+    "learning_rate_output": 0.01,
+    "reg": 0.1,
+    "local_epochs": 1,
+    "negatives": 2,
+    "init_std": 0.1,
+    "init_user": 0.3,
+    "view": 3,
+    "redraw": 2,
+    "carried": 3,
+    "largest": 50.0,
+}
 OPERATOR = Ed25519PrivateKey.from_private_bytes(b"\7" * 32)
 ITEMS = 40
 UNTIL = int(EPOCH) + 10**9  # the second in which tickets end
@@ -36,9 +47,21 @@ UNTIL = int(EPOCH) + 10**9  # the second in which tickets end
 
 def terms(n: int, algorithm: str = "pepper-gmf", **more: Any) -> FederationTerms:
     return FederationTerms.parse(
-        {"topology": "peers", "algorithm": algorithm, "settings": SMALL, "users": n, "items": ITEMS, "items_sha256": "0" * 64, "seed": 3,
-         "draws": "public", "period": 2.0, "operator": public_bytes(OPERATOR).hex(), **more}, "terms",
-    )  # fmt: skip
+        {
+            "topology": "peers",
+            "algorithm": algorithm,
+            "settings": SMALL,
+            "users": n,
+            "items": ITEMS,
+            "items_sha256": "0" * 64,
+            "seed": 3,
+            "draws": "public",
+            "period": 2.0,
+            "operator": public_bytes(OPERATOR).hex(),
+            **more,
+        },
+        "terms",
+    )
 
 
 def rows_of(n: int) -> list[DeviceData]:
@@ -54,13 +77,21 @@ def public_of(number: int) -> bytes:
     return public_bytes(key_of(number))
 
 
-def identity_of(of: FederationTerms, number: int, key: Ed25519PrivateKey | None = None, until: int = UNTIL) -> PeerIdentity:
+def identity_of(
+    of: FederationTerms, number: int, key: Ed25519PrivateKey | None = None, until: int = UNTIL
+) -> PeerIdentity:
     key = key or key_of(number)
-    return PeerIdentity(key, of.run_bytes, Ticket.sign(OPERATOR, of.run_bytes, number, public_bytes(key), until))
+    return PeerIdentity(
+        key, of.run_bytes, Ticket.sign(OPERATOR, of.run_bytes, number, public_bytes(key), until)
+    )
 
 
-def revoked(of: FederationTerms, serial: int, *numbers: int, operator: Ed25519PrivateKey = OPERATOR) -> RevocationList:
-    return RevocationList.sign(operator, of.run_bytes, serial, [public_of(number) for number in numbers])
+def revoked(
+    of: FederationTerms, serial: int, *numbers: int, operator: Ed25519PrivateKey = OPERATOR
+) -> RevocationList:
+    return RevocationList.sign(
+        operator, of.run_bytes, serial, [public_of(number) for number in numbers]
+    )
 
 
 def store_of(path: Path, n: int, number: int) -> NodeStore:
@@ -72,14 +103,20 @@ def store_of(path: Path, n: int, number: int) -> NodeStore:
 
 
 class Street:
-    """n peers, of which 0 and 1 are the bootstraps, each at an address of its own. folder: None = they keep nothing."""
+    """n peers, of which 0 and 1 are the bootstraps, each at an address of its own. folder: None =
+    they keep nothing.
+    """
 
-    def __init__(self, of: FederationTerms, hub: Hub | None = None, folder: Path | None = None) -> None:
+    def __init__(
+        self, of: FederationTerms, hub: Hub | None = None, folder: Path | None = None
+    ) -> None:
         self.of, self.hub, self.folder, self.rows = of, hub or Hub(), folder, rows_of(of.users)
         self.peers: dict[int, Peer] = {}
         self.links: dict[int, MemoryPeerLink] = {}
         self.tasks: dict[int, asyncio.Task[None]] = {}
-        self.identities: dict[int, PeerIdentity] = {}  # of those who have another than at the beginning
+        self.identities: dict[
+            int, PeerIdentity
+        ] = {}  # of those who have another than at the beginning
         self.revoked: dict[int, RevocationList] = {}  # the lists that peers begin with
         self.started = 0
         self.lines: list[str] = []
@@ -97,7 +134,7 @@ class Street:
         node = PeerNode(self.of, number, self.rows[number], self.seed(number))
         state = None
         if self.folder is not None:
-            from entrenous.wire.tensors import schema_of
+            from entrenous.deploy.wire.tensors import schema_of
 
             state = StateStore(store_of(self.folder / f"{number}.sqlite", self.of.users, number))
             kept = state.load(schema_of(node.arrays()))
@@ -106,9 +143,17 @@ class Street:
         me = self.identities.get(number) or identity_of(self.of, number)
         link = self.hub.link(public_bytes(me.key), f"memory:at-{number}")
         peer = Peer(
-            self.of, me, node, link, VirtualHost(5, 1000 * self.started + number), state=state, revoked=self.revoked.get(number),
-            bootstraps=self.bootstraps(), pace=pace(self.of.period), say=self.lines.append,
-        )  # fmt: skip
+            self.of,
+            me,
+            node,
+            link,
+            VirtualHost(5, 1000 * self.started + number),
+            state=state,
+            revoked=self.revoked.get(number),
+            bootstraps=self.bootstraps(),
+            pace=pace(self.of.period),
+            say=self.lines.append,
+        )
         self.peers[number], self.links[number] = peer, link
         if state is None:
             self.old[number] = []

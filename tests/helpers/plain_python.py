@@ -1,4 +1,6 @@
-"""Programs in a process of their own, compiled or as plain Python (NUMBA_DISABLE_JIT=1), which must print the same."""
+"""Programs in a process of their own, compiled or as plain Python (NUMBA_DISABLE_JIT=1), which must
+print the same.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,18 @@ from paths import PYTHONPATH
 
 
 def printed(program: str, *arguments: str, compiled: bool) -> str:
-    """What a program prints. Plain uint64 arithmetic warns that it wraps around; such warnings are left out."""
-    own = {"NUMBA_DISABLE_JIT": "0" if compiled else "1", "PYTHONPATH": PYTHONPATH, "PYTHONWARNINGS": "ignore"}
+    """What a program prints. Plain uint64 arithmetic warns that it wraps around; such warnings are
+    left out.
+    """
+    own = {
+        "NUMBA_DISABLE_JIT": "0" if compiled else "1",
+        "PYTHONPATH": PYTHONPATH,
+        "PYTHONWARNINGS": "ignore",
+    }
     command = [sys.executable, "-c", program, *arguments]
-    ran = subprocess.run(command, env={**os.environ, **own}, capture_output=True, text=True, timeout=250, check=False)
+    ran = subprocess.run(
+        command, env={**os.environ, **own}, capture_output=True, text=True, timeout=250, check=False
+    )
     assert ran.returncode == 0, ran.stderr[-2000:]
     return ran.stdout.strip()
 

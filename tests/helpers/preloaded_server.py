@@ -1,4 +1,6 @@
-"""Imported by the process that tests fork servers and nodes from: with compiled code loaded, these are there at once."""
+"""Imported by the process that tests fork servers and nodes from: with compiled code loaded, these
+are there at once.
+"""
 
 import dying_processes  # noqa: F401  # its functions are there too
 from federation_links import FPL, ratings

@@ -1,4 +1,6 @@
-"""Hypothesis as the suite uses it: no example is judged by how long it takes, which says more about the machine than about the code."""
+"""Hypothesis as the suite uses it: no example is judged by how long it takes, which says more about
+the machine than about the code.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A small data folder in which a data set is a handful of rows, with what NCF (`ml-1m`) and PEPPER (`ml-100k`) published of it."""
+"""A small data folder in which a data set is a handful of rows, with what NCF (`ml-1m`) and PEPPER
+(`ml-100k`) published of it.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +12,21 @@ import pytest
 
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import NO_TIME, Interactions
-from entrenous.split.protocol import splits
+from entrenous.data.split.protocol import splits
 
 
 def write_rows(home: Path, data: Interactions) -> Path:
     """The folder of `ml-1m` below `home`, with the rows of `data`."""
     folder = home / "ml-1m"
     folder.mkdir(parents=True)
-    columns = {"user_id": data.users.ids[data.user], "item_id": data.items.ids[data.item], "rating": data.value}
-    frame = pl.DataFrame({**columns, "timestamp": data.time}).with_columns(pl.col("timestamp").replace(NO_TIME, None))
+    columns = {
+        "user_id": data.users.ids[data.user],
+        "item_id": data.items.ids[data.item],
+        "rating": data.value,
+    }
+    frame = pl.DataFrame({**columns, "timestamp": data.time}).with_columns(
+        pl.col("timestamp").replace(NO_TIME, None)
+    )
     frame[np.argsort(data.row).tolist()].write_csv(folder / "interactions.csv")
     return folder
 
@@ -38,7 +46,9 @@ def free(data: Interactions, user: str, k: int = 99) -> list[str]:
 
 def write_ncf(folder: Path, test: dict[str, str], negatives: dict[str, list[str]]) -> None:
     """The tables `ncf_test` and `ncf_test_negatives`; the latter in another order of users."""
-    pl.DataFrame({"user_id": list(test), "item_id": list(test.values())}).write_csv(folder / "ncf_test.csv")
+    pl.DataFrame({"user_id": list(test), "item_id": list(test.values())}).write_csv(
+        folder / "ncf_test.csv"
+    )
     users = list(negatives)[::-1]
     table = pl.DataFrame({"user_id": users, "item_ids": [negatives[user] for user in users]})
     table.write_parquet(folder / "ncf_test_negatives.parquet")
@@ -55,7 +65,9 @@ Part = tuple[str, str, str]  # user, item, and "train", "validation" or "test"
 
 
 def divided(data: Interactions, *, held: int = 1) -> list[Part]:
-    """Every row with its part: of each user's rows by item, the first `held` are test and as many validation, if some are left."""
+    """Every row with its part: of each user's rows by item, the first `held` are test and as many
+    validation, if some are left.
+    """
     found = []
     for u in range(len(data.users)):
         items = [data.items[int(item)] for item in data.item[data.ptr[u] : data.ptr[u + 1]]]
@@ -66,12 +78,21 @@ def divided(data: Interactions, *, held: int = 1) -> list[Part]:
 
 
 def write_pepper(folder: Path, rows: list[Part], negatives: dict[Part, list[str]]) -> None:
-    """The tables `pepper_splits` and `pepper_negatives`; the latter has a line for each key, in the order given."""
+    """The tables `pepper_splits` and `pepper_negatives`; the latter has a line for each key, in the
+    order given.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     users, items, parts = zip(*rows, strict=True)
-    pl.DataFrame({"user_id": users, "item_id": items, "split": parts}).write_parquet(folder / "pepper_splits.parquet")
+    pl.DataFrame({"user_id": users, "item_id": items, "split": parts}).write_parquet(
+        folder / "pepper_splits.parquet"
+    )
     users, items, parts = zip(*negatives, strict=True)
-    columns = {"split": parts, "user_id": users, "item_id": items, "negative_item_ids": list(negatives.values())}
+    columns = {
+        "split": parts,
+        "user_id": users,
+        "item_id": items,
+        "negative_item_ids": list(negatives.values()),
+    }
     pl.DataFrame(columns).write_parquet(folder / "pepper_negatives.parquet")
 
 

@@ -1,4 +1,6 @@
-"""Federations with relays, made on this machine: a server, relays with nodes of their own, nodes of the server itself."""
+"""Federations with relays, made on this machine: a server, relays with nodes of their own, nodes of
+the server itself.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +11,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from federation_links import FPL, FaultyLink, ratings
 
-from entrenous.deploy.catalogue import Items
-from entrenous.deploy.enrolment import identity, join
-from entrenous.deploy.founding import Place, found_federation, found_relay
-from entrenous.deploy.node import FederatedNode
-from entrenous.deploy.relay import BELOW, Relay
-from entrenous.deploy.server_folder import ServerFolder
-from entrenous.deploy.terms import FederationTerms
+from entrenous.deploy.agreement.catalogue import Items
+from entrenous.deploy.agreement.terms import FederationTerms
+from entrenous.deploy.node.node import FederatedNode
+from entrenous.deploy.node.relay import BELOW, Relay
+from entrenous.deploy.operate.enrolment import identity, join
+from entrenous.deploy.operate.founding import Place, found_federation, found_relay
+from entrenous.deploy.server.server_folder import ServerFolder
 
 DATA = ratings(users=12)
 
 
 class Tree(NamedTuple):
-    """A federation with relays. nodes: folders of nodes, relays: of relays, by name; below: whose nodes (or relays) they are."""
+    """A federation with relays. nodes: folders of nodes, relays: of relays, by name; below: whose
+    nodes (or relays) they are.
+    """
 
     terms: FederationTerms
     server: Path
@@ -31,12 +35,20 @@ class Tree(NamedTuple):
 
 
 def tree(
-    folder: Path, places: dict[str, Place] | None = None, deep: bool = False, algorithm: str = "fpl", settings: Any = FPL, **more: Any
-) -> Tree:  # fmt: skip
-    """Twelve users: east and west are relays with two nodes of two users each, far with one more; two nodes are the server's own. deep: far
-    is a relay below east, with three users."""
+    folder: Path,
+    places: dict[str, Place] | None = None,
+    deep: bool = False,
+    algorithm: str = "fpl",
+    settings: Any = FPL,
+    **more: Any,
+) -> Tree:
+    """Twelve users: east and west are relays with two nodes of two users each, far with one more;
+    two nodes are the server's own. deep: far is a relay below east, with three users."""
     places = places or {}
-    told = {name: identity(folder / name, name) for name in ("east", "west", "here", "near", "e1", "e2", "w1", "w2", "far", "f1")}
+    told = {
+        name: identity(folder / name, name)
+        for name in ("east", "west", "here", "near", "e1", "e2", "w1", "w2", "far", "f1")
+    }
     counts = {"east": 7 if deep else 4, "west": 3, "here": 1, "near": 1 if deep else 4}
     terms = {
         "algorithm": algorithm,
@@ -49,32 +61,60 @@ def tree(
         **more,
     }
     made = found_federation(
-        folder / "root", Items.of(DATA), DATA.catalogue, [(told[name], count) for name, count in counts.items()],
-        places.get("server"), **terms,
-    )  # fmt: skip
+        folder / "root",
+        Items.of(DATA),
+        DATA.catalogue,
+        [(told[name], count) for name, count in counts.items()],
+        places.get("server"),
+        **terms,
+    )
     east = [(told["e1"], 2), (told["e2"], 2), *([(told["far"], 3)] if deep else [])]
     relays = {"east": folder / "east", "west": folder / "west"}
-    below = {"": ["east", "west", "here", "near"], "east": [request.name for request, _ in east], "west": ["w1", "w2"]}
+    below = {
+        "": ["east", "west", "here", "near"],
+        "east": [request.name for request, _ in east],
+        "west": ["w1", "w2"],
+    }
     invitations = dict(made.nodes)
-    invitations |= found_relay(folder / "east", made.nodes["east"], east, places.get("east", Place())).nodes
+    invitations |= found_relay(
+        folder / "east", made.nodes["east"], east, places.get("east", Place())
+    ).nodes
     west = [(told["w1"], 1), (told["w2"], 2)]
-    invitations |= found_relay(folder / "west", made.nodes["west"], west, places.get("west", Place())).nodes
+    invitations |= found_relay(
+        folder / "west", made.nodes["west"], west, places.get("west", Place())
+    ).nodes
     if deep:
-        invitations |= found_relay(folder / "far", invitations["far"], [(told["f1"], 3)], places.get("far", Place())).nodes
+        invitations |= found_relay(
+            folder / "far", invitations["far"], [(told["f1"], 3)], places.get("far", Place())
+        ).nodes
         relays["far"], below["far"] = folder / "far", ["f1"]
-    nodes, start = {}, {"east": 0, "west": counts["east"], "here": counts["east"] + 3, "near": counts["east"] + 4}
-    first = {"e1": 0, "e2": 2, "far": 4, "f1": 4, "w1": start["west"], "w2": start["west"] + 1, **start}
+    nodes, start = (
+        {},
+        {"east": 0, "west": counts["east"], "here": counts["east"] + 3, "near": counts["east"] + 4},
+    )
+    first = {
+        "e1": 0,
+        "e2": 2,
+        "far": 4,
+        "f1": 4,
+        "w1": start["west"],
+        "w2": start["west"] + 1,
+        **start,
+    }
     have = {"e1": 2, "e2": 2, "f1": 3, "w1": 1, "w2": 2, "here": 1, "near": counts["near"]}
     for name in (name for names in below.values() for name in names if name not in relays):
         mine = np.arange(first[name], first[name] + have[name])
-        assert join(folder / name, invitations[name], DATA.of_users(mine), public_draws=True).tolist() == mine.tolist()
+        assert (
+            join(folder / name, invitations[name], DATA.of_users(mine), public_draws=True).tolist()
+            == mine.tolist()
+        )
         nodes[name] = folder / name
     return Tree(made.terms, made.server, nodes, relays, below)
 
 
 class Grown:
-    """All nodes and relays of a tree, opened, over links in memory. links: of the server ("") and of each relay, whose `absent` may be
-    set."""
+    """All nodes and relays of a tree, opened, over links in memory. links: of the server ("") and
+    of each relay, whose `absent` may be set."""
 
     def __init__(self, made: Tree) -> None:
         self.made, self.links = made, dict[str, FaultyLink]()
@@ -87,17 +127,25 @@ class Grown:
 
     def link(self, name: str) -> FaultyLink:
         """The link of a relay to its nodes, or of the server."""
-        return FaultyLink({one: (lambda frame, one=one: self.answer(one, frame)) for one in self.made.below[name]})
+        return FaultyLink(
+            {one: (lambda frame, one=one: self.answer(one, frame)) for one in self.made.below[name]}
+        )
 
     def answer(self, name: str, frame: bytes) -> bytes:
         """What a node or relay answers."""
-        return self.relays[name].answer(frame) if name in self.made.relays else self.nodes[name].answer(frame)
+        return (
+            self.relays[name].answer(frame)
+            if name in self.made.relays
+            else self.nodes[name].answer(frame)
+        )
 
     def open(self, name: str) -> None:
         """Open a relay, as its process does when it starts."""
         self.links[name] = self.link(name)
         self.folders.append(ServerFolder(self.made.relays[name] / BELOW / "server"))
-        self.relays[name] = Relay(self.made.relays[name], self.folders[-1], self.links[name], Event())
+        self.relays[name] = Relay(
+            self.made.relays[name], self.folders[-1], self.links[name], Event()
+        )
 
     def close(self) -> None:
         for each in (*self.nodes.values(), *self.folders):

@@ -1,4 +1,6 @@
-"""A secure sum in one process, for the tests: a roll, its clients and a server, and all stages with some who drop out."""
+"""A secure sum in one process, for the tests: a roll, its clients and a server, and all stages with
+some who drop out.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ SMALL = Floors(people=2, parties=2, occupancy=1, apart=False)
 
 
 def terms(length: int = 40, **more: Any) -> SumTerms:
-    return SumTerms(**{"run": "a run", "round": 3, "attempt": 0, "model": MODEL, "length": length, **more})
+    return SumTerms(
+        **{"run": "a run", "round": 3, "attempt": 0, "model": MODEL, "length": length, **more}
+    )
 
 
 def identity(number: int) -> bytes:
@@ -36,11 +40,18 @@ def name(number: int) -> str:
     return f"node-{number:04d}"
 
 
-def clients(parties: int, about: SumTerms | None = None, floors: Floors = SMALL) -> dict[str, SecureSumClient]:
-    return {name(k): SecureSumClient(about or terms(), roll(parties), name(k), identity(k), floors) for k in range(parties)}
+def clients(
+    parties: int, about: SumTerms | None = None, floors: Floors = SMALL
+) -> dict[str, SecureSumClient]:
+    return {
+        name(k): SecureSumClient(about or terms(), roll(parties), name(k), identity(k), floors)
+        for k in range(parties)
+    }
 
 
-def vectors(parties: int, length: int = 40, limit: int = 1 << 40, seed: int = 0) -> dict[str, np.ndarray]:
+def vectors(
+    parties: int, length: int = 40, limit: int = 1 << 40, seed: int = 0
+) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(seed)
     return {name(k): rng.integers(-limit, limit, length) for k in range(parties)}
 
@@ -68,7 +79,10 @@ def shared(
 
 
 def masked(
-    parties: Mapping[str, SecureSumClient], server: SecureSumServer, values: Mapping[str, np.ndarray], gone: Collection[str] = ()
+    parties: Mapping[str, SecureSumClient],
+    server: SecureSumServer,
+    values: Mapping[str, np.ndarray],
+    gone: Collection[str] = (),
 ) -> dict[str, SecureSumClient]:
     for each, client in left(parties, gone).items():
         server.add_masked(client.mask(server.inbox(each), values[each], ALL))
@@ -92,7 +106,9 @@ def unmasked(
     return left(parties, gone)
 
 
-def left(parties: Mapping[str, SecureSumClient], gone: Collection[str]) -> dict[str, SecureSumClient]:
+def left(
+    parties: Mapping[str, SecureSumClient], gone: Collection[str]
+) -> dict[str, SecureSumClient]:
     return {each: client for each, client in parties.items() if each not in gone}
 
 
@@ -102,7 +118,9 @@ def summed(
     values: Mapping[str, np.ndarray],
     gone: Sequence[Collection[str]] = ((),) * 5,
 ) -> tuple[np.ndarray, list[str]]:
-    """The total, and whose vectors are in it. gone: who drops out before each of the five stages."""
+    """The total, and whose vectors are in it. gone: who drops out before each of the five
+    stages.
+    """
     here = advertised(parties, server, gone[0])
     here = shared(here, server, gone[1])
     here = masked(here, server, values, gone[2])

@@ -1,4 +1,6 @@
-"""Servers and nodes as whoever runs them does: `entrenous server` and `entrenous node` as processes of their own, over TLS on loopback."""
+"""Servers and nodes as whoever runs them does: `entrenous server` and `entrenous node` as processes
+of their own, over TLS on loopback.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from typing import Any
 
 from federation_links import federation
 
-from entrenous.deploy.founding import FoundedFederation, Place, free_ports
+from entrenous.deploy.operate.founding import FoundedFederation, Place, free_ports
 
 
 def at_a_port(folder: Path, **terms: Any) -> tuple[FoundedFederation, int]:
@@ -21,7 +23,9 @@ def at_a_port(folder: Path, **terms: Any) -> tuple[FoundedFederation, int]:
 
 
 @contextmanager
-def process(*words: object, code: str = "from entrenous.cli import main; main()", **more: Any) -> Iterator[subprocess.Popen[str]]:
+def process(
+    *words: object, code: str = "from entrenous.cli import main; main()", **more: Any
+) -> Iterator[subprocess.Popen[str]]:
     """`entrenous WORDS` as a process of its own, which is stopped at the end if it still runs."""
     command = [sys.executable, "-c", code, *map(str, words)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more}

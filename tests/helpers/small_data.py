@@ -11,22 +11,32 @@ from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import Interactions, build
 
 
-def interactions(rows, *, users=None, items=None, times=True, name="small", features=None) -> Interactions:
+def interactions(
+    rows, *, users=None, items=None, times=True, name="small", features=None
+) -> Interactions:
     """Interactions from (user id, item id) pairs in source order; the n-th row has time 100 + n."""
     users = Vocabulary(users or sorted({user for user, *_ in rows}), kind="user")
     items = Vocabulary(items or sorted({item for _, item, *_ in rows}), kind="item")
     user, item = users.indices([row[0] for row in rows]), items.indices([row[1] for row in rows])
     time = [row[2] if len(row) > 2 else 100 + n for n, row in enumerate(rows)] if times else None
     value = [1 + n % 5 for n in range(len(rows))]
-    return build(user, item, value=value, time=time, users=users, items=items, name=name, features=features)
+    return build(
+        user, item, value=value, time=time, users=users, items=items, name=name, features=features
+    )
 
 
 def random_data(users=40, items=30, rows=400, *, seed=0) -> Interactions:
-    """About `rows` distinct random rows with many equal times; popular items are more likely; some users have one or two rows."""
+    """About `rows` distinct random rows with many equal times; popular items are more likely; some
+    users have one or two rows.
+    """
     rng = np.random.default_rng(seed)
     weight = 1 / np.arange(1, items + 1)
     pairs = set(
-        zip(rng.integers(2, users, rows).tolist(), rng.choice(items, rows, p=weight / weight.sum()).tolist(), strict=True)
+        zip(
+            rng.integers(2, users, rows).tolist(),
+            rng.choice(items, rows, p=weight / weight.sum()).tolist(),
+            strict=True,
+        )
     )
     pairs = sorted({pair for pair in pairs if pair[1] < items - 2} | {(0, 3), (1, 4), (1, 5)})
     rng.shuffle(pairs)
@@ -54,7 +64,10 @@ def few_ratings(users: int, items: int, *, idle: bool = False) -> Interactions:
 
 def rows_of(data: Interactions) -> set[tuple[str, str]]:
     """The rows as external ids."""
-    return {(data.users[u], data.items[i]) for u, i in zip(data.user.tolist(), data.item.tolist(), strict=True)}
+    return {
+        (data.users[u], data.items[i])
+        for u, i in zip(data.user.tolist(), data.item.tolist(), strict=True)
+    }
 
 
 @cache
@@ -64,9 +77,20 @@ def movielens() -> Interactions:
 
     frame = pl.read_parquet(real("ml-100k", "interactions.parquet"))
     user, item = (frame[column].cast(pl.String).to_list() for column in ("user_id", "item_id"))
-    users, items = Vocabulary(list(dict.fromkeys(user)), kind="user"), Vocabulary(list(dict.fromkeys(item)), kind="item")
+    users, items = (
+        Vocabulary(list(dict.fromkeys(user)), kind="user"),
+        Vocabulary(list(dict.fromkeys(item)), kind="item"),
+    )
     value, time = frame["rating"].to_numpy(), frame["timestamp"].to_numpy()
-    return build(users.indices(user), items.indices(item), value=value, time=time, users=users, items=items, name="ml-100k")
+    return build(
+        users.indices(user),
+        items.indices(item),
+        value=value,
+        time=time,
+        users=users,
+        items=items,
+        name="ml-100k",
+    )
 
 
 class Scores:

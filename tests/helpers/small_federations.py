@@ -1,4 +1,6 @@
-"""Small federations, around a server and without one, and how their states are held against each other."""
+"""Small federations, around a server and without one, and how their states are held against each
+other.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from entrenous.core.declared import bound
-from entrenous.core.discover import algorithms
+from entrenous.algorithms.named import algorithms
+from entrenous.core.contract.declared import bound
+from entrenous.core.contract.update import Total, Update, add_update, empty_total
 from entrenous.core.keys import key
-from entrenous.core.update import Total, Update, add_update, empty_total
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import Interactions, build
 from entrenous.federation.rounds import Rounds, Training
 
 USERS, ITEMS = 24, 18
-# How a device learns in its plainest form, and then all the rest of NCFSettings: a test that says these does not lean on any default.
+# How a device learns in its plainest form, and then all the rest of NCFSettings: a test that says
+# these does not lean on any default.
 PLAIN: dict[str, Any] = {
     "optimiser": "sgd",
     "learning_rate": 0.05,
@@ -42,25 +45,56 @@ SMALL: dict[str, Any] = {
 
 # the same for algorithms that gossip, whatever the model: each takes those that it has
 PEERS: dict[str, Any] = {
-    "view": 3, "redraw": 2, "carried": 3, "largest": 50.0,
-    "factors": 5, "learning_rate": 0.05, "learning_rate_user": 0.05, "learning_rate_output": 0.01, "reg": 0.01, "local_epochs": 2,
-    "negatives": 2, "init_std": 0.1, "init_user": 0.2, "preference": 0.4, "tau": 0.0, "contexts": "nearest", "visits": "all", "rounds": 30,
-    "alpha": 0.4, "reading": "exploration", "memory": "view", "measure": "hr", "weighting": 0.2,
-    "meta_epochs": 3, "meta_rate": 0.2,
-}  # fmt: skip
-GOSSIP = [name for name, make in algorithms().items() if hasattr(getattr(make, "func", make), "on_message")]
+    "view": 3,
+    "redraw": 2,
+    "carried": 3,
+    "largest": 50.0,
+    "factors": 5,
+    "learning_rate": 0.05,
+    "learning_rate_user": 0.05,
+    "learning_rate_output": 0.01,
+    "reg": 0.01,
+    "local_epochs": 2,
+    "negatives": 2,
+    "init_std": 0.1,
+    "init_user": 0.2,
+    "preference": 0.4,
+    "tau": 0.0,
+    "contexts": "nearest",
+    "visits": "all",
+    "rounds": 30,
+    "alpha": 0.4,
+    "reading": "exploration",
+    "memory": "view",
+    "measure": "hr",
+    "weighting": 0.2,
+    "meta_epochs": 3,
+    "meta_rate": 0.2,
+}
+GOSSIP = [
+    name
+    for name, make in algorithms().items()
+    if hasattr(getattr(make, "func", make), "on_message")
+]
 
 
 def gossiping(name: str, **changed: Any) -> Any:
     """An algorithm that gossips, with PEERS."""
     kind = algorithms()[name]
-    return kind(**{one: value for one, value in {**PEERS, **changed}.items() if one in kind.model_fields})
+    return kind(
+        **{one: value for one, value in {**PEERS, **changed}.items() if one in kind.model_fields}
+    )
 
 
 def when_and_where(user: np.ndarray, items: int) -> dict[str, Any]:
-    """Times of rows and places of items, for algorithms that need them: {"time": [rows], "features": {"lat", "lon"}}."""
+    """Times of rows and places of items, for algorithms that need them: {"time": [rows],
+    "features": {"lat", "lon"}}.
+    """
     rng = np.random.default_rng(9)
-    places = {name: np.array([f"{degrees:.4f}" for degrees in rng.uniform(40, 41, items)]) for name in ("lat", "lon")}
+    places = {
+        name: np.array([f"{degrees:.4f}" for degrees in rng.uniform(40, 41, items)])
+        for name in ("lat", "lon")
+    }
     return {"time": 1_000_000 + rng.integers(0, 10**6, len(user)), "features": places}
 
 
@@ -87,7 +121,9 @@ def sent(
     algorithm = algorithm.configured(data.catalogue)
     received = bound(algorithm, data.catalogue).delivered(algorithm.download(server), users)
     own = type(devices)(*(array[users] for array in devices))
-    private, update = algorithm.local(received, own, data.histories(users), users, key(1, "round", n))
+    private, update = algorithm.local(
+        received, own, data.histories(users), users, key(1, "round", n)
+    )
     return private, update, add_update(empty_total(update, len(data.items)), update)
 
 
@@ -104,4 +140,8 @@ def same(left: Any, right: Any) -> bool:
     if isinstance(left, tuple):
         return len(left) == len(right) and all(map(same, left, right))
     left, right = np.asarray(left), np.asarray(right)
-    return left.dtype == right.dtype and left.shape == right.shape and left.tobytes() == right.tobytes()
+    return (
+        left.dtype == right.dtype
+        and left.shape == right.shape
+        and left.tobytes() == right.tobytes()
+    )

@@ -1,4 +1,6 @@
-"""Tiny stored runs for the tests of the report, and a reader of its pages that knows what well-formed means."""
+"""Tiny stored runs for the tests of the report, and a reader of its pages that knows what
+well-formed means.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,14 @@ def tiny(title="Film"):
 def stored(out: Path, algorithm: str, **options) -> store.StoredRun:
     """A run on `tiny` with little training, stored and read back."""
     if algorithm == "fpl":
-        options = {"rounds": 6, **options, "settings": {"factors": 4, "triples": 10, **options.get("settings", {})}}
-    made = experiment.run(algorithm, options.pop("data", None) or tiny(), out=out, threads=1, **options)
+        options = {
+            "rounds": 6,
+            **options,
+            "settings": {"factors": 4, "triples": 10, **options.get("settings", {})},
+        }
+    made = experiment.run(
+        algorithm, options.pop("data", None) or tiny(), out=out, threads=1, **options
+    )
     return store.read(str(made.path), out)
 
 
@@ -42,8 +50,8 @@ def page(path: Path, *runs: store.StoredRun, **options) -> Page:
 
 
 class Page(HTMLParser):
-    """What stands in a page. tags: [(name, attributes)]; tables: {name of the frame: [[cell, ...], ...]}; text: all words;
-    wrong: tags that are closed in the wrong order or not at all."""
+    """What stands in a page. tags: [(name, attributes)]; tables: {name of the frame: [[cell, ...],
+    ...]}; text: all words; wrong: tags that are closed in the wrong order or not at all."""
 
     def __init__(self, html: str) -> None:
         super().__init__(convert_charrefs=True)

@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from entrenous.core.declared import Contract, bound
-from entrenous.core.enforce import check_kept, check_received, check_update
+from entrenous.core.contract.declared import Contract, bound
+from entrenous.core.contract.enforce import check_kept, check_received, check_update
+from entrenous.core.contract.update import add_update
 from entrenous.core.keys import fold_name, key
-from entrenous.core.update import add_update
 from entrenous.data.interactions import Interactions
 
 
 def within_contract(algorithm: Any, data: Interactions, rounds: int = 3) -> Contract:
-    """Runs some rounds and checks each delivery, private state and update. Returns the contract that all kept to, whose `most_bytes` no
-    device exceeded."""
+    """Runs some rounds and checks each delivery, private state and update. Returns the contract
+    that all kept to, whose `most_bytes` no device exceeded."""
     algorithm = algorithm.configured(data.catalogue)
     contract, everybody = bound(algorithm, data.catalogue), np.arange(len(data.users))
     server, devices = (
@@ -29,7 +29,9 @@ def within_contract(algorithm: Any, data: Interactions, rounds: int = 3) -> Cont
         download = contract.delivered(algorithm.download(server), users)
         check_received(contract, download, len(users))
         before = type(devices)(*(array[users].copy() for array in devices))
-        after, update = algorithm.local(download, before, data.histories(users), users, key(1, "round", number))
+        after, update = algorithm.local(
+            download, before, data.histories(users), users, key(1, "round", number)
+        )
         check_update(contract, update, users, after, before)
         for array, new in zip(devices, after, strict=True):
             array[users] = new
@@ -38,5 +40,7 @@ def within_contract(algorithm: Any, data: Interactions, rounds: int = 3) -> Cont
         total = contract.empty_total()
         assert total.rows.keys() == update.rows.keys() and total.dense.keys() == update.dense.keys()
         server = algorithm.aggregate(server, add_update(total, update))
-    check_received(contract, contract.delivered(algorithm.download(server), everybody), len(everybody))
+    check_received(
+        contract, contract.delivered(algorithm.download(server), everybody), len(everybody)
+    )
     return contract

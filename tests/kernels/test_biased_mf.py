@@ -30,7 +30,9 @@ class World:
         self.offset = rng.normal(0, 0.2, (USERS, MEMBERS)).astype(np.float32)
         counts = [12, 20, 3, 0]
         ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        item = np.concatenate([np.sort(rng.permutation(ITEMS)[:n]) for n in counts]).astype(np.int32)
+        item = np.concatenate([np.sort(rng.permutation(ITEMS)[:n]) for n in counts]).astype(
+            np.int32
+        )
         rated = rng.random(len(item)) < 0.6
         value = np.where(rated, rng.integers(1, 6, len(item)), 0).astype(np.float32)
         self.rows = BiasedMFRows(ptr, item, value, rated, np.full(USERS, 3, np.float32))
@@ -42,7 +44,9 @@ class World:
         return g_q, g_b, p, offset
 
     def own(self, d: int, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Device d in float64: its rows, which are rated, q and what is left of the ratings for p.q + offset."""
+        """Device d in float64: its rows, which are rated, q and what is left of the ratings for p.q
+        + offset.
+        """
         part = slice(*self.rows.ptr[d : d + 2])
         item, rated = self.rows.item[part], self.rows.rated[part]
         return (
@@ -55,7 +59,9 @@ class World:
 
 @pytest.mark.parametrize("factors", [5, 16, 19])
 @pytest.mark.parametrize(("d", "k"), [(0, 0), (1, 1), (2, 0)])
-def test_many_local_iterations_solve_the_regularised_least_squares(d: int, k: int, factors: int) -> None:
+def test_many_local_iterations_solve_the_regularised_least_squares(
+    d: int, k: int, factors: int
+) -> None:
     """min over (p, offset) of sum (y - offset - p.q)^2 + (reg + sum v) |p|^2 + reg_b offset^2."""
     world = World(factors)
     _, rated, q, y = world.own(d, k)
@@ -63,7 +69,9 @@ def test_many_local_iterations_solve_the_regularised_least_squares(d: int, k: in
     spread = world.v[world.rows.item[world.rows.ptr[d] : world.rows.ptr[d + 1]][rated]].sum()
     x = np.hstack([q[rated], np.ones((rated.sum(), 1))])
     hold = np.diag([*[0.7 + spread] * factors, 1.5])
-    assert np.linalg.solve(x.T @ x + hold, x.T @ y[rated]) == pytest.approx([*p[d, k], offset[d, k]], abs=2e-4)
+    assert np.linalg.solve(x.T @ x + hold, x.T @ y[rated]) == pytest.approx(
+        [*p[d, k], offset[d, k]], abs=2e-4
+    )
 
 
 def test_without_bias_the_offset_stays_and_p_is_solved_beside_it() -> None:
@@ -73,9 +81,9 @@ def test_without_bias_the_offset_stays_and_p_is_solved_beside_it() -> None:
     spread = world.v[world.rows.item[: world.rows.ptr[1]][rated]].sum()
     hold = np.eye(FACTORS) * (0.7 + spread)
     assert np.array_equal(offset, world.offset)
-    assert np.linalg.solve(q[rated].T @ q[rated] + hold, q[rated].T @ (y[rated] - offset[0, 0])) == pytest.approx(
-        p[0, 0], abs=2e-4
-    )
+    assert np.linalg.solve(
+        q[rated].T @ q[rated] + hold, q[rated].T @ (y[rated] - offset[0, 0])
+    ) == pytest.approx(p[0, 0], abs=2e-4)
 
 
 def test_gradients_are_those_of_half_the_squared_error_at_the_new_p() -> None:
@@ -97,7 +105,9 @@ def test_gradients_are_those_of_half_the_squared_error_at_the_new_p() -> None:
             assert g_q[rows[n], 1, f] == pytest.approx(numeric, abs=1e-4)
         shift = np.zeros(len(q))
         shift[n] = tiny
-        assert g_b[rows[n], 1] == pytest.approx((loss(zero, shift) - loss(zero, -shift)) / (2 * tiny), abs=1e-4)
+        assert g_b[rows[n], 1] == pytest.approx(
+            (loss(zero, shift) - loss(zero, -shift)) / (2 * tiny), abs=1e-4
+        )
 
 
 def test_noise_adds_the_covariance_of_p_to_rated_rows_alone() -> None:
@@ -119,7 +129,9 @@ def test_a_decoy_is_rated_by_the_mean_and_later_by_the_new_prediction() -> None:
     _, early, p, offset = world.run(rates(steps=2, predict=False))
     mean = world.rows.value[rows[rated]].mean()
     by_new = offset[0, 1] + q @ p[0, 1].astype(float)
-    assert -early[rows[~rated], 1] == pytest.approx((mean + y - by_new)[~rated], abs=1e-5)  # y of a decoy is 0 - b - 3
+    assert -early[rows[~rated], 1] == pytest.approx(
+        (mean + y - by_new)[~rated], abs=1e-5
+    )  # y of a decoy is 0 - b - 3
     g_q, late, _, _ = world.run(rates(steps=2, predict=True))
     by_old = world.offset[0, 1] + q @ world.p[0, 1].astype(float)
     assert -late[rows[~rated], 1] == pytest.approx((by_new - by_old)[~rated], abs=1e-5)
@@ -131,10 +143,16 @@ def test_members_know_nothing_of_each_other_and_devices_neither() -> None:
     whole = world.run(how)
     world.q[:, 1], world.p[:, 1] = 9, 7
     changed = world.run(how)
-    assert np.array_equal(whole[0][:, 0], changed[0][:, 0]) and np.array_equal(whole[2][:, 0], changed[2][:, 0])
+    assert np.array_equal(whole[0][:, 0], changed[0][:, 0]) and np.array_equal(
+        whole[2][:, 0], changed[2][:, 0]
+    )
     one = World()
     low, high = one.rows.ptr[1:3]
-    rows = BiasedMFRows(np.array([0, high - low]), *(array[low:high] for array in one.rows[1:4]), one.rows.start[1:2])
+    rows = BiasedMFRows(
+        np.array([0, high - low]),
+        *(array[low:high] for array in one.rows[1:4]),
+        one.rows.start[1:2],
+    )
     p, offset = one.p[1:2].copy(), one.offset[1:2].copy()
     g_q, _ = gradients(one.q, one.b, one.v, p, offset, rows, how)
     assert np.array_equal(g_q, whole[0][low:high]) and np.array_equal(p[0], whole[2][1])

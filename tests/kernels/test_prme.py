@@ -1,4 +1,6 @@
-"""PRME-G: distances on the globe, a device's own sequence, the step against finite differences, scores against plain NumPy."""
+"""PRME-G: distances on the globe, a device's own sequence, the step against finite differences,
+scores against plain NumPy.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +11,18 @@ import pytest
 
 from entrenous.algorithms._gossip_prme import hits, performance
 from entrenous.algorithms._prme import moves
-from entrenous.core import visit_sequence
-from entrenous.core.geography import flat_points, kilometres, points
 from entrenous.core.keys import folds, key
 from entrenous.core.visits import Moments, Visits
-from entrenous.kernels import prme
+from entrenous.kernels import prme, visit_sequence
+from entrenous.kernels.geography import flat_points, kilometres, points
 from entrenous.kernels.prme import spatial_weight
 
 ITEMS, FACTORS, NODES = 23, 3, 3
 WHO = np.arange(NODES)
-PTR, ITEM = np.array([0, 5, 5, 8]), np.array([1, 4, 8, 9, 20, 0, 2, 22], np.int32)  # node 1 has no rows
+PTR, ITEM = (
+    np.array([0, 5, 5, 8]),
+    np.array([1, 4, 8, 9, 20, 0, 2, 22], np.int32),
+)  # node 1 has no rows
 TIME = np.array([50, 10, 40, 20, 30, 7, 5, 6], np.int64) * 3600
 ROW = np.arange(8)
 
@@ -39,11 +43,18 @@ def rows(**change: Any) -> prme.PRMERows:
 
 def rates(**change: Any) -> prme.PRMERates:
     numbers = {"rate": 0.1, "reg": 0.01, "alpha": 0.3, "tau": 0, "epochs": 1} | change
-    return prme.PRMERates(*(np.float32(numbers[name]) for name in ("rate", "reg", "alpha")), numbers["tau"], numbers["epochs"])
+    return prme.PRMERates(
+        *(np.float32(numbers[name]) for name in ("rate", "reg", "alpha")),
+        numbers["tau"],
+        numbers["epochs"],
+    )
 
 
 def models(seed: int = 1) -> np.ndarray:
-    pool, random = np.zeros((NODES, prme.width_of(ITEMS, FACTORS)), np.float32), np.random.default_rng(seed)
+    pool, random = (
+        np.zeros((NODES, prme.width_of(ITEMS, FACTORS)), np.float32),
+        np.random.default_rng(seed),
+    )
     pool[:, : 2 * FACTORS * ITEMS] = random.normal(0, 0.5, (NODES, 2 * FACTORS * ITEMS))
     return pool
 
@@ -60,7 +71,10 @@ def table(model: np.ndarray) -> np.ndarray:
 def haversine(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Kilometres between degrees [.., 2], as everybody computes them."""
     a, b = np.radians(a), np.radians(b)
-    h = np.sin((b - a)[..., 0] / 2) ** 2 + np.cos(a[..., 0]) * np.cos(b[..., 0]) * np.sin((b - a)[..., 1] / 2) ** 2
+    h = (
+        np.sin((b - a)[..., 0] / 2) ** 2
+        + np.cos(a[..., 0]) * np.cos(b[..., 0]) * np.sin((b - a)[..., 1] / 2) ** 2
+    )
     return 2 * 6371.0088 * np.arcsin(np.sqrt(np.minimum(1, h)))
 
 
@@ -70,21 +84,31 @@ def weight(a: int, b: int) -> float:
     return 1.0 if np.isnan(km) else float((1 + km) ** 0.25)
 
 
-def distance(user: np.ndarray, vectors: np.ndarray, c: int, venue: int, alpha: float = 0.3) -> float:
+def distance(
+    user: np.ndarray, vectors: np.ndarray, c: int, venue: int, alpha: float = 0.3
+) -> float:
     """D(u, c, l), in float64."""
     to_user = ((user - vectors[venue, 0]) ** 2).sum()
     if c < 0:
         return float(to_user)
-    return float(weight(c, venue) * (alpha * to_user + (1 - alpha) * ((vectors[c, 1] - vectors[venue, 1]) ** 2).sum()))
+    return float(
+        weight(c, venue)
+        * (alpha * to_user + (1 - alpha) * ((vectors[c, 1] - vectors[venue, 1]) ** 2).sum())
+    )
 
 
-# ---- on the globe ------------------------------------------------------------------------------------------------------------------
+# ---- on the globe --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("span", [0.001, 0.1, 10, 89])
 def test_great_circles_are_those_of_the_haversine_formula(span: float) -> None:
     random = np.random.default_rng(3)
-    a, b = (np.stack([random.uniform(-span, span, 200), random.uniform(-2 * span, 2 * span, 200)], axis=1) for _ in range(2))
+    a, b = (
+        np.stack(
+            [random.uniform(-span, span, 200), random.uniform(-2 * span, 2 * span, 200)], axis=1
+        )
+        for _ in range(2)
+    )
     square = ((points(a) - points(b)) ** 2).sum(axis=1, dtype=np.float32)
     found, truth = np.array([kilometres(np.float32(one)) for one in square]), haversine(a, b)
     assert np.abs(found - truth).max() < 0.001 + 5e-6 * truth.max()  # a metre: the grid of float32
@@ -102,19 +126,28 @@ def test_points_are_worked_out_once_for_the_same_places() -> None:
 
 def test_the_other_end_of_the_world_the_same_place_and_nowhere() -> None:
     poles = points(np.array([[90.0, 0.0], [-90.0, 0.0]]))
-    assert kilometres(np.float32(((poles[0] - poles[1]) ** 2).sum())) == pytest.approx(np.pi * 6371.0088, rel=1e-6)
-    assert kilometres(np.float32(4.0001)) == pytest.approx(np.pi * 6371.0088, rel=1e-6)  # as rounding may have it
+    assert kilometres(np.float32(((poles[0] - poles[1]) ** 2).sum())) == pytest.approx(
+        np.pi * 6371.0088, rel=1e-6
+    )
+    assert kilometres(np.float32(4.0001)) == pytest.approx(
+        np.pi * 6371.0088, rel=1e-6
+    )  # as rounding may have it
     assert spatial_weight(np.float32(0)) == 1 == spatial_weight(np.float32(np.nan))
 
 
-# ---- a device's own sequence --------------------------------------------------------------------------------------------------------
+# ---- a device's own sequence ---------------------------------------------------------------------
 
 
 def test_rows_follow_each_other_in_time() -> None:
     order = visit_sequence.in_order(TIME[:5], ROW[:5])
     assert order.tolist() == [1, 3, 4, 2, 0]
     before = visit_sequence.previous(TIME[:5], order, 0)
-    assert {(int(ITEM[c]), int(ITEM[i])) for i, c in enumerate(before) if c >= 0} == {(4, 9), (9, 20), (20, 8), (8, 1)}
+    assert {(int(ITEM[c]), int(ITEM[i])) for i, c in enumerate(before) if c >= 0} == {
+        (4, 9),
+        (9, 20),
+        (20, 8),
+        (8, 1),
+    }
 
 
 def test_equal_times_go_by_the_place_in_the_source_and_rows_without_a_time_stand_alone() -> None:
@@ -134,7 +167,10 @@ def test_a_long_gap_cuts_the_sequence() -> None:
 
 @pytest.mark.parametrize("seen", [[0], [1], [2], [0, 2], [1, 2], [0, 1, 2]])
 def test_every_venue_but_the_observed_ones_may_be_drawn_and_none_twice(seen: list[int]) -> None:
-    own, avoid = np.array([2, 5, 9], np.int32), np.array([1, 2, 5, 9], np.int32)  # one more is avoided
+    own, avoid = (
+        np.array([2, 5, 9], np.int32),
+        np.array([1, 2, 5, 9], np.int32),
+    )  # one more is avoided
     many = 10 - 4 + 3 - len(seen)
     drawn = [prme.unobserved(own, avoid, np.array(seen, np.int32), k, 10 - 4) for k in range(many)]
     assert sorted(drawn) == sorted({0, 3, 4, 6, 7, 8, 2, 5, 9} - {int(own[r]) for r in seen})
@@ -147,24 +183,40 @@ def test_a_sequence_goes_from_visit_to_visit_repeated_ones_too() -> None:
         2: [(0, 6), (2, 5), (22, visit_sequence.NO_TIME)],
     }
     both = [when[0], when[2]]
-    counts = [sum(v == venue for v, _ in own) for own in both for venue in sorted({v for v, _ in own})]
+    counts = [
+        sum(v == venue for v, _ in own) for own in both for venue in sorted({v for v, _ in own})
+    ]
     time = np.array([t for own in both for _, t in own], np.int64)
     visits = Visits(np.concatenate([[0], np.cumsum(counts)]), time, np.arange(len(time)))
     of = rows(visits=visits)
     seen = visit_sequence.sequence_of(of.visits, 0, 5, 0)
     names = ITEM[:5]
     assert names[seen.item].tolist() == [1, 4, 4, 8, 8, 9, 9, 20]
-    went = {int(names[c]): names[seen.next[seen.ptr[c] : seen.ptr[c + 1]]].tolist() for c in range(5)}
+    went = {
+        int(names[c]): names[seen.next[seen.ptr[c] : seen.ptr[c + 1]]].tolist() for c in range(5)
+    }
     assert went == {1: [9], 4: [8], 8: [1, 4], 9: [9, 20], 20: []}
     assert (seen.before == visit_sequence.NOWHERE).tolist() == [False, True, *[False] * 6]
-    assert [int(names[seen.item[b]]) for b in seen.before if b != visit_sequence.NOWHERE] == [8, 8, 4, 4, 1, 9, 9]
+    assert [int(names[seen.item[b]]) for b in seen.before if b != visit_sequence.NOWHERE] == [
+        8,
+        8,
+        4,
+        4,
+        1,
+        9,
+        9,
+    ]
     other = visit_sequence.sequence_of(of.visits, 5, 8, 0)
-    assert ITEM[5:8][other.next].tolist() == [0] and (other.before == visit_sequence.NOWHERE).tolist() == [False, True, True]
+    assert ITEM[5:8][other.next].tolist() == [0] and (
+        other.before == visit_sequence.NOWHERE
+    ).tolist() == [False, True, True]
     assert len(visit_sequence.sequence_of(of.visits, 5, 5, 0).item) == 0
 
 
 def test_repeated_visits_are_further_steps() -> None:
-    """With each row visited twice, a device takes two steps for each, and draws no venue that it went to from where it was."""
+    """With each row visited twice, a device takes two steps for each, and draws no venue that it
+    went to from where it was.
+    """
     twice = Visits(np.arange(0, 17, 2), np.sort(np.concatenate([TIME, TIME + 1])), np.arange(16))
     own, met = rows(visits=twice), np.full(40, -1, np.int32)
     found = prme.learn(models()[0], users()[0], own, 0, rates(epochs=2), ITEMS, key(3), met)
@@ -173,28 +225,44 @@ def test_repeated_visits_are_further_steps() -> None:
 
 
 def test_a_device_that_went_from_everywhere_to_everywhere_takes_no_step() -> None:
-    """Two venues in all, each after each: no venue is left to draw but for the first visit, which came from nowhere."""
+    """Two venues in all, each after each: no venue is left to draw but for the first visit, which
+    came from nowhere.
+    """
     one = np.array([0, 2])
     own = prme.PRMERows(
-        one, np.array([0, 1], np.int32), one, np.array([0, 1], np.int32), np.array([4, 3]), np.arange(2),
-        Visits(np.array([0, 3, 5]), np.array([0, 1, 4, 2, 3]), np.arange(5)), points(places()[:2]).reshape(-1),
-    )  # fmt: skip
+        one,
+        np.array([0, 1], np.int32),
+        one,
+        np.array([0, 1], np.int32),
+        np.array([4, 3]),
+        np.arange(2),
+        Visits(np.array([0, 3, 5]), np.array([0, 1, 4, 2, 3]), np.arange(5)),
+        points(places()[:2]).reshape(-1),
+    )
     met = np.full(7, -1, np.int32)
-    assert prme.learn(models()[0], users()[0], own, 0, rates(), 2, key(1), met) == 3  # its two venues, and one drawn
+    assert (
+        prme.learn(models()[0], users()[0], own, 0, rates(), 2, key(1), met) == 3
+    )  # its two venues, and one drawn
     assert met[:3].tolist() == [0, 1, 1] and met[3] == -1
 
 
-# ---- learning -----------------------------------------------------------------------------------------------------------------------
+# ---- learning ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("c", "i", "j"), [(4, 9, 11), (4, 9, 4), (4, 4, 9), (3, 8, 0), (-1, 7, 2)])
 def test_a_step_is_the_gradient(c: int, i: int, j: int) -> None:
-    """Against finite differences of ln sigma(z) - reg |theta|^2: of three venues, j = c, i = c, one that is nowhere, no c at all."""
+    """Against finite differences of ln sigma(z) - reg |theta|^2: of three venues, j = c, i = c, one
+    that is nowhere, no c at all.
+    """
     how, start, user = rates(rate=1e-3), models()[0], users()[0]
 
     def objective(u: np.ndarray, vectors: np.ndarray) -> float:
         z = distance(u, vectors, c, j) - distance(u, vectors, c, i)
-        touched = [(u,)] + [(vectors[v, 0],) for v in (i, j)] + [(vectors[v, 1],) for v in {c, i, j} if c >= 0]
+        touched = (
+            [(u,)]
+            + [(vectors[v, 0],) for v in (i, j)]
+            + [(vectors[v, 1],) for v in {c, i, j} if c >= 0]
+        )
         return float(-np.log1p(np.exp(-z)) - 0.01 * sum((one**2).sum() for (one,) in touched))
 
     model, u = start.copy(), user.copy()
@@ -214,7 +282,9 @@ def test_a_step_is_the_gradient(c: int, i: int, j: int) -> None:
     assert np.abs(gradient_u).max() > 0.01 and np.abs(gradient).max() > 0.01
 
 
-def trained(pool: np.ndarray, user: np.ndarray, how: prme.PRMERates, own: prme.PRMERows, seed: int = 5) -> None:
+def trained(
+    pool: np.ndarray, user: np.ndarray, how: prme.PRMERates, own: prme.PRMERows, seed: int = 5
+) -> None:
     prme.train(pool, WHO, user, WHO, own, how, ITEMS, folds(key(seed, "train"), WHO))
 
 
@@ -232,15 +302,22 @@ def test_nodes_are_trained_by_their_names_each_on_its_own_rows() -> None:
     user, own = users(), rows()
     trained(whole, user, rates(epochs=2), own)
     some = np.array([2])
-    prme.train(alone, some, users(), some, own, rates(epochs=2), ITEMS, folds(key(5, "train"), some))
+    prme.train(
+        alone, some, users(), some, own, rates(epochs=2), ITEMS, folds(key(5, "train"), some)
+    )
     assert alone[2].tobytes() == whole[2].tobytes() and alone[0].tobytes() == before[0].tobytes()
-    assert whole[1].tobytes() == before[1].tobytes() and user[1].tobytes() == users()[1].tobytes()  # it has no rows
+    assert (
+        whole[1].tobytes() == before[1].tobytes() and user[1].tobytes() == users()[1].tobytes()
+    )  # it has no rows
     assert not np.array_equal(whole[0], before[0]) and not np.array_equal(user[0], users()[0])
 
 
 def test_what_is_avoided_is_never_pushed_away_and_who_avoids_everything_still_has_its_own() -> None:
     before, pool, everything = models(), models(), np.arange(ITEMS, dtype=np.int32)
-    own = rows(avoid_ptr=np.array([0, ITEMS, ITEMS, 2 * ITEMS]), avoid=np.concatenate([everything, everything]))
+    own = rows(
+        avoid_ptr=np.array([0, ITEMS, ITEMS, 2 * ITEMS]),
+        avoid=np.concatenate([everything, everything]),
+    )
     trained(pool, users(), rates(epochs=5), own)
     for node, mine in ((0, ITEM[:5]), (2, ITEM[5:])):
         moved = np.flatnonzero((table(pool[node]) != table(before[node])).any(axis=(1, 2)))
@@ -249,9 +326,15 @@ def test_what_is_avoided_is_never_pushed_away_and_who_avoids_everything_still_ha
 
 def test_a_device_with_one_venue_and_nothing_to_compare_learns_nothing() -> None:
     own = prme.PRMERows(
-        np.array([0, 1]), np.zeros(1, np.int32), np.array([0, 1]), np.zeros(1, np.int32), np.zeros(1, np.int64),
-        np.zeros(1, np.int64), Visits(np.arange(2), np.zeros(1, np.int64), np.zeros(1, np.int64)), np.zeros(3, np.float32),
-    )  # fmt: skip
+        np.array([0, 1]),
+        np.zeros(1, np.int32),
+        np.array([0, 1]),
+        np.zeros(1, np.int32),
+        np.zeros(1, np.int64),
+        np.zeros(1, np.int64),
+        Visits(np.arange(2), np.zeros(1, np.int64), np.zeros(1, np.int64)),
+        np.zeros(3, np.float32),
+    )
     pool, user, here = np.ones((1, 16), np.float32), np.ones((1, FACTORS), np.float32), np.arange(1)
     prme.train(pool, here, user, here, own, rates(), 1, folds(key(0), here))
     assert (pool == 1).all() and (user == 1).all()
@@ -259,7 +342,9 @@ def test_a_device_with_one_venue_and_nothing_to_compare_learns_nothing() -> None
 
 def test_moves_are_what_training_changes_item_by_item() -> None:
     model, user, keys = models()[0], users(), folds(key(5, "train"), WHO)
-    sent = moves(table(model).astype(np.float32).reshape(ITEMS, -1), user, rows(), rates(epochs=3), keys)
+    sent = moves(
+        table(model).astype(np.float32).reshape(ITEMS, -1), user, rows(), rates(epochs=3), keys
+    )
     pool, learnt = np.repeat(model[None], NODES, axis=0), users()
     prme.train(pool, WHO, learnt, WHO, rows(), rates(epochs=3), ITEMS, keys)
     assert sent.user.tobytes() == learnt.tobytes() and user.tobytes() == users().tobytes()
@@ -273,10 +358,12 @@ def test_moves_are_what_training_changes_item_by_item() -> None:
     assert np.diff(sent.ptr).tolist()[1] == 0
 
 
-# ---- judging ------------------------------------------------------------------------------------------------------------------------
+# ---- judging -------------------------------------------------------------------------------------
 
 
-def expected(node: int, how: int, pool: np.ndarray, user: np.ndarray, mine: np.ndarray, latest: int | None) -> np.ndarray:
+def expected(
+    node: int, how: int, pool: np.ndarray, user: np.ndarray, mine: np.ndarray, latest: int | None
+) -> np.ndarray:
     vectors, theta = table(pool[node]), user[node].astype(np.float64)
     if not len(mine):
         return np.array([-distance(theta, vectors, -1, venue) for venue in range(ITEMS)])
@@ -298,25 +385,43 @@ def test_scores_are_minus_the_distances_from_where_the_user_has_been(how: int) -
 def test_more_venues_than_fit_into_a_tile_are_scored_as_any_others() -> None:
     items, random = 2 * prme.TILE + 5, np.random.default_rng(4)
     pool = random.normal(0, 0.5, (1, prme.width_of(items, FACTORS))).astype(np.float32)
-    point = points(np.stack([random.uniform(40, 41, items), random.uniform(-74, -73, items)], axis=1)).reshape(-1)
+    point = points(
+        np.stack([random.uniform(40, 41, items), random.uniform(-74, -73, items)], axis=1)
+    ).reshape(-1)
     here, own = np.arange(1), rows(ptr=np.array([0, 5]), point=point)
     whole = prme.scores(pool, here, users(), here, own, prme.NEAREST, np.float32(0.3), items)[0]
     some = random.permutation(items)[:40].astype(np.int32)
     out = np.empty(40, np.float32)
-    prme.score(pool[0], users()[0], ITEM[:5], some, point, prme.NEAREST, np.float32(0.3), prme.room_of(FACTORS), out)
+    prme.score(
+        pool[0],
+        users()[0],
+        ITEM[:5],
+        some,
+        point,
+        prme.NEAREST,
+        np.float32(0.3),
+        prme.room_of(FACTORS),
+        out,
+    )
     assert out.tobytes() == whole[some].tobytes()
 
 
 def test_performance_is_the_f1_of_a_node_s_weighting_venues_in_one_list() -> None:
     pool, user = models(), users()
     ptr, item = np.array([0, 2, 3, 3]), np.array([6, 11, 5], np.int32)
-    candidates = np.array([[0, 2, 11, 12, -1, 13], [9, 9, 9, 9, 9, 9], [14, 15, -1, 16, 17, 18]], np.int32)
-    f1 = performance(pool, WHO, user, WHO, rows(), prme.NEAREST, np.float32(0.3), ptr, item, candidates, 3)
+    candidates = np.array(
+        [[0, 2, 11, 12, -1, 13], [9, 9, 9, 9, 9, 9], [14, 15, -1, 16, 17, 18]], np.int32
+    )
+    f1 = performance(
+        pool, WHO, user, WHO, rows(), prme.NEAREST, np.float32(0.3), ptr, item, candidates, 3
+    )
     scores = prme.scores(pool, WHO, user, WHO, rows(), prme.NEAREST, np.float32(0.3), ITEMS)
     for node, relevant, others in ((0, [6, 11], [0, 2, 12, 13]), (1, [5], [14, 15, 16, 17, 18])):
         best = sorted([*relevant, *others], key=lambda venue: -scores[node, venue])[:3]
         hits = len(set(best) & set(relevant))
-        assert f1[node] == pytest.approx(2 * hits / (3 + len(relevant)))  # 2 P R / (P + R), P = hits / 3, R = hits / relevant
+        assert f1[node] == pytest.approx(
+            2 * hits / (3 + len(relevant))
+        )  # 2 P R / (P + R), P = hits / 3, R = hits / relevant
     assert f1[2] == 0  # it has no weighting set
 
 

@@ -1,9 +1,11 @@
-"""Puts small faults into copies of the source, one at a time, and runs the tests that are to notice: what `make mutants` does.
+"""Puts small faults into copies of the source, one at a time, and runs the tests that are to
+notice: what `make mutants` does.
 
 python tests/mutants/run.py [NAME ...] [--jobs 2] [--list]
 
-The faults are in the TOML files beside this one. First the named tests must pass without any fault; then each fault must make one fail.
-The checkout is never changed. Exit code 0: every fault was noticed; 1: one survived, or its entry no longer fits the source or the tests.
+The faults are in the TOML files beside this one. First the named tests must pass without any fault;
+then each fault must make one fail. The checkout is never changed. Exit code 0: every fault was
+noticed; 1: one survived, or its entry no longer fits the source or the tests.
 """
 
 from __future__ import annotations
@@ -25,20 +27,25 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from entrenous.core.program import closure
+from entrenous.core.registry.program import closure
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 PACKAGE = "src/entrenous"
 COPIED = ("src", "tests", "pyproject.toml")
-COMPILED = (".nbi", ".nbc")  # of numba, valid as long as no module that they were compiled from differs
+COMPILED = (
+    ".nbi",
+    ".nbc",
+)  # of numba, valid as long as no module that they were compiled from differs
 LONGEST = 300  # seconds that the tests of one fault may take; who hangs is noticed
 KILLED, SURVIVED, STALE = "killed", "SURVIVED", "STALE"
 
 
 class Fault(NamedTuple):
-    """One small fault. file: below src/entrenous; old: text that occurs in it once; new: what stands there instead; tests: ids of
-    those that notice, any of them; why: what would go wrong unseen."""
+    """One small fault. file: below src/entrenous; old: text that occurs in it once; new: what
+    stands there instead; tests: ids of those that notice, any of them; why: what would go wrong
+    unseen.
+    """
 
     name: str
     file: str
@@ -50,7 +57,9 @@ class Fault(NamedTuple):
     @property
     def module(self) -> str:
         """The name of the module that has the fault."""
-        return "entrenous." + self.file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        return "entrenous." + self.file.removesuffix(".py").removesuffix("/__init__").replace(
+            "/", "."
+        )
 
 
 class Verdict(NamedTuple):
@@ -70,7 +79,9 @@ def faults(folder: Path = HERE) -> list[Fault]:
             if name in found:
                 raise ValueError(f"{path.name}: '{name}' is there twice")
             tests = (entry["tests"],) if isinstance(entry["tests"], str) else tuple(entry["tests"])
-            found[name] = Fault(name, entry["file"], entry["old"], entry["new"], tests, entry["why"])
+            found[name] = Fault(
+                name, entry["file"], entry["old"], entry["new"], tests, entry["why"]
+            )
     return list(found.values())
 
 
@@ -83,7 +94,9 @@ def wrong_with(fault: Fault, root: Path = ROOT) -> str:
     if (times := source.count(fault.old)) != 1:
         return f"{fault.file}: the old text occurs {times} times"
     try:
-        changed = ast.dump(ast.parse(source.replace(fault.old, fault.new))) != ast.dump(ast.parse(source))
+        changed = ast.dump(ast.parse(source.replace(fault.old, fault.new))) != ast.dump(
+            ast.parse(source)
+        )
     except SyntaxError as error:
         return f"{fault.file}: the new text is no Python: {error}"
     if not changed:
@@ -97,14 +110,18 @@ def is_test(number: str, root: Path = ROOT) -> bool:
     file, _, name = number.partition("::")
     path = root / file
     functions = ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if path.is_file() else ()
-    return name.partition("[")[0] in {node.name for node in functions if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    return name.partition("[")[0] in {
+        node.name for node in functions if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
 
 
-# ---- copies of the checkout ----------------------------------------------------------------------------------------------------------
+# ---- copies of the checkout ----------------------------------------------------------------------
 
 
 def linked(source: str, to: str) -> None:
-    """A copy of a file with its time; what numba compiled, which is replaced and never written to, is the same file where it can be."""
+    """A copy of a file with its time; what numba compiled, which is replaced and never written to,
+    is the same file where it can be.
+    """
     if source.endswith(COMPILED):
         with suppress(OSError):  # another disk
             os.link(source, to)
@@ -113,15 +130,19 @@ def linked(source: str, to: str) -> None:
 
 
 def copy(root: Path, to: Path, without: Iterable[str] = ()) -> None:
-    """Copies what the tests need, but for files that another process is just writing beside it (pairs.cpython-311.pyc.1399). without:
-    modules whose compiled functions are left out."""
+    """Copies what the tests need, but for files that another process is just writing beside it
+    (pairs.cpython-311.pyc.1399). without: modules whose compiled functions are left out."""
     stems = {f"{PACKAGE}/{'/'.join(name.split('.')[1:])}" for name in without}
 
     def left_out(folder: str, names: list[str]) -> list[str]:
         inside = Path(folder).relative_to(root)
         if inside.name != "__pycache__":
             return [name for name in names if name in {".hypothesis", ".pytest_cache"}]
-        stale = {name for name in names if name.endswith(COMPILED) and f"{inside.parent}/{name.partition('.')[0]}" in stems}
+        stale = {
+            name
+            for name in names
+            if name.endswith(COMPILED) and f"{inside.parent}/{name.partition('.')[0]}" in stems
+        }
         return [name for name in names if name in stale or not name.endswith((".pyc", *COMPILED))]
 
     for name in COPIED:
@@ -133,23 +154,47 @@ def copy(root: Path, to: Path, without: Iterable[str] = ()) -> None:
 
 
 def dependents(module: str, root: Path = ROOT) -> set[str]:
-    """The modules of the package that import a module, directly or not, and itself: what numba may have compiled from it."""
+    """The modules of the package that import a module, directly or not, and itself: what numba may
+    have compiled from it.
+    """
     files = (path.relative_to(root / PACKAGE) for path in (root / PACKAGE).rglob("*.py"))
-    names = {".".join(("entrenous", *path.with_suffix("").parts)).removesuffix(".__init__") for path in files}
+    names = {
+        ".".join(("entrenous", *path.with_suffix("").parts)).removesuffix(".__init__")
+        for path in files
+    }
     return {name for name in names if name != "entrenous" and module in closure(name)} | {module}
 
 
 def tested(root: Path, tests: Sequence[str], *more: str) -> tuple[int, str]:
-    """Runs tests in a copy. Returns pytest's exit code, and what it printed; all that it began has ended."""
+    """Runs tests in a copy. Returns pytest's exit code, and what it printed; all that it began has
+    ended.
+    """
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(root / "src"), str(root)]),
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
     }
-    how = ["-p", "pytest_timeout", "--timeout", "120", "-p", "no:cacheprovider", "-m", "", "-q", "-rf"]
+    how = [
+        "-p",
+        "pytest_timeout",
+        "--timeout",
+        "120",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        "",
+        "-q",
+        "-rf",
+    ]
     command = [sys.executable, "-m", "pytest", *how, *more, *tests]
     process = subprocess.Popen(
-        command, cwd=root, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+        command,
+        cwd=root,
+        env=environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
     )
     try:
         said, _ = process.communicate(timeout=LONGEST if "-x" in more else None)
@@ -163,7 +208,9 @@ def tested(root: Path, tests: Sequence[str], *more: str) -> tuple[int, str]:
 
 
 def tried(fault: Fault, base: Path, folder: Path) -> Verdict:
-    """Puts a fault into a copy of `base`, made in `folder` and removed again, and runs its tests there."""
+    """Puts a fault into a copy of `base`, made in `folder` and removed again, and runs its tests
+    there.
+    """
     began = time.monotonic()
     if wrong := wrong_with(fault, base):
         return Verdict(fault.name, STALE, 0.0, wrong)
@@ -171,22 +218,37 @@ def tried(fault: Fault, base: Path, folder: Path) -> Verdict:
     try:
         copy(base, root, dependents(fault.module, base))
         path = root / PACKAGE / fault.file
-        path.write_text(path.read_text(encoding="utf-8").replace(fault.old, fault.new), encoding="utf-8")
+        path.write_text(
+            path.read_text(encoding="utf-8").replace(fault.old, fault.new), encoding="utf-8"
+        )
         code, said = tested(root, fault.tests, "-x")
     finally:
         shutil.rmtree(root, ignore_errors=True)
     seconds = time.monotonic() - began
     if code == 1:
-        return Verdict(fault.name, KILLED, seconds, "".join(re.findall(r"^FAILED (?:\S*::)?(.*?)(?: - .*)?$", said, re.M)[:1]))
+        return Verdict(
+            fault.name,
+            KILLED,
+            seconds,
+            "".join(re.findall(r"^FAILED (?:\S*::)?(.*?)(?: - .*)?$", said, re.M)[:1]),
+        )
     if code == 0:
         return Verdict(fault.name, SURVIVED, seconds, fault.why)
-    return Verdict(fault.name, STALE, seconds, f"pytest ended with {code}: {said.strip().splitlines()[-1:]}")
+    return Verdict(
+        fault.name, STALE, seconds, f"pytest ended with {code}: {said.strip().splitlines()[-1:]}"
+    )
 
 
 def main(arguments: Sequence[str] | None = None, known: Sequence[Fault] | None = None) -> int:
-    """Tries the named faults, or all. Returns the exit code. known: instead of those of the TOML files."""
-    asked = argparse.ArgumentParser(description="Put small faults into copies of the source: which tests notice?")
-    asked.add_argument("names", nargs="*", metavar="NAME", help="faults to try; all if none is named")
+    """Tries the named faults, or all. Returns the exit code. known: instead of those of the TOML
+    files.
+    """
+    asked = argparse.ArgumentParser(
+        description="Put small faults into copies of the source: which tests notice?"
+    )
+    asked.add_argument(
+        "names", nargs="*", metavar="NAME", help="faults to try; all if none is named"
+    )
     asked.add_argument("--jobs", type=int, default=1, help="how many at once")
     asked.add_argument("--list", action="store_true", help="only print names, files and reasons")
     options = asked.parse_args(arguments)
@@ -205,12 +267,19 @@ def main(arguments: Sequence[str] | None = None, known: Sequence[Fault] | None =
 def _tried_all(chosen: Sequence[Fault], folder: Path, jobs: int) -> int:
     began, base = time.monotonic(), folder / "base"
     copy(ROOT, base)
-    tests = sorted({test for fault in chosen if not wrong_with(fault, base) for test in fault.tests})
-    code, said = tested(base, tests) if tests else (0, "")  # and what numba compiles here is there for all
+    tests = sorted(
+        {test for fault in chosen if not wrong_with(fault, base) for test in fault.tests}
+    )
+    code, said = (
+        tested(base, tests) if tests else (0, "")
+    )  # and what numba compiles here is there for all
     if code:
         print(f"{said}\nwithout any fault these tests do not pass: nothing was tried")
         return 1
-    print(f"without any fault: {len(tests)} tests pass in {time.monotonic() - began:.0f} s", flush=True)
+    print(
+        f"without any fault: {len(tests)} tests pass in {time.monotonic() - began:.0f} s",
+        flush=True,
+    )
     verdicts: list[Verdict] = []
     with ThreadPoolExecutor(max(1, jobs)) as pool:
         for done in as_completed([pool.submit(tried, fault, base, folder) for fault in chosen]):

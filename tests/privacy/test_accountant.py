@@ -1,4 +1,6 @@
-"""Differential privacy: epsilon is what dp-accounting says, and no training passes its budget, over interruptions too."""
+"""Differential privacy: epsilon is what dp-accounting says, and no training passes its budget, over
+interruptions too.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ import numpy as np
 import pytest
 
 from entrenous.algorithms.fpl import FPL
-from entrenous.core.declared import bound
+from entrenous.core.contract.declared import bound
 from entrenous.core.errors import InputError
 from entrenous.data.synthetic import synthetic
 from entrenous.federation.recorder import Recorder
@@ -21,20 +23,35 @@ from entrenous.runs.train import budgeted
 
 dpa: Any = pytest.importorskip("dp_accounting")
 
-from entrenous.privacy.accountant import SampledGaussian, epsilon_of, most_rounds, multiplier_for  # noqa: E402
+from entrenous.privacy.accountant import (  # noqa: E402
+    SampledGaussian,
+    epsilon_of,
+    most_rounds,
+    multiplier_for,
+)
 
 DATA = synthetic(users=200, items=100, interactions=2000, seed=1)
 
 
 @pytest.mark.parametrize("by", ["pld", "rdp"])
 @pytest.mark.parametrize(("multiplier", "rate", "rounds"), [(1.25, 0.1, 40), (4.0, 1.0, 20)])
-def test_a5_epsilon_is_that_of_dp_accounting(by: Any, multiplier: float, rate: float, rounds: int) -> None:
+def test_a5_epsilon_is_that_of_dp_accounting(
+    by: Any, multiplier: float, rate: float, rounds: int
+) -> None:
     from dp_accounting import pld, rdp
 
     accountant = pld.PLDAccountant() if by == "pld" else rdp.RdpAccountant()
     one = dpa.GaussianDpEvent(multiplier)
-    accountant.compose(dpa.SelfComposedDpEvent(one if rate == 1 else dpa.PoissonSampledDpEvent(rate, one), rounds))
-    assert abs(epsilon_of(SampledGaussian(multiplier, rate), rounds, 1e-4, by) - accountant.get_epsilon(1e-4)) < 1e-9
+    accountant.compose(
+        dpa.SelfComposedDpEvent(one if rate == 1 else dpa.PoissonSampledDpEvent(rate, one), rounds)
+    )
+    assert (
+        abs(
+            epsilon_of(SampledGaussian(multiplier, rate), rounds, 1e-4, by)
+            - accountant.get_epsilon(1e-4)
+        )
+        < 1e-9
+    )
 
 
 def test_a5_the_noise_for_a_budget_spends_it_and_no_more() -> None:
@@ -51,7 +68,9 @@ def test_a5_the_noise_for_a_budget_spends_it_and_no_more() -> None:
     )
 
 
-def test_a5_a_budget_counts_over_interruptions_and_refuses_the_round_that_would_pass_it(tmp_path: Path) -> None:
+def test_a5_a_budget_counts_over_interruptions_and_refuses_the_round_that_would_pass_it(
+    tmp_path: Path,
+) -> None:
     def again() -> PrivacyBudget:
         return PrivacyBudget(SampledGaussian(4.0, 1.0), 1.5, 1e-5, 100, tmp_path / "releases")
 
@@ -73,16 +92,24 @@ def protected(**changed: Any) -> Protection:
     return Protection.parse({**PROFILES["dp"], "people": 1, "noise": 0.6, **changed})
 
 
-def test_a5_every_number_of_a_sum_has_the_noise_of_the_budget_and_no_message_is_longer_than_the_clip() -> None:
+def test_a5_every_number_of_a_sum_has_the_noise_of_the_budget_and_no_message_is_longer_than_the_clip() -> (
+    None
+):
     wide = synthetic(users=100, items=4000, interactions=500, seed=2)
     fpl = FPL(factors=6, triples=3, cohort=20)
-    protection, budget = budgeted(protected(clip=0.5, noise=0, epsilon=2), fpl, wide.catalogue, 3, None)
-    assert budget is not None and protection.noise == pytest.approx(budget.mechanism.multiplier * 0.5)
+    protection, budget = budgeted(
+        protected(clip=0.5, noise=0, epsilon=2), fpl, wide.catalogue, 3, None
+    )
+    assert budget is not None and protection.noise == pytest.approx(
+        budget.mechanism.multiplier * 0.5
+    )
     recorder = Recorder("sum")
     rounds = Rounds(fpl, wide, protection=protection, budget=budget, recorder=recorder)
     rounds.advance(rounds.start(), 3)
     drawn = np.concatenate([seen.sent["q"].ravel() for seen in recorder.rounds])
-    assert abs(np.var(drawn) / protection.noise**2 - 1) < 0.03, "a sum of 20 messages of length .5 is small beside it"
+    assert abs(np.var(drawn) / protection.noise**2 - 1) < 0.03, (
+        "a sum of 20 messages of length .5 is small beside it"
+    )
     with pytest.raises(BudgetSpent):
         rounds.one_round(rounds.start())
 
@@ -100,7 +127,9 @@ def test_nothing_that_divides_a_sum_depends_on_who_took_part() -> None:
 
 def test_a5_two_runs_of_one_seed_have_other_noise_unless_it_is_asked_for() -> None:
     def model(**changed: Any) -> bytes:
-        protection, budget = budgeted(protected(**changed), FPL(factors=4, cohort=20), DATA.catalogue, 2, None)
+        protection, budget = budgeted(
+            protected(**changed), FPL(factors=4, cohort=20), DATA.catalogue, 2, None
+        )
         rounds = Rounds(FPL(factors=4, cohort=20), DATA, protection=protection, budget=budget)
         return bytes(rounds.advance(rounds.start(), 2).server.q.tobytes())
 
@@ -110,7 +139,13 @@ def test_a5_two_runs_of_one_seed_have_other_noise_unless_it_is_asked_for() -> No
 
 
 def test_what_the_proof_does_not_cover_is_refused() -> None:
-    for wrong in ({"sampling": "fixed"}, {"clip": 0}, {"noise_by": "devices"}, {"quantise": 0.1}, {"noise_from": "seed"}):
+    for wrong in (
+        {"sampling": "fixed"},
+        {"clip": 0},
+        {"noise_by": "devices"},
+        {"quantise": 0.1},
+        {"noise_from": "seed"},
+    ):
         with pytest.raises(InputError, match="do not go together"):
             protected(**wrong)
     assert bound(FPL().configured(DATA.catalogue), DATA.catalogue).cohort == 200
@@ -122,31 +157,55 @@ def test_epsilon_without_sampling_is_that_of_dp_accounting(multiplier: float, ro
 
     found, sigma = epsilon_of_gaussian(multiplier, rounds, 1e-5), multiplier / rounds**0.5
     assert gaussian_mechanism.get_epsilon_gaussian(sigma, 1e-5) == pytest.approx(found, abs=1e-8)
-    assert epsilon_of(SampledGaussian(multiplier, 1.0), rounds, 1e-5) == pytest.approx(found, rel=1e-3)
+    assert epsilon_of(SampledGaussian(multiplier, 1.0), rounds, 1e-5) == pytest.approx(
+        found, rel=1e-3
+    )
 
 
-def test_shares_prove_by_the_people_in_a_sum_and_nothing_where_others_could_take_them_away() -> None:
+def test_shares_prove_by_the_people_in_a_sum_and_nothing_where_others_could_take_them_away() -> (
+    None
+):
     own = Protection(clip=2, noise=20, secure_sum=True, noise_from="system", people=100)
     assert proven_for_all_rounds(own, 100, 100, 8) == epsilon_of_gaussian(10, 8, 1e-5)
-    assert proven_for_all_rounds(own, 100, 400, 8) == epsilon_of_gaussian(5, 8, 1e-5), "a sum of a fourth has half the noise"
-    assert proven_for_all_rounds(own.model_copy(update={"lost": 0.75}), 100, 400, 8) == epsilon_of_gaussian(10, 8, 1e-5)
+    assert proven_for_all_rounds(own, 100, 400, 8) == epsilon_of_gaussian(5, 8, 1e-5), (
+        "a sum of a fourth has half the noise"
+    )
+    assert proven_for_all_rounds(
+        own.model_copy(update={"lost": 0.75}), 100, 400, 8
+    ) == epsilon_of_gaussian(10, 8, 1e-5)
     changes: list[dict[str, Any]] = [
-        {"clip": 0}, {"noise": 0}, {"secure_sum": False}, {"noise_from": "seed"}, {"noise_by": "server"}, {"quantise": 0.1}
-    ]  # fmt: skip
+        {"clip": 0},
+        {"noise": 0},
+        {"secure_sum": False},
+        {"noise_from": "seed"},
+        {"noise_by": "server"},
+        {"quantise": 0.1},
+    ]
     for change in changes:
         assert proven_for_all_rounds(own.model_copy(update=change), 100, 100, 8) is None
 
 
 def test_no_epsilon_stands_over_noise_that_anybody_can_draw_again() -> None:
-    """Whoever knows the seed of a run, which its manifest holds, draws its noise again: what is left is the sum itself."""
+    """Whoever knows the seed of a run, which its manifest holds, draws its noise again: what is
+    left is the sum itself.
+    """
     seeded = protected(noise_from="seed", noise=40.0, epsilon=None, sampling="fixed")
     silent = seeded.model_copy(update={"noise": 0.0})
-    sums = {name: _first_sum(own) for name, own in (("noisy", seeded), ("again", seeded), ("silent", silent))}
+    sums = {
+        name: _first_sum(own)
+        for name, own in (("noisy", seeded), ("again", seeded), ("silent", silent))
+    }
     assert np.abs(sums["noisy"] - sums["silent"]).std() > 20
     drawn_again = sums["again"] - sums["silent"]
     assert np.abs(sums["noisy"] - drawn_again - sums["silent"]).max() < 1e-6
     for profile in PROFILES:
-        asked = {"epsilon": 8.0, "clip": 1.0, "sampling": "poisson", "noise_by": "server", "noise_from": "seed"}
+        asked = {
+            "epsilon": 8.0,
+            "clip": 1.0,
+            "sampling": "poisson",
+            "noise_by": "server",
+            "noise_from": "seed",
+        }
         with pytest.raises(InputError, match="noise_from=system"):
             protection_of(profile, {**asked, "defence": "none"}, FPL.traits)
 

@@ -1,4 +1,6 @@
-"""A clip that moves: to where a set share of messages is within it, and at no more epsilon than a clip that stays."""
+"""A clip that moves: to where a set share of messages is within it, and at no more epsilon than a
+clip that stays.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,14 @@ DATA = synthetic(users=200, items=100, interactions=2000, seed=1)
 
 
 def moving(**changed: Any) -> Protection:
-    given = {"people": 1, "epsilon": None, "noise": 0.02, "noise_from": "seed", "clip_quantile": 0.3, "clip": 0.5}
+    given = {
+        "people": 1,
+        "epsilon": None,
+        "noise": 0.02,
+        "noise_from": "seed",
+        "clip_quantile": 0.3,
+        "clip": 0.5,
+    }
     return Protection.parse({**PROFILES["dp"], **given, **changed})
 
 
@@ -31,20 +40,32 @@ def test_the_rule_by_hand() -> None:
     rule = AdaptiveClip(quantile=0.5, multiplier=1.0, cohort=100)
     assert rule.moved(2.0, 0.0) == 2.0, "half are within"
     assert rule.moved(2.0, 50.0) == pytest.approx(2 * math.exp(-0.1)), "all are: the clip shrinks"
-    assert rule.moved(2.0, -500.0) == pytest.approx(2 * math.exp(0.1)), "noise may say fewer than none"
+    assert rule.moved(2.0, -500.0) == pytest.approx(2 * math.exp(0.1)), (
+        "noise may say fewer than none"
+    )
     assert rule.of_bits == 5 and rule.of_numbers == pytest.approx((1 - 1 / 100) ** -0.5)
 
 
 @pytest.mark.parametrize(("multiplier", "cohort"), [(1.25, 100), (0.6, 600), (4.0, 20)])
-def test_numbers_and_bits_together_spend_what_one_gaussian_does(multiplier: float, cohort: int) -> None:
+def test_numbers_and_bits_together_spend_what_one_gaussian_does(
+    multiplier: float, cohort: int
+) -> None:
     dpa: Any = pytest.importorskip("dp_accounting")
     from entrenous.privacy.accountant import SampledGaussian, epsilon_of
 
     rule = AdaptiveClip(0.5, multiplier, cohort)
-    both = dpa.ComposedDpEvent([dpa.GaussianDpEvent(rule.of_numbers), dpa.GaussianDpEvent(2 * rule.of_bits)])
+    both = dpa.ComposedDpEvent(
+        [dpa.GaussianDpEvent(rule.of_numbers), dpa.GaussianDpEvent(2 * rule.of_bits)]
+    )
     accountant = dpa.rdp.RdpAccountant()
     accountant.compose(dpa.SelfComposedDpEvent(dpa.PoissonSampledDpEvent(0.1, both), 40))
-    assert abs(epsilon_of(SampledGaussian(multiplier, 0.1), 40, 1e-5, "rdp") - accountant.get_epsilon(1e-5)) < 1e-9
+    assert (
+        abs(
+            epsilon_of(SampledGaussian(multiplier, 0.1), 40, 1e-5, "rdp")
+            - accountant.get_epsilon(1e-5)
+        )
+        < 1e-9
+    )
 
 
 def test_messages_are_cut_as_by_a_clip_that_stays_and_say_whether_they_were() -> None:
@@ -59,7 +80,12 @@ def test_messages_are_cut_as_by_a_clip_that_stays_and_say_whether_they_were() ->
 def test_the_clip_goes_where_that_share_of_messages_is_within(begin: float) -> None:
     recorder = Recorder("individual")
     fpl = FPL(factors=4, triples=10, cohort=200)
-    rounds = Rounds(fpl, DATA, protection=moving(clip=begin, noise=0.01 * begin, sampling="fixed"), recorder=recorder)
+    rounds = Rounds(
+        fpl,
+        DATA,
+        protection=moving(clip=begin, noise=0.01 * begin, sampling="fixed"),
+        recorder=recorder,
+    )
     training = rounds.advance(rounds.start(), 60)
     late = np.concatenate([seen.sent["weight"] for seen in recorder.rounds[-10:]])
     assert abs((late > 0).mean() - 0.3) < 0.1
@@ -69,7 +95,12 @@ def test_the_clip_goes_where_that_share_of_messages_is_within(begin: float) -> N
 def test_the_noise_follows_the_clip_and_weights_say_nothing() -> None:
     wide = synthetic(users=60, items=5000, interactions=300, seed=2)
     recorder = Recorder("sum")
-    rounds = Rounds(FPL(factors=6, triples=1, cohort=30), wide, protection=moving(clip=8.0, noise=16.0), recorder=recorder)
+    rounds = Rounds(
+        FPL(factors=6, triples=1, cohort=30),
+        wide,
+        protection=moving(clip=8.0, noise=16.0),
+        recorder=recorder,
+    )
     training = rounds.start()
     for _ in range(3):
         before = training.clip
@@ -86,7 +117,10 @@ def test_a_checkpoint_keeps_the_clip() -> None:
         return Rounds(FPL(factors=4, triples=5, cohort=50), DATA, protection=moving())
 
     whole, first = federation(), federation()
-    kept = {name: array.copy() for name, array in checkpoint_arrays(first.advance(first.start(), 3)).items()}
+    kept = {
+        name: array.copy()
+        for name, array in checkpoint_arrays(first.advance(first.start(), 3)).items()
+    }
     again: Any = restore_training(federation(), 3, kept)
     expected = whole.advance(whole.start(), 6)
     assert again.clip == kept["clip"][0] != 0.5

@@ -1,4 +1,6 @@
-"""pi as people choose it: (user, item) before user before default, exact at 0 and 1, in external ids from a file."""
+"""pi as people choose it: (user, item) before user before default, exact at 0 and 1, in external
+ids from a file.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,9 @@ from hypothesis import strategies as st
 from small_data import interactions
 
 from entrenous.algorithms.fpl import FPL
+from entrenous.core.contract.update import Update
 from entrenous.core.errors import InputError
 from entrenous.core.keys import key
-from entrenous.core.update import Update
 from entrenous.data.interactions import Interactions
 from entrenous.privacy.choice import Choice, read_choice
 
@@ -28,7 +30,7 @@ def of(choice: Choice, *users: int) -> list[float]:
     return choice.of(chosen, DATA.histories(chosen)).tolist()
 
 
-# ---- which pi applies ------------------------------------------------------------------------------------------------------------
+# ---- which pi applies ----------------------------------------------------------------------------
 
 
 def test_the_default_is_for_all_who_did_not_choose() -> None:
@@ -73,7 +75,9 @@ def test_it_is_what_looking_it_up_says(
 
 @pytest.mark.parametrize("bad", [-0.001, 1.001, float("nan"), float("inf")])
 def test_a_pi_that_is_no_probability(bad: float) -> None:
-    with pytest.raises(InputError, match=r"^pi: default has .*; expected a probability from 0 to 1$"):
+    with pytest.raises(
+        InputError, match=r"^pi: default has .*; expected a probability from 0 to 1$"
+    ):
         Choice(bad)
     with pytest.raises(InputError, match=r"^pi: user 2 has "):
         Choice(1.0, by_user={2: bad})
@@ -84,17 +88,22 @@ def test_a_pi_that_is_no_probability(bad: float) -> None:
 def test_its_name_tells_choices_apart_but_not_who_chose_what() -> None:
     a, b, c = Choice(0.5, {0: 0.25}), Choice(0.5, {0: 0.25}), Choice(0.5, {1: 0.25})
     assert repr(a) == repr(b) != repr(c)
-    assert repr(a).startswith("Choice(default=0.5, users=1, pairs=0, sha256=") and "0.25" not in repr(a)
+    assert repr(a).startswith(
+        "Choice(default=0.5, users=1, pairs=0, sha256="
+    ) and "0.25" not in repr(a)
 
 
-# ---- what it does in FPL ---------------------------------------------------------------------------------------------------------
+# ---- what it does in FPL -------------------------------------------------------------------------
 
 
 def sent(choice: float | Choice, data: Interactions) -> Update:
     """What all devices send in one round of 200 triples each."""
     fpl = FPL(factors=3, triples=200, pi=choice).configured(data.catalogue)
     users = np.arange(len(data.users))
-    server, devices = fpl.init_server(data.catalogue, key(0, "server")), fpl.init_devices(users, key(0, "devices"))
+    server, devices = (
+        fpl.init_server(data.catalogue, key(0, "server")),
+        fpl.init_devices(users, key(0, "devices")),
+    )
     return fpl.local(server, devices, data.histories(users), users, key(0, "round"))[1]
 
 
@@ -114,12 +123,16 @@ def test_what_is_not_shared_never_leaves() -> None:
 
 def test_a_choice_of_one_number_is_that_number() -> None:
     for pi in (0.0, 0.3, 1.0):
-        a, b, c = sent(pi, DATA), sent(Choice(pi), DATA), sent(Choice(1 - pi, by_user={0: pi, 1: pi, 2: pi}), DATA)
+        a, b, c = (
+            sent(pi, DATA),
+            sent(Choice(pi), DATA),
+            sent(Choice(1 - pi, by_user={0: pi, 1: pi, 2: pi}), DATA),
+        )
         assert a.item.tobytes() == b.item.tobytes() == c.item.tobytes()
         assert a.rows["q"].tobytes() == b.rows["q"].tobytes() == c.rows["q"].tobytes()
 
 
-# ---- files -----------------------------------------------------------------------------------------------------------------------
+# ---- files ---------------------------------------------------------------------------------------
 
 
 def read(path: Path, text: str) -> Choice:
@@ -151,10 +164,22 @@ def test_a_file_in_external_ids(text: str, pi: list[float], tmp_path: Path) -> N
         ("user,share\nbob,1\n", 1, "the header is 'user,share'; expected user,pi or user,item,pi"),
         ("user,pi\nbob,1.01\n", 2, "pi is '1.01'; expected a number from 0 to 1"),
         ("user,pi\nbob,\n", 2, "pi is ''; expected a number from 0 to 1"),
-        ("user,pi\nann,1\nbob,0,5\n", 3, "a wrong number of columns; expected as many as in the header"),
-        ("user,pi\nbobby,1\n", 2, "unknown user 'bobby'; expected one of 3 ids; did you mean 'bob'?"),
+        (
+            "user,pi\nann,1\nbob,0,5\n",
+            3,
+            "a wrong number of columns; expected as many as in the header",
+        ),
+        (
+            "user,pi\nbobby,1\n",
+            2,
+            "unknown user 'bobby'; expected one of 3 ids; did you mean 'bob'?",
+        ),
         ("user,item,pi\nbob,q,1\n", 2, "unknown item 'q'; expected one of 3 ids; for example 'x'"),
-        ("user,pi\nbob,1\nann,1\nbob,1\n", 4, "user 'bob' is given twice; expected one line, as in "),
+        (
+            "user,pi\nbob,1\nann,1\nbob,1\n",
+            4,
+            "user 'bob' is given twice; expected one line, as in ",
+        ),
         ("user,item,pi\nbob,x,1\nbob,x,0\n", 3, "user 'bob', item 'x' is given twice"),
         ("user,pi\n*,1\n*,0\n", 3, "user '*' is given twice"),
     ],
@@ -172,5 +197,8 @@ def test_a_file_that_cannot_be_read(kind: str, tmp_path: Path) -> None:
         path.mkdir()
     if kind == "latin-1":
         path.write_bytes("user,pi\nJosé,1\n".encode("latin-1"))
-    with pytest.raises(InputError, match=r"pi\.csv: cannot be read \(.*\); expected a CSV file with the header user,pi"):
+    with pytest.raises(
+        InputError,
+        match=r"pi\.csv: cannot be read \(.*\); expected a CSV file with the header user,pi",
+    ):
         read_choice(str(path), DATA)

@@ -1,4 +1,6 @@
-"""Decoys: as many as rho says, never a rated item or one twice, drawn evenly, and kept from round to round unless redrawn."""
+"""Decoys: as many as rho says, never a rated item or one twice, drawn evenly, and kept from round
+to round unless redrawn.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ def ratings() -> Interactions:
     has[0], has[1] = True, False
     user, item = np.nonzero(has)
     value = rng.integers(1, 6, len(user))
-    return build(user, item, value=value, users=Vocabulary(size=USERS), items=Vocabulary(size=ITEMS))
+    return build(
+        user, item, value=value, users=Vocabulary(size=USERS), items=Vocabulary(size=ITEMS)
+    )
 
 
 DATA = ratings()
@@ -45,14 +49,26 @@ def test_rated_items_come_with_so_many_others(rho: float) -> None:
         own = DATA.item[DATA.ptr[user] : DATA.ptr[user + 1]].tolist()
         assert rated == own and set(decoys).isdisjoint(own)
         assert len(decoys) == min(int(rho * len(own)), ITEMS - len(own))
-    assert mixed.value[mixed.rated].tolist() == DATA.value.tolist() and not mixed.value[~mixed.rated].any()
+    assert (
+        mixed.value[mixed.rated].tolist() == DATA.value.tolist()
+        and not mixed.value[~mixed.rated].any()
+    )
 
 
 def test_every_item_that_was_not_rated_is_as_likely() -> None:
-    """4000 devices with the same 5 rated items and 5 decoys each, of 20 others: 1000 of each, standard deviation 27."""
+    """4000 devices with the same 5 rated items and 5 decoys each, of 20 others: 1000 of each,
+    standard deviation 27.
+    """
     item = np.tile([0, 3, 11, 12, 24], 4000)
-    many = build(np.repeat(np.arange(4000), 5), item, users=Vocabulary(size=4000), items=Vocabulary(size=ITEMS))
-    mixed = with_decoys(many.histories(np.arange(4000)), 1.0, folds(key(1, "devices"), np.arange(4000)), ITEMS)
+    many = build(
+        np.repeat(np.arange(4000), 5),
+        item,
+        users=Vocabulary(size=4000),
+        items=Vocabulary(size=ITEMS),
+    )
+    mixed = with_decoys(
+        many.histories(np.arange(4000)), 1.0, folds(key(1, "devices"), np.arange(4000)), ITEMS
+    )
     drawn = np.bincount(mixed.item[~mixed.rated], minlength=ITEMS)
     others = np.setdiff1d(np.arange(ITEMS), item)
     assert drawn.sum() == 20_000 and abs(drawn[others] - 1000).max() < 5 * 27
@@ -64,11 +80,15 @@ def test_a_device_keeps_its_decoys_unless_they_are_redrawn() -> None:
     """What comes in every round is what was rated, if all else changes."""
     rounds = [key(0, "round", number) for number in range(12)]
     kept, anew = (
-        [parts(SendsDecoys(redraw=redraw).mixed(KEYS, OWN, ITEMS, number)) for number in rounds] for redraw in (False, True)
+        [parts(SendsDecoys(redraw=redraw).mixed(KEYS, OWN, ITEMS, number)) for number in rounds]
+        for redraw in (False, True)
     )
     assert all(one == kept[0] for one in kept)
     assert SendsDecoys().redraw is False
-    always = [set.intersection(*(set(one[user][0]) | set(one[user][1]) for one in anew)) for user in range(USERS)]
+    always = [
+        set.intersection(*(set(one[user][0]) | set(one[user][1]) for one in anew))
+        for user in range(USERS)
+    ]
     given_away = sum(always[user] == set(anew[0][user][0]) for user in range(USERS))
     assert given_away > 0.9 * USERS
 

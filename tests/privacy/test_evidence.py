@@ -1,4 +1,6 @@
-"""The figures that `explain`, `run` and receipts repeat are those of the file, which only audits write."""
+"""The figures that `explain`, `run` and receipts repeat are those of the file, which only audits
+write.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +9,40 @@ from typing import Any
 
 import pytest
 
-from entrenous.core.declared import declared
-from entrenous.core.discover import algorithms, kind_of
+from entrenous.algorithms.named import algorithms, kind_of
+from entrenous.core.contract.declared import declared
 from entrenous.privacy import evidence
 from entrenous.privacy import told as told_
 from entrenous.privacy.protection import PROFILES, Protection
 
 ATTACK = {
-    "name": "match", "precision": 0.999, "recall": 0.5, "r_precision": 0.7, "popularity_r_precision": 0.33, "auc": 0.9,
-    "by_round": [[1, 0.1], [5, 0.5]], "verdict": "EXPOSED",
-}  # fmt: skip
+    "name": "match",
+    "precision": 0.999,
+    "recall": 0.5,
+    "r_precision": 0.7,
+    "popularity_r_precision": 0.33,
+    "auc": 0.9,
+    "by_round": [[1, 0.1], [5, 0.5]],
+    "verdict": "EXPOSED",
+}
 ENTRY = {
-    "algorithm": "pfpl+", "view": "individual", "profile": "paper", "cohort": 943, "fixed": False, "people": 1, "rounds": 5,
-    "data": "ml-100k", "protocol": "loo-99", "seed": 0, "users": 200, "popularity": {"r_precision": 0.33, "auc": 0.87},
-    "accuracy": {}, "epsilon": None, "arrays": {"q": None, "b": {**ATTACK, "name": "sizes", "r_precision": 0.33, "recall": 0}},
+    "algorithm": "pfpl+",
+    "view": "individual",
+    "profile": "paper",
+    "cohort": 943,
+    "fixed": False,
+    "people": 1,
+    "rounds": 5,
+    "data": "ml-100k",
+    "protocol": "loo-99",
+    "seed": 0,
+    "users": 200,
+    "popularity": {"r_precision": 0.33, "auc": 0.87},
+    "accuracy": {},
+    "epsilon": None,
+    "arrays": {"q": None, "b": {**ATTACK, "name": "sizes", "r_precision": 0.33, "recall": 0}},
     "attacks": [ATTACK, {**ATTACK, "name": "sign", "r_precision": 0.6}],
-}  # fmt: skip
+}
 
 
 @pytest.fixture
@@ -32,13 +52,20 @@ def told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_file_names_what_there_is() -> None:
     for one in evidence.entries():
-        assert one["algorithm"] in algorithms() and one["profile"] in PROFILES and one["view"] in evidence.VIEWS
+        assert (
+            one["algorithm"] in algorithms()
+            and one["profile"] in PROFILES
+            and one["view"] in evidence.VIEWS
+        )
         assert "safe" not in json.dumps(one) and told_.said(one)
 
 
 def test_a_line_has_the_best_attack_beside_popularity(told: None) -> None:
     line = evidence.gives_away("pfpl+")
-    assert "'match' names 50% of a history, .999 of it rightly; R-precision .700 (popularity alone .330)" in line
+    assert (
+        "'match' names 50% of a history, .999 of it rightly; R-precision .700 (popularity alone"
+        " .330)" in line
+    )
     assert "ml-100k" in line and "5 rounds" in line and evidence.gives_away("fcf") == ""
 
 
@@ -60,18 +87,23 @@ def test_what_is_expected_grows_with_the_rounds_as_it_was_measured(told: None) -
 
 
 def test_a_figure_says_in_what_it_was_measured_otherwise() -> None:
-    """Of settings that decide what is seen; not of how long was trained, nor of who adds the noise."""
+    """Of settings that decide what is seen; not of how long was trained, nor of who adds the
+    noise.
+    """
     entry = {
-        "view": "individual", "settings": {"pi": 1.0, "factors": 80, "rounds": 900, "cohort": 943, "groups": "none"},
+        "view": "individual",
+        "settings": {"pi": 1.0, "factors": 80, "rounds": 900, "cohort": 943, "groups": "none"},
         "protect": {"noise": 0.1, "noise_by": "server", "people": 100},
-    }  # fmt: skip
+    }
     alike = {"pi": "1", "factors": 80, "rounds": 20, "cohort": 5, "groups": "none"}
     same = {"noise": "0.1", "noise_by": "devices", "people": 5}
     assert told_.otherwise(entry, alike, same) == told_.otherwise(entry, {}, {}) == ""
     other = told_.otherwise(entry, {"pi": 0, "factors": 8}, {"noise": 2.0})
     assert other == "pi 1 (here 0), factors 80 (here 8), noise 0.1 (here 2)"
     assert told_.otherwise({**entry, "view": "sum"}, {"cohort": 20}, {}) == "cohort 943 (here 20)"
-    assert told_.otherwise(entry, {}, {"groups": 9}) == "groups 1 (here 9)"  # a smaller sum than was measured
+    assert (
+        told_.otherwise(entry, {}, {"groups": 9}) == "groups 1 (here 9)"
+    )  # a smaller sum than was measured
     assert told_.otherwise({"view": "sum"}, {}, {}) == "settings that were not kept"
 
 
@@ -79,10 +111,19 @@ def test_the_file_has_the_settings_in_which_each_figure_was_measured() -> None:
     """A run with the defaults is told of no other settings than its own."""
     for one in evidence.entries():
         kind, preset = kind_of(one["algorithm"])
-        with_profile = declared(kind.parse(preset)).traits.private_settings if one["profile"] == "private" else {}
+        with_profile = (
+            declared(kind.parse(preset)).traits.private_settings
+            if one["profile"] == "private"
+            else {}
+        )
         usual = dict(kind.parse({**preset, **with_profile}))
-        named = {name: value for name, value in usual.items() if value and name not in told_.OF_TRAINING}
-        assert one["settings"].keys() >= kind.model_fields.keys() and told_.otherwise(one, named, {}) == ""
+        named = {
+            name: value for name, value in usual.items() if value and name not in told_.OF_TRAINING
+        }
+        assert (
+            one["settings"].keys() >= kind.model_fields.keys()
+            and told_.otherwise(one, named, {}) == ""
+        )
         assert one["protect"].keys() == Protection().model_dump().keys()
 
 
@@ -91,10 +132,15 @@ def test_the_file_has_the_settings_in_which_each_figure_was_measured() -> None:
     [
         ("fcf", "Your list is not sent; it can be computed from what is."),
         ("pfpl", "Your list is not sent; part of it can be guessed from what is."),
-        ("svd++", "Your list is not sent; whether it can be computed from what is has not been measured."),
+        (
+            "svd++",
+            "Your list is not sent; whether it can be computed from what is has not been measured.",
+        ),
     ],
 )
-def test_what_becomes_of_a_list_that_is_not_sent_follows_from_what_attacks_found(algorithm: str, said: str) -> None:
+def test_what_becomes_of_a_list_that_is_not_sent_follows_from_what_attacks_found(
+    algorithm: str, said: str
+) -> None:
     assert told_.of_the_list(algorithm) == said
 
 

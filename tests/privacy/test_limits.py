@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from entrenous.algorithms.fpl import FPL
-from entrenous.core.declared import bound
+from entrenous.core.contract.declared import bound
+from entrenous.core.contract.protocols import Catalogue
+from entrenous.core.contract.update import STEP, Update, add_update, by_item, empty_total
 from entrenous.core.keys import folds, key
-from entrenous.core.protocols import Catalogue
 from entrenous.core.types import UInt64Array
-from entrenous.core.update import STEP, Update, add_update, by_item, empty_total
 from entrenous.privacy.clip import clip, lengths, row_clip
 from entrenous.privacy.discrete_gaussian import SEEDED, gaussian_table, integers, system_words
 from entrenous.privacy.in_force import ProtectionInForce
@@ -33,8 +33,13 @@ def message(devices: int, seed: int = 0, rows: int = 40) -> Update:
     drawn = np.random.default_rng(seed)
     counts = drawn.integers(0, rows, devices)
     ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    item = np.concatenate([drawn.permutation(ITEMS)[:n] for n in counts] or [np.empty(0)]).astype(np.int32)
-    arrays = {"q": drawn.normal(size=(len(item), 4)).astype(np.float32), "b": drawn.normal(size=len(item)).astype(np.float32)}
+    item = np.concatenate([drawn.permutation(ITEMS)[:n] for n in counts] or [np.empty(0)]).astype(
+        np.int32
+    )
+    arrays = {
+        "q": drawn.normal(size=(len(item), 4)).astype(np.float32),
+        "b": drawn.normal(size=len(item)).astype(np.float32),
+    }
     dense = {"w": drawn.normal(size=(devices, 7)).astype(np.float32)}
     return Update(ptr, item, arrays, dense, np.ones(devices, np.float32))
 
@@ -48,7 +53,13 @@ def part(update: Update, low: int, high: int) -> Update:
     start, stop = update.ptr[low], update.ptr[high]
     rows = {name: row[start:stop] for name, row in update.rows.items()}
     dense = {name: array[low:high] for name, array in update.dense.items()}
-    return Update(update.ptr[low : high + 1] - start, update.item[start:stop], rows, dense, update.weight[low:high])
+    return Update(
+        update.ptr[low : high + 1] - start,
+        update.item[start:stop],
+        rows,
+        dense,
+        update.weight[low:high],
+    )
 
 
 LIMITS: dict[str, Limit] = {
@@ -77,7 +88,9 @@ def test_what_a_limit_does_to_a_device_depends_on_that_device_alone(name: str) -
 @pytest.mark.parametrize("name", LIMITS)
 def test_a_limit_leaves_what_it_was_given(name: str) -> None:
     update = by_item(message(5))
-    before = [array.copy() for array in (update.item, *update.rows.values(), *update.dense.values())]
+    before = [
+        array.copy() for array in (update.item, *update.rows.values(), *update.dense.values())
+    ]
     LIMITS[name](update, keys(5))
     after = (update.item, *update.rows.values(), *update.dense.values())
     assert all(np.array_equal(a, b) for a, b in zip(before, after, strict=True))
@@ -96,9 +109,13 @@ def test_rows_sorted_by_item_have_the_same_sum() -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(bound=st.floats(1e-3, 100), scale=st.floats(1e-4, 1e4), seed=st.integers(0, 1000))
-def test_no_message_is_longer_than_the_clip_even_as_the_integers_that_are_added(bound: float, scale: float, seed: int) -> None:
+def test_no_message_is_longer_than_the_clip_even_as_the_integers_that_are_added(
+    bound: float, scale: float, seed: int
+) -> None:
     update = message(4, seed)
-    update = update._replace(rows={name: row * np.float32(scale) for name, row in update.rows.items()})
+    update = update._replace(
+        rows={name: row * np.float32(scale) for name, row in update.rows.items()}
+    )
     clipped = clip(bound)(update, keys(4))
     assert lengths(clipped).max(initial=0) <= bound
     for array in (*clipped.rows.values(), *clipped.dense.values()):
@@ -113,7 +130,10 @@ def test_a_short_message_is_only_rounded() -> None:
 
 def test_no_row_is_longer_than_the_row_clip() -> None:
     clipped = row_clip(0.5)(message(9), keys(9))
-    length = np.sqrt((clipped.rows["q"].astype(np.float64) ** 2).sum(1) + clipped.rows["b"].astype(np.float64) ** 2)
+    length = np.sqrt(
+        (clipped.rows["q"].astype(np.float64) ** 2).sum(1)
+        + clipped.rows["b"].astype(np.float64) ** 2
+    )
     assert length.max() <= 0.5
 
 
@@ -135,7 +155,7 @@ def test_padding_leaves_the_rows_and_brings_their_number_to_a_power_of_two() -> 
         assert np.all(np.diff(found.item[found.ptr[d] : found.ptr[d + 1]]) > 0)
 
 
-# ---- noise -------------------------------------------------------------------------------------------------------------------------
+# ---- noise ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("sigma", [0.7, 30.0, 220.0, 250.0, 6500.0, 65536.0, 400000.0])
@@ -143,7 +163,10 @@ def test_noise_has_the_spread_that_was_asked_for_and_mean_zero(sigma: float) -> 
     drawn = integers(gaussian_table(sigma), 200_000, key(0, "noise"), SEEDED)
     assert abs(drawn.mean()) < 5 * sigma / math.sqrt(len(drawn))
     assert abs(drawn.var() / sigma**2 - 1) < 5 * math.sqrt(2 / len(drawn))
-    assert abs((drawn / sigma > 2).mean() - (0.02275 if sigma > 20 else (drawn / sigma > 2).mean())) < 0.002
+    assert (
+        abs((drawn / sigma > 2).mean() - (0.02275 if sigma > 20 else (drawn / sigma > 2).mean()))
+        < 0.002
+    )
 
 
 @pytest.mark.parametrize("sigma", [0.3, 2.0, 150.0, 220.0])
@@ -156,7 +179,10 @@ def test_the_tables_hold_the_exact_probabilities_of_the_discrete_gaussian(sigma:
         mass[column] += held >> 12
         mass[held & 4095] += (1 << 52) - (held >> 12)
     assert sum(mass) == 1 << 64
-    assert math.fsum(abs(m / 2**64 - p / whole) for m, p in zip(mass, exact, strict=True)) / 2 < 2.0**-50
+    assert (
+        math.fsum(abs(m / 2**64 - p / whole) for m, p in zip(mass, exact, strict=True)) / 2
+        < 2.0**-50
+    )
 
 
 def test_a_wide_gaussian_put_together_from_narrow_ones_passes_a_chi_square() -> None:
@@ -165,8 +191,12 @@ def test_a_wide_gaussian_put_together_from_narrow_ones_passes_a_chi_square() -> 
     edges = np.linspace(-2.5, 2.5, 21) * sigma
     share = np.diff([0.5 * (1 + math.erf(edge / sigma / math.sqrt(2))) for edge in edges])
     counts = np.histogram(drawn, edges)[0]
-    assert ((counts - share * len(drawn)) ** 2 / (share * len(drawn))).sum() < 45.3  # 20 degrees of freedom, p = .001
-    assert np.bincount(drawn % 7, minlength=7).std() < 5 * math.sqrt(len(drawn) / 7), "no residue is favoured"
+    assert (
+        (counts - share * len(drawn)) ** 2 / (share * len(drawn))
+    ).sum() < 45.3  # 20 degrees of freedom, p = .001
+    assert np.bincount(drawn % 7, minlength=7).std() < 5 * math.sqrt(len(drawn) / 7), (
+        "no residue is favoured"
+    )
 
 
 def test_shares_of_noise_add_up_to_what_was_asked_for_on_what_nobody_sent_too() -> None:
@@ -178,7 +208,10 @@ def test_shares_of_noise_add_up_to_what_was_asked_for_on_what_nobody_sent_too() 
     spread = total.rows["q"][untouched] * STEP
     assert spread.size > 9000 and abs(spread.var() / sigma**2 - 1) < 0.05
     assert np.all(total.senders == devices)
-    exact = add_update(empty_total(all_rows(3000)(update, keys(devices)), 3000), all_rows(3000)(update, keys(devices)))
+    exact = add_update(
+        empty_total(all_rows(3000)(update, keys(devices)), 3000),
+        all_rows(3000)(update, keys(devices)),
+    )
     assert abs(((total.rows["b"] - exact.rows["b"]) * STEP).var() / sigma**2 - 1) < 0.15
 
 
@@ -195,7 +228,8 @@ def test_noise_from_the_seed_is_the_same_again_and_noise_of_the_system_is_not() 
     assert (system[0] == system[1]).mean() < 0.001
     words = system_words(2)
     assert np.array_equal(
-        integers(gaussian_table(5.0), 2, np.uint64(0), words), integers(gaussian_table(5.0), 2, np.uint64(9), words)
+        integers(gaussian_table(5.0), 2, np.uint64(0), words),
+        integers(gaussian_table(5.0), 2, np.uint64(9), words),
     )
 
 

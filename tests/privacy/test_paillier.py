@@ -1,4 +1,6 @@
-"""A sum under Paillier encryption is the plain sum, and what travels can only be read with the private key."""
+"""A sum under Paillier encryption is the plain sum, and what travels can only be read with the
+private key.
+"""
 
 from __future__ import annotations
 
@@ -8,37 +10,48 @@ import numpy as np
 import pytest
 
 from entrenous.algorithms.fedmf import FedMF
+from entrenous.core.contract.update import Total, Update, add_update, empty_total
 from entrenous.core.errors import InputError
 from entrenous.core.keys import key
-from entrenous.core.update import Total, Update, add_update, empty_total
 from entrenous.privacy import paillier
 
 BITS, ITEMS = 256, 5  # far too short for anything but a test
 
 
 def some_update(devices: int = 3) -> Update:
-    """Two rows and a dense array of each device; values of both signs, near the limits and below the grid."""
+    """Two rows and a dense array of each device; values of both signs, near the limits and below
+    the grid.
+    """
     rng = np.random.default_rng(0)
-    item = np.concatenate([np.sort(rng.permutation(ITEMS)[:2]) for _ in range(devices)]).astype(np.int32)
+    item = np.concatenate([np.sort(rng.permutation(ITEMS)[:2]) for _ in range(devices)]).astype(
+        np.int32
+    )
     v = rng.normal(size=(2 * devices, 3)).astype(np.float32)
     v[0] = [32767.5, -32767.5, 1e-7]
     dense = rng.normal(size=(devices, 2, 2)).astype(np.float32) * 100
-    return Update(np.arange(devices + 1) * 2, item, {"v": v}, {"net": dense}, np.ones(devices, np.float32))
+    return Update(
+        np.arange(devices + 1) * 2, item, {"v": v}, {"net": dense}, np.ones(devices, np.float32)
+    )
 
 
 def same(left: Total, right: Total) -> bool:
     arrays = [(left.senders, right.senders), (left.weight, right.weight)]
     arrays += [(left.rows["v"], right.rows["v"]), (left.dense["net"], right.dense["net"])]
-    return left.devices == right.devices and all(a.dtype == b.dtype and np.array_equal(a, b) for a, b in arrays)
+    return left.devices == right.devices and all(
+        a.dtype == b.dtype and np.array_equal(a, b) for a, b in arrays
+    )
 
 
 def of_device(update: Update, d: int) -> Update:
     """What device d sends."""
     rows = slice(2 * d, 2 * d + 2)
     return Update(
-        np.array([0, 2]), update.item[rows], {"v": update.rows["v"][rows]}, {"net": update.dense["net"][d : d + 1]},
+        np.array([0, 2]),
+        update.item[rows],
+        {"v": update.rows["v"][rows]},
+        {"net": update.dense["net"][d : d + 1]},
         update.weight[d : d + 1],
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +61,9 @@ def library() -> None:
 
 @pytest.mark.parametrize("slots", [1, 2, 3])
 @pytest.mark.parametrize("gmp", [True, False])
-def test_the_decrypted_sum_is_the_plain_total(slots: int, gmp: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_decrypted_sum_is_the_plain_total(
+    slots: int, gmp: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Device by device, with and without gmpy2; items that nobody sent are 0."""
     if gmp:
         pytest.importorskip("gmpy2")
@@ -66,17 +81,30 @@ def test_the_decrypted_sum_is_the_plain_total(slots: int, gmp: bool, monkeypatch
 
 
 def test_a_fedmf_round_ends_with_the_same_model() -> None:
-    from entrenous.benches.paillier import ITEMS, USERS, small
+    from entrenous_lab.benches.paillier import ITEMS, USERS, small
+
     from entrenous.federation.rounds import Rounds
 
     for send in ("part", "full"):
         fedmf = FedMF.parse({"factors": 2, "send": send, "step": "mean", "learning_rate": 0.1})
-        rounds, everyone, private = Rounds(fedmf, small()), np.arange(USERS), paillier.new_key(BITS, slots=3)
+        rounds, everyone, private = (
+            Rounds(fedmf, small()),
+            np.arange(USERS),
+            paillier.new_key(BITS, slots=3),
+        )
         start = rounds.start()
-        update = fedmf.local(start.server, start.devices, small().histories(everyone), everyone, key(0))[1]
+        update = fedmf.local(
+            start.server, start.devices, small().histories(everyone), everyone, key(0)
+        )[1]
         sealed = paillier.seal(update, private.public)
-        total = paillier.unseal(paillier.add_sealed(paillier.empty_sealed(sealed, ITEMS), sealed, private.public), private)
-        assert fedmf.aggregate(start.server, total).v.tobytes() == rounds.one_round(rounds.start()).server.v.tobytes()
+        total = paillier.unseal(
+            paillier.add_sealed(paillier.empty_sealed(sealed, ITEMS), sealed, private.public),
+            private,
+        )
+        assert (
+            fedmf.aggregate(start.server, total).v.tobytes()
+            == rounds.one_round(rounds.start()).server.v.tobytes()
+        )
 
 
 def test_equal_values_are_not_equal_ciphertexts_and_need_the_private_key() -> None:
@@ -99,13 +127,20 @@ def test_equal_values_are_not_equal_ciphertexts_and_need_the_private_key() -> No
 
 def test_bytes_are_counted_as_ciphertexts() -> None:
     update, one, packed = some_update(), paillier.new_key(BITS), paillier.new_key(BITS, slots=3)
-    assert paillier.seal(update, one.public).nbytes(one.public) == 6 * 4 + (6 * 3 + 3 * 4) * BITS // 4
-    assert paillier.seal(update, packed.public).nbytes(packed.public) == 6 * 4 + (6 * 1 + 3 * 2) * BITS // 4
+    assert (
+        paillier.seal(update, one.public).nbytes(one.public) == 6 * 4 + (6 * 3 + 3 * 4) * BITS // 4
+    )
+    assert (
+        paillier.seal(update, packed.public).nbytes(packed.public)
+        == 6 * 4 + (6 * 1 + 3 * 2) * BITS // 4
+    )
 
 
 def test_keys_differ_and_have_the_length_asked_for() -> None:
     keys = [paillier.new_key(BITS) for _ in range(3)]
-    assert len({int(k.public.n) for k in keys}) == 3 and {int(k.public.n).bit_length() for k in keys} == {BITS}
+    assert len({int(k.public.n) for k in keys}) == 3 and {
+        int(k.public.n).bit_length() for k in keys
+    } == {BITS}
 
 
 def test_what_cannot_be_encrypted_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +148,9 @@ def test_what_cannot_be_encrypted_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(InputError, match="1 to 3 for 256 bits"):
         paillier.new_key(BITS, slots=4)
     with pytest.raises(InputError, match="groups or shown"):
-        paillier.seal(some_update()._replace(groups=2, group=np.array([0, 1, 1], np.int32)), private.public)
+        paillier.seal(
+            some_update()._replace(groups=2, group=np.array([0, 1, 1], np.int32)), private.public
+        )
     for missing in ("lightphe.cryptosystems.Paillier", "sympy"):
         monkeypatch.setitem(sys.modules, missing, None)
     for call in (lambda: paillier.seal(some_update(), private.public), paillier.new_key):
@@ -122,7 +159,7 @@ def test_what_cannot_be_encrypted_is_refused(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_the_bench_compares_the_same_sum() -> None:
-    from entrenous.benches.paillier import measure
+    from entrenous_lab.benches.paillier import measure
 
     found = measure(bits=BITS, factors=2, send="part")
     assert found["same_sum"] and found["packed_same_sum"]

@@ -13,7 +13,9 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def words(svg: str) -> list[str]:
-    return ["".join(text.itertext()).strip() for text in ElementTree.fromstring(svg).iter(f"{SVG}text")]
+    return [
+        "".join(text.itertext()).strip() for text in ElementTree.fromstring(svg).iter(f"{SVG}text")
+    ]
 
 
 def drawn():
@@ -21,7 +23,12 @@ def drawn():
     return {
         "lines": figures.lines(SERIES, reference=PAPER, **said),
         "scatter": figures.scatter(SERIES, reference=PAPER, joined=True, **said),
-        "bars": figures.bars(["a", "b"], {"sFPL": [1, 2], "pFPL+": [3, float("nan")]}, reference={"pFPL+": [2, 2]}, **said),
+        "bars": figures.bars(
+            ["a", "b"],
+            {"sFPL": [1, 2], "pFPL+": [3, float("nan")]},
+            reference={"pFPL+": [2, 2]},
+            **said,
+        ),
     }
 
 
@@ -30,7 +37,11 @@ def test_a_figure_carries_its_labels(kind):
     svg = drawn()[kind]
     assert {"pi", "F1@10", "Figure 2", "sFPL", "pFPL+", "pFPL+ (paper)"} <= set(words(svg))
     root = ElementTree.fromstring(svg)
-    assert root.get("role") == "img" and root.get("aria-label") == "Figure 2" and root[0].tag == f"{SVG}title"
+    assert (
+        root.get("role") == "img"
+        and root.get("aria-label") == "Figure 2"
+        and root[0].tag == f"{SVG}title"
+    )
 
 
 @pytest.mark.parametrize("kind", ["lines", "scatter", "bars"])
@@ -44,24 +55,47 @@ def test_bars_name_their_groups():
 
 def test_a_name_is_shown_as_it_is_written():
     names = ["_hidden", "$x^2$", "<script>alert(1)</script>", "a\x00b", "映画"]
-    svg = figures.lines({name: ([0, 1], [n, n + 1]) for n, name in enumerate(names)}, x_label="$", y_label="%", title="\\1 <&>")
-    assert {"_hidden", "$x^2$", "<script>alert(1)</script>", "a b", "映画", "$", "%", "\\1 <&>"} <= set(words(svg))
+    svg = figures.lines(
+        {name: ([0, 1], [n, n + 1]) for n, name in enumerate(names)},
+        x_label="$",
+        y_label="%",
+        title="\\1 <&>",
+    )
+    assert {
+        "_hidden",
+        "$x^2$",
+        "<script>alert(1)</script>",
+        "a b",
+        "映画",
+        "$",
+        "%",
+        "\\1 <&>",
+    } <= set(words(svg))
 
 
 def test_a_long_name_is_cut():
-    assert "x" * 39 + "…" in words(figures.lines({"x" * 200: ([0, 1], [0, 1])}, x_label="x", y_label="y", title="t"))
+    assert "x" * 39 + "…" in words(
+        figures.lines({"x" * 200: ([0, 1], [0, 1])}, x_label="x", y_label="y", title="t")
+    )
 
 
 def test_an_order_keeps_colours():
-    svg = figures.lines({"b": ([0, 1], [0, 1])}, x_label="x", y_label="y", title="t", order=["a", "b"])
+    svg = figures.lines(
+        {"b": ([0, 1], [0, 1])}, x_label="x", y_label="y", title="t", order=["a", "b"]
+    )
     assert figures.colour(1) in svg and figures.colour(0) not in svg
 
 
 def test_ids_are_of_this_figure_and_all_used():
     for svg in drawn().values():
         ids = re.findall(r' id="([^"]+)"', svg)
-        assert len(ids) == len(set(ids)) and set(ids) == set(re.findall(r'(?:href="|url\()#([^")]+)', svg))
-    first, second = (figures.lines(SERIES, x_label="x", y_label="y", title="t", name=name) for name in ("one", "two"))
+        assert len(ids) == len(set(ids)) and set(ids) == set(
+            re.findall(r'(?:href="|url\()#([^")]+)', svg)
+        )
+    first, second = (
+        figures.lines(SERIES, x_label="x", y_label="y", title="t", name=name)
+        for name in ("one", "two")
+    )
     assert not set(re.findall(r' id="([^"]+)"', first)) & set(re.findall(r' id="([^"]+)"', second))
 
 
@@ -76,17 +110,25 @@ def test_settings_of_the_process_are_left_alone():
 def test_colours_can_be_read_on_white():
     def luminance(colour: str) -> float:
         parts = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
-        red, green, blue = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        red, green, blue = [
+            part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+        ]
         return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
-    contrast = {colour: 1.05 / (luminance(colour) + 0.05) for colour in (*figures.COLOURS, figures.INK, figures.MUTED)}
+    contrast = {
+        colour: 1.05 / (luminance(colour) + 0.05)
+        for colour in (*figures.COLOURS, figures.INK, figures.MUTED)
+    }
     assert min(contrast.values()) >= 4.5
 
 
 def test_without_matplotlib_a_figure_says_what_to_install(monkeypatch):
     monkeypatch.setattr(figures, "can_draw", lambda: False)
     for svg in drawn().values():
-        assert words(svg) == ["Figure 2", "no figures: Matplotlib is not installed; pip install 'entrenous[plots]'"]
+        assert words(svg) == [
+            "Figure 2",
+            "no figures: Matplotlib is not installed; pip install 'entrenous[plots]'",
+        ]
 
 
 @pytest.mark.parametrize("kind", ["lines", "scatter", "bars"])

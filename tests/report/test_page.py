@@ -1,4 +1,6 @@
-"""The report of real runs: well-formed, self-contained, safe, the same twice, and with the numbers of the manifests."""
+"""The report of real runs: well-formed, self-contained, safe, the same twice, and with the numbers
+of the manifests.
+"""
 
 import re
 
@@ -28,7 +30,7 @@ def read(runs, tmp_path_factory) -> Page:
     return page(tmp_path_factory.mktemp("page"), *runs, recommendations=LISTED, user="u7")
 
 
-# ---- the page -------------------------------------------------------------------------------------------------------------
+# ---- the page ------------------------------------------------------------------------------------
 
 
 def test_it_is_well_formed(read):
@@ -40,11 +42,19 @@ def test_it_is_well_formed(read):
 
 def test_it_loads_nothing_and_runs_nothing(read):
     addresses = [
-        value for _, attributes in read.tags for name, value in attributes.items() if name in ("src", "href", "xlink:href")
+        value
+        for _, attributes in read.tags
+        for name, value in attributes.items()
+        if name in ("src", "href", "xlink:href")
     ]
     assert addresses and all(address.startswith("#") for address in addresses)
-    assert set(re.findall(r"https?://[^\s\"'<)]+", read.html)) == {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
-    assert not {"script", "link", "iframe", "img", "object", "form", "base"} & {name for name, _ in read.tags}
+    assert set(re.findall(r"https?://[^\s\"'<)]+", read.html)) == {
+        "http://www.w3.org/2000/svg",
+        "http://www.w3.org/1999/xlink",
+    }
+    assert not {"script", "link", "iframe", "img", "object", "form", "base"} & {
+        name for name, _ in read.tags
+    }
     assert not [name for _, attributes in read.tags for name in attributes if name.startswith("on")]
     assert "@import" not in read.html and "url(" not in re.sub(r"url\(#[\w-]+\)", "", read.html)
 
@@ -58,7 +68,9 @@ def test_every_link_leads_somewhere(read):
 def test_it_can_be_read_without_seeing_it(read):
     assert all(svg["role"] == "img" and svg["aria-label"] for svg in read.all("svg"))
     assert all(
-        frame["role"] == "region" and frame["tabindex"] == "0" for frame in read.all("div") if frame.get("class") == "scroll"
+        frame["role"] == "region" and frame["tabindex"] == "0"
+        for frame in read.all("div")
+        if frame.get("class") == "scroll"
     )
     assert len(read.all("caption")) == len(read.all("table")) > 8
     assert all(cell["scope"] in ("row", "col", "colgroup") for cell in read.all("th"))
@@ -69,7 +81,10 @@ def test_what_comes_from_data_is_escaped(read):
     assert "<script" not in read.html and "<img" not in read.html
     assert HOSTILE in read.text
     listed = read.tables["Top 2 for user u7"]
-    assert listed[1:] == [["1", HOSTILE, "i3", "2.500"], ["2", "Film 7", '"><img src=x onerror=alert(1)>', "-1.250"]]
+    assert listed[1:] == [
+        ["1", HOSTILE, "i3", "2.500"],
+        ["2", "Film 7", '"><img src=x onerror=alert(1)>', "-1.250"],
+    ]
     assert read.row("bias_disparity@10 by category", HOSTILE) and "<script" not in read.html
 
 
@@ -88,35 +103,51 @@ def test_hostile_text_in_a_manifest_is_escaped(runs, tmp_path):
 
 def test_the_same_runs_give_the_same_bytes(runs, tmp_path):
     first = write_report(runs, tmp_path / "a.html", recommendations=LISTED).read_bytes()
-    assert write_report(runs, tmp_path / "b" / "c.html", recommendations=LISTED).read_bytes() == first
+    assert (
+        write_report(runs, tmp_path / "b" / "c.html", recommendations=LISTED).read_bytes() == first
+    )
 
 
 def test_a_run_given_twice_counts_once(runs, tmp_path):
-    once, twice = write_report(runs, tmp_path / "a.html"), write_report([*runs, runs[0]], tmp_path / "b.html")
+    once, twice = (
+        write_report(runs, tmp_path / "a.html"),
+        write_report([*runs, runs[0]], tmp_path / "b.html"),
+    )
     assert once.read_bytes() == twice.read_bytes()
 
 
-# ---- its numbers ----------------------------------------------------------------------------------------------------------
+# ---- its numbers ---------------------------------------------------------------------------------
 
 
 def test_it_contains_every_number_of_the_manifests(read, runs):
     for run in runs:
         for of in (run.manifest["metrics"], run.manifest["full_ranking"]):
-            missing = [name for name, value in of.items() if f'<data value="{value!r}">' not in read.html]
+            missing = [
+                name for name, value in of.items() if f'<data value="{value!r}">' not in read.html
+            ]
             assert missing == []
-        assert run.manifest["model_sha256"] in read.text and run.manifest["data_sha256"] in read.text
-        assert all(sentence in read.text for sentence in [*run.manifest["protocol_text"], *run.manifest["notes"]])
+        assert (
+            run.manifest["model_sha256"] in read.text and run.manifest["data_sha256"] in read.text
+        )
+        assert all(
+            sentence in read.text
+            for sentence in [*run.manifest["protocol_text"], *run.manifest["notes"]]
+        )
 
 
 def test_the_two_rankings_have_tables_of_their_own(read, runs):
     fpl, popular = (run.manifest for run in runs)
     for frame, kind in (("Sampled ranking", "metrics"), ("Full ranking", "full_ranking")):
         first, second = read.row(frame, "ndcg@10")[1:]
-        assert first.startswith(f"{fpl[kind]['ndcg@10']:.4f}") and second.startswith(f"{popular[kind]['ndcg@10']:.4f}")
+        assert first.startswith(f"{fpl[kind]['ndcg@10']:.4f}") and second.startswith(
+            f"{popular[kind]['ndcg@10']:.4f}"
+        )
     assert fpl["metrics"]["ndcg@10"] != fpl["full_ranking"]["ndcg@10"]
     names = {row[0] for frame in ("Sampled ranking", "Full ranking") for row in read.tables[frame]}
     assert not {name for name in names if name.startswith(("gini", "item_coverage"))}
-    assert read.row("Lists", "item_coverage@10")[1] == f"{fpl['full_ranking']['item_coverage@10']:.0f}"
+    assert (
+        read.row("Lists", "item_coverage@10")[1] == f"{fpl['full_ranking']['item_coverage@10']:.0f}"
+    )
 
 
 def test_intervals_stand_where_the_users_values_are_those_of_the_ranking(read):
@@ -127,7 +158,11 @@ def test_intervals_stand_where_the_users_values_are_those_of_the_ranking(read):
 def test_the_spread_over_users(read, runs):
     values = runs[0].users["ndcg@10"]
     row = next(row for row in read.tables["ndcg@10 per user"] if row[0].startswith("fpl"))
-    assert row[1] == f"{values.mean():.4f}" and row[3] == f"{values.std():.4f}" and row[-1] == str(len(values))
+    assert (
+        row[1] == f"{values.mean():.4f}"
+        and row[3] == f"{values.std():.4f}"
+        and row[-1] == str(len(values))
+    )
 
 
 def test_paired_tests_over_common_users(read, runs):
@@ -138,14 +173,21 @@ def test_paired_tests_over_common_users(read, runs):
     assert row[4] == f"{t.statistic:.2f}".replace("-", "−")
     for cell, p in ((row[5], t.p), (row[7], w.p)):
         assert cell == ("< .001" if p < 0.001 else f"{p:.3f}".lstrip("0"))
-    assert row[5:7] == [row[5]] * 2 and row[7:] == [row[7]] * 2  # one comparison: Holm changes nothing
+    assert (
+        row[5:7] == [row[5]] * 2 and row[7:] == [row[7]] * 2
+    )  # one comparison: Holm changes nothing
 
 
 def test_fairness_stands_beside_chance(read, runs):
-    for frame, key in (("Fairness, sampled ranking", "fairness"), ("Fairness, full ranking", "fairness_full_ranking")):
+    for frame, key in (
+        ("Fairness, sampled ranking", "fairness"),
+        ("Fairness, full ranking", "fairness_full_ranking"),
+    ):
         fpl, popular = (run.manifest[key] for run in runs)
         assert read.tables[frame][0] == ["run", *fpl]
-        assert [row[1:] for row in read.tables[frame][1:]] == [[f"{v:.4f}" for v in of.values()] for of in (fpl, popular)]
+        assert [row[1:] for row in read.tables[frame][1:]] == [
+            [f"{v:.4f}" for v in of.values()] for of in (fpl, popular)
+        ]
 
 
 def test_the_spread_is_tested(read, runs):
@@ -160,7 +202,9 @@ def test_the_spread_is_tested(read, runs):
 
 def test_runs_older_than_the_record_of_fairness(runs, tmp_path):
     fpl, popular = runs
-    old = popular._replace(manifest={k: v for k, v in popular.manifest.items() if not k.startswith("fairness")})
+    old = popular._replace(
+        manifest={k: v for k, v in popular.manifest.items() if not k.startswith("fairness")}
+    )
     found = page(tmp_path, old)
     assert found.wrong == [] and "Fairness" not in found.text
     both = page(tmp_path, fpl, old)
@@ -175,7 +219,9 @@ def test_the_learning_curve(read, runs):
     trace = runs[0].trace
     assert [line["round"] for line in trace] == [2, 4, 6]
     shown = next(rows for frame, rows in read.tables.items() if frame.endswith(", validation"))
-    assert [row[1] for row in shown[1:]] == [f"{line['validation']['ndcg@10']:.4f}" for line in trace]
+    assert [row[1] for row in shown[1:]] == [
+        f"{line['validation']['ndcg@10']:.4f}" for line in trace
+    ]
     assert "Learning over bytes" in read.text and "popular : trained in one place" in read.text
 
 
@@ -194,14 +240,26 @@ def test_settings_say_where_they_come_from(read):
 
 def test_a_single_run_has_no_comparison(runs, tmp_path):
     found = page(tmp_path, runs[0])
-    assert found.wrong == [] and "Significance" not in found.text and not [f for f in found.tables if f.startswith("Tests")]
+    assert (
+        found.wrong == []
+        and "Significance" not in found.text
+        and not [f for f in found.tables if f.startswith("Tests")]
+    )
     assert len(found.row("Sampled ranking", "ndcg@10")) == 2
 
 
 def test_an_algorithm_of_another_version(runs, tmp_path):
-    found = page(tmp_path, runs[0]._replace(manifest={**runs[0].manifest, "algorithm": "gone", "entrenous": "0.0.1"}))
-    assert found.wrong == [] and "what this algorithm discloses is not known to this version" in found.text
-    (given,) = [rows for frame, rows in found.tables.items() if frame.startswith("Settings that were given")]
+    found = page(
+        tmp_path,
+        runs[0]._replace(manifest={**runs[0].manifest, "algorithm": "gone", "entrenous": "0.0.1"}),
+    )
+    assert (
+        found.wrong == []
+        and "what this algorithm discloses is not known to this version" in found.text
+    )
+    (given,) = [
+        rows for frame, rows in found.tables.items() if frame.startswith("Settings that were given")
+    ]
     assert ["factors", "4"] in given and len(given) == 3
 
 
@@ -210,31 +268,56 @@ def test_the_findings_stand_at_the_top_in_words(read, runs, tmp_path):
     names = ["fpl factors=4, triples=10", "popular"]
     best, other = names if fpl.mean() > popular.mean() else names[::-1]
     top = read.text[: read.text.index("Results")]
-    assert f"{best} has the highest ndcg@10 in the sampled ranking, {max(fpl.mean(), popular.mean()):.4f}" in top.replace(
-        " ,", ","
+    assert (
+        f"{best} has the highest ndcg@10 in the sampled ranking,"
+        f" {max(fpl.mean(), popular.mean()):.4f}" in top.replace(" ,", ",")
     )
-    assert f"Against {other} : +{abs(fpl.mean() - popular.mean()):.4f} (95 % interval over users" in top
+    assert (
+        f"Against {other} : +{abs(fpl.mean() - popular.mean()):.4f} (95 % interval over users"
+        in top
+    )
     sure = max(paired_t(fpl, popular).p, wilcoxon(fpl, popular).p) <= 0.05
-    assert ("find this more than chance" in top) == sure and ("this could be chance" in top) == (not sure)
+    assert ("find this more than chance" in top) == sure and ("this could be chance" in top) == (
+        not sure
+    )
     assert "popular : trained in one place, which sees every history." in top
     alone = page(tmp_path, runs[0]).text
     hits = runs[0].manifest["metrics"]["hr@10"]
-    assert f"{100 * hits:.0f} % of the users find a held-out item among the ten best of its own candidates" in alone
+    assert (
+        f"{100 * hits:.0f} % of the users find a held-out item among the ten best of its own"
+        " candidates" in alone
+    )
 
 
 def test_the_command_of_a_run_names_no_folder(runs, tmp_path):
     fpl = runs[0]
-    assert page(tmp_path, fpl).row("Commands", "fpl factors=4, triples=10")[1] == "made from rows in memory"
-    named = {"data_by_name": True, "data": "/home/me/my visits.csv", "notes": ["read /home/me/my visits.csv: user = u"]}
-    found = page(tmp_path, fpl._replace(manifest={**fpl.manifest, **named, "load": {"item": "venue", "items": "/home/me/m.csv"}}))
-    assert found.row("Commands", "fpl factors=4, triples=10")[1] == (
-        "entrenous run fpl --data 'my visits.csv' --protocol loo-5 --seed 0 --rounds 6 --every 2 "
+    assert (
+        page(tmp_path, fpl).row("Commands", "fpl factors=4, triples=10")[1]
+        == "made from rows in memory"
+    )
+    named = {
+        "data_by_name": True,
+        "data": "/home/me/my visits.csv",
+        "notes": ["read /home/me/my visits.csv: user = u"],
+    }
+    found = page(
+        tmp_path,
+        fpl._replace(
+            manifest={**fpl.manifest, **named, "load": {"item": "venue", "items": "/home/me/m.csv"}}
+        ),
+    )
+    assert (
+        found.row("Commands", "fpl factors=4, triples=10")[1]
+        == "entrenous run fpl --data 'my visits.csv' --protocol loo-5 --seed 0 --rounds 6"
+        " --every 2 "
         "--set factors=4 --set triples=10 --load item=venue --load items=m.csv"
     )
     assert "/home" not in found.html and "read my visits.csv: user = u" in found.text
 
 
-def test_without_matplotlib_the_tables_stay_and_the_page_says_how_to_get_figures(read, runs, tmp_path, monkeypatch):
+def test_without_matplotlib_the_tables_stay_and_the_page_says_how_to_get_figures(
+    read, runs, tmp_path, monkeypatch
+):
     monkeypatch.setattr("entrenous.report.figures.can_draw", lambda: False)
     bare = page(tmp_path, *runs, recommendations=LISTED, user="u7")
     assert bare.wrong == [] and bare.all("svg") == [] and len(read.all("svg")) > 3
@@ -242,13 +325,16 @@ def test_without_matplotlib_the_tables_stay_and_the_page_says_how_to_get_figures
     assert bare.tables == read.tables and "In the figures" not in bare.text
 
 
-# ---- what cannot be compared ----------------------------------------------------------------------------------------------
+# ---- what cannot be compared ---------------------------------------------------------------------
 
 
 def test_runs_of_different_seeds_are_not_tested(runs, tmp_path):
     other = stored(tmp_path, "popular", protocol="loo-5", seed=1)
     found = page(tmp_path, runs[0], other)
-    assert found.wrong == [] and "Runs of different seeds are not tested against each other" in found.text
+    assert (
+        found.wrong == []
+        and "Runs of different seeds are not tested against each other" in found.text
+    )
     assert not [frame for frame in found.tables if frame.startswith("Tests")]
 
 
@@ -267,7 +353,7 @@ def test_folds_are_means_without_an_interval(tmp_path):
     assert "Sampled ranking" not in found.tables
 
 
-# ---- what is refused ------------------------------------------------------------------------------------------------------
+# ---- what is refused -----------------------------------------------------------------------------
 
 
 def test_an_unfinished_run_is_refused_and_nothing_is_written(runs, tmp_path):
@@ -293,10 +379,19 @@ def test_data_without_categories(tmp_path):
 
 
 def test_runs_of_different_code_share_no_table(runs, tmp_path):
-    """One of another version of what trains, and one whose own algorithm was another: the latter is told apart by its label."""
+    """One of another version of what trains, and one whose own algorithm was another: the latter is
+    told apart by its label.
+    """
     first = runs[1]
-    trained = first._replace(path=tmp_path / "a", manifest={**first.manifest, "run": "a", "program_sha256": "0" * 64})
+    trained = first._replace(
+        path=tmp_path / "a", manifest={**first.manifest, "run": "a", "program_sha256": "0" * 64}
+    )
     found = page(tmp_path, first, trained)
-    assert found.wrong == [] and "They differ in data, protocol or code: their numbers cannot be compared" in found.text
-    own = first._replace(path=tmp_path / "b", manifest={**first.manifest, "algorithm_sha256": "0" * 64})
+    assert (
+        found.wrong == []
+        and "They differ in data, protocol or code: their numbers cannot be compared" in found.text
+    )
+    own = first._replace(
+        path=tmp_path / "b", manifest={**first.manifest, "algorithm_sha256": "0" * 64}
+    )
     assert "code 000000" in page(tmp_path, first, own).text

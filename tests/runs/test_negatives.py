@@ -1,4 +1,6 @@
-"""What devices draw as negatives: the honest choice, the leaky one, and that nobody can take the one for the other."""
+"""What devices draw as negatives: the honest choice, the leaky one, and that nobody can take the
+one for the other.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,13 @@ from small_data import interactions, movielens
 from small_federations import when_and_where
 from stored_runs import Page
 
+from entrenous.algorithms.named import algorithms
 from entrenous.api.compare import compared as compare
-from entrenous.core.declared import declared, is_federated, predicts_ratings
-from entrenous.core.discover import algorithms
+from entrenous.core.contract.declared import declared, is_federated, predicts_ratings
+from entrenous.core.contract.protocols import arrays_of
 from entrenous.core.errors import EntrenousWarning, InputError
-from entrenous.core.protocols import arrays_of
 from entrenous.data.interactions import Interactions
+from entrenous.data.split.protocol import splits
 from entrenous.evaluate.goal import RANKING
 from entrenous.federation.rounds import Rounds
 from entrenous.report.html import write_report
@@ -31,10 +34,11 @@ from entrenous.runs.pipeline import LEAK, RunResult, run
 from entrenous.runs.plan import RunPlan, check
 from entrenous.runs.reopen import resume
 from entrenous.runs.train import Watch, best_round, train_phase
-from entrenous.split.protocol import splits
-from entrenous.tuning.grid import tune
+from entrenous.runs.tuning.grid import tune
 
-FEDERATED: dict[str, Any] = {name: made for name, made in algorithms().items() if is_federated(made())}
+FEDERATED: dict[str, Any] = {
+    name: made for name, made in algorithms().items() if is_federated(made())
+}
 SMALL: dict[str, Any] = {"protocol": "loo-20", "rounds": 6, "settings": {"factors": 5}}
 
 
@@ -56,33 +60,63 @@ def leaking(algorithm: str, data: Any, **options: Any) -> RunResult:
     return made
 
 
-# ---- histories and rounds --------------------------------------------------------------------------------------------------------
+# ---- histories and rounds ------------------------------------------------------------------------
 
 
 def test_histories_avoid_their_own_rows_or_those_that_are_given() -> None:
-    everything = interactions([("ann", "a"), ("ann", "b"), ("ann", "c"), ("bob", "b"), ("bob", "d"), ("cas", "a"), ("cas", "d")])
+    everything = interactions(
+        [
+            ("ann", "a"),
+            ("ann", "b"),
+            ("ann", "c"),
+            ("bob", "b"),
+            ("bob", "d"),
+            ("cas", "a"),
+            ("cas", "d"),
+        ]
+    )
     train = everything.select(np.array([True, False, True, True, False, False, True]))
     own = train.histories(np.array([0, 1]))
-    assert (own.item.tolist(), own.avoid.tolist(), own.avoid_ptr.tolist()) == ([0, 2, 1], [0, 2, 1], [0, 2, 3])
-    for users, avoid, ptr in (([0, 1], [0, 1, 2, 1, 3], [0, 3, 5]), ([2, 0], [0, 3, 0, 1, 2], [0, 2, 5]), ([], [], [0])):
+    assert (own.item.tolist(), own.avoid.tolist(), own.avoid_ptr.tolist()) == (
+        [0, 2, 1],
+        [0, 2, 1],
+        [0, 2, 3],
+    )
+    for users, avoid, ptr in (
+        ([0, 1], [0, 1, 2, 1, 3], [0, 3, 5]),
+        ([2, 0], [0, 3, 0, 1, 2], [0, 2, 5]),
+        ([], [], [0]),
+    ):
         given = train.histories(np.array(users, np.int64), everything)
         assert (given.avoid.tolist(), given.avoid_ptr.tolist()) == (avoid, ptr)
         assert given.item.tolist() == train.histories(np.array(users, np.int64)).item.tolist()
 
 
 @pytest.mark.parametrize("name", FEDERATED)
-def test_what_is_avoided_matters_to_those_who_draw_negatives_and_to_no_others(name: str, data: Interactions) -> None:
-    """The catalogue's other half is avoided: the model becomes another one, unless no negatives are drawn."""
+def test_what_is_avoided_matters_to_those_who_draw_negatives_and_to_no_others(
+    name: str, data: Interactions
+) -> None:
+    """The catalogue's other half is avoided: the model becomes another one, unless no negatives are
+    drawn.
+    """
     algorithm = FEDERATED[name]()
-    rated = replace(data, value=(1 + np.arange(len(data)) % 5).astype(np.float32)) if predicts_ratings(algorithm) else data
-    split = splits("random-50-50", replace(rated, **when_and_where(rated.user, len(rated.items))))[0]
+    rated = (
+        replace(data, value=(1 + np.arange(len(data)) % 5).astype(np.float32))
+        if predicts_ratings(algorithm)
+        else data
+    )
+    split = splits("random-50-50", replace(rated, **when_and_where(rated.user, len(rated.items))))[
+        0
+    ]
     models = []
     for avoid in (None, split.train, split.all_rows):
         rounds = Rounds(algorithm, split.train, avoid=avoid)
         training = rounds.advance(
             rounds.start(), 100 if rounds.contract.cohort == 1 else 2
         )  # of one device: enough for any draw to differ
-        models.append(b"".join(np.asarray(array).tobytes() for array in arrays_of(training.server).values()))
+        models.append(
+            b"".join(np.asarray(array).tobytes() for array in arrays_of(training.server).values())
+        )
     assert models[0] == models[1]
     assert (models[0] != models[2]) == declared(algorithm).traits.draws_negatives
 
@@ -90,7 +124,8 @@ def test_what_is_avoided_matters_to_those_who_draw_negatives_and_to_no_others(na
 def test_no_item_that_is_avoided_is_ever_sent() -> None:
     """pi = 0 sends negatives alone."""
     data = interactions(
-        [(f"u{u}", f"i{n}") for u in range(6) for n in range(8) if (u + n) % 3], items=[f"i{n}" for n in range(8)]
+        [(f"u{u}", f"i{n}") for u in range(6) for n in range(8) if (u + n) % 3],
+        items=[f"i{n}" for n in range(8)],
     )
     train, seen = data.select(data.item % 2 == 0), []
 
@@ -105,11 +140,23 @@ def test_no_item_that_is_avoided_is_ever_sent() -> None:
     for ptr, item in seen:
         for user in range(6):
             sent = sorted(item[ptr[user] : ptr[user + 1]].tolist())
-            assert sent == [n for n in range(8) if (user + n) % 3 == 0]  # what is left of the catalogue, all of it in 40 draws
+            assert sent == [
+                n for n in range(8) if (user + n) % 3 == 0
+            ]  # what is left of the catalogue, all of it in 40 draws
 
 
 def test_a_device_that_avoids_everything_sends_nothing() -> None:
-    data = interactions([("ann", "a"), ("ann", "b"), ("ann", "c"), ("bob", "a"), ("bob", "b"), ("cas", "c"), ("cas", "b")])
+    data = interactions(
+        [
+            ("ann", "a"),
+            ("ann", "b"),
+            ("ann", "c"),
+            ("bob", "a"),
+            ("bob", "b"),
+            ("cas", "c"),
+            ("cas", "b"),
+        ]
+    )
     train, sizes = data.select(data.item != 1), []
 
     def watch(update: Any, keys: Any) -> Any:
@@ -122,13 +169,20 @@ def test_a_device_that_avoids_everything_sends_nothing() -> None:
     assert sizes == [[0, 2, 2]] * 2  # bob: a and c, cas: c and a
 
 
-# ---- a leaky run -----------------------------------------------------------------------------------------------------------------
+# ---- a leaky run ---------------------------------------------------------------------------------
 
 
 def test_the_leak_raises_the_figures() -> None:
-    """MovieLens-100K, FPL as it comes, 100 rounds: HR@10 .620 honest, .671 leaky. Here fewer factors and rounds."""
+    """MovieLens-100K, FPL as it comes, 100 rounds: HR@10 .620 honest, .671 leaky. Here fewer
+    factors and rounds.
+    """
     rows = replace(movielens(), name="ml-100k")
-    options: dict[str, Any] = {"protocol": "loo-99", "rounds": 60, "settings": {"factors": 20}, "threads": 1}
+    options: dict[str, Any] = {
+        "protocol": "loo-99",
+        "rounds": 60,
+        "settings": {"factors": 20},
+        "threads": 1,
+    }
     honest, leaky = run("fpl", rows, **options), leaking("fpl", rows, **options)
     assert leaky.metrics["hr@10"] > honest.metrics["hr@10"] + 0.02
     assert leaky.metrics["ndcg@10"] > honest.metrics["ndcg@10"] + 0.02
@@ -163,8 +217,17 @@ def test_the_search_for_the_best_round_leaks_too(data: Interactions) -> None:
     looks = {}
     for avoid in (split.all_rows, None):
         trace: list[dict[str, Any]] = []
-        train_phase(FEDERATED["fpl"].parse({"factors": 5}), split.train, 6, label="fpl", seed=0, validation=split.validation, avoid=avoid,
-              watch=Watch(every=2, patience=1), trace=trace)  # fmt: skip
+        train_phase(
+            FEDERATED["fpl"].parse({"factors": 5}),
+            split.train,
+            6,
+            label="fpl",
+            seed=0,
+            validation=split.validation,
+            avoid=avoid,
+            watch=Watch(every=2, patience=1),
+            trace=trace,
+        )
         looks[avoid is not None] = trace
     assert looked["rounds"] == best_round(looks[True], "final", RANKING)
     assert looks[True][0]["validation"] != looks[False][0]["validation"]
@@ -179,16 +242,22 @@ def test_a_leaky_run_is_resumed_as_one(tmp_path: Path, command: Command) -> None
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt), pytest.warns(EntrenousWarning, match="LEAKY"):
-        run("fpl", path, negatives="leaky", checkpoint_every=2, out=out, progress=interrupt, **SMALL)
+        run(
+            "fpl", path, negatives="leaky", checkpoint_every=2, out=out, progress=interrupt, **SMALL
+        )
     with pytest.warns(EntrenousWarning, match="LEAKY"):
         again = resume("fpl-shop-loo-20-leaky-seed0", root=out)
     assert again.manifest["model_sha256"] == whole.manifest["model_sha256"]
     assert (again.manifest["negatives"], again.manifest["notes"][0]) == ("leaky", LEAK)
-    refit = command("recommend", "fpl-shop-loo-20-leaky-seed0", "--user", "u1", "--runs", out, "--json").json
+    refit = command(
+        "recommend", "fpl-shop-loo-20-leaky-seed0", "--user", "u1", "--runs", out, "--json"
+    ).json
     assert len(refit["recommendations"]) == 10
 
 
-def test_a_run_cannot_change_its_negatives_when_it_is_resumed(tmp_path: Path, command: Command) -> None:
+def test_a_run_cannot_change_its_negatives_when_it_is_resumed(
+    tmp_path: Path, command: Command
+) -> None:
     path, out = write_shop(tmp_path / "shop.csv"), tmp_path / "runs"
     made = run("fpl", str(path), out=out, **SMALL)
     assert made.path is not None
@@ -201,23 +270,44 @@ def test_a_run_cannot_change_its_negatives_when_it_is_resumed(tmp_path: Path, co
         resume(made.path.name, root=out)
     del manifest["negatives"]  # as earlier versions wrote it
     store.write_manifest(made.path, manifest)
-    assert resume(made.path.name, root=out).manifest["model_sha256"] == made.manifest["model_sha256"]
+    assert (
+        resume(made.path.name, root=out).manifest["model_sha256"] == made.manifest["model_sha256"]
+    )
 
 
-def test_the_command_warns_in_one_line_and_labels_what_it_prints(tmp_path: Path, command: Command) -> None:
+def test_the_command_warns_in_one_line_and_labels_what_it_prints(
+    tmp_path: Path, command: Command
+) -> None:
     path, out = write_shop(tmp_path / "shop.csv"), tmp_path / "runs"
-    how = ("run", "fpl", "--data", path, "--protocol", "loo-20", "--rounds", 3, "--set", "factors=5", "--out", out)
+    how = (
+        "run",
+        "fpl",
+        "--data",
+        path,
+        "--protocol",
+        "loo-20",
+        "--rounds",
+        3,
+        "--set",
+        "factors=5",
+        "--out",
+        out,
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         said = command(*how, "--negatives", "leaky")
-    assert said.code == 0 and [line for line in said.err.splitlines() if "warning" in line] == [f"warning: {LEAK}"]
+    assert said.code == 0 and [line for line in said.err.splitlines() if "warning" in line] == [
+        f"warning: {LEAK}"
+    ]
     assert "loo-20 LEAKY" in said.out and said.out.count(LEAK) == 1
     assert "LEAKY" not in command(*how).out
     listed = command("runs", "--runs", out).out
-    assert [bool(re.search("loo-20 LEAKY", line)) for line in listed.splitlines() if "fpl-shop" in line].count(True) == 1
+    assert [
+        bool(re.search("loo-20 LEAKY", line)) for line in listed.splitlines() if "fpl-shop" in line
+    ].count(True) == 1
 
 
-# ---- what is refused, and what has no such choice --------------------------------------------------------------------------------
+# ---- what is refused, and what has no such choice ------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -235,11 +325,17 @@ def test_an_algorithm_to_which_it_means_nothing_is_refused(algorithm: str, why: 
 
 
 def test_an_unknown_choice_is_refused_with_the_nearest(tmp_path: Path, command: Command) -> None:
-    with pytest.raises(InputError, match="--negatives: unknown choice 'leeky'; expected train or leaky; did you mean 'leaky'"):
+    with pytest.raises(
+        InputError,
+        match="--negatives: unknown choice 'leeky'; expected train or leaky; did you mean 'leaky'",
+    ):
         check(RunPlan(algorithm="fpl", negatives="leeky"))
     assert "leeky" in command("run", "fpl", "--negatives", "leeky", "--out", tmp_path).error
 
 
 def test_comparing_and_tuning_have_no_leaky_choice() -> None:
     """Their figures are for choosing between systems, so they are honest or not made."""
-    assert not {"negatives", "leaky"} & {*inspect.signature(compare).parameters, *inspect.signature(tune).parameters}
+    assert not {"negatives", "leaky"} & {
+        *inspect.signature(compare).parameters,
+        *inspect.signature(tune).parameters,
+    }

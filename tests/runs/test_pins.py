@@ -1,4 +1,6 @@
-"""A stored run is tied to its settings, code and libraries: what has changed since is said, and nothing is mixed."""
+"""A stored run is tied to its settings, code and libraries: what has changed since is said, and
+nothing is mixed.
+"""
 
 from __future__ import annotations
 
@@ -41,13 +43,21 @@ def change(path: Path, **entries: Any) -> None:
 
 
 def test_a_manifest_has_every_setting_the_code_and_the_versions(shop: str, tmp_path: Path) -> None:
-    made = run("fpl", shop, protocol="loo-20", rounds=2, settings={"factors": 3}, out=tmp_path / "runs").manifest
+    made = run(
+        "fpl", shop, protocol="loo-20", rounds=2, settings={"factors": 3}, out=tmp_path / "runs"
+    ).manifest
     assert made["settings"] == {"factors": 3}
-    assert made["settings_in_force"]["factors"] == 3 and {"pi", "learning_rate", "cohort"} <= made["settings_in_force"].keys()
+    assert (
+        made["settings_in_force"]["factors"] == 3
+        and {"pi", "learning_rate", "cohort"} <= made["settings_in_force"].keys()
+    )
     assert len(made["algorithm_sha256"]) == len(made["program_sha256"]) == 64
     assert {"entrenous", "python", "numpy", "numba"} <= made["versions"].keys()
     other = run("fcf", shop, protocol="loo-20", rounds=2).manifest
-    assert other["algorithm_sha256"] != made["algorithm_sha256"] and other["program_sha256"] == made["program_sha256"]
+    assert (
+        other["algorithm_sha256"] != made["algorithm_sha256"]
+        and other["program_sha256"] == made["program_sha256"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -55,10 +65,16 @@ def test_a_manifest_has_every_setting_the_code_and_the_versions(shop: str, tmp_p
     [
         (
             {"algorithm_sha256": "0" * 64},
-            "the code of fpl has changed since the run; expected the same; run it again, or say --todays-code",
+            (
+                "the code of fpl has changed since the run; expected the same; run it again, or say"
+                " --todays-code"
+            ),
         ),
         ({"settings_in_force": {"pi": 0.25}}, "the setting pi is no longer what it was in the run"),
-        ({"settings_in_force": 3}, "manifest.json: 'settings_in_force' is int; expected entries by name"),
+        (
+            {"settings_in_force": 3},
+            "manifest.json: 'settings_in_force' is int; expected entries by name",
+        ),
     ],
 )
 def test_another_code_or_default_is_refused_unless_asked_for(
@@ -77,8 +93,12 @@ def test_a_run_of_an_earlier_version_says_so(shop: str, tmp_path: Path) -> None:
     run("popular", shop, protocol="loo-20", out=tmp_path / "runs")
     path = stored(tmp_path).path
     manifest = json.loads((path / "manifest.json").read_text())
-    (path / "manifest.json").write_text(json.dumps({name: manifest[name] for name in manifest if name != "algorithm_sha256"}))
-    with pytest.raises(InputError, match="does not say by which code it was made: it is of an earlier version"):
+    (path / "manifest.json").write_text(
+        json.dumps({name: manifest[name] for name in manifest if name != "algorithm_sha256"})
+    )
+    with pytest.raises(
+        InputError, match="does not say by which code it was made: it is of an earlier version"
+    ):
         recommended(stored(tmp_path), "u3")
 
 
@@ -90,7 +110,9 @@ def test_a_run_of_an_earlier_version_says_so(shop: str, tmp_path: Path) -> None:
         ({"versions": None}, "manifest.json: 'versions' is NoneType; expected entries by name"),
     ],
 )
-def test_a_run_goes_on_with_what_it_began_with(entries: dict[str, Any], said: str, shop: str, tmp_path: Path) -> None:
+def test_a_run_goes_on_with_what_it_began_with(
+    entries: dict[str, Any], said: str, shop: str, tmp_path: Path
+) -> None:
     made = run("fpl", shop, protocol="loo-20", rounds=4, out=tmp_path / "runs")
     change(stored(tmp_path).path, status="running", **entries)
     with pytest.raises(InputError) as refused:
@@ -107,10 +129,15 @@ def test_a_file_is_run_only_where_somebody_names_it(
     command("run", own, "--data", shop, "--protocol", "loo-20", "--rounds", "2", "--out", folder)
     refused = command("recommend", "latest", "--user", "u3", "--runs", folder)
     assert refused.code == 2 and f"name it, if you trust it: --algorithm {own}" in refused.err
-    found = command("recommend", "latest", "--user", "u3", "--runs", folder, "--algorithm", own, "--json").json
+    found = command(
+        "recommend", "latest", "--user", "u3", "--runs", folder, "--algorithm", own, "--json"
+    ).json
     assert len(found["recommendations"]) == 10
     own.write_text(own.read_text().replace("self.weight * mean", "0 * mean"))
-    assert "the code of" in command("recommend", "latest", "--user", "u3", "--runs", folder, "--algorithm", own).err
+    assert (
+        "the code of"
+        in command("recommend", "latest", "--user", "u3", "--runs", folder, "--algorithm", own).err
+    )
     other = command("recommend", "latest", "--user", "u3", "--runs", folder, "--algorithm", "fpl")
     assert other.code == 2 and "--algorithm: got fpl" in other.err
 
@@ -121,10 +148,15 @@ def test_an_interrupted_run_of_ones_own_goes_on_where_it_is_named(
     made = run(str(own), shop, protocol="loo-20", rounds=4, out=tmp_path / "runs")
     change(stored(tmp_path).path, status="running")
     command = Command(capsys)
-    found = command("run", own, "--resume", made.manifest["run"], "--out", tmp_path / "runs", "--json").json
+    found = command(
+        "run", own, "--resume", made.manifest["run"], "--out", tmp_path / "runs", "--json"
+    ).json
     assert found["model_sha256"] == made.manifest["model_sha256"]
 
 
 def test_a_command_is_kept_without_its_folder() -> None:
-    assert pins.command(["/opt/x/bin/entrenous", "run", "fpl", "--set", "pi=0 5"]) == "entrenous run fpl --set 'pi=0 5'"
+    assert (
+        pins.command(["/opt/x/bin/entrenous", "run", "fpl", "--set", "pi=0 5"])
+        == "entrenous run fpl --set 'pi=0 5'"
+    )
     assert pins.command(["/home/me/script.py", "x"]) == "" == pins.command([])

@@ -1,4 +1,6 @@
-"""`run`: one plan, one result, whatever the threads, blocks, executor or folder; and what a run says of itself."""
+"""`run`: one plan, one result, whatever the threads, blocks, executor or folder; and what a run
+says of itself.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ import numpy as np
 import pytest
 from command_line import shop, write_shop
 
-from entrenous.baselines.popular import Popular
+from entrenous.algorithms.central.popular import Popular
 from entrenous.core.errors import InputError, NonFiniteError
 from entrenous.data.interactions import Interactions
 from entrenous.evaluate.fairness import fairness
@@ -51,7 +53,7 @@ def result(one: RunResult) -> tuple[Any, ...]:
     return tuple(json.dumps(one.manifest.get(name)) for name in names)
 
 
-# ---- one plan, one result --------------------------------------------------------------------------------------------------------
+# ---- one plan, one result ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("algorithm", FEDERATED)
@@ -74,7 +76,10 @@ def test_the_size_of_a_block_changes_nothing(
 
 @pytest.mark.parametrize("algorithm", [*FEDERATED, "bpr-mf", "random"])
 def test_another_seed_is_another_model(algorithm: str, data: Interactions) -> None:
-    first, again, other = (run(algorithm, data, seed=seed, threads=1, **{**SMALL, "settings": {}}) for seed in (0, 0, 1))
+    first, again, other = (
+        run(algorithm, data, seed=seed, threads=1, **{**SMALL, "settings": {}})
+        for seed in (0, 0, 1)
+    )
     assert result(first) == result(again)
     assert first.manifest["model_sha256"] != other.manifest["model_sha256"]
 
@@ -87,16 +92,28 @@ def test_looking_and_storing_change_nothing(data: Interactions, tmp_path: Path) 
 
 def test_a_file_and_its_rows_in_memory_are_the_same(tmp_path: Path) -> None:
     path = write_shop(tmp_path / "shop.csv")
-    assert result(run("pfpl+", str(path), **SMALL))[0] == result(run("pfpl+", shop(tmp_path), **SMALL))[0]
+    assert (
+        result(run("pfpl+", str(path), **SMALL))[0]
+        == result(run("pfpl+", shop(tmp_path), **SMALL))[0]
+    )
 
 
-# ---- what a run says -------------------------------------------------------------------------------------------------------------
+# ---- what a run says -----------------------------------------------------------------------------
 
 
 def test_the_manifest_has_what_scripts_rely_on(data: Interactions) -> None:
     said = run("pfpl+", data, seed=3, **SMALL).manifest
-    asked = {name: said[name] for name in ("algorithm", "data", "protocol", "seed", "rounds", "status")}
-    assert asked == {"algorithm": "pfpl+", "data": "shop", "protocol": "loo-20", "seed": 3, "rounds": 6, "status": "finished"}
+    asked = {
+        name: said[name] for name in ("algorithm", "data", "protocol", "seed", "rounds", "status")
+    }
+    assert asked == {
+        "algorithm": "pfpl+",
+        "data": "shop",
+        "protocol": "loo-20",
+        "seed": 3,
+        "rounds": 6,
+        "status": "finished",
+    }
     names = {
         "hr@10",
         "ndcg@10",
@@ -111,7 +128,9 @@ def test_the_manifest_has_what_scripts_rely_on(data: Interactions) -> None:
         "f1@10",
     }
     assert names <= set(said["metrics"]) and set(said["metrics"]) == set(said["full_ranking"])
-    assert set(said["seconds"]) == {"train", "evaluate"} and all(value >= 0 for value in said["seconds"].values())
+    assert set(said["seconds"]) == {"train", "evaluate"} and all(
+        value >= 0 for value in said["seconds"].values()
+    )
     assert len(said["model_sha256"]) == 64 and set(said["bytes"]) == {"up", "down"}
     # everybody downloads q and b of every item each round: 4 bytes x (5 + 1) x items
     assert said["bytes"]["down"] == 6 * 40 * 4 * (5 + 1) * len(data.items)
@@ -129,14 +148,19 @@ def test_fairness_is_that_of_each_ranking(data: Interactions) -> None:
     (found,) = made.evaluations
     assert found.candidates_ranking is not None and found.per_user_full is not None
     assert made.manifest["fairness"] == fairness(found.per_user, found.candidates_ranking).named()
-    assert made.manifest["fairness_full_ranking"] == fairness(found.per_user_full, found.ranking).named()
+    assert (
+        made.manifest["fairness_full_ranking"]
+        == fairness(found.per_user_full, found.ranking).named()
+    )
     assert made.manifest["fairness"]["std_ndcg@10"] == float(found.per_user["ndcg@10"].std())
 
 
 def test_fairness_of_folds_is_averaged(data: Interactions) -> None:
     made = run("popular", data, protocol="kfold-3")
     a, b, c = (fairness(one.per_user, one.ranking).named() for one in made.evaluations)
-    assert made.manifest["fairness"] == pytest.approx({name: (a[name] + b[name] + c[name]) / 3 for name in a})
+    assert made.manifest["fairness"] == pytest.approx(
+        {name: (a[name] + b[name] + c[name]) / 3 for name in a}
+    )
     assert "fairness_full_ranking" not in made.manifest
 
 
@@ -145,12 +169,16 @@ def test_folds_are_averaged(data: Interactions) -> None:
     folds = made.manifest["folds"]
     assert len(folds) == len(made.evaluations) == 3
     for name, value in made.metrics.items():
-        assert value == pytest.approx((folds[0][name] + folds[1][name] + folds[2][name]) / 3, abs=1e-12)
+        assert value == pytest.approx(
+            (folds[0][name] + folds[1][name] + folds[2][name]) / 3, abs=1e-12
+        )
     each = made.manifest["ledger"]["device_rounds"]
     assert each == 3 * 6 * 40
 
 
-def test_without_out_nothing_is_written(data: Interactions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_out_nothing_is_written(
+    data: Interactions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert run("pfpl+", data, every=1, **SMALL).path is None
     assert os.listdir(tmp_path) == []
@@ -158,16 +186,27 @@ def test_without_out_nothing_is_written(data: Interactions, tmp_path: Path, monk
 
 def test_what_a_central_algorithm_ignores_is_said(data: Interactions) -> None:
     made = run("popular", data, protocol="loo-20", rounds=7, every=2, patience=1)
-    assert made.manifest["notes"][-1] == "popular is trained in one place, without rounds; ignored: --rounds, --every, --patience"
-    assert not any("ignored" in note for note in run("popular", data, protocol="loo-20").manifest["notes"])
-    assert not any("ignored" in note for note in run("pfpl+", data, every=3, **SMALL).manifest["notes"])
+    assert (
+        made.manifest["notes"][-1]
+        == "popular is trained in one place, without rounds; ignored: --rounds, --every, --patience"
+    )
+    assert not any(
+        "ignored" in note for note in run("popular", data, protocol="loo-20").manifest["notes"]
+    )
+    assert not any(
+        "ignored" in note for note in run("pfpl+", data, every=3, **SMALL).manifest["notes"]
+    )
 
 
-# ---- validation ------------------------------------------------------------------------------------------------------------------
+# ---- validation ----------------------------------------------------------------------------------
 
 
-def test_looks_are_what_shorter_trainings_score_on_validation(data: Interactions, tmp_path: Path) -> None:
-    """Of the final training where it leaves validation rows out; of a first training on the training rows where it does not."""
+def test_looks_are_what_shorter_trainings_score_on_validation(
+    data: Interactions, tmp_path: Path
+) -> None:
+    """Of the final training where it leaves validation rows out; of a first training on the
+    training rows where it does not.
+    """
     made = run("pfpl+", data, every=2, out=tmp_path, refit=False, **SMALL)
     trace = store.read(str(made.path), tmp_path).trace
     assert [line["round"] for line in trace] == [2, 4, 6]
@@ -175,44 +214,76 @@ def test_looks_are_what_shorter_trainings_score_on_validation(data: Interactions
     assert [(line["round"], line["validation"]) for line in refitted.trace] == [
         (line["round"], line["validation"]) for line in trace
     ]
-    assert {line["phase"] for line in refitted.trace} == {"fold0-select"} and {line["phase"] for line in trace} == {"fold0-final"}
+    assert {line["phase"] for line in refitted.trace} == {"fold0-select"} and {
+        line["phase"] for line in trace
+    } == {"fold0-final"}
     assert result(refitted) == result(run("pfpl+", data, **SMALL))
     (part,) = material(RunPlan(algorithm="pfpl+", protocol="loo-20"), data).parts
     assert part.validation is not None
     for line in trace:
         shorter = run("pfpl+", data, refit=False, **{**SMALL, "rounds": line["round"]})
-        found = evaluate(shorter.recommender, part.train, part.validation, label="fpl", n=(10,), seed=0)
+        found = evaluate(
+            shorter.recommender, part.train, part.validation, label="fpl", n=(10,), seed=0
+        )
         assert line["validation"] == found.metrics
-        assert line["bytes_up"] == shorter.manifest["bytes"]["up"] and line["bytes_down"] == shorter.manifest["bytes"]["down"]
+        assert (
+            line["bytes_up"] == shorter.manifest["bytes"]["up"]
+            and line["bytes_down"] == shorter.manifest["bytes"]["down"]
+        )
 
 
 @pytest.mark.parametrize("protocol", ["loo-20", "temporal-60-40"])
-def test_patience_ends_with_the_round_that_was_best_on_validation(protocol: str, data: Interactions, tmp_path: Path) -> None:
+def test_patience_ends_with_the_round_that_was_best_on_validation(
+    protocol: str, data: Interactions, tmp_path: Path
+) -> None:
     options = {"protocol": protocol, "settings": {"factors": 5, "learning_rate": 0.2}}
     made = run("pfpl+", data, rounds=60, every=3, patience=2, out=tmp_path, **options)
-    looks = [line for line in store.read(str(made.path), tmp_path).trace if line["phase"] == "fold0-select"]
+    looks = [
+        line
+        for line in store.read(str(made.path), tmp_path).trace
+        if line["phase"] == "fold0-select"
+    ]
     best = max(looks, key=lambda line: (line["validation"]["ndcg@10"], -line["round"]))["round"]
     assert made.manifest["rounds"] == best < 60
     assert [line["round"] for line in looks] == list(range(3, best + 2 * 3 + 1, 3))
     assert result(made)[:3] == result(run("pfpl+", data, rounds=best, **options))[:3]
 
 
-# ---- recommending ----------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("algorithm", ["pfpl+", "fcf", "popular", "user-knn", "item-knn", "random", "bpr-mf"])
-def test_nobody_is_recommended_what_they_have(algorithm: str, data: Interactions) -> None:
-    made = run(algorithm, data, **{**SMALL, "settings": {}})
-    for user in (0, 7, 39):
-        own = {data.items[int(item)] for item in made.train.item[made.train.ptr[user] : made.train.ptr[user + 1]]}
-        best = made.recommend(data.users[user], n=len(data.items))
-        assert len(own) == 11 and own.isdisjoint(row["item"] for row in best)
-        assert len(best) == int((made.train.popularity > 0).sum()) - 11
-        assert [row["score"] for row in best] == sorted((row["score"] for row in best), reverse=True)
+# ---- recommending --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    "algorithm", ["pfpl+", "sfpl", "fcf", "fcf-huawei", "popular", "random", "user-knn", "item-knn", "bpr-mf", "ials"]
+    "algorithm", ["pfpl+", "fcf", "popular", "user-knn", "item-knn", "random", "bpr-mf"]
+)
+def test_nobody_is_recommended_what_they_have(algorithm: str, data: Interactions) -> None:
+    made = run(algorithm, data, **{**SMALL, "settings": {}})
+    for user in (0, 7, 39):
+        own = {
+            data.items[int(item)]
+            for item in made.train.item[made.train.ptr[user] : made.train.ptr[user + 1]]
+        }
+        best = made.recommend(data.users[user], n=len(data.items))
+        assert len(own) == 11 and own.isdisjoint(row["item"] for row in best)
+        assert len(best) == int((made.train.popularity > 0).sum()) - 11
+        assert [row["score"] for row in best] == sorted(
+            (row["score"] for row in best), reverse=True
+        )
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        "pfpl+",
+        "sfpl",
+        "fcf",
+        "fcf-huawei",
+        "popular",
+        "random",
+        "user-knn",
+        "item-knn",
+        "bpr-mf",
+        "ials",
+    ],
 )
 def test_a_stored_run_recommends_the_same(algorithm: str, tmp_path: Path) -> None:
     if algorithm == "ials":
@@ -224,20 +295,27 @@ def test_a_stored_run_recommends_the_same(algorithm: str, tmp_path: Path) -> Non
 
 def test_recommending_to_a_stranger_names_the_nearest(data: Interactions) -> None:
     made = run("popular", data, protocol="loo-20")
-    with pytest.raises(InputError, match=r"^user: unknown user 'u399'; expected one of 40 ids; did you mean 'u39'"):
+    with pytest.raises(
+        InputError, match=r"^user: unknown user 'u399'; expected one of 40 ids; did you mean 'u39'"
+    ):
         made.recommend("u399")
     with pytest.raises(InputError, match=r"^--n: got 0; expected a whole number from 1"):
         made.recommend("u3", n=0)
 
 
-# ---- on disk ---------------------------------------------------------------------------------------------------------------------
+# ---- on disk -------------------------------------------------------------------------------------
 
 
 def test_a_stored_run_holds_its_model_its_users_and_no_leftovers(tmp_path: Path) -> None:
     path = write_shop(tmp_path / "shop.csv")
     made = run("pfpl+", str(path), every=2, out=tmp_path / "runs", **SMALL)
     assert made.path is not None and made.path.name == "pfpl+-shop-loo-20-seed0"
-    assert sorted(os.listdir(made.path)) == ["manifest.json", "model.safetensors", "trace.jsonl", "users.safetensors"]
+    assert sorted(os.listdir(made.path)) == [
+        "manifest.json",
+        "model.safetensors",
+        "trace.jsonl",
+        "users.safetensors",
+    ]
     stored = store.read(made.path.name, tmp_path / "runs")
     assert stored.manifest == {"format": store.FORMAT, **json.loads(json.dumps(made.manifest))}
     assert stored.users["hr@10"].mean() == made.metrics["hr@10"] and len(stored.users["user"]) == 40
@@ -245,7 +323,9 @@ def test_a_stored_run_holds_its_model_its_users_and_no_leftovers(tmp_path: Path)
     assert store.model_sha256(arrays) == made.manifest["model_sha256"]
 
 
-def test_a_stored_run_is_used_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stored_run_is_used_from_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_shop(tmp_path / "shop.csv")
     (tmp_path / "pi.csv").write_text("user,pi\nu3,0.25\n")
     (tmp_path / "elsewhere").mkdir()
@@ -254,17 +334,24 @@ def test_a_stored_run_is_used_from_any_folder(tmp_path: Path, monkeypatch: pytes
     assert made.path is not None and (made.path / "pi.csv").read_text() == "user,pi\nu3,0.25\n"
     (tmp_path / "pi.csv").unlink()  # the run has its own copy
     monkeypatch.chdir(tmp_path / "elsewhere")
-    assert recommended(store.read(str(tmp_path / made.path), Path("runs")), "u3") == made.recommend("u3")
+    assert recommended(store.read(str(tmp_path / made.path), Path("runs")), "u3") == made.recommend(
+        "u3"
+    )
 
 
-def test_a_data_set_is_not_mistaken_for_a_folder_of_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_data_set_is_not_mistaken_for_a_folder_of_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "synthetic-fpl-canada").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert run("popular", "synthetic-fpl-canada", protocol="random-80-20").manifest["data"] == "synthetic-fpl-canada"
+    assert (
+        run("popular", "synthetic-fpl-canada", protocol="random-80-20").manifest["data"]
+        == "synthetic-fpl-canada"
+    )
 
 
 def test_a_given_split_is_the_data_of_its_run(tmp_path: Path) -> None:
-    from entrenous.split.export import write
+    from entrenous.data.split.export import write
 
     data = shop(tmp_path)
     (part,) = material(RunPlan(algorithm="popular", protocol="loo-20"), data).parts
@@ -275,17 +362,31 @@ def test_a_given_split_is_the_data_of_its_run(tmp_path: Path) -> None:
     )
     assert by_data.manifest["data"] == by_given.manifest["data"] == folder
     own = run("pfpl+", data, **SMALL)
-    assert by_data.manifest["model_sha256"] == by_given.manifest["model_sha256"] == own.manifest["model_sha256"]
+    assert (
+        by_data.manifest["model_sha256"]
+        == by_given.manifest["model_sha256"]
+        == own.manifest["model_sha256"]
+    )
     assert by_data.metrics == own.metrics
 
 
 def test_choices_in_memory_train_but_cannot_be_reopened(data: Interactions, tmp_path: Path) -> None:
     path = str(write_shop(tmp_path / "shop.csv"))
-    nobody, chosen = ({**SMALL, "settings": {"factors": 5, "pi": pi}} for pi in (0.0, Choice(0.0, by_user={3: 1.0})))
+    nobody, chosen = (
+        {**SMALL, "settings": {"factors": 5, "pi": pi}}
+        for pi in (0.0, Choice(0.0, by_user={3: 1.0}))
+    )
     made = run("pfpl+", path, out=tmp_path / "runs", **chosen)
-    assert made.manifest["settings"]["pi"].startswith("Choice(default=0.0, users=1, pairs=0, sha256=")
-    assert made.manifest["ledger"]["rows_up"] > run("pfpl+", path, **nobody).manifest["ledger"]["rows_up"]
-    with pytest.raises(InputError, match="its setting pi was an object in memory, which is not stored"):
+    assert made.manifest["settings"]["pi"].startswith(
+        "Choice(default=0.0, users=1, pairs=0, sha256="
+    )
+    assert (
+        made.manifest["ledger"]["rows_up"]
+        > run("pfpl+", path, **nobody).manifest["ledger"]["rows_up"]
+    )
+    with pytest.raises(
+        InputError, match="its setting pi was an object in memory, which is not stored"
+    ):
         recommended(store.read("latest", tmp_path / "runs"), "u3")
 
 
@@ -301,7 +402,9 @@ def test_choices_in_memory_train_but_cannot_be_reopened(data: Interactions, tmp_
         ({"rounds": 0}, "--rounds: got 0"),
     ],
 )
-def test_nothing_is_written_before_all_is_checked(options: dict[str, Any], said: str, data: Interactions, tmp_path: Path) -> None:
+def test_nothing_is_written_before_all_is_checked(
+    options: dict[str, Any], said: str, data: Interactions, tmp_path: Path
+) -> None:
     with pytest.raises(InputError, match=said):
         run("fpl", data, out=tmp_path / "runs", **{"protocol": "loo-20", **options})
     assert not (tmp_path / "runs").exists()
@@ -321,7 +424,11 @@ def test_an_algorithm_that_cannot_run_leaves_no_folder(
 
 @pytest.mark.filterwarnings("ignore:overflow")
 def test_a_training_that_diverges_says_so(data: Interactions) -> None:
-    diverging = {"protocol": "loo-20", "rounds": 200, "settings": {"learning_rate": 10.0, "optimiser": "sgd"}}
+    diverging = {
+        "protocol": "loo-20",
+        "rounds": 200,
+        "settings": {"learning_rate": 10.0, "optimiser": "sgd"},
+    }
     with pytest.raises(NonFiniteError, match=r"not finite|no longer finite"):
         run("fcf", data, **diverging)
 
@@ -340,13 +447,20 @@ def test_resume_is_for_runs_that_are_stored_by_name(data: Interactions, tmp_path
         again()
     assert made.path is not None
     store.write_manifest(made.path, {**made.manifest, "status": "running"})
-    with pytest.raises(InputError, match="its rows and split were objects in memory; only the training rows are kept"):
+    with pytest.raises(
+        InputError,
+        match="its rows and split were objects in memory; only the training rows are kept",
+    ):
         again()
 
 
-def test_a_category_that_training_never_saw_gives_no_number_that_is_not_json(tmp_path: Path) -> None:
+def test_a_category_that_training_never_saw_gives_no_number_that_is_not_json(
+    tmp_path: Path,
+) -> None:
     data = shop(tmp_path, users=6, items=60, rows=10)
-    alone = replace(data, features={"category": np.array([f"only {name}" for name in data.items.ids])})
+    alone = replace(
+        data, features={"category": np.array([f"only {name}" for name in data.items.ids])}
+    )
     made = run("popular", alone, protocol="temporal-60-40")
     assert (made.train.popularity == 0).any()
     assert made.manifest["by_category"]

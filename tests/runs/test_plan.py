@@ -11,40 +11,73 @@ import pytest
 from command_line import shop, write_shop
 
 from entrenous.algorithms.fpl import FPL
-from entrenous.core import discover
 from entrenous.core.errors import InputError
+from entrenous.core.registry import discover
+from entrenous.data.split.export import write
 from entrenous.privacy.choice import Choice
 from entrenous.runs.pipeline import material
 from entrenous.runs.plan import SEEDS, RunPlan, check, check_parts, make
-from entrenous.split.export import write
 
 
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
         ({"algorithm": "pfpl-"}, "^algorithm: unknown algorithm 'pfpl-'; did you mean 'pfpl"),
-        ({"algorithm": ""}, "^algorithm: unknown algorithm ''; known: biased-mf, bpr-mf, cali3f-gmf, cali3f-mlp, "),
+        (
+            {"algorithm": ""},
+            "^algorithm: unknown algorithm ''; known: biased-mf, bpr-mf, cali3f-gmf, cali3f-mlp, ",
+        ),
         ({"rounds": 0}, "^--rounds: got 0; expected a whole number from 1$"),
         ({"seed": -1}, "^--seed: got -1; expected a whole number from 0$"),
         ({"seed": SEEDS}, r"^--seed: got 9223372036854775808; expected less than 2\^63"),
         ({"patience": -1}, "^--patience: got -1"),
         ({"every": -2}, "^--every: got -2"),
-        ({"patience": 2}, "^--patience: there are no looks at validation; say how often to look with --every ROUNDS$"),
+        (
+            {"patience": 2},
+            (
+                "^--patience: there are no looks at validation; say how often to look with --every"
+                " ROUNDS$"
+            ),
+        ),
         ({"given": "folder"}, "^--given: the protocol is loo-99; expected --protocol given$"),
         ({"protocol": "given", "load": {"item": "venue"}}, "^--load: the protocol is given"),
         ({"load": {"usr": "venue"}}, "^--load usr: unknown setting; did you mean 'user'"),
-        ({"load": {"duplicates": "maybe"}}, "^--load duplicates: got 'maybe'; expected 'same', 'first', 'last' or 'error'"),
+        (
+            {"load": {"duplicates": "maybe"}},
+            "^--load duplicates: got 'maybe'; expected 'same', 'first', 'last' or 'error'",
+        ),
         ({"settings": {"pie": "1"}}, "^--set pie: unknown setting; did you mean 'pi'"),
-        ({"settings": {"pi": "1.1"}}, "^--set pi: got '1.1'; expected less than or equal to 1; pi is: probability"),
-        ({"settings": {"pi": "-0.1"}}, "^--set pi: got '-0.1'; expected greater than or equal to 0"),
+        (
+            {"settings": {"pi": "1.1"}},
+            "^--set pi: got '1.1'; expected less than or equal to 1; pi is: probability",
+        ),
+        (
+            {"settings": {"pi": "-0.1"}},
+            "^--set pi: got '-0.1'; expected greater than or equal to 0",
+        ),
         ({"settings": {"pi": "half"}}, "^--set pi: got 'half'; expected a valid number"),
         ({"settings": {"pi": "nan"}}, "^--set pi: got 'nan'; expected a finite number"),
-        ({"settings": {"factors": "0"}}, "^--set factors: got '0'; expected greater than or equal to 1"),
+        (
+            {"settings": {"factors": "0"}},
+            "^--set factors: got '0'; expected greater than or equal to 1",
+        ),
         ({"settings": {"factors": "2.5"}}, "^--set factors: got '2.5'; expected a valid integer"),
-        ({"settings": {"triples": "-1"}}, "^--set triples: got '-1'; expected greater than or equal to 0"),
-        ({"settings": {"learning_rate": "nan"}}, "^--set learning_rate: got 'nan'; expected a finite number"),
-        ({"settings": {"learning_rate": "0"}}, "^--set learning_rate: got '0'; expected greater than 0"),
-        ({"algorithm": "fcf", "settings": {"alpha": "nan"}}, "^--set alpha: got 'nan'; expected a finite number"),
+        (
+            {"settings": {"triples": "-1"}},
+            "^--set triples: got '-1'; expected greater than or equal to 0",
+        ),
+        (
+            {"settings": {"learning_rate": "nan"}},
+            "^--set learning_rate: got 'nan'; expected a finite number",
+        ),
+        (
+            {"settings": {"learning_rate": "0"}},
+            "^--set learning_rate: got '0'; expected greater than 0",
+        ),
+        (
+            {"algorithm": "fcf", "settings": {"alpha": "nan"}},
+            "^--set alpha: got 'nan'; expected a finite number",
+        ),
         (
             {"algorithm": "cali3f-mlp", "settings": {"layers": ""}},
             "expected factors, layers or both; factors=0 without layers leaves",
@@ -65,7 +98,10 @@ from entrenous.split.export import write
             {"algorithm": "ditto-gmf", "settings": {"reg_global": "-1"}},
             "^--set reg_global: got '-1'; expected greater than or equal to 0",
         ),
-        ({"algorithm": "popular", "settings": {"factors": "2"}}, "^--set factors: unknown setting; known: none"),
+        (
+            {"algorithm": "popular", "settings": {"factors": "2"}},
+            "^--set factors: unknown setting; known: none",
+        ),
     ],
 )
 def test_a_plan_that_cannot_be_carried_out_is_one_line(wrong: dict[str, Any], said: str) -> None:
@@ -75,7 +111,11 @@ def test_a_plan_that_cannot_be_carried_out_is_one_line(wrong: dict[str, Any], sa
 
 
 def test_a_plan_with_a_file_of_choices_is_checked_when_users_are_known() -> None:
-    check(RunPlan(algorithm="fpl", settings={"pi": "@no-such-file.csv", "factors": "3"}, seed=SEEDS - 1))
+    check(
+        RunPlan(
+            algorithm="fpl", settings={"pi": "@no-such-file.csv", "factors": "3"}, seed=SEEDS - 1
+        )
+    )
 
 
 def test_triples_zero_means_what_each_device_has_on_average(tmp_path: Path) -> None:
@@ -88,13 +128,17 @@ def test_triples_zero_means_what_each_device_has_on_average(tmp_path: Path) -> N
 def test_a_name_sets_what_the_user_does_not(tmp_path: Path) -> None:
     data = shop(tmp_path)
     assert make(RunPlan(algorithm="sfpl+"), data) == FPL(cohort=1, triples=0)
-    assert make(RunPlan(algorithm="sfpl+", settings={"triples": "7", "pi": "0.25"}), data) == FPL(cohort=1, triples=7, pi=0.25)
+    assert make(RunPlan(algorithm="sfpl+", settings={"triples": "7", "pi": "0.25"}), data) == FPL(
+        cohort=1, triples=7, pi=0.25
+    )
 
 
 def test_more_devices_in_a_round_than_there_are(tmp_path: Path) -> None:
     data = shop(tmp_path, users=10)
     make(RunPlan(algorithm="fpl", settings={"cohort": 10}), data)
-    with pytest.raises(InputError, match=r"^--set cohort: got 11; expected at most 10, the users of shop$"):
+    with pytest.raises(
+        InputError, match=r"^--set cohort: got 11; expected at most 10, the users of shop$"
+    ):
         make(RunPlan(algorithm="fpl", settings={"cohort": 11}), data)
 
 
@@ -110,17 +154,26 @@ def test_a_cohort_that_nobody_asked_for_is_everybody_where_there_are_fewer(
 def test_clusters_that_do_not_fit_the_users_or_the_round(algorithm: str, tmp_path: Path) -> None:
     data = shop(tmp_path, users=10)
     make(RunPlan(algorithm=algorithm, settings={"clusters": 10, "cohort": 10}), data)
-    with pytest.raises(InputError, match=r"^--set clusters: got 11; expected at most 10, the number of users$"):
+    with pytest.raises(
+        InputError, match=r"^--set clusters: got 11; expected at most 10, the number of users$"
+    ):
         make(RunPlan(algorithm=algorithm, settings={"clusters": 11}), data)
     with pytest.raises(
-        InputError, match=r"^--set cohort: got 4, fewer devices than the 5 clusters; expected at least one delegate"
+        InputError,
+        match=(
+            r"^--set cohort: got 4, fewer devices than the 5 clusters; expected at least one"
+            r" delegate"
+        ),
     ):
         make(RunPlan(algorithm=algorithm, settings={"clusters": 5, "cohort": 4}), data)
 
 
 def test_a_cohort_that_is_not_drawn_from_clusters_may_be_smaller(tmp_path: Path) -> None:
     data, few = shop(tmp_path, users=10), {"clusters": 5, "cohort": 4, "sampled": False}
-    assert make(RunPlan(algorithm="cali3f-gmf", settings=few), data).configured(data.catalogue).cohort == 4  # type: ignore[union-attr]
+    assert (
+        make(RunPlan(algorithm="cali3f-gmf", settings=few), data).configured(data.catalogue).cohort
+        == 4
+    )  # type: ignore[union-attr]
 
 
 def test_choices_are_read_from_a_file(tmp_path: Path) -> None:
@@ -129,7 +182,10 @@ def test_choices_are_read_from_a_file(tmp_path: Path) -> None:
     made = make(RunPlan(algorithm="fpl", settings={"pi": f"@{path}"}), data)
     assert isinstance(made, FPL) and isinstance(made.pi, Choice)
     assert (
-        made.pi.of(np.array([data.users.index("u3")]), data.histories(np.array([data.users.index("u3")]))).tolist() == [0.25] * 12
+        made.pi.of(
+            np.array([data.users.index("u3")]), data.histories(np.array([data.users.index("u3")]))
+        ).tolist()
+        == [0.25] * 12
     )
 
 
@@ -142,7 +198,10 @@ def test_a_file_of_choices_is_no_number(tmp_path: Path) -> None:
 
 def test_material_is_the_rows_and_their_splits(tmp_path: Path) -> None:
     path = str(write_shop(tmp_path / "shop.csv", users=10, rows=12))
-    loo, folds = (material(RunPlan(algorithm="popular", data=path, protocol=name)) for name in ("loo-20", "kfold-3"))
+    loo, folds = (
+        material(RunPlan(algorithm="popular", data=path, protocol=name))
+        for name in ("loo-20", "kfold-3")
+    )
     assert len(loo.parts) == 1 and len(folds.parts) == 3
     assert loo.rows.sha256() == folds.rows.sha256()
     assert [len(part.test.rows) for part in folds.parts] == [40, 40, 40]
@@ -175,7 +234,11 @@ def test_patience_needs_validation_rows(tmp_path: Path) -> None:
     (part,) = material(plan, shop(tmp_path)).parts
     check_parts(plan, [part])
     with pytest.raises(
-        InputError, match=r"^--patience: protocol loo-20 has no validation rows; train for a fixed number of rounds$"
+        InputError,
+        match=(
+            r"^--patience: protocol loo-20 has no validation rows; train for a fixed number of"
+            r" rounds$"
+        ),
     ):
         check_parts(plan, [part, part._replace(validation=None)])
 

@@ -1,4 +1,6 @@
-"""kill -9 at any moment, then `--resume`: the model and the metrics are those of the run that was never interrupted."""
+"""kill -9 at any moment, then `--resume`: the model and the metrics are those of the run that was
+never interrupted.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ KEPT = (
 
 
 class Case(NamedTuple):
-    """A run that takes long enough to be killed. phase: the one whose checkpoints are waited for; step: rounds between them."""
+    """A run that takes long enough to be killed. phase: the one whose checkpoints are waited for;
+    step: rounds between them.
+    """
 
     algorithm: str
     rounds: int
@@ -46,14 +50,41 @@ class Case(NamedTuple):
 
     @property
     def arguments(self) -> list[str]:
-        named = {"rounds": self.rounds, "protocol": "loo-20", "checkpoint-every": self.step, "threads": 1, **self.options}
-        given = [(name, one) for name, value in named.items() for one in (value if isinstance(value, list) else [value])]
-        return ["run", self.algorithm, *(text for name, value in given for text in (f"--{name}", str(value)))]
+        named = {
+            "rounds": self.rounds,
+            "protocol": "loo-20",
+            "checkpoint-every": self.step,
+            "threads": 1,
+            **self.options,
+        }
+        given = [
+            (name, one)
+            for name, value in named.items()
+            for one in (value if isinstance(value, list) else [value])
+        ]
+        return [
+            "run",
+            self.algorithm,
+            *(text for name, value in given for text in (f"--{name}", str(value))),
+        ]
 
 
-LATE = ["clock=random", "latency=uniform:0:3", "churn=0.2"]  # one event after the other: nothing is known to be independent
-ROUGH = ["clock=regular", "period=uniform:0.8:1.2", "latency=uniform:1:3", "bandwidth=loguniform:5e3:1e6", "loss=0.2", "churn=0.3",
-         "restarts=0.02", "partition=20:40", "bad=0.1"]  # fmt: skip
+LATE = [
+    "clock=random",
+    "latency=uniform:0:3",
+    "churn=0.2",
+]  # one event after the other: nothing is known to be independent
+ROUGH = [
+    "clock=regular",
+    "period=uniform:0.8:1.2",
+    "latency=uniform:1:3",
+    "bandwidth=loguniform:5e3:1e6",
+    "loss=0.2",
+    "churn=0.3",
+    "restarts=0.02",
+    "partition=20:40",
+    "bad=0.1",
+]
 
 
 CASES = {
@@ -66,7 +97,9 @@ CASES = {
     "pepper": Case("pepper-gmf", 60, 5, {"set": "factors=4", "network": LATE, "every": 20}),
     "average": Case("gossip-average-gmf", 100, 8, {"set": "factors=4", "network": ROUGH}),
     "age": Case("gossip-age-gmf", 60, 5, {"set": "factors=4", "network": [*LATE, "bad=0.1"]}),
-    "reptile": Case("gossip-reptile-gmf", 100, 8, {"set": "factors=4", "network": [*ROUGH, "session=2"]}),
+    "reptile": Case(
+        "gossip-reptile-gmf", 100, 8, {"set": "factors=4", "network": [*ROUGH, "session=2"]}
+    ),
     "lock-step": Case("pepper-gmf", 600, 50, {"set": "factors=4"}),
 }
 
@@ -96,7 +129,9 @@ def command(capsys: pytest.CaptureFixture[str]) -> Command:
     return Command(capsys)
 
 
-def start(*arguments: object, code: str = "from entrenous.cli import main; main()") -> subprocess.Popen[str]:
+def start(
+    *arguments: object, code: str = "from entrenous.cli import main; main()"
+) -> subprocess.Popen[str]:
     """A real `entrenous` in a process group of its own, which is ended by its id."""
     return subprocess.Popen(
         [sys.executable, "-c", code, *map(str, arguments)],
@@ -114,7 +149,9 @@ def checkpoints(out: Path, phase: str) -> Iterator[int]:
         yield int(path.stem.rsplit("-", 1)[1])
 
 
-def kill_after(process: subprocess.Popen[str], out: Path, phase: str, number: int, delay: float) -> None:
+def kill_after(
+    process: subprocess.Popen[str], out: Path, phase: str, number: int, delay: float
+) -> None:
     """SIGKILL `delay` seconds after the checkpoint of round `number` or a later one exists."""
     deadline = time.monotonic() + 240
     while max(checkpoints(out, phase), default=-1) < number:
@@ -140,45 +177,88 @@ def assert_same(finished: Printed, expected: dict[str, Any], out: Path) -> None:
     (path,) = store.folders(out)
     left = {child.name for child in path.iterdir()}
     assert left - {"trace.jsonl"} == {"manifest.json", "model.safetensors", "users.safetensors"}
-    assert store.model_sha256(store.read_arrays(path / "model.safetensors")[0]) == expected["model_sha256"]
+    assert (
+        store.model_sha256(store.read_arrays(path / "model.safetensors")[0])
+        == expected["model_sha256"]
+    )
 
 
-# ---- kill -9 ---------------------------------------------------------------------------------------------------------------------
+# ---- kill -9 -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_killed_at_some_moment(
-    name: str, data: Path, uninterrupted: dict[str, dict[str, Any]], tmp_path: Path, command: Command
+    name: str,
+    data: Path,
+    uninterrupted: dict[str, dict[str, Any]],
+    tmp_path: Path,
+    command: Command,
 ) -> None:
     case, chance = CASES[name], np.random.default_rng([1, *name.encode()])
-    number, delay = int(chance.integers(1, case.rounds // case.step // 2)) * case.step, float(chance.uniform(0, 0.02))
-    kill_after(start(*case.arguments, "--data", data, "--out", tmp_path, "--json"), tmp_path, case.phase, number, delay)
-    finished = command("run", "--resume", the_run(tmp_path), "--out", tmp_path, "--threads", 1, "--json")
+    number, delay = (
+        int(chance.integers(1, case.rounds // case.step // 2)) * case.step,
+        float(chance.uniform(0, 0.02)),
+    )
+    kill_after(
+        start(*case.arguments, "--data", data, "--out", tmp_path, "--json"),
+        tmp_path,
+        case.phase,
+        number,
+        delay,
+    )
+    finished = command(
+        "run", "--resume", the_run(tmp_path), "--out", tmp_path, "--threads", 1, "--json"
+    )
     assert_same(finished, uninterrupted[name], tmp_path)
 
 
-def test_killed_again_and_again(data: Path, uninterrupted: dict[str, dict[str, Any]], tmp_path: Path, command: Command) -> None:
+def test_killed_again_and_again(
+    data: Path, uninterrupted: dict[str, dict[str, Any]], tmp_path: Path, command: Command
+) -> None:
     case, chance = CASES["pfpl+"], np.random.default_rng(2)
     arguments: list[object] = [*case.arguments, "--data", data, "--out", tmp_path]
     for number in (250, 1_000):
         kill_after(start(*arguments), tmp_path, case.phase, number, float(chance.uniform(0, 0.02)))
-        arguments = ["run", "--resume", the_run(tmp_path), "--out", tmp_path, "--checkpoint-every", case.step]
+        arguments = [
+            "run",
+            "--resume",
+            the_run(tmp_path),
+            "--out",
+            tmp_path,
+            "--checkpoint-every",
+            case.step,
+        ]
     last = start(*arguments, "--json", "--threads", "2")
     out, err = last.communicate(timeout=240)
     assert_same(Printed(last.returncode, out, err), uninterrupted["pfpl+"], tmp_path)
     (path,) = store.folders(tmp_path)
-    assert [line["round"] for line in store.read(path.name, tmp_path).trace] == list(range(500, 2_501, 500))
-    assert command("run", "--resume", path.name, "--out", tmp_path).error.startswith(f"{path}: this run is finished")
+    assert [line["round"] for line in store.read(path.name, tmp_path).trace] == list(
+        range(500, 2_501, 500)
+    )
+    assert command("run", "--resume", path.name, "--out", tmp_path).error.startswith(
+        f"{path}: this run is finished"
+    )
 
 
 @pytest.mark.parametrize(
     ("step", "target"),
-    [("fsync", "checkpoint-fold0-final-000000750"), ("replace", "users.safetensors"), ("replace", "manifest.json")],
+    [
+        ("fsync", "checkpoint-fold0-final-000000750"),
+        ("replace", "users.safetensors"),
+        ("replace", "manifest.json"),
+    ],
 )
 def test_killed_while_a_file_is_written(
-    step: str, target: str, data: Path, uninterrupted: dict[str, dict[str, Any]], tmp_path: Path, command: Command
+    step: str,
+    target: str,
+    data: Path,
+    uninterrupted: dict[str, dict[str, Any]],
+    tmp_path: Path,
+    command: Command,
 ) -> None:
-    """In the middle of a checkpoint, between the results, and when the finished manifest is about to take its name."""
+    """In the middle of a checkpoint, between the results, and when the finished manifest is about
+    to take its name.
+    """
     case = CASES["pfpl+"]
     code = f"""
 import os, signal, sys
@@ -196,11 +276,13 @@ cli.main()
     assert process.wait(timeout=240) == -signal.SIGKILL
     process.communicate()
     assert len(list(tmp_path.glob("*/.*.tmp"))) == 1
-    finished = command("run", "--resume", the_run(tmp_path), "--out", tmp_path, "--threads", 1, "--json")
+    finished = command(
+        "run", "--resume", the_run(tmp_path), "--out", tmp_path, "--threads", 1, "--json"
+    )
     assert_same(finished, uninterrupted["pfpl+"], tmp_path)
 
 
-# ---- interruptions in this process -----------------------------------------------------------------------------------------------
+# ---- interruptions in this process ---------------------------------------------------------------
 
 
 class Interrupted(BaseException):
@@ -208,7 +290,9 @@ class Interrupted(BaseException):
 
 
 def interrupted(data: Path, out: Path, at: int, phase: int = 1, **options: Any) -> Path:
-    """A run that stops at the progress report of round `at`, in the `phase`-th training; its folder."""
+    """A run that stops at the progress report of round `at`, in the `phase`-th training; its
+    folder.
+    """
     trainings = 0
 
     def stop(done: int, total: int, what: str) -> None:
@@ -218,7 +302,14 @@ def interrupted(data: Path, out: Path, at: int, phase: int = 1, **options: Any) 
             raise Interrupted
 
     with pytest.raises(Interrupted):
-        run("pfpl+", str(data), out=out, progress=stop, threads=1, **{"protocol": "loo-20", **options})
+        run(
+            "pfpl+",
+            str(data),
+            out=out,
+            progress=stop,
+            threads=1,
+            **{"protocol": "loo-20", **options},
+        )
     return out / the_run(out)
 
 
@@ -231,7 +322,9 @@ def damage(path: Path, how: str) -> None:
 
 @pytest.mark.parametrize("how", ["flipped", "truncated"])
 @pytest.mark.parametrize("damaged", [1, 2])
-def test_a_damaged_checkpoint_costs_time_and_nothing_else(how: str, damaged: int, data: Path, tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_costs_time_and_nothing_else(
+    how: str, damaged: int, data: Path, tmp_path: Path
+) -> None:
     """One damaged: from the one before. Both: from the start."""
     expected = run("pfpl+", str(data), protocol="loo-20", rounds=30, every=3, threads=1).manifest
     path = interrupted(data, tmp_path, 25, rounds=30, every=3, checkpoint_every=5)
@@ -241,21 +334,42 @@ def test_a_damaged_checkpoint_costs_time_and_nothing_else(how: str, damaged: int
         damage(name, how)
     with pytest.warns(EntrenousWarning) as said:
         finished = resume(path.name, root=tmp_path)
-    assert [str(one.message).split(": ")[0] for one in said] == [str(path / name) for name in reversed(names[-damaged:])]
-    assert {name: finished.manifest.get(name) for name in KEPT} == {name: expected.get(name) for name in KEPT}
-    assert [line["round"] for line in store.read(path.name, tmp_path).trace] == list(range(3, 31, 3))
+    assert [str(one.message).split(": ")[0] for one in said] == [
+        str(path / name) for name in reversed(names[-damaged:])
+    ]
+    assert {name: finished.manifest.get(name) for name in KEPT} == {
+        name: expected.get(name) for name in KEPT
+    }
+    assert [line["round"] for line in store.read(path.name, tmp_path).trace] == list(
+        range(3, 31, 3)
+    )
 
 
-SEARCH: dict[str, Any] = {"rounds": 60, "every": 3, "patience": 2, "settings": {"factors": 5, "learning_rate": 0.3}}
+SEARCH: dict[str, Any] = {
+    "rounds": 60,
+    "every": 3,
+    "patience": 2,
+    "settings": {"factors": 5, "learning_rate": 0.3},
+}
 
 
 @pytest.fixture(scope="module")
 def searched(data: Path, tmp_path_factory: pytest.TempPathFactory) -> store.StoredRun:
-    """A search whose patience ended just before a look that would have been better: going on must not find it."""
+    """A search whose patience ended just before a look that would have been better: going on must
+    not find it.
+    """
     out = tmp_path_factory.mktemp("searched")
     for seed in range(30):
         made = run("pfpl+", str(data), protocol="loo-20", seed=seed, threads=1, out=out, **SEARCH)
-        further = run("pfpl+", str(data), protocol="loo-20", seed=seed, threads=1, out=out, **{**SEARCH, "patience": 3})
+        further = run(
+            "pfpl+",
+            str(data),
+            protocol="loo-20",
+            seed=seed,
+            threads=1,
+            out=out,
+            **{**SEARCH, "patience": 3},
+        )
         if further.manifest["rounds"] > made.manifest["rounds"]:
             return store.read(str(made.path), out)
     pytest.fail("no seed in which one more look would have been better")
@@ -268,27 +382,52 @@ def looks(run: store.StoredRun) -> list[tuple[str, int, Any]]:
 @pytest.mark.parametrize("checkpoint_every", [1, 4, 7])
 @pytest.mark.parametrize("before_the_end", [0, 1, 3, 7])
 def test_the_search_for_the_best_round_goes_on_where_it_stopped(
-    before_the_end: int, checkpoint_every: int, data: Path, searched: store.StoredRun, tmp_path: Path
+    before_the_end: int,
+    checkpoint_every: int,
+    data: Path,
+    searched: store.StoredRun,
+    tmp_path: Path,
 ) -> None:
     """Whether looks, checkpoints and the interruption fall on the same round or not."""
     seed, last = searched.manifest["seed"], searched.trace[-1]["round"]
-    path = interrupted(data, tmp_path, last - before_the_end, seed=seed, checkpoint_every=checkpoint_every, **SEARCH)
+    path = interrupted(
+        data,
+        tmp_path,
+        last - before_the_end,
+        seed=seed,
+        checkpoint_every=checkpoint_every,
+        **SEARCH,
+    )
     finished = resume(path.name, root=tmp_path, checkpoint_every=checkpoint_every)
-    assert {name: finished.manifest.get(name) for name in KEPT} == {name: searched.manifest.get(name) for name in KEPT}
+    assert {name: finished.manifest.get(name) for name in KEPT} == {
+        name: searched.manifest.get(name) for name in KEPT
+    }
     assert looks(store.read(path.name, tmp_path)) == looks(searched)
 
 
 @pytest.mark.parametrize("at", [1, 3])
-def test_a_search_that_is_over_is_not_searched_again(at: int, data: Path, searched: store.StoredRun, tmp_path: Path) -> None:
-    """Interrupted in the second training: the first one's last look stays its last, whatever a further one would have found."""
-    path = interrupted(data, tmp_path, at, phase=2, seed=searched.manifest["seed"], checkpoint_every=1, **SEARCH)
+def test_a_search_that_is_over_is_not_searched_again(
+    at: int, data: Path, searched: store.StoredRun, tmp_path: Path
+) -> None:
+    """Interrupted in the second training: the first one's last look stays its last, whatever a
+    further one would have found.
+    """
+    path = interrupted(
+        data, tmp_path, at, phase=2, seed=searched.manifest["seed"], checkpoint_every=1, **SEARCH
+    )
     rounds: list[int] = []
     finished = resume(
-        path.name, root=tmp_path, progress=lambda done, total, what: rounds.append(done) if what == "round" else None
+        path.name,
+        root=tmp_path,
+        progress=lambda done, total, what: rounds.append(done) if what == "round" else None,
     )
-    assert {name: finished.manifest.get(name) for name in KEPT} == {name: searched.manifest.get(name) for name in KEPT}
+    assert {name: finished.manifest.get(name) for name in KEPT} == {
+        name: searched.manifest.get(name) for name in KEPT
+    }
     assert looks(store.read(path.name, tmp_path)) == looks(searched)
-    assert rounds == list(range(at - 1, searched.manifest["rounds"] + 1))  # the report of round `at` came before its checkpoint
+    assert rounds == list(
+        range(at - 1, searched.manifest["rounds"] + 1)
+    )  # the report of round `at` came before its checkpoint
 
 
 def test_finished_folds_are_not_trained_again(data: Path, tmp_path: Path) -> None:
@@ -297,10 +436,15 @@ def test_finished_folds_are_not_trained_again(data: Path, tmp_path: Path) -> Non
     path = interrupted(data, tmp_path, 7, phase=2, **options)
     rounds: list[int] = []
     finished = resume(
-        path.name, root=tmp_path, progress=lambda done, total, what: rounds.append(done) if what == "round" else None
+        path.name,
+        root=tmp_path,
+        progress=lambda done, total, what: rounds.append(done) if what == "round" else None,
     )
     assert finished.manifest["folds"] == whole.manifest["folds"]
-    assert rounds == [*range(6, 11), *range(11)]  # from the checkpoint of the second fold, and the third
+    assert rounds == [
+        *range(6, 11),
+        *range(11),
+    ]  # from the checkpoint of the second fold, and the third
 
 
 def test_a_damaged_trace_does_not_matter(data: Path, tmp_path: Path) -> None:
@@ -308,20 +452,24 @@ def test_a_damaged_trace_does_not_matter(data: Path, tmp_path: Path) -> None:
     path = interrupted(data, tmp_path, 25, rounds=30, every=3, checkpoint_every=5)
     (path / "trace.jsonl").write_text("{")
     assert resume(path.name, root=tmp_path).manifest["model_sha256"] == expected["model_sha256"]
-    assert [line["round"] for line in store.read(path.name, tmp_path).trace] == list(range(3, 31, 3))
+    assert [line["round"] for line in store.read(path.name, tmp_path).trace] == list(
+        range(3, 31, 3)
+    )
 
 
 def test_choices_come_from_the_copy_in_the_run(data: Path, tmp_path: Path) -> None:
     pi = tmp_path / "pi.csv"
     pi.write_text("user,pi\n*,0.5\nu3,0\n")
     options: dict[str, Any] = {"rounds": 10, "settings": {"pi": f"@{pi}"}}
-    expected = run("pfpl+", str(data), protocol="loo-20", threads=1, **options).manifest["model_sha256"]
+    expected = run("pfpl+", str(data), protocol="loo-20", threads=1, **options).manifest[
+        "model_sha256"
+    ]
     path = interrupted(data, tmp_path / "runs", 5, **options)
     pi.write_text("user,pi\n*,1\n")
     assert resume(path.name, root=tmp_path / "runs").manifest["model_sha256"] == expected
 
 
-# ---- what cannot be resumed ------------------------------------------------------------------------------------------------------
+# ---- what cannot be resumed ----------------------------------------------------------------------
 
 
 def test_a_run_whose_data_has_changed_is_refused(tmp_path: Path, command: Command) -> None:
@@ -330,7 +478,11 @@ def test_a_run_whose_data_has_changed_is_refused(tmp_path: Path, command: Comman
     before = {child.name: child.read_bytes() for child in path.iterdir()}
     data.write_text(data.read_text().replace("u3,", "u4,", 1))
     said = command("run", "--resume", path.name, "--out", tmp_path / "runs", "--json").error
-    assert said == f"{path}: the data '{data}' has changed since the run; expected the same rows; start a new run"
+    assert (
+        said
+        == f"{path}: the data '{data}' has changed since the run; expected the same rows; start a"
+        " new run"
+    )
     data.unlink()
     assert str(data) in command("run", "--resume", path.name, "--out", tmp_path / "runs").error
     assert {child.name: child.read_bytes() for child in path.iterdir()} == before
@@ -342,10 +494,15 @@ def test_a_run_that_is_not_there(tmp_path: Path, command: Command) -> None:
     )
 
 
-def test_an_unfinished_run_recommends_nothing_and_says_how_to_go_on(data: Path, tmp_path: Path, command: Command) -> None:
+def test_an_unfinished_run_recommends_nothing_and_says_how_to_go_on(
+    data: Path, tmp_path: Path, command: Command
+) -> None:
     path = interrupted(data, tmp_path, 5, rounds=10)
     said = command("recommend", path.name, "--user", "u3", "--runs", tmp_path).error
-    assert said == f"{path}: this run is not finished; continue it with `entrenous run --resume {path}`"
+    assert (
+        said
+        == f"{path}: this run is not finished; continue it with `entrenous run --resume {path}`"
+    )
     assert command("run", "--resume", path, "--json").json["status"] == "finished"
 
 
@@ -360,10 +517,25 @@ def test_an_unfinished_run_recommends_nothing_and_says_how_to_go_on(data: Path, 
         (["--set", "pi=0.5"], "another set; expected its own"),
     ],
 )
-def test_a_run_is_continued_as_it_was_begun(changed: list[str], said: str, data: Path, tmp_path: Path, command: Command) -> None:
+def test_a_run_is_continued_as_it_was_begun(
+    changed: list[str], said: str, data: Path, tmp_path: Path, command: Command
+) -> None:
     path = interrupted(data, tmp_path, 5, rounds=10)
     assert said in command("run", *changed, "--resume", path.name, "--out", tmp_path).error
-    same = ["pfpl+", "--rounds", "10", "--protocol", "loo-20", "--data", data, "--resume", path.name, "--out", tmp_path, "--json"]
+    same = [
+        "pfpl+",
+        "--rounds",
+        "10",
+        "--protocol",
+        "loo-20",
+        "--data",
+        data,
+        "--resume",
+        path.name,
+        "--out",
+        tmp_path,
+        "--json",
+    ]
     assert command("run", *same).json["rounds"] == 10
 
 
@@ -372,5 +544,8 @@ def test_a_manifest_with_a_gap_is_one_line(data: Path, tmp_path: Path) -> None:
     manifest = store.read_manifest(path)
     del manifest["patience"]
     store.write_manifest(path, manifest)
-    with pytest.raises(InputError, match=r"manifest\.json: 'patience' is missing; expected a manifest written by entrenous"):
+    with pytest.raises(
+        InputError,
+        match=r"manifest\.json: 'patience' is missing; expected a manifest written by entrenous",
+    ):
         resume(path.name, root=tmp_path)

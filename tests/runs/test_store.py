@@ -1,4 +1,6 @@
-"""What a run leaves on disk: written whole or not at all, and believed only if every byte is what was written."""
+"""What a run leaves on disk: written whole or not at all, and believed only if every byte is what
+was written.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,22 @@ ARRAYS = {
     "key": np.array(7, np.uint64),
     "empty": np.zeros((0, 4), np.float64),
 }
-MANIFEST = {"run": "a", "status": "running", "algorithm": "fpl", "data": "d", "protocol": "loo-99", "seed": 0}
-RESULT = {"status": "finished", "metrics": {}, "model_sha256": "", "rounds": 1, "bytes": {}, "seconds": {}}
+MANIFEST = {
+    "run": "a",
+    "status": "running",
+    "algorithm": "fpl",
+    "data": "d",
+    "protocol": "loo-99",
+    "seed": 0,
+}
+RESULT = {
+    "status": "finished",
+    "metrics": {},
+    "model_sha256": "",
+    "rounds": 1,
+    "bytes": {},
+    "seconds": {},
+}
 
 
 def same(left: dict[str, np.ndarray], right: dict[str, np.ndarray]) -> bool:
@@ -36,20 +52,27 @@ def finished(root: Path, name: str, **more: Any) -> Path:
     return root / name
 
 
-# ---- the identity of a model -----------------------------------------------------------------------------------------------------
+# ---- the identity of a model ---------------------------------------------------------------------
 
 
 def test_a_model_is_identified_by_names_types_shapes_and_bytes_and_by_nothing_else() -> None:
     q = ARRAYS["server.q"]
     sha = store.model_sha256({"q": q, "b": q[:, 0]})
-    assert sha == store.model_sha256({"b": np.ascontiguousarray(q[:, 0]), "q": np.asfortranarray(q)})
-    others = [{"q": q}, {"q": q, "c": q[:, 0]}, {"q": q.reshape(7, 5), "b": q[:, 0]}, {"q": q.view(np.int32), "b": q[:, 0]}]
+    assert sha == store.model_sha256(
+        {"b": np.ascontiguousarray(q[:, 0]), "q": np.asfortranarray(q)}
+    )
+    others = [
+        {"q": q},
+        {"q": q, "c": q[:, 0]},
+        {"q": q.reshape(7, 5), "b": q[:, 0]},
+        {"q": q.view(np.int32), "b": q[:, 0]},
+    ]
     changed = q.copy()
     changed[4, 6] = np.nextafter(changed[4, 6], np.float32(0))
     assert len({sha, *map(store.model_sha256, [*others, {"q": changed, "b": q[:, 0]}])}) == 6
 
 
-# ---- writing ---------------------------------------------------------------------------------------------------------------------
+# ---- writing -------------------------------------------------------------------------------------
 
 
 def test_a_file_is_written_whole_and_nothing_else_is_left(tmp_path: Path) -> None:
@@ -61,7 +84,9 @@ def test_a_file_is_written_whole_and_nothing_else_is_left(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])
-def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+def test_a_write_that_fails_leaves_the_old_file_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
     path = tmp_path / "file"
     store.write_atomically(path, b"old")
 
@@ -93,13 +118,21 @@ store.write_atomically(Path(sys.argv[1]), b"new")
     assert os.listdir(tmp_path) == ["manifest.json"]
 
 
-def test_the_content_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_content_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     calls: list[str] = []
     for step in ("fsync", "replace"):
         real = getattr(os, step)
-        monkeypatch.setattr(os, step, lambda *a, step=step, real=real: (calls.append(step), real(*a))[1])
+        monkeypatch.setattr(
+            os, step, lambda *a, step=step, real=real: (calls.append(step), real(*a))[1]
+        )
     store.write_atomically(tmp_path / "file", b"x")
-    assert calls == ["fsync", "replace", "fsync"]  # the file, its name, the folder that holds the name
+    assert calls == [
+        "fsync",
+        "replace",
+        "fsync",
+    ]  # the file, its name, the folder that holds the name
 
 
 def test_a_new_folder_never_takes_the_place_of_another(tmp_path: Path) -> None:
@@ -109,11 +142,14 @@ def test_a_new_folder_never_takes_the_place_of_another(tmp_path: Path) -> None:
 @pytest.mark.parametrize("inside", ["", "deeper"])
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path, inside: str) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(InputError, match=r"cannot be written \(.*\); expected a writable folder; choose another with --out$"):
+    with pytest.raises(
+        InputError,
+        match=r"cannot be written \(.*\); expected a writable folder; choose another with --out$",
+    ):
         store.new_folder(tmp_path / "file" / inside, "a")
 
 
-# ---- arrays ----------------------------------------------------------------------------------------------------------------------
+# ---- arrays --------------------------------------------------------------------------------------
 
 
 def test_arrays_come_back_bit_for_bit_with_what_was_said_about_them(tmp_path: Path) -> None:
@@ -122,7 +158,10 @@ def test_arrays_come_back_bit_for_bit_with_what_was_said_about_them(tmp_path: Pa
     arrays, about = store.read_arrays(path)
     assert about == {"phase": "fold0-final", "trace": '[{"round": 1}]'}
     assert same(arrays, ARRAYS)
-    assert all(arrays[name].dtype == ARRAYS[name].dtype and arrays[name].shape == ARRAYS[name].shape for name in ARRAYS)
+    assert all(
+        arrays[name].dtype == ARRAYS[name].dtype and arrays[name].shape == ARRAYS[name].shape
+        for name in ARRAYS
+    )
 
 
 def test_any_flipped_byte_is_noticed_or_changes_nothing(tmp_path: Path) -> None:
@@ -186,11 +225,15 @@ def test_a_pickle_is_never_opened(tmp_path: Path) -> None:
     assert not canary.exists()
 
 
-# ---- checkpoints -----------------------------------------------------------------------------------------------------------------
+# ---- checkpoints ---------------------------------------------------------------------------------
 
 
 def test_the_two_newest_checkpoints_of_each_phase_are_kept(tmp_path: Path) -> None:
-    for phase, rounds in (("fold0-select", [50, 100, 150]), ("fold0-final", [9, 10, 11, 100]), ("fold10-final", [7])):
+    for phase, rounds in (
+        ("fold0-select", [50, 100, 150]),
+        ("fold0-final", [9, 10, 11, 100]),
+        ("fold10-final", [7]),
+    ):
         for number in rounds:
             store.write_checkpoint(tmp_path, phase, number, {"n": np.array([number])})
     names = sorted(path.name.removesuffix(".safetensors") for path in tmp_path.iterdir())
@@ -201,8 +244,16 @@ def test_the_two_newest_checkpoints_of_each_phase_are_kept(tmp_path: Path) -> No
         "checkpoint-fold0-select-000000150",
         "checkpoint-fold10-final-000000007",
     ]
-    found = [store.newest_checkpoint(tmp_path, phase) for phase in ("fold0-select", "fold0-final", "fold10-final", "fold1-final")]
-    assert [one and (one.round, int(one.arrays["n"][0])) for one in found] == [(150, 150), (100, 100), (7, 7), None]
+    found = [
+        store.newest_checkpoint(tmp_path, phase)
+        for phase in ("fold0-select", "fold0-final", "fold10-final", "fold1-final")
+    ]
+    assert [one and (one.round, int(one.arrays["n"][0])) for one in found] == [
+        (150, 150),
+        (100, 100),
+        (7, 7),
+        None,
+    ]
     assert store.has_checkpoint(tmp_path)
     store.clean(tmp_path)
     assert not store.has_checkpoint(tmp_path) and not list(tmp_path.iterdir())
@@ -211,15 +262,21 @@ def test_the_two_newest_checkpoints_of_each_phase_are_kept(tmp_path: Path) -> No
 def test_a_damaged_checkpoint_is_named_and_the_one_before_is_used(tmp_path: Path) -> None:
     for number in (5, 10):
         store.write_checkpoint(tmp_path, "fold0-final", number, ARRAYS)
-    newest, older = (tmp_path / f"checkpoint-fold0-final-{number:09d}.safetensors" for number in (10, 5))
+    newest, older = (
+        tmp_path / f"checkpoint-fold0-final-{number:09d}.safetensors" for number in (10, 5)
+    )
     newest.write_bytes(newest.read_bytes()[:-1])
-    with pytest.warns(EntrenousWarning, match=r"final-000000010\.safetensors.*damaged; going on without it"):
+    with pytest.warns(
+        EntrenousWarning, match=r"final-000000010\.safetensors.*damaged; going on without it"
+    ):
         found = store.newest_checkpoint(tmp_path, "fold0-final")
     assert found is not None and found.round == 5 and same(found.arrays, ARRAYS)
     older.write_bytes(b"")
     with pytest.warns(EntrenousWarning) as said:
         assert store.newest_checkpoint(tmp_path, "fold0-final") is None
-    assert [f"{number:09d}" in str(one.message) for one, number in zip(said, (10, 5), strict=True)] == [True, True]
+    assert [
+        f"{number:09d}" in str(one.message) for one, number in zip(said, (10, 5), strict=True)
+    ] == [True, True]
 
 
 def test_a_renamed_checkpoint_of_another_phase_is_not_used(tmp_path: Path) -> None:
@@ -229,7 +286,7 @@ def test_a_renamed_checkpoint_of_another_phase_is_not_used(tmp_path: Path) -> No
     assert store.newest_checkpoint(tmp_path, "fold0-final") is None
 
 
-# ---- finding and reading runs ----------------------------------------------------------------------------------------------------
+# ---- finding and reading runs --------------------------------------------------------------------
 
 
 def test_a_run_is_found_by_name_by_path_and_as_the_latest_that_is_finished(tmp_path: Path) -> None:
@@ -247,18 +304,28 @@ def test_a_run_is_found_by_name_by_path_and_as_the_latest_that_is_finished(tmp_p
 
 
 @pytest.mark.parametrize(
-    ("run", "hint"), [("fpl-ml-lo", "did you mean 'fpl-ml-loo'"), ("zzz", "known: fpl-ml-loo"), ("", "known: fpl-ml-loo")]
+    ("run", "hint"),
+    [
+        ("fpl-ml-lo", "did you mean 'fpl-ml-loo'"),
+        ("zzz", "known: fpl-ml-loo"),
+        ("", "known: fpl-ml-loo"),
+    ],
 )
 def test_an_unknown_run_is_one_line_with_a_hint(tmp_path: Path, run: str, hint: str) -> None:
     finished(tmp_path, "fpl-ml-loo")
-    with pytest.raises(InputError, match=f"^run: '{run}' is not a run; expected a folder with a manifest.json; {hint}"):
+    with pytest.raises(
+        InputError,
+        match=f"^run: '{run}' is not a run; expected a folder with a manifest.json; {hint}",
+    ):
         store.find(run, tmp_path)
 
 
 def test_without_any_run_the_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=f"there are no runs under {tmp_path}"):
         store.find("a", tmp_path)
-    with pytest.raises(InputError, match=f"no finished run under {tmp_path}; make one with `entrenous run`"):
+    with pytest.raises(
+        InputError, match=f"no finished run under {tmp_path}; make one with `entrenous run`"
+    ):
         store.find("latest", tmp_path)
 
 
@@ -268,14 +335,25 @@ def test_without_any_run_the_folder_is_named(tmp_path: Path) -> None:
         ("", "cannot be read"),
         ("[]", "format None; expected format"),
         ("{}", "format None; expected format"),
-        (json.dumps({"format": 1, **MANIFEST}), f"format 1; expected format {store.FORMAT}; run it again"),
+        (
+            json.dumps({"format": 1, **MANIFEST}),
+            f"format 1; expected format {store.FORMAT}; run it again",
+        ),
         (json.dumps({"format": store.FORMAT}), "'run' is missing"),
-        (json.dumps({"format": store.FORMAT, **MANIFEST, "refit": "no"}), "refit is 'no'; expected true, false or null"),
-        (json.dumps({"format": store.FORMAT, **MANIFEST, "status": "finished"}), "'metrics' is missing"),
+        (
+            json.dumps({"format": store.FORMAT, **MANIFEST, "refit": "no"}),
+            "refit is 'no'; expected true, false or null",
+        ),
+        (
+            json.dumps({"format": store.FORMAT, **MANIFEST, "status": "finished"}),
+            "'metrics' is missing",
+        ),
         ("\xff", "cannot be read"),
     ],
 )
-def test_a_manifest_of_another_format_or_with_gaps_is_refused_by_name(tmp_path: Path, text: str, said: str) -> None:
+def test_a_manifest_of_another_format_or_with_gaps_is_refused_by_name(
+    tmp_path: Path, text: str, said: str
+) -> None:
     path = tmp_path / "manifest.json"
     path.write_text(text, encoding="latin-1")
     with pytest.raises(InputError, match=f"^{path}: {said}"):
@@ -286,7 +364,9 @@ def test_a_run_is_read_back_whole(tmp_path: Path) -> None:
     path = finished(tmp_path, "a", note="ä")
     trace = [{"phase": "fold0-final", "round": 1, "validation": {"hr@10": 0.25}}]
     store.write_trace(path, trace)
-    store.write_arrays(path / "users.safetensors", {"user": np.array([3, 5]), "hr@10": np.array([0.0, 1.0])})
+    store.write_arrays(
+        path / "users.safetensors", {"user": np.array([3, 5]), "hr@10": np.array([0.0, 1.0])}
+    )
     run = store.read("a", tmp_path)
     assert run.path == path and run.trace == trace
     assert run.manifest["note"] == "ä" and run.manifest["format"] == store.FORMAT
@@ -296,6 +376,9 @@ def test_a_run_is_read_back_whole(tmp_path: Path) -> None:
 def test_a_damaged_trace_is_one_line_and_nothing_that_a_resume_needs(tmp_path: Path) -> None:
     path = finished(tmp_path, "a", status="running")
     (path / "trace.jsonl").write_text('{"round": 1}\n{"rou')
-    with pytest.raises(InputError, match=r"trace\.jsonl: cannot be read \(.*\); expected one JSON object a line; delete it"):
+    with pytest.raises(
+        InputError,
+        match=r"trace\.jsonl: cannot be read \(.*\); expected one JSON object a line; delete it",
+    ):
         store.read("a", tmp_path)
     assert store.unfinished("a", tmp_path).manifest["status"] == "running"

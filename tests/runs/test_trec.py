@@ -16,22 +16,37 @@ from entrenous.core.errors import InputError
 
 @pytest.mark.parametrize("protocol", ["random-80-20", "loo-20", "fpl-20-80"])
 def test_another_evaluator_finds_the_same_figures(protocol: str, tmp_path: Path) -> None:
-    """loo-20 keeps validation rows back, which do not compete in the full ranking; of fpl-20-80 some items are in no list."""
+    """loo-20 keeps validation rows back, which do not compete in the full ranking; of fpl-20-80
+    some items are in no list.
+    """
     made = entrenous.run("popular", shop(tmp_path), protocol=protocol)
     files = made.trec(tmp_path / "trec")
-    runs, qrels = ir_measures.read_trec_run(str(files.run)), list(ir_measures.read_trec_qrels(str(files.qrels)))
+    runs, qrels = (
+        ir_measures.read_trec_run(str(files.run)),
+        list(ir_measures.read_trec_qrels(str(files.qrels))),
+    )
     found = ir_measures.calc_aggregate([nDCG @ 10, P @ 5, RR], qrels, list(runs))
     ours = made.manifest.get("full_ranking") or made.metrics
     assert found[nDCG @ 10] == pytest.approx(ours["ndcg@10"], abs=1e-9)
     assert found[P @ 5] == pytest.approx(ours["precision@5"], abs=1e-9)
     lines = files.run.read_text().splitlines()
-    assert lines[0].split()[1] == "Q0" and lines[0].split()[5] == "popular" and len({line.split()[0] for line in lines}) == 40
+    assert (
+        lines[0].split()[1] == "Q0"
+        and lines[0].split()[5] == "popular"
+        and len({line.split()[0] for line in lines}) == 40
+    )
 
 
 def test_an_opened_run_writes_the_same(tmp_path: Path) -> None:
     made = entrenous.run("popular", str(_csv(tmp_path)), protocol="loo-20", out=tmp_path / "runs")
-    first, again = made.trec(tmp_path / "a", n=7), entrenous.open(root=tmp_path / "runs").trec(tmp_path / "b", n=7)
-    assert first.run.read_bytes() == again.run.read_bytes() and first.qrels.read_bytes() == again.qrels.read_bytes()
+    first, again = (
+        made.trec(tmp_path / "a", n=7),
+        entrenous.open(root=tmp_path / "runs").trec(tmp_path / "b", n=7),
+    )
+    assert (
+        first.run.read_bytes() == again.run.read_bytes()
+        and first.qrels.read_bytes() == again.qrels.read_bytes()
+    )
 
 
 def _csv(folder: Path) -> Path:

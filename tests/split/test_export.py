@@ -14,15 +14,17 @@ from small_data import interactions, movielens, random_data, rows_of
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import NO_TIME
 from entrenous.data.load import load
-from entrenous.split.export import write
-from entrenous.split.protocol import splits
-from entrenous.split.read import read
+from entrenous.data.split.export import write
+from entrenous.data.split.protocol import splits
+from entrenous.data.split.read import read
 
 
 def assert_same_rows(one, other):
     for name in ("ptr", "item", "value", "time", "row"):
         left, right = getattr(one, name), getattr(other, name)
-        assert (left is None) == (right is None) and (left is None or np.array_equal(left, right)), name
+        assert (left is None) == (right is None) and (
+            left is None or np.array_equal(left, right)
+        ), name
         assert left is None or left.dtype == right.dtype, name
     assert (one.visits is None) == (other.visits is None)
     for left, right in zip(one.visits or (), other.visits or (), strict=True):
@@ -65,7 +67,8 @@ def test_movielens_comes_back_identical(format, tmp_path):
 @pytest.mark.parametrize("format", ["csv", "parquet"])
 def test_repeated_visits_come_back_and_those_of_no_row_are_refused(format, tmp_path):
     (tmp_path / "visits.csv").write_text(
-        "user_id,item_id,timestamp\n" + "".join(f"u{k % 4},i{(k % 7) * (k % 4 + 1)},{k}\n" for k in range(60))
+        "user_id,item_id,timestamp\n"
+        + "".join(f"u{k % 4},i{(k % 7) * (k % 4 + 1)},{k}\n" for k in range(60))
     )
     split = splits("random-50-50", load(str(tmp_path / "visits.csv")))[0]
     folder = write(split, tmp_path / "split", format=format)
@@ -74,7 +77,10 @@ def test_repeated_visits_come_back_and_those_of_no_row_are_refused(format, tmp_p
     if format == "csv":
         kept = (folder / "test_visits.csv").read_text()
         (folder / "test_visits.csv").write_text((folder / "train_visits.csv").read_text())
-        with pytest.raises(InputError, match=r"test_visits: \d+ visits are of no row, such as that of user 'u.', item 'i.'"):
+        with pytest.raises(
+            InputError,
+            match=r"test_visits: \d+ visits are of no row, such as that of user 'u.', item 'i.'",
+        ):
             read(folder)
         (folder / "test_visits.csv").write_text(kept.replace(",time,", ",when,"))
         with pytest.raises(InputError, match="test_visits: no column time"):
@@ -85,25 +91,35 @@ def test_repeated_visits_come_back_and_those_of_no_row_are_refused(format, tmp_p
 def test_rows_that_are_not_in_the_catalogue_are_counted_or_refused(tmp_path, lines):
     split = splits("fpl-50-50", random_data())[0]
     folder = write(split, tmp_path / "split")
-    assert split.test.absent is not None and np.array_equal(read(folder).test.absent, split.test.absent)
+    assert split.test.absent is not None and np.array_equal(
+        read(folder).test.absent, split.test.absent
+    )
     (folder / "test_absent.csv").write_text(f"user,rows\n{lines}\n")
     with pytest.raises(InputError, match="test_absent"):
         read(folder)
 
 
 def test_somebodys_files_with_repeated_visits_stand_one_behind_the_other(tmp_path):
-    (tmp_path / "train.csv").write_text("user_id,item_id,timestamp\nann,a,1\nann,a,9\nann,b,5\nbob,c,2\n")
+    (tmp_path / "train.csv").write_text(
+        "user_id,item_id,timestamp\nann,a,1\nann,a,9\nann,b,5\nbob,c,2\n"
+    )
     (tmp_path / "test.csv").write_text("user_id,item_id,timestamp\nann,c,1\nann,c,10\nbob,a,3\n")
     split = read(tmp_path)
     places = np.concatenate([split.train.visits.row, split.test.rows.visits.row]).tolist()
-    assert sorted(places) == list(range(7)) and max(split.train.visits.row) < min(split.test.rows.visits.row)
+    assert sorted(places) == list(range(7)) and max(split.train.visits.row) < min(
+        split.test.rows.visits.row
+    )
 
 
 @pytest.mark.parametrize("format", ["csv", "parquet"])
 def test_data_without_times_and_rows_with_a_missing_time(format, tmp_path):
-    untimed = splits("random-80-20", interactions([("ann", f"i{n}") for n in range(10)], times=False))[0]
+    untimed = splits(
+        "random-80-20", interactions([("ann", f"i{n}") for n in range(10)], times=False)
+    )[0]
     assert_same(untimed, read(write(untimed, tmp_path / "untimed", format=format)))
-    partly = splits("random-80-20", interactions([("ann", f"i{n}", NO_TIME if n % 3 else n) for n in range(10)]))[0]
+    partly = splits(
+        "random-80-20", interactions([("ann", f"i{n}", NO_TIME if n % 3 else n) for n in range(10)])
+    )[0]
     assert_same(partly, read(write(partly, tmp_path / "partly", format=format)))
 
 
@@ -129,30 +145,43 @@ NASTY = [
 
 @pytest.mark.parametrize("format", ["csv", "parquet"])
 def test_strange_ids_come_back(format, tmp_path):
-    split = splits("loo-2", interactions([(user, item) for user in NASTY for item in NASTY[:12]], items=NASTY))[0]
+    split = splits(
+        "loo-2", interactions([(user, item) for user in NASTY for item in NASTY[:12]], items=NASTY)
+    )[0]
     assert_same(split, read(write(split, tmp_path / "split", format=format)))
 
 
 @settings(max_examples=40, deadline=None)
 @hypothesis_given(
-    st.sets(st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=6), min_size=6, max_size=6)
+    st.sets(
+        st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=6),
+        min_size=6,
+        max_size=6,
+    )
 )
 def test_any_printable_ids_come_back(tmp_path_factory, names):
     items = sorted(names)
-    split = splits("loo-1", interactions([("=u", item) for item in items[:5]] + [("v", items[0]), ("v", items[1])], items=items))[
-        0
-    ]
+    split = splits(
+        "loo-1",
+        interactions(
+            [("=u", item) for item in items[:5]] + [("v", items[0]), ("v", items[1])], items=items
+        ),
+    )[0]
     assert_same(split, read(write(split, tmp_path_factory.mktemp("any") / "split")))
 
 
 def test_no_cell_of_a_csv_starts_a_formula(tmp_path):
     rows = [(user, item) for user in NASTY for item in NASTY[:12]]
     features = {"title": np.array([f"={name}" for name in NASTY])}
-    folder = write(splits("loo-2", interactions(rows, items=NASTY, features=features))[0], tmp_path / "split")
+    folder = write(
+        splits("loo-2", interactions(rows, items=NASTY, features=features))[0], tmp_path / "split"
+    )
     for path in folder.glob("*.csv"):
         with open(path, newline="") as file:
             cells = [cell for row in csv.reader(file) for cell in row]
-        assert not [cell for cell in cells if cell.startswith(("=", "+", "-", "@", "\t"))], path.name
+        assert not [cell for cell in cells if cell.startswith(("=", "+", "-", "@", "\t"))], (
+            path.name
+        )
     assert "'=cmd()" in (folder / "train.csv").read_text()
 
 
@@ -165,7 +194,9 @@ def test_an_existing_folder_is_left_alone(tmp_path):
 
 
 def test_a_failed_export_leaves_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr("entrenous.split.export._columns", lambda rows: {"user": [1], "item": [1, 2]})
+    monkeypatch.setattr(
+        "entrenous.data.split.export._columns", lambda rows: {"user": [1], "item": [1, 2]}
+    )
     with pytest.raises(Exception, match="2"):
         write(splits("loo-2", random_data())[0], tmp_path / "split")
     assert list(tmp_path.iterdir()) == []
@@ -187,18 +218,38 @@ def exported(tmp_path):
 @pytest.mark.parametrize(
     ("file", "change", "said"),
     [
-        ("train.csv", lambda text: text.replace("user,item", "who,item"), r"train: no column 'user'"),
-        ("train.csv", lambda text: text + "u1,nowhere,1.0,3,99999\n", r"train:\d+: item 'nowhere' is not in the items file"),
-        ("train.csv", lambda text: text + "u1,i3,many,3,99999\n", r"train:\d+: the value is 'many'; expected a finite number"),
+        (
+            "train.csv",
+            lambda text: text.replace("user,item", "who,item"),
+            r"train: no column 'user'",
+        ),
+        (
+            "train.csv",
+            lambda text: text + "u1,nowhere,1.0,3,99999\n",
+            r"train:\d+: item 'nowhere' is not in the items file",
+        ),
+        (
+            "train.csv",
+            lambda text: text + "u1,i3,many,3,99999\n",
+            r"train:\d+: the value is 'many'; expected a finite number",
+        ),
         ("train.csv", lambda text: text + "u1,i3,nan,3,99999\n", r"train:\d+: the value is 'nan'"),
-        ("train.csv", lambda text: text + "u1,i3,1.0,3.5,99999\n", r"train:\d+: the time is '3.5'; expected an integer"),
+        (
+            "train.csv",
+            lambda text: text + "u1,i3,1.0,3.5,99999\n",
+            r"train:\d+: the time is '3.5'; expected an integer",
+        ),
         ("train.csv", lambda text: text + ",i3,1.0,3,99999\n", r"train:\d+: the user is empty"),
         ("test.csv", lambda text: "", "test: cannot be read"),
         ("test.csv", lambda text: text + "a,b,c,d,e,f,g\n", "test: cannot be read"),
         ("test.csv", None, "no test file"),
         ("users.csv", None, "no users file"),
         ("split.json", lambda text: "{", "split.json: cannot be read"),
-        ("split.json", lambda text: json.dumps({"name": 3}), "split.json: does not describe a split"),
+        (
+            "split.json",
+            lambda text: json.dumps({"name": 3}),
+            "split.json: does not describe a split",
+        ),
     ],
 )
 def test_a_spoiled_export_is_refused_with_its_place(file, change, said, tmp_path):
@@ -227,14 +278,21 @@ def test_somebodys_folder_is_a_split(tmp_path):
         test_candidates__csv="user_id,item_id,negative\nbob,b,c\nbob,b,d\n",
     )
     split = splits("given", given=tmp_path)[0]
-    assert (rows_of(split.train), rows_of(split.test.rows)) == ({("ann", "a"), ("ann", "b"), ("bob", "a")}, {("bob", "b")})
+    assert (rows_of(split.train), rows_of(split.test.rows)) == (
+        {("ann", "a"), ("ann", "b"), ("bob", "a")},
+        {("bob", "b")},
+    )
     assert [split.train.items[item] for item in split.test.candidates[0]] == ["c", "d"]
     assert (split.validation, split.refit, split.name) == (None, False, tmp_path.name)
     assert split.train.value.tolist() == [5, 3, 4]
 
 
 def test_somebodys_folder_is_read_with_file_and_line(tmp_path):
-    foreign(tmp_path, train__csv="user_id,item_id,rating\nann,a,5\nann,b,x\nbob,a,4\n", test__csv="user,item\nbob,b\n")
+    foreign(
+        tmp_path,
+        train__csv="user_id,item_id,rating\nann,a,5\nann,b,x\nbob,a,4\n",
+        test__csv="user,item\nbob,b\n",
+    )
     with pytest.raises(InputError, match=r"train.csv:3: the value 'x' is not a number"):
         read(tmp_path)
     (tmp_path / "train.csv").unlink()

@@ -5,12 +5,16 @@ import pytest
 from small_data import Popular, interactions, rows_of
 
 from entrenous.core.errors import InputError
+from entrenous.data.split.given import given
+from entrenous.data.split.protocol import splits
 from entrenous.evaluate.protocol import evaluate
-from entrenous.split.given import given
-from entrenous.split.protocol import splits
 
-TRAIN = interactions([("ann", "b"), ("ann", "a"), ("bob", "b")], features={"title": np.array(["A", ""])})
-TEST = interactions([("bob", "c"), ("ann", "d"), ("eve", "b")], features={"title": np.array(["B", "C", "D"])})
+TRAIN = interactions(
+    [("ann", "b"), ("ann", "a"), ("bob", "b")], features={"title": np.array(["A", ""])}
+)
+TEST = interactions(
+    [("bob", "c"), ("ann", "d"), ("eve", "b")], features={"title": np.array(["B", "C", "D"])}
+)
 VALIDATION = interactions([("bob", "a")])
 CANDIDATES = {
     "user": ["ann", "ann", "bob", "bob", "bob", "eve"],
@@ -30,7 +34,10 @@ def test_vocabularies_are_united_in_order_of_appearance():
 
 def test_candidates_follow_the_held_out_rows_and_are_filled_up_with_minus_one():
     split = given(TRAIN, TEST, candidates=CANDIDATES)
-    names = [[split.train.items[item] if item >= 0 else None for item in row] for row in split.test.candidates.tolist()]
+    names = [
+        [split.train.items[item] if item >= 0 else None for item in row]
+        for row in split.test.candidates.tolist()
+    ]
     assert names == [["z", "c", None], ["d", "z", "y"], ["a", None, None]]  # ann-d, bob-c, eve-b
 
 
@@ -41,7 +48,8 @@ def test_features_come_from_the_first_part_that_knows_the_item():
 
 def test_the_data_lends_features_that_the_split_lacks():
     data = interactions(
-        [("ann", "d"), ("ann", "q")], features={"category": np.array(["park", "bar"]), "title": np.array(["X", "Y"])}
+        [("ann", "d"), ("ann", "q")],
+        features={"category": np.array(["park", "bar"]), "title": np.array(["X", "Y"])},
     )
     split = splits("given", data, given=given(TRAIN, TEST))[0]
     assert split.train.features["category"].tolist() == ["", "", "", "park"]
@@ -52,17 +60,25 @@ def test_the_data_lends_features_that_the_split_lacks():
 def test_candidates_may_be_a_frame(library):
     frame = pytest.importorskip(library).DataFrame(CANDIDATES)
     assert np.array_equal(
-        given(TRAIN, TEST, candidates=frame).test.candidates, given(TRAIN, TEST, candidates=CANDIDATES).test.candidates
+        given(TRAIN, TEST, candidates=frame).test.candidates,
+        given(TRAIN, TEST, candidates=CANDIDATES).test.candidates,
     )
 
 
 def test_later_parts_come_later_in_the_source():
     split = given(TRAIN, TEST, VALIDATION)
-    assert split.train.row.max() < split.validation.rows.row.min() <= split.validation.rows.row.max() < split.test.rows.row.min()
+    assert (
+        split.train.row.max()
+        < split.validation.rows.row.min()
+        <= split.validation.rows.row.max()
+        < split.test.rows.row.min()
+    )
 
 
 def test_cold_users_and_items_and_consumed_candidates_are_noted():
-    notes = given(TRAIN, TEST, candidates={**CANDIDATES, "candidate": ["a", "c", "d", "z", "y", "a"]}).notes
+    notes = given(
+        TRAIN, TEST, candidates={**CANDIDATES, "candidate": ["a", "c", "d", "z", "y", "a"]}
+    ).notes
     assert notes == (
         "test candidates that their user interacted with: 1",
         "users of the test rows that never occur in training: 1 (eve)",
@@ -73,7 +89,11 @@ def test_cold_users_and_items_and_consumed_candidates_are_noted():
 @pytest.mark.parametrize(
     ("parts", "candidates", "said"),
     [
-        ((TRAIN, interactions([("bob", "b")])), None, "rows in both train and test: 1; the first is user 'bob', item 'b'"),
+        (
+            (TRAIN, interactions([("bob", "b")])),
+            None,
+            "rows in both train and test: 1; the first is user 'bob', item 'b'",
+        ),
         ((TRAIN, TEST, interactions([("ann", "d")])), None, "rows in both validation and test: 1"),
         ((TRAIN, TEST.select(TEST.user < 0)), None, "the test part has no rows"),
         ((TRAIN, TEST), {"user": ["ann"], "item": ["d"]}, "no column candidate among user, item"),
@@ -95,7 +115,9 @@ def test_parts_that_cannot_be_are_refused(parts, candidates, said):
 
 
 def test_a_given_split_is_evaluated_like_any_other():
-    """Ranks by popularity (b 2, a 1): eve's b before her candidate a; ann's d and bob's c are cold, so missed."""
+    """Ranks by popularity (b 2, a 1): eve's b before her candidate a; ann's d and bob's c are cold,
+    so missed.
+    """
     split = given(TRAIN, TEST, candidates=CANDIDATES)
     found = evaluate(Popular(split.train), split.train, split.test, label="popular", n=[1])
     assert found.per_user["hr@1"].tolist() == [0, 0, 1]

@@ -5,8 +5,8 @@ import pytest
 from paths import real
 from small_data import interactions, random_data, rows_of
 
-from entrenous.split.cut import share
-from entrenous.split.protocol import splits
+from entrenous.data.split.cut import share
+from entrenous.data.split.protocol import splits
 
 TEN = [("ann", f"i{n}", n) for n in range(10)]
 FOUR = [("bob", f"i{n}", n) for n in range(4)]
@@ -16,7 +16,9 @@ def test_the_newest_fifth_is_test_and_the_newest_fifth_of_the_rest_validation():
     split = splits("temporal-80-20", interactions(TEN + FOUR))[0]
     assert rows_of(split.test.rows) == {("ann", "i9"), ("ann", "i8")}  # int(0.2 * 10) = 2
     assert rows_of(split.validation.rows) == {("ann", "i7")}  # int(0.2 * 8) = 1
-    assert rows_of(split.train) == {("ann", f"i{n}") for n in range(7)} | {("bob", f"i{n}") for n in range(4)}
+    assert rows_of(split.train) == {("ann", f"i{n}") for n in range(7)} | {
+        ("bob", f"i{n}") for n in range(4)
+    }
     assert split.refit
     assert split.notes[0] == "users with too few rows for a test row, who stay in training: 1 (bob)"
 
@@ -25,14 +27,21 @@ RARE = [("eve", f"i{n}", n) for n in range(4)] + [("eve", "rare", 5), ("max", "o
 
 
 def test_fpl_has_no_items_but_those_of_its_training_rows():
-    """eve's newest row is of an item that nobody else has: it is held out, and counted as missed."""
+    """eve's newest row is of an item that nobody else has: it is held out, and counted as
+    missed.
+    """
     data = interactions([*TEN, *FOUR, *RARE])
     whole, split = splits("temporal-80-20", data)[0], splits("fpl-80-20", data)[0]
     assert "rare" in whole.train.items.ids.tolist() and split.name == "fpl-80-20" and split.refit
-    assert split.train.items.ids.tolist() == [*(f"i{n}" for n in range(8)), "odd"]  # i8 and i9 are test rows of ann alone
+    assert split.train.items.ids.tolist() == [
+        *(f"i{n}" for n in range(8)),
+        "odd",
+    ]  # i8 and i9 are test rows of ann alone
     assert rows_of(split.final_train) == rows_of(whole.final_train)
     assert (
-        rows_of(split.test.rows) == {row for row in rows_of(whole.test.rows) if row[1] in split.train.items.ids.tolist()} == set()
+        rows_of(split.test.rows)
+        == {row for row in rows_of(whole.test.rows) if row[1] in split.train.items.ids.tolist()}
+        == set()
     )
     assert dict(zip(split.train.users.ids.tolist(), split.test.absent.tolist(), strict=True)) == {
         "ann": 2,
@@ -40,7 +49,9 @@ def test_fpl_has_no_items_but_those_of_its_training_rows():
         "eve": 1,
         "max": 0,
     }
-    assert split.validation.absent is None and rows_of(split.validation.rows) == rows_of(whole.validation.rows)
+    assert split.validation.absent is None and rows_of(split.validation.rows) == rows_of(
+        whole.validation.rows
+    )
     assert "the catalogue: the 9 of 12 items with a training or validation row" in split.notes
 
 
@@ -52,11 +63,19 @@ def test_shares_are_those_of_the_authors(percent):
 
 def test_foursquare_italy_splits_as_in_the_paper():
     pl = pytest.importorskip("polars")
-    frame = pl.read_parquet(real("foursquare-italy", "interactions.parquet")).filter(pl.len().over("user_id") >= 20)
-    rows = list(zip(frame["user_id"].cast(pl.String), frame["item_id"], frame["timestamp"], strict=True))
+    frame = pl.read_parquet(real("foursquare-italy", "interactions.parquet")).filter(
+        pl.len().over("user_id") >= 20
+    )
+    rows = list(
+        zip(frame["user_id"].cast(pl.String), frame["item_id"], frame["timestamp"], strict=True)
+    )
     split = splits("temporal-80-20", interactions(rows))[0]
     final = split.final_train
-    assert [len(final), len(split.test.rows), int((final.counts > 0).sum())] == [54_088, 12_883, 1_353]
+    assert [len(final), len(split.test.rows), int((final.counts > 0).sum())] == [
+        54_088,
+        12_883,
+        1_353,
+    ]
     assert int((final.popularity > 0).sum()) == 25_498
 
 
@@ -64,14 +83,21 @@ def test_a_random_hold_out_takes_the_same_numbers_from_anywhere():
     data = random_data(users=30, items=100, rows=2000)
     split, other = splits("random-80-20", data, seed=0)[0], splits("random-80-20", data, seed=1)[0]
     assert split.test.rows.counts.tolist() == share(data.counts, 20).tolist()
-    assert split.validation.rows.counts.tolist() == share(data.counts - split.test.rows.counts, 20).tolist()
+    assert (
+        split.validation.rows.counts.tolist()
+        == share(data.counts - split.test.rows.counts, 20).tolist()
+    )
     assert rows_of(split.test.rows) != rows_of(other.test.rows)
 
 
 def test_a_random_hold_out_is_uniform_over_a_users_rows():
-    """1,000 seeds, 2 of 10 rows for test: each 200 times, standard deviation 12.6 = sqrt(1000 * 1/5 * 4/5)."""
+    """1,000 seeds, 2 of 10 rows for test: each 200 times, standard deviation 12.6 = sqrt(1000 * 1/5
+    * 4/5).
+    """
     data = interactions(TEN + FOUR)
-    counts = sum(splits("random-80-20", data, seed=seed)[0].test.rows.popularity for seed in range(1000))
+    counts = sum(
+        splits("random-80-20", data, seed=seed)[0].test.rows.popularity for seed in range(1000)
+    )
     assert abs(counts - 200).max() < 4.5 * 12.6
 
 
@@ -97,7 +123,12 @@ def test_each_fold_cuts_a_fifth_of_its_training_rows_for_validation():
 
 
 def test_the_validation_rows_of_the_folds_are_drawn_apart():
-    """A validation row of one fold is one of another's with a chance of 3/4 (it is not tested there) of 1/5."""
-    parts = [rows_of(fold.validation.rows) for fold in splits("kfold-5", random_data(users=100, items=60, rows=4000))]
+    """A validation row of one fold is one of another's with a chance of 3/4 (it is not tested
+    there) of 1/5.
+    """
+    parts = [
+        rows_of(fold.validation.rows)
+        for fold in splits("kfold-5", random_data(users=100, items=60, rows=4000))
+    ]
     shared = [len(one & other) / len(one) for n, one in enumerate(parts) for other in parts[:n]]
     assert len(shared) == 10 and max(abs(share - 0.15) for share in shared) < 0.1

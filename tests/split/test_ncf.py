@@ -1,4 +1,6 @@
-"""NCF's own test rows: on a small data folder with every defect, on GroupLens's layout, and on the real files where they are."""
+"""NCF's own test rows: on a small data folder with every defect, on GroupLens's layout, and on the
+real files where they are.
+"""
 
 from __future__ import annotations
 
@@ -19,16 +21,29 @@ from entrenous.data.dataset import dataset
 from entrenous.data.interactions import NO_TIME, Interactions
 from entrenous.data.load import load
 from entrenous.data.published import read_negatives
-from entrenous.split.export import write
-from entrenous.split.leave_one_out import draw_candidates
-from entrenous.split.protocol import splits
+from entrenous.data.split.export import write
+from entrenous.data.split.leave_one_out import draw_candidates
+from entrenous.data.split.protocol import splits
 
 ITEMS = [f"i{n:03}" for n in range(120)]
 ROWS = [
-    ("ann", "i003", 30), ("ann", "i001", 10), ("ann", "i002", 20), ("bob", "i005", 10), ("bob", "i004", NO_TIME),
-    ("bob", "i006", 5), ("bob", "i007", 7), ("cas", "i009", 2), ("cas", "i008", 1), ("dot", "i010", 4)
-]  # fmt: skip
-TEST = {"ann": "i002", "bob": "i006", "cas": "i009", "dot": "i010"}  # neither the latest nor the first of their users
+    ("ann", "i003", 30),
+    ("ann", "i001", 10),
+    ("ann", "i002", 20),
+    ("bob", "i005", 10),
+    ("bob", "i004", NO_TIME),
+    ("bob", "i006", 5),
+    ("bob", "i007", 7),
+    ("cas", "i009", 2),
+    ("cas", "i008", 1),
+    ("dot", "i010", 4),
+]
+TEST = {
+    "ann": "i002",
+    "bob": "i006",
+    "cas": "i009",
+    "dot": "i010",
+}  # neither the latest nor the first of their users
 DATA = interactions(ROWS, items=ITEMS, name="ml-1m")
 NEGATIVES = {user: free(DATA, user) for user in TEST}
 
@@ -58,7 +73,7 @@ def refused(match: str, data: Interactions = DATA, protocol: str = "ncf-99") -> 
     return refused_split(match, data, protocol)
 
 
-# ---- what it holds out -----------------------------------------------------------------------------------------------------------
+# ---- what it holds out ---------------------------------------------------------------------------
 
 
 def test_test_rows_are_the_published_ones_and_so_are_their_candidates(folder: Path) -> None:
@@ -66,23 +81,34 @@ def test_test_rows_are_the_published_ones_and_so_are_their_candidates(folder: Pa
     assert split.name == "ncf-99" and split.refit
     assert rows_of(split.test.rows) == set(TEST.items())
     assert split.test.candidates is not None and split.test.candidates.shape == (4, 99)
-    for user, row in zip(split.test.rows.user.tolist(), split.test.candidates.tolist(), strict=True):
+    for user, row in zip(
+        split.test.rows.user.tolist(), split.test.candidates.tolist(), strict=True
+    ):
         assert [DATA.items[item] for item in row] == NEGATIVES[DATA.users[user]]
     assert (
-        split.notes[0] == "test rows: those that NCF (He et al. 2017) held out; each against the 99 negatives published with it"
+        split.notes[0]
+        == "test rows: those that NCF (He et al. 2017) held out; each against the 99 negatives"
+        " published with it"
     )
 
 
 def test_validation_is_the_latest_remaining_row_where_all_times_are_known(folder: Path) -> None:
-    """ann has i001 at 10 and i003 at 30 left; cas only i008, which stays in training; of bob's three rows one has no time."""
+    """ann has i001 at 10 and i003 at 30 left; cas only i008, which stays in training; of bob's
+    three rows one has no time.
+    """
     split = splits("ncf-99", DATA)[0]
     assert split.validation is not None
     held = rows_of(split.validation.rows)
     assert ("ann", "i003") in held and {user for user, _ in held} == {"ann", "bob"}
     assert rows_of(split.train) >= {("ann", "i001"), ("cas", "i008")}
-    said = "the latest remaining row of 1 users; a remaining row drawn at random of 1 users whose times are not all known"
+    said = (
+        "the latest remaining row of 1 users; a remaining row drawn at random of 1 users whose"
+        " times are not all known"
+    )
     assert f"validation rows: {said}" in split.notes
-    expected = draw_candidates(DATA, split.validation.rows.user, 99, key(0, "candidates", "validation"))
+    expected = draw_candidates(
+        DATA, split.validation.rows.user, 99, key(0, "candidates", "validation")
+    )
     assert np.array_equal(split.validation.candidates, expected)
 
 
@@ -92,25 +118,39 @@ def test_without_a_time_the_seed_draws_the_validation_row(folder: Path) -> None:
         split = splits("ncf-99", DATA, seed=seed)[0]
         assert split.validation is not None and rows_of(split.test.rows) == set(TEST.items())
         drawn |= {item for user, item in rows_of(split.validation.rows) if user == "bob"}
-    assert drawn == {"i004", "i005", "i007"}  # a fair draw misses one of three in 20 with probability 0.0009
+    assert drawn == {
+        "i004",
+        "i005",
+        "i007",
+    }  # a fair draw misses one of three in 20 with probability 0.0009
 
 
 def test_a_negative_that_is_the_held_out_item_does_not_compete_with_itself(folder: Path) -> None:
     write_ncf(folder, TEST, {**NEGATIVES, "bob": ["i006", *NEGATIVES["bob"][1:]]})
     split = splits("ncf-99", DATA)[0]
     assert split.test.candidates is not None
-    assert (split.test.candidates >= 0).sum(axis=1).tolist() == [99, 98, 99, 99] and split.test.candidates[1, 0] == -1
-    assert "test rows with the held-out item among NCF's negatives, where it does not compete with itself: 1" in split.notes
+    assert (split.test.candidates >= 0).sum(axis=1).tolist() == [
+        99,
+        98,
+        99,
+        99,
+    ] and split.test.candidates[1, 0] == -1
+    assert (
+        "test rows with the held-out item among NCF's negatives, where it does not compete with"
+        " itself: 1" in split.notes
+    )
 
 
 def test_it_can_be_exported_and_read_back(folder: Path, tmp_path: Path) -> None:
     split = splits("ncf-99", DATA)[0]
     back = splits("given", given=write(split, tmp_path / "out"))[0]
     assert rows_of(back.test.rows) == set(TEST.items()) and back.test.candidates is not None
-    assert {back.train.items[item] for item in back.test.candidates[0].tolist()} == set(NEGATIVES["ann"])
+    assert {back.train.items[item] for item in back.test.candidates[0].tolist()} == set(
+        NEGATIVES["ann"]
+    )
 
 
-# ---- pinterest-20: test rows without candidates, more users than the data has, no times ------------------------------------------
+# ---- pinterest-20: test rows without candidates, more users than the data has, no times ----------
 
 
 def test_pinterest_draws_its_candidates_and_says_so(home: Path) -> None:
@@ -121,41 +161,59 @@ def test_pinterest_draws_its_candidates_and_says_so(home: Path) -> None:
     split = splits("ncf-99", data, seed=5)[0]
     assert rows_of(split.test.rows) == set(TEST.items()) and split.validation is not None
     assert {user for user, _ in rows_of(split.validation.rows)} == {"ann", "bob"}
-    assert np.array_equal(split.test.candidates, draw_candidates(data, np.arange(4), 99, key(5, "candidates", "test")))
+    assert np.array_equal(
+        split.test.candidates, draw_candidates(data, np.arange(4), 99, key(5, "candidates", "test"))
+    )
     assert split.notes[:3] == (
-        "test rows: those that NCF (He et al. 2017) held out; NCF's negatives of pinterest-20 were not to be had, "
-        "so 99 candidates are drawn as in loo-99",
+        (
+            "test rows: those that NCF (He et al. 2017) held out; NCF's negatives of pinterest-20"
+            " were not to be had, so 99 candidates are drawn as in loo-99"
+        ),
         "test rows of NCF left out, as their users are not in the data: 2",
         "validation rows: a remaining row drawn at random of 2 users whose times are not all known",
     )
 
 
-# ---- what it refuses -------------------------------------------------------------------------------------------------------------
+# ---- what it refuses -----------------------------------------------------------------------------
 
 
-def test_data_of_which_ncf_published_nothing_is_refused_with_the_names_that_have_it(folder: Path) -> None:
+def test_data_of_which_ncf_published_nothing_is_refused_with_the_names_that_have_it(
+    folder: Path,
+) -> None:
     said = refused("no rows that ncf held out", replace(DATA, name="shop"))
-    assert said.startswith("shop: ") and "one of ml-1m, pinterest-20" in said and "use loo-99" in said
+    assert (
+        said.startswith("shop: ") and "one of ml-1m, pinterest-20" in said and "use loo-99" in said
+    )
 
 
 @pytest.mark.parametrize("name", ["ml-1m", "pinterest-20"])
 def test_missing_files_are_refused_with_where_to_get_them(name: str, home: Path) -> None:
     said = refused("NCF's test rows are not in", replace(DATA, name=name))
-    assert str(dataset(name).path) in said and "github.com/hexiangnan/neural_collaborative_filtering" in said
+    assert (
+        str(dataset(name).path) in said
+        and "github.com/hexiangnan/neural_collaborative_filtering" in said
+    )
 
 
 def test_another_number_of_candidates_is_refused(folder: Path) -> None:
-    assert "use ncf-99, or loo-50" in refused("'ncf-50' asks for 50 candidates, but NCF published 99", protocol="ncf-50")
+    assert "use ncf-99, or loo-50" in refused(
+        "'ncf-50' asks for 50 candidates, but NCF published 99", protocol="ncf-50"
+    )
 
 
 def test_rows_that_a_filter_took_away_are_refused(folder: Path) -> None:
     fewer = DATA.select(DATA.item != DATA.items.index("i001"))
-    assert "load ml-1m by name and without filters" in refused("9 rows are not the 10 that NCF's test rows belong to", fewer)
+    assert "load ml-1m by name and without filters" in refused(
+        "9 rows are not the 10 that NCF's test rows belong to", fewer
+    )
 
 
 def test_as_many_rows_but_others_are_refused(folder: Path) -> None:
     rows = [("cas", "i020", 2) if row[1] == "i009" else row for row in ROWS]
-    refused(r"\(user 'cas', item 'i009' in .*ncf_test.csv\) is not among the rows", interactions(rows, items=ITEMS, name="ml-1m"))
+    refused(
+        r"\(user 'cas', item 'i009' in .*ncf_test.csv\) is not among the rows",
+        interactions(rows, items=ITEMS, name="ml-1m"),
+    )
 
 
 def test_a_user_without_a_test_row_is_refused(folder: Path) -> None:
@@ -167,29 +225,57 @@ def test_a_user_without_a_test_row_is_refused(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("negatives", "match"),
     [
-        ({**NEGATIVES, "ann": ["i001", *NEGATIVES["ann"][1:]]}, "candidate 'i001' of user 'ann' is a row of theirs"),
-        ({**NEGATIVES, "dot": [*NEGATIVES["dot"][:-1], "i999"]}, "candidate 'i999' of user 'dot' is no item of the data"),
-        ({user: NEGATIVES[user][:7] for user in NEGATIVES}, "7 negatives a test row .* are not the 99 of NCF"),
+        (
+            {**NEGATIVES, "ann": ["i001", *NEGATIVES["ann"][1:]]},
+            "candidate 'i001' of user 'ann' is a row of theirs",
+        ),
+        (
+            {**NEGATIVES, "dot": [*NEGATIVES["dot"][:-1], "i999"]},
+            "candidate 'i999' of user 'dot' is no item of the data",
+        ),
+        (
+            {user: NEGATIVES[user][:7] for user in NEGATIVES},
+            "7 negatives a test row .* are not the 99 of NCF",
+        ),
         ({**NEGATIVES, "ann": NEGATIVES["ann"][:7]}, "the lists of candidates differ in length"),
-        ({user: NEGATIVES[user] for user in ("ann", "bob", "cas")}, "its users are not those of the held-out rows"),
+        (
+            {user: NEGATIVES[user] for user in ("ann", "bob", "cas")},
+            "its users are not those of the held-out rows",
+        ),
     ],
 )
-def test_candidates_that_cannot_be_ncfs_are_refused(negatives: dict[str, list[str]], match: str, folder: Path) -> None:
+def test_candidates_that_cannot_be_ncfs_are_refused(
+    negatives: dict[str, list[str]], match: str, folder: Path
+) -> None:
     write_ncf(folder, TEST, negatives)
     refused(match)
 
 
 def test_tables_without_their_columns_are_refused(folder: Path) -> None:
-    pl.DataFrame({"user_id": list(TEST), "item_ids": ["i001"] * 4}).write_parquet(folder / "ncf_test_negatives.parquet")
+    pl.DataFrame({"user_id": list(TEST), "item_ids": ["i001"] * 4}).write_parquet(
+        folder / "ncf_test_negatives.parquet"
+    )
     refused("no column 'item_ids' of lists")
-    pl.DataFrame({"user_id": list(TEST), "film": list(TEST.values())}).write_csv(folder / "ncf_test.csv")
+    pl.DataFrame({"user_id": list(TEST), "film": list(TEST.values())}).write_csv(
+        folder / "ncf_test.csv"
+    )
     refused("no column 'item_id'")
 
 
-# ---- NCF's own file beside GroupLens's -------------------------------------------------------------------------------------------
+# ---- NCF's own file beside GroupLens's -----------------------------------------------------------
 
-FIRST = [("1", "1193"), ("1", "661"), ("2", "914"), ("2", "1193"), ("2", "661"), ("3", "50"), ("3", "914")]
-RATINGS = FIRST + [(str(4 + n // 20), str(2000 + n)) for n in range(120)]  # users 4 to 9 have twenty films each
+FIRST = [
+    ("1", "1193"),
+    ("1", "661"),
+    ("2", "914"),
+    ("2", "1193"),
+    ("2", "661"),
+    ("3", "50"),
+    ("3", "914"),
+]
+RATINGS = FIRST + [
+    (str(4 + n // 20), str(2000 + n)) for n in range(120)
+]  # users 4 to 9 have twenty films each
 LATEST = {
     0: 1,
     1: 1,
@@ -199,15 +285,22 @@ LATEST = {
 
 
 def grouplens(home: Path, first: str = "") -> Path:
-    """`ml-1m` as GroupLens ships it; beside it NCF's file: the latest row of each user and the 99 lowest numbers they never had."""
+    """`ml-1m` as GroupLens ships it; beside it NCF's file: the latest row of each user and the 99
+    lowest numbers they never had.
+    """
     folder = home / "ml-1m"
     folder.mkdir()
-    (folder / "ratings.dat").write_text("".join(f"{u}::{i}::4::{978300000 + n}\n" for n, (u, i) in enumerate(RATINGS)))
+    (folder / "ratings.dat").write_text(
+        "".join(f"{u}::{i}::4::{978300000 + n}\n" for n, (u, i) in enumerate(RATINGS))
+    )
     films = list(dict.fromkeys(item for _, item in RATINGS))
     lines = []
     for user, item in LATEST.items():
         own = {films.index(film) for name, film in RATINGS if name == str(user + 1)}
-        lines.append("\t".join([f"({user},{item})", *(str(n) for n in range(124) if n not in own)][:100]) + "\n")
+        lines.append(
+            "\t".join([f"({user},{item})", *(str(n) for n in range(124) if n not in own)][:100])
+            + "\n"
+        )
     (folder / "ml-1m.test.negative").write_text(first + "".join(lines))
     return folder
 
@@ -227,21 +320,41 @@ def test_ncfs_numbers_are_users_less_one_and_films_by_first_appearance(home: Pat
 
 def test_it_runs_from_the_command_line(home: Path, command: Command) -> None:
     grouplens(home)
-    said = command("run", "popular", "--data", "ml-1m", "--protocol", "ncf-99", "--out", home / "runs", "--json").json
+    said = command(
+        "run",
+        "popular",
+        "--data",
+        "ml-1m",
+        "--protocol",
+        "ncf-99",
+        "--out",
+        home / "runs",
+        "--json",
+    ).json
     assert said["protocol"] == "ncf-99" and said["users_evaluated"] == 9
-    assert "sampled ranking: each held-out item against its own 99 frozen candidates" in said["protocol_text"]
+    assert (
+        "sampled ranking: each held-out item against its own 99 frozen candidates"
+        in said["protocol_text"]
+    )
 
 
 def test_a_fetched_folder_lacks_ncfs_file_and_is_told_where_it_is(home: Path) -> None:
     (grouplens(home) / "ml-1m.test.negative").unlink()
     said = refused("NCF's test rows are not in", load("ml-1m"))
-    assert "put ml-1m.test.negative there, from github.com/hexiangnan/neural_collaborative_filtering, folder Data" in said
+    assert (
+        "put ml-1m.test.negative there, from github.com/hexiangnan/neural_collaborative_filtering,"
+        " folder Data" in said
+    )
 
 
-@pytest.mark.parametrize("first", ["(0,1)\n", "0,1\t5\n", "(0,1)\t5\n", "(0,1)\t5\tx\n", "<html>\n"])
+@pytest.mark.parametrize(
+    "first", ["(0,1)\n", "0,1\t5\n", "(0,1)\t5\n", "(0,1)\t5\tx\n", "<html>\n"]
+)
 def test_a_line_that_is_not_ncfs_is_named(first: str, home: Path) -> None:
     path = grouplens(home, first) / "ml-1m.test.negative"
-    with pytest.raises(InputError, match=r"test.negative:[12]: not a line of held-out row and negatives"):
+    with pytest.raises(
+        InputError, match=r"test.negative:[12]: not a line of held-out row and negatives"
+    ):
         read_negatives(path)
 
 
@@ -253,7 +366,7 @@ def test_an_empty_file_and_one_of_other_ratings_are_refused(home: Path) -> None:
     refused("it numbers a film 124, but ratings.dat has only 124", load("ml-1m"))
 
 
-# ---- the real files --------------------------------------------------------------------------------------------------------------
+# ---- the real files ------------------------------------------------------------------------------
 
 
 def present(name: str, monkeypatch: pytest.MonkeyPatch) -> Interactions:
@@ -267,20 +380,34 @@ def test_movielens_1m(monkeypatch: pytest.MonkeyPatch) -> None:
     data = present("ml-1m", monkeypatch)
     split = splits("ncf-99", data)[0]
     assert split.validation is not None and split.test.candidates is not None
-    assert [len(split.train), len(split.validation.rows), len(split.test.rows)] == [988_129, 6_040, 6_040]
+    assert [len(split.train), len(split.validation.rows), len(split.test.rows)] == [
+        988_129,
+        6_040,
+        6_040,
+    ]
     frame = (
-        pl.read_parquet(SHARED / "ml-1m" / "interactions.parquet").filter("ncf_test").select("user_id", "item_id").cast(pl.String)
+        pl.read_parquet(SHARED / "ml-1m" / "interactions.parquet")
+        .filter("ncf_test")
+        .select("user_id", "item_id")
+        .cast(pl.String)
     )
     assert rows_of(split.test.rows) == set(frame.iter_rows())
     assert int((split.test.candidates < 0).sum()) == 156  # about 6,040 x 99 / 3,541
-    assert any("of 1,020 users; a remaining row drawn at random of 5,020 users" in note for note in split.notes)
+    assert any(
+        "of 1,020 users; a remaining row drawn at random of 5,020 users" in note
+        for note in split.notes
+    )
     assert split.test.rows.time is not None and (split.test.rows.time != NO_TIME).all()
 
 
 def test_pinterest_20(monkeypatch: pytest.MonkeyPatch) -> None:
     split = splits("ncf-99", present("pinterest-20", monkeypatch))[0]
     assert split.validation is not None and split.test.candidates is not None
-    assert [len(split.train), len(split.validation.rows), len(split.test.rows)] == [925_152, 37_501, 37_501]
+    assert [len(split.train), len(split.validation.rows), len(split.test.rows)] == [
+        925_152,
+        37_501,
+        37_501,
+    ]
     assert split.test.candidates.shape == (37_501, 99) and split.test.candidates.min() >= 0
     assert "test rows of NCF left out, as their users are not in the data: 17,686" in split.notes
 
@@ -293,9 +420,17 @@ def test_leave_one_out_refuses_rows_without_times_and_names_what_works(
     name: str, problem: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = present(name, monkeypatch)
-    assert "use random-80-20, or ncf-99 for a data set of which NCF published test rows" in refused(problem, data, "loo-100")
+    assert "use random-80-20, or ncf-99 for a data set of which NCF published test rows" in refused(
+        problem, data, "loo-100"
+    )
 
 
-def test_one_hundred_candidates_as_in_section_iv_b_of_cali3f(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_hundred_candidates_as_in_section_iv_b_of_cali3f(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     split = splits("loo-100", present("ml-100k", monkeypatch))[0]
-    assert split.test.candidates is not None and split.test.candidates.shape == (943, 100) and split.name == "loo-100"
+    assert (
+        split.test.candidates is not None
+        and split.test.candidates.shape == (943, 100)
+        and split.name == "loo-100"
+    )

@@ -1,4 +1,6 @@
-"""PEPPER's splits: the published parts on small folders with every defect, and on the real files; and the drawn weighting sets."""
+"""PEPPER's splits: the published parts on small folders with every defect, and on the real files;
+and the drawn weighting sets.
+"""
 
 from __future__ import annotations
 
@@ -18,21 +20,38 @@ from entrenous.core.errors import InputError
 from entrenous.data.dataset import dataset
 from entrenous.data.interactions import NO_TIME, Interactions
 from entrenous.data.load import load
+from entrenous.data.split.export import write
+from entrenous.data.split.protocol import splits
+from entrenous.data.split.types import Split
 from entrenous.evaluate.protocol import evaluate
-from entrenous.split.export import write
-from entrenous.split.protocol import splits
-from entrenous.split.types import Split
 
 ITEMS = [f"i{n:03}" for n in range(120)]
 ROWS = [
-    ("cas", "i009", 3), ("ann", "i003", 30), ("ann", "i001", 10), ("bob", "i005", 10), ("ann", "i002", 20), ("bob", "i004", 7),
-    ("bob", "i006", 5), ("bob", "i007", 7), ("cas", "i008", 1), ("cas", "i010", 2), ("dot", "i010", 4),
-]  # fmt: skip
+    ("cas", "i009", 3),
+    ("ann", "i003", 30),
+    ("ann", "i001", 10),
+    ("bob", "i005", 10),
+    ("ann", "i002", 20),
+    ("bob", "i004", 7),
+    ("bob", "i006", 5),
+    ("bob", "i007", 7),
+    ("cas", "i008", 1),
+    ("cas", "i010", 2),
+    ("dot", "i010", 4),
+]
 DATA = interactions(ROWS, items=ITEMS, name="ml-100k")
 PARTS: list[Part] = [
-    ("bob", "i005", "train"), ("bob", "i004", "train"), ("ann", "i001", "train"), ("cas", "i008", "train"), ("bob", "i006", "validation"),
-    ("ann", "i003", "validation"), ("cas", "i009", "validation"), ("bob", "i007", "test"), ("ann", "i002", "test"), ("cas", "i010", "test"),
-]  # fmt: skip
+    ("bob", "i005", "train"),
+    ("bob", "i004", "train"),
+    ("ann", "i001", "train"),
+    ("cas", "i008", "train"),
+    ("bob", "i006", "validation"),
+    ("ann", "i003", "validation"),
+    ("cas", "i009", "validation"),
+    ("bob", "i007", "test"),
+    ("ann", "i002", "test"),
+    ("cas", "i010", "test"),
+]
 NEGATIVES = {row: free(DATA, row[0], 9) for row in PARTS if row[2] != "train"}
 
 
@@ -71,7 +90,7 @@ def refused(match: str, data: Interactions = DATA, protocol: str = "pepper-given
     return refused_split(match, data, protocol)
 
 
-# ---- pepper-given ----------------------------------------------------------------------------------------------------------------
+# ---- pepper-given --------------------------------------------------------------------------------
 
 
 def test_the_parts_are_the_published_ones_and_validation_is_the_weighting_set(folder: Path) -> None:
@@ -79,10 +98,15 @@ def test_the_parts_are_the_published_ones_and_validation_is_the_weighting_set(fo
     assert parts(split) == [published(label) for label in ("train", "validation", "test")]
     assert (split.name, split.refit, split.weighting) == ("pepper-given", False, True)
     assert rows_of(split.final_train) == published("train")
-    assert split.notes[0] == "parts: those that PEPPER (Belal et al. 2022) published, of the first 3 of their 3 users"
+    assert (
+        split.notes[0]
+        == "parts: those that PEPPER (Belal et al. 2022) published, of the first 3 of their 3 users"
+    )
 
 
-def test_users_are_numbered_as_published_and_others_are_not_in_the_split_but_every_item_is(folder: Path) -> None:
+def test_users_are_numbered_as_published_and_others_are_not_in_the_split_but_every_item_is(
+    folder: Path,
+) -> None:
     split = splits("pepper-given", DATA)[0]
     assert split.train.users.ids.tolist() == ["bob", "ann", "cas"]  # dot has no published row
     assert split.train.items is DATA.items and split.train.catalogue[:2] == (3, 120)
@@ -102,7 +126,10 @@ def test_rows_keep_value_time_and_place_in_the_source(folder: Path) -> None:
     for part in (split.train, split.validation.rows, split.test.rows):
         for at, (u, i) in enumerate(zip(part.user.tolist(), part.item.tolist(), strict=True)):
             whole = DATA.users.index(part.users[u])
-            source = int(DATA.ptr[whole] + np.searchsorted(DATA.item[DATA.ptr[whole] : DATA.ptr[whole + 1]], i))
+            source = int(
+                DATA.ptr[whole]
+                + np.searchsorted(DATA.item[DATA.ptr[whole] : DATA.ptr[whole + 1]], i)
+            )
             for column in ("value", "time", "row"):
                 assert getattr(part, column)[at] == getattr(DATA, column)[source]
 
@@ -121,11 +148,23 @@ def test_the_seed_has_no_effect(folder: Path) -> None:
 
 
 def test_a_negative_competes_once_and_never_with_itself(folder: Path) -> None:
-    """bob's list holds the held-out i007 and i050 three times; i004 is a training row of his and i006 one of his weighting set."""
+    """bob's list holds the held-out i007 and i050 three times; i004 is a training row of his and
+    i006 one of his weighting set.
+    """
     listed = ["i050", "i007", "i050", "i004", "i060", "i006", "i050", "i061", "i062"]
     write_pepper(folder, PARTS, {**NEGATIVES, ("bob", "i007", "test"): listed})
     split = splits("pepper-given", DATA)[0]
-    assert candidates(split, "bob") == ["i050", "-", "-", "i004", "i060", "i006", "-", "i061", "i062"]
+    assert candidates(split, "bob") == [
+        "i050",
+        "-",
+        "-",
+        "i004",
+        "i060",
+        "i006",
+        "-",
+        "i061",
+        "i062",
+    ]
     assert split.notes[1:4] == (
         "test negatives that are the held-out item itself, left out: 1",
         "test negatives that repeat in their list, left out: 2",
@@ -133,9 +172,17 @@ def test_a_negative_competes_once_and_never_with_itself(folder: Path) -> None:
     )
 
 
-def test_a_row_of_two_parts_stays_in_the_first_of_training_test_and_validation(folder: Path) -> None:
-    """bob's i004 is test as well, ann's i002 is in her weighting set as well, cas's i009 is repeated in it with other negatives."""
-    more: list[Part] = [("bob", "i004", "test"), ("ann", "i002", "validation"), ("cas", "i009", "validation")]
+def test_a_row_of_two_parts_stays_in_the_first_of_training_test_and_validation(
+    folder: Path,
+) -> None:
+    """bob's i004 is test as well, ann's i002 is in her weighting set as well, cas's i009 is
+    repeated in it with other negatives.
+    """
+    more: list[Part] = [
+        ("bob", "i004", "test"),
+        ("ann", "i002", "validation"),
+        ("cas", "i009", "validation"),
+    ]
     negatives = {**NEGATIVES, more[0]: free(DATA, "bob", 9), more[1]: free(DATA, "ann", 9)}
     write_pepper(folder, [*PARTS, *more], negatives)
     split = splits("pepper-given", DATA)[0]
@@ -168,21 +215,42 @@ def test_a_folder_that_does_not_say_has_no_weighting_set(folder: Path, tmp_path:
     about.write_text(json.dumps(known))
     assert not splits("given", given=about.parent)[0].weighting
     about.write_text(json.dumps({**known, "weighting": "yes"}))
-    with pytest.raises(InputError, match="does not describe a split; expected an object with name, refit, weighting"):
+    with pytest.raises(
+        InputError,
+        match="does not describe a split; expected an object with name, refit, weighting",
+    ):
         splits("given", given=about.parent)
 
 
 def test_it_runs_from_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pl.DataFrame([row[:2] for row in ROWS], schema=["user_id", "item_id"], orient="row").write_csv(folder / "interactions.csv")
-    write_pepper(folder, PARTS, {row: [f"i0{n:02}" for n in range(1, 11) if f"i0{n:02}" != row[1]] for row in NEGATIVES})
+    pl.DataFrame([row[:2] for row in ROWS], schema=["user_id", "item_id"], orient="row").write_csv(
+        folder / "interactions.csv"
+    )
+    write_pepper(
+        folder,
+        PARTS,
+        {row: [f"i0{n:02}" for n in range(1, 11) if f"i0{n:02}" != row[1]] for row in NEGATIVES},
+    )
     said = Command(capsys)(
-        "run", "popular", "--data", "ml-100k", "--protocol", "pepper-given", "--out", folder / "runs", "--json"
+        "run",
+        "popular",
+        "--data",
+        "ml-100k",
+        "--protocol",
+        "pepper-given",
+        "--out",
+        folder / "runs",
+        "--json",
     ).json
-    assert said["protocol"] == "pepper-given" and said["users_evaluated"] == 3 and said["catalogue"]["users"] == 3
+    assert (
+        said["protocol"] == "pepper-given"
+        and said["users_evaluated"] == 3
+        and said["catalogue"]["users"] == 3
+    )
     assert any(note.startswith("parts: those that PEPPER") for note in said["notes"])
 
 
-# ---- what it refuses -------------------------------------------------------------------------------------------------------------
+# ---- what it refuses -----------------------------------------------------------------------------
 
 
 def test_other_data_is_refused_with_the_names_that_have_it(folder: Path) -> None:
@@ -193,17 +261,25 @@ def test_other_data_is_refused_with_the_names_that_have_it(folder: Path) -> None
 @pytest.mark.parametrize("name", ["ml-100k", "foursquare-nyc", "gowalla-nyc-pepper"])
 def test_missing_tables_are_refused_with_where_to_get_them(name: str, home: Path) -> None:
     said = refused("PEPPER's parts are not in", replace(DATA, name=name))
-    assert str(dataset(name).path) in said and "github.com/YacineBelal/PEPPER" in said and "pepper-85-15" in said
+    assert (
+        str(dataset(name).path) in said
+        and "github.com/YacineBelal/PEPPER" in said
+        and "pepper-85-15" in said
+    )
 
 
 @pytest.mark.parametrize("n", [0, 4, 943])
 def test_a_number_of_users_they_do_not_have_is_refused(n: int, folder: Path) -> None:
-    assert "use pepper-given-3" in refused(f"'pepper-given-{n}' asks for {n} users, but .* has 3", protocol=f"pepper-given-{n}")
+    assert "use pepper-given-3" in refused(
+        f"'pepper-given-{n}' asks for {n} users, but .* has 3", protocol=f"pepper-given-{n}"
+    )
 
 
 def test_rows_that_a_filter_took_away_are_refused(folder: Path) -> None:
     fewer = DATA.select(DATA.item != DATA.items.index("i008"))
-    said = refused("published rows that are not in the data: 1; the first is user 'cas', item 'i008'", fewer)
+    said = refused(
+        "published rows that are not in the data: 1; the first is user 'cas', item 'i008'", fewer
+    )
     assert "load ml-100k by name and without filters" in said
     known = interactions([row for row in ROWS if row[0] != "cas"], items=ITEMS, name="ml-100k")
     refused("published rows that are not in the data: 3", known)
@@ -221,10 +297,26 @@ def broken(folder: Path, name: str, change: pl.Expr) -> None:
 @pytest.mark.parametrize(
     ("table", "change", "match"),
     [
-        ("splits", pl.lit("dev").alias("split"), "row 0: the part is 'dev'; expected one of train, test, validation"),
-        ("negatives", pl.lit(["x"] * 9).alias("negative_item_ids"), "the negative 'x' is no item of the data"),
-        ("negatives", pl.lit("i010").alias("negative_item_ids"), "no column 'negative_item_ids' of lists"),
-        ("negatives", pl.col("negative_item_ids").list.head(pl.row_index()), "rows differ in length"),
+        (
+            "splits",
+            pl.lit("dev").alias("split"),
+            "row 0: the part is 'dev'; expected one of train, test, validation",
+        ),
+        (
+            "negatives",
+            pl.lit(["x"] * 9).alias("negative_item_ids"),
+            "the negative 'x' is no item of the data",
+        ),
+        (
+            "negatives",
+            pl.lit("i010").alias("negative_item_ids"),
+            "no column 'negative_item_ids' of lists",
+        ),
+        (
+            "negatives",
+            pl.col("negative_item_ids").list.head(pl.row_index()),
+            "rows differ in length",
+        ),
         (
             "negatives",
             pl.lit("train").alias("split"),
@@ -237,23 +329,29 @@ def broken(folder: Path, name: str, change: pl.Expr) -> None:
         ),
     ],
 )
-def test_tables_that_cannot_be_theirs_are_refused(table: str, change: pl.Expr, match: str, folder: Path) -> None:
+def test_tables_that_cannot_be_theirs_are_refused(
+    table: str, change: pl.Expr, match: str, folder: Path
+) -> None:
     broken(folder, f"pepper_{table}", change)
     refused(match)
 
 
-@pytest.mark.parametrize(("table", "column"), [("splits", "item_id"), ("splits", "split"), ("negatives", "user_id")])
+@pytest.mark.parametrize(
+    ("table", "column"), [("splits", "item_id"), ("splits", "split"), ("negatives", "user_id")]
+)
 def test_a_missing_column_is_named(table: str, column: str, folder: Path) -> None:
     path = folder / f"pepper_{table}.parquet"
     pl.read_parquet(path).drop(column).write_parquet(path)
     refused(f"pepper_{table}: no column '{column}'")
 
 
-# ---- foursquare-nyc: PEPPER's own numbers, rows that the data lacks --------------------------------------------------------------
+# ---- foursquare-nyc: PEPPER's own numbers, rows that the data lacks ------------------------------
 
 
 def foursquare(home: Path) -> Interactions:
-    """`foursquare-nyc`: PEPPER numbers users and venues by first appearance; dot's check-ins were not recovered."""
+    """`foursquare-nyc`: PEPPER numbers users and venues by first appearance; dot's check-ins were
+    not recovered.
+    """
     folder = home / "foursquare-nyc"
     write_pepper(folder, [*PARTS, ("bob", "i020", "train")], NEGATIVES)
     numbers = {"bob": 0, "ann": 1, "cas": 2}
@@ -266,9 +364,13 @@ def foursquare(home: Path) -> Interactions:
         "split",
         pl.col("user_id").replace_strict(numbers).alias("pepper_user"),
         pl.col("item_id").str.slice(1).cast(int).alias("pepper_item"),
-        pl.col("negative_item_ids").list.eval(pl.element().str.slice(1).cast(int)).alias("negative_pepper_items"),
+        pl.col("negative_item_ids")
+        .list.eval(pl.element().str.slice(1).cast(int))
+        .alias("negative_pepper_items"),
     ).write_parquet(folder / "pepper_negatives.parquet")
-    pl.DataFrame({"item_id": ITEMS[::-1], "first_seen_index": range(119, -1, -1)}).write_parquet(folder / "items.parquet")
+    pl.DataFrame({"item_id": ITEMS[::-1], "first_seen_index": range(119, -1, -1)}).write_parquet(
+        folder / "items.parquet"
+    )
     return replace(DATA, name="foursquare-nyc")
 
 
@@ -283,9 +385,19 @@ def test_rows_that_the_data_lacks_are_kept_without_a_time(home: Path) -> None:
     train = split.train
     assert rows_of(train) == published("train") | {("bob", "i020")}
     at = int(train.ptr[1]) - 1  # bob's last item
-    assert train.time is not None and (train.time == NO_TIME).nonzero()[0].tolist() == [at] and train.value[at] == 1
-    assert train.row is not None and len(np.unique(train.row)) == len(train) and train.row[at] > DATA.row.max()  # type: ignore[union-attr]
-    assert "published rows that the data lacks, kept with value 1 and without a time: 1" in split.notes
+    assert (
+        train.time is not None
+        and (train.time == NO_TIME).nonzero()[0].tolist() == [at]
+        and train.value[at] == 1
+    )
+    assert (
+        train.row is not None
+        and len(np.unique(train.row)) == len(train)
+        and train.row[at] > DATA.row.max()
+    )  # type: ignore[union-attr]
+    assert (
+        "published rows that the data lacks, kept with value 1 and without a time: 1" in split.notes
+    )
 
 
 def test_foursquares_items_must_tell_the_numbers(home: Path) -> None:
@@ -294,11 +406,13 @@ def test_foursquares_items_must_tell_the_numbers(home: Path) -> None:
     assert "first_seen_index" in refused("PEPPER's numbers cannot be told", data)
 
 
-# ---- gowalla-nyc-pepper: times from moves ----------------------------------------------------------------------------------------
+# ---- gowalla-nyc-pepper: times from moves --------------------------------------------------------
 
 
 def test_gowallas_times_are_the_seconds_to_the_last_visit(home: Path) -> None:
-    """ann: i001 at 0, i002 at 10, i001 again at 15, then a gap, i002 to i003 in 7 s: at 15 and 22. bob's i004 is in no move."""
+    """ann: i001 at 0, i002 at 10, i001 again at 15, then a gap, i002 to i003 in 7 s: at 15 and 22.
+    bob's i004 is in no move.
+    """
     folder = home / "gowalla-nyc"
     rows: list[Part] = [
         ("ann", "i001", "train"),
@@ -314,7 +428,9 @@ def test_gowallas_times_are_the_seconds_to_the_last_visit(home: Path) -> None:
         ("bob", 0, "i005", "i006", 3),
     ]
     names = ["user_id", "row", "item_id", "next_item_id", "delta_seconds"]
-    pl.DataFrame(moves, schema=names, orient="row").write_parquet(folder / "pepper_transitions.parquet")
+    pl.DataFrame(moves, schema=names, orient="row").write_parquet(
+        folder / "pepper_transitions.parquet"
+    )
     places = pl.DataFrame({"item_id": ITEMS[:9], "lat": np.arange(9) / 4, "lon": [-74.0] * 9})
     places.write_parquet(folder / "pepper_items.parquet")
     data = load("gowalla-nyc-pepper", fetch=False)
@@ -328,7 +444,7 @@ def test_gowallas_times_are_the_seconds_to_the_last_visit(home: Path) -> None:
         load("gowalla-nyc-pepper", fetch=False)
 
 
-# ---- pepper-85-15 ----------------------------------------------------------------------------------------------------------------
+# ---- pepper-85-15 --------------------------------------------------------------------------------
 
 DRAWN = random_data(users=60, items=200, rows=1500, seed=2)
 
@@ -339,23 +455,38 @@ def test_test_and_weighting_set_have_the_same_size() -> None:
     expected = [15 * n // 100 for n in DRAWN.counts.tolist()]
     assert split.test.rows.counts.tolist() == split.validation.rows.counts.tolist() == expected
     train, weighing, test = parts(split)
-    assert train | weighing | test == rows_of(DRAWN) and len(train) + len(weighing) + len(test) == len(DRAWN)
+    assert train | weighing | test == rows_of(DRAWN) and len(train) + len(weighing) + len(
+        test
+    ) == len(DRAWN)
     few = sum(n == 0 for n in expected)
-    assert any(note.startswith(f"users with too few rows for a test row, who stay in training: {few} ") for note in split.notes)
+    assert any(
+        note.startswith(f"users with too few rows for a test row, who stay in training: {few} ")
+        for note in split.notes
+    )
 
 
 def test_other_numbers() -> None:
     split = splits("pepper-60-40", DRAWN)[0]
-    assert split.name == "pepper-60-40" and split.test.rows.counts.tolist() == (40 * DRAWN.counts // 100).tolist()
+    assert (
+        split.name == "pepper-60-40"
+        and split.test.rows.counts.tolist() == (40 * DRAWN.counts // 100).tolist()
+    )
 
 
 def test_each_held_out_row_has_its_own_hundred_candidates() -> None:
     split, consumed = splits("pepper-85-15", DRAWN)[0], rows_of(DRAWN)
     assert split.validation is not None
     for held in (split.validation, split.test):
-        assert held.candidates is not None and held.candidates.shape == (len(held.rows), 100) and held.candidates.min() >= 0
+        assert (
+            held.candidates is not None
+            and held.candidates.shape == (len(held.rows), 100)
+            and held.candidates.min() >= 0
+        )
         for user, row in zip(held.rows.user.tolist(), held.candidates.tolist(), strict=True):
-            assert len(set(row)) == 100 and not {(DRAWN.users[user], DRAWN.items[item]) for item in row} & consumed
+            assert (
+                len(set(row)) == 100
+                and not {(DRAWN.users[user], DRAWN.items[item]) for item in row} & consumed
+            )
         assert len({tuple(row) for row in held.candidates.tolist()}) == len(held.rows)
 
 
@@ -366,8 +497,12 @@ def test_the_seed_draws_it() -> None:
 
 
 def test_every_row_is_as_likely_to_be_held_out() -> None:
-    """Eighty rows, 12 of them test and 12 weighting: over 400 seeds each is held out 120 times, give or take 9.2."""
-    data = interactions([("ann", f"i{n:03}") for n in range(80)], items=[f"i{n:03}" for n in range(200)])
+    """Eighty rows, 12 of them test and 12 weighting: over 400 seeds each is held out 120 times,
+    give or take 9.2.
+    """
+    data = interactions(
+        [("ann", f"i{n:03}") for n in range(80)], items=[f"i{n:03}" for n in range(200)]
+    )
     held = np.zeros(80, np.int64)
     for seed in range(400):
         split = splits("pepper-85-15", data, seed=seed)[0]
@@ -394,7 +529,7 @@ def test_a_catalogue_too_small_for_a_hundred_candidates_is_refused() -> None:
     assert "use random-80-20" in said
 
 
-# ---- the real files --------------------------------------------------------------------------------------------------------------
+# ---- the real files ------------------------------------------------------------------------------
 
 
 def present(name: str, monkeypatch: pytest.MonkeyPatch) -> Interactions:
@@ -406,15 +541,26 @@ def present(name: str, monkeypatch: pytest.MonkeyPatch) -> Interactions:
 
 def sizes(split: Split) -> list[int]:
     assert split.validation is not None
-    return [len(split.train.users), len(split.train.items), len(split.train), len(split.validation.rows), len(split.test.rows)]
+    return [
+        len(split.train.users),
+        len(split.train.items),
+        len(split.train),
+        len(split.validation.rows),
+        len(split.test.rows),
+    ]
 
 
 def test_movielens_100k_has_the_hundred_users_of_table_4(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Popularity on the authors' split and negatives, as measured before: about 72.5 / 53.6 / 37.7 (shared/research/peers.md, 2.3)."""
+    """Popularity on the authors' split and negatives, as measured before: about 72.5 / 53.6 / 37.7
+    (shared/research/peers.md, 2.3).
+    """
     data = present("ml-100k", monkeypatch)
     split = splits("pepper-given", data)[0]
     assert sizes(split) == [100, 1682, 9062, 957, 1000]
-    assert split.train.users.ids.tolist() == [str(n) for n in range(1, 101)] and (split.test.rows.counts == 10).all()
+    assert (
+        split.train.users.ids.tolist() == [str(n) for n in range(1, 101)]
+        and (split.test.rows.counts == 10).all()
+    )
     assert "test negatives that are the held-out item itself, left out: 64" in split.notes
     found = evaluate(Popular(split.train), split.train, split.test, label="popular").metrics
     for n, expected in ((20, 0.725), (10, 0.536), (5, 0.377)):
@@ -438,7 +584,9 @@ def test_gowalla_nyc_pepper(monkeypatch: pytest.MonkeyPatch) -> None:
     split = splits("pepper-given", data)[0]
     assert sizes(split) == [100, 10_978, 17_671, 2_204, 2_259]
     assert data.time is not None and data.time.min() >= 0 and all(data.features["lat"] != "")
-    assert not [note for note in split.notes if "kept" in note]  # nothing that a user consumed, nothing in two parts
+    assert not [
+        note for note in split.notes if "kept" in note
+    ]  # nothing that a user consumed, nothing in two parts
 
 
 def test_pepper_85_15_of_all_users(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,16 +7,16 @@ import pytest
 from published_splits import write_all, write_all_pepper
 from small_data import interactions, random_data, rows_of
 
-from entrenous.core.discover import offers
 from entrenous.core.errors import InputError
-from entrenous.split.export import write
-from entrenous.split.given import given
-from entrenous.split.protocol import protocols, splits
+from entrenous.core.registry.discover import offers
+from entrenous.data.split.export import write
+from entrenous.data.split.given import given
+from entrenous.data.split.protocol import protocols, splits
 
 DATA = replace(random_data(items=140), name="ml-1m")  # a name of which NCF published test rows
 OURS = {"pepper-given": "ml-100k", "pepper-given-100": "ml-100k"}  # where another name is needed
 FEWER = {"pepper-given-100": "pepper-given-40"}  # the small data has 40 users
-NAMES = sorted(offers("split", "PROTOCOLS"))
+NAMES = sorted(offers("entrenous.data.split", "PROTOCOLS"))
 
 
 @pytest.fixture(autouse=True)
@@ -28,11 +28,17 @@ def published(tmp_path_factory, monkeypatch):
 
 
 def made(name, seed=0):
-    """The splits of a protocol on the small data; of `given`, one made from another protocol's parts."""
+    """The splits of a protocol on the small data; of `given`, one made from another protocol's
+    parts.
+    """
     if name != "given":
-        return splits(FEWER.get(name, name), replace(DATA, name=OURS.get(name, DATA.name)), seed=seed)
+        return splits(
+            FEWER.get(name, name), replace(DATA, name=OURS.get(name, DATA.name)), seed=seed
+        )
     source = splits("loo-full", DATA)[0]
-    return splits("given", given=given(source.train, source.test.rows, source.validation.rows, name="given"))
+    return splits(
+        "given", given=given(source.train, source.test.rows, source.validation.rows, name="given")
+    )
 
 
 def parts(split):
@@ -42,23 +48,39 @@ def parts(split):
 @pytest.mark.parametrize("name", [*NAMES, "given"])
 def test_parts_are_disjoint_and_together_the_data(name):
     for split in made(name):
-        pairs, absent = [rows_of(part) for part in parts(split)], 0 if split.test.absent is None else split.test.absent.sum()
+        pairs, absent = (
+            [rows_of(part) for part in parts(split)],
+            0 if split.test.absent is None else split.test.absent.sum(),
+        )
         assert sum(map(len, pairs)) == len(DATA) - absent
-        assert set.union(*pairs) == {row for row in rows_of(DATA) if row[1] in set(split.train.items.ids)}
+        assert set.union(*pairs) == {
+            row for row in rows_of(DATA) if row[1] in set(split.train.items.ids)
+        }
 
 
 @pytest.mark.parametrize("name", [*NAMES, "given"])
 def test_every_row_keeps_its_value_and_time(name):
-    kept = {(u, i): (v, t) for u, i, v, t in zip(DATA.user, DATA.items.ids[DATA.item], DATA.value, DATA.time, strict=True)}
+    kept = {
+        (u, i): (v, t)
+        for u, i, v, t in zip(
+            DATA.user, DATA.items.ids[DATA.item], DATA.value, DATA.time, strict=True
+        )
+    }
     for part in parts(made(name)[0]):
         names = part.items.ids[part.item]
-        assert all(kept[u, i] == (v, t) for u, i, v, t in zip(part.user, names, part.value, part.time, strict=True))
+        assert all(
+            kept[u, i] == (v, t)
+            for u, i, v, t in zip(part.user, names, part.value, part.time, strict=True)
+        )
 
 
 @pytest.mark.parametrize("name", [*NAMES, "given"])
 def test_parts_share_users_items_and_features(name):
     for split in made(name):
-        assert all(part.users is split.train.users and part.items is split.train.items for part in parts(split))
+        assert all(
+            part.users is split.train.users and part.items is split.train.items
+            for part in parts(split)
+        )
         of_data = DATA.features["category"][DATA.items.indices(split.train.items.ids.tolist())]
         assert all(np.array_equal(part.features["category"], of_data) for part in parts(split))
 
@@ -74,12 +96,20 @@ def test_the_same_seed_gives_the_same_split(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_order_of_the_source_matters_to_equal_times_alone(name):
     rows = [
-        (DATA.users[u], DATA.items[i], t) for t, (u, i) in enumerate(zip(DATA.user.tolist(), DATA.item.tolist(), strict=True))
+        (DATA.users[u], DATA.items[i], t)
+        for t, (u, i) in enumerate(zip(DATA.user.tolist(), DATA.item.tolist(), strict=True))
     ]
-    users, items = [f"u{n}" for n in range(len(DATA.users))], [f"i{n}" for n in range(len(DATA.items))]
+    users, items = (
+        [f"u{n}" for n in range(len(DATA.users))],
+        [f"i{n}" for n in range(len(DATA.items))],
+    )
     named = OURS.get(name, "ml-1m")
-    forward = splits(FEWER.get(name, name), interactions(rows, users=users, items=items, name=named))
-    backward = splits(FEWER.get(name, name), interactions(rows[::-1], users=users, items=items, name=named))
+    forward = splits(
+        FEWER.get(name, name), interactions(rows, users=users, items=items, name=named)
+    )
+    backward = splits(
+        FEWER.get(name, name), interactions(rows[::-1], users=users, items=items, name=named)
+    )
     for one, other in zip(forward, backward, strict=True):
         assert [rows_of(part) for part in parts(one)] == [rows_of(part) for part in parts(other)]
         assert np.array_equal(one.test.candidates, other.test.candidates)
@@ -102,7 +132,9 @@ def test_candidates_are_items_the_user_never_had(name):
 def test_cold_users_and_items_are_counted_and_named(name):
     for split in made(name):
         known = {item for _, item in rows_of(split.final_train)}
-        held = rows_of(made("temporal-80-20")[0].test.rows if name == "fpl-80-20" else split.test.rows)  # with the absent ones
+        held = rows_of(
+            made("temporal-80-20")[0].test.rows if name == "fpl-80-20" else split.test.rows
+        )  # with the absent ones
         cold = {item for _, item in held} - known
         said = [note for note in split.notes if note.startswith("items of the test rows")]
         assert len(said) == bool(cold)

@@ -1,4 +1,6 @@
-"""`conform`, in words: nobody at all, scores asked for twice, models of one key; and what of the package is quick to train."""
+"""`conform`, in words: nobody at all, scores asked for twice, models of one key; and what of the
+package is quick to train.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,15 @@ import pytest
 from mean_embedding import MeanEmbedding
 
 from entrenous import Settings
-from entrenous.core.declared import ContractError
-from entrenous.core.discover import maker_of
-from entrenous.testing import conform
+from entrenous.algorithms.named import maker_of
+from entrenous.core.contract.declared import ContractError
+from entrenous.runs.conformance import conform
 
-SETTINGS: dict[str, dict[str, Any]] = {"cali3f-gmf": {"clusters": 3}, "fedfast-gmf": {"clusters": 3}, "bpr-mf": {"epochs": 1}}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "cali3f-gmf": {"clusters": 3},
+    "fedfast-gmf": {"clusters": 3},
+    "bpr-mf": {"epochs": 1},
+}
 QUICK = (
     "popular",
     "random",
@@ -47,7 +53,9 @@ class Moody(MeanEmbedding):
     """Scores differ from call to call."""
 
     def score(self, download: Any, devices: Any, histories: Any) -> Any:
-        return super().score(download, devices, histories) + np.float32(np.random.default_rng().random())
+        return super().score(download, devices, histories) + np.float32(
+            np.random.default_rng().random()
+        )
 
 
 class CountModel(NamedTuple):

@@ -1,4 +1,6 @@
-"""Settings chosen before a run: by validation alone, from the defaults on, and as if nothing had interrupted it."""
+"""Settings chosen before a run: by validation alone, from the defaults on, and as if nothing had
+interrupted it.
+"""
 
 from __future__ import annotations
 
@@ -10,25 +12,49 @@ import pytest
 from command_line import Command, shop, write_shop
 
 import entrenous
-from entrenous.core.declared import search_space
-from entrenous.core.discover import algorithms
+from entrenous.algorithms.named import algorithms
+from entrenous.core.contract.declared import search_space
 from entrenous.core.errors import InputError
-from entrenous.tuning import search as module
-from entrenous.tuning.before import chosen_before, space_of
+from entrenous.runs.tuning import search as module
+from entrenous.runs.tuning.before import chosen_before, space_of
 
-FEW: dict[str, Any] = {"protocol": "loo-20", "trials": 3, "rounds": 4, "settings": {"factors": 4}, "threads": 1}
+FEW: dict[str, Any] = {
+    "protocol": "loo-20",
+    "trials": 3,
+    "rounds": 4,
+    "settings": {"factors": 4},
+    "threads": 1,
+}
 
 
 def test_declared_spaces_hold_their_defaults() -> None:
     """Trial 0 of a search has them. What a name presets elsewhere is not searched for."""
-    spaces = {name: space for name, maker in algorithms().items() if (space := search_space(maker()))}
+    spaces = {
+        name: space for name, maker in algorithms().items() if (space := search_space(maker()))
+    }
     elsewhere = {name: space.keys() - space_of(name, {}).keys() for name, space in spaces.items()}
-    assert {name: gone for name, gone in elsewhere.items() if gone} == {"fcf-huawei": {"alpha"}, "central-mlp": {"reg"}}
-    usual = {"fcf", "fcf-newton", "fpl", "pfpl+", "fedavg-gmf", "cali3f-neumf", "central-gmf", "ials", "ease", "bpr-mf"}
+    assert {name: gone for name, gone in elsewhere.items() if gone} == {
+        "fcf-huawei": {"alpha"},
+        "central-mlp": {"reg"},
+    }
+    usual = {
+        "fcf",
+        "fcf-newton",
+        "fpl",
+        "pfpl+",
+        "fedavg-gmf",
+        "cali3f-neumf",
+        "central-gmf",
+        "ials",
+        "ease",
+        "bpr-mf",
+    }
     assert usual <= spaces.keys() and spaces.keys().isdisjoint(("popular", "random"))
 
 
-def test_the_defaults_come_first_and_a_file_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_defaults_come_first_and_a_file_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("optuna")
     data, begun = shop(tmp_path), list[int]()
     whole = chosen_before("pfpl+", data, folder=tmp_path / "whole", **FEW)
@@ -62,7 +88,10 @@ def test_run_tunes_first_says_what_changed_and_trains_with_it(
     pytest.importorskip("optuna")
     monkeypatch.chdir(tmp_path)
     write_shop(tmp_path / "shop.csv")
-    command, words = Command(capsys), ["run", "ease", "--data", "shop.csv", "--protocol", "loo-20", "--tune", "3"]
+    command, words = (
+        Command(capsys),
+        ["run", "ease", "--data", "shop.csv", "--protocol", "loo-20", "--tune", "3"],
+    )
     found = command(*words, "--json").json
     assert found["tuned"]["trials"] == 3 and (tmp_path / found["tuned"]["file"]).is_file()
     reg = float(found["settings"]["reg"])

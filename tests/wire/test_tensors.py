@@ -1,4 +1,6 @@
-"""Arrays over a wire: written so that anybody's safetensors reads them, read so that nothing but what was agreed gets in."""
+"""Arrays over a wire: written so that anybody's safetensors reads them, read so that nothing but
+what was agreed gets in.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,16 @@ import numpy as np
 import pytest
 from safetensors.numpy import load
 
-from entrenous.wire.tensors import CODES, LONGEST_HEADER, Malformed, TensorField, largest, read, schema_of, write
+from entrenous.deploy.wire.tensors import (
+    CODES,
+    LONGEST_HEADER,
+    Malformed,
+    TensorField,
+    largest,
+    read,
+    schema_of,
+    write,
+)
 
 ARRAYS = {
     "rows": np.arange(12, dtype=np.float32).reshape(4, 3),
@@ -20,7 +31,11 @@ ARRAYS = {
     "words": np.array([1, 2**63], np.uint64),
     "flag": np.array([7], np.uint8),
 }
-SCHEMA = {**schema_of(ARRAYS), "rows": TensorField("f4", ((0, 9), 3)), "item": TensorField("i4", ((0, 9),))}
+SCHEMA = {
+    **schema_of(ARRAYS),
+    "rows": TensorField("f4", ((0, 9), 3)),
+    "item": TensorField("i4", ((0, 9),)),
+}
 
 
 def message(header: Any, payload: bytes = b"") -> bytes:
@@ -44,8 +59,15 @@ def test_what_is_written_is_read_and_is_safetensors() -> None:
     found, theirs = read(data, SCHEMA), load(data)
     assert list(found) == list(SCHEMA)
     for name, array in ARRAYS.items():
-        assert found[name].dtype == array.dtype and found[name].tobytes() == array.tobytes() == theirs[name].tobytes()
-        assert found[name].shape == array.shape and found[name].flags.aligned and not found[name].flags.writeable
+        assert (
+            found[name].dtype == array.dtype
+            and found[name].tobytes() == array.tobytes() == theirs[name].tobytes()
+        )
+        assert (
+            found[name].shape == array.shape
+            and found[name].flags.aligned
+            and not found[name].flags.writeable
+        )
     assert data == write(dict(reversed(ARRAYS.items()))), "the order of the arrays does not matter"
 
 
@@ -141,9 +163,16 @@ def test_overlapping_and_separated_arrays_are_refused() -> None:
     schema = {"x": TensorField("f4", (2,)), "y": TensorField("f4", (2,))}
 
     def two(second: tuple[int, int], payload: int) -> bytes:
-        return message({**one(), "y": {"dtype": "F32", "shape": [2], "data_offsets": second}}, b"\0" * payload)
+        return message(
+            {**one(), "y": {"dtype": "F32", "shape": [2], "data_offsets": second}}, b"\0" * payload
+        )
 
-    assert code(two((0, 8), 8), schema) == code(two((4, 12), 12), schema) == code(two((12, 20), 20), schema) == "offsets"
+    assert (
+        code(two((0, 8), 8), schema)
+        == code(two((4, 12), 12), schema)
+        == code(two((12, 20), 20), schema)
+        == "offsets"
+    )
     assert read(two((8, 16), 16), schema)["y"].tolist() == [0, 0]
 
 
@@ -162,7 +191,9 @@ def test_ten_thousand_mutations_are_read_or_refused_but_never_break_anything() -
         for _ in range(draw.randint(1, 4)):
             at, kind = draw.randrange(len(bad) + 1), draw.randrange(4)
             limit = 8 + int.from_bytes(data[:8], "little")
-            at = min(at, draw.randrange(limit)) if draw.random() < 0.7 else at  # mostly in the header
+            at = (
+                min(at, draw.randrange(limit)) if draw.random() < 0.7 else at
+            )  # mostly in the header
             if kind == 0 and at < len(bad):
                 bad[at] = draw.randrange(256)
             elif kind == 1:

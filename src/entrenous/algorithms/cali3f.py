@@ -1,10 +1,12 @@
 """Cali3F, calibrated fast fair federated recommendation.
 
-Z. Zhu, S. Si, J. Wang, J. Xiao, "Cali3F: calibrated fast fair federated recommendation system", IJCNN 2022. Read this file beside
-section III. w[U, I, N] are the user embeddings, the item embeddings and the non-embedding part of a neural collaborative filter;
-v_p[N] is the non-embedding part of cluster p, whose other parts are w's. Numbers in brackets are the paper's equations, "line" a line of
-its algorithm 1, whose lines 2 and 3 (rounds, devices side by side) are federation/rounds.py; (1) is Ditto's objective (ditto.py).
-"As decided" marks what the text leaves open.
+Z. Zhu, S. Si, J. Wang, J. Xiao, "Cali3F: calibrated fast fair federated recommendation system",
+IJCNN 2022. Read this file beside section III. w[U, I, N] are the user embeddings, the item
+embeddings and the non-embedding part of a neural collaborative filter; v_p[N] is the non-embedding
+part of cluster p, whose other parts are w's. Numbers in brackets are the paper's equations, "line"
+a line of its algorithm 1, whose lines 2 and 3 (rounds, devices side by side) are
+federation/rounds.py; (1) is Ditto's objective (ditto.py). "As decided" marks what the text leaves
+open.
 """
 
 from __future__ import annotations
@@ -15,24 +17,33 @@ from typing import Annotated, ClassVar, Literal, NamedTuple, Self, final
 import numpy as np
 from pydantic import Field
 
-from ..core.averaging import HOW_MUCH, average, counts, weighted_moves
-from ..core.contract import SentArray, Traits, UpTo, axes, dense, rows, shown
+from ..core.contract.declarations import SentArray, Traits, UpTo, axes, dense, rows, shown
+from ..core.contract.protocols import Catalogue, Histories
+from ..core.contract.update import Total, Update, gathered, real
 from ..core.errors import InputError
 from ..core.keys import fold_name
-from ..core.protocols import Catalogue, Histories
-from ..core.sampling import cohort
 from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array
-from ..core.update import Total, Update, gathered, real
 from ..data.user_groups import UserGroups
 from ..kernels import ncf
+from ..kernels.averaging import HOW_MUCH, average, counts, weighted_moves
+from ..kernels.sampling import cohort
 from ._federated_ncf import NCFSettings, data_of, mean_network, one_network, shared, weighted_mean
-from ._user_clusters import check_clusters, delegates_of, first_centroids, k_means, shown_user, with_progress
+from ._user_clusters import (
+    check_clusters,
+    delegates_of,
+    first_centroids,
+    k_means,
+    shown_user,
+    with_progress,
+)
 
 
 class Cali3FServer(NamedTuple):
-    """The global model w, the cluster models v_p, and the clusters. user: w[U] float32 [users, row]; item: w[I] float32 [items, row];
-    network: w[N] float32 [1, network]; local: v_p[N] float32 [P, network]; cluster: int32 [users], G; centroids: float32 [P, row]; n:
-    n_k as far as known, float32 [users]; round: int64 [1]."""
+    """The global model w, the cluster models v_p, and the clusters. user: w[U] float32 [users,
+    row]; item: w[I] float32 [items, row]; network: w[N] float32 [1, network]; local: v_p[N] float32
+    [P, network]; cluster: int32 [users], G; centroids: float32 [P, row]; n: n_k as far as known,
+    float32 [users]; round: int64 [1].
+    """
 
     user: Float32Array
     item: Float32Array
@@ -45,9 +56,11 @@ class Cali3FServer(NamedTuple):
 
 
 class Cali3FDownload(NamedTuple):
-    """The models that the m devices of a delivery receive: w[I, N], the row of w[U] of their user, and the v_p[N] of their cluster.
-    local: float32 [clusters among them, network]; cluster, at: int32 [m], which cluster each device is in, and where in `local` its
-    model is, -1 = it has none."""
+    """The models that the m devices of a delivery receive: w[I, N], the row of w[U] of their user,
+    and the v_p[N] of their cluster. local: float32 [clusters among them, network]; cluster, at:
+    int32 [m], which cluster each device is in, and where in `local` its model is, -1 = it has
+    none.
+    """
 
     user: Annotated[Float32Array, axes("devices", "row")]
     item: Annotated[Float32Array, axes("items", "row")]
@@ -58,108 +71,182 @@ class Cali3FDownload(NamedTuple):
 
 
 class Cali3FDevices(NamedTuple):
-    """No private state: the server holds w[U], which it clusters; a device keeps only its history."""
+    """No private state: the server holds w[U], which it clusters; a device keeps only its
+    history.
+    """
 
 
 @final
 class Cali3F(NCFSettings):
-    """Calibrated fast fair federated recommendation: a model for each cluster of users, held near the global one (CaliUp).
+    """Calibrated fast fair federated recommendation: a model for each cluster of users, held near
+    the global one (CaliUp).
 
-    Delegates from each cluster take part (ClusSamp), and their cluster shares their progress (FastAgg)."""
+    Delegates from each cluster take part (ClusSamp), and their cluster shares their progress
+    (FastAgg).
+    """
 
     clusters: int = Field(20, ge=1, le=100000, description="P, the number of clusters of users")
-    phi: float = Field(0.5, ge=0, le=1000, description="eq. 6: how strongly v_p is drawn to w; 0 = local training")
+    phi: float = Field(
+        0.5, ge=0, le=1000, description="eq. 6: how strongly v_p is drawn to w; 0 = local training"
+    )
     pull: Literal["printed", "bounded"] = Field(
         "printed",
-        description="printed: eq. 6, in which v_p is drawn towards w by phi times the length of its step, and beyond w where that is more "
-        "than the way there; bounded: as far as w at most, so that the larger phi, the closer to w, as section III-A has it",
+        description=(
+            "printed: eq. 6, in which v_p is drawn towards w by phi times the length of its step,"
+            " and beyond w where that is more than the way there; bounded: as far as w at most, so"
+            " that the larger phi, the closer to w, as section III-A has it"
+        ),
     )
     discount: float = Field(
-        0.9, ge=0, le=1, description="lambda of eq. 4: in round t discount^t, a share of the delegates' progress that fades"
+        0.9,
+        ge=0,
+        le=1,
+        description=(
+            "lambda of eq. 4: in round t discount^t, a share of the delegates' progress that fades"
+        ),
     )
     fading: bool = Field(True, description="off: lambda is `discount` in every round")
     groups: UserGroups | None = Field(
         None,
-        description="the clusters, if they come from what is known about users (metadata) and not from their embeddings; @file.csv on the "
-        "command line, with the header user,group. They stay as they are, and P is how many there are",
+        description=(
+            "the clusters, if they come from what is known about users (metadata) and not from"
+            " their embeddings; @file.csv on the command line, with the header user,group. They"
+            " stay as they are, and P is how many there are"
+        ),
     )
     one_pass: bool = Field(
         False,
-        description="lines 5 and 6 in one pass over the history: w[N] and v_p[N] learn from the same samples and one copy of the "
-        "embeddings, which learns with v_p; off: each has a copy of its own, as printed, at about twice the work",
+        description=(
+            "lines 5 and 6 in one pass over the history: w[N] and v_p[N] learn from the same"
+            " samples and one copy of the embeddings, which learns with v_p; off: each has a copy"
+            " of its own, as printed, at about twice the work"
+        ),
     )
-    personalised: bool = Field(True, description="CaliUp: a model v_p for each cluster; off: everybody uses w")
-    fast: bool = Field(True, description="FastAgg: eq. 4 and eq. 5; off: subordinates wait, items are averaged as in FedAvg")
-    sampled: bool = Field(True, description="ClusSamp: m/P delegates from each cluster; off: m devices from all")
+    personalised: bool = Field(
+        True, description="CaliUp: a model v_p for each cluster; off: everybody uses w"
+    )
+    fast: bool = Field(
+        True,
+        description=(
+            "FastAgg: eq. 4 and eq. 5; off: subordinates wait, items are averaged as in FedAvg"
+        ),
+    )
+    sampled: bool = Field(
+        True, description="ClusSamp: m/P delegates from each cluster; off: m devices from all"
+    )
 
     holds: ClassVar[type] = Cali3FServer
     receives: ClassVar[type] = Cali3FDownload
     keeps: ClassVar[type] = Cali3FDevices
     sends: ClassVar[tuple[SentArray, ...]] = (
         shown_user("row"),
-        shown("n", 1, when="each round, by name", reveals="how many items the user consumed", least=0),
+        shown(
+            "n", 1, when="each round, by name", reveals="how many items the user consumed", least=0
+        ),
         HOW_MUCH,
         rows(
             "item",
             "row",
             when="each round: the move of every touched item, times its size",
-            reveals="seen singly, which items were touched, and by the direction of the move which of them were consumed. A sum adds "
-            "it to others', yet the user's own embedding, which the device shows, does not need it",
+            reveals=(
+                "seen singly, which items were touched, and by the direction of the move which of"
+                " them were consumed. A sum adds it to others', yet the user's own embedding, which"
+                " the device shows, does not need it"
+            ),
         ),
-        rows("share", "row", when="with every row of item", reveals="the size of that item's move", only_if="fast"),
+        rows(
+            "share",
+            "row",
+            when="with every row of item",
+            reveals="the size of that item's move",
+            only_if="fast",
+        ),
         dense(
             "local",
             "network",
-            when="each round: n_k times the move of the cluster's non-embedding part, added within the cluster",
-            reveals="moves that follow from the history, in a sum over few devices; the rows of item beside it tell more",
+            when=(
+                "each round: n_k times the move of the cluster's non-embedding part, added within"
+                " the cluster"
+            ),
+            reveals=(
+                "moves that follow from the history, in a sum over few devices; the rows of item"
+                " beside it tell more"
+            ),
             only_if="personalised",
         ),
         dense(
             "network",
             "network",
-            when="each round: n_k times the move of the global non-embedding part, added within the cluster",
-            reveals="moves that follow from the history, in a sum over few devices; the rows of item beside it tell more",
+            when=(
+                "each round: n_k times the move of the global non-embedding part, added within the"
+                " cluster"
+            ),
+            reveals=(
+                "moves that follow from the history, in a sum over few devices; the rows of item"
+                " beside it tell more"
+            ),
         ),
     )
     traits: ClassVar[Traits] = Traits(groups="clusters")
 
     def configured(self, catalogue: Catalogue) -> Self:
-        """A copy of the settings with m, the devices of a round, as a number, and P, that of the groups if they are given. Raises
-        InputError for more clusters than users, for m < P, and for groups of other users."""
+        """A copy of the settings with m, the devices of a round, as a number, and P, that of the
+        groups if they are given. Raises InputError for more clusters than users, for m < P, and for
+        groups of other users.
+        """
         own = super().configured(catalogue)
         if self.groups is not None:
             if len(self.groups.of) != catalogue.users:
                 problem = f"got groups of {len(self.groups.of)} users"
-                raise InputError("--set groups", problem, expected=f"a group for each of the {catalogue.users} users")
+                raise InputError(
+                    "--set groups",
+                    problem,
+                    expected=f"a group for each of the {catalogue.users} users",
+                )
             own = own.model_copy(update={"clusters": len(self.groups.names)})
         check_clusters(own.clusters, catalogue.users, own.cohort if self.sampled else None)
         return own
 
-    # ---- algorithm 1, line 1 -------------------------------------------------------------------------------------------------
+    # ---- algorithm 1, line 1 ---------------------------------------------------------------------
 
     def init_server(self, catalogue: Catalogue, key: np.uint64) -> Cali3FServer:
-        """The initial global model w, the cluster models v_p = w, and the initial clusters of users."""
+        """The initial global model w, the cluster models v_p = w, and the initial clusters of
+        users.
+        """
         user = self.first_users(np.arange(catalogue.users), fold_name(key, "user"))
         network = self.first_network(key)
-        cluster, centroids = self._clustered(user, first_centroids(user, self.clusters, fold_name(key, "clusters")))  # line 1: G
+        cluster, centroids = self._clustered(
+            user, first_centroids(user, self.clusters, fold_name(key, "clusters"))
+        )  # line 1: G
         local = np.repeat(network, self.clusters if self.personalised else 0, axis=0)
         n = np.ones(catalogue.users, np.float32)
         return Cali3FServer(
-            user, self.first_items(catalogue.items, key), network, local, cluster, centroids, n, np.zeros(1, np.int64)
+            user,
+            self.first_items(catalogue.items, key),
+            network,
+            local,
+            cluster,
+            centroids,
+            n,
+            np.zeros(1, np.int64),
         )
 
     def init_devices(self, users: Int64Array, key: np.uint64) -> Cali3FDevices:
         """Private state without arrays: a device keeps its history alone."""
         return Cali3FDevices()
 
-    # ---- III-B: ClusSamp -------------------------------------------------------------------------------------------------------
+    # ---- III-B: ClusSamp -------------------------------------------------------------------------
 
-    def _clustered(self, user: Float32Array, centroids: Float32Array) -> tuple[Int32Array, Float32Array]:
+    def _clustered(
+        self, user: Float32Array, centroids: Float32Array
+    ) -> tuple[Int32Array, Float32Array]:
         """G: by K-means on w[U], from these centroids; or the groups that are given."""
         return k_means(user, centroids) if self.groups is None else (self.groups.of, centroids)
 
     def select(self, server: Cali3FServer, catalogue: Catalogue, key: np.uint64) -> Int64Array:
-        """D: one client of each cluster at random, in a round robin over the clusters, until there are m. S: all others."""
+        """D: one client of each cluster at random, in a round robin over the clusters, until there
+        are m. S: all others.
+        """
         own = self.configured(catalogue)
         if not self.sampled:
             return cohort(key, own.cohort, catalogue.users)
@@ -170,32 +257,57 @@ class Cali3F(NCFSettings):
         return server
 
     def deliver(self, download: Cali3FServer, users: Int64Array) -> Cali3FDownload:
-        """The models that the devices of `users` receive: w[I, N], the row of w[U] of each user and the v_p of each device's cluster."""
+        """The models that the devices of `users` receive: w[I, N], the row of w[U] of each user and
+        the v_p of each device's cluster.
+        """
         cluster = download.cluster[users]
         among, at = np.unique(cluster, return_inverse=True)
         if not self.personalised:
             among, at = among[:0], np.full(len(users), -1)
         return Cali3FDownload(
-            download.user[users], download.item, download.network, download.local[among], cluster, at.astype(np.int32)
+            download.user[users],
+            download.item,
+            download.network,
+            download.local[among],
+            cluster,
+            at.astype(np.int32),
         )
 
-    # ---- algorithm 1, lines 4 to 7: on the client -------------------------------------------------------------------------------
+    # ---- algorithm 1, lines 4 to 7: on the client ------------------------------------------------
 
     def local(
-        self, download: Cali3FDownload, devices: Cali3FDevices, histories: Histories, users: Int64Array, key: np.uint64
+        self,
+        download: Cali3FDownload,
+        devices: Cali3FDevices,
+        histories: Histories,
+        users: Int64Array,
+        key: np.uint64,
     ) -> tuple[Cali3FDevices, Update]:
-        """Local training (algorithm 1, line 17): w[N] and v_p learn, each with its own copy of the embeddings; w[U, I] learn with v_p."""
-        weight, sent, moved_w = counts(histories), *self._trained(download, data_of(histories, users, key))
+        """Local training (algorithm 1, line 17): w[N] and v_p learn, each with its own copy of the
+        embeddings; w[U, I] learn with v_p.
+        """
+        weight, sent, moved_w = (
+            counts(histories),
+            *self._trained(download, data_of(histories, users, key)),
+        )
         moves = {"network": weight[:, None] * moved_w}
         if self.personalised:
             moves["local"] = weight[:, None] * sent.network
         moved = sent.row
-        item = shared(moved, np.abs(moved)) if self.fast else weighted_moves(moved, sent.ptr, weight)  # theta^d of (5)
+        item = (
+            shared(moved, np.abs(moved)) if self.fast else weighted_moves(moved, sent.ptr, weight)
+        )  # theta^d of (5)
         shows = {"user": sent.user, "n": weight[:, None]}
-        return devices, Update(sent.ptr, sent.item, item, moves, weight, download.cluster, self.clusters, shows, users)
+        return devices, Update(
+            sent.ptr, sent.item, item, moves, weight, download.cluster, self.clusters, shows, users
+        )
 
-    def _trained(self, download: Cali3FDownload, data: ncf.NCFData) -> tuple[ncf.NCFLearnt, Float32Array]:
-        """What the devices learnt, with v_p if they have one, and how w[N] moved, float32 [m, network]."""
+    def _trained(
+        self, download: Cali3FDownload, data: ncf.NCFData
+    ) -> tuple[ncf.NCFLearnt, Float32Array]:
+        """What the devices learnt, with v_p if they have one, and how w[N] moved, float32 [m,
+        network].
+        """
         how, w = (self.shape, self.rates(), download.user, download.item), download.network
         if self.personalised and self.one_pass:
             both = ncf.train(*how, download.local, download.at, data, beside=w)  # lines 5 and 6
@@ -205,22 +317,28 @@ class Cali3F(NCFSettings):
             return alone, alone.network
         return ncf.train(*how, download.local, download.at, data), alone.network  # line 6
 
-    # ---- algorithm 1, lines 8 to 20: on the server --------------------------------------------------------------------------------
+    # ---- algorithm 1, lines 8 to 20: on the server -----------------------------------------------
 
     def aggregate(self, server: Cali3FServer, total: Total) -> Cali3FServer:
-        """The server's step (algorithm 1): new v_p of the round's clusters, new w, the clusters anew, and the models of those who change
-        cluster."""
-        calibrated = self._cali_up(server, total) if self.personalised else server.local  # lines 9 to 13
+        """The server's step (algorithm 1): new v_p of the round's clusters, new w, the clusters
+        anew, and the models of those who change cluster."""
+        calibrated = (
+            self._cali_up(server, total) if self.personalised else server.local
+        )  # lines 9 to 13
         everyone = total.dense["network"].sum(axis=0)[None], total.weight.sum()[None]
         network = mean_network(server.network, *everyone)  # lines 14 and 15
         user, item, n = self._fast_agg(server, total)  # lines 16 and 17
-        cluster, centroids = self._clustered(user, server.centroids)  # lines 18 and 19: G; D and S by `select`
-        local = _clus_avg(cluster, server.cluster, n, calibrated) if self.personalised else calibrated  # line 20
+        cluster, centroids = self._clustered(
+            user, server.centroids
+        )  # lines 18 and 19: G; D and S by `select`
+        local = (
+            _clus_avg(cluster, server.cluster, n, calibrated) if self.personalised else calibrated
+        )  # line 20
         return Cali3FServer(user, item, network, local, cluster, centroids, n, server.round + 1)
 
     def _cali_up(self, server: Cali3FServer, total: Total) -> Float32Array:
-        """III-C, CaliUp: the local models drawn to the global one, by the gradient of the penalty (2). -eta times a cluster's gradient is
-        the mean of what its delegates learnt."""
+        """III-C, CaliUp: the local models drawn to the global one, by the gradient of the penalty
+        (2). -eta times a cluster's gradient is the mean of what its delegates learnt."""
         n = np.maximum(real(total.weight), 1e-9)[:, None]  # n_sigma
         step = real(total.dense["local"]) / n  # line 11, times -eta
         away = server.local.astype(np.float64) - server.network
@@ -230,25 +348,45 @@ class Cali3F(NCFSettings):
         back = far * away / np.where(distance > 0, distance, 1)
         return (server.local + step - back).astype(np.float32)  # line 12, (6)
 
-    def _fast_agg(self, server: Cali3FServer, total: Total) -> tuple[Float32Array, Float32Array, Float32Array]:
-        """III-C, FastAgg: w[U], w[I], and n_k of who took part. Delegates' embeddings as they come, subordinates' moved by the mean of
-        their cluster's delegates."""
+    def _fast_agg(
+        self, server: Cali3FServer, total: Total
+    ) -> tuple[Float32Array, Float32Array, Float32Array]:
+        """III-C, FastAgg: w[U], w[I], and n_k of who took part. Delegates' embeddings as they come,
+        subordinates' moved by the mean of their cluster's delegates."""
         delegates, shows = gathered(total)
-        discount = self.discount ** (int(server.round[0]) + 1 if self.fading else 1) if self.fast else 0.0
-        user = with_progress(server.user, server.cluster, self.clusters, delegates, shows["user"], discount)  # (3), (4)
-        item = weighted_mean(server.item, total) if self.fast else average(server.item, total)  # (5)
+        discount = (
+            self.discount ** (int(server.round[0]) + 1 if self.fading else 1) if self.fast else 0.0
+        )
+        user = with_progress(
+            server.user, server.cluster, self.clusters, delegates, shows["user"], discount
+        )  # (3), (4)
+        item = (
+            weighted_mean(server.item, total) if self.fast else average(server.item, total)
+        )  # (5)
         n = server.n.copy()
         n[delegates] = shows["n"][:, 0]
         return user, item, n
 
-    def score(self, download: Cali3FDownload, devices: Cali3FDevices, histories: Histories) -> Float32Array:
-        """The logit of y_ui for every item by the model of the user's cluster, float32 [m, items]."""
-        networks, at = (download.local, download.at) if self.personalised else (download.network, one_network(len(download.at)))
+    def score(
+        self, download: Cali3FDownload, devices: Cali3FDevices, histories: Histories
+    ) -> Float32Array:
+        """The logit of y_ui for every item by the model of the user's cluster, float32 [m,
+        items].
+        """
+        networks, at = (
+            (download.local, download.at)
+            if self.personalised
+            else (download.network, one_network(len(download.at)))
+        )
         return ncf.scores(self.shape, download.user, download.item, networks, at)
 
 
-def _clus_avg(new: Int32Array, old: Int32Array, n: Float32Array, local: Float32Array) -> Float32Array:
-    """III-D: the model of each new cluster is the mean of its members' models, weighted by n_k; of an empty one, what it was."""
+def _clus_avg(
+    new: Int32Array, old: Int32Array, n: Float32Array, local: Float32Array
+) -> Float32Array:
+    """III-D: the model of each new cluster is the mean of its members' models, weighted by n_k; of
+    an empty one, what it was.
+    """
     clusters = len(local)
     together = np.zeros((clusters, clusters))
     np.add.at(together, (new, old), n.astype(np.float64))

@@ -1,27 +1,34 @@
-"""FBALF, the federated bias-aware latent factor model: gradient steps, and a server that moves after each device.
+"""FBALF, the federated bias-aware latent factor model: gradient steps, and a server that moves
+after each device.
 
-J. Gao, Y. Ran, J. Chen, "Federated latent factor model for bias-aware recommendation with privacy-preserving",
-arXiv:2504.15090, eq. 3-13 (the formulas are lost in the text at hand; the words around them leave little open). With
-r = p_u . q_i + b_u + b_i (4) and e = r_ui - r,
+J. Gao, Y. Ran, J. Chen, "Federated latent factor model for bias-aware recommendation with
+privacy-preserving", arXiv:2504.15090, eq. 3-13 (the formulas are lost in the text at hand; the
+words around them leave little open). With r = p_u . q_i + b_u + b_i (4) and e = r_ui - r,
 
-    p_u <- p_u - eta (-e q_i + lambda p_u),   b_u <- b_u - eta (-e + lambda b_u)      on the device, rating by rating      (10, 11)
-    q_i <- q_i - eta (-e p_u + lambda q_i),   b_i <- b_i - eta (-e + lambda b_i)      on the server, as they are sent          (13)
+    p_u <- p_u - eta (-e q_i + lambda p_u),   b_u <- b_u - eta (-e + lambda b_u)      on the device,
+    rating by rating      (10, 11) q_i <- q_i - eta (-e p_u + lambda q_i),   b_i <- b_i - eta (-e +
+    lambda b_i)      on the server, as they are sent          (13)
 
-A visit: the device goes `local_iterations` times over its rated items, then sends the gradients of q_i, b_i at its new p_u, b_u, for what
-it rated and for int(rho |I_u|) decoys. A decoy's made-up rating (6) is the user's mean in the first `threshold` passes, and then the
-prediction of the new p_u, b_u, from which e takes the prediction of those before the visit (with the new ones e would be 0).
+A visit: the device goes `local_iterations` times over its rated items, then sends the gradients of
+q_i, b_i at its new p_u, b_u, for what it rated and for int(rho |I_u|) decoys. A decoy's made-up
+rating (6) is the user's mean in the first `threshold` passes, and then the prediction of the new
+p_u, b_u, from which e takes the prediction of those before the visit (with the new ones e would be
+0).
 
-Two sentences of section 4.3.1 have another reading, and each is a setting. It reduces the loss over rated and synthetic ratings to one
-element and takes steps on that for p_u and b_u as well: `decoys_move_u`. Its gradients are those of the state t - 1: `gradients_at`.
-Neither is the default, as both err more on validation rows (docs/fbalf.md).
+Two sentences of section 4.3.1 have another reading, and each is a setting. It reduces the loss over
+rated and synthetic ratings to one element and takes steps on that for p_u and b_u as well:
+`decoys_move_u`. Its gradients are those of the state t - 1: `gradients_at`. Neither is the default,
+as both err more on validation rows (docs/fbalf.md).
 
-Where the text leaves a choice, or ours differs: a device takes its ratings by ascending item; eta of (11) and of (13) are two settings,
-and both shrink by `decay` after every pass; lambda of the biases may be its own; r has a constant, the middle of the scale or the user's
-mean, from which the biases deviate; decoys are the same in every pass (drawn anew, they would give away what always comes); in the
-stochastic style the server, as the text has it, moves after each device, in batch style along the mean over all who sent a row.
+Where the text leaves a choice, or ours differs: a device takes its ratings by ascending item; eta
+of (11) and of (13) are two settings, and both shrink by `decay` after every pass; lambda of the
+biases may be its own; r has a constant, the middle of the scale or the user's mean, from which the
+biases deviate; decoys are the same in every pass (drawn anew, they would give away what always
+comes); in the stochastic style the server, as the text has it, moves after each device, in batch
+style along the mean over all who sent a row.
 
-The device's steps are compiled, in kernels/biased_sgd.py; tests/algorithms/test_fbalf.py has them in plain NumPy (`Plain`), and holds
-the compiled ones to it.
+The device's steps are compiled, in kernels/biased_sgd.py; tests/algorithms/test_fbalf.py has them
+in plain NumPy (`Plain`), and holds the compiled ones to it.
 """
 
 from __future__ import annotations
@@ -31,20 +38,22 @@ from typing import Annotated, ClassVar, Literal, NamedTuple, Self, final
 import numpy as np
 from pydantic import Field
 
-from ..core.contract import SentArray, Traits, axes, rows
+from ..core.contract.declarations import SentArray, Traits, axes, rows
+from ..core.contract.protocols import Catalogue, Histories
+from ..core.contract.update import Total, Update, real
 from ..core.errors import NonFiniteError
 from ..core.keys import fold_name, folds, normals
-from ..core.protocols import Catalogue, Histories
 from ..core.ratings import rated
 from ..core.types import Float32Array, Int64Array, UInt64Array
-from ..core.update import Total, Update, real
 from ..kernels import biased_sgd, bpr_mf
 from ..privacy.decoys import COUNTED, Mixed, SendsDecoys
 
 
 class FBALFServer(NamedTuple):
-    """The global model of FBALF. q: item factors q_i; b: item biases b_i. scale: lowest and highest rating. step: rounds done. epoch:
-    rounds in a pass over the users. A device receives all of it."""
+    """The global model of FBALF. q: item factors q_i; b: item biases b_i. scale: lowest and highest
+    rating. step: rounds done. epoch: rounds in a pass over the users. A device receives all of
+    it.
+    """
 
     q: Annotated[Float32Array, axes("items", "factors")]
     b: Annotated[Float32Array, axes("items")]
@@ -54,8 +63,8 @@ class FBALFServer(NamedTuple):
 
 
 class FBALFDevices(NamedTuple):
-    """Private state of m devices. p: user factors p_u. bias: user biases b_u. key: from which a device draws its decoys. None of it
-    leaves."""
+    """Private state of m devices. p: user factors p_u. bias: user biases b_u. key: from which a
+    device draws its decoys. None of it leaves."""
 
     p: Annotated[Float32Array, axes("factors")]
     bias: Annotated[Float32Array, axes()]
@@ -64,49 +73,81 @@ class FBALFDevices(NamedTuple):
 
 @final
 class FBALF(SendsDecoys):
-    """FBALF: gradient steps along fixed learning rates, and a server that moves after each device."""
+    """FBALF: gradient steps along fixed learning rates, and a server that moves after each
+    device.
+    """
 
     factors: int = Field(128, ge=1, le=1024, description="f, the length of p_u and q_i")
     rounds: int = Field(75, ge=1, description="passes over all users")
     local_iterations: int = Field(
-        10, ge=1, le=1000, description="how often a device goes over its ratings in a visit, moving p_u and b_u"
+        10,
+        ge=1,
+        le=1000,
+        description="how often a device goes over its ratings in a visit, moving p_u and b_u",
     )
     learning_rate: float = Field(0.013, gt=0, le=10, description="of the server (13)")
     local_rate: float = Field(0.0013, gt=0, le=10, description="of the device (11)")
-    decay: float = Field(0.97, gt=0, le=1, description="what both rates are multiplied by after every pass")
+    decay: float = Field(
+        0.97, gt=0, le=1, description="what both rates are multiplied by after every pass"
+    )
     reg: float = Field(
         0.04,
         ge=0,
-        description="lambda, at each row that is sent or learnt from: decoys add to it, so take less (0.03) with rho 3",
+        description=(
+            "lambda, at each row that is sent or learnt from: decoys add to it, so take less (0.03)"
+            " with rho 3"
+        ),
     )
-    reg_bias: float | None = Field(None, ge=0, description="lambda of b_u and b_i; default: reg, as printed")
-    threshold: int = Field(10, ge=0, description="passes after which decoys are rated by prediction, not by the user's mean")
+    reg_bias: float | None = Field(
+        None, ge=0, description="lambda of b_u and b_i; default: reg, as printed"
+    )
+    threshold: int = Field(
+        10,
+        ge=0,
+        description="passes after which decoys are rated by prediction, not by the user's mean",
+    )
     decoys_move_u: bool = Field(
         False,
-        description="p_u and b_u learn from decoys and the ratings made up for them too (4.3.1 read literally), not from ratings alone",
+        description=(
+            "p_u and b_u learn from decoys and the ratings made up for them too (4.3.1 read"
+            " literally), not from ratings alone"
+        ),
     )
     gradients_at: Literal["after", "before"] = Field(
         "after",
-        description="the p_u and b_u at which the sent gradients are taken: after the local steps, or before them (the state t - 1)",
+        description=(
+            "the p_u and b_u at which the sent gradients are taken: after the local steps, or"
+            " before them (the state t - 1)"
+        ),
     )
     start: Literal["middle", "mean"] | float = Field(
-        "middle", description="the constant of a prediction: the middle of the scale, mean: the user's mean rating, or a number"
+        "middle",
+        description=(
+            "the constant of a prediction: the middle of the scale, mean: the user's mean rating,"
+            " or a number"
+        ),
     )
     init_std: float = Field(0.002, gt=0, description="standard deviation of the first p and q")
     style: Literal["batch", "stochastic"] = Field(
         "stochastic",
-        description="stochastic: a round is one device, in turn; batch: a round is all devices and the server takes the mean "
-        "(which wants a learning_rate near 1)",
+        description=(
+            "stochastic: a round is one device, in turn; batch: a round is all devices and the"
+            " server takes the mean (which wants a learning_rate near 1)"
+        ),
     )
 
     counts: float = Field(
         0,
         ge=0,
         le=100,
-        description="what a device sends in a further row as the count of each of its rows, for sums with a row of it for every item; "
-        "0 = the server counts rows",
+        description=(
+            "what a device sends in a further row as the count of each of its rows, for sums with a"
+            " row of it for every item; 0 = the server counts rows"
+        ),
     )
-    least: float = Field(1, ge=1, description="devices by which the mean over those who sent a row divides, at least")
+    least: float = Field(
+        1, ge=1, description="devices by which the mean over those who sent a row divides, at least"
+    )
 
     holds: ClassVar[type] = FBALFServer
     receives: ClassVar[type] = FBALFServer
@@ -116,15 +157,22 @@ class FBALF(SendsDecoys):
             "q",
             "factors",
             when="each round, a row for every rated item and every decoy",
-            reveals="lambda q_i - e p_u, from which the server, which knows q_i and lambda, has p_u's direction at once, and with b p_u "
-            "itself. The stochastic style has no sum that could hide it: a round is one device. With rho 0 the rows are the rated items",
+            reveals=(
+                "lambda q_i - e p_u, from which the server, which knows q_i and lambda, has p_u's"
+                " direction at once, and with b p_u itself. The stochastic style has no sum that"
+                " could hide it: a round is one device. With rho 0 the rows are the rated items"
+            ),
         ),
         rows(
             "b",
             when="each round, a number for every rated item and every decoy",
-            reveals="lambda b_i - e: the error of the device's prediction by arithmetic, so that with p_u the ratings come back up to the "
-            "user's bias; real ones are then whole numbers apart and made-up ones are not, and so decoys do not hide from a server that "
-            "looks at one device what it rated. They do from one that sees sums, and from the network which items a device asks about",
+            reveals=(
+                "lambda b_i - e: the error of the device's prediction by arithmetic, so that with"
+                " p_u the ratings come back up to the user's bias; real ones are then whole numbers"
+                " apart and made-up ones are not, and so decoys do not hide from a server that"
+                " looks at one device what it rated. They do from one that sees sums, and from the"
+                " network which items a device asks about"
+            ),
         ),
         COUNTED,
     )
@@ -132,24 +180,34 @@ class FBALF(SendsDecoys):
         predicts_ratings=True,
         draws_negatives=False,
         private={"noise": 0.3},
-        private_settings={"style": "batch", "rounds": 100, "learning_rate": 1.6, "counts": 0.1, "least": 120.0},
+        private_settings={
+            "style": "batch",
+            "rounds": 100,
+            "learning_rate": 1.6,
+            "counts": 0.1,
+            "least": 120.0,
+        },
     )
 
-    # ---- the federation ------------------------------------------------------------------------------------------------------------
+    # ---- the federation --------------------------------------------------------------------------
 
     def configured(self, catalogue: Catalogue) -> Self:
-        """A copy of the settings for a catalogue of rated items. Raises InputError if nothing is rated."""
+        """A copy of the settings for a catalogue of rated items. Raises InputError if nothing is
+        rated.
+        """
         rated(catalogue.scale, "fbalf")
         return self
 
     def sizes(self, catalogue: Catalogue) -> dict[str, int]:
-        """Sizes of the declared arrays. cohort: devices in a round, one in stochastic style. usual_rows: rows that a device sends as a
-        rule."""
+        """Sizes of the declared arrays. cohort: devices in a round, one in stochastic style.
+        usual_rows: rows that a device sends as a rule."""
         cohort = 1 if self.style == "stochastic" else catalogue.users
         return {"cohort": cohort, "rows": catalogue.items, "usual_rows": self.usual_rows(catalogue)}
 
     def rounds_an_epoch(self, catalogue: Catalogue) -> int:
-        """Rounds in one pass over the users: one in batch style, as many as users in stochastic style."""
+        """Rounds in one pass over the users: one in batch style, as many as users in stochastic
+        style.
+        """
         return catalogue.users if self.style == "stochastic" else 1
 
     def default_rounds(self, catalogue: Catalogue) -> int:
@@ -157,77 +215,120 @@ class FBALF(SendsDecoys):
         return self.rounds * self.rounds_an_epoch(catalogue)
 
     def select(self, server: FBALFServer, catalogue: Catalogue, key: np.uint64) -> Int64Array:
-        """The round's devices: everybody, or in stochastic style the one whose turn it is: 0, 1, 2, ... in every pass."""
-        return np.arange(catalogue.users) if self.style == "batch" else server.step % catalogue.users
+        """The round's devices: everybody, or in stochastic style the one whose turn it is: 0, 1, 2,
+        ... in every pass.
+        """
+        return (
+            np.arange(catalogue.users) if self.style == "batch" else server.step % catalogue.users
+        )
 
     def init_server(self, catalogue: Catalogue, key: np.uint64) -> FBALFServer:
         """The initial model: item factors q ~ N(0, init_std^2), item biases b = 0."""
-        q, epoch = normals(folds(key, np.arange(catalogue.items)), self.factors, self.init_std), self.rounds_an_epoch(catalogue)
+        q, epoch = (
+            normals(folds(key, np.arange(catalogue.items)), self.factors, self.init_std),
+            self.rounds_an_epoch(catalogue),
+        )
         scale, b = np.array(catalogue.scale, np.float32), np.zeros(catalogue.items, np.float32)
         return FBALFServer(q, b, scale, np.zeros(1, np.int64), np.array([epoch], np.int64))
 
     def init_devices(self, users: Int64Array, key: np.uint64) -> FBALFDevices:
-        """The initial private state of the devices of `users`: p ~ N(0, init_std^2), b_u = 0, and the key of the decoys."""
+        """The initial private state of the devices of `users`: p ~ N(0, init_std^2), b_u = 0, and
+        the key of the decoys.
+        """
         p = normals(folds(key, users), self.factors, self.init_std)
-        return FBALFDevices(p, np.zeros(len(users), np.float32), folds(fold_name(key, "decoys"), users))
+        return FBALFDevices(
+            p, np.zeros(len(users), np.float32), folds(fold_name(key, "decoys"), users)
+        )
 
     def download(self, server: FBALFServer) -> FBALFServer:
         """The global model, which every device receives whole."""
         return server
 
-    # ---- predictions (section 4.2.1) -------------------------------------------------------------------------------------------
+    # ---- predictions (section 4.2.1) -------------------------------------------------------------
 
-    def score(self, download: FBALFServer, devices: FBALFDevices, histories: Histories) -> Float32Array:
+    def score(
+        self, download: FBALFServer, devices: FBALFDevices, histories: Histories
+    ) -> Float32Array:
         """Predicted ratings of every item, not clipped to the scale (eq. 4): float32 [m, items]."""
         of_user, of_item = self.biases(download, devices, histories)
         return bpr_mf.scores(devices.p, download.q, of_item) + of_user[:, None]  # (4)
 
-    def biases(self, download: FBALFServer, devices: FBALFDevices, histories: Histories) -> tuple[Float32Array, Float32Array]:
-        """The parts of a prediction that no taste explains: the constant and b_u, float32 [m], and b_i, float32 [items]."""
+    def biases(
+        self, download: FBALFServer, devices: FBALFDevices, histories: Histories
+    ) -> tuple[Float32Array, Float32Array]:
+        """The parts of a prediction that no taste explains: the constant and b_u, float32 [m], and
+        b_i, float32 [items].
+        """
         return self.starts(download, histories) + devices.bias, download.b
 
     def starts(self, download: FBALFServer, histories: Histories) -> Float32Array:
-        """The constant of each device's predictions, float32 [m]: the middle of the scale, a given number, or the mean of the user's
-        ratings."""
+        """The constant of each device's predictions, float32 [m]: the middle of the scale, a given
+        number, or the mean of the user's ratings."""
         constant = np.float32(download.scale.mean() if isinstance(self.start, str) else self.start)
         if self.start == "mean":
             return biased_sgd.means(histories, constant)
         return np.full(len(histories.ptr) - 1, constant, np.float32)
 
-    # ---- hybrid filling (section 4.2.2) ----------------------------------------------------------------------------------------
+    # ---- hybrid filling (section 4.2.2) ----------------------------------------------------------
 
-    def over(self, mixed: Mixed, download: FBALFServer, histories: Histories) -> biased_sgd.BiasedSGDRows:
-        """The rows that devices go over: the rated items I_u, the decoys I'_u, and the rating that decoys have before pass `threshold`
-        (eq. 6)."""
+    def over(
+        self, mixed: Mixed, download: FBALFServer, histories: Histories
+    ) -> biased_sgd.BiasedSGDRows:
+        """The rows that devices go over: the rated items I_u, the decoys I'_u, and the rating that
+        decoys have before pass `threshold` (eq. 6)."""
         mean = biased_sgd.means(histories, np.float32(download.scale.mean()))  # (6), first case
-        return biased_sgd.BiasedSGDRows(*mixed, self.starts(download, histories), mean)  # mixed.rated is (7)
+        return biased_sgd.BiasedSGDRows(
+            *mixed, self.starts(download, histories), mean
+        )  # mixed.rated is (7)
 
     def numbers(self, t: int) -> biased_sgd.BiasedSGDNumbers:
-        """Constants of pass t, which counts from 0: learning rates, regularisation, and whether decoys are rated by prediction."""
+        """Constants of pass t, which counts from 0: learning rates, regularisation, and whether
+        decoys are rated by prediction.
+        """
         shrunk, reg_bias = self.decay**t, self.reg if self.reg_bias is None else self.reg_bias
         rates = np.float32(self.learning_rate * shrunk), np.float32(self.local_rate * shrunk)
         predict = t >= self.threshold  # (6), second case
         regs, before = (np.float32(self.reg), np.float32(reg_bias)), self.gradients_at == "before"
-        return biased_sgd.BiasedSGDNumbers(self.local_iterations, *rates, *regs, predict, self.decoys_move_u, before)
+        return biased_sgd.BiasedSGDNumbers(
+            self.local_iterations, *rates, *regs, predict, self.decoys_move_u, before
+        )
 
-    # ---- on the device (section 4.3.1) -----------------------------------------------------------------------------------------
+    # ---- on the device (section 4.3.1) -----------------------------------------------------------
 
     def local(
-        self, download: FBALFServer, devices: FBALFDevices, histories: Histories, users: Int64Array, key: np.uint64
+        self,
+        download: FBALFServer,
+        devices: FBALFDevices,
+        histories: Histories,
+        users: Int64Array,
+        key: np.uint64,
     ) -> tuple[FBALFDevices, Update]:
-        """Local training: p_u, b_u learn from the device's ratings (eq. 10, 11); the gradients of q_i, b_i are sent, for rated items and
-        decoys."""
-        mixed, numbers = self.mixed(devices.key, histories, len(download.q), key), self.numbers(passes(download))
+        """Local training: p_u, b_u learn from the device's ratings (eq. 10, 11); the gradients of
+        q_i, b_i are sent, for rated items and decoys."""
+        mixed, numbers = (
+            self.mixed(devices.key, histories, len(download.q), key),
+            self.numbers(passes(download)),
+        )
         over = self.over(mixed, download, histories)
-        p, bias, g_q, g_b = biased_sgd.visits(download.q, download.b, devices.p, devices.bias, over, numbers)  # (10), (11)
+        p, bias, g_q, g_b = biased_sgd.visits(
+            download.q, download.b, devices.p, devices.bias, over, numbers
+        )  # (10), (11)
         count = {"count": np.full(len(mixed.item), self.counts, np.float32)} if self.counts else {}
-        update = Update(mixed.ptr, mixed.item, {"q": g_q, "b": g_b, **count}, {}, np.ones(len(users), np.float32))
+        update = Update(
+            mixed.ptr,
+            mixed.item,
+            {"q": g_q, "b": g_b, **count},
+            {},
+            np.ones(len(users), np.float32),
+        )
         return devices._replace(p=p, bias=bias), update
 
-    # ---- on the server (section 4.3.2) ---------------------------------------------------------------------------------------------
+    # ---- on the server (section 4.3.2) -----------------------------------------------------------
 
     def aggregate(self, server: FBALFServer, total: Total) -> FBALFServer:
-        """The server's step (eq. 13): q_i, b_i move along the gradient of the one device, or along the mean over all who sent a row."""
+        """The server's step (eq. 13): q_i, b_i move along the gradient of the one device, or along
+        the mean over all who sent a row.
+        """
         eta, sent = float(self.numbers(passes(server)).rate), total.senders > 0
         counts = real(total.rows["count"]) / self.counts if self.counts else total.senders
         q, b, senders = server.q.copy(), server.b.copy(), np.maximum(counts[sent], self.least)
@@ -235,12 +336,18 @@ class FBALF(SendsDecoys):
         b[sent] -= (eta * real(total.rows["b"][sent]) / senders).astype(np.float32)  # (13)
         return server._replace(q=q, b=b, step=server.step + 1)
 
-    # ---- a run of rounds with one device each, compiled ----------------------------------------------------------------------------
+    # ---- a run of rounds with one device each, compiled ------------------------------------------
 
     def solo_rounds(
-        self, server: FBALFServer, devices: FBALFDevices, histories: Histories, rounds: range, key: np.uint64
+        self,
+        server: FBALFServer,
+        devices: FBALFDevices,
+        histories: Histories,
+        rounds: range,
+        key: np.uint64,
     ) -> tuple[FBALFServer, FBALFDevices, int, int]:
-        """`rounds` of the stochastic style over all users' devices; the same bits as one round at a time.
+        """`rounds` of the stochastic style over all users' devices; the same bits as one round at a
+        time.
 
         Returns the new server, the new devices, and how many rows and bytes were sent.
         """
@@ -252,10 +359,16 @@ class FBALF(SendsDecoys):
             last = min(users, first + rounds.stop - number)
             if self.redraw:
                 mixed = self.mixed_in_turn(devices.key, histories, items, key, t * users)
-            if not biased_sgd.solo(work, self.over(mixed, server, histories), self.numbers(t), first, last):
-                raise NonFiniteError("update: a value is not finite or beyond +-32768; the model is unchanged")
+            if not biased_sgd.solo(
+                work, self.over(mixed, server, histories), self.numbers(t), first, last
+            ):
+                raise NonFiniteError(
+                    "update: a value is not finite or beyond +-32768; the model is unchanged"
+                )
             number, sent = number + last - first, sent + int(mixed.ptr[last] - mixed.ptr[first])
-        after = server._replace(q=work.q[:, : self.factors].copy(), b=work.b, step=server.step + len(rounds))
+        after = server._replace(
+            q=work.q[:, : self.factors].copy(), b=work.b, step=server.step + len(rounds)
+        )
         return after, devices._replace(p=work.p, bias=work.bias), sent, sent * self.row_bytes
 
     @property

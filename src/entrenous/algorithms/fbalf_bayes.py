@@ -1,28 +1,35 @@
-"""FBALF-Bayes: a variational Bayesian ensemble that sends FBALF's messages. Not the paper: `fbalf.py` is.
+"""FBALF-Bayes: a variational Bayesian ensemble that sends FBALF's messages. Not the paper:
+`fbalf.py` is.
 
-J. Gao, Y. Ran, J. Chen, "Federated latent factor model for bias-aware recommendation with privacy-preserving",
-arXiv:2504.15090. The model, who holds what, the messages and the decoys are the paper's. A rating is
+J. Gao, Y. Ran, J. Chen, "Federated latent factor model for bias-aware recommendation with
+privacy-preserving", arXiv:2504.15090. The model, who holds what, the messages and the decoys are
+the paper's. A rating is
 
-    r_ui = p_u . q_i + b_u + b_i                                                                     (4)
+    r_ui = p_u . q_i + b_u + b_i
+    (4)
 
-p_u, b_u never leave the device; q_i, b_i are the server's. A device goes `local_iterations` times over its own ratings (11), then sends
-the gradients of q_i and b_i (10) for the items it rated and for int(rho |I_u|) decoys, whose made-up ratings are the user's mean before
-iteration `threshold` and the device's prediction from then on (6). The server steps along the sum (13).
+p_u, b_u never leave the device; q_i, b_i are the server's. A device goes `local_iterations` times
+over its own ratings (11), then sends the gradients of q_i and b_i (10) for the items it rated and
+for int(rho |I_u|) decoys, whose made-up ratings are the user's mean before iteration `threshold`
+and the device's prediction from then on (6). The server steps along the sum (13).
 
 What differs from the paper:
 
-* All devices of a round (`cohort`) answer the same model and the server adds up; in the paper it moves after each device.
-* (11) and (13) are steps along the gradient with one learning rate. Here each coordinate has its own rate, 1 / curvature: a step goes to
-  the coordinate's minimum. The server, which never sees the curvature, takes the number of senders for it, and has momentum.
+* All devices of a round (`cohort`) answer the same model and the server adds up; in the paper it
+  moves after each device.
+* (11) and (13) are steps along the gradient with one learning rate. Here each coordinate has its
+  own rate, 1 / curvature: a step goes to the coordinate's minimum. The server, which never sees the
+  curvature, takes the number of senders for it, and has momentum.
 * reg of q_i counts once for an item, not once for a rating: an item with few ratings stays near 0.
-* `noise` > 0: p_u is known up to the noise of ratings, so the gradient is its mean over all likely p_u, which adds C q_i (C: the covariance
-  of p_u, on the device); the server in turn says how sure it is of q_i. This is variational Bayes at no extra byte up. 0 is the point
-  estimate of the paper.
-* `members` independent models predict together, each with its own p_u, b_u, q_i, b_i: their mean. 1 is the paper's.
-* There is no constant, as in (4): b_u starts at 0. `start` may be another number, the middle of the scale or the user's mean; b_u is held
-  there by reg_user_bias.
-* Decoys are the same in every round; drawn anew, they would give away what always comes. The made-up means pull all items together, so the
-  server steps by `early_rate` until `threshold`.
+* `noise` > 0: p_u is known up to the noise of ratings, so the gradient is its mean over all likely
+  p_u, which adds C q_i (C: the covariance of p_u, on the device); the server in turn says how sure
+  it is of q_i. This is variational Bayes at no extra byte up. 0 is the point estimate of the paper.
+* `members` independent models predict together, each with its own p_u, b_u, q_i, b_i: their mean. 1
+  is the paper's.
+* There is no constant, as in (4): b_u starts at 0. `start` may be another number, the middle of the
+  scale or the user's mean; b_u is held there by reg_user_bias.
+* Decoys are the same in every round; drawn anew, they would give away what always comes. The
+  made-up means pull all items together, so the server steps by `early_rate` until `threshold`.
 """
 
 from __future__ import annotations
@@ -32,23 +39,23 @@ from typing import Annotated, ClassVar, Literal, NamedTuple, Self, final
 import numpy as np
 from pydantic import Field
 
-from ..core.contract import SentArray, Traits, axes, rows
+from ..core.contract.declarations import SentArray, Traits, axes, rows
+from ..core.contract.protocols import Catalogue, Histories
+from ..core.contract.update import Total, Update, real
 from ..core.keys import fold_name, folds, normals
-from ..core.protocols import Catalogue, Histories
 from ..core.ratings import rated
-from ..core.sampling import cohort
 from ..core.types import Float32Array, Float64Array, Int64Array, UInt64Array
-from ..core.update import Total, Update, real
 from ..kernels import biased_mf, bpr_mf
+from ..kernels.sampling import cohort
 from ..privacy.decoys import COUNTED, SendsDecoys
 
 FEWEST = 5.0  # ratings that an item is taken to have where decoys hide how many
 
 
 class FBALFBayesServer(NamedTuple):
-    """The state of the server. q: item factors q_i; b: item biases b_i; m_q, m_b: their momentum. seen: rows received for each item in
-    all rounds; reports: devices that reported in all rounds; users: how many there are; iteration: rounds done; scale: lowest and
-    highest rating."""
+    """The state of the server. q: item factors q_i; b: item biases b_i; m_q, m_b: their momentum.
+    seen: rows received for each item in all rounds; reports: devices that reported in all rounds;
+    users: how many there are; iteration: rounds done; scale: lowest and highest rating."""
 
     q: Annotated[Float32Array, axes("items", "members", "factors")]
     b: Annotated[Float32Array, axes("items", "members")]
@@ -62,8 +69,8 @@ class FBALFBayesServer(NamedTuple):
 
 
 class FBALFBayesDownload(NamedTuple):
-    """The model as a device receives it. q: item factors q_i; b: item biases b_i; v: the variance of q_i's coordinates; scale: lowest
-    and highest rating; iteration: rounds done."""
+    """The model as a device receives it. q: item factors q_i; b: item biases b_i; v: the variance
+    of q_i's coordinates; scale: lowest and highest rating; iteration: rounds done."""
 
     q: Annotated[Float32Array, axes("items", "members", "factors")]
     b: Annotated[Float32Array, axes("items", "members")]
@@ -73,8 +80,8 @@ class FBALFBayesDownload(NamedTuple):
 
 
 class FBALFBayesDevices(NamedTuple):
-    """Private state of m devices. p: user factors p_u; offset: user bias b_u less where it starts; key: from which a device draws its
-    decoys. None of it leaves."""
+    """Private state of m devices. p: user factors p_u; offset: user bias b_u less where it starts;
+    key: from which a device draws its decoys. None of it leaves."""
 
     p: Annotated[Float32Array, axes("members", "factors")]
     offset: Annotated[Float32Array, axes("members")]
@@ -83,42 +90,86 @@ class FBALFBayesDevices(NamedTuple):
 
 @final
 class FBALFBayes(SendsDecoys):
-    """FBALF-Bayes: rating prediction by a variational Bayesian ensemble with user and item biases, in the messages of FBALF."""
+    """FBALF-Bayes: rating prediction by a variational Bayesian ensemble with user and item biases,
+    in the messages of FBALF.
+    """
 
     factors: int = Field(16, ge=1, le=256, description="f, the length of p_u and q_i of a member")
-    members: int = Field(3, ge=1, le=64, description="K, independent models whose predictions are averaged; 1 as in the paper")
+    members: int = Field(
+        3,
+        ge=1,
+        le=64,
+        description="K, independent models whose predictions are averaged; 1 as in the paper",
+    )
     rounds: int = Field(40, ge=1, description="N, training length")
-    local_iterations: int = Field(10, ge=1, le=1000, description="times a device goes over p_u and b_u in a round")
-    threshold: int = Field(10, ge=0, description="rounds after which decoys are rated by prediction, not by the user's mean")
+    local_iterations: int = Field(
+        10, ge=1, le=1000, description="times a device goes over p_u and b_u in a round"
+    )
+    threshold: int = Field(
+        10,
+        ge=0,
+        description="rounds after which decoys are rated by prediction, not by the user's mean",
+    )
     start: Literal["middle", "mean"] | float = Field(
         0.0,
-        description="where b_u starts and what it is held to: a number, the middle of the scale, or mean: the user's mean rating",
+        description=(
+            "where b_u starts and what it is held to: a number, the middle of the scale, or mean:"
+            " the user's mean rating"
+        ),
     )
-    user_bias: bool = Field(True, description="whether b_u is learnt; if not it stays at its start (of mean: at the middle)")
+    user_bias: bool = Field(
+        True,
+        description="whether b_u is learnt; if not it stays at its start (of mean: at the middle)",
+    )
     item_bias: bool = Field(True, description="whether b_i is learnt; if not it is 0")
-    noise: float = Field(1.0, ge=0, description="variance of a rating around its prediction; 0 = point estimates as in the paper")
+    noise: float = Field(
+        1.0,
+        ge=0,
+        description=(
+            "variance of a rating around its prediction; 0 = point estimates as in the paper"
+        ),
+    )
     reg_user: float = Field(0.4, ge=0, description="weight of p_u's prior, in ratings")
-    reg_item: float = Field(40.0, ge=0, description="weight of q_i's prior, in ratings: once for an item")
+    reg_item: float = Field(
+        40.0, ge=0, description="weight of q_i's prior, in ratings: once for an item"
+    )
     reg_user_bias: float = Field(1.5, ge=0, description="weight of b_u's start, in ratings")
     reg_item_bias: float = Field(100.0, ge=0, description="weight of b_i = 0, in ratings")
     learning_rate: float = Field(
-        0.7, gt=0, le=2, description="of the server, as a share of the way to its estimate of the minimum"
+        0.7,
+        gt=0,
+        le=2,
+        description="of the server, as a share of the way to its estimate of the minimum",
     )
     momentum: float = Field(0.7, ge=0, lt=1, description="of the server")
     early_rate: float = Field(
-        0.05, gt=0, le=1, description="what the learning rate is multiplied by before `threshold`, where there are decoys"
+        0.05,
+        gt=0,
+        le=1,
+        description=(
+            "what the learning rate is multiplied by before `threshold`, where there are decoys"
+        ),
     )
-    damping: float = Field(30.0, ge=0, description="senders that the server adds to an item's own when it steps")
+    damping: float = Field(
+        30.0, ge=0, description="senders that the server adds to an item's own when it steps"
+    )
     cohort: int = Field(
-        0, ge=0, description="devices in a round; 0 = all. With few of them take a small learning_rate and no momentum"
+        0,
+        ge=0,
+        description=(
+            "devices in a round; 0 = all. With few of them take a small learning_rate and no"
+            " momentum"
+        ),
     )
     init_std: float = Field(0.1, gt=0, description="standard deviation of the first q")
     counts: float = Field(
         0,
         ge=0,
         le=100,
-        description="what a device sends in a further row as the count of each of its rows, for sums with a row of it for every item; "
-        "0 = the server counts rows",
+        description=(
+            "what a device sends in a further row as the count of each of its rows, for sums with a"
+            " row of it for every item; 0 = the server counts rows"
+        ),
     )
 
     holds: ClassVar[type] = FBALFBayesServer
@@ -130,31 +181,43 @@ class FBALFBayes(SendsDecoys):
             "members",
             "factors",
             when="each round, a row for every rated item and every decoy",
-            reveals="the gradients of q_i: multiples of p_u (with noise > 0 and a rated item, nearly). Seen singly they tell p_u's "
-            "direction and, with b, p_u itself; decoys and rated items can then be told apart. In a sum over a cohort a row that "
-            "one device alone sent stands as it is",
+            reveals=(
+                "the gradients of q_i: multiples of p_u (with noise > 0 and a rated item, nearly)."
+                " Seen singly they tell p_u's direction and, with b, p_u itself; decoys and rated"
+                " items can then be told apart. In a sum over a cohort a row that one device alone"
+                " sent stands as it is"
+            ),
         ),
         rows(
             "b",
             "members",
             when="each round if item_bias, numbers for every rated item and every decoy",
-            reveals="the errors of the device's predictions, with the sign turned. Seen singly, with q they give back the ratings up to "
-            "the user's bias, and real ratings are whole numbers where made-up ones are not: decoys hide nothing from a server that looks "
-            "at one device. They hide what was rated from one that sees sums, and which items a device asks about from the network",
+            reveals=(
+                "the errors of the device's predictions, with the sign turned. Seen singly, with q"
+                " they give back the ratings up to the user's bias, and real ratings are whole"
+                " numbers where made-up ones are not: decoys hide nothing from a server that looks"
+                " at one device. They hide what was rated from one that sees sums, and which items"
+                " a device asks about from the network"
+            ),
             only_if="item_bias",
         ),
         COUNTED,
     )
     traits: ClassVar[Traits] = Traits(
-        predicts_ratings=True, draws_negatives=False, private={"noise": 0.3}, private_settings={"counts": 0.1}
+        predicts_ratings=True,
+        draws_negatives=False,
+        private={"noise": 0.3},
+        private_settings={"counts": 0.1},
     )
 
-    # ---- the federation ------------------------------------------------------------------------------------------------------------
+    # ---- the federation --------------------------------------------------------------------------
 
     def configured(self, catalogue: Catalogue) -> Self:
         """The same settings with the cohort as a number. Raises InputError if nothing is rated."""
         rated(catalogue.scale, "fbalf-bayes")
-        return self.model_copy(update={"cohort": min(self.cohort, catalogue.users) or catalogue.users})
+        return self.model_copy(
+            update={"cohort": min(self.cohort, catalogue.users) or catalogue.users}
+        )
 
     def default_rounds(self, catalogue: Catalogue) -> int:
         """Training rounds if none are asked for: the setting `rounds`, of any data set."""
@@ -167,51 +230,85 @@ class FBALFBayes(SendsDecoys):
     def init_server(self, catalogue: Catalogue, key: np.uint64) -> FBALFBayesServer:
         """The initial server state: item factors q ~ N(0, init_std^2), item biases b = 0."""
         items, width = catalogue.items, self.members * self.factors
-        q = normals(folds(key, np.arange(items)), width, self.init_std).reshape(items, self.members, self.factors)
-        b, counts = np.zeros((items, self.members), np.float32), (np.zeros(items, np.int64), np.zeros(1, np.int64))
+        q = normals(folds(key, np.arange(items)), width, self.init_std).reshape(
+            items, self.members, self.factors
+        )
+        b, counts = (
+            np.zeros((items, self.members), np.float32),
+            (np.zeros(items, np.int64), np.zeros(1, np.int64)),
+        )
         scale, users = np.array(catalogue.scale, np.float32), np.array([catalogue.users], np.int64)
-        return FBALFBayesServer(q, b, np.zeros_like(q), b.copy(), *counts, users, np.zeros(1, np.int64), scale)
+        return FBALFBayesServer(
+            q, b, np.zeros_like(q), b.copy(), *counts, users, np.zeros(1, np.int64), scale
+        )
 
     def init_devices(self, users: Int64Array, key: np.uint64) -> FBALFBayesDevices:
-        """The initial private state of the devices of `users`: p = 0, which is solved for as soon as q arrives, and the key of the
-        decoys."""
+        """The initial private state of the devices of `users`: p = 0, which is solved for as soon
+        as q arrives, and the key of the decoys."""
         p = np.zeros((len(users), self.members, self.factors), np.float32)
-        return FBALFBayesDevices(p, np.zeros((len(users), self.members), np.float32), folds(fold_name(key, "decoys"), users))
+        return FBALFBayesDevices(
+            p,
+            np.zeros((len(users), self.members), np.float32),
+            folds(fold_name(key, "decoys"), users),
+        )
 
     def select(self, server: FBALFBayesServer, catalogue: Catalogue, key: np.uint64) -> Int64Array:
         """The round's devices, `cohort` of them."""
         return cohort(key, self.configured(catalogue).cohort, catalogue.users)
 
     def download(self, server: FBALFBayesServer) -> FBALFBayesDownload:
-        """The model as every device receives it, with the variance noise / (ratings of the item + reg_item) of each q_i."""
-        v = self.noise / (self.ratings(server) + self.reg_item) if self.noise else np.zeros(len(server.q))
-        return FBALFBayesDownload(server.q, server.b, v.astype(np.float32), server.scale, server.iteration)
+        """The model as every device receives it, with the variance noise / (ratings of the item +
+        reg_item) of each q_i.
+        """
+        v = (
+            self.noise / (self.ratings(server) + self.reg_item)
+            if self.noise
+            else np.zeros(len(server.q))
+        )
+        return FBALFBayesDownload(
+            server.q, server.b, v.astype(np.float32), server.scale, server.iteration
+        )
 
-    # ---- on the device (section 4.3.1) ---------------------------------------------------------------------------------------------
+    # ---- on the device (section 4.3.1) -----------------------------------------------------------
 
     def local(
-        self, download: FBALFBayesDownload, devices: FBALFBayesDevices, histories: Histories, users: Int64Array, key: np.uint64
+        self,
+        download: FBALFBayesDownload,
+        devices: FBALFBayesDevices,
+        histories: Histories,
+        users: Int64Array,
+        key: np.uint64,
     ) -> tuple[FBALFBayesDevices, Update]:
-        """Local training: p_u, b_u learn from the device's ratings (eq. 11); the gradients of q_i, b_i (eq. 10) are sent, for rated
-        items and decoys (eq. 7)."""
+        """Local training: p_u, b_u learn from the device's ratings (eq. 11); the gradients of q_i,
+        b_i (eq. 10) are sent, for rated items and decoys (eq. 7)."""
         mixed = self.mixed(devices.key, histories, len(download.q), key)  # I_u and I'_u
         over = biased_mf.BiasedMFRows(*mixed, self.starts(download, histories))
         after = devices._replace(p=devices.p.copy(), offset=devices.offset.copy())
         rates = self.rates(int(download.iteration[0]))
-        g_q, g_b = biased_mf.gradients(download.q, download.b, download.v, after.p, after.offset, over, rates)
+        g_q, g_b = biased_mf.gradients(
+            download.q, download.b, download.v, after.p, after.offset, over, rates
+        )
         sent = {"q": g_q, "b": g_b} if self.item_bias else {"q": g_q}
         if self.counts:
             sent["count"] = np.full(len(mixed.item), self.counts, np.float32)
         return after, Update(mixed.ptr, mixed.item, sent, {}, np.ones(len(users), np.float32))
 
     def rates(self, iteration: int) -> biased_mf.BiasedMFRates:
-        """Constants of local training in an iteration; what decoys are rated by changes at `threshold` (eq. 6)."""
+        """Constants of local training in an iteration; what decoys are rated by changes at
+        `threshold` (eq. 6).
+        """
         predict = iteration >= self.threshold
-        reg, reg_bias, noise = (np.float32(number) for number in (self.reg_user, self.reg_user_bias, self.noise))
-        return biased_mf.BiasedMFRates(self.local_iterations, reg, reg_bias, noise, self.user_bias, predict)
+        reg, reg_bias, noise = (
+            np.float32(number) for number in (self.reg_user, self.reg_user_bias, self.noise)
+        )
+        return biased_mf.BiasedMFRates(
+            self.local_iterations, reg, reg_bias, noise, self.user_bias, predict
+        )
 
     def starts(self, download: FBALFBayesDownload, histories: Histories) -> Float32Array:
-        """Starting values of b_u, float32 [m]: a constant that all know, or the mean of the device's ratings, if it has any."""
+        """Starting values of b_u, float32 [m]: a constant that all know, or the mean of the
+        device's ratings, if it has any.
+        """
         middle = download.scale.mean() if isinstance(self.start, str) else self.start
         counts = np.diff(histories.ptr)
         if self.start != "mean" or not self.user_bias:
@@ -220,13 +317,17 @@ class FBALFBayes(SendsDecoys):
         total = np.bincount(device, histories.value.astype(np.float64), minlength=len(counts))
         return np.where(counts > 0, total / np.maximum(counts, 1), middle).astype(np.float32)
 
-    # ---- on the server (section 4.3.2) ---------------------------------------------------------------------------------------------
+    # ---- on the server (section 4.3.2) -----------------------------------------------------------
 
     def aggregate(self, server: FBALFBayesServer, total: Total) -> FBALFBayesServer:
-        """The server's step: q_i and b_i move along the sum of their gradients (eq. 13), with their prior's and momentum."""
+        """The server's step: q_i and b_i move along the sum of their gradients (eq. 13), with their
+        prior's and momentum.
+        """
         senders = self.senders(total)
         seen, reports = server.seen + senders, server.reports + total.devices
-        share = total.devices / float(server.users[0])  # of the users, so that a pass over all counts the prior once
+        share = total.devices / float(
+            server.users[0]
+        )  # of the users, so that a pass over all counts the prior once
         expected = np.maximum(senders, seen / float(reports[0]) * total.devices)
         early = self.rho > 0 and int(server.iteration[0]) < self.threshold
         rate = self.learning_rate * (self.early_rate if early else 1.0)
@@ -234,16 +335,26 @@ class FBALFBayes(SendsDecoys):
         b, m_b = server.b, server.m_b
         if self.item_bias:
             b, m_b = self._stepped(b, m_b, real(total.rows["b"]), expected, share, rate)
-        return server._replace(q=q, b=b, m_q=m_q, m_b=m_b, seen=seen, reports=reports, iteration=server.iteration + 1)
+        return server._replace(
+            q=q, b=b, m_q=m_q, m_b=m_b, seen=seen, reports=reports, iteration=server.iteration + 1
+        )
 
     def senders(self, total: Total) -> Int64Array:
-        """How many devices sent a row of each item, int64 [items]: counted, or the nearest number to what the rows of counts say."""
+        """How many devices sent a row of each item, int64 [items]: counted, or the nearest number
+        to what the rows of counts say.
+        """
         if not self.counts:
             return total.senders
         return np.maximum(np.rint(real(total.rows["count"]) / self.counts), 0).astype(np.int64)
 
     def _stepped(
-        self, what: Float32Array, moving: Float32Array, gradient: Float64Array, senders: Float64Array, share: float, rate: float
+        self,
+        what: Float32Array,
+        moving: Float32Array,
+        gradient: Float64Array,
+        senders: Float64Array,
+        share: float,
+        rate: float,
     ) -> tuple[Float32Array, Float32Array]:
         """q (or b) and its momentum after a step; what has one number a member is b."""
         of_q = what.ndim == 3
@@ -254,23 +365,29 @@ class FBALFBayes(SendsDecoys):
         return (what - np.float32(rate) * moved).astype(np.float32), moved
 
     def ratings(self, server: FBALFBayesServer) -> Float64Array:
-        """Estimated numbers of ratings of each item, as far as the server can tell, float64 [items].
+        """Estimated numbers of ratings of each item, as far as the server can tell, float64
+        [items].
 
-        Each of the users - n_i who did not rate it sends a decoy with the chance rho own / (items - own), own: a user's mean number of
-        ratings.
-        """
+        Each of the users - n_i who did not rate it sends a decoy with the chance rho own / (items -
+        own), own: a user's mean number of ratings."""
         users = float(server.users[0])
-        got = server.seen / max(1.0, float(server.reports[0])) * users  # rows in a pass over all users
+        got = (
+            server.seen / max(1.0, float(server.reports[0])) * users
+        )  # rows in a pass over all users
         if not self.rho or not got.any():
             return got
         own = got.sum() / (1 + self.rho) / users
         chance = min(self.rho * own / max(len(got) - own, 1.0), 0.99)
         return np.maximum((got - users * chance) / (1 - chance), FEWEST)
 
-    # ---- predictions ---------------------------------------------------------------------------------------------------------------
+    # ---- predictions -----------------------------------------------------------------------------
 
-    def score(self, download: FBALFBayesDownload, devices: FBALFBayesDevices, histories: Histories) -> Float32Array:
-        """Predicted ratings r_ui of eq. 4 for every item, not clipped to the scale: float32 [m, items]."""
+    def score(
+        self, download: FBALFBayesDownload, devices: FBALFBayesDevices, histories: Histories
+    ) -> Float32Array:
+        """Predicted ratings r_ui of eq. 4 for every item, not clipped to the scale: float32 [m,
+        items].
+        """
         items, (of_user, of_item) = len(download.q), self.biases(download, devices, histories)
         p = devices.p.reshape(len(devices.p), -1) / np.float32(self.members)
         return bpr_mf.scores(p, download.q.reshape(items, -1), of_item) + of_user[:, None]
@@ -278,13 +395,15 @@ class FBALFBayes(SendsDecoys):
     def biases(
         self, download: FBALFBayesDownload, devices: FBALFBayesDevices, histories: Histories
     ) -> tuple[Float32Array, Float32Array]:
-        """The parts of a prediction that no taste explains: b_u, float32 [m], and b_i, float32 [items], as means over the members."""
+        """The parts of a prediction that no taste explains: b_u, float32 [m], and b_i, float32
+        [items], as means over the members.
+        """
         return self.starts(download, histories) + mean(devices.offset), mean(download.b)
 
 
 def mean(of_members: Float32Array) -> Float32Array:
-    """Means over the members of an ensemble, float32 [n]; of_members: float32 [n, K]. Added member by member, so that the bits do not
-    depend on n."""
+    """Means over the members of an ensemble, float32 [n]; of_members: float32 [n, K]. Added member
+    by member, so that the bits do not depend on n."""
     total = np.zeros(len(of_members), np.float32)
     for k in range(of_members.shape[1]):
         total += of_members[:, k]

@@ -1,18 +1,23 @@
 """FCF, Federated Collaborative Filtering.
 
-M. Ammad-ud-din, E. Ivannikova, S. A. Khan, W. Oyomno, Q. Fu, K. E. Tan, A. Flanagan, "Federated collaborative filtering for
-privacy-preserving personalized recommendation system", arXiv:1901.09888 (2019). The cost is that of Hu, Koren and Volinsky (2008):
+M. Ammad-ud-din, E. Ivannikova, S. A. Khan, W. Oyomno, Q. Fu, K. E. Tan, A. Flanagan, "Federated
+collaborative filtering for privacy-preserving personalized recommendation system", arXiv:1901.09888
+(2019). The cost is that of Hu, Koren and Volinsky (2008):
 
-    J = sum_ui c_ui (p_ui - x_u . y_i)^2 + lambda (sum_u |x_u|^2 + sum_i |y_i|^2),   p_ui = 1 if consumed,   c_ui = 1 + alpha r_ui
+    J = sum_ui c_ui (p_ui - x_u . y_i)^2 + lambda (sum_u |x_u|^2 + sum_i |y_i|^2),   p_ui = 1 if
+    consumed,   c_ui = 1 + alpha r_ui
 
-What a device sends has two forms, of which the server makes the same sum: `form=printed`, the gradient f(u, i) of every item, and
-`form=gram`, x_u x_u^T with a row for each consumed item, from which all f(u, i) follow (`local`). The second form is ours; it splits the
-sum as Hu, Koren and Volinsky do theirs.
+What a device sends has two forms, of which the server makes the same sum: `form=printed`, the
+gradient f(u, i) of every item, and `form=gram`, x_u x_u^T with a row for each consumed item, from
+which all f(u, i) follow (`local`). The second form is ours; it splits the sum as Hu, Koren and
+Volinsky do theirs.
 
-`fcf` is the method as published. `fcf-huawei` is what FPL's tables compared with (sciueferrara/fcf-huawei): weight 0 instead of 1 for
-what was not consumed, no alpha, and plain gradient descent on the server. It is a weaker method. `fcf-newton` is ours: the second form,
-steps over the curvature and lambda by frequency (`reg_by`, after S. Rendle, W. Krichene, L. Zhang, Y. Koren, "Revisiting the performance
-of iALS on item recommendation benchmarks", RecSys 2022), with which a tenth of the rounds suffices.
+`fcf` is the method as published. `fcf-huawei` is what FPL's tables compared with
+(sciueferrara/fcf-huawei): weight 0 instead of 1 for what was not consumed, no alpha, and plain
+gradient descent on the server. It is a weaker method. `fcf-newton` is ours: the second form, steps
+over the curvature and lambda by frequency (`reg_by`, after S. Rendle, W. Krichene, L. Zhang, Y.
+Koren, "Revisiting the performance of iALS on item recommendation benchmarks", RecSys 2022), with
+which a tenth of the rounds suffices.
 """
 
 from __future__ import annotations
@@ -23,21 +28,21 @@ from typing import Annotated, ClassVar, Literal, NamedTuple, Self, final
 import numpy as np
 from pydantic import Field, model_validator
 
-from ..core.adam import EPSILON, direction, moment
-from ..core.contract import SentArray, Traits, axes, dense, rows
+from ..core.contract.declarations import SentArray, Traits, axes, dense, rows
+from ..core.contract.protocols import Catalogue, Histories
+from ..core.contract.settings import Settings
+from ..core.contract.update import Total, Update, real
 from ..core.keys import folds, normals
-from ..core.protocols import Catalogue, Histories
-from ..core.sampling import cohort
-from ..core.settings import Settings
 from ..core.types import Float32Array, Float64Array, Int64Array
-from ..core.update import Total, Update, real
 from ..kernels import bpr_mf
 from ..kernels import fcf as kernels
+from ..kernels.adam import EPSILON, direction, moment
+from ..kernels.sampling import cohort
 
 
 class FCFServer(NamedTuple):
-    """The state of the server. y: item factors float32 [items, F]. m, v: Adam's moments, float32 like y. step: int64 [1], Adam's steps
-    so far."""
+    """The state of the server. y: item factors float32 [items, F]. m, v: Adam's moments, float32
+    like y. step: int64 [1], Adam's steps so far."""
 
     y: Float32Array
     m: Float32Array
@@ -46,8 +51,8 @@ class FCFServer(NamedTuple):
 
 
 class FCFDownload(NamedTuple):
-    """The model as a device receives it. y: item factors, float32 [items, F]. gram: Y^T Y, float64 [F, F], which every device would
-    compute alike."""
+    """The model as a device receives it. y: item factors, float32 [items, F]. gram: Y^T Y, float64
+    [F, F], which every device would compute alike."""
 
     y: Annotated[Float32Array, axes("items", "factors")]
     gram: Annotated[Float64Array, axes("factors", "factors")]
@@ -61,31 +66,47 @@ class FCFDevices(NamedTuple):
 
 @final
 class FCF(Settings):
-    """Federated collaborative filtering: each device solves for its x_u exactly and sends the gradient of every item's factors."""
+    """Federated collaborative filtering: each device solves for its x_u exactly and sends the
+    gradient of every item's factors.
+    """
 
     factors: int = Field(32, ge=1, le=1024, description="F, the length of x_u and y_i")
-    alpha: float = Field(1.0, ge=0, description="c_ui = 1 + alpha r_ui: confidence of consumed items")
+    alpha: float = Field(
+        1.0, ge=0, description="c_ui = 1 + alpha r_ui: confidence of consumed items"
+    )
     reg: float = Field(10.0, ge=0, description="lambda on x_u and y_i")
     reg_by: Literal["vector", "root", "confidence"] = Field(
         "vector",
-        description="vector: lambda of every vector, as published; confidence, root: lambda times the sum of its c_ui, or the root of it. "
-        "The sum of an item is of those who sent a row for it, which nobody does if form=printed: as if nobody had consumed it",
+        description=(
+            "vector: lambda of every vector, as published; confidence, root: lambda times the sum"
+            " of its c_ui, or the root of it. The sum of an item is of those who sent a row for it,"
+            " which nobody does if form=printed: as if nobody had consumed it"
+        ),
     )
     learning_rate: float = Field(0.05, gt=0, description="of the server's optimiser")
     optimiser: Literal["adam", "sgd", "newton"] = Field(
         "adam",
-        description="the server's step: adam as published; sgd as FPL's comparison ran it; newton: each item's gradient over its "
-        "curvature, for form=gram and a learning_rate near 1",
+        description=(
+            "the server's step: adam as published; sgd as FPL's comparison ran it; newton: each"
+            " item's gradient over its curvature, for form=gram and a learning_rate near 1"
+        ),
     )
     beta1: float = Field(0.9, ge=0, lt=1, description="Adam's decay of the mean")
     beta2: float = Field(0.99, ge=0, lt=1, description="Adam's decay of the variance")
     unobserved: float = Field(
-        1.0, ge=0, description="confidence of items not consumed: 1 as published, 0 as FPL's comparison ran it"
+        1.0,
+        ge=0,
+        description=(
+            "confidence of items not consumed: 1 as published, 0 as FPL's comparison ran it"
+        ),
     )
     ratings: bool = Field(False, description="r_ui is the rating (True) or 1 (False)")
     form: Literal["printed", "gram"] = Field(
         "printed",
-        description="printed: a gradient for every item leaves a device; gram: x_u x_u^T and a row for each consumed item, the same sum",
+        description=(
+            "printed: a gradient for every item leaves a device; gram: x_u x_u^T and a row for each"
+            " consumed item, the same sum"
+        ),
     )
     cohort: int = Field(0, ge=0, description="devices in a round; 0 = all")
     rounds: int = Field(100, ge=1, description="training length")
@@ -94,7 +115,9 @@ class FCF(Settings):
     @model_validator(mode="after")
     def _newton_needs_gram(self) -> Self:
         if self.optimiser == "newton" and self.form != "gram":
-            raise ValueError("optimiser=newton needs form=gram, which tells the server the sum of the x_u x_u^T")
+            raise ValueError(
+                "optimiser=newton needs form=gram, which tells the server the sum of the x_u x_u^T"
+            )
         return self
 
     holds: ClassVar[type] = FCFServer
@@ -106,26 +129,34 @@ class FCF(Settings):
             "items",
             "factors",
             when="each round if form=printed, a row for every item",
-            reveals="the rows are multiples of x_u, larger for consumed items: seen singly, x_u's direction and the whole history can be "
-            "read off. In sums it stays hidden only while nobody can take them apart: sums of the same parties over some rounds give "
-            "single histories, and two sums that differ by one party give that party's",
+            reveals=(
+                "the rows are multiples of x_u, larger for consumed items: seen singly, x_u's"
+                " direction and the whole history can be read off. In sums it stays hidden only"
+                " while nobody can take them apart: sums of the same parties over some rounds give"
+                " single histories, and two sums that differ by one party give that party's"
+            ),
             only_if="printed",
         ),
         rows(
             "own",
             "factors",
             when="each round if form=gram, a row for every consumed item",
-            reveals="the rows that are there are the history, seen singly. A sum comes apart as one of f does, and says how many of its "
-            "parties consumed each item, which over changing parties tells more than f (docs/algorithms.md). Under noise, or with "
-            "`rows=all`, every device sends a row for every item, and nothing is counted",
+            reveals=(
+                "the rows that are there are the history, seen singly. A sum comes apart as one of"
+                " f does, and says how many of its parties consumed each item, which over changing"
+                " parties tells more than f (docs/algorithms.md). Under noise, or with `rows=all`,"
+                " every device sends a row for every item, and nothing is counted"
+            ),
             only_if="by_gram",
         ),
         dense(
             "outer",
             "triangle",
             when="each round if form=gram, x_u x_u^T without its upper half",
-            reveals="x_u up to its sign, seen singly: with the item factors every score of the user. In a sum it is the second moment of "
-            "its parties' x_u",
+            reveals=(
+                "x_u up to its sign, seen singly: with the item factors every score of the user. In"
+                " a sum it is the second moment of its parties' x_u"
+            ),
             only_if="by_gram",
         ),
     )
@@ -135,7 +166,9 @@ class FCF(Settings):
 
     def configured(self, catalogue: Catalogue) -> Self:
         """A copy of the settings in which the cohort is a number of devices of this federation."""
-        return self.model_copy(update={"cohort": min(self.cohort, catalogue.users) or catalogue.users})
+        return self.model_copy(
+            update={"cohort": min(self.cohort, catalogue.users) or catalogue.users}
+        )
 
     def default_rounds(self, catalogue: Catalogue) -> int:
         """Training rounds if none are asked for: the setting `rounds`, of any data set."""
@@ -144,9 +177,16 @@ class FCF(Settings):
     def search_space(self) -> dict[str, str]:
         """What a search chooses from unless it is told."""
         if self.optimiser == "newton":
-            reg = {"vector": "2..100:log", "root": "0.05..3:log", "confidence": "0.001..0.05:log"}[self.reg_by]
+            reg = {"vector": "2..100:log", "root": "0.05..3:log", "confidence": "0.001..0.05:log"}[
+                self.reg_by
+            ]
             return {"factors": "16..192:log", "alpha": "0.5..10:log", "reg": reg}
-        return {"factors": "16..128:log", "alpha": "0.5..10:log", "reg": "0.5..100:log", "learning_rate": "0.005..0.2:log"}
+        return {
+            "factors": "16..128:log",
+            "alpha": "0.5..10:log",
+            "reg": "0.5..100:log",
+            "learning_rate": "0.005..0.2:log",
+        }
 
     @property
     def by_gram(self) -> bool:
@@ -159,9 +199,14 @@ class FCF(Settings):
         return not self.by_gram
 
     def sizes(self, catalogue: Catalogue) -> dict[str, int]:
-        """Sizes of the declared arrays. triangle: numbers of x_u x_u^T, F (F + 1) / 2. usual_rows: items of a history, on average."""
+        """Sizes of the declared arrays. triangle: numbers of x_u x_u^T, F (F + 1) / 2. usual_rows:
+        items of a history, on average.
+        """
         usual = catalogue.interactions // max(1, catalogue.users)
-        return {"triangle": self.factors * (self.factors + 1) // 2, "usual_rows": max(1, min(catalogue.items, usual))}
+        return {
+            "triangle": self.factors * (self.factors + 1) // 2,
+            "usual_rows": max(1, min(catalogue.items, usual)),
+        }
 
     def init_server(self, catalogue: Catalogue, key: np.uint64) -> FCFServer:
         """The initial item factors y ~ N(0, init_std^2), and Adam's moments at 0."""
@@ -181,11 +226,18 @@ class FCF(Settings):
         return FCFDownload(server.y, kernels.gram(server.y))
 
     def local(
-        self, download: FCFDownload, devices: FCFDevices, histories: Histories, users: Int64Array, key: np.uint64
+        self,
+        download: FCFDownload,
+        devices: FCFDevices,
+        histories: Histories,
+        users: Int64Array,
+        key: np.uint64,
     ) -> tuple[FCFDevices, Update]:
-        """Solves x_u = (Y^T C_u Y + lambda I)^-1 Y^T C_u p_u on each device, and sends f(u, i) = c_ui (p_ui - x_u . y_i) x_u for every
-        item i; by the Gram matrix x_u x_u^T, and f(u, i) + w x_u x_u^T y_i for every consumed item, where w = `unobserved`. Of all
-        other items that is 0."""
+        """Solves x_u = (Y^T C_u Y + lambda I)^-1 Y^T C_u p_u on each device, and sends f(u, i) =
+        c_ui (p_ui - x_u . y_i) x_u for every item i; by the Gram matrix x_u x_u^T, and f(u, i) + w
+        x_u x_u^T y_i for every consumed item, where w = `unobserved`. Of all other items that is
+        0.
+        """
         x, c = self._solve(download, histories), self._confidence(histories)
         ones = np.ones(len(users), np.float32)
         if self.by_gram:
@@ -193,18 +245,26 @@ class FCF(Settings):
             kernels.own_rows(download.y, x, histories, c, self.unobserved, own)
             outer = np.empty((len(users), self.factors * (self.factors + 1) // 2), np.float32)
             kernels.outer_products(x, outer)
-            return FCFDevices(x), Update(histories.ptr, histories.item, {"own": own}, {"outer": outer}, ones)
+            return FCFDevices(x), Update(
+                histories.ptr, histories.item, {"own": own}, {"outer": outer}, ones
+            )
         f = np.empty((len(users), *download.y.shape), np.float32)
         kernels.gradients(download.y, x, histories, c, self.unobserved, f)
         nothing = np.zeros(len(users) + 1, np.int64)
         return FCFDevices(x), Update(nothing, np.empty(0, np.int32), {}, {"f": f}, ones)
 
     def aggregate(self, server: FCFServer, total: Total) -> FCFServer:
-        """The server's step along dJ/dy_i = -2 sum_u f(u, i) + 2 lambda y_i, by Adam or plain gradient descent."""
+        """The server's step along dJ/dy_i = -2 sum_u f(u, i) + 2 lambda y_i, by Adam or plain
+        gradient descent.
+        """
         y = server.y.astype(np.float64)
-        downhill = self._summed(server.y, total) - self._reg_of_items(total)[:, None] * y  # - dJ/dy / 2
+        downhill = (
+            self._summed(server.y, total) - self._reg_of_items(total)[:, None] * y
+        )  # - dJ/dy / 2
         if self.optimiser == "sgd":
-            return server._replace(y=(y + 2 * self.learning_rate * downhill).astype(np.float32), step=server.step + 1)
+            return server._replace(
+                y=(y + 2 * self.learning_rate * downhill).astype(np.float32), step=server.step + 1
+            )
         if self.optimiser == "newton":
             move = self.learning_rate * self._over_curvature(downhill, total)
             return server._replace(y=(y + move).astype(np.float32), step=server.step + 1)
@@ -213,20 +273,31 @@ class FCF(Settings):
         v = moment(server.v, gradient * gradient, self.beta2, 1 - self.beta2)
         mean, square = m / (1 - self.beta1**step), v / (1 - self.beta2**step)
         move = direction(mean, square, self.learning_rate, 1.0, EPSILON)
-        return FCFServer((y - move).astype(np.float32), m.astype(np.float32), v.astype(np.float32), server.step + 1)
+        return FCFServer(
+            (y - move).astype(np.float32),
+            m.astype(np.float32),
+            v.astype(np.float32),
+            server.step + 1,
+        )
 
     def _summed(self, y: Float32Array, total: Total) -> Float64Array:
         """sum_u f(u, i) of every item, float64 [items, F]."""
         if self.printed:
             return real(total.dense["f"][0])
-        return real(total.rows["own"]) - self.unobserved * kernels.times_triangle(y, real(total.dense["outer"][0]))
+        return real(total.rows["own"]) - self.unobserved * kernels.times_triangle(
+            y, real(total.dense["outer"][0])
+        )
 
     def _over_curvature(self, downhill: Float64Array, total: Total) -> Float64Array:
-        """The step of `newton`: downhill_i solved against the curvature sum_u c_ui x_u x_u^T + lambda I of item i, in which those who
-        consumed the item stand for n_i / m of the sum over all m devices. With it 10 rounds do what Adam does in 100."""
+        """The step of `newton`: downhill_i solved against the curvature sum_u c_ui x_u x_u^T +
+        lambda I of item i, in which those who consumed the item stand for n_i / m of the sum over
+        all m devices. With it 10 rounds do what Adam does in 100.
+        """
         share = total.senders / max(1, total.devices)  # n_i / m
         weight = self.unobserved + self._extra * share
-        return kernels.over_curvature(downhill, real(total.dense["outer"][0]), weight, self._reg_of_items(total))
+        return kernels.over_curvature(
+            downhill, real(total.dense["outer"][0]), weight, self._reg_of_items(total)
+        )
 
     @property
     def _extra(self) -> float:
@@ -235,7 +306,9 @@ class FCF(Settings):
 
     def _reg_of_items(self, total: Total) -> Float64Array:
         """lambda on each y_i, float64 [items]."""
-        return self._reg_by(np.asarray(self.unobserved * total.devices + self._extra * total.senders, np.float64))
+        return self._reg_by(
+            np.asarray(self.unobserved * total.devices + self._extra * total.senders, np.float64)
+        )
 
     def _reg_of_users(self, items: int, histories: Histories, c: Float32Array) -> Float64Array:
         """lambda on the x_u of each device, float64 [m]."""
@@ -250,13 +323,20 @@ class FCF(Settings):
             return np.full(len(confidence), self.reg)
         return self.reg * (np.sqrt(confidence) if self.reg_by == "root" else confidence)
 
-    def score(self, download: FCFDownload, devices: FCFDevices, histories: Histories) -> Float32Array:
-        """Scores of every item, x_u . y_i with x_u solved against the y just received: float32 [m, items]."""
+    def score(
+        self, download: FCFDownload, devices: FCFDevices, histories: Histories
+    ) -> Float32Array:
+        """Scores of every item, x_u . y_i with x_u solved against the y just received: float32 [m,
+        items].
+        """
         none = np.zeros(len(download.y), np.float32)
         return bpr_mf.scores(self._solve(download, histories), download.y, none)
 
     def _solve(self, download: FCFDownload, histories: Histories) -> Float32Array:
-        x, c = np.empty((len(histories.ptr) - 1, self.factors), np.float32), self._confidence(histories)
+        x, c = (
+            np.empty((len(histories.ptr) - 1, self.factors), np.float32),
+            self._confidence(histories),
+        )
         reg = self._reg_of_users(len(download.y), histories, c)
         kernels.solve(download.y, download.gram, histories, c, self.unobserved, reg, x)
         return x
@@ -271,7 +351,17 @@ class FCF(Settings):
 ALGORITHMS = {
     "fcf": FCF,
     "fcf-newton": partial(
-        FCF, form="gram", optimiser="newton", learning_rate=1.0, reg_by="root", reg=0.5, alpha=3.0, factors=128, rounds=8
+        FCF,
+        form="gram",
+        optimiser="newton",
+        learning_rate=1.0,
+        reg_by="root",
+        reg=0.5,
+        alpha=3.0,
+        factors=128,
+        rounds=8,
     ),
-    "fcf-huawei": partial(FCF, unobserved=0.0, alpha=0.0, optimiser="sgd", learning_rate=0.005, reg=1.0),
+    "fcf-huawei": partial(
+        FCF, unobserved=0.0, alpha=0.0, optimiser="sgd", learning_rate=0.005, reg=1.0
+    ),
 }

@@ -1,22 +1,27 @@
 """FedMF, secure federated matrix factorisation.
 
-D. Chai, L. Wang, K. Chen, Q. Yang, "Secure federated matrix factorization", IEEE Intelligent Systems 36(5), 2021 (arXiv:1906.05108). With
+D. Chai, L. Wang, K. Chen, Q. Yang, "Secure federated matrix factorization", IEEE Intelligent
+Systems 36(5), 2021 (arXiv:1906.05108). With
 
     J = 1/M sum_ij (r_ij - <u_i, v_j>)^2 + lambda |U|^2 + lambda |V|^2
 
-every device i steps first and then makes its gradients with the new u_i; the server adds them up, in the paper under Paillier encryption
-(privacy/paillier.py shows that sum on a small example):
+every device i steps first and then makes its gradients with the new u_i; the server adds them up,
+in the paper under Paillier encryption (privacy/paillier.py shows that sum on a small example):
 
-    u_i <- u_i - gamma sum_j (-2 v_j (r_ij - <u_i, v_j>) + 2 lambda u_i)              on the device, over its rated items
-    Gradient_ij = -2 u_i (r_ij - <u_i, v_j>) + 2 lambda v_j                           sent
-    v_j <- v_j - gamma sum_i Gradient_ij                                              on the server
+    u_i <- u_i - gamma sum_j (-2 v_j (r_ij - <u_i, v_j>) + 2 lambda u_i)              on the device,
+    over its rated items Gradient_ij = -2 u_i (r_ij - <u_i, v_j>) + 2 lambda v_j
+    sent v_j <- v_j - gamma sum_i Gradient_ij                                              on the
+    server
 
-A device sends the rows of its rated items ("part"), or zeros for all others as well ("full"), without which the rows list what it rated.
-As run, gamma = 1e-3, lambda = 1e-4, 100 factors, 175 iterations, lambda once for each rating, and all factors start at 0.01, which leaves
-them alike for good: a model of one factor (`init_std` = 0). Sums bind gamma to whoever has most ratings: 1e-3 diverges on MovieLens-100K,
-3e-4 on MovieLens-1M, where 1e-4 is far from converged after 175 iterations. Default here: the first factors differ and `step` = mean, in
-which a device's sum over its ratings and an item's over its raters are divided by how many they are (devices send a 1 with each row, which
-can be encrypted as well). On the larger set lambda = 0.06 and 280 rounds are better than the defaults, which serve both.
+A device sends the rows of its rated items ("part"), or zeros for all others as well ("full"),
+without which the rows list what it rated. As run, gamma = 1e-3, lambda = 1e-4, 100 factors, 175
+iterations, lambda once for each rating, and all factors start at 0.01, which leaves them alike for
+good: a model of one factor (`init_std` = 0). Sums bind gamma to whoever has most ratings: 1e-3
+diverges on MovieLens-100K, 3e-4 on MovieLens-1M, where 1e-4 is far from converged after 175
+iterations. Default here: the first factors differ and `step` = mean, in which a device's sum over
+its ratings and an item's over its raters are divided by how many they are (devices send a 1 with
+each row, which can be encrypted as well). On the larger set lambda = 0.06 and 280 rounds are better
+than the defaults, which serve both.
 """
 
 from __future__ import annotations
@@ -27,20 +32,21 @@ import numpy as np
 from numba import njit
 from pydantic import Field
 
-from ..core.contract import SentArray, Traits, axes, dense, rows
+from ..core.contract.declarations import SentArray, Traits, axes, dense, rows
+from ..core.contract.protocols import Catalogue, Histories
+from ..core.contract.settings import Settings
+from ..core.contract.update import LIMIT, STEP, Total, Update, add_devices, add_rows, count_items
 from ..core.errors import NonFiniteError
 from ..core.keys import folds, normals
-from ..core.protocols import Catalogue, Histories
 from ..core.ratings import rated
-from ..core.settings import Settings
 from ..core.types import Float32Array, Int64Array
-from ..core.update import LIMIT, STEP, Total, Update, add_devices, add_rows, count_items
 from ..kernels import bpr_mf
 
 REVEALS = (
-    "gradients of v_j. Seen singly: the rows that are there, or not zero, are the rated items; each is a multiple of u_i but for lambda, "
-    "and two rounds give u_i and then the integer ratings by arithmetic. What is meant to be seen is the sum over all devices, and with "
-    "step = mean how many rated each item"
+    "gradients of v_j. Seen singly: the rows that are there, or not zero, are the rated items; each"
+    " is a multiple of u_i but for lambda, and two rounds give u_i and then the integer ratings by"
+    " arithmetic. What is meant to be seen is the sum over all devices, and with step = mean how"
+    " many rated each item"
 )
 
 
@@ -58,21 +64,38 @@ class FedMFDevices(NamedTuple):
 
 @final
 class FedMF(Settings):
-    """FedMF: matrix factorisation of ratings by gradients that devices send and the server adds up, encrypted in the paper."""
+    """FedMF: matrix factorisation of ratings by gradients that devices send and the server adds up,
+    encrypted in the paper.
+    """
 
     factors: int = Field(20, ge=1, le=1024, description="F, the length of u_i and v_j; 100 as run")
-    learning_rate: float = Field(0.12, gt=0, le=10, description="gamma; 1e-3 as run, with step = sum")
-    reg: float = Field(0.1, ge=0, description="lambda of u_i and v_j, once for each rating; 1e-4 as run")
+    learning_rate: float = Field(
+        0.12, gt=0, le=10, description="gamma; 1e-3 as run, with step = sum"
+    )
+    reg: float = Field(
+        0.1, ge=0, description="lambda of u_i and v_j, once for each rating; 1e-4 as run"
+    )
     step: Literal["mean", "sum"] = Field(
         "mean",
-        description="sum: steps along sums of gradients, as published; mean: along means over a user's and an item's ratings",
+        description=(
+            "sum: steps along sums of gradients, as published; mean: along means over a user's and"
+            " an item's ratings"
+        ),
     )
     send: Literal["part", "full"] = Field(
-        "full", description="part: rows of rated items alone, which lists them; full: zero rows for all other items as well"
+        "full",
+        description=(
+            "part: rows of rated items alone, which lists them; full: zero rows for all other items"
+            " as well"
+        ),
     )
     rounds: int = Field(250, ge=1, description="training length; 175 as run")
     init: float = Field(0.01, description="mean of the first factors")
-    init_std: float = Field(0.03, ge=0, description="standard deviation of the first factors; 0 as run: a model of one factor")
+    init_std: float = Field(
+        0.03,
+        ge=0,
+        description="standard deviation of the first factors; 0 as run: a model of one factor",
+    )
 
     def search_space(self) -> dict[str, str]:
         """What a search chooses from unless it is told."""
@@ -88,7 +111,9 @@ class FedMF(Settings):
     traits: ClassVar[Traits] = Traits(predicts_ratings=True, draws_negatives=False)
 
     def configured(self, catalogue: Catalogue) -> Self:
-        """A copy of the settings for a catalogue of rated items. Raises InputError if the catalogue has no ratings."""
+        """A copy of the settings for a catalogue of rated items. Raises InputError if the catalogue
+        has no ratings.
+        """
         rated(catalogue.scale, "fedmf")
         return self
 
@@ -120,11 +145,15 @@ class FedMF(Settings):
         return FedMFServer(self._first(folds(key, np.arange(catalogue.items))))
 
     def init_devices(self, users: Int64Array, key: np.uint64) -> FedMFDevices:
-        """The initial user factors u ~ N(init, init_std^2) of the devices of `users`, float32 [m, F]."""
+        """The initial user factors u ~ N(init, init_std^2) of the devices of `users`, float32 [m,
+        F].
+        """
         return FedMFDevices(self._first(folds(key, users)))
 
     def _first(self, keys: np.ndarray) -> Float32Array:
-        return (normals(keys, self.factors, self.init_std) + np.float32(self.init)).astype(np.float32)
+        return (normals(keys, self.factors, self.init_std) + np.float32(self.init)).astype(
+            np.float32
+        )
 
     def select(self, server: FedMFServer, catalogue: Catalogue, key: np.uint64) -> Int64Array:
         """The round's devices: all of them."""
@@ -135,25 +164,42 @@ class FedMF(Settings):
         return server
 
     def local(
-        self, download: FedMFServer, devices: FedMFDevices, histories: Histories, users: Int64Array, key: np.uint64
+        self,
+        download: FedMFServer,
+        devices: FedMFDevices,
+        histories: Histories,
+        users: Int64Array,
+        key: np.uint64,
     ) -> tuple[FedMFDevices, Update]:
-        """Local training: u_i steps over the rated items, then Gradient_ij is made with the new u_i and sent."""
+        """Local training: u_i steps over the rated items, then Gradient_ij is made with the new u_i
+        and sent.
+        """
         u, g = self._gradients(download, devices, histories)
         weight = np.ones(len(users), np.float32)
         if self.part:
             return FedMFDevices(u), Update(histories.ptr, histories.item, {"v": g}, {}, weight)
         every = np.zeros((len(users), len(download.v), self.width), np.float32)
         every[np.repeat(np.arange(len(users)), np.diff(histories.ptr)), histories.item] = g
-        return FedMFDevices(u), Update(np.zeros(len(users) + 1, np.int64), np.empty(0, np.int32), {}, {"v": every}, weight)
+        return FedMFDevices(u), Update(
+            np.zeros(len(users) + 1, np.int64), np.empty(0, np.int32), {}, {"v": every}, weight
+        )
 
     def local_sum(
-        self, download: FedMFServer, devices: FedMFDevices, histories: Histories, users: Int64Array, key: np.uint64, total: Total
+        self,
+        download: FedMFServer,
+        devices: FedMFDevices,
+        histories: Histories,
+        users: Int64Array,
+        key: np.uint64,
+        total: Total,
     ) -> tuple[FedMFDevices, Total, int, int]:
-        """Local training as `local`, with the updates added to `total`, zeros left out: the same bits. Also returns how many rows and
-        bytes were sent."""
+        """Local training as `local`, with the updates added to `total`, zeros left out: the same
+        bits. Also returns how many rows and bytes were sent."""
         u, g = self._gradients(download, devices, histories)
         if not add_rows(histories.item, g, total.rows["v"] if self.part else total.dense["v"][0]):
-            raise NonFiniteError(f"update 'v': a value is not finite or beyond +-{LIMIT:.0f}; the model is unchanged")
+            raise NonFiniteError(
+                f"update 'v': a value is not finite or beyond +-{LIMIT:.0f}; the model is unchanged"
+            )
         if self.part:
             count_items(histories.item, total.senders)
         nothing, none = np.zeros(len(users) + 1, np.int64), np.empty(0, np.int32)
@@ -163,13 +209,27 @@ class FedMF(Settings):
             FedMFDevices(u),
             total,
             sent,
-            sent * 4 * (self.width + 1) if self.part else 4 * self.width * len(download.v) * len(users),
+            (
+                sent * 4 * (self.width + 1)
+                if self.part
+                else 4 * self.width * len(download.v) * len(users)
+            ),
         )
 
-    def _gradients(self, download: FedMFServer, devices: FedMFDevices, histories: Histories) -> tuple[Float32Array, Float32Array]:
+    def _gradients(
+        self, download: FedMFServer, devices: FedMFDevices, histories: Histories
+    ) -> tuple[Float32Array, Float32Array]:
         """(u after its step, the rows of rated items float32 [n, width])."""
         u, g = devices.u.copy(), np.empty((len(histories.item), self.width), np.float32)
-        _gradients(download.v, u, histories, np.float32(self.learning_rate), np.float32(self.reg), self.step == "mean", g)
+        _gradients(
+            download.v,
+            u,
+            histories,
+            np.float32(self.learning_rate),
+            np.float32(self.reg),
+            self.step == "mean",
+            g,
+        )
         return u, g
 
     def aggregate(self, server: FedMFServer, total: Total) -> FedMFServer:
@@ -178,16 +238,28 @@ class FedMF(Settings):
         _step(v, total.rows["v"] if self.part else total.dense["v"][0], self.learning_rate)
         return FedMFServer(v)
 
-    def score(self, download: FedMFServer, devices: FedMFDevices, histories: Histories) -> Float32Array:
-        """Predicted ratings <u_i, v_j> of every item, not clipped to the scale: float32 [m, items]."""
+    def score(
+        self, download: FedMFServer, devices: FedMFDevices, histories: Histories
+    ) -> Float32Array:
+        """Predicted ratings <u_i, v_j> of every item, not clipped to the scale: float32 [m,
+        items].
+        """
         return bpr_mf.scores(devices.u, download.v, np.zeros(len(download.v), np.float32))
 
 
 @njit(cache=True, nogil=True)
 def _gradients(
-    v: Float32Array, u: Float32Array, histories: Histories, rate: np.float32, reg: np.float32, mean: bool, g: Float32Array
+    v: Float32Array,
+    u: Float32Array,
+    histories: Histories,
+    rate: np.float32,
+    reg: np.float32,
+    mean: bool,
+    g: Float32Array,
 ) -> None:
-    """u steps in place; then g[r] = Gradient_ij (and a 1) of every rated item, float32 [n, F or F + 1]."""
+    """u steps in place; then g[r] = Gradient_ij (and a 1) of every rated item, float32 [n, F or F +
+    1].
+    """
     factors, two = u.shape[1], np.float32(2)
     g_u = np.empty(factors, np.float32)
     for d in range(len(u)):
@@ -215,7 +287,9 @@ def _gradients(
 
 @njit(cache=True, nogil=True)
 def _step(v: Float32Array, total: Int64Array, rate: float) -> None:
-    """v_j -= rate * total_j in place, divided by the last column where there is one more than factors; total: fixed point."""
+    """v_j -= rate * total_j in place, divided by the last column where there is one more than
+    factors; total: fixed point.
+    """
     factors = v.shape[1]
     for j in range(len(v)):
         count = np.float64(1)

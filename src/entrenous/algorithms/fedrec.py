@@ -1,22 +1,27 @@
 """FedRec, federated recommendation with explicit feedback.
 
-G. Lin, F. Liang, W. Pan, Z. Ming, "FedRec: federated recommendation with explicit feedback", IEEE Intelligent Systems 36(5), 2021. The
-model is r_ui = U_u . V_i, without a mean or biases (or SVD++, r_ui = (U_u + sum_k O_k / sqrt |I_u|) . V_i over the rated items k). A device
-rates int(rho |I_u|) items that it never rated by a made-up r', so that the rows it sends do not list what it did rate:
+G. Lin, F. Liang, W. Pan, Z. Ming, "FedRec: federated recommendation with explicit feedback", IEEE
+Intelligent Systems 36(5), 2021. The model is r_ui = U_u . V_i, without a mean or biases (or SVD++,
+r_ui = (U_u + sum_k O_k / sqrt |I_u|) . V_i over the rated items k). A device rates int(rho |I_u|)
+items that it never rated by a made-up r', so that the rows it sends do not list what it did rate:
 
-    r'_ui = the user's mean rating, or U'_u . V_i of a temporary U'_u once `predict_after` iterations have passed      hybrid filling
-    e_ui = r_ui - U_u . V_i            (r' for a made-up rating)
-    grad V_ui = -e_ui U_u + lambda V_i           to the server:  V_i <- V_i - gamma mean_u grad V_ui     over all who sent row i
-    grad U_u  = mean_i (-e_ui V_i + lambda U_u)  on the device:  U_u <- U_u - gamma grad U_u             over rated and made-up items
+    r'_ui = the user's mean rating, or U'_u . V_i of a temporary U'_u once `predict_after`
+    iterations have passed      hybrid filling e_ui = r_ui - U_u . V_i            (r' for a made-up
+    rating) grad V_ui = -e_ui U_u + lambda V_i           to the server:  V_i <- V_i - gamma mean_u
+    grad V_ui     over all who sent row i grad U_u  = mean_i (-e_ui V_i + lambda U_u)  on the
+    device:  U_u <- U_u - gamma grad U_u             over rated and made-up items
 
-after which gamma <- 0.9 gamma: the batch style. In the stochastic style devices come one by one and U_u moves after
-each item; grad V_ui takes the U_u before.
+after which gamma <- 0.9 gamma: the batch style. In the stochastic style devices come one by one and
+U_u moves after each item; grad V_ui takes the U_u before.
 
-Deviations from the authors' program. Decoys are the same in every round (`redraw` draws them anew, as theirs does). An item's rows go by
-ascending item. gamma of the stochastic style, which is not published, is 0.01. SVD++'s O is theirs unprotected and shared; here a device
-sends O's gradients for what it rated, zeros for decoys. After an item every O_k of the device moves, with lambda O_k in its gradient.
+Deviations from the authors' program. Decoys are the same in every round (`redraw` draws them anew,
+as theirs does). An item's rows go by ascending item. gamma of the stochastic style, which is not
+published, is 0.01. SVD++'s O is theirs unprotected and shared; here a device sends O's gradients
+for what it rated, zeros for decoys. After an item every O_k of the device moves, with lambda O_k in
+its gradient.
 
-tests/algorithms/test_fedrec.py has both styles in a few lines of plain NumPy, to which the compiled ones below are held.
+tests/algorithms/test_fedrec.py has both styles in a few lines of plain NumPy, to which the compiled
+ones below are held.
 """
 
 from __future__ import annotations
@@ -27,14 +32,26 @@ import numpy as np
 from numba import njit
 from pydantic import Field, model_validator
 
-from ..core.contract import SentArray, Traits, axes, rows
+from ..core.contract.declarations import SentArray, Traits, axes, rows
+from ..core.contract.protocols import Catalogue, Histories
+from ..core.contract.update import STEP, Total, Update, real
 from ..core.errors import NonFiniteError
 from ..core.keys import draw, fold_name, folds, uniform
-from ..core.protocols import Catalogue, Histories
+from ..core.lanes.simd import (
+    BOUND,
+    LANES,
+    SCALE,
+    dot,
+    every,
+    inside,
+    load,
+    padded,
+    root,
+    store,
+    sum_of,
+)
 from ..core.ratings import rated
-from ..core.simd import BOUND, LANES, SCALE, dot, every, inside, load, padded, root, store, sum_of
 from ..core.types import Float32Array, Int64Array, UInt64Array
-from ..core.update import STEP, Total, Update, real
 from ..kernels import bpr_mf
 from ..privacy.decoys import Mixed, SendsDecoys
 
@@ -42,8 +59,8 @@ SPREAD = 0.01  # first values are even in +-0.005
 
 
 class FedRecServer(NamedTuple):
-    """The global model. v: item factors V, or with SVD++ V and O side by side. step: rounds done. epoch: rounds in an iteration over the
-    users. A device receives all of it."""
+    """The global model. v: item factors V, or with SVD++ V and O side by side. step: rounds done.
+    epoch: rounds in an iteration over the users. A device receives all of it."""
 
     v: Annotated[Float32Array, axes("items", "width")]
     step: Annotated[Int64Array, axes(1, least=0)]
@@ -51,7 +68,9 @@ class FedRecServer(NamedTuple):
 
 
 class FedRecDevices(NamedTuple):
-    """Private state of m devices. u: user factors U_u. key: from which a device draws its decoys. Neither leaves."""
+    """Private state of m devices. u: user factors U_u. key: from which a device draws its decoys.
+    Neither leaves.
+    """
 
     u: Annotated[Float32Array, axes("factors")]
     key: Annotated[UInt64Array, axes()]
@@ -69,27 +88,45 @@ class FedRecReceived(Protocol):
 
 
 class FilledFactorisation(SendsDecoys):
-    """Matrix factorisation over ratings and made-up ones: the settings, the device and the predictions that FedRec and FedRec++ share."""
+    """Matrix factorisation over ratings and made-up ones: the settings, the device and the
+    predictions that FedRec and FedRec++ share.
+    """
 
     factors: int = Field(20, ge=1, le=1024, description="d, the length of U_u and V_i")
     style: Literal["batch", "stochastic"] = Field(
         "batch",
-        description="batch: a round is all devices and the server takes the mean; stochastic: a round is one device, in turn",
+        description=(
+            "batch: a round is all devices and the server takes the mean; stochastic: a round is"
+            " one device, in turn"
+        ),
     )
     rounds: int = Field(100, ge=1, description="T, iterations: passes over all users")
     filling: Literal["average", "hybrid"] = Field(
-        "hybrid", description="a made-up rating is the user's mean, or that at first and a prediction later on"
+        "hybrid",
+        description=(
+            "a made-up rating is the user's mean, or that at first and a prediction later on"
+        ),
     )
     predict_after: int = Field(
-        10, ge=0, description="T_predict: iterations (passes) before hybrid filling predicts; 5 for rho 2, 3"
+        10,
+        ge=0,
+        description="T_predict: iterations (passes) before hybrid filling predicts; 5 for rho 2, 3",
     )
     local_iterations: int = Field(
-        10, ge=0, le=1000, description="T_local: steps that the temporary U'_u takes before it predicts"
+        10,
+        ge=0,
+        le=1000,
+        description="T_local: steps that the temporary U'_u takes before it predicts",
     )
     learning_rate: float | None = Field(
         None, gt=0, le=10, description="gamma; default 0.8 in batch style, 0.01 in stochastic style"
     )
-    decay: float = Field(0.9, gt=0, le=1, description="what gamma is multiplied by after every iteration (pass over the users)")
+    decay: float = Field(
+        0.9,
+        gt=0,
+        le=1,
+        description="what gamma is multiplied by after every iteration (pass over the users)",
+    )
     reg: float = Field(0.001, ge=0, description="lambda of U, V and O")
 
     keeps: ClassVar[type] = FedRecDevices
@@ -97,10 +134,12 @@ class FilledFactorisation(SendsDecoys):
     decoys_move_u: ClassVar[bool]  # whether U's own step takes made-up ratings in
     decoys_count: ClassVar[bool]  # whether the server's step does
 
-    # ---- the federation ----------------------------------------------------------------------------------------------------
+    # ---- the federation --------------------------------------------------------------------------
 
     def configured(self, catalogue: Catalogue) -> Self:
-        """A copy of the settings for a catalogue of rated items. Raises InputError if the catalogue has no ratings."""
+        """A copy of the settings for a catalogue of rated items. Raises InputError if the catalogue
+        has no ratings.
+        """
         rated(catalogue.scale, type(self).__name__)
         return self
 
@@ -110,10 +149,15 @@ class FilledFactorisation(SendsDecoys):
         return self.factors
 
     def sizes(self, catalogue: Catalogue) -> dict[str, int]:
-        """Sizes of the declared arrays. width: numbers of an item. cohort: devices in a round, one in stochastic style. usual_rows: rows
-        that a device sends as a rule."""
+        """Sizes of the declared arrays. width: numbers of an item. cohort: devices in a round, one
+        in stochastic style. usual_rows: rows that a device sends as a rule."""
         cohort = 1 if self.style == "stochastic" else catalogue.users
-        return {"width": self.width, "cohort": cohort, "rows": catalogue.items, "usual_rows": self.usual_rows(catalogue)}
+        return {
+            "width": self.width,
+            "cohort": cohort,
+            "rows": catalogue.items,
+            "usual_rows": self.usual_rows(catalogue),
+        }
 
     def rounds_an_epoch(self, catalogue: Catalogue) -> int:
         """Rounds of one iteration, a pass over the users."""
@@ -124,55 +168,98 @@ class FilledFactorisation(SendsDecoys):
         return self.rounds * self.rounds_an_epoch(catalogue)
 
     def select(self, server: Any, catalogue: Catalogue, key: np.uint64) -> Int64Array:
-        """The round's devices: everybody, or in stochastic style the one whose turn it is: 0, 1, 2, ... in every pass."""
-        return np.arange(catalogue.users) if self.style == "batch" else server.step % catalogue.users
+        """The round's devices: everybody, or in stochastic style the one whose turn it is: 0, 1, 2,
+        ... in every pass.
+        """
+        return (
+            np.arange(catalogue.users) if self.style == "batch" else server.step % catalogue.users
+        )
 
     def first_items(self, catalogue: Catalogue, key: np.uint64) -> Float32Array:
         """Initial item factors V (and O with SVD++), uniform in +-0.005, float32 [items, width]."""
         return uniforms(folds(key, np.arange(catalogue.items)), self.width, SPREAD)
 
     def init_devices(self, users: Int64Array, key: np.uint64) -> FedRecDevices:
-        """The initial private state of the devices of `users`: user factors U, uniform in +-0.005, and the key of the decoys."""
-        return FedRecDevices(uniforms(folds(key, users), self.factors, SPREAD), folds(fold_name(key, "decoys"), users))
+        """The initial private state of the devices of `users`: user factors U, uniform in +-0.005,
+        and the key of the decoys.
+        """
+        return FedRecDevices(
+            uniforms(folds(key, users), self.factors, SPREAD),
+            folds(fold_name(key, "decoys"), users),
+        )
 
     def rate(self, iteration: int) -> np.float32:
         """The learning rate gamma in an iteration, which counts from 0."""
         first = self.learning_rate or (0.8 if self.style == "batch" else 0.01)
         return np.float32(first * self.decay**iteration)
 
-    # ---- on the device -----------------------------------------------------------------------------------------------------
+    # ---- on the device ---------------------------------------------------------------------------
 
     def filling_in(self, iteration: int) -> Filling:
         """The way in which decoys are rated in an iteration."""
         predicts = bool(self.rho) and self.filling == "hybrid" and iteration >= self.predict_after
-        return Filling(predicts, self.local_iterations, self.rate(iteration), np.float32(self.reg), self.style == "stochastic")
+        return Filling(
+            predicts,
+            self.local_iterations,
+            self.rate(iteration),
+            np.float32(self.reg),
+            self.style == "stochastic",
+        )
 
     def gradients(
         self, download: FedRecReceived, devices: FedRecDevices, histories: Histories, key: np.uint64
     ) -> tuple[FedRecDevices, Mixed, Float32Array]:
-        """A round's work of m devices: their new state, their rows (rated items and decoys, n in all), and grad V_ui [n, width]."""
+        """A round's work of m devices: their new state, their rows (rated items and decoys, n in
+        all), and grad V_ui [n, width].
+        """
         v, t = download.v, iteration(download)
-        filled = fill(self.mixed(devices.key, histories, len(v), key), v, devices.u, self.filling_in(t))
+        filled = fill(
+            self.mixed(devices.key, histories, len(v), key), v, devices.u, self.filling_in(t)
+        )
         u, g = devices.u.copy(), np.zeros((len(filled.item), self.width), np.float32)
         style = batch_gradients if self.style == "batch" else stochastic_gradients
         style(filled, v, u, self.rate(t), np.float32(self.reg), self.decoys_move_u, g)
         return devices._replace(u=u), filled, g
 
-    def score(self, download: FedRecReceived, devices: FedRecDevices, histories: Histories) -> Float32Array:
+    def score(
+        self, download: FedRecReceived, devices: FedRecDevices, histories: Histories
+    ) -> Float32Array:
         """Predicted ratings r_ui of every item, not clipped to the scale: float32 [m, items]."""
-        v, own = download.v, Mixed(histories.ptr, histories.item, histories.value, np.ones(len(histories.item), np.bool_))
-        return bpr_mf.scores(with_implicit(own, v, devices.u), v[:, : self.factors], np.zeros(len(v), np.float32))
+        v, own = (
+            download.v,
+            Mixed(
+                histories.ptr,
+                histories.item,
+                histories.value,
+                np.ones(len(histories.item), np.bool_),
+            ),
+        )
+        return bpr_mf.scores(
+            with_implicit(own, v, devices.u), v[:, : self.factors], np.zeros(len(v), np.float32)
+        )
 
-    # ---- rounds of one device each, one after the other in one call ----------------------------------------------------------
+    # ---- rounds of one device each, one after the other in one call ------------------------------
 
     def solo_rounds(
-        self, server: Any, devices: FedRecDevices, histories: Histories, rounds: range, key: np.uint64
+        self,
+        server: Any,
+        devices: FedRecDevices,
+        histories: Histories,
+        rounds: range,
+        key: np.uint64,
     ) -> tuple[Any, FedRecDevices, int, int]:
-        """Runs `rounds` rounds of the stochastic style over all users' devices; the same bits as one round at a time.
+        """Runs `rounds` rounds of the stochastic style over all users' devices; the same bits as
+        one round at a time.
 
         Returns the new server, the new devices, and how many rows and bytes were sent.
         """
-        v, u, sent, users, number = server.v.copy(), devices.u.copy(), 0, len(devices.u), rounds.start
+        v, u, sent, users, number = (
+            server.v.copy(),
+            devices.u.copy(),
+            0,
+            len(devices.u),
+            rounds.start,
+        )
         mixed = self.mixed_in_turn(devices.key, histories, len(v), key, 0)
         while number < rounds.stop:
             t, first = divmod(number, users)
@@ -181,9 +268,16 @@ class FilledFactorisation(SendsDecoys):
                 mixed = self.mixed_in_turn(devices.key, histories, len(v), key, t * users)
             numbers = self.rate(t), np.float32(self.reg), self.decoys_move_u, self.decoys_count
             if not solo(mixed, mixed.value.copy(), v, u, first, last, self.filling_in(t), *numbers):
-                raise NonFiniteError("update: a value is not finite or beyond +-32768; the model is unchanged")
+                raise NonFiniteError(
+                    "update: a value is not finite or beyond +-32768; the model is unchanged"
+                )
             number, sent = number + last - first, sent + int(mixed.ptr[last] - mixed.ptr[first])
-        return server._replace(v=v, step=server.step + len(rounds)), devices._replace(u=u), sent, sent * self.row_bytes
+        return (
+            server._replace(v=v, step=server.step + len(rounds)),
+            devices._replace(u=u),
+            sent,
+            sent * self.row_bytes,
+        )
 
     @property
     def row_bytes(self) -> int:
@@ -193,9 +287,13 @@ class FilledFactorisation(SendsDecoys):
 
 @final
 class FedRec(FilledFactorisation):
-    """FedRec: rating prediction by matrix factorisation (or SVD++) in which devices also rate items that they never rated."""
+    """FedRec: rating prediction by matrix factorisation (or SVD++) in which devices also rate items
+    that they never rated.
+    """
 
-    model: Literal["pmf", "svd++"] = Field("pmf", description="U_u . V_i, or SVD++ with implicit factors O (stochastic style)")
+    model: Literal["pmf", "svd++"] = Field(
+        "pmf", description="U_u . V_i, or SVD++ with implicit factors O (stochastic style)"
+    )
 
     holds: ClassVar[type] = FedRecServer
     receives: ClassVar[type] = FedRecServer
@@ -204,10 +302,14 @@ class FedRec(FilledFactorisation):
             "v",
             "width",
             when="each round, a row for every rated item and every decoy",
-            reveals="the gradients of V_i. Seen singly: with rho 0 the rows are the rated items, and with any rho the row of item i is "
-            "lambda V_i - e U_u, so that two rounds of one device give U_u by arithmetic, and then e and the integer ratings; made-up "
-            "ratings stand out as those that are not integers. With SVD++ the second half is zero for decoys: the rated items can be read "
-            "off. Only a sum over many devices hides this, and the stochastic style has no sum: a round is one device",
+            reveals=(
+                "the gradients of V_i. Seen singly: with rho 0 the rows are the rated items, and"
+                " with any rho the row of item i is lambda V_i - e U_u, so that two rounds of one"
+                " device give U_u by arithmetic, and then e and the integer ratings; made-up"
+                " ratings stand out as those that are not integers. With SVD++ the second half is"
+                " zero for decoys: the rated items can be read off. Only a sum over many devices"
+                " hides this, and the stochastic style has no sum: a round is one device"
+            ),
         ),
     )
     decoys_move_u: ClassVar[bool] = True
@@ -235,14 +337,23 @@ class FedRec(FilledFactorisation):
         return server
 
     def local(
-        self, download: FedRecServer, devices: FedRecDevices, histories: Histories, users: Int64Array, key: np.uint64
+        self,
+        download: FedRecServer,
+        devices: FedRecDevices,
+        histories: Histories,
+        users: Int64Array,
+        key: np.uint64,
     ) -> tuple[FedRecDevices, Update]:
-        """Local training: makes grad V_ui of rated items and decoys, which is sent, and moves U_u."""
+        """Local training: makes grad V_ui of rated items and decoys, which is sent, and moves
+        U_u.
+        """
         after, filled, g = self.gradients(download, devices, histories, key)
         return after, Update(filled.ptr, filled.item, {"v": g}, {}, np.ones(len(users), np.float32))
 
     def aggregate(self, server: FedRecServer, total: Total) -> FedRecServer:
-        """The server's step, V_i <- V_i - gamma mean_u grad V_ui over all who sent a row, made-up ratings among them."""
+        """The server's step, V_i <- V_i - gamma mean_u grad V_ui over all who sent a row, made-up
+        ratings among them.
+        """
         v = stepped(server.v, total.rows["v"], total.senders, float(self.rate(iteration(server))))
         return server._replace(v=v, step=server.step + 1)
 
@@ -254,7 +365,9 @@ def iteration(state: FedRecReceived) -> int:
 
 @njit(cache=True, nogil=True)
 def uniforms(keys: UInt64Array, width: int, spread: float) -> Float32Array:
-    """Uniform numbers in +- spread / 2, float32 [len(keys), width]: row r depends on keys[r] alone."""
+    """Uniform numbers in +- spread / 2, float32 [len(keys), width]: row r depends on keys[r]
+    alone.
+    """
     out = np.empty((len(keys), width), np.float32)
     for r in range(len(keys)):
         for f in range(width):
@@ -262,12 +375,14 @@ def uniforms(keys: UInt64Array, width: int, spread: float) -> Float32Array:
     return out
 
 
-# ---- hybrid filling: r'_ui ---------------------------------------------------------------------------------------------------------
+# ---- hybrid filling: r'_ui -----------------------------------------------------------------------
 
 
 class Filling(NamedTuple):
-    """The way in which decoys are rated: by prediction or by the user's mean; and how the temporary U' that predicts is trained: passes
-    over the rated items, gamma, lambda, and whether it steps after each item or after each pass along the mean gradient."""
+    """The way in which decoys are rated: by prediction or by the user's mean; and how the temporary
+    U' that predicts is trained: passes over the rated items, gamma, lambda, and whether it steps
+    after each item or after each pass along the mean gradient.
+    """
 
     predicts: bool
     steps: int
@@ -277,8 +392,8 @@ class Filling(NamedTuple):
 
 
 class FedRecRoom(NamedTuple):
-    """Working memory of a device, rows of F numbers padded to whole lanes. own: U_u, x: U', y: the implicit part of SVD++, h, out:
-    gradients, float32 [W]; known: float32 [n]."""
+    """Working memory of a device, rows of F numbers padded to whole lanes. own: U_u, x: U', y: the
+    implicit part of SVD++, h, out: gradients, float32 [W]; known: float32 [n]."""
 
     own: Float32Array
     x: Float32Array
@@ -289,7 +404,9 @@ class FedRecRoom(NamedTuple):
 
 
 def fill(mixed: Mixed, v: Float32Array, u: Float32Array, filling: Filling) -> Mixed:
-    """The rows of m devices with made-up ratings for the decoys. v: float32 [items, width]; u: float32 [m, F], not changed."""
+    """The rows of m devices with made-up ratings for the decoys. v: float32 [items, width]; u:
+    float32 [m, F], not changed.
+    """
     value = np.empty_like(mixed.value)
     _fill(mixed, v, u, filling, room_for(u.shape[1], len(mixed.item)), value)
     return mixed._replace(value=value)
@@ -302,14 +419,27 @@ def room_for(factors: int, rows: int) -> FedRecRoom:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _fill(mixed: Mixed, v: Float32Array, u: Float32Array, filling: Filling, room: FedRecRoom, value: Float32Array) -> None:
+def _fill(
+    mixed: Mixed,
+    v: Float32Array,
+    u: Float32Array,
+    filling: Filling,
+    room: FedRecRoom,
+    value: Float32Array,
+) -> None:
     for d in range(len(u)):
         fill_one(mixed, d, v, u, filling, room, value)
 
 
 @inside
 def fill_one(
-    mixed: Mixed, d: int, v: Float32Array, u: Float32Array, filling: Filling, room: FedRecRoom, value: Float32Array
+    mixed: Mixed,
+    d: int,
+    v: Float32Array,
+    u: Float32Array,
+    filling: Filling,
+    room: FedRecRoom,
+    value: Float32Array,
 ) -> None:
     """The ratings of device d's rows, made-up ones among them, to value: float32 [n]."""
     if filling.predicts:
@@ -332,11 +462,18 @@ def predicted(room: FedRecRoom, v: Float32Array, i: int, r: int, factors: int) -
 
 
 @inside
-def train_temporary(mixed: Mixed, d: int, v: Float32Array, u: Float32Array, filling: Filling, room: FedRecRoom) -> None:
-    """Trains the temporary U'_u, room.x: it starts from U_u and takes some steps on the rated items alone. room.known: y . V_i, which
-    does not move meanwhile."""
+def train_temporary(
+    mixed: Mixed, d: int, v: Float32Array, u: Float32Array, filling: Filling, room: FedRecRoom
+) -> None:
+    """Trains the temporary U'_u, room.x: it starts from U_u and takes some steps on the rated items
+    alone. room.known: y . V_i, which does not move meanwhile."""
     x, g, start, stop, factors = room.x, room.h, mixed.ptr[d], mixed.ptr[d + 1], u.shape[1]
-    rate, reg, count, none = every(filling.rate), every(filling.reg), np.float32(0), every(np.float32(0))
+    rate, reg, count, none = (
+        every(filling.rate),
+        every(filling.reg),
+        np.float32(0),
+        every(np.float32(0)),
+    )
     implicit_part(mixed, d, v, room.y, factors)
     for f in range(0, factors, LANES):
         store(x, f, load(u, d * factors + f, factors - f))
@@ -362,15 +499,21 @@ def train_temporary(mixed: Mixed, d: int, v: Float32Array, u: Float32Array, fill
                 store(x, f, load(x, f) - rate * (load(g, f) / every(count)))
 
 
-# ---- the device: gradients of 1/2 (r - (u + y) . v_i)^2 + lambda / 2 (|u|^2 + |v_i|^2 + ...), y the implicit part of SVD++ ----------
+# ---- the device: gradients of 1/2 (r - (u + y) . v_i)^2 + lambda / 2 (|u|^2 + |v_i|^2 + ...), y th
 
 
 @njit(cache=True, nogil=True)
 def batch_gradients(
-    filled: Mixed, v: Float32Array, u: Float32Array, rate: np.float32, reg: np.float32, decoys_move_u: bool, g: Float32Array
+    filled: Mixed,
+    v: Float32Array,
+    u: Float32Array,
+    rate: np.float32,
+    reg: np.float32,
+    decoys_move_u: bool,
+    g: Float32Array,
 ) -> None:
-    """Gradients of the batch style, g: float32 [n, F], grad V_ui of each row at the U_u given; U_u then moves, in place, along the mean
-    over its rows."""
+    """Gradients of the batch style, g: float32 [n, F], grad V_ui of each row at the U_u given; U_u
+    then moves, in place, along the mean over its rows."""
     factors = u.shape[1]
     g_u = np.empty(factors, np.float32)
     for d in range(len(u)):
@@ -392,43 +535,82 @@ def batch_gradients(
 
 
 def stochastic_gradients(
-    filled: Mixed, v: Float32Array, u: Float32Array, rate: np.float32, reg: np.float32, decoys_move_u: bool, g: Float32Array
+    filled: Mixed,
+    v: Float32Array,
+    u: Float32Array,
+    rate: np.float32,
+    reg: np.float32,
+    decoys_move_u: bool,
+    g: Float32Array,
 ) -> None:
-    """Gradients as `batch_gradients` makes them, in the stochastic style: U_u moves after each row; every device by itself, all from the
-    same v."""
+    """Gradients as `batch_gradients` makes them, in the stochastic style: U_u moves after each row;
+    every device by itself, all from the same v."""
     _stochastic_gradients(filled, v, u, rate, reg, decoys_move_u, room_for(u.shape[1], 0), g)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _stochastic_gradients(
-    filled: Mixed, v: Float32Array, u: Float32Array, rate: np.float32, reg: np.float32, decoys_move_u: bool, room: FedRecRoom,
+    filled: Mixed,
+    v: Float32Array,
+    u: Float32Array,
+    rate: np.float32,
+    reg: np.float32,
+    decoys_move_u: bool,
+    room: FedRecRoom,
     g: Float32Array,
-) -> None:  # fmt: skip
+) -> None:
     for d in range(len(u)):
         visit_one(filled, filled.value, d, v, u, rate, reg, decoys_move_u, room, g, 0)
 
 
 @inside
 def visit_one(
-    filled: Mixed, value: Float32Array, d: int, v: Float32Array, u: Float32Array, rate: np.float32, reg: np.float32,
-    decoys_move_u: bool, room: FedRecRoom, g: Float32Array, base: int,
-) -> None:  # fmt: skip
-    """Runs one device's round: device d goes through its rows in order and moves U_u after each. value: the rows' ratings, made-up ones
-    among them. g: float32 [rows, w], from row `base` of `filled` on: the gradients of V_i (and O_i) for its rows.
+    filled: Mixed,
+    value: Float32Array,
+    d: int,
+    v: Float32Array,
+    u: Float32Array,
+    rate: np.float32,
+    reg: np.float32,
+    decoys_move_u: bool,
+    room: FedRecRoom,
+    g: Float32Array,
+    base: int,
+) -> None:
+    """Runs one device's round: device d goes through its rows in order and moves U_u after each.
+    value: the rows' ratings, made-up ones among them. g: float32 [rows, w], from row `base` of
+    `filled` on: the gradients of V_i (and O_i) for its rows.
 
-    With w = 2 F, v holds O in its second half, y = sum_k O_k / sqrt |I_u| takes part, and each row moves every O_k of a rated item: all
-    alike but for lambda, O_k <- (1 - rate lambda) O_k + rate e V_i / sqrt |I_u|, so that what they have moved at the end is
-    rate (h - shrunk O_k), and h and `shrunk` are all there is to keep.
+    With w = 2 F, v holds O in its second half, y = sum_k O_k / sqrt |I_u| takes part, and each row
+    moves every O_k of a rated item: all alike but for lambda, O_k <- (1 - rate lambda) O_k + rate e
+    V_i / sqrt |I_u|, so that what they have moved at the end is rate (h - shrunk O_k), and h and
+    `shrunk` are all there is to keep.
     """
-    own, y, h, out, factors, start, stop = room.own, room.y, room.h, room.out, u.shape[1], filled.ptr[d], filled.ptr[d + 1]
-    one_root, implicit, none = implicit_part(filled, d, v, y, factors), v.shape[1] > factors, every(np.float32(0))
+    own, y, h, out, factors, start, stop = (
+        room.own,
+        room.y,
+        room.h,
+        room.out,
+        u.shape[1],
+        filled.ptr[d],
+        filled.ptr[d + 1],
+    )
+    one_root, implicit, none = (
+        implicit_part(filled, d, v, y, factors),
+        v.shape[1] > factors,
+        every(np.float32(0)),
+    )
     one_keep, left, shrunk = np.float32(1) - rate * reg, np.float32(1), np.float32(0)
     keep, divisor, by, shrink = every(one_keep), every(one_root), every(rate), every(reg)
     for f in range(0, factors, LANES):
         store(h, f, none)
         store(own, f, load(u, d * factors + f, factors - f))
     for r in range(start, stop):
-        at, moves, product = np.int64(filled.item[r]) * v.shape[1], filled.rated[r] or decoys_move_u, none
+        at, moves, product = (
+            np.int64(filled.item[r]) * v.shape[1],
+            filled.rated[r] or decoys_move_u,
+            none,
+        )
         for f in range(0, factors, LANES):
             product = product + (load(own, f) + load(y, f)) * load(v, at + f, factors - f)
         e = every(value[r] - sum_of(product))  # e_ui
@@ -454,9 +636,11 @@ def visit_one(
 
 
 @inside
-def implicit_part(mixed: Mixed, d: int, v: Float32Array, y: Float32Array, factors: int) -> np.float32:
-    """SVD++'s sum of O_k over the rated items of device d, divided by sqrt |I_u|, to the padded y; that divisor is returned. 0 where v
-    holds no O."""
+def implicit_part(
+    mixed: Mixed, d: int, v: Float32Array, y: Float32Array, factors: int
+) -> np.float32:
+    """SVD++'s sum of O_k over the rated items of device d, divided by sqrt |I_u|, to the padded y;
+    that divisor is returned. 0 where v holds no O."""
     count = np.float32(0)
     for f in range(0, factors, LANES):
         store(y, f, every(np.float32(0)))
@@ -474,35 +658,41 @@ def implicit_part(mixed: Mixed, d: int, v: Float32Array, y: Float32Array, factor
 
 
 def with_implicit(own: Mixed, v: Float32Array, u: Float32Array) -> Float32Array:
-    """User vectors with SVD++'s implicit part, U_u + y of every device, float32 [m, F]; own: the rated items."""
+    """User vectors with SVD++'s implicit part, U_u + y of every device, float32 [m, F]; own: the
+    rated items.
+    """
     out = np.empty_like(u)
     _with_implicit(own, v, u, room_for(u.shape[1], 0), out)
     return out
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _with_implicit(own: Mixed, v: Float32Array, u: Float32Array, room: FedRecRoom, out: Float32Array) -> None:
+def _with_implicit(
+    own: Mixed, v: Float32Array, u: Float32Array, room: FedRecRoom, out: Float32Array
+) -> None:
     for d in range(len(u)):
         implicit_part(own, d, v, room.y, u.shape[1])
         for f in range(u.shape[1]):
             out[d, f] = u[d, f] + room.y[f]
 
 
-# ---- the server's step -------------------------------------------------------------------------------------------------------------
+# ---- the server's step ---------------------------------------------------------------------------
 
 
 def stepped(v: Float32Array, total: Int64Array, count: Int64Array, rate: float) -> Float32Array:
-    """Item factors after a step, v_i - rate * total_i / count_i of the items with a count. total: fixed point [items, >= w], the sum of
-    what was sent."""
+    """Item factors after a step, v_i - rate * total_i / count_i of the items with a count. total:
+    fixed point [items, >= w], the sum of what was sent."""
     sent, out = count > 0, v.copy()
     out[sent] -= (rate * real(total[sent, : v.shape[1]]) / count[sent, None]).astype(np.float32)
     return out
 
 
 @inside
-def step_one(filled: Mixed, d: int, v: Float32Array, g: Float32Array, rate: float, decoys_count: bool) -> bool:
-    """Makes the step of `stepped` in place after device d alone has sent g (its first row is g's first). Returns False if a value cannot
-    be sent."""
+def step_one(
+    filled: Mixed, d: int, v: Float32Array, g: Float32Array, rate: float, decoys_count: bool
+) -> bool:
+    """Makes the step of `stepped` in place after device d alone has sent g (its first row is g's
+    first). Returns False if a value cannot be sent."""
     ok = True
     for r in range(filled.ptr[d], filled.ptr[d + 1]):
         if filled.rated[r] or decoys_count:
@@ -514,21 +704,57 @@ def step_one(filled: Mixed, d: int, v: Float32Array, g: Float32Array, rate: floa
 
 
 def solo(
-    mixed: Mixed, value: Float32Array, v: Float32Array, u: Float32Array, first: int, last: int, filling: Filling,
-    rate: np.float32, reg: np.float32, decoys_move_u: bool, decoys_count: bool,
-) -> bool:  # fmt: skip
-    """Runs devices first .. last - 1 one after the other, each followed by the server's step: v, u in place, value overwritten. Returns
-    False if a value cannot be sent."""
+    mixed: Mixed,
+    value: Float32Array,
+    v: Float32Array,
+    u: Float32Array,
+    first: int,
+    last: int,
+    filling: Filling,
+    rate: np.float32,
+    reg: np.float32,
+    decoys_move_u: bool,
+    decoys_count: bool,
+) -> bool:
+    """Runs devices first .. last - 1 one after the other, each followed by the server's step: v, u
+    in place, value overwritten. Returns False if a value cannot be sent."""
     room, longest = room_for(u.shape[1], len(mixed.item)), int(np.diff(mixed.ptr).max())
     g = np.zeros((longest, v.shape[1]), np.float32)
-    return bool(_solo(mixed, value, v, u, first, last, filling, rate, reg, decoys_move_u, decoys_count, room, g))
+    return bool(
+        _solo(
+            mixed,
+            value,
+            v,
+            u,
+            first,
+            last,
+            filling,
+            rate,
+            reg,
+            decoys_move_u,
+            decoys_count,
+            room,
+            g,
+        )
+    )
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _solo(
-    mixed: Mixed, value: Float32Array, v: Float32Array, u: Float32Array, first: int, last: int, filling: Filling,
-    rate: np.float32, reg: np.float32, decoys_move_u: bool, decoys_count: bool, room: FedRecRoom, g: Float32Array,
-) -> bool:  # fmt: skip
+    mixed: Mixed,
+    value: Float32Array,
+    v: Float32Array,
+    u: Float32Array,
+    first: int,
+    last: int,
+    filling: Filling,
+    rate: np.float32,
+    reg: np.float32,
+    decoys_move_u: bool,
+    decoys_count: bool,
+    room: FedRecRoom,
+    g: Float32Array,
+) -> bool:
     ok = True
     for d in range(first, last):
         fill_one(mixed, d, v, u, filling, room, value)

@@ -1,13 +1,18 @@
-"""PEPPER with evidence: what a node takes of a model grows with how sure it is that the model is better. Not the paper: `pepper.py` is.
+"""PEPPER with evidence: what a node takes of a model grows with how sure it is that the model is
+better. Not the paper: `pepper.py` is.
 
-Algorithm 2 of PEPPER takes P_x / (P_i + P_x) of a received model, P being HR@20 over about nine rows. Both are near .8 once nodes have
-learnt something, so that the share is near one half whatever comes, and what moves it is mostly chance. Here:
+Algorithm 2 of PEPPER takes P_x / (P_i + P_x) of a received model, P being HR@20 over about nine
+rows. Both are near .8 once nodes have learnt something, so that the share is near one half whatever
+comes, and what moves it is mostly chance. Here:
 
-* Models are compared row by row on the weighting set, by the share of candidates that stand behind the row: a paired difference, the lead,
-  whose variance over rows is known. t = lead / sqrt(variance) is what the rows are evidence of; few rows or mixed ones give a small t.
-* A received model weighs w = (z + sqrt(1 + z^2))^2 with z = trust t / 2, which is exp(trust t) for small t: 1 without evidence.
-* A node averages all models that it receives between two of its pushes, its own with weight 1: the share of one that comes is
-  w / (W + w), W being the weights so far. Algorithm 2 halves what came before each time.
+* Models are compared row by row on the weighting set, by the share of candidates that stand behind
+  the row: a paired difference, the lead, whose variance over rows is known. t = lead /
+  sqrt(variance) is what the rows are evidence of; few rows or mixed ones give a small t.
+* A received model weighs w = (z + sqrt(1 + z^2))^2 with z = trust t / 2, which is exp(trust t) for
+  small t: 1 without evidence.
+* A node averages all models that it receives between two of its pushes, its own with weight 1: the
+  share of one that comes is w / (W + w), W being the weights so far. Algorithm 2 halves what came
+  before each time.
 """
 
 from __future__ import annotations
@@ -17,18 +22,18 @@ from typing import Annotated, Any, ClassVar, NamedTuple, final
 import numpy as np
 from pydantic import Field
 
-from ..core.contract import axes
-from ..core.gossip import Arrivals, DeviceData
-from ..core.gossip_learning import composed
-from ..core.gossip_node import GossipModel, merge_and_train
+from ..core.contract.declarations import axes
+from ..core.contract.gossip import Arrivals, DeviceData
 from ..core.types import Array, Float32Array, Float64Array, Int64Array
 from ._gossip_gmf import GMFModel
+from .gossip_learning import composed
+from .gossip_node import GossipModel, merge_and_train
 from .pepper import PepperPolicy, add_sorted
 
 
 class EvidencePrivate(NamedTuple):
-    """The private state of the policy; the leading axis is nodes. weight: of what a node's model is an average of; since: the pushes that
-    it had made when it began to count."""
+    """The private state of the policy; the leading axis is nodes. weight: of what a node's model is
+    an average of; since: the pushes that it had made when it began to count."""
 
     weight: Annotated[Float32Array, axes()]
     since: Annotated[Int64Array, axes(least=0)]
@@ -36,10 +41,15 @@ class EvidencePrivate(NamedTuple):
 
 @final
 class EvidencePolicy(PepperPolicy):
-    """Policy of PEPPER with shares by evidence: personalised peer sampling as in algorithm 3, and an average of all models that come."""
+    """Policy of PEPPER with shares by evidence: personalised peer sampling as in algorithm 3, and
+    an average of all models that come.
+    """
 
     trust: float = Field(
-        1.0, ge=0, le=10, description="how much evidence moves the weight of a model; 0 = all models weigh the same"
+        1.0,
+        ge=0,
+        le=10,
+        description="how much evidence moves the weight of a model; 0 = all models weigh the same",
     )
 
     private: ClassVar[tuple[type, ...]] = (EvidencePrivate,)
@@ -48,8 +58,12 @@ class EvidencePolicy(PepperPolicy):
         """Nobody has received anything yet."""
         return np.ones(nodes, np.float32), np.zeros(nodes, np.int64)
 
-    def on_model_received(self, model: GossipModel, a: Arrivals, nodes: Any, data: DeviceData) -> None:
-        """Averages each received model into the node's own by the evidence for it, trains, and remembers how well its sender's did."""
+    def on_model_received(
+        self, model: GossipModel, a: Arrivals, nodes: Any, data: DeviceData
+    ) -> None:
+        """Averages each received model into the node's own by the evidence for it, trains, and
+        remembers how well its sender's did.
+        """
         assert isinstance(model, GMFModel)
         ahead, lead, variance = model.leads(a, nodes, data)
         weight = weight_of(lead, variance, self.trust)
@@ -57,13 +71,16 @@ class EvidencePolicy(PepperPolicy):
         before = np.where(nodes.since[a.who] == nodes.pushes[a.who], nodes.weight[a.who], 1)
         nodes.weight[a.who], nodes.since[a.who] = before + weight, nodes.pushes[a.who]
         merge_and_train(model, a, nodes, data, (weight / (before + weight)).astype(np.float32))
-        add_sorted(nodes.heard, nodes.performance, a.who, a.headers.sender, ahead.astype(np.float32))
+        add_sorted(
+            nodes.heard, nodes.performance, a.who, a.headers.sender, ahead.astype(np.float32)
+        )
 
 
 def weight_of(lead: Float64Array, variance: Float64Array, trust: float) -> Float64Array:
     """The weight of each received model beside the own model's 1, float64 [m].
 
-    >>> weight_of(np.array([0.0, 0.1, -0.1]), np.array([0.0, 0.0025, 0.0025]), 1.0).round(3)     # t is 0, 2 and -2
+    >>> # t is 0, 2 and -2
+    >>> weight_of(np.array([0.0, 0.1, -0.1]), np.array([0.0, 0.0025, 0.0025]), 1.0).round(3)
     array([1.   , 5.828, 0.172])
     """
     z = trust / 2 * lead / np.sqrt(np.where(variance > 0, variance, 1))
@@ -72,8 +89,11 @@ def weight_of(lead: Float64Array, variance: Float64Array, trust: float) -> Float
 
 
 PepperEvidenceGMF = composed(
-    "PepperEvidenceGMF", EvidencePolicy, GMFModel,
-    "PEPPER with evidence over GMF: peers gossip item vectors, averaged by how sure a node is that a model ranks better than its own.",
-)  # fmt: skip
+    "PepperEvidenceGMF",
+    EvidencePolicy,
+    GMFModel,
+    "PEPPER with evidence over GMF: peers gossip item vectors, averaged by how sure a node is that"
+    " a model ranks better than its own.",
+)
 
 ALGORITHMS = {"pepper-evidence-gmf": PepperEvidenceGMF}

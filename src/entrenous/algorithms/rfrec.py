@@ -1,19 +1,23 @@
 """RFRec and RFRecF, robust and fast federated recommendation by regularised matrix factorisation.
 
-L. Liu, W. Wang, X. Zhao, Z. Zhang, C. Zhang, S. Lin, Y. Wang, L. Zou, Z. Liu, X. Wei, H. Yin, Q. Li, "Efficient and robust regularized
-federated recommendation", CIKM 2024, arXiv:2411.01540 (program: Applied-Machine-Learning-Lab/RFRec; settings as in its
-notebook). Every client c keeps its own item table V_c beside the mean Vbar:
+L. Liu, W. Wang, X. Zhao, Z. Zhang, C. Zhang, S. Lin, Y. Wang, L. Zou, Z. Liu, X. Wei, H. Yin, Q.
+Li, "Efficient and robust regularized federated recommendation", CIKM 2024, arXiv:2411.01540
+(program: Applied-Machine-Learning-Lab/RFRec; settings as in its notebook). Every client c keeps its
+own item table V_c beside the mean Vbar:
 
-    L = sum_(u,i) (r_ui - sigmoid(u_u . v_ci))^2 + reg sum_u |u_u|^2 + consensus sum_c |V_c - Vbar|^2,   ratings scaled to [0, 1]
+    L = sum_(u,i) (r_ui - sigmoid(u_u . v_ci))^2 + reg sum_u |u_u|^2 + consensus sum_c |V_c -
+    Vbar|^2,   ratings scaled to [0, 1]
 
-RFRec: in each round every client takes one Adam step on U and V_c, and Vbar becomes the mean of the V_c. RFRecF: a round is, by the draw
-of a coin, either such a step on the first two terms or the step on the third, V_c <- V_c + eta (Vbar - V_c). Predictions use Vbar.
+RFRec: in each round every client takes one Adam step on U and V_c, and Vbar becomes the mean of the
+V_c. RFRecF: a round is, by the draw of a coin, either such a step on the first two terms or the
+step on the third, V_c <- V_c + eta (Vbar - V_c). Predictions use Vbar.
 
-The clients of the published runs hold about 30 users each, so a client here is a *gateway* that serves several devices: a device keeps u_u
-and its ratings, and sends the gradient of its rated rows of V_c; the gateway adds them up and steps. Gateways, their tables and Adam's
-moments are part of `RFRecServer`. Deviations: nobody is dropped (the notebook leaves out the last 40 users of ML-1M, so that 200 divides
-them); users are dealt to gateways in order, as evenly as it goes; all V_c start alike; RFRecF's steps on the data leave out the third
-term.
+The clients of the published runs hold about 30 users each, so a client here is a *gateway* that
+serves several devices: a device keeps u_u and its ratings, and sends the gradient of its rated rows
+of V_c; the gateway adds them up and steps. Gateways, their tables and Adam's moments are part of
+`RFRecServer`. Deviations: nobody is dropped (the notebook leaves out the last 40 users of ML-1M, so
+that 200 divides them); users are dealt to gateways in order, as evenly as it goes; all V_c start
+alike; RFRecF's steps on the data leave out the third term.
 """
 
 from __future__ import annotations
@@ -25,28 +29,30 @@ import numpy as np
 from numba import njit
 from pydantic import Field
 
-from ..core.adam import AdamStep, adam_step, direction, moment
-from ..core.contract import SentArray, Traits, UpTo, axes, dense
+from ..core.contract.declarations import SentArray, Traits, UpTo, axes, dense
+from ..core.contract.protocols import Catalogue, Histories
+from ..core.contract.settings import Settings
+from ..core.contract.update import STEP, Total, Update, add_devices, add_rows
 from ..core.errors import NonFiniteError
 from ..core.keys import draw, fold_name, folds, normals, uniform
-from ..core.logistic import logistic
-from ..core.protocols import Catalogue, Histories
 from ..core.ratings import rated
-from ..core.settings import Settings
 from ..core.types import BoolArray, Float32Array, Int32Array, Int64Array, UInt64Array
-from ..core.update import STEP, Total, Update, add_devices, add_rows
 from ..kernels import bpr_mf
+from ..kernels.adam import AdamStep, adam_step, direction, moment
+from ..kernels.logistic import logistic
 
-EACH = np.float32(2.0**8)  # devices send gradients times this: keeps small ones above the grid of 2^-16
+EACH = np.float32(
+    2.0**8
+)  # devices send gradients times this: keeps small ones above the grid of 2^-16
 
 
 class RFRecServer(NamedTuple):
-    """The state of the server and of the gateways. v: V_c of all gateways, float32 [clients, items, F]; m, s: Adam's moments of it.
-    mean: Vbar, float32 [items, F].
+    """The state of the server and of the gateways. v: V_c of all gateways, float32 [clients, items,
+    F]; m, s: Adam's moments of it. mean: Vbar, float32 [items, F].
 
-    gateway: int32 [users], who serves whom. scale: float32 [2], lowest and highest rating. key: uint64 [1], names the coins.
-    round, step: int64 [1], rounds done, and how many of them were steps on the data.
-    """
+    gateway: int32 [users], who serves whom. scale: float32 [2], lowest and highest rating. key:
+    uint64 [1], names the coins. round, step: int64 [1], rounds done, and how many of them were
+    steps on the data."""
 
     v: Float32Array
     m: Float32Array
@@ -60,9 +66,11 @@ class RFRecServer(NamedTuple):
 
 
 class RFRecDownload(NamedTuple):
-    """The item tables and constants that m devices receive. v: float32 [gateways among them, items, F], at: int32 [m], whose of these is
-    a device's; group: int32 [m], its gateway. mean: Vbar, by which it scores. scale: float32 [2]. learn: bool [1], whether this round is
-    a step on the data; step: int64 [1]. clients: int64 [1]."""
+    """The item tables and constants that m devices receive. v: float32 [gateways among them, items,
+    F], at: int32 [m], whose of these is a device's; group: int32 [m], its gateway. mean: Vbar, by
+    which it scores. scale: float32 [2]. learn: bool [1], whether this round is a step on the data;
+    step: int64 [1]. clients: int64 [1].
+    """
 
     v: Annotated[Float32Array, axes(UpTo("among", "devices"), "items", "factors")]
     at: Annotated[Int32Array, axes("devices", below="among")]
@@ -75,7 +83,9 @@ class RFRecDownload(NamedTuple):
 
 
 class RFRecDevices(NamedTuple):
-    """Private state of m devices. u: user factors, float32 [m, F]; m, s: Adam's moments of them. They never leave."""
+    """Private state of m devices. u: user factors, float32 [m, F]; m, s: Adam's moments of them.
+    They never leave.
+    """
 
     u: Annotated[Float32Array, axes("factors")]
     m: Annotated[Float32Array, axes("factors")]
@@ -84,16 +94,31 @@ class RFRecDevices(NamedTuple):
 
 @final
 class RFRec(Settings):
-    """Federated matrix factorisation in which groups of devices keep their own item tables, held near the mean of all."""
+    """Federated matrix factorisation in which groups of devices keep their own item tables, held
+    near the mean of all.
+    """
 
     factors: int = Field(20, ge=1, le=1024, description="F, the length of u_u and v_i")
-    clients: int = Field(200, ge=1, le=100000, description="gateways with an item table of their own; at most one a user")
+    clients: int = Field(
+        200,
+        ge=1,
+        le=100000,
+        description="gateways with an item table of their own; at most one a user",
+    )
     reg: float = Field(0.1, ge=0, le=1000, description="weight of |u_u|^2")
-    consensus: float = Field(10.0, ge=0, le=100000, description="weight of |V_c - Vbar|^2; has no part in style fast")
-    learning_rate: float = Field(0.1, gt=0, le=10, description="of Adam, on the device and at the gateway")
+    consensus: float = Field(
+        10.0, ge=0, le=100000, description="weight of |V_c - Vbar|^2; has no part in style fast"
+    )
+    learning_rate: float = Field(
+        0.1, gt=0, le=10, description="of Adam, on the device and at the gateway"
+    )
     style: Literal["robust", "fast"] = Field("robust", description="robust: RFRec; fast: RFRecF")
-    local_chance: float = Field(0.2, gt=0, le=1, description="style fast: how probably a round is a step on the data")
-    eta: float = Field(1.0, gt=0, le=1, description="style fast: how far V_c goes towards Vbar in the other rounds")
+    local_chance: float = Field(
+        0.2, gt=0, le=1, description="style fast: how probably a round is a step on the data"
+    )
+    eta: float = Field(
+        1.0, gt=0, le=1, description="style fast: how far V_c goes towards Vbar in the other rounds"
+    )
     rounds: int = Field(100, ge=1, description="training length")
     init_std: float = Field(0.01, ge=0, description="standard deviation of the first u and v")
 
@@ -105,16 +130,25 @@ class RFRec(Settings):
             "v",
             "items",
             "factors",
-            when="each round with a step on the data: the gradient of V_c, zero but for rated items",
-            reveals="to the gateway: which items were rated, and by arithmetic over rounds u_u and the ratings (every row is a multiple of "
-            "u_u, by an error that a rating on a scale of five leaves five values for). To the server: only its gateway's table, which "
-            "some 30 devices made. A sum over them that nobody opens would give both alike",
+            when=(
+                "each round with a step on the data: the gradient of V_c, zero but for rated items"
+            ),
+            reveals=(
+                "to the gateway: which items were rated, and by arithmetic over rounds u_u and the"
+                " ratings (every row is a multiple of u_u, by an error that a rating on a scale of"
+                " five leaves five values for). To the server: only its gateway's table, which some"
+                " 30 devices made. A sum over them that nobody opens would give both alike"
+            ),
         ),
     )
-    traits: ClassVar[Traits] = Traits(predicts_ratings=True, draws_negatives=False, groups="clients")
+    traits: ClassVar[Traits] = Traits(
+        predicts_ratings=True, draws_negatives=False, groups="clients"
+    )
 
     def configured(self, catalogue: Catalogue) -> Self:
-        """A copy of the settings with no more gateways than users. Raises InputError for data without ratings."""
+        """A copy of the settings with no more gateways than users. Raises InputError for data
+        without ratings.
+        """
         rated(catalogue.scale, "rfrec")
         return self.model_copy(update={"clients": min(self.clients, catalogue.users)})
 
@@ -129,10 +163,22 @@ class RFRec(Settings):
         v = np.repeat(mean[None], clients, axis=0)
         gateway = (np.arange(catalogue.users) * clients // catalogue.users).astype(np.int32)
         scale, none = np.array(catalogue.scale, np.float32), np.zeros(1, np.int64)
-        return RFRecServer(v, np.zeros_like(v), np.zeros_like(v), mean, gateway, scale, np.array([key], np.uint64), none, none)
+        return RFRecServer(
+            v,
+            np.zeros_like(v),
+            np.zeros_like(v),
+            mean,
+            gateway,
+            scale,
+            np.array([key], np.uint64),
+            none,
+            none,
+        )
 
     def init_devices(self, users: Int64Array, key: np.uint64) -> RFRecDevices:
-        """The initial user factors u_u ~ N(0, init_std^2) of the devices of `users`, and Adam's moments at 0."""
+        """The initial user factors u_u ~ N(0, init_std^2) of the devices of `users`, and Adam's
+        moments at 0.
+        """
         u = normals(folds(key, users), self.factors, self.init_std)
         return RFRecDevices(u, np.zeros_like(u), np.zeros_like(u))
 
@@ -145,26 +191,49 @@ class RFRec(Settings):
         return server
 
     def deliver(self, download: RFRecServer, users: Int64Array) -> RFRecDownload:
-        """The download for the devices of `users`: V_c of each device's gateway, Vbar, and what kind of round it is."""
+        """The download for the devices of `users`: V_c of each device's gateway, Vbar, and what
+        kind of round it is.
+        """
         group = download.gateway[users]
         among, at = np.unique(group, return_inverse=True)
         together = len(among) > 0 and among[-1] - among[0] + 1 == len(among)
-        v = download.v[among[0] : among[-1] + 1] if together else download.v[among]  # a view where it can be one
+        v = (
+            download.v[among[0] : among[-1] + 1] if together else download.v[among]
+        )  # a view where it can be one
         learn, clients = np.array([self._learns(download)]), np.array([len(download.v)])
-        return RFRecDownload(v, at.astype(np.int32), group, download.mean, download.scale, learn, download.step, clients)
+        return RFRecDownload(
+            v,
+            at.astype(np.int32),
+            group,
+            download.mean,
+            download.scale,
+            learn,
+            download.step,
+            clients,
+        )
 
     def _learns(self, server: RFRecServer) -> bool:
         """The coin of this round."""
         chance = self.local_chance if self.style == "fast" else 1.0
-        return bool(uniform(np.uint64(draw(fold_name(server.key[0], int(server.round[0])), 0))) < chance)
+        return bool(
+            uniform(np.uint64(draw(fold_name(server.key[0], int(server.round[0])), 0))) < chance
+        )
 
-    # ---- on the device ---------------------------------------------------------------------------------------------------------
+    # ---- on the device ---------------------------------------------------------------------------
 
     def local(
-        self, download: RFRecDownload, devices: RFRecDevices, histories: Histories, users: Int64Array, key: np.uint64
+        self,
+        download: RFRecDownload,
+        devices: RFRecDevices,
+        histories: Histories,
+        users: Int64Array,
+        key: np.uint64,
     ) -> tuple[RFRecDevices, Update]:
         """Local training: one Adam step on u_u, and the gradient of V_c at the same place."""
-        own, v = RFRecDevices(*(array.copy() for array in devices)), np.zeros((len(users), *download.mean.shape), np.float32)
+        own, v = (
+            RFRecDevices(*(array.copy() for array in devices)),
+            np.zeros((len(users), *download.mean.shape), np.float32),
+        )
         if download.learn[0]:
             _local(
                 download.v,
@@ -187,36 +256,64 @@ class RFRec(Settings):
         key: np.uint64,
         total: Total,
     ) -> tuple[RFRecDevices, Total, int, int]:
-        """Local training as `local`, with the rated rows added to `total` one device at a time: the same bits. Also returns how many
-        rows and bytes were sent."""
+        """Local training as `local`, with the rated rows added to `total` one device at a time: the
+        same bits. Also returns how many rows and bytes were sent."""
         own, rows, group = RFRecDevices(*(array.copy() for array in devices)), 0, download.group
         if download.learn[0]:
-            args = _scaled(download, histories), histories.ptr, histories.item, *self._step(download), group, total.dense["v"]
+            args = (
+                _scaled(download, histories),
+                histories.ptr,
+                histories.item,
+                *self._step(download),
+                group,
+                total.dense["v"],
+            )
             if not _local_sum(download.v, download.at, own, *args):
-                raise NonFiniteError("update: a value is not finite or beyond +-32768; the model is unchanged")
+                raise NonFiniteError(
+                    "update: a value is not finite or beyond +-32768; the model is unchanged"
+                )
             rows = len(histories.item)
-        return own, add_devices(total, self._update(download, {})), rows, rows * 4 * (1 + self.factors)
+        return (
+            own,
+            add_devices(total, self._update(download, {})),
+            rows,
+            rows * 4 * (1 + self.factors),
+        )
 
     def _update(self, download: RFRecDownload, dense: dict[str, Float32Array]) -> Update:
         """An update without rows, to each device's gateway."""
         devices = len(download.at)
         nothing, weight = np.zeros(devices + 1, np.int64), np.ones(devices, np.float32)
-        return Update(nothing, np.empty(0, np.int32), {}, dense, weight, download.group, int(download.clients[0]))
+        return Update(
+            nothing,
+            np.empty(0, np.int32),
+            {},
+            dense,
+            weight,
+            download.group,
+            int(download.clients[0]),
+        )
 
     def _step(self, state: RFRecDownload | RFRecServer) -> tuple[AdamStep, np.float32]:
         """Of this round, and reg."""
         return adam_step(self.learning_rate, int(state.step[0]) + 1), np.float32(self.reg)
 
-    def score(self, download: RFRecDownload, devices: RFRecDevices, histories: Histories) -> Float32Array:
-        """Predicted ratings of every item, float32 [m, items]: sigmoid(u_u . vbar_i), back on the scale of the ratings."""
+    def score(
+        self, download: RFRecDownload, devices: RFRecDevices, histories: Histories
+    ) -> Float32Array:
+        """Predicted ratings of every item, float32 [m, items]: sigmoid(u_u . vbar_i), back on the
+        scale of the ratings.
+        """
         out = bpr_mf.scores(devices.u, download.mean, np.zeros(len(download.mean), np.float32))
         _rated(out, *download.scale)
         return out
 
-    # ---- at the gateways, and on the server --------------------------------------------------------------------------------------
+    # ---- at the gateways, and on the server ------------------------------------------------------
 
     def aggregate(self, server: RFRecServer, total: Total) -> RFRecServer:
-        """The server's step: one Adam step on each V_c, or one towards Vbar; then Vbar, the mean."""
+        """The server's step: one Adam step on each V_c, or one towards Vbar; then Vbar, the
+        mean.
+        """
         v, m, s, learn = np.empty_like(server.v), server.m, server.s, self._learns(server)
         if learn:
             m, s = np.empty_like(v), np.empty_like(v)
@@ -224,7 +321,9 @@ class RFRec(Settings):
             _gateways(server, total.dense["v"], pull, self._step(server)[0], v, m, s)
         else:
             _towards(server.v, server.mean, np.float32(self.eta), v)
-        return server._replace(v=v, m=m, s=s, mean=_mean(v), round=server.round + 1, step=server.step + int(learn))
+        return server._replace(
+            v=v, m=m, s=s, mean=_mean(v), round=server.round + 1, step=server.step + int(learn)
+        )
 
 
 def _scaled(download: RFRecDownload, histories: Histories) -> Float32Array:
@@ -233,15 +332,26 @@ def _scaled(download: RFRecDownload, histories: Histories) -> Float32Array:
     return (histories.value - low) / (high - low)
 
 
-# ---- in plain loops ------------------------------------------------------------------------------------------------------------
+# ---- in plain loops ------------------------------------------------------------------------------
 
 
 @njit(cache=True, nogil=True)
 def _device(
-    v: Float32Array, d: int, own: RFRecDevices, r: Float32Array, item: Int32Array, start: int, stop: int, step: AdamStep,
-    reg: np.float32, slope: Float32Array, rows: Float32Array,
-) -> None:  # fmt: skip
-    """EACH times dL/dv_i of the device's rated items into `rows`, and one Adam step on its u. v: its gateway's table."""
+    v: Float32Array,
+    d: int,
+    own: RFRecDevices,
+    r: Float32Array,
+    item: Int32Array,
+    start: int,
+    stop: int,
+    step: AdamStep,
+    reg: np.float32,
+    slope: Float32Array,
+    rows: Float32Array,
+) -> None:
+    """EACH times dL/dv_i of the device's rated items into `rows`, and one Adam step on its u. v:
+    its gateway's table.
+    """
     u, m, s, two, one, factors = own.u, own.m, own.s, np.float32(2), np.float32(1), v.shape[1]
     for f in range(factors):
         slope[f] = two * reg * u[d, f]
@@ -273,7 +383,10 @@ def _local(
     out: Float32Array,
 ) -> None:
     """`_device` on every device that has ratings; gradients into out: [m, items, F]."""
-    slope, rows = np.empty(v.shape[2], np.float32), np.empty((_longest(ptr), v.shape[2]), np.float32)
+    slope, rows = (
+        np.empty(v.shape[2], np.float32),
+        np.empty((_longest(ptr), v.shape[2]), np.float32),
+    )
     for d in range(len(at)):
         if ptr[d] < ptr[d + 1]:
             _device(v[at[d]], d, own, r, item, ptr[d], ptr[d + 1], step, reg, slope, rows)
@@ -284,11 +397,25 @@ def _local(
 
 @njit(cache=True, nogil=True)
 def _local_sum(
-    v: Float32Array, at: Int32Array, own: RFRecDevices, r: Float32Array, ptr: Int64Array, item: Int32Array, step: AdamStep,
-    reg: np.float32, group: Int32Array, total: Int64Array,
-) -> bool:  # fmt: skip
-    """The same, added to the gateways' totals, int64 [clients, items, F]; False if a value cannot be added."""
-    ok, slope, rows = True, np.empty(v.shape[2], np.float32), np.empty((_longest(ptr), v.shape[2]), np.float32)
+    v: Float32Array,
+    at: Int32Array,
+    own: RFRecDevices,
+    r: Float32Array,
+    ptr: Int64Array,
+    item: Int32Array,
+    step: AdamStep,
+    reg: np.float32,
+    group: Int32Array,
+    total: Int64Array,
+) -> bool:
+    """The same, added to the gateways' totals, int64 [clients, items, F]; False if a value cannot
+    be added.
+    """
+    ok, slope, rows = (
+        True,
+        np.empty(v.shape[2], np.float32),
+        np.empty((_longest(ptr), v.shape[2]), np.float32),
+    )
     for d in range(len(at)):
         start, stop = ptr[d], ptr[d + 1]
         if start < stop:
@@ -307,9 +434,17 @@ def _longest(ptr: Int64Array) -> int:
 
 @njit(cache=True, nogil=True)
 def _gateways(
-    server: RFRecServer, total: Int64Array, pull: np.float32, step: AdamStep, v: Float32Array, m: Float32Array, s: Float32Array
+    server: RFRecServer,
+    total: Int64Array,
+    pull: np.float32,
+    step: AdamStep,
+    v: Float32Array,
+    m: Float32Array,
+    s: Float32Array,
 ) -> None:
-    """An Adam step of every gateway along its devices' gradients and pull (V_c - Vbar), into v, m, s."""
+    """An Adam step of every gateway along its devices' gradients and pull (V_c - Vbar), into v, m,
+    s.
+    """
     grid = np.float32(STEP) / EACH
     old_v, old_m, old_s, mean = server.v, server.m, server.s, server.mean
     for c in range(len(v)):
@@ -319,7 +454,9 @@ def _gateways(
                 first = moment(old_m[c, i, f], slope, step.beta1, step.rest1)
                 second = moment(old_s[c, i, f], slope * slope, step.beta2, step.rest2)
                 m[c, i, f], s[c, i, f] = first, second
-                v[c, i, f] = old_v[c, i, f] - direction(first, second, step.first, step.second, step.epsilon)
+                v[c, i, f] = old_v[c, i, f] - direction(
+                    first, second, step.first, step.second, step.epsilon
+                )
 
 
 @njit(cache=True, nogil=True)

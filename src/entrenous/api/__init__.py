@@ -1,1 +1,3 @@
-"""What Python programs and notebooks use: `run`, `open`, `compare` and the `Run` that they return."""
+"""What Python programs and notebooks use: `run`, `open`, `compare` and the `Run` that they
+return.
+"""

@@ -1,4 +1,6 @@
-"""What a Python caller hands in (classes, instances, frames, functions), as a run understands it."""
+"""What a Python caller hands in (classes, instances, frames, functions), as a run understands
+it.
+"""
 
 from __future__ import annotations
 
@@ -7,33 +9,39 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ..core.discover import algorithms
+from ..algorithms.named import algorithms
+from ..core.contract.settings import Settings
 from ..core.errors import InputError
-from ..core.own import place_of
-from ..core.settings import Settings
+from ..core.registry.own import place_of
 from ..data.interactions import Interactions
 from ..data.load import from_frame
 from ..data.load import load as load_rows
 from ..data.options import load_arguments
+from ..data.split.types import Split
 from ..evaluate.metric_kinds import ListMetric, Metric, QueryMetric, RatingMetric
-from ..split.types import Split
 
 SplitAsked: TypeAlias = str | Split | Sequence[Split] | Callable[..., Any]
 KINDS = (QueryMetric, ListMetric, RatingMetric)
 
 
 def algorithm_asked(algorithm: Any) -> tuple[str, dict[str, Any]]:
-    """The name (or place) of an algorithm and its settings, from a name, a class, or an instance, whose settings are those that differ
-    from the defaults. Raises InputError for anything else."""
+    """The name (or place) of an algorithm and its settings, from a name, a class, or an instance,
+    whose settings are those that differ from the defaults. Raises InputError for anything else."""
     if isinstance(algorithm, str):
         return algorithm, {}
     kind = algorithm if isinstance(algorithm, type) else type(algorithm)
     if not issubclass(kind, Settings):
-        expected = "a name of `entrenous algorithms`, or a class or an instance of entrenous.Settings"
+        expected = (
+            "a name of `entrenous algorithms`, or a class or an instance of entrenous.Settings"
+        )
         raise InputError("algorithm", f"got {kind.__name__}", expected=expected)
     fields = {} if isinstance(algorithm, type) else kind.model_fields
     usual = {name: field.get_default(call_default_factory=True) for name, field in fields.items()}
-    return _named(kind), {name: value for name, value in dict(algorithm if fields else {}).items() if value != usual[name]}
+    return _named(kind), {
+        name: value
+        for name, value in dict(algorithm if fields else {}).items()
+        if value != usual[name]
+    }
 
 
 def _named(kind: type) -> str:
@@ -43,7 +51,9 @@ def _named(kind: type) -> str:
 
 
 def data_asked(data: Any) -> str | Interactions:
-    """A data set's name, a path as text, or interactions made from a frame, tuples or a sparse matrix (`data.frames.from_any`)."""
+    """A data set's name, a path as text, or interactions made from a frame, tuples or a sparse
+    matrix (`data.frames.from_any`).
+    """
     if isinstance(data, str | Path):
         return str(data)
     return data if isinstance(data, Interactions) else from_frame(data)
@@ -52,28 +62,46 @@ def data_asked(data: Any) -> str | Interactions:
 def split_asked(
     split: SplitAsked | None, data: str | Interactions, seed: int, load: Mapping[str, Any]
 ) -> tuple[str | None, list[Split]]:
-    """(protocol, splits of one's own): from a protocol's name, a Split, one a fold, or a function (data, seed=...) that makes them.
+    """(protocol, splits of one's own): from a protocol's name, a Split, one a fold, or a function
+    (data, seed=...) that makes them.
 
-    Raises InputError for what a function returns that is none."""
+    Raises InputError for what a function returns that is none.
+    """
     if split is None or isinstance(split, str):
         return split, []
     made: Any = split
     if not isinstance(split, Split) and callable(split):
-        made = split(load_rows(data, **load_arguments(load)) if isinstance(data, str) else data, seed=seed)
+        made = split(
+            load_rows(data, **load_arguments(load)) if isinstance(data, str) else data, seed=seed
+        )
     parts = [made] if isinstance(made, Split) else list(made)
     if not parts or not all(isinstance(part, Split) for part in parts):
-        raise InputError("split", f"got {made!r:.60}", expected="an entrenous.Split, or a list of them, one for each fold")
+        raise InputError(
+            "split",
+            f"got {made!r:.60}",
+            expected="an entrenous.Split, or a list of them, one for each fold",
+        )
     return None, parts
 
 
 def metrics_asked(metrics: Mapping[str, Any] | Sequence[Any] | None) -> dict[str, Metric]:
-    """Metrics by name, from {name: metric} or a list of functions, whose names are theirs. A plain function (ranking, n) -> one value a
-    query is a QueryMetric. Raises InputError for anything else."""
-    named = metrics if isinstance(metrics, Mapping) else {_name_of(one): one for one in metrics or ()}
+    """Metrics by name, from {name: metric} or a list of functions, whose names are theirs. A plain
+    function (ranking, n) -> one value a query is a QueryMetric. Raises InputError for anything
+    else.
+    """
+    named = (
+        metrics if isinstance(metrics, Mapping) else {_name_of(one): one for one in metrics or ()}
+    )
     for name, one in named.items():
         if not callable(one) and not isinstance(one, KINDS):
-            raise InputError(f"metrics {name}", f"got {type(one).__name__}", expected="a function (ranking, n), or a QueryMetric")
-    return {name: one if isinstance(one, KINDS) else QueryMetric(one) for name, one in named.items()}
+            raise InputError(
+                f"metrics {name}",
+                f"got {type(one).__name__}",
+                expected="a function (ranking, n), or a QueryMetric",
+            )
+    return {
+        name: one if isinstance(one, KINDS) else QueryMetric(one) for name, one in named.items()
+    }
 
 
 def _name_of(metric: Any) -> str:

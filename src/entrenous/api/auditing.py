@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..algorithms.named import algorithms
 from ..audit.examine import audited
 from ..audit.subject import AuditPlan
-from ..core.discover import algorithms
+from ..core.contract.protocols import Progress
 from ..core.errors import InputError
-from ..core.own import is_place
-from ..core.protocols import Progress
+from ..core.registry.own import is_place
 from ..runs import store
 from .asked import algorithm_asked, data_asked
 from .progress import asked_progress
@@ -29,38 +29,54 @@ def audit(
     todays_code: bool = False,
     **further: Any,
 ) -> dict[str, Any]:
-    """Record what one onlooker sees of a training, run attacks on that alone, and measure what they find.
+    """Record what one onlooker sees of a training, run attacks on that alone, and measure what they
+    find.
 
-    Args:
-        what: an algorithm (a name, a class, an instance), or a stored run: its folder, its name under `root`, or "latest".
-        data: as of `run`; None = ml-100k, or that of the run.
-        settings: hyper-parameters by name. attacks: names; () = all that apply.
-        progress: True, False, or a function (done, total, what); None = on a terminal and in a notebook.
-        todays_code: audit a stored run though its algorithm's code has changed.
-        further: view ("individual", "sum", "difference", "neighbour", "model"), cohort, rounds, fixed, people, watched, profile, protect,
-            public_draws, replayed, chosen, canaries, protocol, load, refit, network, seed, quick, threads: as
-            `audit.subject.AuditPlan` describes them.
+    Args: what: an algorithm (a name, a class, an instance), or a stored run: its folder, its name
+        under `root`, or "latest". data: as of `run`; None = ml-100k, or that of the run. settings:
+        hyper-parameters by name. attacks: names; () = all that apply. progress: True, False, or a
+        function (done, total, what); None = on a terminal and in a notebook. todays_code: audit a
+        stored run though its algorithm's code has changed. further: view ("individual", "sum",
+        "difference", "neighbour", "model"), cohort, rounds, fixed, people, watched, profile,
+        protect,
+            public_draws, replayed, chosen, canaries, protocol, load, refit, network, seed, quick,
+            threads: as `audit.subject.AuditPlan` describes them.
 
-    Returns:
-        The report as a dictionary: `attacks` has one entry an attack with its figures and its verdict, which is never "safe".
+    Returns: The report as a dictionary: `attacks` has one entry an attack with its figures and its
+        verdict, which is never "safe".
 
     Raises:
         InputError: for what cannot be audited, in one line, before anything is trained.
     """
     with in_python(), asked_progress(progress) as shown:
         return audited_what(
-            what, data, settings=settings or {}, attacks=tuple(attacks), root=Path(root), todays_code=todays_code, progress=shown,
+            what,
+            data,
+            settings=settings or {},
+            attacks=tuple(attacks),
+            root=Path(root),
+            todays_code=todays_code,
+            progress=shown,
             **further,
-        )  # fmt: skip
+        )
 
 
 def audited_what(
-    what: Any, data: Any, *, settings: Mapping[str, Any], root: Path, todays_code: bool, progress: Progress, **further: Any
+    what: Any,
+    data: Any,
+    *,
+    settings: Mapping[str, Any],
+    root: Path,
+    todays_code: bool,
+    progress: Progress,
+    **further: Any,
 ) -> dict[str, Any]:
     """As `audit`, with errors in the words of the command line."""
     if isinstance(what, str | Path) and (stored := _stored(str(what), root)) is not None:
         _refuse_change(data, settings, further)
-        return audited(of_run(stored, further), stored=stored, todays_code=todays_code, progress=progress)
+        return audited(
+            of_run(stored, further), stored=stored, todays_code=todays_code, progress=progress
+        )
     name, preset = algorithm_asked(what)
     rows = data_asked("ml-100k" if data is None else data)
     named = rows if isinstance(rows, str) else rows.name
@@ -78,7 +94,12 @@ def _refuse_change(data: Any, settings: Mapping[str, Any], further: Mapping[str,
     for name, value in own.items():
         if value or value is False:
             fix = "leave it out, or name the algorithm"
-            raise InputError(f"--{name}", "a stored run has its own", expected="what it was trained with", fix=fix)
+            raise InputError(
+                f"--{name}",
+                "a stored run has its own",
+                expected="what it was trained with",
+                fix=fix,
+            )
 
 
 def of_run(stored: store.StoredRun, further: Mapping[str, Any]) -> AuditPlan:
@@ -91,6 +112,10 @@ def of_run(stored: store.StoredRun, further: Mapping[str, Any]) -> AuditPlan:
 
 def _stored(name: str, root: Path) -> store.StoredRun | None:
     """The stored run of a name; None for that of an algorithm, or of nothing."""
-    if name in algorithms() or is_place(name) or not (name == "latest" or (root / name).exists() or Path(name).exists()):
+    if (
+        name in algorithms()
+        or is_place(name)
+        or not (name == "latest" or (root / name).exists() or Path(name).exists())
+    ):
         return None
     return store.read(name, root)

@@ -1,4 +1,6 @@
-"""What several trainings on the same people have spent of differential privacy, each by itself and all together."""
+"""What several trainings on the same people have spent of differential privacy, each by itself and
+all together.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +11,20 @@ from ..privacy.accountant import SampledGaussian, epsilon_of_all
 
 
 def spent_on_all(manifests: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Any] | None:
-    """What the trainings of a comparison have spent of each user; None where none of them had a budget.
+    """What the trainings of a comparison have spent of each user; None where none of them had a
+    budget.
 
-    Seeds hold out other rows, but the people are the same, and the unit is a user with everything they did: each training releases sums
-    of the same user, so that epsilons compose over all of them.
+    Seeds hold out other rows, but the people are the same, and the unit is a user with everything
+    they did: each training releases sums of the same user, so that epsilons compose over all of
+    them.
 
     Args:
         manifests: {label: the manifests of its runs, one a seed}.
 
-    Returns:
-        runs: of each training `algorithm` (its label), `seed`, `epsilon` and `delta`, None where it had no budget. trainings: how many
-        there are. epsilon, delta: of all together, by PLD, at the largest of their deltas; None where one had no budget, for then
-        nothing bounds what all of them tell.
+    Returns: runs: of each training `algorithm` (its label), `seed`, `epsilon` and `delta`, None
+        where it had no budget. trainings: how many there are. epsilon, delta: of all together, by
+        PLD, at the largest of their deltas; None where one had no budget, for then nothing bounds
+        what all of them tell.
     """
     runs = [(label, manifest) for label, some in manifests.items() for manifest in some]
     budgets = [manifest.get("privacy") or {} for _, manifest in runs]
@@ -43,7 +47,10 @@ def _together(budgets: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
     if not all(budgets):
         return {"epsilon": None, "delta": None}
     delta = max(budget["delta"] for budget in budgets)
-    parts = [(SampledGaussian(budget["noise_multiplier"], budget["rate"]), budget["releases"]) for budget in budgets]
+    parts = [
+        (SampledGaussian(budget["noise_multiplier"], budget["rate"]), budget["releases"])
+        for budget in budgets
+    ]
     return {"epsilon": epsilon_of_all(parts, delta), "delta": delta}
 
 
@@ -53,9 +60,13 @@ def in_short(spent: Mapping[str, Any]) -> str:
     each = f"epsilon {max(known):.3f} a training at most"
     if spent["epsilon"] is None:
         without = spent["trainings"] - len(known)
-        return f"{each}; nothing bounds all {spent['trainings']} trainings on the same people, of which {without} had no budget"
+        return (
+            f"{each}; nothing bounds all {spent['trainings']} trainings on the same people, of"
+            f" which {without} had no budget"
+        )
     return (
-        f"{each}, {spent['epsilon']:.3f} for all {spent['trainings']} trainings on the same people, at delta {spent['delta']:g}"
+        f"{each}, {spent['epsilon']:.3f} for all {spent['trainings']} trainings on the same people,"
+        f" at delta {spent['delta']:g}"
     )
 
 
@@ -63,7 +74,14 @@ def in_full(spent: Mapping[str, Any]) -> list[str]:
     """A sentence for each training, and one for all."""
     each = [
         f"{run['algorithm']}, seed {run['seed']}: "
-        + ("no budget" if run["epsilon"] is None else f"epsilon {run['epsilon']:.3f} of each user at delta {run['delta']:g}")
+        + (
+            "no budget"
+            if run["epsilon"] is None
+            else f"epsilon {run['epsilon']:.3f} of each user at delta {run['delta']:g}"
+        )
         for run in spent["runs"]
     ]
-    return [*each, f"differential privacy: {in_short(spent)}; figures on held-out rows are not covered"]
+    return [
+        *each,
+        f"differential privacy: {in_short(spent)}; figures on held-out rows are not covered",
+    ]

@@ -6,22 +6,36 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from ..core.contract.protocols import Progress, silent
 from ..core.printed import plain
-from ..core.protocols import Progress, silent
 
 
 @contextmanager
 def progress_bar(shown: bool = True) -> Iterator[Progress]:
-    """A Progress that draws a bar on stderr, or prints ten lines where stderr is not a terminal. shown: False = nothing."""
+    """A Progress that draws a bar on stderr, or prints ten lines where stderr is not a terminal.
+    shown: False = nothing.
+    """
     if not shown or not sys.stderr.isatty():
         yield _lines if shown else silent
         return
     from rich.console import Console
     from rich.markup import escape
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
     from rich.progress import Progress as Bars
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
     with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
         task = bars.add_task("starting", total=None)
 
@@ -33,12 +47,14 @@ def progress_bar(shown: bool = True) -> Iterator[Progress]:
 
 @contextmanager
 def asked_progress(progress: bool | Progress | None) -> Iterator[Progress]:
-    """The Progress that a caller asks for: True or False, a function of one's own, or None = where a person is likely to look, which is
-    a terminal or a notebook."""
+    """The Progress that a caller asks for: True or False, a function of one's own, or None = where
+    a person is likely to look, which is a terminal or a notebook."""
     if callable(progress):
         yield progress
         return
-    with progress_bar(sys.stderr.isatty() or "ipykernel" in sys.modules if progress is None else progress) as shown:
+    with progress_bar(
+        sys.stderr.isatty() or "ipykernel" in sys.modules if progress is None else progress
+    ) as shown:
         yield shown
 
 

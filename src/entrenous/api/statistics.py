@@ -1,4 +1,6 @@
-"""The statistics of a comparison: means and spreads over seeds, and tests that are paired over users."""
+"""The statistics of a comparison: means and spreads over seeds, and tests that are paired over
+users.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +22,32 @@ Runs: TypeAlias = Mapping[str, Sequence[OneRun]]
 
 
 def row(label: str, runs: Sequence[OneRun], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """One line of the table: means and standard deviations over seeds (n - 1 in the denominator; 0 of a single seed)."""
+    """One line of the table: means and standard deviations over seeds (n - 1 in the denominator; 0
+    of a single seed).
+    """
     keys = list(runs[0].metrics)
     values = {key: [run.metrics[key] for run in runs] for key in keys}
-    full, fair = [run.manifest.get("full_ranking") for run in runs], [run.manifest["fairness"] for run in runs]
+    full, fair = (
+        [run.manifest.get("full_ranking") for run in runs],
+        [run.manifest["fairness"] for run in runs],
+    )
     return {
         "algorithm": label,
-        "settings": {name: value if isinstance(value, str | int | float) else str(value) for name, value in settings.items()},
+        "settings": {
+            name: value if isinstance(value, str | int | float) else str(value)
+            for name, value in settings.items()
+        },
         "metrics": {key: float(np.mean(values[key])) for key in keys},
         "std": {key: _std(values[key]) for key in keys},
-        **({"full_ranking": {key: float(np.mean([one[key] for one in full if one])) for key in full[0]}} if full[0] else {}),
+        **(
+            {
+                "full_ranking": {
+                    key: float(np.mean([one[key] for one in full if one])) for key in full[0]
+                }
+            }
+            if full[0]
+            else {}
+        ),
         "fairness": {key: float(np.mean([one[key] for one in fair])) for key in fair[0]},
         "fairness_std": {key: _std([one[key] for one in fair]) for key in fair[0]},
         "per_seed": values,
@@ -43,7 +61,9 @@ def _std(values: Sequence[float]) -> float:
 
 
 def paired_tests(metric: str, runs: Runs, first: str) -> list[dict[str, Any]]:
-    """The reference `first` against each other contestant, on `metric`, paired over users; Holm's correction over these tests."""
+    """The reference `first` against each other contestant, on `metric`, paired over users; Holm's
+    correction over these tests.
+    """
     others = [label for label in runs if label != first]
     found: list[dict[str, Any]] = []
     for other in others:
@@ -67,24 +87,43 @@ def paired_tests(metric: str, runs: Runs, first: str) -> list[dict[str, Any]]:
 
 
 def loss_win(runs: Runs, first: str) -> dict[str, Any]:
-    """The reference `first` against each other contestant over every seed, fold and error, as in FBALF's table 3."""
+    """The reference `first` against each other contestant over every seed, fold and error, as in
+    FBALF's table 3.
+    """
     errors = {
-        name: [evaluation.metrics[metric] for one in of for evaluation in one.evaluations for metric in ERRORS]
+        name: [
+            evaluation.metrics[metric]
+            for one in of
+            for evaluation in one.evaluations
+            for metric in ERRORS
+        ]
         for name, of in runs.items()
     }
     found = against(first, errors)
-    return {"loss_win": [row._asdict() for row in found.rows], "ranks": found.ranks, "friedman_p": found.p}
+    return {
+        "loss_win": [row._asdict() for row in found.rows],
+        "ranks": found.ranks,
+        "friedman_p": found.p,
+    }
 
 
 def spread_tests(runs: Runs, first: str) -> list[dict[str, Any]]:
-    """The first algorithm against each other one: is the standard deviation over users, of their means over seeds, the same?"""
+    """The first algorithm against each other one: is the standard deviation over users, of their
+    means over seeds, the same?
+    """
     others = [label for label in runs if label != first]
     found: list[dict[str, Any]] = []
     a = per_user(SPREAD, runs[first])
     for other in others if len(a) > 2 else ():
         b = per_user(SPREAD, runs[other])
         test = paired_spread(a, b)
-        of = {"std_a": float(a.std()), "std_b": float(b.std()), "difference": test.difference, "users": test.pairs, "p": test.p}
+        of = {
+            "std_a": float(a.std()),
+            "std_b": float(b.std()),
+            "difference": test.difference,
+            "users": test.pairs,
+            "p": test.p,
+        }
         found.append({"metric": f"std_{SPREAD}", "a": first, "b": other, **of})
     _correct(found, "p")
     return found
@@ -96,8 +135,12 @@ def _correct(tests: list[dict[str, Any]], p: str) -> None:
 
 
 def per_user(metric: str, runs: Sequence[OneRun]) -> Float64Array:
-    """Each user's mean over seeds and folds, in the order of users; every run must have evaluated the same users."""
-    users = np.unique(np.concatenate([evaluation.user for one in runs for evaluation in one.evaluations]))
+    """Each user's mean over seeds and folds, in the order of users; every run must have evaluated
+    the same users.
+    """
+    users = np.unique(
+        np.concatenate([evaluation.user for one in runs for evaluation in one.evaluations])
+    )
     total, count = np.zeros(len(users)), np.zeros(len(users))
     for evaluation in (evaluation for one in runs for evaluation in one.evaluations):
         where = np.searchsorted(users, evaluation.user)

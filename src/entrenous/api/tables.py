@@ -28,9 +28,14 @@ def p_text(p: float) -> str:
 
 
 def records(found: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A dictionary for each algorithm: its label, and mean and standard deviation over seeds of each metric."""
+    """A dictionary for each algorithm: its label, and mean and standard deviation over seeds of
+    each metric.
+    """
     return [
-        {"algorithm": row["algorithm"], **{key: value for name in row["metrics"] for key, value in _pair(row, name)}}
+        {
+            "algorithm": row["algorithm"],
+            **{key: value for name in row["metrics"] for key, value in _pair(row, name)},
+        }
         for row in found["rows"]
     ]
 
@@ -45,8 +50,14 @@ def shown(found: Mapping[str, Any], asked: Sequence[str] = ()) -> list[str]:
 
 
 def caption(found: Mapping[str, Any]) -> str:
-    """What the figures are: data, protocol, seeds, spread, and what was spent of differential privacy."""
-    seeds = f"mean ± sample standard deviation over seeds 0-{found['seeds'] - 1}" if found["seeds"] > 1 else "seed 0"
+    """What the figures are: data, protocol, seeds, spread, and what was spent of differential
+    privacy.
+    """
+    seeds = (
+        f"mean ± sample standard deviation over seeds 0-{found['seeds'] - 1}"
+        if found["seeds"] > 1
+        else "seed 0"
+    )
     spent = f", {in_short(found['privacy'])}" if found.get("privacy") else ""
     return f"{Path(found['data']).name}, {found['protocol']}, {seeds}{spent}"
 
@@ -55,7 +66,13 @@ def cells(found: Mapping[str, Any], names: Sequence[str]) -> list[list[str]]:
     """The table's body: a label and a text for each metric."""
     spread = found["seeds"] > 1
     return [
-        [row["algorithm"], *(f"{row['metrics'][name]:.4f}" + (f" ±{row['std'][name]:.4f}" if spread else "") for name in names)]
+        [
+            row["algorithm"],
+            *(
+                f"{row['metrics'][name]:.4f}" + (f" ±{row['std'][name]:.4f}" if spread else "")
+                for name in names
+            ),
+        ]
         for row in found["rows"]
     ]
 
@@ -65,7 +82,10 @@ def plain(found: Mapping[str, Any]) -> str:
     names = shown(found)
     lines = [["algorithm", *names], *cells(found, names)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    body = "\n".join("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in lines)
+    body = "\n".join(
+        "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
     return f"{caption(found)}\n{body}"
 
 
@@ -73,8 +93,13 @@ def html(found: Mapping[str, Any]) -> str:
     """The table as HTML."""
     names = shown(found)
     head = "".join(f"<th>{escaping.escape(name)}</th>" for name in ("algorithm", *names))
-    body = "".join(f"<tr>{''.join(f'<td>{escaping.escape(text)}</td>' for text in line)}</tr>" for line in cells(found, names))
-    return f"<table><caption>{escaping.escape(caption(found))}</caption><tr>{head}</tr>{body}</table>"
+    body = "".join(
+        f"<tr>{''.join(f'<td>{escaping.escape(text)}</td>' for text in line)}</tr>"
+        for line in cells(found, names)
+    )
+    return (
+        f"<table><caption>{escaping.escape(caption(found))}</caption><tr>{head}</tr>{body}</table>"
+    )
 
 
 def csv_text(found: Mapping[str, Any]) -> str:
@@ -89,11 +114,16 @@ def csv_text(found: Mapping[str, Any]) -> str:
 
 
 def latex(found: Mapping[str, Any], asked: Sequence[str] = ()) -> str:
-    """The table for LaTeX with booktabs: the best of each metric in bold, a dagger where p < .05 after Holm against the reference."""
+    """The table for LaTeX with booktabs: the best of each metric in bold, a dagger where p < .05
+    after Holm against the reference.
+    """
     names = shown(found, asked)
     best = {name: _best(found, name) for name in names}
     body = [_latex_row(row, names, best, found) for row in found["rows"]]
-    note = rf"\textdagger: differs from {escaped(found['reference'])}, p $<$ .05 (paired t over users, Holm)"
+    note = (
+        rf"\textdagger: differs from {escaped(found['reference'])}, p $<$ .05 (paired t over users,"
+        r" Holm)"
+    )
     header = ["algorithm", *(_headed(name) for name in names)]
     return booktabs(header, body, f"{escaped(caption(found))}. {note}.") + "\n"
 
@@ -109,12 +139,20 @@ def _best(found: Mapping[str, Any], name: str) -> float:
     return min(values) if arrowed(name).endswith(ARROWS["lower"]) else max(values)
 
 
-def _latex_row(row: Mapping[str, Any], names: Sequence[str], best: Mapping[str, float], found: Mapping[str, Any]) -> list[str]:
+def _latex_row(
+    row: Mapping[str, Any],
+    names: Sequence[str],
+    best: Mapping[str, float],
+    found: Mapping[str, Any],
+) -> list[str]:
     texts = [escaped(row["algorithm"])]
     for name in names:
         value = f"{row['metrics'][name]:.4f}"
         value = rf"\textbf{{{value}}}" if row["metrics"][name] == best[name] else value
-        differs = any(t["metric"] == name and t["b"] == row["algorithm"] and t["holm_p"] < LEVEL for t in found["tests"])
+        differs = any(
+            t["metric"] == name and t["b"] == row["algorithm"] and t["holm_p"] < LEVEL
+            for t in found["tests"]
+        )
         spread = rf" $\pm$ {row['std'][name]:.4f}" if found["seeds"] > 1 else ""
         texts.append(value + spread + (r"\textsuperscript{\textdagger}" if differs else ""))
     return texts

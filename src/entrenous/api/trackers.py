@@ -1,6 +1,8 @@
-"""Callbacks that hand each look at validation to an experiment tracker: `entrenous.run(..., every=10, on_round=to_mlflow(mlflow))`.
+"""Callbacks that hand each look at validation to an experiment tracker: `entrenous.run(...,
+every=10, on_round=to_mlflow(mlflow))`.
 
-The tracker's own object is passed in, so that nothing is imported here and any version of it will do.
+The tracker's own object is passed in, so that nothing is imported here and any version of it will
+do.
 """
 
 from __future__ import annotations
@@ -11,8 +13,8 @@ from ..runs.train import OnRound
 
 
 def to_mlflow(mlflow: Any) -> OnRound:
-    """A callback for MLflow. mlflow: the module, or anything with `log_metric(key, value, step=...)`. `hr@10` is called `hr_at_10`, since
-    MLflow has no @ in names."""
+    """A callback for MLflow. mlflow: the module, or anything with `log_metric(key, value,
+    step=...)`. `hr@10` is called `hr_at_10`, since MLflow has no @ in names."""
 
     def on_round(number: int, metrics: dict[str, float]) -> None:
         for name, value in metrics.items():
@@ -22,7 +24,9 @@ def to_mlflow(mlflow: Any) -> OnRound:
 
 
 def to_tensorboard(writer: Any) -> OnRound:
-    """A callback for TensorBoard. writer: a `SummaryWriter` of torch.utils.tensorboard or tensorboardX."""
+    """A callback for TensorBoard. writer: a `SummaryWriter` of torch.utils.tensorboard or
+    tensorboardX.
+    """
 
     def on_round(number: int, metrics: dict[str, float]) -> None:
         for name, value in metrics.items():

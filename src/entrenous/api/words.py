@@ -1,4 +1,6 @@
-"""Errors in the words of who reads them: Python speaks of arguments where the command line speaks of options."""
+"""Errors in the words of who reads them: Python speaks of arguments where the command line speaks
+of options.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,8 @@ def in_python() -> Iterator[None]:
 def as_argument(text: str) -> str:
     """A text in which options are arguments.
 
-    >>> as_argument("--set pi: got 2"), as_argument("say how often to look with --every ROUNDS"), as_argument("--checkpoint-every: got -1")
+    >>> as_argument("--set pi: got 2"), as_argument(
+    ...     "say how often to look with --every ROUNDS"), as_argument("--checkpoint-every: got -1")
     ("settings['pi']: got 2", 'say how often to look with every=ROUNDS', 'checkpoint_every: got -1')
     """
     parts = re.split(r"(`[^`]*`)", text)  # what stands between these is typed as it is
@@ -40,5 +43,9 @@ def as_argument(text: str) -> str:
 def _without_options(text: str) -> str:
     text = SETTING.sub(lambda found: f"{NAMES[found[1]]}['{found[2]}']", text)
     text = WITH.sub(lambda found: NAMES[found[1]], text)
-    text = re.sub(r"--([a-z][a-z-]*) ([A-Z]{2,}|[0-9.]+)", lambda found: f"{found[1].replace('-', '_')}={found[2]}", text)
+    text = re.sub(
+        r"--([a-z][a-z-]*) ([A-Z]{2,}|[0-9.]+)",
+        lambda found: f"{found[1].replace('-', '_')}={found[2]}",
+        text,
+    )
     return OPTION.sub(lambda found: found[1].replace("-", "_"), text)

@@ -1,7 +1,9 @@
-"""The process in which attacks run: `python -I -m entrenous.audit.attacker TRANSCRIPT FOLDER [NAME ...]`.
+"""The process in which attacks run: `python -I -m entrenous.audit.attacker TRANSCRIPT FOLDER [NAME
+...]`.
 
-It is given the transcript and nothing else: it begins with an empty environment, and `guard` refuses it every other file, the network and
-other processes. It writes the claims of every attack that applies to FOLDER, and one line of JSON on stdout for each.
+It is given the transcript and nothing else: it begins with an empty environment, and `guard`
+refuses it every other file, the network and other processes. It writes the claims of every attack
+that applies to FOLDER, and one line of JSON on stdout for each.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ from .guard import guard
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Runs attacks on a transcript. arguments: its file, the folder for the claims, and the names of attacks (none = all)."""
+    """Runs attacks on a transcript. arguments: its file, the folder for the claims, and the names
+    of attacks (none = all).
+    """
     file, folder, names = Path(arguments[0]), Path(arguments[1]), arguments[2:]
     walled = guard([file], [folder])  # before anything else is loaded
     from .claims import write_claims

@@ -1,12 +1,15 @@
-"""Canaries: users whose messages are made to be found, each of whom takes part by the toss of a coin; how well can the tosses be guessed?
+"""Canaries: users whose messages are made to be found, each of whom takes part by the toss of a
+coin; how well can the tosses be guessed?
 
-Differential privacy holds for any user, also for one who sends the worst message that the clip lets through. So some users of the
-federation become canaries: the device of each sends, before all limits, one number far above the clip, in a cell of an item's row that is
-its own, among the items that the fewest consumed. By a coin each, half of them never take part. The onlooker sees the sums of all rounds,
-and with these every model up to the final one. It knows the cells and how often a user takes part, and ranks canaries by the likelihood of
-what it saw with them against without them. `one_run` turns guesses into a lower bound of epsilon. Population, chance to take part, clip and
-noise are those of the audited training. Source: T. Steinke, M. Nasr, M. Jagielski, NeurIPS 2023; canaries that are messages and no data are
-theirs ("gradient canaries").
+Differential privacy holds for any user, also for one who sends the worst message that the clip lets
+through. So some users of the federation become canaries: the device of each sends, before all
+limits, one number far above the clip, in a cell of an item's row that is its own, among the items
+that the fewest consumed. By a coin each, half of them never take part. The onlooker sees the sums
+of all rounds, and with these every model up to the final one. It knows the cells and how often a
+user takes part, and ranks canaries by the likelihood of what it saw with them against without them.
+`one_run` turns guesses into a lower bound of epsilon. Population, chance to take part, clip and
+noise are those of the audited training. Source: T. Steinke, M. Nasr, M. Jagielski, NeurIPS 2023;
+canaries that are messages and no data are theirs ("gradient canaries").
 """
 
 from __future__ import annotations
@@ -15,18 +18,18 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from ..core.declared import Contract, bound
+from ..core.contract.declared import Contract, bound
+from ..core.contract.protocols import Catalogue, Histories, Progress, State, silent
+from ..core.contract.update import Update
 from ..core.errors import InputError
-from ..core.generator import generator
 from ..core.keys import key
-from ..core.protocols import Catalogue, Histories, Progress, State, silent
-from ..core.sampling import cohort
 from ..core.types import BoolArray, Float64Array, Int64Array
-from ..core.update import Update
 from ..data.interactions import Interactions
 from ..federation.executors import Executor
 from ..federation.recorder import TAKEN, Recorder, Seen
 from ..federation.rounds import Rounds
+from ..kernels.generator import generator
+from ..kernels.sampling import cohort
 from ..privacy.protection import Protection
 from .one_run import LowerBound, lower_bound
 
@@ -36,8 +39,10 @@ FLOOR = 0.05  # in clips: the spread of honest messages in the cell of a canary,
 
 
 class Canaries(NamedTuple):
-    """Who is a canary, and how it is found. users: int64 [m], ascending; inside: bool [m], whether they take part; array: the name of the
-    array with their cells, dense: it has no rows of devices; item, place: int64 [m], the cell: an item, and a number of its row."""
+    """Who is a canary, and how it is found. users: int64 [m], ascending; inside: bool [m], whether
+    they take part; array: the name of the array with their cells, dense: it has no rows of devices;
+    item, place: int64 [m], the cell: an item, and a number of its row.
+    """
 
     users: Int64Array
     inside: BoolArray
@@ -48,20 +53,34 @@ class Canaries(NamedTuple):
 
 
 def audited_once(
-    algorithm: Any, data: Interactions, protection: Protection, many: int, rounds: int, *, seed: int, executor: Executor,
+    algorithm: Any,
+    data: Interactions,
+    protection: Protection,
+    many: int,
+    rounds: int,
+    *,
+    seed: int,
+    executor: Executor,
     progress: Progress = silent,
-) -> tuple[LowerBound, float]:  # fmt: skip
-    """The lower bound of epsilon from one training with `many` canaries, and the probability with which a user took part in a round.
-    protection: with its noise as a number. Raises InputError as `check_canaries`."""
+) -> tuple[LowerBound, float]:
+    """The lower bound of epsilon from one training with `many` canaries, and the probability with
+    which a user took part in a round. protection: with its noise as a number. Raises InputError as
+    `check_canaries`.
+    """
     check_canaries(protection, data, many)
     own = algorithm.configured(data.catalogue)
     canaries = _drawn(bound(own, data.catalogue), data, many, seed)
     loud: Any = LoudCanaries(own, canaries, LOUD * protection.clip)
     recorder, outside = Recorder("sum"), canaries.users[~canaries.inside]
     federation = Rounds(
-        loud, data, seed=seed, executor=executor, protection=protection, recorder=recorder,
+        loud,
+        data,
+        seed=seed,
+        executor=executor,
+        protection=protection,
+        recorder=recorder,
         cohorts=lambda number, users: np.setdiff1d(users, outside),
-    )  # fmt: skip
+    )
     training, rate = federation.start(), federation.protected.rate
     spread, score = max(protection.noise / protection.clip, FLOOR), np.zeros(many)
     for number in range(rounds):
@@ -73,26 +92,52 @@ def audited_once(
 
 
 def check_canaries(protection: Protection, data: Interactions, many: int) -> None:
-    """Refuses canaries where nothing bounds a message, since nothing is promised then, and more of them than there are users."""
+    """Refuses canaries where nothing bounds a message, since nothing is promised then, and more of
+    them than there are users.
+    """
     if not protection.clip:
         fix = "--profile dp, or --protect clip=1"
-        raise InputError("--canaries", "nothing bounds the message of a user", expected="a protection with a clip", fix=fix)
+        raise InputError(
+            "--canaries",
+            "nothing bounds the message of a user",
+            expected="a protection with a clip",
+            fix=fix,
+        )
     if not LEAST <= many <= len(data.users):
-        raise InputError("--canaries", f"got {many}", expected=f"{LEAST} to {len(data.users)}, the users of {data.name}")
+        raise InputError(
+            "--canaries",
+            f"got {many}",
+            expected=f"{LEAST} to {len(data.users)}, the users of {data.name}",
+        )
 
 
 def _drawn(contract: Contract, data: Interactions, many: int, seed: int) -> Canaries:
     """Canaries among the users, their coins, and their cells."""
     widths = {name: int(np.prod(shape)) for name, shape in contract.way("rows").items()}
-    widths |= {name: int(np.prod(shape[1:])) for name, shape in contract.way("dense").items() if shape[:1] == (len(data.items),)}
+    widths |= {
+        name: int(np.prod(shape[1:]))
+        for name, shape in contract.way("dense").items()
+        if shape[:1] == (len(data.items),)
+    }
     if not widths:
-        raise InputError("--canaries", f"{contract.name} sends nothing for each item", expected="another algorithm, such as fcf")
+        raise InputError(
+            "--canaries",
+            f"{contract.name} sends nothing for each item",
+            expected="another algorithm, such as fcf",
+        )
     array = max(widths, key=lambda name: widths[name])
     coldest, place = np.argsort(data.popularity, kind="stable"), np.arange(many)
     coins = generator(key(seed, "audit", "canaries", "coins")).uniform(many)
     users = cohort(key(seed, "audit", "canaries"), many, len(data.users))
     dense = array in contract.way("dense")
-    return Canaries(users, coins < 0.5, array, dense, coldest[place % len(coldest)], place // len(coldest) % widths[array])
+    return Canaries(
+        users,
+        coins < 0.5,
+        array,
+        dense,
+        coldest[place % len(coldest)],
+        place // len(coldest) % widths[array],
+    )
 
 
 def _cells(seen: Seen, canaries: Canaries) -> Float64Array:
@@ -104,14 +149,21 @@ def _cells(seen: Seen, canaries: Canaries) -> Float64Array:
 
 
 def _odds(found: Float64Array, rate: float, spread: float) -> Float64Array:
-    """Log likelihood ratios of numbers in clips: of normal noise around 1 at probability `rate`, else around 0, against around 0."""
+    """Log likelihood ratios of numbers in clips: of normal noise around 1 at probability `rate`,
+    else around 0, against around 0.
+    """
     with np.errstate(divide="ignore"):
-        return np.logaddexp(np.log1p(-rate) if rate < 1 else -np.inf, np.log(rate) + (2 * found - 1) / (2 * spread**2))  # type: ignore[no-any-return]
+        return np.logaddexp(
+            np.log1p(-rate) if rate < 1 else -np.inf,
+            np.log(rate) + (2 * found - 1) / (2 * spread**2),
+        )  # type: ignore[no-any-return]
 
 
 @final
 class LoudCanaries:
-    """An algorithm in which the devices of canaries send their cells alone, in the place of what their training gives."""
+    """An algorithm in which the devices of canaries send their cells alone, in the place of what
+    their training gives.
+    """
 
     local_sum = solo_rounds = None
 
@@ -130,17 +182,30 @@ class LoudCanaries:
         return dict(bound(self._quiet, catalogue).sizes)
 
     def local(
-        self, download: State, devices: State, histories: Histories, users: Int64Array, key: np.uint64
+        self,
+        download: State,
+        devices: State,
+        histories: Histories,
+        users: Int64Array,
+        key: np.uint64,
     ) -> tuple[State, Update]:
         """Trains devices, and replaces what canaries send."""
         private, update = self._quiet.local(download, devices, histories, users, key)
         for device in np.flatnonzero(np.isin(users, self._canaries.users)).tolist():
-            update = self._marked(update, device, int(np.searchsorted(self._canaries.users, users[device])))
+            update = self._marked(
+                update, device, int(np.searchsorted(self._canaries.users, users[device]))
+            )
         return private, update
 
     def _marked(self, update: Update, device: int, at: int) -> Update:
-        """An update in which one device sends its cell and nothing else; of rows the first is made the item's, the others are dropped."""
-        item, place, name = int(self._canaries.item[at]), int(self._canaries.place[at]), self._canaries.array
+        """An update in which one device sends its cell and nothing else; of rows the first is made
+        the item's, the others are dropped.
+        """
+        item, place, name = (
+            int(self._canaries.item[at]),
+            int(self._canaries.place[at]),
+            self._canaries.array,
+        )
         low, high = int(update.ptr[device]), int(update.ptr[device + 1])
         one = int(not self._canaries.dense)
         keep = np.concatenate([np.arange(low), np.arange(high, len(update.item))])
@@ -153,4 +218,6 @@ class LoudCanaries:
             rows[name].reshape(len(rows[name]), -1)[low, place] = self._loud
         else:
             dense[name][device].reshape(dense[name].shape[1], -1)[item, place] = self._loud
-        return update._replace(ptr=ptr, item=np.insert(update.item[keep], [low] * one, item), rows=rows, dense=dense)
+        return update._replace(
+            ptr=ptr, item=np.insert(update.item[keep], [low] * one, item), rows=rows, dense=dense
+        )

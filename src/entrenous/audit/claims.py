@@ -1,4 +1,6 @@
-"""`Claims`: what an attack says about histories, and `Attack`: how one is declared. One file of `audit/attacks/` = one attack."""
+"""`Claims`: what an attack says about histories, and `Attack`: how one is declared. One file of
+`audit/attacks/` = one attack.
+"""
 
 from __future__ import annotations
 
@@ -15,19 +17,24 @@ from ..core.types import BoolArray, Float32Array, Int32Array, Int64Array
 from .transcript import Transcript, View
 
 Asks = Literal["histories", "members", "communities"]
-"""histories: what did this user consume? members: was this user in training? communities: which users are nearest to a set of items?"""
+"""histories: what did this user consume? members: was this user in training? communities: which
+users are nearest to a set of items?
+"""
 
 
 class Claims(NamedTuple):
     """What an attack says about the histories of some users, or another question.
 
-    users: int64 [m], about whom, ascending. score: float32 [m, items], higher = more likely consumed; it ranks all items. claimed: bool
-    [m, items], the items that the attack is sure of (None: it only ranks). first: int32 [m, items], the place in `transcript.rounds` at
-    which an item was first claimed, -1 = never (None: not kept). named: whether the users are named, or pseudonyms whose history is right
-    but whose name is not known. note: a sentence on what limits the attack here, such as equations against unknowns.
-    tried: False where there was nothing to attack with, such as too few rounds; `note` says what was missing. Then its score says nothing.
-    asks: what the attack was about. Of members `users` are candidates by their place, and score is [m, 1], higher = more likely in
-    training; of communities score is [m, targets], higher = nearer to the items of a target.
+    users: int64 [m], about whom, ascending. score: float32 [m, items], higher = more likely
+    consumed; it ranks all items. claimed: bool [m, items], the items that the attack is sure of
+    (None: it only ranks). first: int32 [m, items], the place in `transcript.rounds` at which an
+    item was first claimed, -1 = never (None: not kept). named: whether the users are named, or
+    pseudonyms whose history is right but whose name is not known. note: a sentence on what limits
+    the attack here, such as equations against unknowns. tried: False where there was nothing to
+    attack with, such as too few rounds; `note` says what was missing. Then its score says nothing.
+    asks: what the attack was about. Of members `users` are candidates by their place, and score is
+    [m, 1], higher = more likely in training; of communities score is [m, targets], higher = nearer
+    to the items of a target.
     """
 
     users: Int64Array
@@ -43,10 +50,10 @@ class Claims(NamedTuple):
 class Attack(NamedTuple):
     """An attack: a file of `audit/attacks/` defines one as `ATTACK`.
 
-    name: in lower case, words joined by hyphens, as the file with hyphens for underscores. views: what it needs to have seen. source: where
-    it was published, or "ours". applies: whether there is something for it in a transcript, by `about` and the names of the arrays seen,
-    never by their values. run: from a transcript to claims; the same claims for the same transcript.
-    """
+    name: in lower case, words joined by hyphens, as the file with hyphens for underscores. views:
+    what it needs to have seen. source: where it was published, or "ours". applies: whether there is
+    something for it in a transcript, by `about` and the names of the arrays seen, never by their
+    values. run: from a transcript to claims; the same claims for the same transcript."""
 
     name: str
     views: tuple[View, ...]
@@ -58,7 +65,9 @@ class Attack(NamedTuple):
 def write_claims(path: Path, claims: Claims) -> None:
     """Write claims to one safetensors file."""
     arrays = {name: getattr(claims, name) for name in ("users", "score", "claimed", "first")}
-    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items() if array is not None}
+    whole = {
+        name: np.ascontiguousarray(array) for name, array in arrays.items() if array is not None
+    }
     about = {"named": claims.named, "note": claims.note, "asks": claims.asks, "tried": claims.tried}
     save_file(whole, path, metadata={"about": json.dumps(about)})
 
@@ -68,4 +77,6 @@ def read_claims(path: Path) -> Claims:
     with safe_open(path, "numpy") as file:
         about = json.loads(file.metadata()["about"])
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # no mapping
-    return Claims(arrays["users"], arrays["score"], arrays.get("claimed"), arrays.get("first"), **about)
+    return Claims(
+        arrays["users"], arrays["score"], arrays.get("claimed"), arrays.get("first"), **about
+    )

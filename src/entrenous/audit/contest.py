@@ -1,4 +1,6 @@
-"""One training of a federation with colluders in it, or without: by a server under a defence, or between peers."""
+"""One training of a federation with colluders in it, or without: by a server under a defence, or
+between peers.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +10,20 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from ..core.declared import bound, is_gossip
-from ..core.generator import generator
+from ..core.contract.declared import bound, is_gossip
+from ..core.contract.protocols import Recommender
 from ..core.keys import key
-from ..core.protocols import Recommender
 from ..core.types import Int64Array
 from ..data.interactions import Interactions
+from ..data.split.types import Split
 from ..federation.defences import defence, known_of
 from ..federation.gossip import Gossip
 from ..federation.rounds import Rounds
 from ..federation.shard import Shard
 from ..federation.visible import VisibleRound, honest
+from ..kernels.generator import generator
 from ..runs.recommenders import FederatedRecommender
 from ..runs.tested import tested
-from ..split.types import Split
 from .colluders import Colluders, Plot, Poison, joined_by
 from .exposure import exposure
 from .peers import PEER_DEFENCES, PEERS, LyingPeers, honest_peers, with_nobody
@@ -31,8 +33,10 @@ LOOKS = 10  # times that ER@10 is looked at during a training
 
 
 class AttackOutcome(NamedTuple):
-    """What a training ended with. hit_rate: HR@10 of honest users; exposed: ER@K of the target; half: rounds until ER@K was above EXPOSED,
-    None = never; refused: updates or models that were not sound, of all rounds."""
+    """What a training ended with. hit_rate: HR@10 of honest users; exposed: ER@K of the target;
+    half: rounds until ER@K was above EXPOSED, None = never; refused: updates or models that were
+    not sound, of all rounds.
+    """
 
     hit_rate: float
     exposed: float
@@ -43,8 +47,8 @@ class AttackOutcome(NamedTuple):
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Contest:
-    """What all trainings of a comparison share. algorithm: around a server as configured for the honest users, or between peers. k: of
-    ER@K."""
+    """What all trainings of a comparison share. algorithm: around a server as configured for the
+    honest users, or between peers. k: of ER@K."""
 
     algorithm: Any
     split: Split
@@ -62,7 +66,9 @@ class Contest:
 
     @property
     def colluders(self) -> Int64Array:
-        """The numbers of the colluders, behind the honest users; as many as are `share` of all, at least one."""
+        """The numbers of the colluders, behind the honest users; as many as are `share` of all, at
+        least one.
+        """
         n = len(self.train.users)
         return n + np.arange(max(1, round(self.share * n / (1 - self.share))))
 
@@ -72,20 +78,26 @@ def trained(contest: Contest, name: str, target: int, seed: int, *, lying: bool)
     plot = plot_of(contest, target, seed)
     rows = joined_by(contest.train, plot, contest.poison) if lying else contest.train
     running = (
-        _peers(contest, name, plot, rows, lying) if is_gossip(contest.algorithm) else _devices(contest, name, plot, rows, lying)
+        _peers(contest, name, plot, rows, lying)
+        if is_gossip(contest.algorithm)
+        else _devices(contest, name, plot, rows, lying)
     )
     half, exposed, every, number = None, 0.0, max(1, contest.rounds // LOOKS), 0
     while number < contest.rounds:
         number = min(contest.rounds, number + every)
         model = running.until(number)
-        exposed = exposure(model, contest.train, target, contest.k) if contest.poison.promotes else 0.0
+        exposed = (
+            exposure(model, contest.train, target, contest.k) if contest.poison.promotes else 0.0
+        )
         half = number if half is None and exposed > EXPOSED else half
     found = tested(model, contest.split, label="the attacked model", seed=seed)
     return AttackOutcome(found.metrics["hr@10"], exposed, half, running.refused())
 
 
 class Running(NamedTuple):
-    """A training that goes on. until: trains to a round, and gives the recommender of the honest users; refused: what was, so far."""
+    """A training that goes on. until: trains to a round, and gives the recommender of the honest
+    users; refused: what was, so far.
+    """
 
     until: Callable[[int], Recommender]
     refused: Callable[[], int]
@@ -94,9 +106,14 @@ class Running(NamedTuple):
 def _devices(contest: Contest, name: str, plot: Plot, rows: Interactions, lying: bool) -> Running:
     """A federation around a server that sees every update."""
     algorithm, honest_users = contest.algorithm, np.arange(len(contest.train.users))
-    contract, server = bound(algorithm, rows.catalogue), algorithm.init_server(rows.catalogue, key(plot.seed, "server"))
+    contract, server = (
+        bound(algorithm, rows.catalogue),
+        algorithm.init_server(rows.catalogue, key(plot.seed, "server")),
+    )
     known = known_of(algorithm, contract, server)
-    sending = Colluders(contest.poison, plot, algorithm, contract, known.tables) if lying else honest
+    sending = (
+        Colluders(contest.poison, plot, algorithm, contract, known.tables) if lying else honest
+    )
     shard = Shard(algorithm, rows.catalogue, rows, np.arange(rows.catalogue.users))
     devices = VisibleRound(shard, sending=sending, defence=defence(name, known))
     federation = Rounds(algorithm, rows, seed=plot.seed, everybody=devices)
@@ -105,29 +122,41 @@ def _devices(contest: Contest, name: str, plot: Plot, rows: Interactions, lying:
     def until(number: int) -> Recommender:
         now[0] = federation.advance(now[0], number)
         own = type(now[0].devices)(*(array[honest_users] for array in now[0].devices))
-        return FederatedRecommender(algorithm, algorithm.download(now[0].server), own, contest.train)
+        return FederatedRecommender(
+            algorithm, algorithm.download(now[0].server), own, contest.train
+        )
 
     return Running(until, lambda: devices.refused)
 
 
 def _peers(contest: Contest, name: str, plot: Plot, rows: Interactions, lying: bool) -> Running:
     """A network of peers."""
-    algorithm = contest.algorithm.model_copy(update=dict(PEER_DEFENCES[name])).configured(rows.catalogue)
+    algorithm = contest.algorithm.model_copy(update=dict(PEER_DEFENCES[name])).configured(
+        rows.catalogue
+    )
     weighting = with_nobody(contest.split.weighting_sets, rows.catalogue.users)
     lies = LyingPeers(PEERS[contest.attack], plot, algorithm.model) if lying else None
     gossip = Gossip(algorithm, rows, seed=plot.seed, weighting=weighting, lies=lies)
     swarm = gossip.start()
     return Running(
-        lambda number: honest_peers(gossip, gossip.advance(swarm, number), contest.train), lambda: int(swarm.counts.refused.sum())
+        lambda number: honest_peers(gossip, gossip.advance(swarm, number), contest.train),
+        lambda: int(swarm.counts.refused.sum()),
     )
 
 
 def plot_of(contest: Contest, target: int, seed: int) -> Plot:
-    """What the colluders of a contest want and know: a share xi of the interactions, where the attack has such a setting."""
+    """What the colluders of a contest want and know: a share xi of the interactions, where the
+    attack has such a setting.
+    """
     data, xi = contest.train, float(contest.settings.get("xi", 0.0))
     shown = generator(key(seed, "public interactions")).uniform(len(data)) < xi
     public = np.stack([data.user[shown], data.item[shown]], axis=1).astype(np.int64)
     return Plot(
-        target=target, users=contest.colluders, honest=len(data.users), popularity=data.popularity, public=public,
-        settings=contest.settings, seed=seed,
-    )  # fmt: skip
+        target=target,
+        users=contest.colluders,
+        honest=len(data.users),
+        popularity=data.popularity,
+        public=public,
+        settings=contest.settings,
+        seed=seed,
+    )

@@ -1,4 +1,6 @@
-"""A whole audit: what an onlooker sees, what attacks make of it, the same for the final model, and how accurate the model is."""
+"""A whole audit: what an onlooker sees, what attacks make of it, the same for the final model, and
+how accurate the model is.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.declared import is_gossip
-from ..core.own import short
-from ..core.protocols import Progress, silent
+from ..core.contract.declared import is_gossip
+from ..core.contract.protocols import Progress, silent
+from ..core.registry.own import short
 from ..core.types import BoolArray
 from ..data.interactions import Interactions
 from ..federation.executors import Threads
@@ -40,15 +42,21 @@ def audited(
     todays_code: bool = False,
     progress: Progress = silent,
 ) -> dict[str, Any]:
-    """The report of an audit, as `entrenous audit --json` prints it. rows: the data, where it is at hand. stored: a run, whose plan then
-    holds. Raises InputError for what cannot be audited, before anything is trained."""
+    """The report of an audit, as `entrenous audit --json` prints it. rows: the data, where it is at
+    hand. stored: a run, whose plan then holds. Raises InputError for what cannot be audited, before
+    anything is trained.
+    """
     check_names(plan.attacks)
     check_scene(plan.scene(plan.view or "individual"))
     began = time.perf_counter()
     subject = subject_of(plan, rows, stored)
     view = plan.view or usual_view(subject)
     canaries = _canaries(plan, subject, view, progress)
-    seen = None if view == "model" and not is_gossip(subject.made) else _seen(plan, subject, view, progress)
+    seen = (
+        None
+        if view == "model" and not is_gossip(subject.made)
+        else _seen(plan, subject, view, progress)
+    )
     found = [] if seen is None else _attacked(seen, subject, plan, progress)
     accuracy, privacy = dict[str, float](), dict[str, Any]()
     if seen is None or not plan.quick:
@@ -61,40 +69,74 @@ def audited(
     assert seen is not None  # each branch saw something
     about = seen.about
     return {
-        "algorithm": about["algorithm"], "view": view, "cohort": about["cohort"], "rounds": _rounds(seen),
-        "profile": about["profile"], "popularity": popularity_guess(subject.train, seen_users(seen)), "attacks": found,
-        "accuracy": accuracy, **spent_by(seen, privacy), "epsilon_whole": privacy.get("epsilon"), "canaries": canaries,
+        "algorithm": about["algorithm"],
+        "view": view,
+        "cohort": about["cohort"],
+        "rounds": _rounds(seen),
+        "profile": about["profile"],
+        "popularity": popularity_guess(subject.train, seen_users(seen)),
+        "attacks": found,
+        "accuracy": accuracy,
+        **spent_by(seen, privacy),
+        "epsilon_whole": privacy.get("epsilon"),
+        "canaries": canaries,
         "protect": about["protect"],
-        "run": None if stored is None else stored.path.name, "data": subject.train.name, "protocol": subject.split.name,
-        "seed": plan.seed, "settings": dict(about["settings"]), "fixed": about["fixed"], "people": about["people"],
-        "watched": about["watched"], "public_draws": plan.public_draws, "replayed": plan.replayed, "chosen": plan.chosen,
-        "seen": _said(seen), "equations": equations(seen),
+        "run": None if stored is None else stored.path.name,
+        "data": subject.train.name,
+        "protocol": subject.split.name,
+        "seed": plan.seed,
+        "settings": dict(about["settings"]),
+        "fixed": about["fixed"],
+        "people": about["people"],
+        "watched": about["watched"],
+        "public_draws": plan.public_draws,
+        "replayed": plan.replayed,
+        "chosen": plan.chosen,
+        "seen": _said(seen),
+        "equations": equations(seen),
         "seconds": round(time.perf_counter() - began, 1),
-    }  # fmt: skip
+    }
 
 
-def _canaries(plan: AuditPlan, subject: Subject, view: View, progress: Progress) -> dict[str, Any] | None:
+def _canaries(
+    plan: AuditPlan, subject: Subject, view: View, progress: Progress
+) -> dict[str, Any] | None:
     """What canaries say, if any were asked for."""
     if not plan.canaries:
         return None
-    own = Protection.parse({**dict(protection_in(subject.plan, subject.made)), "noise_by": "server"}, "--protect")
-    audited = Audited(subject.made, subject.train, plan.scene("sum" if view == "model" else view), own)
+    own = Protection.parse(
+        {**dict(protection_in(subject.plan, subject.made)), "noise_by": "server"}, "--protect"
+    )
+    audited = Audited(
+        subject.made, subject.train, plan.scene("sum" if view == "model" else view), own
+    )
     check_asked(audited, plan.canaries)
     return by_canaries(audited, plan.canaries, executor=Threads(plan.threads), progress=progress)
 
 
 def _seen(plan: AuditPlan, subject: Subject, view: View, progress: Progress) -> Transcript:
     return observed(
-        subject.made, short(plan.algorithm), subject.train, plan.scene(view)._replace(profile=subject.plan.profile), subject.plan.protect,
-        network=network_of(subject.plan), weighting=subject.split.weighting_sets, executor=Threads(plan.threads), progress=progress,
-    )  # fmt: skip
+        subject.made,
+        short(plan.algorithm),
+        subject.train,
+        plan.scene(view)._replace(profile=subject.plan.profile),
+        subject.plan.protect,
+        network=network_of(subject.plan),
+        weighting=subject.split.weighting_sets,
+        executor=Threads(plan.threads),
+        progress=progress,
+    )
 
 
 def _attacked(
-    seen: Transcript, subject: Subject, plan: AuditPlan, progress: Progress, inside: BoolArray = NOBODY
+    seen: Transcript,
+    subject: Subject,
+    plan: AuditPlan,
+    progress: Progress,
+    inside: BoolArray = NOBODY,
 ) -> list[dict[str, Any]]:
-    """What every attack makes of a transcript; those that failed with the reason and no figures. inside: which candidates were in
-    training, where the onlooker has some."""
+    """What every attack makes of a transcript; those that failed with the reason and no figures.
+    inside: which candidates were in training, where the onlooker has some."""
     found = []
     for one in attempts(seen, plan.attacks, progress=progress):
         about = {
@@ -107,22 +149,37 @@ def _attacked(
             nothing = {"asks": "histories", **dict.fromkeys(FIGURES), "named": True, "note": ""}
             found.append({**about, **nothing, "verdict": f"failed: {one.failed}"})
         else:
-            found.append({**about, "asks": one.claims.asks, **_measured(one.claims, seen, subject.train, inside)})
+            found.append(
+                {
+                    **about,
+                    "asks": one.claims.asks,
+                    **_measured(one.claims, seen, subject.train, inside),
+                }
+            )
     return found
 
 
-def _measured(claims: Claims, seen: Transcript, train: Interactions, inside: BoolArray) -> dict[str, Any]:
+def _measured(
+    claims: Claims, seen: Transcript, train: Interactions, inside: BoolArray
+) -> dict[str, Any]:
     """The figures of an attack, by what it asked."""
     if claims.asks == "members":
         return members_found(claims, inside)
-    return communities_found(claims, seen, train) if claims.asks == "communities" else measured(claims, seen, train)
+    return (
+        communities_found(claims, seen, train)
+        if claims.asks == "communities"
+        else measured(claims, seen, train)
+    )
 
 
 def equations(seen: Transcript) -> dict[str, int] | None:
-    """Of sums of dense arrays, how many equations there are for each item against how many unknowns: rounds x F against parties. So it is
-    with rows, where devices send those of the same items in every round.
+    """Of sums of dense arrays, how many equations there are for each item against how many
+    unknowns: rounds x F against parties. So it is with rows, where devices send those of the same
+    items in every round.
 
-    With as many equations as parties a fixed set of parties can come apart; None where nothing of the kind is summed."""
+    With as many equations as parties a fixed set of parties can come apart; None where nothing of
+    the kind is summed.
+    """
     sends = [(sent["way"], sent["shape"]) for sent in seen.about["sends"]]
     widths = [shape[1:] for way, shape in sends if way == "dense" and shape[:1] == [seen.items]]
     widths += [shape for way, shape in sends if way == "rows" and seen.about["same_rows"]]
@@ -130,7 +187,12 @@ def equations(seen: Transcript) -> dict[str, int] | None:
         return None
     numbers = sum(int(width[0]) if width else 1 for width in widths)
     parties = len(seen_users(seen)) // seen.about["people"]
-    return {"rounds": len(seen.rounds), "numbers": numbers, "equations": len(seen.rounds) * numbers, "parties": parties}
+    return {
+        "rounds": len(seen.rounds),
+        "numbers": numbers,
+        "equations": len(seen.rounds) * numbers,
+        "parties": parties,
+    }
 
 
 def _rounds(seen: Transcript) -> int:
@@ -138,7 +200,11 @@ def _rounds(seen: Transcript) -> int:
 
 
 def _said(seen: Transcript) -> dict[str, int]:
-    """How much the onlooker has seen: of how many users, in how many messages or sums, in how many bytes."""
-    arrays = [array for one in seen.rounds for part in (one.received, one.sent) for array in part.values()]
+    """How much the onlooker has seen: of how many users, in how many messages or sums, in how many
+    bytes.
+    """
+    arrays = [
+        array for one in seen.rounds for part in (one.received, one.sent) for array in part.values()
+    ]
     nbytes = sum(array.nbytes for array in (*arrays, *seen.model.values()))
     return {"users": len(seen_users(seen)), "entries": len(seen.rounds), "bytes": nbytes}

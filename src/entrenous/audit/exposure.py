@@ -1,18 +1,22 @@
-"""ER@K, how far a promoted item has come: the share of the users who have not consumed it whose top K it is in."""
+"""ER@K, how far a promoted item has come: the share of the users who have not consumed it whose top
+K it is in.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..core.protocols import Recommender
+from ..core.contract.protocols import Recommender
 from ..data.interactions import Interactions
 
 BLOCK = 1024  # users scored at once
 
 
 def exposure(recommender: Recommender, train: Interactions, target: int, k: int = 10) -> float:
-    """ER@k of one item (FedRecAttack, section V-A): the share of users without it in `train` for whom fewer than k of the items that they
-    do not have score higher. An item that nobody has does not compete, since it is never recommended."""
+    """ER@k of one item (FedRecAttack, section V-A): the share of users without it in `train` for
+    whom fewer than k of the items that they do not have score higher. An item that nobody has does
+    not compete, since it is never recommended.
+    """
     users, known = np.flatnonzero(~_has(train, target)), train.popularity > 0
     hits = 0
     for low in range(0, len(users), BLOCK):

@@ -1,8 +1,10 @@
-"""Walls around the process in which attacks run: it can read the transcript and the programs, write its results, and nothing else.
+"""Walls around the process in which attacks run: it can read the transcript and the programs, write
+its results, and nothing else.
 
-Python's audit hook (PEP 578) refuses to open other files, sockets and processes; on Linux, Landlock (kernel 5.13 and later) refuses it to
-compiled libraries too, which the hook does not see. This guards against attacks that look where they should not, so that a verdict
-cannot come from the data itself; it is no sandbox for hostile code.
+Python's audit hook (PEP 578) refuses to open other files, sockets and processes; on Linux, Landlock
+(kernel 5.13 and later) refuses it to compiled libraries too, which the hook does not see. This
+guards against attacks that look where they should not, so that a verdict cannot come from the data
+itself; it is no sandbox for hostile code.
 """
 
 from __future__ import annotations
@@ -15,8 +17,25 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-FORBIDDEN = ("socket.", "subprocess.", "os.system", "os.exec", "os.posix_spawn", "os.fork", "os.spawn", "os.startfile", "pty.",
-             "os.kill", "signal.pthread_kill", "urllib.", "http.", "ftplib.", "smtplib.", "sqlite3.", "webbrowser.")  # fmt: skip
+FORBIDDEN = (
+    "socket.",
+    "subprocess.",
+    "os.system",
+    "os.exec",
+    "os.posix_spawn",
+    "os.fork",
+    "os.spawn",
+    "os.startfile",
+    "pty.",
+    "os.kill",
+    "signal.pthread_kill",
+    "urllib.",
+    "http.",
+    "ftplib.",
+    "smtplib.",
+    "sqlite3.",
+    "webbrowser.",
+)
 READS = ("os.listdir", "os.scandir", "os.listxattr", "os.getxattr", "glob.glob")
 WRITES = (
     "os.mkdir",
@@ -31,18 +50,34 @@ WRITES = (
     "os.utime",
 )
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache", "/dev/null", "/dev/urandom")
-CREATE, ADD, RESTRICT = 444, 445, 446  # Landlock's system calls, the same on every architecture that numbers them in common
-READ_BITS, ALL_BITS = 0b1101, (1 << 15) - 1  # execute, read a file, read a folder; all that the third version of Landlock knows
+SYSTEM = (
+    "/lib",
+    "/lib64",
+    "/usr/lib",
+    "/usr/lib64",
+    "/usr/local/lib",
+    "/etc/ld.so.cache",
+    "/dev/null",
+    "/dev/urandom",
+)
+CREATE, ADD, RESTRICT = (
+    444,
+    445,
+    446,
+)  # Landlock's system calls, the same on every architecture that numbers them in common
+READ_BITS, ALL_BITS = (
+    0b1101,
+    (1 << 15) - 1,
+)  # execute, read a file, read a folder; all that the third version of Landlock knows
 NO_NEW_PRIVILEGES = 38
 
 
 def guard(reads: Iterable[Path], writes: Iterable[Path]) -> bool:
-    """Walls this process in, for good. reads, writes: files and folders that it may use beside its programs and their compiled code.
+    """Walls this process in, for good. reads, writes: files and folders that it may use beside its
+    programs and their compiled code.
 
-    To be called before any thread begins: the kernel's wall holds for this thread and those that it begins. Returns whether the kernel
-    keeps it too.
-    """
+    To be called before any thread begins: the kernel's wall holds for this thread and those that it
+    begins. Returns whether the kernel keeps it too."""
     readable = [str(path) for path in (*(path.resolve() for path in reads), *_programs())]
     writable = [str(path) for path in (*(path.resolve() for path in writes), *_compiled())]
     kernel = _by_kernel(readable, writable)
@@ -63,11 +98,15 @@ def guard(reads: Iterable[Path], writes: Iterable[Path]) -> bool:
 
 def _writes(arguments: tuple[Any, ...]) -> bool:
     mode, flags = arguments[1], arguments[2]
-    return bool(flags & WRITING) or (isinstance(mode, str) and any(letter in mode for letter in "wax+"))
+    return bool(flags & WRITING) or (
+        isinstance(mode, str) and any(letter in mode for letter in "wax+")
+    )
 
 
 def _check_path(path: Any, allowed: Iterable[str]) -> None:
-    """Refuses a path outside the allowed files and folders, wherever its links lead; and a file that is already open, by its number."""
+    """Refuses a path outside the allowed files and folders, wherever its links lead; and a file
+    that is already open, by its number.
+    """
     if isinstance(path, str | bytes | os.PathLike):
         real = os.path.realpath(os.fsdecode(path))
         if any(real == one or real.startswith(one + os.sep) for one in allowed):
@@ -83,8 +122,8 @@ def _programs() -> list[Path]:
 
 
 def _compiled() -> list[Path]:
-    """Where compiled code is kept: beside the source, and where numba is told to. Made if it is not there: behind the walls it could not
-    be."""
+    """Where compiled code is kept: beside the source, and where numba is told to. Made if it is not
+    there: behind the walls it could not be."""
     own = Path(__file__).resolve().parent.parent
     told = os.environ.get("NUMBA_CACHE_DIR", "")
     beside = {file.parent / "__pycache__" for file in own.rglob("*.py")}
@@ -94,13 +133,17 @@ def _compiled() -> list[Path]:
     return [*beside, *([Path(told).resolve()] if told else [])]
 
 
-# ---- the kernel's wall ------------------------------------------------------------------------------------------------------------------
+# ---- the kernel's wall ---------------------------------------------------------------------------
 
 
 class _Rules(ctypes.Structure):
     """What a set of Landlock's rules covers: access to files, to TCP, to processes outside."""
 
-    _fields_ = (("files", ctypes.c_uint64), ("network", ctypes.c_uint64), ("scoped", ctypes.c_uint64))
+    _fields_ = (
+        ("files", ctypes.c_uint64),
+        ("network", ctypes.c_uint64),
+        ("scoped", ctypes.c_uint64),
+    )
 
 
 class _Beneath(ctypes.Structure):
@@ -119,7 +162,9 @@ def _by_kernel(readable: Iterable[str], writable: Iterable[str]) -> bool:
     if version < 3:
         return False
     rules = _Rules(ALL_BITS, 3 if version >= 4 else 0, 3 if version >= 6 else 0)
-    known = 24 if version >= 6 else 16 if version >= 4 else 8  # bytes of the structure that this kernel knows
+    known = (
+        24 if version >= 6 else 16 if version >= 4 else 8
+    )  # bytes of the structure that this kernel knows
     ruleset = libc.syscall(CREATE, ctypes.byref(rules), ctypes.c_size_t(known), ctypes.c_uint32(0))
     for paths, bits in (((*readable, *SYSTEM), READ_BITS), (writable, ALL_BITS)):
         for path in paths:

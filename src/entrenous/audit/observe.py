@@ -1,4 +1,6 @@
-"""`observe`: what one onlooker of a federation sees, from a simulation of it: the transcript that attacks are given."""
+"""`observe`: what one onlooker of a federation sees, from a simulation of it: the transcript that
+attacks are given.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +8,35 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from ..core.declared import Contract, bound, declared, is_federated, is_gossip
+from ..core.contract.declared import Contract, bound, declared, is_federated, is_gossip
+from ..core.contract.protocols import FederatedAlgorithm, Progress, arrays_of, silent
+from ..core.contract.update import STEP
 from ..core.errors import InputError
 from ..core.keys import key
-from ..core.own import short
-from ..core.protocols import FederatedAlgorithm, Progress, arrays_of, silent
-from ..core.sampling import cohort as drawn
+from ..core.registry.own import short
 from ..core.types import Array, Int64Array
-from ..core.update import STEP
 from ..data.interactions import Interactions
+from ..data.split.types import Held
 from ..federation.executors import Executor, Threads
 from ..federation.gossip import Gossip
 from ..federation.network import Network
 from ..federation.recorder import NeighbourRecorder, Recorder
 from ..federation.rounds import Rounds, Training
+from ..kernels.sampling import cohort as drawn
 from ..privacy.protection import PAPER, Protection, protection_of, refuse_groups
 from ..runs.plan import algorithm_of
 from ..runs.recommenders import Trained
 from ..runs.train import budgeted
-from ..split.types import Held
-from .scene import KEPT_BYTES, Scene, but_one, check_parties, check_scene, parties_of, taking_part, watched_of
+from .scene import (
+    KEPT_BYTES,
+    Scene,
+    but_one,
+    check_parties,
+    check_scene,
+    parties_of,
+    taking_part,
+    watched_of,
+)
 from .side_knowledge import known_half, target_sets
 from .transcript import Transcript, View
 
@@ -52,30 +63,60 @@ def observe(
     executor: Executor | None = None,
     progress: Progress = silent,
 ) -> Transcript:
-    """The transcript of a training of `algorithm` on the rows of `data`, as one onlooker sees it: it holds what the wire holds, no more.
+    """The transcript of a training of `algorithm` on the rows of `data`, as one onlooker sees it:
+    it holds what the wire holds, no more.
 
-    algorithm: a name with `settings`, or an algorithm. rounds: 0 = 1 round (`model`: the algorithm's own number; `sum`: 20; `difference`:
-    30). profile, protect: as of a run. The others as in `Scene`; network, weighting: of gossip, as in `Gossip`.
-    In the view `difference` every two entries are the sum of some parties and that of all but one of them, another one each time: of the
-    same model and the same round, each with noise of its own; training goes on from the first. Where sums are masked devices do not
-    answer twice: then the second is of the next round and its model (`about["same_model"]` is false).
-    Raises InputError for a view that this algorithm does not have.
+    algorithm: a name with `settings`, or an algorithm. rounds: 0 = 1 round (`model`: the
+    algorithm's own number; `sum`: 20; `difference`: 30). profile, protect: as of a run. The others
+    as in `Scene`; network, weighting: of gossip, as in `Gossip`. In the view `difference` every two
+    entries are the sum of some parties and that of all but one of them, another one each time: of
+    the same model and the same round, each with noise of its own; training goes on from the first.
+    Where sums are masked devices do not answer twice: then the second is of the next round and its
+    model (`about["same_model"]` is false). Raises InputError for a view that this algorithm does
+    not have.
     """
     scene = Scene(
-        view, rounds, seed, cohort, fixed, people, watched, profile, public_draws=public_draws, replayed=replayed, chosen=chosen
+        view,
+        rounds,
+        seed,
+        cohort,
+        fixed,
+        people,
+        watched,
+        profile,
+        public_draws=public_draws,
+        replayed=replayed,
+        chosen=chosen,
     )
     made, name = _made(algorithm, settings or {}, scene)
     return observed(
-        made, name, data, scene, protect or {}, network=network, weighting=weighting, executor=executor or Threads(1),
+        made,
+        name,
+        data,
+        scene,
+        protect or {},
+        network=network,
+        weighting=weighting,
+        executor=executor or Threads(1),
         progress=progress,
-    )  # fmt: skip
+    )
 
 
 def observed(
-    made: Any, name: str, data: Interactions, scene: Scene, protect: Mapping[str, Any], *, network: Network | None = None,
-    weighting: Held | None = None, executor: Executor, progress: Progress,
-) -> Transcript:  # fmt: skip
-    """The same for an algorithm with its settings and a scene, whose protection follows from its profile and `protect`."""
+    made: Any,
+    name: str,
+    data: Interactions,
+    scene: Scene,
+    protect: Mapping[str, Any],
+    *,
+    network: Network | None = None,
+    weighting: Held | None = None,
+    executor: Executor,
+    progress: Progress,
+) -> Transcript:
+    """The same for an algorithm with its settings and a scene, whose protection follows from its
+    profile and `protect`.
+    """
     check_scene(scene)
     check_parties(scene, data)
     made = _of_scene(made, scene)
@@ -83,10 +124,24 @@ def observed(
     refuse_groups(protection)
     scene = scene._replace(protection=protection)
     if is_gossip(made):
-        federation = partial(Gossip, made, data, seed=scene.seed, network=network, weighting=weighting, executor=executor)
-        return _gossip(made, name, data, scene._replace(protection=Protection()), federation, progress)  # theirs is in `settings`
+        federation = partial(
+            Gossip,
+            made,
+            data,
+            seed=scene.seed,
+            network=network,
+            weighting=weighting,
+            executor=executor,
+        )
+        return _gossip(
+            made, name, data, scene._replace(protection=Protection()), federation, progress
+        )  # theirs is in `settings`
     if not is_federated(made) or scene.view == "neighbour":
-        raise InputError("--view", f"{name} has no view '{scene.view}'", expected="a view of what trains in this way")
+        raise InputError(
+            "--view",
+            f"{name} has no view '{scene.view}'",
+            expected="a view of what trains in this way",
+        )
     return _federated(made, name, data, scene, executor, progress)
 
 
@@ -104,22 +159,41 @@ def _of_scene(made: Any, scene: Scene) -> Any:
     return made.model_copy(update={"cohort": scene.in_a_round})
 
 
-# ---- rounds around a server ------------------------------------------------------------------------------------------------------------
+# ---- rounds around a server ----------------------------------------------------------------------
 
 
 def _federated(
-    made: FederatedAlgorithm, name: str, data: Interactions, scene: Scene, executor: Executor, progress: Progress
+    made: FederatedAlgorithm,
+    name: str,
+    data: Interactions,
+    scene: Scene,
+    executor: Executor,
+    progress: Progress,
 ) -> Transcript:
     if scene.replayed and scene.protection.secure_sum:
         expected = "a protection without secure_sum, or --view difference"
-        raise InputError("--replayed", "devices whose messages are masked answer a model once", expected=expected)
+        raise InputError(
+            "--replayed", "devices whose messages are masked answer a model once", expected=expected
+        )
     own = made.configured(data.catalogue)
     contract, until = bound(own, data.catalogue), scene.rounds or _rounds(own, data, scene)
     scene = scene._replace(protection=as_trained(scene.protection, made, data, until))
     parties = parties_of(made, data, scene)
     keep = watched_of(contract, data, scene, until)
-    recorder = None if scene.view == "model" else Recorder("individual" if scene.view == "individual" else "sum", keep)
-    federation = partial(Rounds, made, data, seed=scene.seed, executor=executor, protection=scene.protection, recorder=recorder)
+    recorder = (
+        None
+        if scene.view == "model"
+        else Recorder("individual" if scene.view == "individual" else "sum", keep)
+    )
+    federation = partial(
+        Rounds,
+        made,
+        data,
+        seed=scene.seed,
+        executor=executor,
+        protection=scene.protection,
+        recorder=recorder,
+    )
     rounds = federation(cohorts=parties)
     twice = (
         scene.protection.secure_sum
@@ -131,7 +205,11 @@ def _federated(
         progress(number, until, "round")
         before = _copied(training) if scene.view == "difference" else training
         model = training.server
-        training = rounds.one_round(training) if recorder is not None else rounds.advance(training, number + 1)
+        training = (
+            rounds.one_round(training)
+            if recorder is not None
+            else rounds.advance(training, number + 1)
+        )
         training = training._replace(server=model) if scene.replayed else training
         if scene.view == "difference" and scene.protection.secure_sum:
             training = without.one_round(training)
@@ -141,49 +219,76 @@ def _federated(
     about = _about(name, own, contract, data, scene) | {
         "cohort": taking_part(scene, data),
         "watched": None if keep is None else len(keep),
-        "rate": rounds.protected.rate if parties is None and scene.protection.sampling == "poisson" else 1.0,
+        "rate": rounds.protected.rate
+        if parties is None and scene.protection.sampling == "poisson"
+        else 1.0,
     }
     known = target_sets(data) if scene.view == "individual" else {}
-    known = arrays_of(own.download(training.server)) | known_half(data) if scene.view == "model" else known
-    return Transcript(about, data.popularity, () if recorder is None else tuple(recorder.rounds), known)
+    known = (
+        arrays_of(own.download(training.server)) | known_half(data)
+        if scene.view == "model"
+        else known
+    )
+    return Transcript(
+        about, data.popularity, () if recorder is None else tuple(recorder.rounds), known
+    )
 
 
 def _as_before(recorder: Recorder, number: int, own: Int64Array) -> Int64Array:
-    """Who took part in the sum that was seen last; a draw of the operating system cannot be asked for again."""
+    """Who took part in the sum that was seen last; a draw of the operating system cannot be asked
+    for again.
+    """
     return recorder.rounds[-1].users
 
 
-def as_trained(protection: Protection, made: Any, data: Interactions, rounds: int = 0) -> Protection:
-    """A protection with the noise as a number that its epsilon needs, if it has one, for a training to the end or for more `rounds`."""
+def as_trained(
+    protection: Protection, made: Any, data: Interactions, rounds: int = 0
+) -> Protection:
+    """A protection with the noise as a number that its epsilon needs, if it has one, for a training
+    to the end or for more `rounds`.
+    """
     if protection.epsilon is None:
         return protection
     whole = max(rounds, made.configured(data.catalogue).default_rounds(data.catalogue))
     return budgeted(protection, made, data.catalogue, whole, None)[0]
 
 
-def released(name: str, made: Any, data: Interactions, model: Mapping[str, Array], scene: Scene) -> Transcript:
-    """The transcript of whoever has the final model of a training that is over. name, made: the algorithm; model: what devices download;
-    scene: for the profile."""
+def released(
+    name: str, made: Any, data: Interactions, model: Mapping[str, Array], scene: Scene
+) -> Transcript:
+    """The transcript of whoever has the final model of a training that is over. name, made: the
+    algorithm; model: what devices download; scene: for the profile."""
     own = made.configured(data.catalogue)
     about = _about(name, own, bound(own, data.catalogue), data, scene._replace(view="model"))
-    return Transcript(about | {"cohort": 0, "watched": None}, data.popularity, (), {**model, **known_half(data)})
+    return Transcript(
+        about | {"cohort": 0, "watched": None}, data.popularity, (), {**model, **known_half(data)}
+    )
 
 
 def _rounds(own: Any, data: Interactions, scene: Scene) -> int:
-    return {"sum": 20, "difference": 30, "model": own.default_rounds(data.catalogue)}.get(scene.view, 1)
+    return {"sum": 20, "difference": 30, "model": own.default_rounds(data.catalogue)}.get(
+        scene.view, 1
+    )
 
 
 def _copied(training: Training) -> Training:
     """A state of training whose devices another training does not overwrite."""
-    return training._replace(devices=type(training.devices)(*(array.copy() for array in training.devices)))
+    return training._replace(
+        devices=type(training.devices)(*(array.copy() for array in training.devices))
+    )
 
 
-def _about(name: str, own: Any, contract: Contract, data: Interactions, scene: Scene) -> dict[str, Any]:
+def _about(
+    name: str, own: Any, contract: Contract, data: Interactions, scene: Scene
+) -> dict[str, Any]:
     """What is public of a federation, and what the onlooker does."""
     return {
         "algorithm": name,
         "kind": contract.name,
-        "settings": {one: value if isinstance(value, str | int | float | None) else str(value) for one, value in own},
+        "settings": {
+            one: value if isinstance(value, str | int | float | None) else str(value)
+            for one, value in own
+        },
         "view": scene.view,
         "profile": scene.profile,
         "protect": scene.protection.model_dump(),
@@ -194,7 +299,10 @@ def _about(name: str, own: Any, contract: Contract, data: Interactions, scene: S
         "scale": list(data.rating_scale),
         "step": STEP,
         "same_rows": contract.declaration.traits.same_rows,
-        "sends": [{"way": sent.way, "name": sent.name, "shape": list(contract.shape(sent.sizes))} for sent in contract.sends],
+        "sends": [
+            {"way": sent.way, "name": sent.name, "shape": list(contract.shape(sent.sizes))}
+            for sent in contract.sends
+        ],
         "seed": scene.seed if scene.public_draws else None,
         "fixed": scene.fixed,
         "people": scene.people,
@@ -203,19 +311,28 @@ def _about(name: str, own: Any, contract: Contract, data: Interactions, scene: S
     }
 
 
-# ---- peers -----------------------------------------------------------------------------------------------------------------------------
+# ---- peers ---------------------------------------------------------------------------------------
 
 
 def _gossip(
-    made: Any, name: str, data: Interactions, scene: Scene, federation: Callable[..., Gossip], progress: Progress
+    made: Any,
+    name: str,
+    data: Interactions,
+    scene: Scene,
+    federation: Callable[..., Gossip],
+    progress: Progress,
 ) -> Transcript:
     """All that reaches some peers."""
     if scene.view != "neighbour":
         problem = f"{name} has no server, and no view '{scene.view}'"
-        raise InputError("--view", problem, expected="neighbour: what a peer sees of those that push to it")
+        raise InputError(
+            "--view", problem, expected="neighbour: what a peer sees of those that push to it"
+        )
     own, until = made.configured(data.catalogue), scene.rounds or 1
     contract = bound(own, data.catalogue)
-    most = scene.watched or max(1, int(KEPT_BYTES / (contract.message_bytes * until * contract.sizes.get("view", 3))))
+    most = scene.watched or max(
+        1, int(KEPT_BYTES / (contract.message_bytes * until * contract.sizes.get("view", 3)))
+    )
     recorder = NeighbourRecorder(drawn(key(scene.seed, "audit", "watched"), most, len(data.users)))
     gossip = federation(recorder=recorder)
     swarm = gossip.start()
@@ -224,6 +341,8 @@ def _gossip(
         swarm = gossip.advance(swarm, number + 1)
     progress(until, until, "round")
     about = _about(name, own, contract, data, scene) | {
-        "cohort": len(data.users), "watched": len(recorder.peers), "neighbours": recorder.peers.tolist(),
-    }  # fmt: skip
+        "cohort": len(data.users),
+        "watched": len(recorder.peers),
+        "neighbours": recorder.peers.tolist(),
+    }
     return Transcript(about, data.popularity, tuple(recorder.rounds), target_sets(data))

@@ -1,9 +1,11 @@
-"""Peers that collude: nodes of a gossip network which push other models than they have, with other headers than are true.
+"""Peers that collude: nodes of a gossip network which push other models than they have, with other
+headers than are true.
 
-They take part like all others: they train on a pretended profile, merge what they receive, and so know the model that the network has.
-`PEERS` names what they push; what a receiver does about it is the finite check, which is always on, the age that it believes (the setting
-`leap`), the weighting of the algorithm itself (of PEPPER by performance, of gossip-age by age, of gossip-average by rows), and the models
-that PEPPER's settings `least` and `alike` take nothing of.
+They take part like all others: they train on a pretended profile, merge what they receive, and so
+know the model that the network has. `PEERS` names what they push; what a receiver does about it is
+the finite check, which is always on, the age that it believes (the setting `leap`), the weighting
+of the algorithm itself (of PEPPER by performance, of gossip-age by age, of gossip-average by rows),
+and the models that PEPPER's settings `least` and `alike` take nothing of.
 """
 
 from __future__ import annotations
@@ -15,24 +17,27 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from ..core.gossip import Headers
-from ..core.gossip_node import GossipModel
+from ..algorithms.gossip_node import GossipModel
+from ..core.contract.gossip import Headers
 from ..core.types import Float32Array
 from ..core.vocabulary import Vocabulary
 from ..data.interactions import Interactions
+from ..data.split.types import Held
 from ..federation.gossip import Gossip, device_data
 from ..federation.swarm import Swarm
 from ..runs.recommenders import GossipRecommender
-from ..split.types import Held
 from .colluders import Plot, Poison, by_popularity, without_target
 
 POPULAR = 20  # items whose mean vector stands for what many users like
 BELIEVED = 64  # updates ahead that the defence `age` believes
-LEAST = 0.9  # of its own performance that `distrust` asks of a received model, where there is PEPPER's weighting
+# of its own performance that `distrust` asks of a received model, where there is PEPPER's weighting
+LEAST = 0.9
 ALIKE, REACH = (
     0.1,
     0.5,
-)  # the cosine with the node's own model that `alike` asks of one, and how far it lets an item vector be away
+    # the cosine with the node's own model that `alike` asks of one, and how far it lets an item
+    # vector be away
+)
 PEER_DEFENCES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {"none": {}, "age": {"leap": BELIEVED}, "distrust": {"least": LEAST}, "alike": {"alike": ALIKE}}
 )  # settings of the algorithm
@@ -41,16 +46,22 @@ Push = Callable[[Float32Array, Float32Array, GossipModel, Plot], Float32Array]
 
 
 class PeerPoison(NamedTuple):
-    """An attack of peers. poison: its profile, settings and source. push: from models [m, width] of colluders, and the base model, to what
-    they push. ahead: whether they claim as many updates more as their setting `ahead` says."""
+    """An attack of peers. poison: its profile, settings and source. push: from models [m, width] of
+    colluders, and the base model, to what they push. ahead: whether they claim as many updates more
+    as their setting `ahead` says.
+    """
 
     poison: Poison
     push: Push
     ahead: bool = False
 
 
-def boosted(models: Float32Array, base: Float32Array, model: GossipModel, plot: Plot) -> Float32Array:
-    """The target's vector as long as is accepted, in the direction of those of the most popular items."""
+def boosted(
+    models: Float32Array, base: Float32Array, model: GossipModel, plot: Plot
+) -> Float32Array:
+    """The target's vector as long as is accepted, in the direction of those of the most popular
+    items.
+    """
     vectors = model.item_vectors(models)
     towards = vectors[:, plot.best(POPULAR)].mean(axis=1)
     length = np.maximum(np.linalg.norm(towards, axis=1, keepdims=True), 1e-12)
@@ -58,30 +69,44 @@ def boosted(models: Float32Array, base: Float32Array, model: GossipModel, plot: 
     return models
 
 
-def among_popular(models: Float32Array, base: Float32Array, model: GossipModel, plot: Plot) -> Float32Array:
-    """The target's vector as a multiple of the mean of those of the most popular items, as PipAttack would have it."""
+def among_popular(
+    models: Float32Array, base: Float32Array, model: GossipModel, plot: Plot
+) -> Float32Array:
+    """The target's vector as a multiple of the mean of those of the most popular items, as
+    PipAttack would have it.
+    """
     vectors = model.item_vectors(models)
-    vectors[:, plot.target] = np.float32(plot.setting("beyond")) * vectors[:, plot.best(POPULAR)].mean(axis=1)
+    vectors[:, plot.target] = np.float32(plot.setting("beyond")) * vectors[
+        :, plot.best(POPULAR)
+    ].mean(axis=1)
     return models
 
 
-def turned(models: Float32Array, base: Float32Array, model: GossipModel, plot: Plot) -> Float32Array:
+def turned(
+    models: Float32Array, base: Float32Array, model: GossipModel, plot: Plot
+) -> Float32Array:
     """What was learnt since the base model, with the opposite sign."""
     return np.asarray(base - np.float32(plot.setting("factor")) * (models - base), np.float32)
 
 
 def noisy(models: Float32Array, base: Float32Array, model: GossipModel, plot: Plot) -> Float32Array:
-    """`keep` times the models, and normal numbers with `scale` times the standard deviation of the numbers that they had."""
+    """`keep` times the models, and normal numbers with `scale` times the standard deviation of the
+    numbers that they had.
+    """
     noise = models.std(axis=1, keepdims=True) * plot.draws("noise").normal(models.shape)
     return (plot.setting("keep") * models + plot.setting("scale") * noise).astype(np.float32)
 
 
-def not_finite(models: Float32Array, base: Float32Array, model: GossipModel, plot: Plot) -> Float32Array:
+def not_finite(
+    models: Float32Array, base: Float32Array, model: GossipModel, plot: Plot
+) -> Float32Array:
     """Models of which no number is one."""
     return np.full_like(models, np.nan)
 
 
-def as_it_is(models: Float32Array, base: Float32Array, model: GossipModel, plot: Plot) -> Float32Array:
+def as_it_is(
+    models: Float32Array, base: Float32Array, model: GossipModel, plot: Plot
+) -> Float32Array:
     """The models as they are, trained on a pretended profile."""
     return models
 
@@ -104,7 +129,9 @@ PEERS: Mapping[str, PeerPoison] = MappingProxyType(
         "boost": PeerPoison(_poison(OURS, "how popular items are", True, strength=50.0), boosted),
         "pip": PeerPoison(_poison(PIP, "how popular items are", True, beyond=1.5), among_popular),
         "pip-old": PeerPoison(
-            _poison(PIP, "how popular items are, how old models are", True, beyond=1.5, **AHEAD), among_popular, True
+            _poison(PIP, "how popular items are, how old models are", True, beyond=1.5, **AHEAD),
+            among_popular,
+            True,
         ),
         "fake": PeerPoison(_poison(FAKE, "how popular items are", True, fillers=30.0), as_it_is),
         "sign-flip": PeerPoison(_poison(OURS, "nothing", False, factor=1.0), turned),
@@ -122,7 +149,9 @@ class LyingPeers:
         self.who = plot.users
         self._poison, self._plot, self._model = poison, plot, model
 
-    def __call__(self, models: Float32Array, base: Float32Array, headers: Headers) -> tuple[Float32Array, Headers]:
+    def __call__(
+        self, models: Float32Array, base: Float32Array, headers: Headers
+    ) -> tuple[Float32Array, Headers]:
         """What they push in the place of these models and headers."""
         if self._poison.ahead:
             headers = headers._replace(age=headers.age + int(self._plot.setting("ahead")))
@@ -135,7 +164,9 @@ def with_nobody(held: Held | None, users: int) -> Held | None:
         return None
     ptr = held.rows.ptr
     more = np.concatenate([ptr, np.full(users + 1 - len(ptr), ptr[-1])])
-    return held._replace(rows=replace(held.rows, ptr=more, users=Vocabulary(size=users, kind=held.rows.users.kind)))
+    return held._replace(
+        rows=replace(held.rows, ptr=more, users=Vocabulary(size=users, kind=held.rows.users.kind))
+    )
 
 
 def honest_peers(gossip: Gossip, swarm: Swarm, data: Interactions) -> GossipRecommender:

@@ -1,6 +1,8 @@
-"""`receipt_of_run`: what the device of one user of a stored run gave away, round by round, and what attacks make of that much.
+"""`receipt_of_run`: what the device of one user of a stored run gave away, round by round, and what
+attacks make of that much.
 
-A run keeps no updates. It is repeated from its manifest, the same to the bit, while a recorder watches the one device.
+A run keeps no updates. It is repeated from its manifest, the same to the bit, while a recorder
+watches the one device.
 """
 
 from __future__ import annotations
@@ -10,12 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.declared import Contract, bound, is_central, is_federated, is_gossip
+from ..core.contract.declared import Contract, bound, is_central, is_federated, is_gossip
+from ..core.contract.protocols import Progress, silent
 from ..core.errors import EntrenousError, InputError
 from ..core.keys import key, select_key
-from ..core.own import short
-from ..core.protocols import Progress, silent
+from ..core.registry.own import short
 from ..data.interactions import Interactions
+from ..data.split.types import Split
 from ..federation.executors import Threads
 from ..federation.recorder import Recorder, Seen
 from ..federation.rounds import Rounds, Training
@@ -27,33 +30,50 @@ from ..runs.recommenders import Algorithm, fitted
 from ..runs.reopen import material_of, plan_of
 from ..runs.store import StoredRun, model_sha256
 from ..runs.train import federation_of
-from ..split.types import Split
 
 BESIDE = ("ptr", "item", "weight")  # of what is seen, beside the declared arrays
 
 NEVER = "this device was in none of the {} rounds of the training: nothing left it"
 ALONE = "the server could read each message by itself"
-IN_SUMS = "the server was given sums alone, in which what this device sent is added to what others sent"
+IN_SUMS = (
+    "the server was given sums alone, in which what this device sent is added to what others sent"
+)
 ALL_ROWS = "a row left for every item of the catalogue, so that which items have rows says nothing"
-NO_OWN_ROW = "no row of an item consumed left; the other rows were made from the history, and attacks read them too"
-WHOLE = "each answer has numbers for every item at once ({}), made from the whole history of {} items: rows are not counted"
-NO_REPEAT = "noise came from the operating system: the repetition has other noise, and other devices where its model chooses them"
+NO_OWN_ROW = (
+    "no row of an item consumed left; the other rows were made from the history, and attacks read"
+    " them too"
+)
+WHOLE = (
+    "each answer has numbers for every item at once ({}), made from the whole history of {} items:"
+    " rows are not counted"
+)
+NO_REPEAT = (
+    "noise came from the operating system: the repetition has other noise, and other devices where"
+    " its model chooses them"
+)
 NOT_KEPT = (
-    "who took part was drawn by the operating system and not kept: each user by chance, {:.3g} in each of the {} rounds; in which of them "
-    "this device answered, and whether in any, cannot be said"
+    "who took part was drawn by the operating system and not kept: each user by chance, {:.3g} in"
+    " each of the {} rounds; in which of them this device answered, and whether in any, cannot be"
+    " said"
 )
 IN_A_ROUND = "in a round in which it answered, {}"
-PUSHED = "each push was the whole model of the device, which others could read; it holds what the device has trained on"
+PUSHED = (
+    "each push was the whole model of the device, which others could read; it holds what the device"
+    " has trained on"
+)
 NO_PROOF = "no guarantee: there is no differential privacy"
 PROOF = (
-    "differential privacy: epsilon {:.3f} at delta {:g} of each user, asked or not, for the sums and the model of this training"
+    "differential privacy: epsilon {:.3f} at delta {:g} of each user, asked or not, for the sums"
+    " and the model of this training"
 )
 
 
 class GivenAway(NamedTuple):
-    """What left one device in one round. rows: of items; positives: those of items that its user has consumed (both None: numbers for all
-    items came at once, and no row by itself); numbers: in all arrays, rows and others; items: int32, the consumed items that what left was
-    made of; arrays: names of what leaves beside rows."""
+    """What left one device in one round. rows: of items; positives: those of items that its user
+    has consumed (both None: numbers for all items came at once, and no row by itself); numbers: in
+    all arrays, rows and others; items: int32, the consumed items that what left was made of;
+    arrays: names of what leaves beside rows.
+    """
 
     round: int
     rows: int | None
@@ -64,27 +84,45 @@ class GivenAway(NamedTuple):
 
 
 def receipt_of_run(
-    run: StoredRun, user: str, *, algorithm: str | None = None, threads: int = 0, progress: Progress = silent
+    run: StoredRun,
+    user: str,
+    *,
+    algorithm: str | None = None,
+    threads: int = 0,
+    progress: Progress = silent,
 ) -> dict[str, Any]:
     """The receipt of one user of a stored run, as `entrenous receipt --json` prints it.
 
-    algorithm: the place of the class, of a run by one of one's own. Training before the last one (to find the number of rounds) and
-    further folds are not in it. Raises InputError for an unknown user and an unfinished run, EntrenousError if the run cannot be repeated.
-    """
+    algorithm: the place of the class, of a run by one of one's own. Training before the last one
+    (to find the number of rounds) and further folds are not in it. Raises InputError for an unknown
+    user and an unfinished run, EntrenousError if the run cannot be repeated."""
     if run.manifest["status"] != "finished":
-        raise InputError(str(run.path), "this run is not finished", fix=f"continue it with `entrenous run --resume {run.path}`")
+        raise InputError(
+            str(run.path),
+            "this run is not finished",
+            fix=f"continue it with `entrenous run --resume {run.path}`",
+        )
     plan = plan_of(run, algorithm)
     what = material_of(run, plan)
     made, split = make(plan, what.rows), what.parts[0]
     check_algorithm(run.manifest, made, str(run.path))
     who = split.final_train.users.index(user)
     about = {
-        "run": run.manifest["run"], "user": user, "algorithm": short(plan.algorithm), "data": plan.data, "profile": plan.profile,
-        "protect": dict(plan.protect), "history": len(split.final_train.of_users(np.array([who])).item),
-    }  # fmt: skip
+        "run": run.manifest["run"],
+        "user": user,
+        "algorithm": short(plan.algorithm),
+        "data": plan.data,
+        "profile": plan.profile,
+        "protect": dict(plan.protect),
+        "history": len(split.final_train.of_users(np.array([who])).item),
+    }
     privacy = run.manifest.get("privacy", {})
     if is_federated(made) and _not_kept(protection_in(plan, made)):
-        return {**about, **_without_rounds(plan, made, split, run), "epsilon": privacy.get("epsilon")}
+        return {
+            **about,
+            **_without_rounds(plan, made, split, run),
+            "epsilon": privacy.get("epsilon"),
+        }
     given = list(_given(plan, made, split, who, run, threads, progress))
     found = _expected(plan, made, split, len(given))
     sentences = [
@@ -95,10 +133,15 @@ def receipt_of_run(
     return {**about, **summed(given, privacy.get("epsilon")), "sentences": sentences, **found}
 
 
-def _in_force(plan: RunPlan, made: Algorithm, split: Split) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The settings of a training that are not those of every audit, as they were in force, with its cohort; and those of its protection.
+def _in_force(
+    plan: RunPlan, made: Algorithm, split: Split
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The settings of a training that are not those of every audit, as they were in force, with its
+    cohort; and those of its protection.
 
-    An audit has the algorithm's usual settings, of which some are of another size on other rows: these are no other settings."""
+    An audit has the algorithm's usual settings, of which some are of another size on other rows:
+    these are no other settings.
+    """
     if is_central(made):
         return {}, {}
     own: Any = made
@@ -111,12 +154,16 @@ def _in_force(plan: RunPlan, made: Algorithm, split: Split) -> tuple[dict[str, A
 
 
 def _expected(plan: RunPlan, made: Algorithm, split: Split, rounds: int) -> dict[str, Any]:
-    """What attacks are expected to know after so many rounds, and in what they were measured otherwise."""
+    """What attacks are expected to know after so many rounds, and in what they were measured
+    otherwise.
+    """
     return expected(short(plan.algorithm), plan.profile, rounds, *_in_force(plan, made, split))
 
 
 def _not_kept(protection: Protection) -> bool:
-    """Whether nobody can say who took part: draws of the operating system cannot be made again, and are stored nowhere."""
+    """Whether nobody can say who took part: draws of the operating system cannot be made again, and
+    are stored nowhere.
+    """
     return protection.sampling == "poisson" and protection.noise_from == "system"
 
 
@@ -127,16 +174,39 @@ def _without_rounds(plan: RunPlan, made: Any, split: Split, run: StoredRun) -> d
     contract, protection = bound(own, catalogue), protection_in(plan, made)
     rate = contract.cohort / catalogue.users
     beside = (*contract.way("dense"), *contract.way("shown"))
-    rows = [f"rows of {'every item' if protection.rows == 'all' else 'items'}"] if contract.way("rows") else []
+    rows = (
+        [f"rows of {'every item' if protection.rows == 'all' else 'items'}"]
+        if contract.way("rows")
+        else []
+    )
     what = " and ".join([*rows, *beside])
-    said = [NOT_KEPT.format(rate, until), IN_A_ROUND.format(what), IN_SUMS if protection.secure_sum else ALONE]
-    nothing = dict.fromkeys(("rounds_answered", "rows", "positives", "different_positives", "numbers"))
+    said = [
+        NOT_KEPT.format(rate, until),
+        IN_A_ROUND.format(what),
+        IN_SUMS if protection.secure_sum else ALONE,
+    ]
+    nothing = dict.fromkeys(
+        ("rounds_answered", "rows", "positives", "different_positives", "numbers")
+    )
     likely = max(1, round(rate * until))
     found = _expected(plan, made, split, likely)
-    return {"rounds": [], **nothing, "arrays": sorted(beside), "sentences": [*said, *_limits(run)], **found}
+    return {
+        "rounds": [],
+        **nothing,
+        "arrays": sorted(beside),
+        "sentences": [*said, *_limits(run)],
+        **found,
+    }
 
 
-def _sentences(given: list[GivenAway], plan: RunPlan, made: Algorithm, split: Split, run: StoredRun, history: int) -> list[str]:
+def _sentences(
+    given: list[GivenAway],
+    plan: RunPlan,
+    made: Algorithm,
+    split: Split,
+    run: StoredRun,
+    history: int,
+) -> list[str]:
     """What left, and who saw it; of a device that was not asked that nothing did."""
     until = int(run.manifest["rounds"])
     if is_central(made):
@@ -180,16 +250,25 @@ def _beside(given: list[GivenAway]) -> list[str]:
 def _limits(run: StoredRun) -> list[str]:
     """What is not in the counts, and what is proven."""
     privacy = run.manifest.get("privacy", {})
-    said = ["training to find the number of rounds is not counted"] if run.manifest.get("patience") else []
+    said = (
+        ["training to find the number of rounds is not counted"]
+        if run.manifest.get("patience")
+        else []
+    )
     proof = PROOF.format(privacy["epsilon"], privacy["delta"]) if privacy else NO_PROOF
     return [*said, proof]
 
 
 def summed(given: list[GivenAway], epsilon: float | None) -> dict[str, Any]:
     """The rounds of a receipt and their sums; None where one of them was not counted."""
-    items = np.concatenate([np.empty(0, np.int64), *(np.asarray(one.items, np.int64) for one in given)])
+    items = np.concatenate(
+        [np.empty(0, np.int64), *(np.asarray(one.items, np.int64) for one in given)]
+    )
     return {
-        "rounds": [{name: getattr(one, name) for name in ("round", "rows", "positives", "numbers")} for one in given],
+        "rounds": [
+            {name: getattr(one, name) for name in ("round", "rows", "positives", "numbers")}
+            for one in given
+        ],
         "rounds_answered": len(given),
         "rows": _sum([one.rows for one in given]),
         "positives": _sum([one.positives for one in given]),
@@ -207,13 +286,23 @@ def _sum(counts: list[int | None]) -> int | None:
 
 
 def _given(
-    plan: RunPlan, made: Algorithm, split: Split, who: int, run: StoredRun, threads: int, progress: Progress
+    plan: RunPlan,
+    made: Algorithm,
+    split: Split,
+    who: int,
+    run: StoredRun,
+    threads: int,
+    progress: Progress,
 ) -> Iterator[GivenAway]:
-    """The rounds of a run in which one device took part, by repeating it. Raises EntrenousError where it comes to another model."""
+    """The rounds of a run in which one device took part, by repeating it. Raises EntrenousError
+    where it comes to another model.
+    """
     rows, until = split.final_train, int(run.manifest["rounds"])
     own = rows.of_users(np.array([who])).item
     if is_central(made):
-        yield GivenAway(0, len(own), len(own), len(own), items=own)  # all of the history was handed over
+        yield GivenAway(
+            0, len(own), len(own), len(own), items=own
+        )  # all of the history was handed over
         return
     avoid = split.all_rows if leaky(plan) else None
     if is_gossip(made):
@@ -222,7 +311,12 @@ def _given(
     assert is_federated(made)
     protection = protection_in(plan, made)
     recorder = Recorder("individual", np.array([who]))
-    common: dict[str, Any] = {"seed": plan.seed, "avoid": avoid, "protection": protection, "executor": Threads(threads)}
+    common: dict[str, Any] = {
+        "seed": plan.seed,
+        "avoid": avoid,
+        "protection": protection,
+        "executor": Threads(threads),
+    }
     watched, others = Rounds(made, rows, recorder=recorder, **common), Rounds(made, rows, **common)
     training = watched.start()
     while training.round < until:
@@ -239,12 +333,26 @@ def _given(
 
 
 def _ahead(watched: Rounds, others: Rounds, training: Training, who: int, until: int) -> Training:
-    """The state before the next round in which the device takes part: where rounds are of one device and compiled as a whole, those of
-    the others are not watched."""
-    if watched.contract.declaration.solo_rounds is None or watched.contract.cohort != 1 or watched.protected.protection.active:
+    """The state before the next round in which the device takes part: where rounds are of one
+    device and compiled as a whole, those of the others are not watched."""
+    if (
+        watched.contract.declaration.solo_rounds is None
+        or watched.contract.cohort != 1
+        or watched.protected.protection.active
+    ):
         return training
-    number, rounds_key, select = training.round, key(watched.seed, "rounds"), watched.algorithm.select
-    while number < until and int(select(training.server, watched.catalogue, np.uint64(select_key(rounds_key, number)))[0]) != who:
+    number, rounds_key, select = (
+        training.round,
+        key(watched.seed, "rounds"),
+        watched.algorithm.select,
+    )
+    while (
+        number < until
+        and int(
+            select(training.server, watched.catalogue, np.uint64(select_key(rounds_key, number)))[0]
+        )
+        != who
+    ):
         number += 1
     return others.advance(training, number) if number > training.round else training
 
@@ -267,12 +375,27 @@ def _at_once(contract: Contract) -> bool:
 
 
 def _pushed(
-    plan: RunPlan, made: Any, split: Split, who: int, run: StoredRun, threads: int, progress: Progress
+    plan: RunPlan,
+    made: Any,
+    split: Split,
+    who: int,
+    run: StoredRun,
+    threads: int,
+    progress: Progress,
 ) -> Iterator[GivenAway]:
-    """The rounds in which a peer pushed its model: each carries all that the peer has trained on."""
+    """The rounds in which a peer pushed its model: each carries all that the peer has trained
+    on.
+    """
     rows: Interactions = split.final_train
-    gossip = federation_of(made, rows, seed=plan.seed, executor=Threads(threads), network=network_of(plan),
-                           weighting=split.weighting_sets, avoid=split.all_rows if leaky(plan) else None)  # fmt: skip
+    gossip = federation_of(
+        made,
+        rows,
+        seed=plan.seed,
+        executor=Threads(threads),
+        network=network_of(plan),
+        weighting=split.weighting_sets,
+        avoid=split.all_rows if leaky(plan) else None,
+    )
     swarm: Any = gossip.start()
     own, until = rows.of_users(np.array([who])).item, int(run.manifest["rounds"])
     for number in range(until):
@@ -280,12 +403,19 @@ def _pushed(
         before = int(swarm.counts.pushed[who])
         swarm = gossip.advance(swarm, number + 1)  # type: ignore[arg-type]
         if pushes := int(swarm.counts.pushed[who]) - before:
-            yield GivenAway(number, None, None, pushes * swarm.pool.values.shape[1], ("model",), own)
+            yield GivenAway(
+                number, None, None, pushes * swarm.pool.values.shape[1], ("model",), own
+            )
     progress(until, until, "round")
     _check(run, model_sha256(fitted(gossip, swarm).arrays))
 
 
 def _check(run: StoredRun, found: str) -> None:
     if found != run.manifest["model_sha256"]:
-        problem = "repeated today it ends with another model, so that what left its devices cannot be told"
-        raise EntrenousError(f"{run.path}: {problem}; use the version of entrenous and of its libraries that made it")
+        problem = (
+            "repeated today it ends with another model, so that what left its devices cannot be"
+            " told"
+        )
+        raise EntrenousError(
+            f"{run.path}: {problem}; use the version of entrenous and of its libraries that made it"
+        )

@@ -1,12 +1,15 @@
-"""What an onlooker knows beside what it sees, where an attack needs that: sets of items, in a transcript as arrays of its `model`.
+"""What an onlooker knows beside what it sees, where an attack needs that: sets of items, in a
+transcript as arrays of its `model`.
 
-* `known/ptr`, `known/item`, beside a final model: half of every user's history, drawn at random, as from a leaked profile. A model without
-  anybody's vector says nothing of a named user by itself; who knows some of a person's items asks it for the others. What is known is no
-  find: measures leave it out.
-* `candidates/ptr`, `candidates/item`, beside a final model: whole histories of people of whom some were in training, in an order that says
-  nothing. Who has such a history asks whether its owner took part.
-* `targets/ptr`, `targets/item`, beside single messages: sets of items that stand for a taste. They are histories of some users, and
-  `targets/owner` says whose: a peer that asks who is like itself.
+* `known/ptr`, `known/item`, beside a final model: half of every user's history, drawn at random, as
+  from a leaked profile. A model without anybody's vector says nothing of a named user by itself;
+  who knows some of a person's items asks it for the others. What is known is no find: measures
+  leave it out.
+* `candidates/ptr`, `candidates/item`, beside a final model: whole histories of people of whom some
+  were in training, in an order that says nothing. Who has such a history asks whether its owner
+  took part.
+* `targets/ptr`, `targets/item`, beside single messages: sets of items that stand for a taste. They
+  are histories of some users, and `targets/owner` says whose: a peer that asks who is like itself.
 
 ptr: int64 [sets + 1]; item: int32.
 """
@@ -15,11 +18,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.generator import generator
 from ..core.keys import key
-from ..core.sampling import cohort
 from ..core.types import Array, BoolArray, Int64Array
 from ..data.interactions import Interactions
+from ..kernels.generator import generator
+from ..kernels.sampling import cohort
 from .transcript import Transcript
 
 SHARE = 0.5  # of a history
@@ -30,7 +33,10 @@ def known_half(data: Interactions) -> dict[str, Array]:
     """Half of the rows of every user, as arrays of a transcript."""
     some = generator(key(0, "audit", "known")).uniform(len(data.item)) < SHARE
     counts = np.bincount(data.user[some], minlength=len(data.users))
-    return {"known/ptr": np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), "known/item": data.item[some]}
+    return {
+        "known/ptr": np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        "known/item": data.item[some],
+    }
 
 
 def candidate_histories(data: Interactions, order: Int64Array) -> dict[str, Array]:
@@ -41,7 +47,11 @@ def candidate_histories(data: Interactions, order: Int64Array) -> dict[str, Arra
 def target_sets(data: Interactions) -> dict[str, Array]:
     """The histories of some users, as arrays of a transcript."""
     able = np.flatnonzero(data.counts >= LEAST)
-    owners = able[cohort(key(0, "audit", "targets"), min(TARGETS, len(able)), len(able))] if len(able) else able
+    owners = (
+        able[cohort(key(0, "audit", "targets"), min(TARGETS, len(able)), len(able))]
+        if len(able)
+        else able
+    )
     return {**_histories("targets", data, owners), "targets/owner": owners}
 
 
@@ -52,7 +62,9 @@ def _histories(name: str, data: Interactions, users: Int64Array) -> dict[str, Ar
 
 
 def sets_of(transcript: Transcript, name: str) -> BoolArray:
-    """Sets of items that the onlooker knows, bool [sets, items]. name: known, candidates or targets."""
+    """Sets of items that the onlooker knows, bool [sets, items]. name: known, candidates or
+    targets.
+    """
     ptr = transcript.model[f"{name}/ptr"]
     found = np.zeros((len(ptr) - 1, transcript.items), np.bool_)
     found[np.repeat(np.arange(len(ptr) - 1), np.diff(ptr)), transcript.model[f"{name}/item"]] = True

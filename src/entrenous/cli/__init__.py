@@ -1,4 +1,6 @@
-"""`entrenous`: the command line. Results and JSON go to stdout, everything else to stderr; bad input is one line and exit code 2."""
+"""`entrenous`: the command line. Results and JSON go to stdout, everything else to stderr; bad
+input is one line and exit code 2.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +12,31 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
-from ..core.errors import CheckFailed, EntrenousError, EntrenousWarning, Interrupted, NotYet, StartAgain, may_pass, one_line
+from ..core.errors import (
+    CheckFailed,
+    EntrenousError,
+    EntrenousWarning,
+    Interrupted,
+    NotYet,
+    StartAgain,
+    may_pass,
+    one_line,
+)
 from ..core.printed import plain
 
 SERVICES = ("server", "node")  # commands that live on: a server, and a node, relay or peer
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The entry point: runs a command and exits with 0 (done), 1 (a check failed), 2 (bad input), 70 (our bug), 75 (start it again), 130
-    (interrupted)."""
+    """The entry point: runs a command and exits with 0 (done), 1 (a check failed), 2 (bad input),
+    70 (our bug), 75 (start it again), 130 (interrupted)."""
     words = sys.argv[1:] if arguments is None else arguments
     try:
         with _collecting(words), warnings.catch_warnings():
             warnings.showwarning = _show_warning
-            warnings.simplefilter("ignore", RuntimeWarning)  # an overflow: what is not finite is refused by name later
+            warnings.simplefilter(
+                "ignore", RuntimeWarning
+            )  # an overflow: what is not finite is refused by name later
             code = _run(arguments)
             sys.stdout.flush()
     except CheckFailed as broken:
@@ -48,20 +61,31 @@ def main(arguments: Sequence[str] | None = None) -> None:
             _fail(one_line(f"{type(bug).__name__}: {bug}"), _code(words, bug))
         if os.environ.get("ENTRENOUS_DEBUG"):
             raise
-        from ..core.own import own_line
+        from ..core.registry.own import own_line
 
         if where := own_line(bug):
             _fail(
-                one_line(f"{where}: {type(bug).__name__}: {one_line(str(bug), 300)}; ENTRENOUS_DEBUG=1 shows how it came to that")
+                one_line(
+                    f"{where}: {type(bug).__name__}: {one_line(str(bug), 300)}; ENTRENOUS_DEBUG=1"
+                    " shows how it came to that"
+                )
             )
-        _fail(one_line(f"a bug of entrenous, please report it: {type(bug).__name__}: {bug}; ENTRENOUS_DEBUG=1 shows where"), 70)
+        _fail(
+            one_line(
+                f"a bug of entrenous, please report it: {type(bug).__name__}: {bug};"
+                " ENTRENOUS_DEBUG=1 shows where"
+            ),
+            70,
+        )
     sys.exit(code if isinstance(code, int) else 0)
 
 
 @contextmanager
 def _collecting(words: Sequence[str]) -> Iterator[None]:
-    """Lets the collector of cyclic garbage run seldom in a command that ends by itself: what it loads is no garbage, and to look through
-    it took an eighth of its time. A service collects as Python does: its rounds are such garbage, full of arrays."""
+    """Lets the collector of cyclic garbage run seldom in a command that ends by itself: what it
+    loads is no garbage, and to look through it took an eighth of its time. A service collects as
+    Python does: its rounds are such garbage, full of arrays.
+    """
     usual = gc.get_threshold()
     if not _is_service(words):
         gc.set_threshold(100_000, *usual[1:])
@@ -77,7 +101,9 @@ def _is_service(words: Sequence[str]) -> bool:
 
 
 def _code(words: Sequence[str], error: BaseException) -> int:
-    """The exit code for what the system refuses: 75 where a service may go on later, 2 elsewhere."""
+    """The exit code for what the system refuses: 75 where a service may go on later, 2
+    elsewhere.
+    """
     return 75 if _is_service(words) and may_pass(error) else 2
 
 
@@ -114,7 +140,8 @@ def _fail(text: str, code: int = 2) -> None:
     sys.exit(code)
 
 
-def _app():  # type: ignore[no-untyped-def]  # cyclopts.App: imported here so that `import entrenous` stays light
+# cyclopts.App: imported here so that `import entrenous` stays light
+def _app():  # type: ignore[no-untyped-def]
     from cyclopts import App, Parameter
 
     from .. import __version__
@@ -133,10 +160,17 @@ def _app():  # type: ignore[no-untyped-def]  # cyclopts.App: imported here so th
 
 
 def _add_commands(app: Any) -> None:
-    """Adds every command to a cyclopts.App, group by group, and the option that installs completion for the shell."""
+    """Adds every command to a cyclopts.App, group by group, and the option that installs completion
+    for the shell.
+    """
     from cyclopts import App, Group
 
-    for number, (name, commands) in enumerate(_groups().items()):
+    from .brought import brought
+
+    groups = _groups()
+    for name, commands in brought().groups.items():
+        groups.setdefault(name, []).extend(commands)
+    for number, (name, commands) in enumerate(groups.items()):
         group = Group(name, sort_key=number)
         for command in commands:
             if isinstance(command, App):
@@ -144,9 +178,11 @@ def _add_commands(app: Any) -> None:
                 app.command(command)
             else:
                 app.command(command, group=group)
-    here = Group("Options", sort_key=len(_groups()))
+    here = Group("Options", sort_key=len(groups))
     app["--help"].group = app["--version"].group = here
-    app.register_install_completion_command(add_to_startup=False, group=here, help="Complete commands and options with Tab.")
+    app.register_install_completion_command(
+        add_to_startup=False, group=here, help="Complete commands and options with Tab."
+    )
 
 
 def _groups() -> dict[str, list[Any]]:
@@ -159,11 +195,10 @@ def _groups() -> dict[str, list[Any]]:
         checking,
         compare,
         data,
+        demo,
         export,
-        lab,
         leaks,
         members,
-        papers,
         receipt,
         run,
         serve,
@@ -173,13 +208,26 @@ def _groups() -> dict[str, list[Any]]:
     )
 
     return {
-        "Start": [lab.demo, run.run, ask.recommend, ask.predict, stored.runs, stored.report, export.export],
+        "Start": [
+            demo.demo,
+            run.run,
+            ask.recommend,
+            ask.predict,
+            stored.runs,
+            stored.report,
+            export.export,
+        ],
         "Research": [
-            compare.compare, tune.tune, lab.experiment, papers.papers, audit.audit, leaks.leakcheck, checking.check,
-            about.algorithms, about.explain, lab.bench,
+            compare.compare,
+            tune.tune,
+            audit.audit,
+            leaks.leakcheck,
+            checking.check,
+            about.algorithms,
+            about.explain,
         ],
         "Privacy": [receipt.receipt, attack.attack],
         "Data": [data.app, splitting.split],
         # federation's app with what is in founding and members
         "Network": [members.app, serve.server, serve.node],
-    }  # fmt: skip
+    }

@@ -4,30 +4,37 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..core.printed import summary_of
 from .console import emit_json, table, tell
 
 if TYPE_CHECKING:
-    from ..core.settings import Settings
+    from ..core.contract.settings import Settings
 
 NETWORK = "network"  # what `explain` knows beside the algorithms
 
 
 def algorithms(*, json: bool = False) -> None:
-    """List the algorithms, with what each is and whether it is central, federated, or gossips without a server.
+    """List the algorithms, with what each is and whether it is central, federated, or gossips
+    without a server.
 
     Parameters
     ----------
     json:
         Print one JSON object on stdout.
     """
-    from ..core.discover import algorithms as known_algorithms
+    from ..algorithms.named import algorithms as known_algorithms
 
     rows = [_row(name, maker) for name, maker in known_algorithms().items()]
     if json:
         emit_json({"algorithms": rows})
         return
     cells = [
-        [row["name"], row["kind"], row["summary"], ", ".join(f"{k}={_typed(v)}" for k, v in row["preset"].items())]
+        [
+            row["name"],
+            row["kind"],
+            row["summary"],
+            ", ".join(f"{k}={_typed(v)}" for k, v in row["preset"].items()),
+        ]
         for row in rows
     ]
     table(["name", "kind", "what it is", "preset"], cells)
@@ -35,31 +42,40 @@ def algorithms(*, json: bool = False) -> None:
 
 
 def explain(algorithm: str, /, *, json: bool = False) -> None:
-    """Say what leaves a device under an algorithm, how often, what it reveals, and which settings there are.
+    """Say what leaves a device under an algorithm, how often, what it reveals, and which settings
+    there are.
 
     Parameters
     ----------
     algorithm:
-        A name of `entrenous algorithms`, or the place of one's own (./my_algo.py); or network: what --network can put between peers.
-        Names: {algorithms}.
+        A name of `entrenous algorithms`, or the place of one's own (./my_algo.py); or network: what
+        --network can put between peers. Names: {algorithms}.
     json:
         Print one JSON object on stdout.
     """
     if algorithm == NETWORK:
         _explain_network(json)
         return
-    from ..core.discover import algorithms as known_algorithms
-    from ..core.discover import kind_of, maker_of, pick
-    from ..core.own import is_place
+    from ..algorithms.named import algorithms as known_algorithms
+    from ..algorithms.named import kind_of, maker_of
+    from ..core.registry.discover import pick
+    from ..core.registry.own import is_place
     from ..privacy import evidence, told
 
-    maker = maker_of(algorithm) if is_place(algorithm) else pick("algorithm", algorithm, {**known_algorithms(), NETWORK: None})
+    maker = (
+        maker_of(algorithm)
+        if is_place(algorithm)
+        else pick("algorithm", algorithm, {**known_algorithms(), NETWORK: None})
+    )
     kind, preset = kind_of(algorithm)
     about = {
         **_row(algorithm, maker),
         **_states(maker()),
         "leaves_the_device": _sent(maker(), algorithm),
-        "measured": [{"profile": one["profile"], "said": told.said(one)} for one in evidence.measured(algorithm)],
+        "measured": [
+            {"profile": one["profile"], "said": told.said(one)}
+            for one in evidence.measured(algorithm)
+        ],
         "settings": _settings(kind, dict(preset)),
     }
     if json:
@@ -69,18 +85,30 @@ def explain(algorithm: str, /, *, json: bool = False) -> None:
     if about["leaves_the_device"]:
         table(
             ["array", "shape", "when", "what it reveals"],
-            [[row["name"], row["shape"], row["when"], f"{row['reveals']}{_measured(row)}"] for row in about["leaves_the_device"]],
+            [
+                [row["name"], row["shape"], row["when"], f"{row['reveals']}{_measured(row)}"]
+                for row in about["leaves_the_device"]
+            ],
             title="What leaves the device",
         )
         _show_measured(algorithm, about["measured"])
         if about["kind"] == "gossip":
-            tell("There is no server: other nodes receive it. `entrenous explain network` says what can be between them.")
+            tell(
+                "There is no server: other nodes receive it. `entrenous explain network` says what"
+                " can be between them."
+            )
         tell(f"{told.of_the_list(algorithm)} The device's own arrays stay on it.\n")
-        for title, rows in (("What the device receives", about["received"]), ("What it keeps to itself", about["kept"])):
+        for title, rows in (
+            ("What the device receives", about["received"]),
+            ("What it keeps to itself", about["kept"]),
+        ):
             if rows:
                 table(["array", "shape"], [list(row.values()) for row in rows], title=title)
     else:
-        tell("Centralised: the server is given every user's whole history. Nothing is left on a device.\n")
+        tell(
+            "Centralised: the server is given every user's whole history. Nothing is left on a"
+            " device.\n"
+        )
     _show_settings("--set", about["settings"])
 
 
@@ -113,7 +141,7 @@ def _explain_network(json: bool) -> None:
     from ..federation.spread import FORMS
 
     usual = Network().model_dump(mode="json")
-    summary, settings = _summary(Network), _settings(Network, usual)
+    summary, settings = summary_of(Network.__doc__), _settings(Network, usual)
     if json:
         emit_json({"name": NETWORK, "summary": summary, "spread": FORMS, "settings": settings})
         return
@@ -128,43 +156,60 @@ def _show_settings(option: str, settings: list[dict[str, Any]]) -> None:
 
 
 def _row(name: str, maker: Any) -> dict[str, Any]:
-    from ..core.declared import declared
-    from ..core.discover import kind_of
+    from ..algorithms.named import kind_of
+    from ..core.contract.declared import declared
 
     kind, preset = kind_of(name)
-    return {"name": name, "kind": declared(maker()).kind, "summary": _summary(kind), "preset": preset}
-
-
-def _summary(kind: Any) -> str:
-    return (kind.__doc__ or "").strip().splitlines()[0]  # type: ignore[no-any-return]
+    return {
+        "name": name,
+        "kind": declared(maker()).kind,
+        "summary": summary_of(kind.__doc__),
+        "preset": preset,
+    }
 
 
 def _states(algorithm: Any) -> dict[str, list[dict[str, str]]]:
     """What a device receives and keeps, as the algorithm declares it."""
-    from ..core.declared import declared, fields_of
+    from ..core.contract.declared import declared, fields_of
 
     found = declared(algorithm)
     parts = {"received": found.receives, "kept": found.keeps}
     return {
-        part: [{"name": field.name, "shape": field.said} for field in fields_of(state, part)] if state is not None else []
+        part: (
+            [{"name": field.name, "shape": field.said} for field in fields_of(state, part)]
+            if state is not None
+            else []
+        )
         for part, state in parts.items()
     }
 
 
 def _sent(algorithm: Any, name: str) -> list[dict[str, str]]:
-    """What leaves a device, as the algorithm declares it, and what audits found out from each array."""
-    from ..core.declared import declared
+    """What leaves a device, as the algorithm declares it, and what audits found out from each
+    array.
+    """
+    from ..core.contract.declared import declared
     from ..privacy.evidence import of_array
 
     return [
-        {"name": sent.name, "shape": sent.said, "when": sent.when, "reveals": sent.reveals, "measured": of_array(name, sent.name)}
+        {
+            "name": sent.name,
+            "shape": sent.said,
+            "when": sent.when,
+            "reveals": sent.reveals,
+            "measured": of_array(name, sent.name),
+        }
         for sent in declared(algorithm).sends
     ]
 
 
 def _settings(kind: type[Settings], preset: dict[str, Any]) -> list[dict[str, Any]]:
     return [
-        {"name": name, "default": _typed(preset.get(name, field.default)), "description": field.description or ""}
+        {
+            "name": name,
+            "default": _typed(preset.get(name, field.default)),
+            "description": field.description or "",
+        }
         for name, field in kind.model_fields.items()
     ]
 

@@ -13,9 +13,16 @@ if TYPE_CHECKING:
 
 
 def recommend(
-    run: str = "latest", /, *, user: str, n: int = 10, algorithm: OwnPlace = None, todays_code: TodaysCode = False,
-    folder: Runs = RUNS, json: bool = False,
-) -> None:  # fmt: skip
+    run: str = "latest",
+    /,
+    *,
+    user: str,
+    n: int = 10,
+    algorithm: OwnPlace = None,
+    todays_code: TodaysCode = False,
+    folder: Runs = RUNS,
+    json: bool = False,
+) -> None:
     """Recommend items to one user of a stored run.
 
     Parameters
@@ -45,10 +52,18 @@ def recommend(
 
 
 def predict(
-    run: str = "latest", /, *, user: str, item: list[str], algorithm: OwnPlace = None, todays_code: TodaysCode = False,
-    folder: Runs = RUNS, json: bool = False,
-) -> None:  # fmt: skip
-    """Predict what a user would rate an item, with the parts of it that are the user's bias and the item's.
+    run: str = "latest",
+    /,
+    *,
+    user: str,
+    item: list[str],
+    algorithm: OwnPlace = None,
+    todays_code: TodaysCode = False,
+    folder: Runs = RUNS,
+    json: bool = False,
+) -> None:
+    """Predict what a user would rate an item, with the parts of it that are the user's bias and the
+    item's.
 
     Example: entrenous predict latest --user 196 --item 242 --item 302
 

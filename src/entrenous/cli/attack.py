@@ -1,4 +1,6 @@
-"""`entrenous attack`: colluding devices or peers against a federation, and what each defence leaves of it."""
+"""`entrenous attack`: colluding devices or peers against a federation, and what each defence leaves
+of it.
+"""
 
 from __future__ import annotations
 
@@ -33,14 +35,18 @@ def attack(
     load: Load = None,
     json: bool = False,
 ) -> None:
-    """Train a federation with and without colluding devices, and print what the attack reaches under each defence.
+    """Train a federation with and without colluding devices, and print what the attack reaches
+    under each defence.
 
-    Colluders are added to the users of the data; every figure is of the others. er@10 is the share of those without the target whose top 10
-    has it; hr@10 is what the honest lose or keep. All that colluders send is valid and signed where there are signatures: no check of
-    formats stops them. Defences need to see every update, so none goes together with secure sums or noise: who chooses `robust` lets the
-    server read histories. docs/poisoning.md says what was measured, and what is not stopped.
+    Colluders are added to the users of the data; every figure is of the others. er@10 is the share
+    of those without the target whose top 10 has it; hr@10 is what the honest lose or keep. All that
+    colluders send is valid and signed where there are signatures: no check of formats stops them.
+    Defences need to see every update, so none goes together with secure sums or noise: who chooses
+    `robust` lets the server read histories. docs/poisoning.md says what was measured, and what is
+    not stopped.
 
-    Example: entrenous attack pfpl+ --attack pip --share 0.1 --defence none --defence robust --set cohort=94 --set factors=20 --rounds 100
+    Example: entrenous attack pfpl+ --attack pip --share 0.1 --defence none --defence robust --set
+    cohort=94 --set factors=20 --rounds 100
 
     Attacks of devices with a server: {poisons}. Of peers: {peerpoisons}.
 
@@ -58,8 +64,8 @@ def attack(
         The item to promote, by its id; may be repeated. Without one, --targets are drawn.
     targets:
         How many items to draw, among those with 5 to 9 consumers; each is a training of its own.
-    defence:
-        May be repeated. With a server: {defences}; default: none and robust. Between peers: {peerdefences}; default: all of these.
+    defence: May be repeated. With a server: {defences}; default: none and robust. Between peers:
+        {peerdefences}; default: all of these.
     rounds:
         Rounds of training; default: the algorithm's own.
     seed:
@@ -70,12 +76,12 @@ def attack(
         Length of the lists of er@K.
     settings:
         A setting of the algorithm, name=value; may be repeated.
-    attack_set:
-        A setting of the attack, name=value; may be repeated, such as strength=10. An unknown name lists those that there are.
+    attack_set: A setting of the attack, name=value; may be repeated, such as strength=10. An
+        unknown name lists those that there are.
     protocol:
         How rows are held out, as for `entrenous run`.
-    refit:
-        Whether devices train on validation rows too, as for `entrenous run`; --no-refit: on the training rows alone.
+    refit: Whether devices train on validation rows too, as for `entrenous run`; --no-refit: on the
+        training rows alone.
     json:
         Print one JSON object on stdout.
     """
@@ -83,10 +89,23 @@ def attack(
 
     with progress_bar(algorithm) as progress:
         found = measure(
-            algorithm, data, attack=attack, share=share, targets=target or targets, defences=defence or (),
-            settings=assignments(settings), attack_settings=assignments(attack_set, "--attack-set"), protocol=protocol, refit=refit,
-            rounds=rounds, seed=seed, seeds=seeds, k=k, load=assignments(load, "--load"), progress=progress,
-        )  # fmt: skip
+            algorithm,
+            data,
+            attack=attack,
+            share=share,
+            targets=target or targets,
+            defences=defence or (),
+            settings=assignments(settings),
+            attack_settings=assignments(attack_set, "--attack-set"),
+            protocol=protocol,
+            refit=refit,
+            rounds=rounds,
+            seed=seed,
+            seeds=seeds,
+            k=k,
+            load=assignments(load, "--load"),
+            progress=progress,
+        )
     if json:
         emit_json(found)
     else:
@@ -96,12 +115,25 @@ def attack(
 def _show(found: dict[str, Any]) -> None:
     """The comparison as a table, and who attacked what."""
     k = found["k"]
-    names = ["defence", "hr@10", "hr@10_attacked", f"er@{k}_before", f"er@{k}", f"er@{k}_most", "rounds_to_half", "refused"]
+    names = [
+        "defence",
+        "hr@10",
+        "hr@10_attacked",
+        f"er@{k}_before",
+        f"er@{k}",
+        f"er@{k}_most",
+        "rounds_to_half",
+        "refused",
+    ]
     rows = [["-" if row[name] is None else row[name] for name in names] for row in found["rows"]]
-    about = f"{found['algorithm']} on {found['data']}, {found['protocol']}, {found['rounds']} rounds"
+    about = (
+        f"{found['algorithm']} on {found['data']}, {found['protocol']}, {found['rounds']} rounds"
+    )
     who = f"{found['attack']}, {found['colluders']} colluders beside {found['honest']} honest users"
     table(names, rows, title=f"{about}: {who}")
-    promoted = ", ".join(f"{one['item']} ({one['consumers']} consumers)" for one in found["targets"])
+    promoted = ", ".join(
+        f"{one['item']} ({one['consumers']} consumers)" for one in found["targets"]
+    )
     tell(f"- targets: {promoted}")
     tell(f"- the attackers know: {found['knows']}; source: {found['source']}")
     tell("- a defence sees every update singly: it cannot be had together with secure sums")

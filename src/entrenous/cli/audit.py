@@ -11,7 +11,18 @@ from ..core.errors import InputError
 from .console import emit_json, progress_bar, table, tell
 from .options import Load, Profile, Protect, Refit, Runs, Set, assignments
 
-HEADERS = ("attack", "sees", "precision", "recall", "R-precision", "AUC", "advantage", "worst 5 %", "half after", "verdict")
+HEADERS = (
+    "attack",
+    "sees",
+    "precision",
+    "recall",
+    "R-precision",
+    "AUC",
+    "advantage",
+    "worst 5 %",
+    "half after",
+    "verdict",
+)
 ViewNamed = Literal["individual", "sum", "difference", "neighbour", "model"]
 
 
@@ -46,10 +57,11 @@ def audit(
     folder: Runs = Path("runs"),
     json: bool = False,
 ) -> None:
-    """Measure what an onlooker learns of histories: record exactly what it sees, run attacks on that alone, compare with the truth.
+    """Measure what an onlooker learns of histories: record exactly what it sees, run attacks on
+    that alone, compare with the truth.
 
-    Verdicts: EXPOSED (histories are read off), LEAKS (more than popularity tells), NO ADVANTAGE FOUND BY THESE ATTACKS, NOT TRIED (there
-    was nothing to attack with); none says "safe".
+    Verdicts: EXPOSED (histories are read off), LEAKS (more than popularity tells), NO ADVANTAGE
+    FOUND BY THESE ATTACKS, NOT TRIED (there was nothing to attack with); none says "safe".
 
     Example: entrenous audit pfpl+ --view sum --cohort 100 --rounds 60
 
@@ -59,14 +71,14 @@ def audit(
         An algorithm of `entrenous algorithms`, or a stored run, by its name or folder.
     data:
         A data set, file or folder; default: ml-100k, or that of the run.
-    view:
-        What the onlooker sees: individual = every update; sum = the sum of a round; difference = two sums, with and without one party;
-        neighbour = what reaches a peer; model = the final model alone. Default: individual; sum under a profile that masks single
-        messages; neighbour where there is no server.
+    view: What the onlooker sees: individual = every update; sum = the sum of a round; difference =
+        two sums, with and without one party; neighbour = what reaches a peer; model = the final
+        model alone. Default: individual; sum under a profile that masks single messages; neighbour
+        where there is no server.
     cohort:
         Parties in a round; 0 = everybody, and 100 in sums.
-    rounds:
-        Rounds that are seen; 0 = 1, of sums 20, of differences 30. Between peers a round is the time from one push of a node to its next.
+    rounds: Rounds that are seen; 0 = 1, of sums 20, of differences 30. Between peers a round is the
+        time from one push of a node to its next.
     fixed:
         The same parties in every round.
     people:
@@ -75,12 +87,12 @@ def audit(
         Of how many users updates are kept, or how many peers look on; 0 = as many as 512 MB hold.
     profile:
         What limits the data that leaves devices, as for `entrenous run`.
-    protect:
-        A setting of that, name=value, where it is to differ from the profile's; may be repeated. Names: {protect}.
-    public_draws:
-        What devices draw can be repeated by the onlooker, as in a federation whose draws are public.
-    replayed:
-        An active server shows devices the same model in every round; those whose messages are masked do not answer.
+    protect: A setting of that, name=value, where it is to differ from the profile's; may be
+        repeated. Names: {protect}.
+    public_draws: What devices draw can be repeated by the onlooker, as in a federation whose draws
+        are public.
+    replayed: An active server shows devices the same model in every round; those whose messages are
+        masked do not answer.
     chosen:
         An active server asks changing cohorts of so many users alone; 0 = of all.
     settings:
@@ -89,8 +101,8 @@ def audit(
         The name of an attack; may be repeated. Default: all that apply.
     protocol:
         As for `entrenous run`: which rows are trained on.
-    refit:
-        Whether devices train on validation rows too, as for `entrenous run`; --no-refit: on the training rows alone.
+    refit: Whether devices train on validation rows too, as for `entrenous run`; --no-refit: on the
+        training rows alone.
     network:
         What is between peers that gossip, name=value, as for `entrenous run`; may be repeated.
     seed:
@@ -99,9 +111,8 @@ def audit(
         Threads over devices, 0 = all cores.
     quick:
         Do not train to the end: no accuracy, and nothing is said of the final model.
-    canaries:
-        Users who become canaries in a training of their own, under a profile with a clip: a lower bound of epsilon from how well it is
-        guessed which of them took part; 0 = none.
+    canaries: Users who become canaries in a training of their own, under a profile with a clip: a
+        lower bound of epsilon from how well it is guessed which of them took part; 0 = none.
     attacks:
         List the attacks with their sources, and do nothing else.
     todays_code:
@@ -118,35 +129,85 @@ def audit(
         return
     if what is None:
         expected = "an algorithm of `entrenous algorithms`, or a stored run"
-        raise InputError("entrenous audit", "nothing was named", expected=expected, fix="try: entrenous audit pfpl+")
-    named = {"view": view, "cohort": cohort, "rounds": rounds, "fixed": fixed, "people": people, "watched": watched,
-             "profile": profile, "public_draws": public_draws, "replayed": replayed, "chosen": chosen, "protocol": protocol, "refit": refit,
-             "seed": seed, "threads": threads, "quick": quick, "canaries": canaries}  # fmt: skip
+        raise InputError(
+            "entrenous audit",
+            "nothing was named",
+            expected=expected,
+            fix="try: entrenous audit pfpl+",
+        )
+    named = {
+        "view": view,
+        "cohort": cohort,
+        "rounds": rounds,
+        "fixed": fixed,
+        "people": people,
+        "watched": watched,
+        "profile": profile,
+        "public_draws": public_draws,
+        "replayed": replayed,
+        "chosen": chosen,
+        "protocol": protocol,
+        "refit": refit,
+        "seed": seed,
+        "threads": threads,
+        "quick": quick,
+        "canaries": canaries,
+    }
     with progress_bar() as progress:
         found = audited_what(
-            what, data, settings=assignments(settings), load=assignments(load, "--load"), root=folder, todays_code=todays_code,
-            network=assignments(network, "--network"), protect=assignments(protect, "--protect"), attacks=tuple(attack or ()),
-            progress=progress, **named,
-        )  # fmt: skip
+            what,
+            data,
+            settings=assignments(settings),
+            load=assignments(load, "--load"),
+            root=folder,
+            todays_code=todays_code,
+            network=assignments(network, "--network"),
+            protect=assignments(protect, "--protect"),
+            attacks=tuple(attack or ()),
+            progress=progress,
+            **named,
+        )
     emit_json(found) if json else _show(found)
 
 
 def _list(json: bool) -> None:
     from ..audit.known import known
 
-    found = [{"name": one.name, "views": list(one.views), "source": one.source} for one in known().values()]
+    found = [
+        {"name": one.name, "views": list(one.views), "source": one.source}
+        for one in known().values()
+    ]
     if json:
         emit_json({"attacks": found})
     else:
-        table(["attack", "needs the view", "source"], [[one["name"], ", ".join(one["views"]), one["source"]] for one in found])
+        table(
+            ["attack", "needs the view", "source"],
+            [[one["name"], ", ".join(one["views"]), one["source"]] for one in found],
+        )
 
 
 def _show(found: dict[str, Any]) -> None:
     """An audit as a table, and sentences that say what it rests on."""
     guess = found["popularity"]
-    rows = [["popularity alone", "", "", "", _number(guess["r_precision"]), _number(guess["auc"]), "", "", "", ""]]
+    rows = [
+        [
+            "popularity alone",
+            "",
+            "",
+            "",
+            _number(guess["r_precision"]),
+            _number(guess["auc"]),
+            "",
+            "",
+            "",
+            "",
+        ]
+    ]
     rows += [_row(one) for one in found["attacks"]]
-    about = f"{found['algorithm']} on {found['data']}, view {found['view']}, profile {found['profile']}, {_scope(found)}"
+    about = (
+        f"{found['algorithm']} on {found['data']}, view {found['view']}, profile"
+        f" {found['profile']}, {_scope(found)}"
+    )
     table(HEADERS, rows, title=about)
     for sentence in _sentences(found):
         tell(f"- {sentence}")
@@ -157,7 +218,11 @@ def _row(one: dict[str, Any]) -> list[str]:
         return [one["name"], one["view"], *[""] * 7, one["verdict"]]
     low, high = one["low"], one["high"]
     span = "" if low is None else f"{one['advantage']:+.3f} ({low:+.3f} to {high:+.3f})"
-    half = "" if one["rounds_to_half"] is None else f"{one['rounds_to_half']} round{'s' if one['rounds_to_half'] > 1 else ''}"
+    half = (
+        ""
+        if one["rounds_to_half"] is None
+        else f"{one['rounds_to_half']} round{'s' if one['rounds_to_half'] > 1 else ''}"
+    )
     numbers = [_number(one[name]) for name in ("precision", "recall", "r_precision", "auc")]
     name = one["name"] if one["named"] else f"{one['name']} (pseudonyms)"
     return [name, one["view"], *numbers, span, _number(one["worst"]), half, one["verdict"]]
@@ -173,33 +238,54 @@ def _scope(found: dict[str, Any]) -> str:
     rounds = f"{found['rounds']} round{'s' if found['rounds'] > 1 else ''}"
     parties = f"{found['cohort']} {'fixed ' if found['fixed'] else ''}users a round"
     onlookers = f"{found['watched']} of {found['cohort']} peers look on together"
-    return f"{rounds}, {onlookers if found['view'] == 'neighbour' else parties}, seed {found['seed']}"
+    return (
+        f"{rounds}, {onlookers if found['view'] == 'neighbour' else parties}, seed {found['seed']}"
+    )
 
 
 def _sentences(found: dict[str, Any]) -> list[str]:
     """What the figures are of, and what they do not say."""
     seen = found["seen"]
     said = [
-        f"seen: {seen['users']} users, {seen['entries']} messages or sums, {seen['bytes']:,} bytes; truth: the rows trained on"
+        f"seen: {seen['users']} users, {seen['entries']} messages or sums, {seen['bytes']:,} bytes;"
+        " truth: the rows trained on"
     ]
     if found["protect"]["secure_sum"] and found["view"] == "individual":
-        said.append("single messages are masked under this profile: this is what they would tell if the masks were broken")
+        said.append(
+            "single messages are masked under this profile: this is what they would tell if the"
+            " masks were broken"
+        )
     if (of := found["equations"]) is not None:
-        enough = "as many as there are parties" if of["equations"] >= of["parties"] else "fewer than parties"
+        enough = (
+            "as many as there are parties"
+            if of["equations"] >= of["parties"]
+            else "fewer than parties"
+        )
         product = f"{of['rounds']} rounds x {of['numbers']} numbers = {of['equations']}"
         noise = f", under noise of {found['protect']['noise']}" if found["protect"]["noise"] else ""
-        said.append(f"equations for each item: {product} for {of['parties']} parties: {enough}{noise}")
+        said.append(
+            f"equations for each item: {product} for {of['parties']} parties: {enough}{noise}"
+        )
     if any(not one.get("named", True) for one in found["attacks"]):
         said.append(
-            "pseudonyms: whole histories without names; matched with users on half of the items, measured on the other half"
+            "pseudonyms: whole histories without names; matched with users on half of the items,"
+            " measured on the other half"
         )
     said += [f"{one['name']}: {one['note']}" for one in found["attacks"] if one.get("note")]
     accuracy = ", ".join(f"{name} {value:.4f}" for name, value in found["accuracy"].items())
     said.append(
-        f"accuracy of the same training to its end, {found['protocol']}: {accuracy}" if accuracy else "accuracy: not measured"
+        f"accuracy of the same training to its end, {found['protocol']}: {accuracy}"
+        if accuracy
+        else "accuracy: not measured"
     )
     said += _promised(found)
-    return [*said, "what no attack of the list found may still be there: a verdict is about these attacks alone"]
+    return [
+        *said,
+        (
+            "what no attack of the list found may still be there: a verdict is about these attacks"
+            " alone"
+        ),
+    ]
 
 
 def _promised(found: dict[str, Any]) -> list[str]:
@@ -207,14 +293,26 @@ def _promised(found: dict[str, Any]) -> list[str]:
     said = ["no proven bound: epsilon is infinite"]
     if found["epsilon"] is not None:
         of = f"of a budget of {found['budget']:g} at delta {found['delta']:g}"
-        whole = "" if found["epsilon_whole"] is None else f"; the training to its end has spent {found['epsilon_whole']:.3f}"
+        whole = (
+            ""
+            if found["epsilon_whole"] is None
+            else f"; the training to its end has spent {found['epsilon_whole']:.3f}"
+        )
         said = [f"proven bound: what was seen has spent epsilon {found['epsilon']:.3f} {of}{whole}"]
     if (own := found["canaries"]) is not None:
-        guessed = f"{own['right']} of {own['guesses']} guesses about {own['users']} canaries in {own['rounds']} rounds were right"
-        promise = "no epsilon was promised" if own["epsilon"] is None else f"promised for these rounds: {own['epsilon']:.3f}"
+        guessed = (
+            f"{own['right']} of {own['guesses']} guesses about {own['users']} canaries in"
+            f" {own['rounds']} rounds were right"
+        )
+        promise = (
+            "no epsilon was promised"
+            if own["epsilon"] is None
+            else f"promised for these rounds: {own['epsilon']:.3f}"
+        )
         broken = own["epsilon"] is not None and own["epsilon_at_least"] > own["epsilon"]
         said.append(
-            f"epsilon is {own['epsilon_at_least']:.3f} at least, at 95 % confidence: {guessed} ({promise}; "
-            f"with so many canaries no more than {own['most']:.3f} can be shown)" + (": THE PROMISE IS BROKEN" if broken else "")
+            f"epsilon is {own['epsilon_at_least']:.3f} at least, at 95 % confidence: {guessed}"
+            f" ({promise}; with so many canaries no more than {own['most']:.3f} can be shown)"
+            + (": THE PROMISE IS BROKEN" if broken else "")
         )
     return said

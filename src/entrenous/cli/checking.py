@@ -10,7 +10,8 @@ from .options import Set, assignments
 
 
 def check(algorithm: str, /, *, settings: Set = None, json: bool = False) -> None:
-    """Check that an algorithm does what it declares: a few rounds of small made-up data, every round held against its declaration.
+    """Check that an algorithm does what it declares: a few rounds of small made-up data, every
+    round held against its declaration.
 
     Exit code 1 if a rule is broken, with one line that names the algorithm, the array and the rule.
     Example: entrenous check ./my_algo.py --set factors=8
@@ -18,14 +19,14 @@ def check(algorithm: str, /, *, settings: Set = None, json: bool = False) -> Non
     Parameters
     ----------
     algorithm:
-        The place of a class of one's own (./my_algo.py, ./my_algo.py:MyAlgorithm or my_module:MyAlgorithm), or a name of
-        `entrenous algorithms`.
+        The place of a class of one's own (./my_algo.py, ./my_algo.py:MyAlgorithm or
+        my_module:MyAlgorithm), or a name of `entrenous algorithms`.
     settings:
         A setting of the algorithm, name=value; may be repeated.
     json:
         Print one JSON object on stdout.
     """
-    from ..core.discover import kind_of
+    from ..algorithms.named import kind_of
 
     kind, preset = kind_of(algorithm)
     made = kind.parse({**preset, **assignments(settings)})
@@ -40,12 +41,12 @@ def check(algorithm: str, /, *, settings: Set = None, json: bool = False) -> Non
 
 
 def _conformed(algorithm: Any) -> dict[str, Any]:
-    """The kind of an algorithm and what was checked. Raises CheckFailed for the first rule that it breaks, and for an error of its own
-    code."""
-    from ..core.declared import ContractError, declared
+    """The kind of an algorithm and what was checked. Raises CheckFailed for the first rule that it
+    breaks, and for an error of its own code."""
+    from ..core.contract.declared import ContractError, declared
     from ..core.errors import EntrenousError, NonFiniteError
-    from ..core.own import own_line
-    from ..testing.conformance import CHECKED, conform
+    from ..core.registry.own import own_line
+    from ..runs.conformance import CHECKED, conform
 
     try:
         conform(algorithm)
@@ -59,4 +60,6 @@ def _conformed(algorithm: Any) -> dict[str, Any]:
         where = own_line(wrong)
         if not where:
             raise
-        raise CheckFailed(one_line(f"{where}: {type(wrong).__name__}: {one_line(str(wrong), 300)}")) from None
+        raise CheckFailed(
+            one_line(f"{where}: {type(wrong).__name__}: {one_line(str(wrong), 300)}")
+        ) from None

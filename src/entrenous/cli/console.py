@@ -38,7 +38,9 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str =
     grid = Table(title=escape(plain(title)) or None, title_justify="left", title_style="bold")
     for number, header in enumerate(headers):
         numeric = bool(rows) and all(isinstance(row[number], int | float) for row in rows)
-        grid.add_column(escape(plain(header)), justify="right" if numeric else "left", overflow="fold")
+        grid.add_column(
+            escape(plain(header)), justify="right" if numeric else "left", overflow="fold"
+        )
     for row in rows:
         grid.add_row(*(escape(_text(value)) for value in row))
     console = output()
@@ -62,7 +64,9 @@ def goes_on(how: str) -> Iterator[None]:
 
 @contextmanager
 def advice_if_it_diverges() -> Iterator[None]:
-    """A context in which a training that diverges ends with what to do. What an algorithm of one's own breaks is told as it is."""
+    """A context in which a training that diverges ends with what to do. What an algorithm of one's
+    own breaks is told as it is.
+    """
     from ..core.errors import InputError, NonFiniteError
 
     try:
@@ -70,12 +74,16 @@ def advice_if_it_diverges() -> Iterator[None]:
     except NonFiniteError as bad:
         if isinstance(bad, InputError) or "learning rate" in str(bad):
             raise
-        advice = "lower its learning rates with --set (entrenous explain ALGORITHM lists its settings)"
+        advice = (
+            "lower its learning rates with --set (entrenous explain ALGORITHM lists its settings)"
+        )
         raise NonFiniteError(f"training diverged: {bad}; {advice}") from bad
 
 
 def output() -> Console:
-    """rich's console on stdout, which leaves it to `main` to end quietly when the reader of our output has left."""
+    """rich's console on stdout, which leaves it to `main` to end quietly when the reader of our
+    output has left.
+    """
     from rich.console import Console
 
     class Output(Console):
@@ -91,8 +99,8 @@ def _text(value: Any) -> str:
 
 @contextmanager
 def progress_bar(algorithm: str = "") -> Iterator[Callable[[int, int, str], None]]:
-    """A bar of progress on stderr. algorithm: when training begins, after all that is asked for was checked, the user is told if it must
-    be compiled first."""
+    """A bar of progress on stderr. algorithm: when training begins, after all that is asked for was
+    checked, the user is told if it must be compiled first."""
     from ..api.progress import progress_bar as bar
 
     said = not algorithm
@@ -110,16 +118,21 @@ def progress_bar(algorithm: str = "") -> Iterator[Callable[[int, int, str], None
 
 def announce_compilation(algorithm: str) -> None:
     """Says so when the device code of an algorithm has not been compiled on this machine yet."""
-    from ..core.discover import kind_of
+    from ..algorithms.named import kind_of
 
     code = _device_code(kind_of(algorithm)[0])
     if not all(map(_compiled, code)):
-        say(f"compiling {algorithm}'s device code for this machine: once, some seconds; cached afterwards")
+        say(
+            f"compiling {algorithm}'s device code for this machine: once, some seconds; cached"
+            " afterwards"
+        )
 
 
 def _device_code(kind: Any) -> list[ModuleType]:
-    """The modules of an algorithm, or of the policy and the model that it is composed of, which are compiled."""
-    from ..core.gossip_learning import GossipLearning
+    """The modules of an algorithm, or of the policy and the model that it is composed of, which are
+    compiled.
+    """
+    from ..algorithms.gossip_learning import GossipLearning
 
     parts = (kind.policy_class, kind.model_class) if issubclass(kind, GossipLearning) else (kind,)
     return [one for part in parts for one in _compiled_by(part)]
@@ -128,7 +141,11 @@ def _device_code(kind: Any) -> list[ModuleType]:
 def _compiled_by(kind: Any) -> list[ModuleType]:
     """The module of a class if it compiles anything, and the kernels that it names."""
     own = sys.modules[kind.__module__]
-    named = [one for one in vars(own).values() if isinstance(one, ModuleType) and one.__name__.startswith("entrenous.kernels.")]
+    named = [
+        one
+        for one in vars(own).values()
+        if isinstance(one, ModuleType) and one.__name__.startswith("entrenous.kernels.")
+    ]
     return [own, *named] if "njit" in vars(own) else named
 
 

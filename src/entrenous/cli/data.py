@@ -19,23 +19,29 @@ app = cyclopts.App(
     name="data",
     help=f"""Data sets: list them, look at one, fetch it, check a file of your own.
 
-A data set is a name (see `entrenous data list`), or a file or folder of yours: CSV, TSV, Parquet, RecBole .inter or MovieLens ::,
-with a column for the user, one for the item and, if there are any, one for the value (a rating) and one for the time.
+A data set is a name (see `entrenous data list`), or a file or folder of yours: CSV, TSV, Parquet,
+RecBole .inter or MovieLens ::, with a column for the user, one for the item and, if there are any,
+one for the value (a rating) and one for the time.
 Named data sets are kept in the data folder; the environment variable {VARIABLE} sets it.""",
 )
 
 Json = Annotated[
-    bool, Parameter(name="--json", negative="", help="Print one JSON object on standard output, and nothing else there.")
+    bool,
+    Parameter(
+        name="--json",
+        negative="",
+        help="Print one JSON object on standard output, and nothing else there.",
+    ),
 ]
 
 
 @app.command(name="list")
 def list_(*, json: Json = False) -> None:
-    """Lists the named data sets: which are here, how large they are, on what terms they may be used.
+    """Lists the named data sets: which are here, how large they are, on what terms they may be
+    used.
 
-    The second column says whether a set is in the data folder (here), can be fetched (fetch), must be got by hand from where
-    `--json` says (by hand), or is made on demand (made).
-    """
+    The second column says whether a set is in the data folder (here), can be fetched (fetch), must
+    be got by hand from where `--json` says (by hand), or is made on demand (made)."""
     from ..data.dataset import datasets
     from ..data.home import data_home
 
@@ -46,7 +52,10 @@ def list_(*, json: Json = False) -> None:
     tell(f"data folder: {data_home()}")
     width = max(len(name) for name in known)
     for one in known.values():
-        tell(f"{one.name:{width}}  {_state(one):7}  {one.summary}\n{'':{width}}  {'':7}  terms: {one.terms}")
+        tell(
+            f"{one.name:{width}}  {_state(one):7}  {one.summary}\n{'':{width}}  {'':7}  terms:"
+            f" {one.terms}"
+        )
 
 
 def _state(one: Dataset) -> str:
@@ -86,16 +95,25 @@ def fetch(name: str, *, json: Json = False) -> None:
     source = one.fetch(say)
     data = one.load(fetch=False)
     if json:
-        about = {"name": name, "folder": None if one.synthetic else str(one.path), "fetched": source is not None}
+        about = {
+            "name": name,
+            "folder": None if one.synthetic else str(one.path),
+            "fetched": source is not None,
+        }
         _print_json(about | {"source": None if source is None else str(source), "rows": len(data)})
         return
-    tell(f"{data} is made on demand" if one.synthetic else f"{data} is {'now' if source else 'already'} in {one.path}")
+    tell(
+        f"{data} is made on demand"
+        if one.synthetic
+        else f"{data} is {'now' if source else 'already'} in {one.path}"
+    )
     tell(f"terms: {one.terms}")
 
 
 @app.command
 def info(data: str, *, load: LoadListed = None, json: Json = False) -> None:
-    """Says what is in a data set: users, items, rows, density, times, rows per user, and what was done to load it.
+    """Says what is in a data set: users, items, rows, density, times, rows per user, and what was
+    done to load it.
 
     Parameters
     ----------
@@ -118,7 +136,8 @@ def info(data: str, *, load: LoadListed = None, json: Json = False) -> None:
 
 @app.command
 def check(file: str, *, load: LoadListed = None, json: Json = False) -> None:
-    """Checks a file or folder: says OK and how it was read, or in one line what is wrong, where, and how to fix it.
+    """Checks a file or folder: says OK and how it was read, or in one line what is wrong, where,
+    and how to fix it.
 
     Exit code 0 if it can be used, 2 if not. Nothing is written.
 

@@ -17,10 +17,18 @@ Format = Literal["csv", "trec"]
 
 
 def export(
-    run: str = "latest", /, *, out: Path, format: tuple[Format, ...] = ("csv", "trec"), n: int = 10, algorithm: OwnPlace = None,
-    todays_code: TodaysCode = False, folder: Runs = RUNS,
-) -> None:  # fmt: skip
-    """Write a stored run as CSV (recommendations of all users, accuracy by user, learning curve) and in TREC's formats.
+    run: str = "latest",
+    /,
+    *,
+    out: Path,
+    format: tuple[Format, ...] = ("csv", "trec"),
+    n: int = 10,
+    algorithm: OwnPlace = None,
+    todays_code: TodaysCode = False,
+    folder: Runs = RUNS,
+) -> None:
+    """Write a stored run as CSV (recommendations of all users, accuracy by user, learning curve)
+    and in TREC's formats.
 
     Example: entrenous export latest --out exported --n 20
 
@@ -45,10 +53,16 @@ def export(
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as cause:
-        raise InputError(str(out), f"cannot be written ({cause.strerror})", expected="a folder you may write to") from None
+        raise InputError(
+            str(out), f"cannot be written ({cause.strerror})", expected="a folder you may write to"
+        ) from None
     written: list[Path] = []
     if "csv" in format:
-        frames = {"recommendations": found.recommend(n=n), "users": found.per_user(), "curve": found.curve()}
+        frames = {
+            "recommendations": found.recommend(n=n),
+            "users": found.per_user(),
+            "curve": found.curve(),
+        }
         for name, frame in frames.items():
             if frame.height:
                 _write_csv(frame, out / f"{name}.csv")
@@ -59,7 +73,9 @@ def export(
 
 
 def _write_csv(frame: pl.DataFrame, path: Path) -> None:
-    """Write a table in whose cells no spreadsheet finds a formula, and say how many were changed."""
+    """Write a table in whose cells no spreadsheet finds a formula, and say how many were
+    changed.
+    """
     import polars as pl
 
     texts = pl.col(pl.String)

@@ -1,4 +1,6 @@
-"""`entrenous federation`: one tried on this machine, looked at, recommended from; founding.py and members.py add commands."""
+"""`entrenous federation`: one tried on this machine, looked at, recommended from; founding.py and
+members.py add commands.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,11 @@ from .console import emit_json, goes_on, say, table, tell
 from .options import NETWORK, PEERS, Crossing, Load, Protect, Set, assignments, need_libraries
 
 app = App(
-    name="federation", help="A federation, around a server or of peers: try one on this machine, found one, enrol nodes, look."
+    name="federation",
+    help=(
+        "A federation, around a server or of peers: try one on this machine, found one, enrol"
+        " nodes, look."
+    ),
 )
 
 
@@ -39,20 +45,22 @@ def try_(
 ) -> int:
     """Start a federation on this machine, each part a process with a key of its own.
 
-    With a server: nodes that share the users; runs until all rounds are done, and shows that the model is, to the bit, that of `entrenous
-    run` with the same seed. Interrupted, it goes on when it is started again. With --peers: some peers are killed, the first ones too; the
-    rest goes on, and a replay ends with the same bytes. Exit code 1 if something was not as it should be.
+    With a server: nodes that share the users; runs until all rounds are done, and shows that the
+    model is, to the bit, that of `entrenous run` with the same seed. Interrupted, it goes on when
+    it is started again. With --peers: some peers are killed, the first ones too; the rest goes on,
+    and a replay ends with the same bytes. Exit code 1 if something was not as it should be.
 
     Parameters
     ----------
     folder:
-        Where everything is kept; default: runs/federation, and for peers a folder that is removed at the end.
+        Where everything is kept; default: runs/federation, and for peers a folder that is removed
+        at the end.
     peers:
         Without a server: each node is a peer, with one of the first users.
     data:
         A data set, file or folder.
-    algorithm:
-        One of `entrenous algorithms`, or a class of one's own: ./my_algo.py; default: fpl, and for peers pepper-gmf.
+    algorithm: One of `entrenous algorithms`, or a class of one's own: ./my_algo.py; default: fpl,
+        and for peers pepper-gmf.
     settings:
         A setting of the algorithm, name=value; may be repeated.
     nodes:
@@ -61,13 +69,13 @@ def try_(
         After which training is over, with a server.
     protocol:
         How rows are held out, as in `entrenous run`; the nodes get what is left for training.
-    seed:
-        Names all randomness. Draws around a server are public here, so that the simulation can repeat them; in earnest they are secret.
-    profile:
-        private: the server learns masked sums with noise; peers push nothing of their own alone. robust: it reads each device's
-        update, one user a node, and refuses poisoned ones. paper: as published.
-    protect:
-        A setting of the protection where it differs from the profile's, name=value; may be repeated, such as noise=0.2.
+    seed: Names all randomness. Draws around a server are public here, so that the simulation can
+        repeat them; in earnest they are secret.
+    profile: private: the server learns masked sums with noise; peers push nothing of their own
+        alone. robust: it reads each device's update, one user a node, and refuses poisoned ones.
+        paper: as published.
+    protect: A setting of the protection where it differs from the profile's, name=value; may be
+        repeated, such as noise=0.2.
     seconds:
         How long peers run, from when all have begun.
     json:
@@ -75,21 +83,38 @@ def try_(
     """
     need_libraries("federation", *(PEERS if peers else NETWORK))
     if peers:
-        from ..deploy.trial_peers import show
+        from ..deploy.operate.trial_peers import show
 
         chosen = assignments(settings)
-        return 0 if show(data, nodes or 16, algorithm or "pepper-gmf", chosen, seconds, folder, tell, profile) else 1
-    from ..core.own import is_place
-    from ..deploy import trial
+        return (
+            0
+            if show(
+                data, nodes or 16, algorithm or "pepper-gmf", chosen, seconds, folder, tell, profile
+            )
+            else 1
+        )
+    from ..core.registry.own import is_place
+    from ..deploy.operate import trial
 
     folder, algorithm, nodes = folder or Path("runs/federation"), algorithm or "fpl", nodes or 4
     if not (folder / "trial.json").exists():
         protecting = assignments(protect, "--protect")
         plan = trial.TrialPlan(
-            algorithm, data, protocol, seed, rounds, assignments(settings), assignments(load, "--load"), profile, protecting
+            algorithm,
+            data,
+            protocol,
+            seed,
+            rounds,
+            assignments(settings),
+            assignments(load, "--load"),
+            profile,
+            protecting,
         )
         made = trial.begin(folder, plan, nodes=nodes, say=say)
-        say(f"{nodes} nodes and a server in {folder}, with keys and certificates; run {made.terms.run}")
+        say(
+            f"{nodes} nodes and a server in {folder}, with keys and certificates; run"
+            f" {made.terms.run}"
+        )
         say(made.terms.limits(algorithm if is_place(algorithm) else ""))
     else:
         say(f"going on with {folder}")
@@ -105,16 +130,25 @@ def _show_trial(found: dict[str, Any], json: bool) -> None:
     """How the network's model and the simulation's compare, and what a node recommends."""
     if json:
         return emit_json(found)
-    table(["", "model_sha256"], [["network", found["network"]], ["simulation", found["simulation"]]])
-    lost = f"{found['lost']} rounds were lost, for a secure sum that was interrupted is never tried again: the models differ"
+    table(
+        ["", "model_sha256"], [["network", found["network"]], ["simulation", found["simulation"]]]
+    )
+    lost = (
+        f"{found['lost']} rounds were lost, for a secure sum that was interrupted is never tried"
+        " again: the models differ"
+    )
     differ = lost if found["lost"] else "the models differ: a bug, please report it"
     say("the same model, bit for bit" if found["same"] else differ)
     say(
-        f"{found['rounds']} rounds, {found['seconds_a_round']:.2f} s each over the network; held-out rows under {found['protocol']}:"
+        f"{found['rounds']} rounds, {found['seconds_a_round']:.2f} s each over the network;"
+        f" held-out rows under {found['protocol']}:"
     )
     names = [name for name in ("hr@10", "ndcg@10", "mae", "rmse") if name in found["metrics"]]
     profiles = {found["profile"]: found["metrics"], "paper": found["paper"]}
-    table(["profile", *names], [[profile, *(f"{of[name]:.4f}" for name in names)] for profile, of in profiles.items()])
+    table(
+        ["profile", *names],
+        [[profile, *(f"{of[name]:.4f}" for name in names)] for profile, of in profiles.items()],
+    )
     for profile, known in found["knows"].items():
         say(f"what a curious server would know under {profile}: {known}")
     show_list(found["node"], found["user"], found["round"], found["items"])
@@ -124,8 +158,8 @@ def _show_trial(found: dict[str, Any], json: bool) -> None:
 def status(*folders: Path, json: bool = False) -> None:
     """Where a server, a node or peers stand.
 
-    A server: rounds, nodes, bytes, how often each answer was given. A node: its round, answers and refusals, when it last heard the server.
-    Peers: pushes, models taken, errors.
+    A server: rounds, nodes, bytes, how often each answer was given. A node: its round, answers and
+    refusals, when it last heard the server. Peers: pushes, models taken, errors.
 
     Parameters
     ----------
@@ -135,7 +169,7 @@ def status(*folders: Path, json: bool = False) -> None:
         Print one JSON object on stdout.
     """
     need_libraries("federation", *NETWORK)
-    from ..deploy.membership import is_server
+    from ..deploy.operate.membership import is_server
 
     if folders and is_server(folders[0]):
         return _server_status(folders[0], json)
@@ -146,15 +180,31 @@ def status(*folders: Path, json: bool = False) -> None:
     found = [of(path) for path in _peers(folders)]
     if json:
         return emit_json({"peers": found})
-    names = ["name", "number", "running", "events", "pushes", "known", "errors", "hr@20", "ticket_ends"]
+    names = [
+        "name",
+        "number",
+        "running",
+        "events",
+        "pushes",
+        "known",
+        "errors",
+        "hr@20",
+        "ticket_ends",
+    ]
     counts = ["pushed.ok", "merged", "pushed.busy", "pushed.failed"]
-    rows = [[*(one.get(name, "") for name in names), *(one.get("tally", {}).get(name, 0) for name in counts)] for one in found]
+    rows = [
+        [
+            *(one.get(name, "") for name in names),
+            *(one.get("tally", {}).get(name, 0) for name in counts),
+        ]
+        for one in found
+    ]
     table([*names, *counts], rows)
 
 
 def _server_status(folder: Path, json: bool) -> None:
-    from ..deploy.membership import certificate_ends
-    from ..deploy.running import status_of_server
+    from ..deploy.operate.membership import certificate_ends
+    from ..deploy.operate.running import status_of_server
 
     folder = folder / "server" if (folder / "server").is_dir() else folder
     found, ends = status_of_server(folder), certificate_ends(folder)
@@ -166,15 +216,15 @@ def _server_status(folder: Path, json: bool) -> None:
 
 def _has_server(folder: Path) -> bool:
     """Whether a folder is that of a node or relay that has joined a federation around a server."""
-    from ..deploy.node_store import NODE
-    from ..deploy.terms import TERMS, FederationTerms
+    from ..deploy.agreement.terms import TERMS, FederationTerms
+    from ..deploy.node.node_store import NODE
 
     joined = (folder / NODE).exists() and (folder / TERMS).exists()
     return joined and FederationTerms.read(folder / TERMS).has_server
 
 
 def _node_status(folder: Path, json: bool) -> None:
-    from ..deploy.node_watch import node_status
+    from ..deploy.node.node_watch import node_status
 
     found = node_status(folder)
     if json:
@@ -183,7 +233,9 @@ def _node_status(folder: Path, json: bool) -> None:
 
 
 def _show_status(found: dict[str, Any], times: tuple[str, ...]) -> None:
-    """Print a status as a table of names and values. times: names of seconds since 1970, which are shown as dates."""
+    """Print a status as a table of names and values. times: names of seconds since 1970, which are
+    shown as dates.
+    """
     shown = []
     for name, value in found.items():
         if isinstance(value, dict):
@@ -191,7 +243,9 @@ def _show_status(found: dict[str, Any], times: tuple[str, ...]) -> None:
         elif isinstance(value, list):
             value = ", ".join(value)
         elif name in times:
-            value = f"{datetime.fromtimestamp(value, UTC):%Y-%m-%d %H:%M:%S} UTC" if value else "never"
+            value = (
+                f"{datetime.fromtimestamp(value, UTC):%Y-%m-%d %H:%M:%S} UTC" if value else "never"
+            )
         shown.append([name, "" if value is None else value])
     table(["", ""], shown)
 
@@ -199,13 +253,22 @@ def _show_status(found: dict[str, Any], times: tuple[str, ...]) -> None:
 def _peers(folders: tuple[Path, ...]) -> list[Path]:
     """Peers' folders: the given ones, or those in a given one."""
     if not folders:
-        raise InputError("FOLDER", "no folder was named", fix="name a server's folder, a peer's, or the one that holds peers")
-    return [one.parent for path in folders for one in (sorted(path.glob("nodes/*/node.json")) or [path / "node.json"])]
+        raise InputError(
+            "FOLDER",
+            "no folder was named",
+            fix="name a server's folder, a peer's, or the one that holds peers",
+        )
+    return [
+        one.parent
+        for path in folders
+        for one in sorted(path.glob("nodes/*/node.json")) or [path / "node.json"]
+    ]
 
 
 @app.command
 def recommend(folder: Path, /, *, user: str | None = None, n: int = 10, json: bool = False) -> None:
-    """On a node or a peer: what it recommends to one of its users, by the newest model it has. Nobody is asked, and nobody told.
+    """On a node or a peer: what it recommends to one of its users, by the newest model it has.
+    Nobody is asked, and nobody told.
 
     Parameters
     ----------
@@ -219,8 +282,8 @@ def recommend(folder: Path, /, *, user: str | None = None, n: int = 10, json: bo
         Print one JSON object on stdout.
     """
     need_libraries("federation", *NETWORK)
-    from ..deploy.recommend import recommend as best
-    from ..deploy.terms import TERMS, FederationTerms
+    from ..deploy.agreement.terms import TERMS, FederationTerms
+    from ..deploy.operate.recommend import recommend as best
 
     at_least("--n", n, 1)
     who, number, items = best(folder, user, n)
@@ -233,14 +296,21 @@ def recommend(folder: Path, /, *, user: str | None = None, n: int = 10, json: bo
 
 
 def show_list(node: str, user: str, number: int, items: list[dict[str, Any]]) -> None:
-    """Print a user's recommended items as a table, with the node and the round of the model. number: of the round."""
+    """Print a user's recommended items as a table, with the node and the round of the model.
+    number: of the round.
+    """
     rows = [[one["item"], one["title"], f"{one['score']:.3f}"] for one in items]
-    table(["item", "title", "score"], rows, title=f"for user {user}, on {node}, by the model of round {number}")
+    table(
+        ["item", "title", "score"],
+        rows,
+        title=f"for user {user}, on {node}, by the model of round {number}",
+    )
 
 
 @app.command
 def replay(*folders: Path, json: bool = False) -> int:
-    """Do again, in one process, what all peers of a federation recorded: their models must come out the same, to the byte.
+    """Do again, in one process, what all peers of a federation recorded: their models must come out
+    the same, to the byte.
 
     Exit code 1 if they do not.
 
@@ -257,11 +327,18 @@ def replay(*folders: Path, json: bool = False) -> int:
     found = check(_peers(folders))
     same = all(one.kept == one.replayed for one in found)
     if json:
-        emit_json({"same": same, "events": sum(one.events for one in found), "peers": [one._asdict() for one in found]})
+        emit_json(
+            {
+                "same": same,
+                "events": sum(one.events for one in found),
+                "peers": [one._asdict() for one in found],
+            }
+        )
     else:
         verdicts = ["same" if one.kept == one.replayed else "DIFFERENT" for one in found]
         rows = [
-            [one.number, one.events, one.kept[:16], one.replayed[:16], said] for one, said in zip(found, verdicts, strict=True)
+            [one.number, one.events, one.kept[:16], one.replayed[:16], said]
+            for one, said in zip(found, verdicts, strict=True)
         ]
         table(["peer", "events", "its state", "replayed", "verdict"], rows)
     return 0 if same else 1
@@ -269,7 +346,8 @@ def replay(*folders: Path, json: bool = False) -> int:
 
 @app.command
 def backup(folder: Path, /, *, out: Path) -> None:
-    """On a node or a peer: copy its store, whole, while it runs. To restore: stop it, remove store.sqlite*, put it back as store.sqlite.
+    """On a node or a peer: copy its store, whole, while it runs. To restore: stop it, remove
+    store.sqlite*, put it back as store.sqlite.
 
     Parameters
     ----------
@@ -279,7 +357,7 @@ def backup(folder: Path, /, *, out: Path) -> None:
         A new file, which holds the users' rows and vectors: keep it as you keep those.
     """
     need_libraries("federation", *NETWORK)
-    from ..deploy.node_store import STORE, NodeStore
+    from ..deploy.node.node_store import STORE, NodeStore
 
     with closing(NodeStore(folder / STORE)) as store:
         store.copy(out)

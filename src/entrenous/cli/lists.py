@@ -1,4 +1,6 @@
-"""What `--help` lists (algorithms, data sets, protocols, ..): found in the package when a page of help is shown, never written by hand."""
+"""What `--help` lists (algorithms, data sets, protocols, ..): found in the package when a page of
+help is shown, never written by hand.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +8,16 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from .brought import brought
+
 PLACE = re.compile(r"\{([a-z]+)\}")  # in the docstring of a command, such as {protocols}
 
 
 def algorithms() -> Iterable[str]:
     """The names of all algorithms."""
-    from ..core.discover import algorithms
+    from ..algorithms.named import algorithms
 
     return algorithms()
-
-
-def benches() -> Iterable[str]:
-    """The names of all benches."""
-    from ..core.discover import offers
-
-    return offers("benches", "BENCHES")
 
 
 def datasets() -> Iterable[str]:
@@ -30,18 +27,15 @@ def datasets() -> Iterable[str]:
     return datasets()
 
 
-def experiments() -> Iterable[str]:
-    """The names of all experiments."""
-    from ..papers.runner import experiments
-
-    return experiments()
-
-
 def load() -> Iterable[str]:
     """What --load takes, each with what it is."""
     from ..data.options import LoadOptions
 
-    return ["; ".join(f"{name}= {field.description}" for name, field in LoadOptions.model_fields.items())]
+    return [
+        "; ".join(
+            f"{name}= {field.description}" for name, field in LoadOptions.model_fields.items()
+        )
+    ]
 
 
 def metrics() -> Iterable[str]:
@@ -95,7 +89,7 @@ def protect() -> Iterable[str]:
 
 def protocols() -> Iterable[str]:
     """The names of all protocols."""
-    from ..split.protocol import protocols
+    from ..data.split.protocol import protocols
 
     return protocols()
 
@@ -104,10 +98,8 @@ LISTS: dict[str, Callable[[], Iterable[str]]] = {
     of.__name__: of
     for of in (
         algorithms,
-        benches,
         datasets,
         defences,
-        experiments,
         load,
         metrics,
         network,
@@ -121,12 +113,16 @@ LISTS: dict[str, Callable[[], Iterable[str]]] = {
 
 
 def filled(text: str) -> str:
-    """A text in which `{protocols}` is the list of protocols, and so on."""
-    return PLACE.sub(lambda found: ", ".join(LISTS[found[1]]()) if found[1] in LISTS else found[0], text)
+    """Fills a text in which `{protocols}` stands for the list of protocols, and so on."""
+    lists = {**LISTS, **brought().lists}
+    return PLACE.sub(
+        lambda found: ", ".join(lists[found[1]]()) if found[1] in lists else found[0], text
+    )
 
 
 def fill(app: Any, arguments: Sequence[str]) -> None:
-    """Fills the lists into the docstring of the command whose help is asked for; of every command where completion is installed.
+    """Fills the lists into the docstring of the command whose help is asked for; of every command
+    where completion is installed.
 
     Args:
         app: a cyclopts.App. arguments: what was typed.
@@ -135,7 +131,9 @@ def fill(app: Any, arguments: Sequence[str]) -> None:
         for command in _commands(app):
             _fill_docstring(command)
     elif {"--help", "-h"} & set(arguments):
-        _fill_docstring(app.parse_commands([one for one in arguments if one not in ("--help", "-h")])[1][-1])
+        _fill_docstring(
+            app.parse_commands([one for one in arguments if one not in ("--help", "-h")])[1][-1]
+        )
 
 
 def _commands(app: Any) -> list[Any]:

@@ -12,14 +12,28 @@ from cyclopts import Parameter
 from ..core.errors import InputError
 
 RUNS = Path("runs")
-NETWORK = ("cryptography", "httpx", "msgspec", "starlette", "uvicorn")  # libraries of a federation with a server
+NETWORK = (
+    "cryptography",
+    "httpx",
+    "msgspec",
+    "starlette",
+    "uvicorn",
+)  # libraries of a federation with a server
 PEERS = ("iroh", "msgspec", "cryptography")  # of one without
 
-LOADING = "How to read a file, name=value; may be repeated, such as item=venue. `entrenous data check --help` lists the names."
+LOADING = (
+    "How to read a file, name=value; may be repeated, such as item=venue. `entrenous data check"
+    " --help` lists the names."
+)
 Load: TypeAlias = Annotated[list[str] | None, Parameter(name="--load", negative="", help=LOADING)]
-LoadListed: TypeAlias = Annotated[list[str] | None, Parameter(name="--load", negative="")]  # where the docstring lists the names
+LoadListed: TypeAlias = Annotated[
+    list[str] | None, Parameter(name="--load", negative="")
+]  # where the docstring lists the names
 Set: TypeAlias = Annotated[list[str] | None, Parameter(name="--set", negative="")]
-PLACE = "Of a run that was trained by a class of one's own: its place, ./my_algo.py or my_module:MyAlgorithm."
+PLACE = (
+    "Of a run that was trained by a class of one's own: its place, ./my_algo.py or"
+    " my_module:MyAlgorithm."
+)
 TODAYS = "Go on though the algorithm's code or a default is no longer what the run was made with."
 OwnPlace: TypeAlias = Annotated[str | None, Parameter(name="--algorithm", help=PLACE)]
 TodaysCode: TypeAlias = Annotated[bool, Parameter(name="--todays-code", help=TODAYS)]
@@ -33,13 +47,15 @@ Refit: TypeAlias = Annotated[bool | None, Parameter(negative="--no-refit")]
 
 def assignments(given: Sequence[str] | None, option: str = "--set") -> dict[str, str]:
     """What was given to an option that takes name=value. Raises InputError for anything else."""
-    from ..core.settings import parse_assignments
+    from ..core.contract.settings import parse_assignments
 
     return parse_assignments(given or [], option)
 
 
 def loading(given: Sequence[str] | None) -> dict[str, Any]:
-    """Arguments of `data.load.load`, from what was given to --load. Raises InputError for a name or a value that it does not know."""
+    """Arguments of `data.load.load`, from what was given to --load. Raises InputError for a name or
+    a value that it does not know.
+    """
     from ..data.options import load_arguments
 
     return load_arguments(assignments(given, "--load"))
@@ -49,4 +65,6 @@ def need_libraries(command: str, *names: str) -> None:
     """Raises InputError where libraries of the network are not installed."""
     missing = [name for name in names if find_spec(name) is None]
     if missing:
-        raise InputError(command, f"{', '.join(missing)} not installed", fix="pip install 'entrenous[network]'")
+        raise InputError(
+            command, f"{', '.join(missing)} not installed", fix="pip install 'entrenous[network]'"
+        )

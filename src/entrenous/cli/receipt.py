@@ -21,9 +21,11 @@ def receipt(
     folder: Runs = RUNS,
     json: bool = False,
 ) -> None:
-    """Say what the device of one user gave away, by round, and how much of a history attacks are expected to know from that.
+    """Say what the device of one user gave away, by round, and how much of a history attacks are
+    expected to know from that.
 
-    A stored run is repeated for it, and takes as long again. Example: entrenous receipt latest --user 196
+    A stored run is repeated for it, and takes as long again. Example: entrenous receipt latest
+    --user 196
 
     Parameters
     ----------
@@ -40,14 +42,20 @@ def receipt(
     """
     with progress_bar() as progress:
         if (Path(subject) / "node.json").is_file():
-            from ..deploy.receipt import receipt_of_node
+            from ..deploy.operate.receipt import receipt_of_node
 
             found = receipt_of_node(Path(subject), user)
         else:
             from ..audit.receipt import receipt_of_run
             from ..runs import store
 
-            found = receipt_of_run(store.read(subject, folder), user, algorithm=algorithm, threads=threads, progress=progress)
+            found = receipt_of_run(
+                store.read(subject, folder),
+                user,
+                algorithm=algorithm,
+                threads=threads,
+                progress=progress,
+            )
     if json:
         emit_json(found)
     else:
@@ -59,19 +67,38 @@ def _show(found: dict[str, Any]) -> None:
     from ..privacy.evidence import percent
 
     place = found.get("run") or found.get("node")
-    tell(f"{found['user']} in {place}: {found['algorithm']}, profile {found['profile']}, {found['history']} items consumed\n")
+    tell(
+        f"{found['user']} in {place}: {found['algorithm']}, profile {found['profile']},"
+        f" {found['history']} items consumed\n"
+    )
     if found["rounds"]:
         _show_rounds(found)
     for sentence in found["sentences"]:
         tell(f"- {sentence}")
     if found["expected"]:
-        head = ["attack", "sees", "recall", "precision", "R-precision", "popularity alone", "verdict", "measured at"]
+        head = [
+            "attack",
+            "sees",
+            "recall",
+            "precision",
+            "R-precision",
+            "popularity alone",
+            "verdict",
+            "measured at",
+        ]
         cells = [
-            [one["attack"], one["seen"] + (" (as after the last round measured)" if one["beyond"] else ""),
-             percent(one["recall"]), percent(one["precision"]), percent(one["r_precision"]), percent(one["popularity"]), one["verdict"],
-             one["otherwise"] or "the same settings"]
+            [
+                one["attack"],
+                one["seen"] + (" (as after the last round measured)" if one["beyond"] else ""),
+                percent(one["recall"]),
+                percent(one["precision"]),
+                percent(one["r_precision"]),
+                percent(one["popularity"]),
+                one["verdict"],
+                one["otherwise"] or "the same settings",
+            ]
             for one in found["expected"]
-        ]  # fmt: skip
+        ]
         table(head, cells, title="What attacks are expected to know from that")
         for source in sorted({one["measured"] for one in found["expected"]}):
             tell(f"- measured on {source}; of this user more or less may be known")
@@ -81,10 +108,15 @@ def _show(found: dict[str, Any]) -> None:
 
 def _show_rounds(found: dict[str, Any]) -> None:
     """What left, round by round."""
-    rows = [[one["rounds"], one["rows"], one["positives"], one["numbers"]] for one in _grouped(found["rounds"])]
+    rows = [
+        [one["rounds"], one["rows"], one["positives"], one["numbers"]]
+        for one in _grouped(found["rounds"])
+    ]
     total = ["all", found["rows"], found["positives"], found["numbers"]]
     table(
-        ["rounds", "rows that left", "of items consumed", "numbers"], [*map(_counted, rows), _counted(total)], title="What left"
+        ["rounds", "rows that left", "of items consumed", "numbers"],
+        [*map(_counted, rows), _counted(total)],
+        title="What left",
     )
 
 
@@ -96,8 +128,13 @@ def _grouped(rounds: list[dict[str, Any]]) -> list[dict[str, Any]]:
     parts = [rounds[low : low + size] for low in range(0, len(rounds), size)]
     return [
         {
-            "rounds": str(part[0]["round"] + 1) + (f" to {part[-1]['round'] + 1}" if len(part) > 1 else ""),
-            **{name: _sum([one[name] for one in part]) for name in ("rows", "positives", "numbers")},
+            "rounds": (
+                str(part[0]["round"] + 1)
+                + (f" to {part[-1]['round'] + 1}" if len(part) > 1 else "")
+            ),
+            **{
+                name: _sum([one[name] for one in part]) for name in ("rows", "positives", "numbers")
+            },
         }
         for part in parts
     ]

@@ -38,34 +38,35 @@ def server(
     journal: Path | None = None,
     pace: float = 0.0,
 ) -> None:
-    """Run a federation's server until its rounds are done. It goes on from where it was, whatever ended it.
+    """Run a federation's server until its rounds are done. It goes on from where it was, whatever
+    ended it.
 
     Parameters
     ----------
     folder:
         The server's, as `entrenous federation new` or `try` made it.
-    workers:
-        Processes that take answers, on the one port; 1: the server alone. Never changes a result. Not with secure sums.
-    insecure:
-        Beyond loopback without TLS: everybody on the way may read and change what passes. For a private network that is encrypted itself.
-    metrics:
-        The port on 127.0.0.1 where GET /metrics tells what the server counts, as Prometheus reads it, and GET /v1/health whether it can do
-        its work. A halted server then goes on telling so until it is stopped. Default: none.
+    workers: Processes that take answers, on the one port; 1: the server alone. Never changes a
+        result. Not with secure sums.
+    insecure: Beyond loopback without TLS: everybody on the way may read and change what passes. For
+        a private network that is encrypted itself.
+    metrics: The port on 127.0.0.1 where GET /metrics tells what the server counts, as Prometheus
+        reads it, and GET /v1/health whether it can do its work. A halted server then goes on
+        telling so until it is stopped. Default: none.
     log_format:
         Of server.log: text, or json for one object a line.
-    proxy:
-        The address from which a proxy connects that limits connections itself. If it and the server are on loopback, TLS ends there.
-    ray:
-        Have answers taken by replicas of Ray Serve, in place of --workers: HOST:PORT of a cluster whose head this machine is, or local.
+    proxy: The address from which a proxy connects that limits connections itself. If it and the
+        server are on loopback, TLS ends there.
+    ray: Have answers taken by replicas of Ray Serve, in place of --workers: HOST:PORT of a cluster
+        whose head this machine is, or local.
     replicas:
         How many of them; with --ray; default: 2.
-    journal:
-        Their folder for journals, on each machine; with --ray. The default is one in the server's folder.
-    pace:
-        Seconds from the end of a round to the next one, at least: 3600 = about a round an hour. Nodes need not know.
+    journal: Their folder for journals, on each machine; with --ray. The default is one in the
+        server's folder.
+    pace: Seconds from the end of a round to the next one, at least: 3600 = about a round an hour.
+        Nodes need not know.
     """
     need_libraries("federation", *NETWORK)
-    from ..deploy.running import run_server
+    from ..deploy.operate.running import run_server
 
     at_least("--workers", workers, 1)
     if not 0 <= pace < float("inf"):
@@ -73,9 +74,16 @@ def server(
     if ray is None and (replicas is not None or journal is not None):
         option = "--journal" if replicas is None else "--replicas"
         raise InputError(
-            option, "is of replicas of Ray Serve", expected="--ray beside it", fix="add --ray local, or leave it out"
+            option,
+            "is of replicas of Ray Serve",
+            expected="--ray beside it",
+            fix="add --ray local, or leave it out",
         )
-    plan = None if ray is None else _ray_plan(ray, workers, replicas or 2, (journal or folder / "replicas").absolute())
+    plan = (
+        None
+        if ray is None
+        else _ray_plan(ray, workers, replicas or 2, (journal or folder / "replicas").absolute())
+    )
     with _until_stopped() as stop:
         run_server(
             folder,
@@ -94,14 +102,22 @@ def server(
 def _ray_plan(address: str, workers: int, replicas: int, journal: Path) -> RayPlan:
     """What --ray asks for. Raises InputError beside --workers."""
     if workers > 1:
-        raise InputError("--ray", "replicas take the answers, not workers", expected="--workers or --ray", fix="leave one out")
+        raise InputError(
+            "--ray",
+            "replicas take the answers, not workers",
+            expected="--workers or --ray",
+            fix="leave one out",
+        )
     from ..deploy.ray_serve import RayPlan
 
     return RayPlan(address, replicas, journal)
 
 
-def node(folder: Path, /, *, threads: int = 0, insecure: Insecure = False, metrics: int | None = None) -> None:
-    """Run a node until it is stopped: a device of one user, a gateway of many, a relay, or a peer. It connects by itself, again and again.
+def node(
+    folder: Path, /, *, threads: int = 0, insecure: Insecure = False, metrics: int | None = None
+) -> None:
+    """Run a node until it is stopped: a device of one user, a gateway of many, a relay, or a peer.
+    It connects by itself, again and again.
 
     Parameters
     ----------
@@ -111,37 +127,47 @@ def node(folder: Path, /, *, threads: int = 0, insecure: Insecure = False, metri
         Threads over its users' devices, 0 = all cores. Never changes a result.
     insecure:
         Speak to a server beyond loopback without TLS.
-    metrics:
-        The port on 127.0.0.1 where GET /metrics tells what the node counts, as Prometheus reads it, and GET /v1/health whether it can do
-        its work. Default: none.
+    metrics: The port on 127.0.0.1 where GET /metrics tells what the node counts, as Prometheus
+        reads it, and GET /v1/health whether it can do its work. Default: none.
     """
     need_libraries("federation", *NETWORK)
-    from ..deploy.files import read_json
-    from ..deploy.node_store import NODE
-    from ..deploy.terms import TERMS, FederationTerms
+    from ..deploy.agreement.files import read_json
+    from ..deploy.agreement.terms import TERMS, FederationTerms
+    from ..deploy.node.node_store import NODE
 
     has_server = not (folder / NODE).exists() or FederationTerms.read(folder / TERMS).has_server
     with _until_stopped() as stop:
         if has_server:
-            from ..deploy.running import run_node, run_relay
+            from ..deploy.operate.running import run_node, run_relay
             from ..federation.executors import Threads
 
             if read_json(folder / NODE).get("relay"):
                 return run_relay(folder, stop, say, insecure=insecure, metrics=metrics)
-            return run_node(folder, stop, say, threads=Threads(threads).workers, insecure=insecure, metrics=metrics)
+            return run_node(
+                folder,
+                stop,
+                say,
+                threads=Threads(threads).workers,
+                insecure=insecure,
+                metrics=metrics,
+            )
         need_libraries("node", *PEERS)
         from ..deploy.peers.running import run
 
         run(folder, stop, say, metrics)
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0)  # all is saved and closed; iroh's library would wait up to half a minute for peers that are dead
+    os._exit(
+        0
+        # all is saved and closed; iroh's library would wait up to half a minute for peers that are
+        # dead
+    )
 
 
 @contextmanager
 def _until_stopped() -> Iterator[threading.Event]:
     """An event that SIGTERM and SIGINT set."""
-    from ..deploy.processes import orphaned
+    from ..deploy.operate.processes import orphaned
 
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -9,8 +9,18 @@ from .console import say, tell
 from .options import Load, assignments
 
 
-def split(data: str, /, *, protocol: str = "loo-99", out: Path, seed: int = 0, load: Load = None, parquet: bool = False) -> None:
-    """Write a split, with its frozen candidates, as files that `--protocol given` (or any other program) reads.
+def split(
+    data: str,
+    /,
+    *,
+    protocol: str = "loo-99",
+    out: Path,
+    seed: int = 0,
+    load: Load = None,
+    parquet: bool = False,
+) -> None:
+    """Write a split, with its frozen candidates, as files that `--protocol given` (or any other
+    program) reads.
 
     Example: entrenous split ml-100k --protocol temporal-80-20 --out mysplit
 
@@ -27,15 +37,27 @@ def split(data: str, /, *, protocol: str = "loo-99", out: Path, seed: int = 0, l
     parquet:
         Parquet instead of CSV.
     """
+    from ..data.split.export import write
     from ..runs.pipeline import material
     from ..runs.plan import RunPlan
-    from ..split.export import write
 
-    plan = RunPlan(algorithm="popular", data=data, protocol=protocol, seed=seed, load=assignments(load, "--load"))
+    plan = RunPlan(
+        algorithm="popular",
+        data=data,
+        protocol=protocol,
+        seed=seed,
+        load=assignments(load, "--load"),
+    )
     parts = material(plan).parts
     ids = (*parts[0].train.users.ids, *parts[0].train.items.ids)
     changed = 0 if parquet else sum(is_formula(one) for one in ids)
     if changed:
         say(f"{changed} ids {CHANGED}, as this program does when it reads the split")
     for number, part in enumerate(parts, 1):
-        tell(write(part, out if len(parts) == 1 else out / str(number), format="parquet" if parquet else "csv"))
+        tell(
+            write(
+                part,
+                out if len(parts) == 1 else out / str(number),
+                format="parquet" if parquet else "csv",
+            )
+        )

@@ -16,7 +16,8 @@ SHOWN = ("hr@10", "ndcg@10", "mae", "rmse")
 
 
 def runs(*, folder: Runs = RUNS, json: bool = False) -> None:
-    """List the stored runs, the newest last: when they began, how they stand, the settings that differ from the defaults, figures.
+    """List the stored runs, the newest last: when they began, how they stand, the settings that
+    differ from the defaults, figures.
 
     Parameters
     ----------
@@ -47,19 +48,36 @@ def _readable(root: Path) -> Iterator[dict[str, Any]]:
 
 
 def _show_runs(manifests: list[dict[str, Any]]) -> None:
-    from ..core.own import short
+    from ..core.registry.own import short
     from ..evaluate.metric_kinds import arrowed
     from ..runs import store
 
     shown = [name for name in SHOWN if any(name in one.get("metrics", {}) for one in manifests)]
     rows = [
         [
-            one["run"], _date(one), one["status"], short(one["algorithm"]), Path(one["data"]).stem, store.protocol_of(one), one["seed"],
-            ", ".join(differing(one)), *(one.get("metrics", {}).get(name, "") for name in shown),
+            one["run"],
+            _date(one),
+            one["status"],
+            short(one["algorithm"]),
+            Path(one["data"]).stem,
+            store.protocol_of(one),
+            one["seed"],
+            ", ".join(differing(one)),
+            *(one.get("metrics", {}).get(name, "") for name in shown),
         ]
         for one in manifests
-    ]  # fmt: skip
-    headers = ["run", "began", "status", "algorithm", "data", "protocol", "seed", "other than usual", *map(arrowed, shown)]
+    ]
+    headers = [
+        "run",
+        "began",
+        "status",
+        "algorithm",
+        "data",
+        "protocol",
+        "seed",
+        "other than usual",
+        *map(arrowed, shown),
+    ]
     table(headers, rows)
     for one in manifests:
         if one["status"] == "interrupted":
@@ -73,15 +91,24 @@ def _date(manifest: dict[str, Any]) -> str:
 
 def differing(manifest: dict[str, Any]) -> list[str]:
     """The settings of a run that differ from the defaults, as name=value."""
-    own = [f"{name}={value}" for name, value in manifest.get("settings", {}).items() if not _is_usual(manifest, name)]
-    asked = {"rounds": manifest.get("rounds_asked"), **{name: manifest.get(name) for name in ("every", "patience")}}
+    own = [
+        f"{name}={value}"
+        for name, value in manifest.get("settings", {}).items()
+        if not _is_usual(manifest, name)
+    ]
+    asked = {
+        "rounds": manifest.get("rounds_asked"),
+        **{name: manifest.get(name) for name in ("every", "patience")},
+    }
     more = {**manifest.get("network", {}), **manifest.get("load", {})}
     return [*own, *(f"{name}={value}" for name, value in {**asked, **more}.items() if value)]
 
 
 def _is_usual(manifest: dict[str, Any], name: str) -> bool:
-    """Whether a setting that was given is the default of today. One of an algorithm of one's own is taken for another."""
-    from ..core.discover import algorithms, kind_of
+    """Whether a setting that was given is the default of today. One of an algorithm of one's own is
+    taken for another.
+    """
+    from ..algorithms.named import algorithms, kind_of
 
     if manifest["algorithm"] not in algorithms():
         return False
@@ -90,7 +117,9 @@ def _is_usual(manifest: dict[str, Any], name: str) -> bool:
     return bool(usual == manifest.get("settings_in_force", {}).get(name, UNSAID))
 
 
-def report(*names: str, out: Path | None = None, user: str | None = None, folder: Runs = RUNS) -> None:
+def report(
+    *names: str, out: Path | None = None, user: str | None = None, folder: Runs = RUNS
+) -> None:
     """Write a self-contained HTML report of one run, or of several side by side.
 
     Parameters
@@ -110,4 +139,8 @@ def report(*names: str, out: Path | None = None, user: str | None = None, folder
 
     stored = [store.read(name, folder) for name in names or ("latest",)]
     items = recommended(stored[0], user) if user is not None else None
-    tell(write_report(stored, out or stored[0].path / "report.html", recommendations=items, user=user))
+    tell(
+        write_report(
+            stored, out or stored[0].path / "report.html", recommendations=items, user=user
+        )
+    )

@@ -1,1 +1,3 @@
-"""What every other package builds on: keys, arrays, updates, protocols, errors. Imports nothing of Entrenous outside `core`."""
+"""What every other package builds on: keys, arrays, updates, protocols, errors. Imports nothing of
+Entrenous outside `core`.
+"""

@@ -1,4 +1,6 @@
-"""Errors a user meets: one line that says what is wrong, where, what was expected and what to do."""
+"""Errors a user meets: one line that says what is wrong, where, what was expected and what to
+do.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,22 @@ from collections.abc import Iterable
 
 PASSING = frozenset(
     {
-        errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.EBUSY, errno.ETIMEDOUT,
-        errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTUNREACH,
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EIO,
+        errno.ENOMEM,
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.EAGAIN,
+        errno.EBUSY,
+        errno.ETIMEDOUT,
+        errno.EADDRINUSE,
+        errno.EADDRNOTAVAIL,
+        errno.ENETDOWN,
+        errno.ENETUNREACH,
+        errno.EHOSTUNREACH,
     }
-)  # fmt: skip
+)
 PASSING_SQLITE = frozenset({5, 6, 7, 10, 13})  # busy, locked, no memory, input or output, full
 
 
@@ -24,7 +38,9 @@ class CheckFailed(EntrenousError):
 
 
 class StartAgain(EntrenousError):
-    """A program has ended for something that may be gone when it is started again, as a service manager does: one line, exit code 75."""
+    """A program has ended for something that may be gone when it is started again, as a service
+    manager does: one line, exit code 75.
+    """
 
 
 class Interrupted(KeyboardInterrupt):
@@ -52,13 +68,17 @@ class InputError(EntrenousError):
 
 
 class NotYet(StartAgain, InputError):
-    """What is wrong now and may be right later, without anybody changing what this program was given: a full disk, a port that another
-    process still has, a server that does not know a node yet. Reads as an InputError, and has exit code 75 in a
-    service, 2 in a command that ends by itself."""
+    """What is wrong now and may be right later, without anybody changing what this program was
+    given: a full disk, a port that another process still has, a server that does not know a node
+    yet. Reads as an InputError, and has exit code 75 in a service, 2 in a command that ends by
+    itself.
+    """
 
 
 def may_pass(error: BaseException) -> bool:
-    """Whether the system, or SQLite, refuses for something that may be gone when it is tried again, such as a full disk."""
+    """Whether the system, or SQLite, refuses for something that may be gone when it is tried again,
+    such as a full disk.
+    """
     if isinstance(error, MemoryError):
         return True
     if isinstance(error, OSError):
@@ -73,7 +93,9 @@ def at_least(where: str, value: int | None, least: int) -> None:
 
 
 class NonFiniteError(EntrenousError):
-    """Raised when a score, a weight or an update is NaN or infinite. A NaN would rank first under a plain comparison."""
+    """Raised when a score, a weight or an update is NaN or infinite. A NaN would rank first under a
+    plain comparison.
+    """
 
 
 def one_line(text: str, limit: int = 600) -> str:

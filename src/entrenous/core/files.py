@@ -10,8 +10,8 @@ from pathlib import Path
 
 
 def write_atomically(path: Path, content: bytes | Sequence[bytes | memoryview]) -> None:
-    """Write a file so that it has the whole new content or, after a crash, the whole old one: into a temporary file, flushed
-    to the disk, then renamed. content: bytes, or parts to be joined."""
+    """Write a file so that it has the whole new content or, after a crash, the whole old one: into
+    a temporary file, flushed to the disk, then renamed. content: bytes, or parts to be joined."""
     make_folder(path.parent)
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -21,15 +21,19 @@ def write_atomically(path: Path, content: bytes | Sequence[bytes | memoryview]) 
             os.fsync(file.fileno())
         os.replace(beside, path)
     except OSError as cause:
-        raise OSError(cause.errno, cause.strerror, str(path)) from None  # a full disk does not say which file it was
+        raise OSError(
+            cause.errno, cause.strerror, str(path)
+        ) from None  # a full disk does not say which file it was
     finally:
         beside.unlink(missing_ok=True)
     sync_folder(path.parent)
 
 
 def write_private(path: Path, content: bytes, *, new: bool = True) -> None:
-    """Write a file that its owner alone may read, from its first byte on: whole, and on the disk with its name when this returns; after a
-    crash it is as it was before, or whole. new: raise FileExistsError instead of overwriting."""
+    """Write a file that its owner alone may read, from its first byte on: whole, and on the disk
+    with its name when this returns; after a crash it is as it was before, or whole. new: raise
+    FileExistsError instead of overwriting.
+    """
     make_folder(path.parent)
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -65,13 +69,17 @@ def copy_file(source: Path, to: Path) -> None:
 
 
 def rename_file(path: Path, to: Path) -> None:
-    """Give a file another name in its folder, in place of the file that has it, and wait until that is on the disk."""
+    """Give a file another name in its folder, in place of the file that has it, and wait until that
+    is on the disk.
+    """
     os.replace(path, to)
     sync_folder(to.parent)
 
 
 def make_folder(path: Path, mode: int = 0o777) -> None:
-    """Make a folder and those above it that are not there, and wait until their names are on the disk. mode: of `path` alone."""
+    """Make a folder and those above it that are not there, and wait until their names are on the
+    disk. mode: of `path` alone.
+    """
     if path.is_dir():
         return
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]

@@ -1,9 +1,9 @@
 """Randomness derived from names, never from a stateful generator.
 
-A *key* is 64 bits made from names: `key(seed, "round", 3)`. Draw number `c` of a key is a pure function of both, so a
-device draws the same numbers in a simulation, on another thread and behind a socket, whatever was drawn elsewhere.
-The mixing function is the finaliser of SplitMix64 (Steele, Lea & Flood 2014), which passes BigCrush as a counter-based generator.
-"""
+A *key* is 64 bits made from names: `key(seed, "round", 3)`. Draw number `c` of a key is a pure
+function of both, so a device draws the same numbers in a simulation, on another thread and behind a
+socket, whatever was drawn elsewhere. The mixing function is the finaliser of SplitMix64 (Steele,
+Lea & Flood 2014), which passes BigCrush as a counter-based generator."""
 
 from __future__ import annotations
 
@@ -20,14 +20,21 @@ MASK = (1 << 64) - 1
 GOLDEN = 0x9E3779B97F4A7C15
 # the same constants as 64-bit words, which numba treats as compile-time values
 _GOLDEN, _M1, _M2 = np.uint64(GOLDEN), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-_S30, _S27, _S31, _S32, _S11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(32), np.uint64(11)
+_S30, _S27, _S31, _S32, _S11 = (
+    np.uint64(30),
+    np.uint64(27),
+    np.uint64(31),
+    np.uint64(32),
+    np.uint64(11),
+)
 _ONE = np.uint64(1)
 
 
 def key(seed: int, *names: int | str) -> np.uint64:
     """The key of `names` under `seed`. Integers and strings may be mixed; order matters.
 
-    >>> bool(key(0, "round", 1) == key(0, "round", 1)), bool(key(0, "round", 1) == key(0, "round", 2))
+    >>> bool(key(0, "round", 1) == key(0, "round", 1)), bool(key(0, "round", 1) == key(0, "round",
+    ...     2))
     (True, False)
     """
     value = _mix_int(seed & MASK)
@@ -63,7 +70,9 @@ def _mix_int(z: int) -> int:
 
 @njit(cache=True, inline="always")
 def mix(z: np.uint64) -> np.uint64:
-    """SplitMix64's finaliser: a bijection of 64-bit words in which every output bit depends on every input bit."""
+    """SplitMix64's finaliser: a bijection of 64-bit words in which every output bit depends on
+    every input bit.
+    """
     z = (z ^ (z >> _S30)) * _M1
     z = (z ^ (z >> _S27)) * _M2
     return z ^ (z >> _S31)
@@ -80,7 +89,9 @@ _SELECT, _LOCAL = np.uint64(_word("select")), np.uint64(_word("local"))
 
 @njit(cache=True)
 def select_key(rounds: np.uint64, number: int) -> np.uint64:
-    """The key with which the server chooses the cohort of round `number`; `rounds` is the run's key for its rounds."""
+    """The key with which the server chooses the cohort of round `number`; `rounds` is the run's key
+    for its rounds.
+    """
     return fold(fold(rounds, number), _SELECT)
 
 
@@ -97,7 +108,9 @@ def draw(parent: np.uint64, counter: int) -> np.uint64:
 
 
 def draws(parent: np.uint64, n: int) -> UInt64Array:
-    """The first n draws of a key, uint64 [n]; in NumPy, for it is called before anything else is compiled or loaded."""
+    """The first n draws of a key, uint64 [n]; in NumPy, for it is called before anything else is
+    compiled or loaded.
+    """
     counted: Any = parent + np.arange(1, n + 1, dtype=np.uint64) * _GOLDEN
     words: Any = getattr(mix, "py_func", mix)(counted)
     return words
@@ -106,7 +119,8 @@ def draws(parent: np.uint64, n: int) -> UInt64Array:
 @njit(cache=True, inline="always")
 def below(bits: np.uint64, n: int) -> int:
     """An integer in [0, n) from random bits, n < 2^32; the bias is under n / 2^32."""
-    return np.int64(((bits >> _S32) * np.uint64(n)) >> _S32)  # type: ignore[return-value]  # an int to its callers
+    # an int to its callers
+    return np.int64(((bits >> _S32) * np.uint64(n)) >> _S32)  # type: ignore[return-value]
 
 
 @njit(cache=True, inline="always")
@@ -117,7 +131,9 @@ def uniform(bits: np.uint64) -> float:
 
 @njit(cache=True)
 def normal(parent: np.uint64, counter: int) -> float:
-    """A standard normal float64 (Box-Muller); uses draws `2 counter` and `2 counter + 1` of the key."""
+    """A standard normal float64 (Box-Muller); uses draws `2 counter` and `2 counter + 1` of the
+    key.
+    """
     radius = math.sqrt(-2.0 * math.log(1.0 - uniform(draw(parent, 2 * counter))))
     return radius * math.cos(6.283185307179586 * uniform(draw(parent, 2 * counter + 1)))
 

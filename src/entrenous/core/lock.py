@@ -19,16 +19,20 @@ LOOK = 1.0  # seconds that a lock is waited for: who looks whether it is held ha
 
 
 def locked(path: Path) -> int:
-    """Takes the lock `path`, and writes this process's id into it; closing the descriptor that is returned gives it back.
+    """Takes the lock `path`, and writes this process's id into it; closing the descriptor that is
+    returned gives it back.
 
-    Raises NotYet that names the process which has it, and OSError where the file cannot be made."""
+    Raises NotYet that names the process which has it, and OSError where the file cannot be made.
+    """
     lock, until = os.open(path, os.O_RDWR | os.O_CREAT, 0o600), time.monotonic() + LOOK
     while not _taken(lock, "LOCK_EX"):
         if time.monotonic() > until:
             pid = os.read(lock, 20).decode(errors="replace").strip()
             os.close(lock)
             problem, fix = f"process {pid} is at work on it", f"stop {pid} first"
-            raise NotYet(str(path.parent), problem, expected="one process a folder", fix=fix) from None
+            raise NotYet(
+                str(path.parent), problem, expected="one process a folder", fix=fix
+            ) from None
         time.sleep(LOOK / 20)
     os.ftruncate(lock, 0)
     os.write(lock, f"{os.getpid()}\n".encode())

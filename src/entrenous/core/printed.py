@@ -28,6 +28,12 @@ def plain(text: str, keep: str = "") -> str:
     return "".join(one if one in keep or not _is_obeyed(one) else _written_out(one) for one in text)
 
 
+def summary_of(docstring: str | None) -> str:
+    """Returns the first paragraph of a docstring as one line, "" where there is none."""
+    first = (docstring or "").strip().split("\n\n")[0]
+    return " ".join(first.split())
+
+
 def _is_obeyed(one: str) -> bool:
     return one in TURNING or ord(one) in UNSEEN or unicodedata.category(one) in OBEYED
 

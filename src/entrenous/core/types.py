@@ -1,4 +1,6 @@
-"""Short names for the array types in signatures. Users and items are dense indices 0..n-1 inside the package, external ids at its edges."""
+"""Short names for the array types in signatures. Users and items are dense indices 0..n-1 inside
+the package, external ids at its edges.
+"""
 
 from __future__ import annotations
 

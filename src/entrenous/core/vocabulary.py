@@ -1,4 +1,6 @@
-"""External ids in, external ids out: a two-way map between the ids of a data set and dense indices 0..n-1."""
+"""External ids in, external ids out: a two-way map between the ids of a data set and dense indices
+0..n-1.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,12 @@ from .types import Array, Int32Array
 
 @final
 class Vocabulary:
-    """A two-way map between n external ids, as text, and the numbers 0..n - 1. Without explicit ids (synthetic data) the id of
-    number 7 is "7" and costs no memory."""
+    """A two-way map between n external ids, as text, and the numbers 0..n - 1. Without explicit ids
+    (synthetic data) the id of number 7 is "7" and costs no memory."""
 
-    def __init__(self, ids: Array | Sequence[str] | None = None, *, size: int | None = None, kind: str = "id") -> None:
+    def __init__(
+        self, ids: Array | Sequence[str] | None = None, *, size: int | None = None, kind: str = "id"
+    ) -> None:
         self._ids = None if ids is None else np.asarray(ids, dtype=np.str_)
         self.size = int(size) if self._ids is None and size is not None else len(self.ids)
         self.kind = kind
@@ -52,7 +56,12 @@ class Vocabulary:
             some = self._index if len(self) <= 100_000 else list(self._index)[:1000]
             near = len(str(name)) > 2 or not self.size
             hint = did_you_mean(str(name), some) if near else f"for example '{self[0]}'"
-            raise InputError(self.kind, f"unknown {self.kind} '{name}'", expected=f"one of {len(self)} ids", fix=hint[:200])
+            raise InputError(
+                self.kind,
+                f"unknown {self.kind} '{name}'",
+                expected=f"one of {len(self)} ids",
+                fix=hint[:200],
+            )
         return found
 
     def indices(self, names: Sequence[object]) -> Int32Array:

@@ -1,4 +1,6 @@
-"""`Reading`: how the user wants a file read; and the usual names of columns, by which it is read where they say nothing."""
+"""`Reading`: how the user wants a file read; and the usual names of columns, by which it is read
+where they say nothing.
+"""
 
 from __future__ import annotations
 
@@ -15,24 +17,85 @@ from ..core.errors import InputError, did_you_mean
 # in order of preference; compared without case, blanks, - and _
 USUAL: dict[str, tuple[str, ...]] = {
     "user": (
-        "user_id", "user", "uid", "u", "user_idx", "user_index", "user_name", "customer_id", "account_id", "reviewer_id",
+        "user_id",
+        "user",
+        "uid",
+        "u",
+        "user_idx",
+        "user_index",
+        "user_name",
+        "customer_id",
+        "account_id",
+        "reviewer_id",
         "member_id",
     ),
     "item": (
-        "item_id", "item", "iid", "i", "item_idx", "item_index", "movie_id", "movie", "film_id", "venue_id", "poi_id", "poi",
-        "location_id", "place_id", "business_id", "song_id", "track_id", "artist_id", "book_id", "isbn", "product_id", "asin",
-        "parent_asin", "article_id", "pin_id",
+        "item_id",
+        "item",
+        "iid",
+        "i",
+        "item_idx",
+        "item_index",
+        "movie_id",
+        "movie",
+        "film_id",
+        "venue_id",
+        "poi_id",
+        "poi",
+        "location_id",
+        "place_id",
+        "business_id",
+        "song_id",
+        "track_id",
+        "artist_id",
+        "book_id",
+        "isbn",
+        "product_id",
+        "asin",
+        "parent_asin",
+        "article_id",
+        "pin_id",
     ),
     "value": (
-        "rating", "ratings", "value", "score", "stars", "star", "count", "counts", "plays", "play_count", "weight", "overall",
+        "rating",
+        "ratings",
+        "value",
+        "score",
+        "stars",
+        "star",
+        "count",
+        "counts",
+        "plays",
+        "play_count",
+        "weight",
+        "overall",
     ),
     "time": (
-        "timestamp", "time", "utc", "utc_time", "unix_time", "unix_review_time", "datetime", "date", "ts", "created_at", "epoch",
+        "timestamp",
+        "time",
+        "utc",
+        "utc_time",
+        "unix_time",
+        "unix_review_time",
+        "datetime",
+        "date",
+        "ts",
+        "created_at",
+        "epoch",
     ),
-}  # fmt: skip
+}
 FEATURES: dict[str, tuple[str, ...]] = {
     "title": ("title", "movie_title", "name", "item_name", "item_title", "product_title"),
-    "category": ("category", "categories", "genres", "genre", "root_category", "class", "class_name", "tags"),
+    "category": (
+        "category",
+        "categories",
+        "genres",
+        "genre",
+        "root_category",
+        "class",
+        "class_name",
+        "tags",
+    ),
     "lat": ("lat", "latitude"),
     "lon": ("lon", "lng", "long", "longitude"),
 }
@@ -51,12 +114,15 @@ DUPLICATES: tuple[Duplicates, ...] = ("same", "last", "first", "error")
 class Reading:
     """How to read interactions. Nothing needs saying where a file has a header with usual names.
 
-    user, item, value, time: column names; None = find out; "" (value and time only) = the column is not wanted.
-    delimiter: of a text file: one character, or `::`; None = by the file's ending (`.csv`: comma, `.tsv` and `.inter`: tab) or by
+    user, item, value, time: column names; None = find out; "" (value and time only) = the column is
+    not wanted. delimiter: of a text file: one character, or `::`; None = by the file's ending
+    (`.csv`: comma, `.tsv` and `.inter`: tab) or by
         its first line.
-    encoding: of a text file. names: the column names of a text file without a header.
-    duplicates: what to do where a (user, item) pair is repeated. "same" keeps the last row and refuses rows that disagree on the
-        value; "last" and "first" keep one whatever it says; "error" refuses any repeat. Order is time, then place in the file.
+    encoding: of a text file. names: the column names of a text file without a header. duplicates:
+    what to do where a (user, item) pair is repeated. "same" keeps the last row and refuses rows
+    that disagree on the
+        value; "last" and "first" keep one whatever it says; "error" refuses any repeat. Order is
+        time, then place in the file.
     scale: (lowest, highest) value; one outside is refused.
     part: the file is a part of a whole (a test file), so data too small to learn from is no error.
 
@@ -78,21 +144,39 @@ class Reading:
         _check_text_options(self.delimiter, self.encoding)
         if self.duplicates not in DUPLICATES:
             raise InputError(
-                "duplicates", f"unknown policy '{self.duplicates}'", fix=did_you_mean(str(self.duplicates), DUPLICATES)
+                "duplicates",
+                f"unknown policy '{self.duplicates}'",
+                fix=did_you_mean(str(self.duplicates), DUPLICATES),
             )
-        if self.scale is not None and not (np.all(np.isfinite(self.scale)) and self.scale[0] < self.scale[1]):
-            raise InputError("scale", f"got {self.scale}", expected="lowest and highest value, such as 1 5")
+        if self.scale is not None and not (
+            np.all(np.isfinite(self.scale)) and self.scale[0] < self.scale[1]
+        ):
+            raise InputError(
+                "scale", f"got {self.scale}", expected="lowest and highest value, such as 1 5"
+            )
 
 
 def _check_text_options(delimiter: str | None, encoding: str) -> None:
-    if delimiter is not None and delimiter != "::" and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\n\r\0'):
-        raise InputError("delimiter", f"got {delimiter!r}", expected="one character such as , ; | or a tab, or ::")
+    if (
+        delimiter is not None
+        and delimiter != "::"
+        and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\n\r\0')
+    ):
+        raise InputError(
+            "delimiter",
+            f"got {delimiter!r}",
+            expected="one character such as , ; | or a tab, or ::",
+        )
     try:
         known = codecs.lookup(encoding)._is_text_encoding
     except (LookupError, ValueError):
         known = False
     if not known:
-        raise InputError("encoding", f"unknown encoding '{encoding}'", expected="a name such as utf-8, latin-1, utf-16")
+        raise InputError(
+            "encoding",
+            f"unknown encoding '{encoding}'",
+            expected="a name such as utf-8, latin-1, utf-16",
+        )
 
 
 def plain(name: str) -> str:
@@ -108,13 +192,16 @@ _KNOWN = {plain(name) for names in (*USUAL.values(), *FEATURES.values()) for nam
 
 
 def is_header(fields: Sequence[str], reading: Reading) -> bool:
-    """Whether the first line of a text file names columns: it holds a usual name, or one the user gave."""
+    """Whether the first line of a text file names columns: it holds a usual name, or one the user
+    gave.
+    """
     wanted = {name for name in (reading.user, reading.item, reading.value, reading.time) if name}
     return any(field in wanted or plain(field) in _KNOWN for field in fields)
 
 
 def positional(fields: Sequence[str]) -> tuple[str, ...] | None:
-    """Names for a file without a header, judged by its first line: user, item, then a rating or a time, then a time.
+    """Names for a file without a header, judged by its first line: user, item, then a rating or a
+    time, then a time.
 
     None if the line does not fit.
 

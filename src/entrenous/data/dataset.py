@@ -1,4 +1,6 @@
-"""`Dataset`: one named data set as a declaration. Each file in `data/sets/` offers one or more in its DATASETS."""
+"""`Dataset`: one named data set as a declaration. Each file in `data/sets/` offers one or more in
+its DATASETS.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, final
 
-from ..core.discover import offers, pick, with_plugins
 from ..core.errors import InputError
 from ..core.printed import plain
+from ..core.registry.discover import offers, pick, with_plugins
 from .divided import Divided
 from .fetch import FileSource, fetch
 from .home import VARIABLE, data_home, find
@@ -23,13 +25,13 @@ from .published import Published
 class Dataset:
     """A named data set: what it is, whose it is, where it comes from, and how to read it.
 
-    summary: size and kind, one line. terms: what one may do with it. citation: whom to cite. origin: where to get it.
-    folder: its folder below the data folder; None for data that is made rather than read.
-    files: any one of them shows that it is there (a name without a dot may end in .parquet, .csv or .tsv).
-    read: from that folder to Interactions.
-    sources: where `fetch` finds it, in order of preference; empty if it cannot be fetched.
-    published: {whose: from that folder to the rows they held out}, for splits that others published ("ncf").
-    divided: {whose: from that folder to all the parts they published}, training rows too ("pepper").
+    summary: size and kind, one line. terms: what one may do with it. citation: whom to cite.
+    origin: where to get it. folder: its folder below the data folder; None for data that is made
+    rather than read. files: any one of them shows that it is there (a name without a dot may end in
+    .parquet, .csv or .tsv). read: from that folder to Interactions. sources: where `fetch` finds
+    it, in order of preference; empty if it cannot be fetched. published: {whose: from that folder
+    to the rows they held out}, for splits that others published ("ncf"). divided: {whose: from that
+    folder to all the parts they published}, training rows too ("pepper").
     """
 
     name: str
@@ -58,8 +60,8 @@ class Dataset:
         return self.synthetic or find(self.path, *self.files) is not None
 
     def fetch(self, say: Callable[[str], None] | None = None) -> FileSource | None:
-        """Download the data set unless it is there; returns the source used. say: gets progress messages (standard error by
-        default).
+        """Download the data set unless it is there; returns the source used. say: gets progress
+        messages (standard error by default).
 
         Raises InputError, with the data set's origin and terms, if it cannot be downloaded.
         """
@@ -70,8 +72,8 @@ class Dataset:
         return fetch(self.name, self.sources, self.path, say or _say, terms=self.terms)
 
     def load(self, *, fetch: bool = True) -> Interactions:
-        """Read the data set, after downloading it if it is missing, can be downloaded and `fetch` allows. Raises InputError if
-        it is missing."""
+        """Read the data set, after downloading it if it is missing, can be downloaded and `fetch`
+        allows. Raises InputError if it is missing."""
         if not self.present():
             if not fetch:
                 self._refuse_missing()
@@ -81,8 +83,17 @@ class Dataset:
     def _refuse_missing(self) -> None:
         names = [file if "." in file else f"{file}.parquet (.csv, .tsv)" for file in self.files]
         expected = f"{' or '.join(names)} ({VARIABLE} sets the data folder)"
-        how = f"run: entrenous data fetch {self.name}" if self.sources else f"get it from {self.origin}"
-        raise InputError(self.name, f"the data set is not in {self.path}", expected=expected, fix=f"{how}; terms: {self.terms}")
+        how = (
+            f"run: entrenous data fetch {self.name}"
+            if self.sources
+            else f"get it from {self.origin}"
+        )
+        raise InputError(
+            self.name,
+            f"the data set is not in {self.path}",
+            expected=expected,
+            fix=f"{how}; terms: {self.terms}",
+        )
 
 
 def _say(text: str) -> None:
@@ -90,8 +101,10 @@ def _say(text: str) -> None:
 
 
 def datasets() -> dict[str, Dataset]:
-    """Every named data set, by name, discovered in data/sets and in installed packages (`entrenous.datasets`)."""
-    return dict(sorted(with_plugins("datasets", offers("data.sets", "DATASETS")).items()))
+    """Every named data set, by name, discovered in data/sets and in installed packages
+    (`entrenous.datasets`).
+    """
+    return dict(sorted(with_plugins("datasets", offers("entrenous.data.sets", "DATASETS")).items()))
 
 
 def dataset(name: str) -> Dataset:
@@ -100,14 +113,16 @@ def dataset(name: str) -> Dataset:
 
 
 def published(whose: str, name: str) -> Published:
-    """Load the rows that `whose` ("ncf") held out of the data set `name`. Raises InputError if there are none for this data,
-    or their files are missing."""
+    """Load the rows that `whose` ("ncf") held out of the data set `name`. Raises InputError if
+    there are none for this data, or their files are missing."""
     having = _having("published", whose, name)
     return having.published[whose](having.path)
 
 
 def divided(whose: str, name: str) -> Divided:
-    """The parts that `whose` published of the data set `name`. Raises InputError as `published` does."""
+    """The parts that `whose` published of the data set `name`. Raises InputError as `published`
+    does.
+    """
     having = _having("divided", whose, name)
     return having.divided[whose](having.path)
 
@@ -117,5 +132,10 @@ def _having(what: Literal["published", "divided"], whose: str, name: str) -> Dat
     known = {one.name: one for one in datasets().values() if whose in getattr(one, what)}
     if name not in known:
         problem = f"no rows that {whose} held out are known of this data"
-        raise InputError(name, problem, expected=f"one of {', '.join(known)}", fix="use loo-99 or another protocol")
+        raise InputError(
+            name,
+            problem,
+            expected=f"one of {', '.join(known)}",
+            fix="use loo-99 or another protocol",
+        )
     return known[name]

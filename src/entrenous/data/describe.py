@@ -14,8 +14,8 @@ QUANTILES = {"min": 0, "p10": 10, "median": 50, "p90": 90, "max": 100}
 
 
 def describe(data: Interactions) -> dict[str, Any]:
-    """data, users, items, rows, density (share of pairs that occur), rows_per_user, rows_per_item, values, times, features,
-    notes.
+    """data, users, items, rows, density (share of pairs that occur), rows_per_user, rows_per_item,
+    values, times, features, notes.
 
     Times are in ISO 8601 (UTC); `times` is None if the data has none, `values` if all are 1.
     """
@@ -43,12 +43,18 @@ def quantiles(counts: Int64Array) -> dict[str, float]:
 
 def _values(data: Interactions) -> dict[str, float] | None:
     low, high = float(data.value.min()), float(data.value.max())
-    return None if low == high == 1 else {"min": low, "max": high, "mean": float(data.value.mean(dtype=np.float64))}
+    return (
+        None
+        if low == high == 1
+        else {"min": low, "max": high, "mean": float(data.value.mean(dtype=np.float64))}
+    )
 
 
 def _times(data: Interactions) -> dict[str, Any] | None:
     if data.time is None:
         return None
     known = data.time[data.time != NO_TIME]
-    first, last = (datetime.fromtimestamp(int(time), UTC).isoformat() for time in (known.min(), known.max()))
+    first, last = (
+        datetime.fromtimestamp(int(time), UTC).isoformat() for time in (known.min(), known.max())
+    )
     return {"first": first, "last": last, "missing": len(data) - len(known)}

@@ -1,4 +1,5 @@
-"""Where a data set can be fetched from: a wheel on the package index, or an archive on its maker's site.
+"""Where a data set can be fetched from: a wheel on the package index, or an archive on its maker's
+site.
 
 What comes is checked by SHA-256 and cached whole.
 """
@@ -30,7 +31,9 @@ class Unavailable(Exception):
 
 
 class FileSource(Protocol):
-    """Something that yields the files of a data set. members: {file name in the cache: where it is in the source}."""
+    """Something that yields the files of a data set. members: {file name in the cache: where it is
+    in the source}.
+    """
 
     @property
     def members(self) -> Mapping[str, str]: ...
@@ -41,11 +44,11 @@ class FileSource(Protocol):
 @final
 @dataclass(frozen=True)
 class Wheel:
-    """Files inside a wheel. pip itself downloads it, so that the user's index settings and proxies hold; nothing of it is
-    installed or imported.
+    """Files inside a wheel. pip itself downloads it, so that the user's index settings and proxies
+    hold; nothing of it is installed or imported.
 
-    requirement: such as `recbole==1.2.1`. sha256: of the wheel. members: {file name in the cache: path in the wheel}.
-    """
+    requirement: such as `recbole==1.2.1`. sha256: of the wheel. members: {file name in the cache:
+    path in the wheel}."""
 
     requirement: str
     sha256: str
@@ -69,20 +72,30 @@ class Wheel:
             command = [sys.executable, "-m", "pip", "download", *options, self.requirement]
             try:  # in an empty folder, because `-m` imports from the working folder first
                 done = subprocess.run(
-                    command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=WAIT, check=False
+                    command,
+                    cwd=folder,
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    text=True,
+                    timeout=WAIT,
+                    check=False,
                 )
             except (OSError, subprocess.TimeoutExpired) as wrong:
                 raise Unavailable(str(wrong)) from None
             wheels = list(Path(folder).glob("*.whl"))
             if done.returncode or not wheels:
-                raise Unavailable(_reason(done.stderr) or f"pip download ended with {done.returncode}")
+                raise Unavailable(
+                    _reason(done.stderr) or f"pip download ended with {done.returncode}"
+                )
             return _members(wheels[0].read_bytes(), self.sha256, self.members)
 
 
 @final
 @dataclass(frozen=True)
 class Archive:
-    """Files inside a zip archive at a URL, read with the user's proxies. sha256: of the archive. members: as in `Wheel`."""
+    """Files inside a zip archive at a URL, read with the user's proxies. sha256: of the archive.
+    members: as in `Wheel`.
+    """
 
     url: str
     sha256: str
@@ -115,7 +128,10 @@ def _members(raw: bytes, sha256: str, members: Mapping[str, str]) -> dict[str, b
     """The wanted files of a zip archive whose hash is right."""
     found = hashlib.sha256(raw).hexdigest()
     if found != sha256:
-        raise Unavailable(f"its sha256 is {found[:12]}..., not {sha256[:12]}...: it was changed on the way or at the source")
+        raise Unavailable(
+            f"its sha256 is {found[:12]}..., not {sha256[:12]}...: it was changed on the way or at"
+            " the source"
+        )
     try:
         with zipfile.ZipFile(io.BytesIO(raw)) as archive:
             return {name: archive.read(member) for name, member in members.items()}
@@ -123,10 +139,14 @@ def _members(raw: bytes, sha256: str, members: Mapping[str, str]) -> dict[str, b
         raise Unavailable(str(wrong)) from None
 
 
-def fetch(name: str, sources: Sequence[FileSource], folder: Path, say: Say, *, terms: str = "") -> FileSource:
-    """Caches the files of the first source that works in `folder`, each written whole; returns that source.
+def fetch(
+    name: str, sources: Sequence[FileSource], folder: Path, say: Say, *, terms: str = ""
+) -> FileSource:
+    """Caches the files of the first source that works in `folder`, each written whole; returns that
+    source.
 
-    Raises InputError with every source's reason if none works, and if the folder cannot be written to.
+    Raises InputError with every source's reason if none works, and if the folder cannot be written
+    to.
     """
     reasons = []
     for source in sources:
@@ -139,7 +159,8 @@ def fetch(name: str, sources: Sequence[FileSource], folder: Path, say: Say, *, t
         for file, raw in files.items():
             write_atomic(folder / file, raw)
         return source
-    fix = f"check the network, or put {' and '.join(sources[-1].members)} into {folder} yourself" + (
-        f"; terms: {terms}" if terms else ""
+    fix = (
+        f"check the network, or put {' and '.join(sources[-1].members)} into {folder} yourself"
+        + (f"; terms: {terms}" if terms else "")
     )
     raise InputError(name, "could not be fetched from " + ", nor from ".join(reasons), fix=fix)

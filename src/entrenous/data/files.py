@@ -1,4 +1,6 @@
-"""A path to a Table: only a regular file of bounded size is read, and one whose name belies its content is refused."""
+"""A path to a Table: only a regular file of bounded size is read, and one whose name belies its
+content is refused.
+"""
 
 from __future__ import annotations
 
@@ -58,10 +60,17 @@ MAGIC = (
 
 
 def read_table(path: Path, reading: Reading) -> ColumnTable:
-    """Read the table in a file. Raises InputError with the file, the line if it has one, and what to do."""
+    """Read the table in a file. Raises InputError with the file, the line if it has one, and what
+    to do.
+    """
     suffixes = [suffix.lower() for suffix in path.suffixes] or [""]
     if suffixes[-1] in OTHERS:
-        raise InputError(str(path), f"files of type {suffixes[-1]} are not read", expected=READABLE, fix="convert it")
+        raise InputError(
+            str(path),
+            f"files of type {suffixes[-1]} are not read",
+            expected=READABLE,
+            fix="convert it",
+        )
     raw = read_bytes(path)
     if not raw:
         raise InputError(
@@ -81,7 +90,9 @@ def read_table(path: Path, reading: Reading) -> ColumnTable:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The bytes of a regular file of at most LIMIT bytes. Raises InputError for anything else, before it could block."""
+    """The bytes of a regular file of at most LIMIT bytes. Raises InputError for anything else,
+    before it could block.
+    """
     try:
         about = os.stat(path)
         if not stat.S_ISREG(about.st_mode):
@@ -94,17 +105,25 @@ def read_bytes(path: Path) -> bytes:
     except OSError as wrong:
         _refuse_os(path, wrong)
     except (ValueError, MemoryError) as wrong:
-        raise InputError(str(path), f"cannot be read: {wrong}", expected="a file that fits in memory") from None
+        raise InputError(
+            str(path), f"cannot be read: {wrong}", expected="a file that fits in memory"
+        ) from None
 
 
 def _refuse_os(path: Path, wrong: OSError) -> NoReturn:
     if isinstance(wrong, FileNotFoundError):
         raise InputError(
-            str(path), "no such file", expected="a path to a file", fix="check the path (entrenous data list names the data sets)"
+            str(path),
+            "no such file",
+            expected="a path to a file",
+            fix="check the path (entrenous data list names the data sets)",
         ) from None
     fix = "check the permissions" if isinstance(wrong, PermissionError) else "check the path"
     raise InputError(
-        str(path), f"cannot be read: {(wrong.strerror or str(wrong)).lower()}", expected="a file you may read", fix=fix
+        str(path),
+        f"cannot be read: {(wrong.strerror or str(wrong)).lower()}",
+        expected="a file you may read",
+        fix=fix,
     ) from None
 
 
@@ -119,7 +138,12 @@ def _bounded(file: IO[bytes], limit: int, where: str) -> bytes:
 
 
 def _refuse_size(where: str, limit: int) -> NoReturn:
-    raise InputError(where, f"it holds more than {limit:,} bytes", expected="a smaller file", fix="check what it is, or split it")
+    raise InputError(
+        where,
+        f"it holds more than {limit:,} bytes",
+        expected="a smaller file",
+        fix="check what it is, or split it",
+    )
 
 
 def _check_magic(raw: bytes, path: Path, suffix: str) -> None:
@@ -134,10 +158,18 @@ def _check_magic(raw: bytes, path: Path, suffix: str) -> None:
                 if usual
                 else "convert it"
             )
-            raise InputError(str(path), f"the content is {name}, the name says {suffix or 'nothing'}", expected=READABLE, fix=fix)
+            raise InputError(
+                str(path),
+                f"the content is {name}, the name says {suffix or 'nothing'}",
+                expected=READABLE,
+                fix=fix,
+            )
         if suffix == usual and suffix:
             raise InputError(
-                str(path), f"the name says {name}, the content is not", expected=f"a {name} file", fix="rename it or get it again"
+                str(path),
+                f"the name says {name}, the content is not",
+                expected=f"a {name} file",
+                fix="rename it or get it again",
             )
 
 
@@ -148,11 +180,17 @@ def _unpack(open_file: Callable[[IO[bytes]], IO[bytes]]) -> Callable[[bytes, Pat
                 return _bounded(file, _limit(raw), str(path))
         except InputError:
             raise
-        except Exception as wrong:  # a damaged stream raises EOFError, OSError, zlib.error, LZMAError, ...
+        except (
+            Exception
+        ) as wrong:  # a damaged stream raises EOFError, OSError, zlib.error, LZMAError, ...
             problem = (
-                "the compressed file is cut off" if isinstance(wrong, EOFError) else f"the compressed file is damaged ({wrong})"
+                "the compressed file is cut off"
+                if isinstance(wrong, EOFError)
+                else f"the compressed file is damaged ({wrong})"
             )
-            raise InputError(str(path), problem, expected="a whole file", fix="get it again") from None
+            raise InputError(
+                str(path), problem, expected="a whole file", fix="get it again"
+            ) from None
 
     return unpack
 
@@ -162,7 +200,9 @@ def _limit(raw: bytes) -> int:
 
 
 def _unzip(raw: bytes, path: Path) -> bytes:
-    """The one file in a zip archive. Nothing is ever unpacked to disk; a member that tries to leave the archive condemns it."""
+    """The one file in a zip archive. Nothing is ever unpacked to disk; a member that tries to leave
+    the archive condemns it.
+    """
     try:
         with zipfile.ZipFile(io.BytesIO(raw)) as archive:
             member = _only_member(archive, path)
@@ -172,7 +212,10 @@ def _unzip(raw: bytes, path: Path) -> bytes:
         raise
     except Exception as wrong:  # zipfile raises a dozen kinds for damaged archives
         raise InputError(
-            str(path), f"the zip file is damaged ({wrong})", expected="a whole zip file", fix="get it again"
+            str(path),
+            f"the zip file is damaged ({wrong})",
+            expected="a whole zip file",
+            fix="get it again",
         ) from None
 
 
@@ -189,7 +232,10 @@ def _only_member(archive: zipfile.ZipFile, path: Path) -> str:
             )
     if len(names) != 1:
         raise InputError(
-            str(path), f"the archive holds {len(names)} files", expected="one file", fix="unpack it and name the file you mean"
+            str(path),
+            f"the archive holds {len(names)} files",
+            expected="one file",
+            fix="unpack it and name the file you mean",
         )
     return names[0]
 
@@ -206,15 +252,22 @@ def _parquet(raw: bytes, source: str) -> ColumnTable:
     import polars as pl
 
     if not raw.endswith(b"PAR1"):
-        raise InputError(source, "the Parquet file is cut off", expected="a whole file", fix="get it again")
+        raise InputError(
+            source, "the Parquet file is cut off", expected="a whole file", fix="get it again"
+        )
     try:
         with _quiet_stderr():
             frame: Any = pl.read_parquet(io.BytesIO(raw))
     except (KeyboardInterrupt, SystemExit, MemoryError):
         raise
-    except BaseException as wrong:  # polars panics on some damaged files, and a panic is no Exception
+    except (
+        BaseException
+    ) as wrong:  # polars panics on some damaged files, and a panic is no Exception
         raise InputError(
-            source, f"the Parquet file is damaged ({wrong})"[:200], expected="a whole file", fix="get it again"
+            source,
+            f"the Parquet file is damaged ({wrong})"[:200],
+            expected="a whole file",
+            fix="get it again",
         ) from None
     if frame.height == 0:
         raise InputError(source, "there are no rows", expected="at least one row")
@@ -223,7 +276,9 @@ def _parquet(raw: bytes, source: str) -> ColumnTable:
 
 @contextmanager
 def _quiet_stderr() -> Iterator[None]:
-    """Sends file descriptor 2 to nowhere: a panic inside polars prints a backtrace there before Python learns of it."""
+    """Sends file descriptor 2 to nowhere: a panic inside polars prints a backtrace there before
+    Python learns of it.
+    """
     try:
         kept = os.dup(2)
     except OSError:  # there is no standard error

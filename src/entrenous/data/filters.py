@@ -16,9 +16,15 @@ from .interactions import Interactions
 
 
 def binarise(data: Interactions, *, at_least: float | None = None) -> Interactions:
-    """The rows with a value of `at_least` (all rows by default), each with value 1. Raises InputError if none is left."""
+    """The rows with a value of `at_least` (all rows by default), each with value 1. Raises
+    InputError if none is left.
+    """
     keep = np.ones(len(data), bool) if at_least is None else data.value >= np.float32(at_least)
-    what = "every row has value 1" if at_least is None else f"rows with value >= {at_least:g}, set to 1"
+    what = (
+        "every row has value 1"
+        if at_least is None
+        else f"rows with value >= {at_least:g}, set to 1"
+    )
     kept = data if at_least is None else _apply(data, keep, what)
     ones = np.broadcast_to(np.float32(1), len(kept))
     notes = kept.notes if at_least is not None else (*kept.notes, what)
@@ -26,7 +32,9 @@ def binarise(data: Interactions, *, at_least: float | None = None) -> Interactio
 
 
 def min_user_rows(data: Interactions, n: int) -> Interactions:
-    """The users with at least `n` rows, in a single pass (not a core: items may end up with any number of rows)."""
+    """The users with at least `n` rows, in a single pass (not a core: items may end up with any
+    number of rows).
+    """
     _check("n", n)
     return _apply(data, np.repeat(data.counts >= n, data.counts), f"users with >= {n} rows")
 
@@ -38,14 +46,19 @@ def min_item_rows(data: Interactions, n: int) -> Interactions:
 
 
 def k_core(data: Interactions, *, users: int = 1, items: int = 1) -> Interactions:
-    """The largest part in which every user has at least `users` rows and every item at least `items`: both conditions are applied
-    in turn until nothing changes. Raises InputError if nothing is left.
+    """The largest part in which every user has at least `users` rows and every item at least
+    `items`: both conditions are applied in turn until nothing changes. Raises InputError if nothing
+    is left.
 
     >>> k_core(data, users=10, items=10)  # the 10-core                           # doctest: +SKIP
     """
     _check("users", users)
     _check("items", items)
-    return _apply(data, _core(data, users, items), f"the core of users with >= {users} and items with >= {items} rows")
+    return _apply(
+        data,
+        _core(data, users, items),
+        f"the core of users with >= {users} and items with >= {items} rows",
+    )
 
 
 def _core(data: Interactions, users: int, items: int) -> BoolArray:
@@ -74,7 +87,11 @@ def _apply(data: Interactions, keep: BoolArray, what: str) -> Interactions:
             fix="choose a smaller number",
         )
     small = compact(data.select(keep))
-    lost = (len(data) - len(small), len(data.users) - len(small.users), len(data.items) - len(small.items))
+    lost = (
+        len(data) - len(small),
+        len(data.users) - len(small.users),
+        len(data.items) - len(small.items),
+    )
     note = f"kept {what}; dropped rows: {lost[0]:,}, users: {lost[1]:,}, items: {lost[2]:,}"
     return replace(small, notes=(*data.notes, note))
 

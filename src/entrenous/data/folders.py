@@ -1,4 +1,6 @@
-"""A folder of files to `Interactions` with item features: our own layout, RecBole's, and MovieLens's three."""
+"""A folder of files to `Interactions` with item features: our own layout, RecBole's, and
+MovieLens's three.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ class SetFiles(NamedTuple):
 
 
 def pair(folder: Path) -> SetFiles:
-    """Find the file of rows and the file of items in a folder. Raises InputError if no known one is there."""
+    """Find the file of rows and the file of items in a folder. Raises InputError if no known one is
+    there.
+    """
     layouts = (
         (("interactions", "checkins"), ("items",)),
         (_recbole(folder, "inter"), _recbole(folder, "item")),
@@ -39,7 +43,12 @@ def pair(folder: Path) -> SetFiles:
         rows = find(folder, *names)
         if rows is not None:
             return SetFiles(rows, find(folder, *items))
-    raise InputError(str(folder), "it is a folder without known files", expected=EXPECTED, fix="name the file you mean")
+    raise InputError(
+        str(folder),
+        "it is a folder without known files",
+        expected=EXPECTED,
+        fix="name the file you mean",
+    )
 
 
 def _recbole(folder: Path, ending: str) -> tuple[str, ...]:
@@ -51,10 +60,17 @@ def _recbole(folder: Path, ending: str) -> tuple[str, ...]:
     return (own,) if own in found else tuple(found) if len(found) == 1 else ()
 
 
-def read_folder(folder: Path, reading: Reading, *, name: str, items: Path | None = None) -> Interactions:
-    """The interactions of a folder and what its items file says of the items. items: another items file."""
+def read_folder(
+    folder: Path, reading: Reading, *, name: str, items: Path | None = None
+) -> Interactions:
+    """The interactions of a folder and what its items file says of the items. items: another items
+    file.
+    """
     files = pair(folder)
-    data, about = assemble(read_table(files.rows, reading), reading, name=name), items or files.items
+    data, about = (
+        assemble(read_table(files.rows, reading), reading, name=name),
+        items or files.items,
+    )
     return data if about is None else add_features(data, about)
 
 
@@ -67,7 +83,8 @@ def read_parts(
     items: str | None = None,
     columns: Mapping[str, str] | None = None,
 ) -> Interactions:
-    """The interactions in the files `rows` of a folder, one under the other, with features from the file `items`.
+    """The interactions in the files `rows` of a folder, one under the other, with features from the
+    file `items`.
 
     rows, items: names without ending (see `home.find`). columns: {feature: column}.
     Raises InputError if a file of rows is missing.
@@ -80,22 +97,35 @@ def read_parts(
 def _part(folder: Path, stem: str, reading: Reading) -> ColumnTable:
     path = find(folder, stem)
     if path is None:
-        raise InputError(str(folder / stem), "no such file", expected=f"{stem}.parquet, .csv or .tsv")
+        raise InputError(
+            str(folder / stem), "no such file", expected=f"{stem}.parquet, .csv or .tsv"
+        )
     return read_table(path, reading)
 
 
-def add_features(data: Interactions, path: Path, *, columns: Mapping[str, str] | None = None) -> Interactions:
-    """The data set with item features (title, category and coordinates by default) from a file with one row per item."""
+def add_features(
+    data: Interactions, path: Path, *, columns: Mapping[str, str] | None = None
+) -> Interactions:
+    """The data set with item features (title, category and coordinates by default) from a file with
+    one row per item.
+    """
     found = features(read_table(path, _items_reading(path)), data.items, columns=columns)
-    what = ", ".join(f"{feature} = {columns[feature]}" if columns else feature for feature in found) or "no title and no category"
-    return replace(data, features={**data.features, **found}, notes=(*data.notes, f"read {path}: {what}"))
+    what = (
+        ", ".join(f"{feature} = {columns[feature]}" if columns else feature for feature in found)
+        or "no title and no category"
+    )
+    return replace(
+        data, features={**data.features, **found}, notes=(*data.notes, f"read {path}: {what}")
+    )
 
 
 def _items_reading(path: Path) -> Reading:
     if path.name == "u.item":
         return Reading(delimiter="|", encoding="latin-1", names=U_ITEM)
     if path.name == "movies.dat":  # Latin-1 in MovieLens-1M, UTF-8 in MovieLens-10M
-        return Reading(delimiter="::", encoding=_utf8_or_latin1(path), names=("item_id", "title", "genres"))
+        return Reading(
+            delimiter="::", encoding=_utf8_or_latin1(path), names=("item_id", "title", "genres")
+        )
     return Reading()
 
 

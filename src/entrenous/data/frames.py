@@ -1,4 +1,6 @@
-"""Tables that live in memory (pandas, polars, Arrow, columns, tuples, SciPy) to a Table, without importing pandas or pyarrow."""
+"""Tables that live in memory (pandas, polars, Arrow, columns, tuples, SciPy) to a Table, without
+importing pandas or pyarrow.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,9 @@ from .table import ColumnTable
 
 
 def from_any(frame: Any, name: str) -> ColumnTable:
-    """A table from a polars frame, anything with the Arrow PyCapsule interface (pyarrow, recent pandas), a pandas frame, a mapping of
-    columns, a list of tuples (user, item, value, time), or a SciPy sparse matrix, users by items.
+    """A table from a polars frame, anything with the Arrow PyCapsule interface (pyarrow, recent
+    pandas), a pandas frame, a mapping of columns, a list of tuples (user, item, value, time), or a
+    SciPy sparse matrix, users by items.
 
     Raises InputError for anything else, for an empty one, and for column names that are no text.
     """
@@ -24,16 +27,30 @@ def from_any(frame: Any, name: str) -> ColumnTable:
 
 
 def _as_columns(frame: Any, name: str) -> Any:
-    """A list of tuples, or a SciPy sparse matrix of users by items, as a mapping of columns; anything else as it is."""
+    """A list of tuples, or a SciPy sparse matrix of users by items, as a mapping of columns;
+    anything else as it is.
+    """
     if isinstance(frame, list | tuple):
         widths = {len(row) if isinstance(row, list | tuple) else 0 for row in frame}
         if not frame or len(widths) > 1 or not 2 <= min(widths) <= 4:
             expected = "tuples (user, item), (user, item, value) or (user, item, value, time)"
-            raise InputError(name, f"a list of {'nothing' if not frame else 'other things'}", expected=expected)
-        return dict(zip(("user_id", "item_id", "rating", "timestamp"), map(list, zip(*frame, strict=True)), strict=False))
+            raise InputError(
+                name, f"a list of {'nothing' if not frame else 'other things'}", expected=expected
+            )
+        return dict(
+            zip(
+                ("user_id", "item_id", "rating", "timestamp"),
+                map(list, zip(*frame, strict=True)),
+                strict=False,
+            )
+        )
     if hasattr(frame, "tocoo"):
         entries = frame.tocoo()
-        return {"user_id": entries.row.astype(np.int64), "item_id": entries.col.astype(np.int64), "rating": entries.data}
+        return {
+            "user_id": entries.row.astype(np.int64),
+            "item_id": entries.col.astype(np.int64),
+            "rating": entries.data,
+        }
     return frame
 
 
@@ -47,14 +64,19 @@ def _convert(frame: Any, name: str) -> Any:
     if hasattr(frame, "__arrow_c_stream__") and not isinstance(frame, pl.Series):
         try:
             return pl.DataFrame(frame)
-        except Exception:  # pandas without pyarrow, or a column of mixed types: column by column below
+        except (
+            Exception
+        ):  # pandas without pyarrow, or a column of mixed types: column by column below
             pass
     if isinstance(frame, Mapping) or (hasattr(frame, "columns") and hasattr(frame, "__getitem__")):
         return _by_columns(frame, name)
     raise InputError(
         name,
         f"got {type(frame).__name__}",
-        expected="a pandas, polars or Arrow table, a mapping of columns, a list of tuples or a sparse matrix",
+        expected=(
+            "a pandas, polars or Arrow table, a mapping of columns, a list of tuples or a sparse"
+            " matrix"
+        ),
     )
 
 
@@ -72,7 +94,11 @@ def _by_columns(frame: Any, name: str) -> Any:
     try:
         return pl.DataFrame({label: _column(frame[label]) for label in labels})
     except Exception as wrong:
-        raise InputError(name, f"cannot be read as a table: {wrong}", expected="columns of one type and one length") from None
+        raise InputError(
+            name,
+            f"cannot be read as a table: {wrong}",
+            expected="columns of one type and one length",
+        ) from None
 
 
 def _column(column: Any) -> Any:

@@ -1,4 +1,6 @@
-"""`Interactions`: who consumed what, how much and when, as a compressed sparse row table by user."""
+"""`Interactions`: who consumed what, how much and when, as a compressed sparse row table by
+user.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ from typing import Any, final
 
 import numpy as np
 
+from ..core.contract.protocols import Catalogue, Histories
 from ..core.errors import InputError
-from ..core.protocols import Catalogue, Histories
 from ..core.types import Array, BoolArray, Float32Array, Float64Array, Int32Array, Int64Array
 from ..core.visits import Moments, Visits, some_visits
 from ..core.vocabulary import Vocabulary
@@ -22,7 +24,9 @@ WITHOUT_TIMES = "use random-80-20, or ncf-99 for a data set of which NCF publish
 
 
 def rows_in(ptr: Int64Array, users: Int64Array) -> Int64Array:
-    """The positions of the rows of `users`, user by user, int64, where those of user u are ptr[u] to ptr[u + 1]."""
+    """The positions of the rows of `users`, user by user, int64, where those of user u are ptr[u]
+    to ptr[u + 1].
+    """
     counts = ptr[users + 1] - ptr[users]
     starts = np.repeat(ptr[users] - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)
     return starts + np.arange(int(counts.sum()))
@@ -34,13 +38,13 @@ class Interactions:
     """Frozen. User u consumed item[ptr[u]:ptr[u + 1]], ascending and without repeats.
 
     ptr: int64 [users + 1]. item: int32 [n]. value: float32 [n] (1 where the data has no rating).
-    time: int64 [n] in seconds, `NO_TIME` where a row has none; None if the data has no times at all.
-    row: int64 [n], position in the source, which breaks ties in time; None if the source has no order.
-    visits: of every row, where a row stands for several visits of its item and `time` is that of the last; None if each row is one.
-    users, items: external ids both ways.
-    scale: (lowest, highest) value that a rating can have; None = as far as the rows go.
-    features: item columns by name (`title`, `category`, ...), text [items], "" = not known; "|" between categories.
-    name: of the data set. notes: what loading and filtering did, one sentence each.
+    time: int64 [n] in seconds, `NO_TIME` where a row has none; None if the data has no times at
+    all. row: int64 [n], position in the source, which breaks ties in time; None if the source has
+    no order. visits: of every row, where a row stands for several visits of its item and `time` is
+    that of the last; None if each row is one. users, items: external ids both ways. scale: (lowest,
+    highest) value that a rating can have; None = as far as the rows go. features: item columns by
+    name (`title`, `category`, ...), text [items], "" = not known; "|" between categories. name: of
+    the data set. notes: what loading and filtering did, one sentence each.
     """
 
     ptr: Int64Array
@@ -64,7 +68,10 @@ class Interactions:
         return len(self.item)
 
     def __repr__(self) -> str:
-        return f"Interactions({self.name}: {len(self.users)} users x {len(self.items)} items, {len(self)} rows)"
+        return (
+            f"Interactions({self.name}: {len(self.users)} users x {len(self.items)} items,"
+            f" {len(self)} rows)"
+        )
 
     @property
     def catalogue(self) -> Catalogue:
@@ -84,8 +91,14 @@ class Interactions:
 
     @property
     def moments(self) -> Moments | None:
-        """When the rows happened, all visits too; None for data without times or without an order."""
-        return None if self.time is None or self.row is None else Moments(self.time, self.row, self.visits)
+        """When the rows happened, all visits too; None for data without times or without an
+        order.
+        """
+        return (
+            None
+            if self.time is None or self.row is None
+            else Moments(self.time, self.row, self.visits)
+        )
 
     @property
     def counts(self) -> Int64Array:
@@ -99,40 +112,60 @@ class Interactions:
 
     @cached_property
     def places(self) -> Float64Array | None:
-        """Latitude and longitude of every item in degrees, float64 [items, 2], from the features `lat` and `lon`; NaN where they say
-        none that is on Earth. None without these features."""
+        """Latitude and longitude of every item in degrees, float64 [items, 2], from the features
+        `lat` and `lon`; NaN where they say none that is on Earth. None without these features."""
         if not {"lat", "lon"} <= self.features.keys():
             return None
-        found = np.stack([_degrees(self.features["lat"], 90), _degrees(self.features["lon"], 180)], axis=1)
+        found = np.stack(
+            [_degrees(self.features["lat"], 90), _degrees(self.features["lon"], 180)], axis=1
+        )
         return np.where(np.isnan(found).any(axis=1, keepdims=True), np.nan, found)
 
     def histories(self, users: Int64Array, avoid: Interactions | None = None) -> Histories:
-        """The private rows of some users, in their order; views of the rows when the users are consecutive.
+        """The private rows of some users, in their order; views of the rows when the users are
+        consecutive.
 
-        avoid: what they never draw as negatives, over the same users and items; None = these rows, the honest choice.
+        avoid: what they never draw as negatives, over the same users and items; None = these rows,
+        the honest choice.
         """
         ptr, rows = self._extent(users)
         when, row = (None if column is None else column[rows] for column in (self.time, self.row))
         visits = some_visits(self.visits, rows)
-        own = Histories(ptr, self.item[rows], self.value[rows], ptr, self.item[rows], when, row, self.places, visits)
+        own = Histories(
+            ptr,
+            self.item[rows],
+            self.value[rows],
+            ptr,
+            self.item[rows],
+            when,
+            row,
+            self.places,
+            visits,
+        )
         if avoid is None:
             return own
         avoid_ptr, others = avoid._extent(users)
         return own._replace(avoid_ptr=avoid_ptr, avoid=avoid.item[others])
 
     def _extent(self, users: Int64Array) -> tuple[Int64Array, slice | Int64Array]:
-        """Where each user's rows begin among those of `users`, int64 [len(users) + 1], and where these are: a slice if consecutive."""
+        """Where each user's rows begin among those of `users`, int64 [len(users) + 1], and where
+        these are: a slice if consecutive.
+        """
         if len(users) and users[-1] - users[0] + 1 == len(users) and np.all(np.diff(users) == 1):
             low, high = self.ptr[users[0]], self.ptr[users[-1] + 1]
             return self.ptr[users[0] : users[-1] + 2] - low, slice(low, high)
-        return np.concatenate([[0], np.cumsum(self.counts[users])]).astype(np.int64), self.rows_of(users)
+        return np.concatenate([[0], np.cumsum(self.counts[users])]).astype(np.int64), self.rows_of(
+            users
+        )
 
     def rows_of(self, users: Int64Array) -> Int64Array:
         """The positions of the rows of `users`, user by user, int64."""
         return rows_in(self.ptr, users)
 
     def of_users(self, users: Int64Array) -> Interactions:
-        """The rows of some users over the same items, as a data set of these users alone: its user r is users[r]."""
+        """The rows of some users over the same items, as a data set of these users alone: its user
+        r is users[r].
+        """
         ptr, rows = self._extent(users)
         time, row = (None if column is None else column[rows] for column in (self.time, self.row))
         names = Vocabulary(self.users.ids[users], kind=self.users.kind)
@@ -149,9 +182,11 @@ class Interactions:
         )
 
     def select(self, keep: BoolArray, note: str = "") -> Interactions:
-        """The Interactions of the rows where `keep`, bool [n], is true, over the same users and items. note: added to the
-        notes."""
-        ptr = np.concatenate([[0], np.cumsum(np.bincount(self.user[keep], minlength=len(self.users)))])
+        """The Interactions of the rows where `keep`, bool [n], is true, over the same users and
+        items. note: added to the notes."""
+        ptr = np.concatenate(
+            [[0], np.cumsum(np.bincount(self.user[keep], minlength=len(self.users)))]
+        )
         return replace(
             self,
             ptr=ptr.astype(np.int64),
@@ -161,31 +196,47 @@ class Interactions:
             row=None if self.row is None else self.row[keep],
             visits=some_visits(self.visits, np.flatnonzero(keep)),
             notes=(*self.notes, note) if note else self.notes,
-            scale=self.rating_scale if len(self) else self.scale,  # a part is rated on the scale of the whole
+            scale=(
+                self.rating_scale if len(self) else self.scale
+            ),  # a part is rated on the scale of the whole
         )
 
     def of_items(self, keep: BoolArray) -> Interactions:
-        """The Interactions over the items where `keep`, bool [items], is true, in the same order, without the rows of the others."""
+        """The Interactions over the items where `keep`, bool [items], is true, in the same order,
+        without the rows of the others.
+        """
         rows = self.select(keep[self.item])
         number = (np.cumsum(keep) - 1).astype(np.int32)
         features = {name: values[keep] for name, values in self.features.items()}
         return replace(
-            rows, item=number[rows.item], items=Vocabulary(self.items.ids[keep], kind=self.items.kind), features=features
+            rows,
+            item=number[rows.item],
+            items=Vocabulary(self.items.ids[keep], kind=self.items.kind),
+            features=features,
         )
 
     def sha256(self) -> str:
-        """The hash of the rows: users, items, values, times and visits with their external ids, in hexadecimal."""
+        """The hash of the rows: users, items, values, times and visits with their external ids, in
+        hexadecimal.
+        """
         digest = hashlib.sha256()
         for vocabulary in (self.users, self.items):
             digest.update(f"{vocabulary.kind} {len(vocabulary)} ".encode())
             if not vocabulary.is_range:
                 digest.update("\n".join(vocabulary.ids.tolist()).encode())
-        for array in (self.ptr, self.item, self.value, self.time, *(() if self.visits is None else self.visits[:2])):
+        for array in (
+            self.ptr,
+            self.item,
+            self.value,
+            self.time,
+            *(() if self.visits is None else self.visits[:2]),
+        ):
             digest.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
 
     def time_order(self) -> Int64Array:
-        """Row positions sorted by user, then time, then place in the source: the one meaning of "latest" in Entrenous.
+        """Row positions sorted by user, then time, then place in the source: the one meaning of
+        "latest" in Entrenous.
 
         Raises InputError if the data has no times or a row lacks one.
         """
@@ -234,15 +285,22 @@ def build(
     notes: tuple[str, ...] = (),
     scale: tuple[float, float] | None = None,
 ) -> Interactions:
-    """Interactions from parallel columns of dense user and item indices, in source order. A repeated (user, item) is an error:
-    the readers apply the policy for duplicates (`keep` first or last) before."""
+    """Interactions from parallel columns of dense user and item indices, in source order. A
+    repeated (user, item) is an error: the readers apply the policy for duplicates (`keep` first or
+    last) before.
+    """
     user, item = np.asarray(user, np.int64), np.asarray(item, np.int32)
     order = np.lexsort((item, user))
-    counts = np.bincount(user, minlength=len(users)) if len(user) else np.zeros(len(users), np.int64)
+    counts = (
+        np.bincount(user, minlength=len(users)) if len(user) else np.zeros(len(users), np.int64)
+    )
     u, i = user[order], item[order]
     if len(u) and bool(np.any((u[1:] == u[:-1]) & (i[1:] == i[:-1]))):
         raise InputError(
-            name, "a (user, item) pair occurs twice", expected="one row per pair", fix="choose duplicates='first' or 'last'"
+            name,
+            "a (user, item) pair occurs twice",
+            expected="one row per pair",
+            fix="choose duplicates='first' or 'last'",
         )
     ones = np.broadcast_to(np.float32(1), len(user))
     return Interactions(

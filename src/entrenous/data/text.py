@@ -1,8 +1,8 @@
 """Text tables (CSV, TSV, RecBole, MovieLens `::`) to a Table of text columns.
 
-Every record is one physical line, so that a defect has a line number. The bytes are checked as a whole first (encoding, control
-characters, line ends, columns per line, quotes); polars then does the splitting, which cannot fail any more.
-"""
+Every record is one physical line, so that a defect has a line number. The bytes are checked as a
+whole first (encoding, control characters, line ends, columns per line, quotes); polars then does
+the splitting, which cannot fail any more."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ UNIT = 0x1F  # stands in for `::`, which is two bytes; control characters are re
 
 
 class Layout(NamedTuple):
-    """How the lines of a text file are split into fields: `byte` separates `names`; `quoted` if fields may be in quotes."""
+    """How the lines of a text file are split into fields: `byte` separates `names`; `quoted` if
+    fields may be in quotes.
+    """
 
     delimiter: str
     byte: int
@@ -36,18 +38,22 @@ class Layout(NamedTuple):
     quoted: bool
 
 
-def read_text(raw: bytes, source: str, reading: Reading, *, delimiter: str | None = None, typed: bool = False) -> ColumnTable:
+def read_text(
+    raw: bytes, source: str, reading: Reading, *, delimiter: str | None = None, typed: bool = False
+) -> ColumnTable:
     """The table in the bytes of a text file.
 
-    delimiter: what the file's ending stands for; `reading.delimiter` comes first, the first line decides if both are None.
-    typed: whether a RecBole header (`user_id:token`) is required.
-    Raises InputError with the physical line of the first defect.
+    delimiter: what the file's ending stands for; `reading.delimiter` comes first, the first line
+    decides if both are None. typed: whether a RecBole header (`user_id:token`) is required. Raises
+    InputError with the physical line of the first defect.
     """
     notes: list[str] = []
     text = plain_text(raw, source, reading.encoding, notes)
     if not text.strip():
         raise InputError(
-            source, "the file holds nothing but blank lines", expected="a header and rows of user, item, value, time"
+            source,
+            "the file holds nothing but blank lines",
+            expected="a header and rows of user, item, value, time",
         )
     whole, lead = text.endswith(b"\n"), len(text) - len(text.lstrip(b"\n"))
     text = text.strip(b"\n").rstrip(b" \n") + b"\n"
@@ -55,11 +61,17 @@ def read_text(raw: bytes, source: str, reading: Reading, *, delimiter: str | Non
     return _table(text, layout, source, lead + 1, whole, notes)
 
 
-def _table(text: bytes, layout: Layout, source: str, first: int, whole: bool, notes: list[str]) -> ColumnTable:
+def _table(
+    text: bytes, layout: Layout, source: str, first: int, whole: bool, notes: list[str]
+) -> ColumnTable:
     if layout.header:
         text, first = text[text.index(b"\n") + 1 :], first + 1
     if not text:
-        raise InputError(f"{source}:{first - 1}", "there are no rows after the header", expected="at least one row")
+        raise InputError(
+            f"{source}:{first - 1}",
+            "there are no rows after the header",
+            expected="at least one row",
+        )
     if layout.delimiter == "::":
         text = text.replace(b"::", bytes([UNIT]))
     blank = _check_lines(text, layout, source, first, whole)
@@ -68,11 +80,19 @@ def _table(text: bytes, layout: Layout, source: str, first: int, whole: bool, no
         notes.append(f"blank lines skipped: {len(blank):,}")
     frame = _split(text, layout, source)
     return ColumnTable(
-        frame=frame, source=source, first_line=first, blank=tuple(blank), whole=whole, types=layout.types, notes=tuple(notes)
+        frame=frame,
+        source=source,
+        first_line=first,
+        blank=tuple(blank),
+        whole=whole,
+        types=layout.types,
+        notes=tuple(notes),
     )
 
 
-def _layout(text: bytes, where: str, reading: Reading, delimiter: str | None, typed: bool, notes: list[str]) -> Layout:
+def _layout(
+    text: bytes, where: str, reading: Reading, delimiter: str | None, typed: bool, notes: list[str]
+) -> Layout:
     """How to cut the lines, from the first of them."""
     end = text.find(b"\n", 0, LINE_LIMIT + 1)
     if end < 0:
@@ -81,7 +101,12 @@ def _layout(text: bytes, where: str, reading: Reading, delimiter: str | None, ty
     delimiter = reading.delimiter or delimiter or _guess(line)
     quoted = delimiter in (",", ";") and b'"' in text
     fields = _fields(line, delimiter, quoted, where)
-    second = text[end + 1 : end + 1 + LINE_LIMIT].partition(b"\n")[0].decode("utf-8", "replace").split(delimiter)
+    second = (
+        text[end + 1 : end + 1 + LINE_LIMIT]
+        .partition(b"\n")[0]
+        .decode("utf-8", "replace")
+        .split(delimiter)
+    )
     names, types, header = _names(fields, second, where, reading, typed, notes)
     byte = UNIT if delimiter == "::" else ord(delimiter)
     return Layout(delimiter, byte, names, types, header, quoted)
@@ -91,14 +116,18 @@ def _guess(line: str) -> str:
     for delimiter in DELIMITERS[:2]:
         if delimiter in line:
             return delimiter
-    return max(DELIMITERS[2:], key=lambda delimiter: (line.count(delimiter), -DELIMITERS.index(delimiter)))
+    return max(
+        DELIMITERS[2:], key=lambda delimiter: (line.count(delimiter), -DELIMITERS.index(delimiter))
+    )
 
 
 def _fields(line: str, delimiter: str, quoted: bool, where: str) -> list[str]:
     if delimiter not in line:
         other = next((other for other in DELIMITERS if other in line), None)
         if other is None:
-            raise InputError(where, "only one column", expected=f"at least two, separated by {_name(delimiter)}")
+            raise InputError(
+                where, "only one column", expected=f"at least two, separated by {_name(delimiter)}"
+            )
         fix = f"pass delimiter={other!r} (--load delimiter={other!r})"
         raise InputError(
             where,
@@ -115,20 +144,33 @@ def _name(delimiter: str) -> str:
 
 
 def _names(
-    fields: list[str], second: list[str], where: str, reading: Reading, typed: bool, notes: list[str]
+    fields: list[str],
+    second: list[str],
+    where: str,
+    reading: Reading,
+    typed: bool,
+    notes: list[str],
 ) -> tuple[list[str], dict[str, str], bool]:
     """(names, RecBole types, whether the first line is a header)."""
     if reading.names is not None:
         if len(reading.names) != len(fields):
             raise InputError(
-                where, f"{len(fields)} columns", expected=f"{len(reading.names)}, as in names={','.join(reading.names)}"
+                where,
+                f"{len(fields)} columns",
+                expected=f"{len(reading.names)}, as in names={','.join(reading.names)}",
             )
         return _distinct(list(reading.names), where), {}, False
     if typed or all(re.search(r":(token|float)(_seq)?$", field) for field in fields):
         names, types = typed_names(fields, where)
         return _distinct(names, where, len(fields)), types, True
     if is_header(fields, reading):
-        return _distinct([field or f"column {number}" for number, field in enumerate(fields, 1)], where), {}, True
+        return (
+            _distinct(
+                [field or f"column {number}" for number, field in enumerate(fields, 1)], where
+            ),
+            {},
+            True,
+        )
     guessed = positional(fields)
     if guessed is None:
         _refuse_names(fields, second, where)
@@ -137,26 +179,47 @@ def _names(
 
 
 def _refuse_names(fields: list[str], second: list[str], where: str) -> NoReturn:
-    """Refuses a first line in which no column is known; a header is told from a row by numbers that stand below it alone."""
+    """Refuses a first line in which no column is known; a header is told from a row by numbers that
+    stand below it alone.
+    """
     expected = "a header with the names of the columns, such as user_id,item_id,rating,timestamp"
     numbers = [any(is_number(field) for field in line) for line in (fields, second)]
-    say = f"say what its columns are: user='{fields[0]}', item='{fields[1]}' (--load user={fields[0]} --load item={fields[1]})"
-    name = f"add one, or name all {len(fields)} columns: names=('user_id', 'item_id', ...) (--load names=user_id,item_id,...)"
-    fix = name if numbers[0] else say if numbers[1] else f"{say}; or, if the first line is a row, {name}"
-    raise InputError(where, f"no usual column name among {', '.join(fields[:8])}", expected=expected, fix=fix)
+    say = (
+        f"say what its columns are: user='{fields[0]}', item='{fields[1]}' (--load user={fields[0]}"
+        f" --load item={fields[1]})"
+    )
+    name = (
+        f"add one, or name all {len(fields)} columns: names=('user_id', 'item_id', ...) (--load"
+        " names=user_id,item_id,...)"
+    )
+    fix = (
+        name
+        if numbers[0]
+        else say
+        if numbers[1]
+        else f"{say}; or, if the first line is a row, {name}"
+    )
+    raise InputError(
+        where, f"no usual column name among {', '.join(fields[:8])}", expected=expected, fix=fix
+    )
 
 
 def _distinct(names: list[str], where: str, columns: int | None = None) -> list[str]:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None or (columns is not None and len(names) != columns):
         raise InputError(
-            where, f"column name '{twice or names[0]}' occurs twice", expected="different names", fix="rename one of them"
+            where,
+            f"column name '{twice or names[0]}' occurs twice",
+            expected="different names",
+            fix="rename one of them",
         )
     return names
 
 
 def _check_lines(text: bytes, layout: Layout, source: str, first: int, whole: bool) -> list[int]:
-    """Checks the columns and quotes of every line; returns the numbers of the blank ones. Memory is bounded by BLOCK."""
+    """Checks the columns and quotes of every line; returns the numbers of the blank ones. Memory is
+    bounded by BLOCK.
+    """
     blank: list[int] = []
     start = 0
     while start < len(text):
@@ -173,7 +236,13 @@ def _check_lines(text: bytes, layout: Layout, source: str, first: int, whole: bo
 
 
 def _check_block(
-    block: Array, newline: Int64Array, width: Int64Array, layout: Layout, source: str, first: int, whole: bool
+    block: Array,
+    newline: Int64Array,
+    width: Int64Array,
+    layout: Layout,
+    source: str,
+    first: int,
+    whole: bool,
 ) -> None:
     long = np.flatnonzero(width > LINE_LIMIT)
     if len(long):
@@ -192,13 +261,18 @@ def _check_block(
         _refuse_columns(f"{source}:{first + line}", content, int(columns[line]), layout, cut_off)
 
 
-def _check_quotes(block: Array, newline: Int64Array, quote: Int64Array, layout: Layout, source: str, first: int) -> None:
+def _check_quotes(
+    block: Array, newline: Int64Array, quote: Int64Array, layout: Layout, source: str, first: int
+) -> None:
     """Quotes must open at the start of a field and close at its end, in the same line."""
     odd = np.flatnonzero(np.diff(np.searchsorted(quote, newline), prepend=0) % 2)
     if len(odd):
         fix = "keep each row in one line and double a quote inside a field"
         raise InputError(
-            f"{source}:{first + odd[0]}", "a quoted field does not end in its line", expected="rows of one line", fix=fix
+            f"{source}:{first + odd[0]}",
+            "a quoted field does not end in its line",
+            expected="rows of one line",
+            fix=fix,
         )
     edges = (10, layout.byte, ord('"'))
     before = np.concatenate([[10], block[:-1]])[quote[0::2]]
@@ -215,7 +289,9 @@ def _check_quotes(block: Array, newline: Int64Array, quote: Int64Array, layout: 
 
 
 def _refuse_columns(where: str, line: str, columns: int, layout: Layout, cut_off: bool) -> NoReturn:
-    other = next((other for other in DELIMITERS[1:5] if other != layout.delimiter and other in line), None)
+    other = next(
+        (other for other in DELIMITERS[1:5] if other != layout.delimiter and other in line), None
+    )
     if cut_off and columns < len(layout.names):
         fix = "the last line has no line end: the file seems cut off; get it again"
     elif columns < len(layout.names) and other is not None:
@@ -243,10 +319,18 @@ def _split(text: bytes, layout: Layout, source: str) -> object:
 
     quote = '"' if layout.quoted else None
     try:
-        frame = pl.read_csv(text, has_header=False, separator=chr(layout.byte), quote_char=quote, infer_schema=False)
+        frame = pl.read_csv(
+            text, has_header=False, separator=chr(layout.byte), quote_char=quote, infer_schema=False
+        )
     except pl.exceptions.PolarsError as wrong:
-        raise InputError(source, f"cannot be split into columns: {wrong}", expected="a plain text table") from None
+        raise InputError(
+            source, f"cannot be split into columns: {wrong}", expected="a plain text table"
+        ) from None
     if frame.shape != (text.count(b"\n"), len(layout.names)):
-        raise InputError(source, "cannot be split into columns", expected=f"{len(layout.names)} columns in every line")
+        raise InputError(
+            source,
+            "cannot be split into columns",
+            expected=f"{len(layout.names)} columns in every line",
+        )
     frame.columns = layout.names
     return frame.fill_null("")

@@ -27,16 +27,20 @@ FIRST = 100_000_000  # 1973: smaller numbers are read as seconds
 
 
 class Times(NamedTuple):
-    """A column of times. time: int64 [rows] in seconds, `NO_TIME` where a row has none; None if no row has one."""
+    """A column of times. time: int64 [rows] in seconds, `NO_TIME` where a row has none; None if no
+    row has one.
+    """
 
     time: Int64Array | None
     notes: tuple[str, ...]
 
 
 def times(table: ColumnTable, name: str) -> Times:
-    """The times of a column: seconds, milli-, micro- or nanoseconds (told apart by size, row by row), or dates in UTC.
+    """The times of a column: seconds, milli-, micro- or nanoseconds (told apart by size, row by
+    row), or dates in UTC.
 
-    Raises InputError for one that is negative, after 2100, or not a time. A missing time is allowed and counted.
+    Raises InputError for one that is negative, after 2100, or not a time. A missing time is allowed
+    and counted.
     """
     import polars as pl
 
@@ -45,7 +49,10 @@ def times(table: ColumnTable, name: str) -> Times:
         return _stamps(table, column, column, column.is_null().to_numpy(), ())
     if not (column.dtype == pl.String or column.dtype.is_numeric()):
         raise InputError(
-            table.source, f"the time column '{name}' holds {column.dtype}", expected="seconds or dates", fix="convert the column"
+            table.source,
+            f"the time column '{name}' holds {column.dtype}",
+            expected="seconds or dates",
+            fix="convert the column",
         )
     if column.dtype == pl.String:
         column = column.str.strip_chars()
@@ -59,7 +66,9 @@ def times(table: ColumnTable, name: str) -> Times:
 
 
 def looks_like_times(table: ColumnTable, name: str) -> bool:
-    """Whether a column could be times, by its first row: a date, or a number of seconds since 1973 (or of a smaller unit)."""
+    """Whether a column could be times, by its first row: a date, or a number of seconds since 1973
+    (or of a smaller unit).
+    """
     import polars as pl
 
     column = table.frame[name]
@@ -75,11 +84,15 @@ def _pattern(text: str) -> str | None:
     import polars as pl
 
     sample = pl.Series([text])
-    return next((pattern for pattern in FORMATS if not _parse(sample, pattern).is_null().any()), None)
+    return next(
+        (pattern for pattern in FORMATS if not _parse(sample, pattern).is_null().any()), None
+    )
 
 
 def _plain_dates(column: Any, pattern: str) -> Any:
-    """Dates with a blank between day and time, and with an offset from UTC as `%z` reads it; none of UTC itself where there is no `%z`."""
+    """Dates with a blank between day and time, and with an offset from UTC as `%z` reads it; none
+    of UTC itself where there is no `%z`.
+    """
     if pattern.startswith("%a"):
         return column
     plain = column.str.replace(r"^(\d{4}-\d\d-\d\d)T", "${1} ")
@@ -94,7 +107,9 @@ def _plain_dates(column: Any, pattern: str) -> Any:
 
 def _parse(column: Any, pattern: str) -> Any:
     plain = _plain_dates(column, pattern)
-    return plain.str.to_datetime(pattern, strict=False, time_unit="us", time_zone="UTC" if "%z" in pattern else None)
+    return plain.str.to_datetime(
+        pattern, strict=False, time_unit="us", time_zone="UTC" if "%z" in pattern else None
+    )
 
 
 def _dates(table: ColumnTable, column: Any, missing: BoolArray, pattern: str) -> Times:
@@ -109,11 +124,17 @@ def _dates(table: ColumnTable, column: Any, missing: BoolArray, pattern: str) ->
             expected=f"a time such as {column.filter(~missing)[0]}",
             fix="correct it",
         )
-    note = "times are dates with their offset from UTC" if "%z" in pattern else "times are dates, read as UTC"
+    note = (
+        "times are dates with their offset from UTC"
+        if "%z" in pattern
+        else "times are dates, read as UTC"
+    )
     return _stamps(table, column, parsed, missing, (note,))
 
 
-def _stamps(table: ColumnTable, column: Any, parsed: Any, missing: BoolArray, notes: tuple[str, ...]) -> Times:
+def _stamps(
+    table: ColumnTable, column: Any, parsed: Any, missing: BoolArray, notes: tuple[str, ...]
+) -> Times:
     """Seconds from a polars column of dates; one without a time zone is UTC."""
     import polars as pl
 
@@ -140,7 +161,9 @@ def _numbers(table: ColumnTable, column: Any, missing: BoolArray) -> Times:
     return _scaled(table, column, size, exact, missing)
 
 
-def _scaled(table: ColumnTable, column: Any, size: Any, exact: Int64Array, missing: BoolArray) -> Times:
+def _scaled(
+    table: ColumnTable, column: Any, size: Any, exact: Int64Array, missing: BoolArray
+) -> Times:
     """Seconds from numbers of any unit."""
     whole = np.where(exact >= 0, exact, np.floor(np.minimum(size, 9e18)).astype(np.int64))
     seconds, notes, known = whole.copy(), [], size <= LATEST
@@ -157,15 +180,29 @@ def _scaled(table: ColumnTable, column: Any, size: Any, exact: Int64Array, missi
 
 def _refuse_negative(table: ColumnTable, column: Any, bad: BoolArray) -> NoReturn:
     problem = f"the time {shown(column, bad)} is before 1970"
-    refuse(table, bad, problem, expected="seconds since 1970, not negative", fix="correct it or remove the row")
+    refuse(
+        table,
+        bad,
+        problem,
+        expected="seconds since 1970, not negative",
+        fix="correct it or remove the row",
+    )
 
 
 def _refuse_late(table: ColumnTable, column: Any, bad: BoolArray) -> NoReturn:
     problem = f"the time {shown(column, bad)} is after the year 2100"
-    refuse(table, bad, problem, expected="seconds since 1970", fix="correct it, check which column it is, or remove the row")
+    refuse(
+        table,
+        bad,
+        problem,
+        expected="seconds since 1970",
+        fix="correct it, check which column it is, or remove the row",
+    )
 
 
-def _finish(table: ColumnTable, seconds: Int64Array, missing: BoolArray, notes: tuple[str, ...]) -> Times:
+def _finish(
+    table: ColumnTable, seconds: Int64Array, missing: BoolArray, notes: tuple[str, ...]
+) -> Times:
     present = ~missing
     if not present.any():
         return Times(None, ("no row has a time",))
@@ -177,7 +214,9 @@ def _finish(table: ColumnTable, seconds: Int64Array, missing: BoolArray, notes: 
 
 
 def _refuse_cut(table: ColumnTable, seconds: Int64Array, present: BoolArray) -> None:
-    """A file that ends within the digits of its last time looks whole; the time itself gives it away."""
+    """A file that ends within the digits of its last time looks whole; the time itself gives it
+    away.
+    """
     last, others = len(seconds) - 1, seconds[:-1][present[:-1]]
     plausible = len(others) and int(others.min()) >= FIRST
     if plausible and (not present[last] or seconds[last] < FIRST):

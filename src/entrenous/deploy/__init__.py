@@ -1,1 +1,3 @@
-"""What runs between processes: a server with nodes that serve one user or many, and peers without a server."""
+"""What runs between processes: a server with nodes that serve one user or many, and peers without a
+server.
+"""

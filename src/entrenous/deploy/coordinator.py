@@ -1,8 +1,10 @@
-"""`Coordinator`: what many replicas of a server's application are to do, and what they have done; their totals are merged here.
+"""`Coordinator`: what many replicas of a server's application are to do, and what they have done;
+their totals are merged here.
 
-Replicas cannot be called one by one: each reports every few hundredths of a second, and hears what the order of the hour is, and which
-nodes others have dealt with. One that is silent is taken for dead: what it took no longer counts until its successor, who has its journal,
-reports it, or nodes have answered others.
+Replicas cannot be called one by one: each reports every few hundredths of a second, and hears what
+the order of the hour is, and which nodes others have dealt with. One that is silent is taken for
+dead: what it took no longer counts until its successor, who has its journal, reports it, or nodes
+have answered others.
 """
 
 from __future__ import annotations
@@ -17,18 +19,20 @@ from typing import NamedTuple, final
 import numpy as np
 
 from ..core.types import Array, Int64Array
-from .contribution import add, agreed, of_part, read_sum
-from .log_line import LogFormat
-from .members import Members
-from .terms import FederationTerms
+from .agreement.members import Members
+from .agreement.terms import FederationTerms
+from .frames.contribution import add, agreed, of_part, read_sum
+from .server.log_line import LogFormat
 
 SILENT = 5.0  # seconds without a report, after which a replica is taken for dead
 
 
 class ReplicaPlan(NamedTuple):
-    """What a replica is told at its start: terms and membership list as JSON, the server's key (it signs the requests) and start, the place
-    of an algorithm of one's own ("" = one of this package), the folder for journals on the machine where the replica runs, the server's
-    version of this package, and the form of its log."""
+    """What a replica is told at its start: terms and membership list as JSON, the server's key (it
+    signs the requests) and start, the place of an algorithm of one's own ("" = one of this
+    package), the folder for journals on the machine where the replica runs, the server's version of
+    this package, and the form of its log.
+    """
 
     terms: str
     members: str
@@ -46,8 +50,10 @@ class ReplicaPlan(NamedTuple):
 
 
 class Instruction(NamedTuple):
-    """What replicas are to do. serial: grows with each instruction, work with each thing to collect. word: `round`, `model`, `total` or ""
-    for nothing; number, model: of the round; state: the server's arrays; without: whom each replica leaves out of its total."""
+    """What replicas are to do. serial: grows with each instruction, work with each thing to
+    collect. word: `round`, `model`, `total` or "" for nothing; number, model: of the round; state:
+    the server's arrays; without: whom each replica leaves out of its total.
+    """
 
     serial: int = 0
     work: int = 0
@@ -59,15 +65,19 @@ class Instruction(NamedTuple):
 
 
 class Dealt(NamedTuple):
-    """What became of a node. length: of its answer, as `Caps.norm` measures it; devices: how many are in it."""
+    """What became of a node. length: of its answer, as `Caps.norm` measures it; devices: how many
+    are in it.
+    """
 
     length: float = 0.0
     devices: int = 0
 
 
 class ReplicaReport(NamedTuple):
-    """What a replica says. on: the serial that it has obeyed; work: what `done` is of; done: nodes that it has dealt with since its last
-    report, or all of them if `whole`; read: how many of the events it has; total: its sum, as the body of a `part`."""
+    """What a replica says. on: the serial that it has obeyed; work: what `done` is of; done: nodes
+    that it has dealt with since its last report, or all of them if `whole`; read: how many of the
+    events it has; total: its sum, as the body of a `part`.
+    """
 
     on: int
     work: int
@@ -88,7 +98,9 @@ class Event(NamedTuple):
 
 
 class CoordinatorReply(NamedTuple):
-    """instruction: None where the replica has it; whole: say everything again; events: those that the replica has not read, of `work`."""
+    """instruction: None where the replica has it; whole: say everything again; events: those that
+    the replica has not read, of `work`.
+    """
 
     instruction: Instruction | None
     whole: bool
@@ -97,8 +109,10 @@ class CoordinatorReply(NamedTuple):
 
 
 class ReplicasSummary(NamedTuple):
-    """Where all replicas stand. live: how many there are; ready: how many have obeyed the last instruction; sent: bytes up, down, and
-    messages, of all replicas that there ever were; present: nodes that were there of late, one that two have heard twice."""
+    """Where all replicas stand. live: how many there are; ready: how many have obeyed the last
+    instruction; sent: bytes up, down, and messages, of all replicas that there ever were; present:
+    nodes that were there of late, one that two have heard twice.
+    """
 
     live: int
     ready: int
@@ -109,7 +123,9 @@ class ReplicasSummary(NamedTuple):
 
 
 class MergedTotal(NamedTuple):
-    """The sum of all replicas. names: the nodes whose answers are in it; devices: how many; body: that of a `part`, b"" for nobody's."""
+    """The sum of all replicas. names: the nodes whose answers are in it; devices: how many; body:
+    that of a `part`, b"" for nobody's.
+    """
 
     names: frozenset[str]
     devices: int
@@ -129,9 +145,13 @@ class Standing:
 
 @final
 class Coordinator:
-    """One for all replicas of a server; in a process of its own, in which calls come one after the other. now: seconds."""
+    """One for all replicas of a server; in a process of its own, in which calls come one after the
+    other. now: seconds.
+    """
 
-    def __init__(self, plan: ReplicaPlan, now: Callable[[], float] = time.monotonic, silent: float = SILENT) -> None:
+    def __init__(
+        self, plan: ReplicaPlan, now: Callable[[], float] = time.monotonic, silent: float = SILENT
+    ) -> None:
         terms, _ = plan.agreement()
         self._contract = agreed(terms.make(place=plan.algorithm), terms.catalogue, terms.protection)
         self._now, self._silent = now, silent
@@ -142,7 +162,7 @@ class Coordinator:
         self._counts: dict[str, Mapping[str, int]] = {}  # of all replicas that there ever were
         self._sent: dict[str, tuple[int, int, int]] = {}
 
-    # ---- for the server ------------------------------------------------------------------------------------------------------------------
+    # ---- for the server --------------------------------------------------------------------------
 
     def begin(self, word: str, number: int, model: bytes, state: Mapping[str, Array]) -> None:
         """Have something new collected."""
@@ -166,11 +186,18 @@ class Coordinator:
         for each in self._counts.values():
             counts.update(each)
         sent = np.sum([*self._sent.values(), (0, 0, 0)], axis=0).tolist()
-        return ReplicasSummary(len(live), ready, self._events[read:], counts, tuple(sent), sum(one.present for one in live))
+        return ReplicasSummary(
+            len(live),
+            ready,
+            self._events[read:],
+            counts,
+            tuple(sent),
+            sum(one.present for one in live),
+        )
 
     def total(self, asked: Mapping[str, Int64Array]) -> MergedTotal | None:
-        """The sum of all totals, once all replicas have said theirs; None where a node is in two: then those are to be said again, and the
-        later one leaves it out."""
+        """The sum of all totals, once all replicas have said theirs; None where a node is in two:
+        then those are to be said again, and the later one leaves it out."""
         twice, seen = self._twice(), set[str]()
         if any(twice.values()):
             self.again("total", twice)
@@ -182,9 +209,13 @@ class Coordinator:
             total, theirs = read_sum(standing.total, self._contract, asked, standing.done, devices)
             merged = add(merged, total)
             heard.append(theirs)
-        return MergedTotal(frozenset(seen), merged.devices, of_part(merged, np.sort(np.concatenate(heard))) if seen else b"")
+        return MergedTotal(
+            frozenset(seen),
+            merged.devices,
+            of_part(merged, np.sort(np.concatenate(heard))) if seen else b"",
+        )
 
-    # ---- for replicas --------------------------------------------------------------------------------------------------------------------
+    # ---- for replicas ----------------------------------------------------------------------------
 
     def report(self, replica: str, said: ReplicaReport) -> CoordinatorReply:
         """What a replica has done; what it is to do."""
@@ -197,9 +228,11 @@ class Coordinator:
         if said.work == now.work:
             self._done(standing, said)
         new = None if said.on == now.serial else now
-        return CoordinatorReply(new, False, now.work, self._events[said.read if said.work == now.work else 0 :])
+        return CoordinatorReply(
+            new, False, now.work, self._events[said.read if said.work == now.work else 0 :]
+        )
 
-    # ---- small parts ---------------------------------------------------------------------------------------------------------------------
+    # ---- small parts -----------------------------------------------------------------------------
 
     def _done(self, standing: Standing, said: ReplicaReport) -> None:
         if said.whole:
@@ -225,13 +258,21 @@ class Coordinator:
 
     def _ready(self) -> list[Standing]:
         """The replicas whose totals are of the last instruction and hold something."""
-        return [one for one in self._live.values() if one.on == self._instruction.serial and one.done]
+        return [
+            one for one in self._live.values() if one.on == self._instruction.serial and one.done
+        ]
 
     def _twice(self) -> dict[str, frozenset[str]]:
-        """Whom each replica is to leave out, because one before it has them too, beside whom it was told to leave out before."""
+        """Whom each replica is to leave out, because one before it has them too, beside whom it was
+        told to leave out before.
+        """
         seen, found = set[str](), dict[str, frozenset[str]]()
         for replica, standing in self._live.items():
             found[replica] = frozenset(standing.done.keys() & seen)
             seen |= standing.done.keys()
         before = self._instruction.without
-        return {name: found[name] | before.get(name, frozenset()) for name in found} if any(found.values()) else {}
+        return (
+            {name: found[name] | before.get(name, frozenset()) for name in found}
+            if any(found.values())
+            else {}
+        )

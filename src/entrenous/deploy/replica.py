@@ -1,6 +1,8 @@
-"""`Replica`: one of many processes that take the answers of a server's rounds, on whichever machine.
+"""`Replica`: one of many processes that take the answers of a server's rounds, on whichever
+machine.
 
-The engine that carries it lets requests in by `Replica.app`; what is to be done comes from a `Coordinator`, which is asked again and again.
+The engine that carries it lets requests in by `Replica.app`; what is to be done comes from a
+`Coordinator`, which is asked again and again.
 """
 
 from __future__ import annotations
@@ -12,20 +14,20 @@ from contextlib import suppress
 from typing import Any, TypeAlias, final
 
 from .. import __version__
+from ..core.contract.protocols import State
 from ..core.errors import InputError
-from ..core.protocols import State
 from ..runs.recommenders import restore_state
-from .collector import Collector
-from .contribution import agreed, of_part
 from .coordinator import CoordinatorReply, Dealt, Instruction, ReplicaPlan, ReplicaReport
-from .exchange import ServerStopped
-from .frames import FrameParts
+from .frames.contribution import agreed, of_part
+from .frames.frames import FrameParts
+from .frames.secure import largest_answer
 from .links.admission import Admission
 from .links.application import Front, application
 from .links.traffic import Traffic
 from .replica_folder import ReplicaFolder
-from .rounds import model_work, round_work
-from .secure import largest_answer
+from .server.collector import Collector
+from .server.exchange import ServerStopped
+from .server.rounds import model_work, round_work
 
 LOOK = 0.05  # seconds between two reports
 Report = Callable[[str, ReplicaReport], CoordinatorReply]
@@ -34,10 +36,12 @@ App: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
 
 @final
 class ReplicaLink:
-    """A `ServerLink` to the nodes that happen to ask this replica: the next question may come to another one.
+    """A `ServerLink` to the nodes that happen to ask this replica: the next question may come to
+    another one.
 
-    A node that has answered another replica may ask here before the word of it has come. So an answer is acknowledged when the coordinator
-    has been told, and only who was asking before the last report counts as ready: what that report brought back says who has answered.
+    A node that has answered another replica may ask here before the word of it has come. So an
+    answer is acknowledged when the coordinator has been told, and only who was asking before the
+    last report counts as ready: what that report brought back says who has answered.
     """
 
     def __init__(self, traffic: Traffic) -> None:
@@ -72,11 +76,18 @@ class ReplicaLink:
 
 @final
 class Replica:
-    """A collector, and what it is told to do. name: of this process alone; report: tells the coordinator, and returns what that says."""
+    """A collector, and what it is told to do. name: of this process alone; report: tells the
+    coordinator, and returns what that says.
+    """
 
     def __init__(self, plan: ReplicaPlan, name: str, report: Report) -> None:
         if plan.version != __version__:
-            raise InputError("--ray", f"a machine has entrenous {__version__}", expected=plan.version, fix="install the same")
+            raise InputError(
+                "--ray",
+                f"a machine has entrenous {__version__}",
+                expected=plan.version,
+                fix="install the same",
+            )
         self.folder, self._name, self._report = ReplicaFolder(plan), name, report
         terms, members = self.folder.terms, self.folder.members
         self._algorithm = terms.make(place=plan.algorithm)
@@ -85,7 +96,9 @@ class Replica:
         self._collector = Collector(self.folder, self._contract, self._link, self.stopping)
         largest = largest_answer(terms, members, plan.algorithm)
         admission, trouble = Admission(terms.run, members.nodes), self.folder.disk.trouble
-        self._app = application(Front(admission, self._link.traffic, None, largest, Counter(), trouble))
+        self._app = application(
+            Front(admission, self._link.traffic, None, largest, Counter(), trouble)
+        )
         self._now, self._open, self._total = Instruction(), 0, b""
         self._told, self._whole, self._read = set[str](), True, 0
 
@@ -101,7 +114,9 @@ class Replica:
         return entered
 
     def run(self) -> None:
-        """Work until `stopping` is set. Raises what `report` raises, such as that there is no coordinator any more."""
+        """Work until `stopping` is set. Raises what `report` raises, such as that there is no
+        coordinator any more.
+        """
         try:
             with suppress(ServerStopped):
                 while not self.stopping.is_set():
@@ -137,10 +152,23 @@ class Replica:
         new = done if self._whole else done - self._told
         self._told = done
         counts = {code.value: count for code, count in own.counts.items()}
-        dealt = {name: Dealt(own.lengths.get(name, 0.0), len(own.intake.heard.get(name, ()))) for name in new}
+        dealt = {
+            name: Dealt(own.lengths.get(name, 0.0), len(own.intake.heard.get(name, ())))
+            for name in new
+        }
         sent = own.bytes_up, own.bytes_down, own.messages
         now = self._now
-        return ReplicaReport(now.serial, now.work, dealt, self._whole, self._read, counts, sent, own.present, self._total)
+        return ReplicaReport(
+            now.serial,
+            now.work,
+            dealt,
+            self._whole,
+            self._read,
+            counts,
+            sent,
+            own.present,
+            self._total,
+        )
 
     def _done(self) -> set[str]:
         """The nodes that this replica has dealt with, of what is to be done now."""
@@ -151,7 +179,9 @@ class Replica:
     def _hear(self, reply: CoordinatorReply) -> None:
         """What others have done."""
         for node, dealt in reply.events:
-            (self._collector.elsewhere.discard if dealt is None else self._collector.elsewhere.add)(node)
+            (self._collector.elsewhere.discard if dealt is None else self._collector.elsewhere.add)(
+                node
+            )
         self._read += len(reply.events)
 
     def _obey(self, new: Instruction) -> None:
@@ -166,16 +196,22 @@ class Replica:
 
     def _offer(self, new: Instruction) -> None:
         self.folder.clear()
-        self._collector.offer(model_work(self.folder, self._algorithm, new.number, self._state(new)))
+        self._collector.offer(
+            model_work(self.folder, self._algorithm, new.number, self._state(new))
+        )
 
     def _state(self, new: Instruction) -> State:
         return restore_state(self._algorithm, "holds", "server", new.state)
 
     def _begin(self, new: Instruction) -> None:
-        """Opens the round, unless it is open; closes it where its total is asked for. Who is left out is still in the journal."""
+        """Opens the round, unless it is open; closes it where its total is asked for. Who is left
+        out is still in the journal.
+        """
         own, without = self._collector, new.without.get(self._name, frozenset())
         if self._open != new.work or without:
-            work = round_work(self.folder, self._algorithm, self._contract, new.number, self._state(new))
+            work = round_work(
+                self.folder, self._algorithm, self._contract, new.number, self._state(new)
+            )
             assert work.model == new.model
             own.begin(work, without)
             self._open = new.work

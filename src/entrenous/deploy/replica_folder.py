@@ -1,4 +1,6 @@
-"""`ReplicaFolder`: what a replica has of its federation, and its journals, on the machine where it runs."""
+"""`ReplicaFolder`: what a replica has of its federation, and its journals, on the machine where it
+runs.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +15,19 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ..core.errors import InputError
 from ..core.lock import is_held, locked
 from .coordinator import ReplicaPlan
-from .health import DiskHealth
-from .journal import Journal, JournalRecord, read
-from .log_line import LogLine, written
+from .links.health import DiskHealth
+from .server.journal import Journal, JournalRecord, read
+from .server.log_line import LogLine, written
 
 MOST = 1000  # replicas whose journals are in one folder
 
 
 @final
 class ReplicaFolder:
-    """What a replica has of its federation, and its journals: in a folder of its own among those of its machine, of which it also
-    takes over each one whose process has died. Raises InputError where nothing can be written."""
+    """What a replica has of its federation, and its journals: in a folder of its own among those of
+    its machine, of which it also takes over each one whose process has died. Raises InputError
+    where nothing can be written.
+    """
 
     def __init__(self, plan: ReplicaPlan) -> None:
         self.terms, self.members = plan.agreement()
@@ -36,7 +40,11 @@ class ReplicaFolder:
             self._adopt()
             self._own = next(iter(self._held), None) or self._new()
         except OSError as cause:
-            raise InputError(plan.journal, f"cannot be written ({cause.strerror})", fix="name another with --journal") from None
+            raise InputError(
+                plan.journal,
+                f"cannot be written ({cause.strerror})",
+                fix="name another with --journal",
+            ) from None
 
     def log(self, text: str) -> None:
         """Append a line to the replica's own log. Where the disk is full it is lost."""
@@ -44,7 +52,9 @@ class ReplicaFolder:
             log.write(written(text, self._log_format))
 
     def journal(self, number: int, attempt: int = 0) -> Journal:
-        """Open the journal of a round. Those of other rounds go: what is asked for next was committed before."""
+        """Open the journal of a round. Those of other rounds go: what is asked for next was
+        committed before.
+        """
         self.clear(_name(number))
         journal = Journal(self._own / _name(number))
         self._tell(number, journal.damaged)
@@ -89,7 +99,11 @@ class ReplicaFolder:
                 folder.mkdir(mode=0o700)
                 self._held[folder] = locked(folder / "lock")
                 return folder
-        raise InputError(str(self._root), f"{MOST} replicas have journals there", fix="name another folder with --journal")
+        raise InputError(
+            str(self._root),
+            f"{MOST} replicas have journals there",
+            fix="name another folder with --journal",
+        )
 
 
 def _name(number: int) -> str:

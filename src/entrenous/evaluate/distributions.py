@@ -1,6 +1,8 @@
-"""Tails of distributions and mean ranks, for the tests of `significance` and `fairness`: scalars in double precision, without SciPy.
+"""Tails of distributions and mean ranks, for the tests of `significance` and `fairness`: scalars in
+double precision, without SciPy.
 
-SciPy alone would take 143 MB and, when it is first used, over a second of every run. The tests hold each function to SciPy's.
+SciPy alone would take 143 MB and, when it is first used, over a second of every run. The tests hold
+each function to SciPy's.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ def normal_tail(x: float) -> float:
 
 
 def t_tail(x: float, freedom: int) -> float:
-    """P(X > x) of Student's t with `freedom` degrees of freedom: half the incomplete beta function I(f / (f + x^2); f/2, 1/2).
+    """P(X > x) of Student's t with `freedom` degrees of freedom: half the incomplete beta function
+    I(f / (f + x^2); f/2, 1/2).
 
     >>> round(t_tail(1.0, 1), 12), t_tail(math.inf, 5)
     (0.25, 0.0)
@@ -35,7 +38,10 @@ def t_tail(x: float, freedom: int) -> float:
     if math.isinf(x):
         return 0.0
     square = x * x / freedom
-    log_below, below = -math.log1p(square), 1 / (1 + square)  # of f / (f + x^2), and 1 - that without cancellation
+    log_below, below = (
+        -math.log1p(square),
+        1 / (1 + square),
+    )  # of f / (f + x^2), and 1 - that without cancellation
     above = square / (1 + square)
     a, b = freedom / 2, 0.5
     front = math.exp(a * log_below - _log_beta_half(a)) * math.sqrt(above)
@@ -60,15 +66,21 @@ def t_above(tail: float, freedom: int) -> float:
 
 
 def _log_beta_half(a: float) -> float:
-    """log B(a, 1/2) = log(gamma(a) gamma(1/2) / gamma(a + 1/2)). The difference of two large lgamma would lose digits."""
+    """log B(a, 1/2) = log(gamma(a) gamma(1/2) / gamma(a + 1/2)). The difference of two large lgamma
+    would lose digits.
+    """
     if a < LARGE:
         return math.lgamma(a) + math.lgamma(0.5) - math.lgamma(a + 0.5)
-    ratio = 0.5 * math.log(a) - 1 / (8 * a) + 1 / (192 * a**3) - 1 / (640 * a**5) + 17 / (14336 * a**7)
+    ratio = (
+        0.5 * math.log(a) - 1 / (8 * a) + 1 / (192 * a**3) - 1 / (640 * a**5) + 17 / (14336 * a**7)
+    )
     return 0.5 * math.log(math.pi) - ratio
 
 
 def _beta_fraction(x: float, a: float, b: float) -> float:
-    """The continued fraction of the incomplete beta function (Lentz's method), which converges fast for x < (a + 1) / (a + b + 2)."""
+    """The continued fraction of the incomplete beta function (Lentz's method), which converges fast
+    for x < (a + 1) / (a + b + 2).
+    """
     c, d = 1.0, 1 / _not_zero(1 - (a + b) * x / (a + 1))
     value, m = d, 0
     while True:
@@ -88,7 +100,8 @@ def _not_zero(value: float) -> float:
 
 
 def chi_square_tail(x: float, freedom: int) -> float:
-    """P(X > x) of chi-square with a whole number of degrees of freedom: a finite sum of Poisson terms.
+    """P(X > x) of chi-square with a whole number of degrees of freedom: a finite sum of Poisson
+    terms.
 
     >>> chi_square_tail(0.0, 3), round(chi_square_tail(2 * math.log(4), 2), 12)
     (1.0, 0.25)
@@ -97,7 +110,9 @@ def chi_square_tail(x: float, freedom: int) -> float:
     if half <= 0:
         return 1.0
     odd = freedom % 2
-    terms = np.arange(freedom // 2) + odd / 2  # half^s e^-half / gamma(s + 1) at s = 0, 1, .. or 1/2, 3/2, ..
+    terms = (
+        np.arange(freedom // 2) + odd / 2
+    )  # half^s e^-half / gamma(s + 1) at s = 0, 1, .. or 1/2, 3/2, ..
     logs = [s * math.log(half) - half - math.lgamma(s + 1) for s in terms.tolist()]
     return min(1.0, (math.erfc(math.sqrt(half)) if odd else 0.0) + math.fsum(map(math.exp, logs)))
 

@@ -1,25 +1,32 @@
-"""Fairness: whether a system serves all users alike (Cali3F, definition 1), beside what luck alone would give.
+"""Fairness: whether a system serves all users alike (Cali3F, definition 1), beside what luck alone
+would give.
 
-Definition 1 is the standard deviation over devices of NDCG@10; less is fairer. With one held-out item per user a user's NDCG is 0
-or 1 / log2(rank + 1), so the number is dominated by hit or miss: it follows from the hit rate h and from the ranks of the hits, and
-says nothing about *who* is hit. It must therefore be read beside the value that chance gives at the same hit rate.
+Definition 1 is the standard deviation over devices of NDCG@10; less is fairer. With one held-out
+item per user a user's NDCG is 0 or 1 / log2(rank + 1), so the number is dominated by hit or miss:
+it follows from the hit rate h and from the ranks of the hits, and says nothing about *who* is hit.
+It must therefore be read beside the value that chance gives at the same hit rate.
 
-Chance: nobody is favoured. Each held-out item comes into the top n with the same probability p, whoever it belongs to, alone of all
-others, and those of one query that do lie at places drawn from 1..n. p is the one number at which the expected HR@n is the observed
-one. With one item per query p = h, and with g = 1 / log2(place + 1) and G1, G2 the means of g and g^2 over the n places
+Chance: nobody is favoured. Each held-out item comes into the top n with the same probability p,
+whoever it belongs to, alone of all others, and those of one query that do lie at places drawn from
+1..n. p is the one number at which the expected HR@n is the observed one. With one item per query p
+= h, and with g = 1 / log2(place + 1) and G1, G2 the means of g and g^2 over the n places
 
-    E NDCG = h G1,    E NDCG^2 = h G2,    variance of a user = h G2 - h^2 G1^2        (n = 10: G1 = .4544, G2 = .2495)
+    E NDCG = h G1,    E NDCG^2 = h G2,    variance of a user = h G2 - h^2 G1^2        (n = 10: G1 =
+    .4544, G2 = .2495)
 
-times 1 - 1/m for the spread of m users around their own mean. (At h = .1 that is a std of .151, at h = .6 of .275: a better model
-looks less fair, up to h = .60.) Where a query has r > 1 held-out items (full ranking), k = min(n, Binomial(r, p)) of them are in
-the top n, HR is 1 - (1 - p)^r, and the sum of k values of g without replacement has mean k G1 and variance
-k (G2 - G1^2) (n - k) / (n - 1). Only HR is matched, not mean NDCG: where r differs much between users and a system hits those
-with many, p is high, and the std may lie below that of chance. A random order of the items has the std of chance, whatever r.
+times 1 - 1/m for the spread of m users around their own mean. (At h = .1 that is a std of .151, at
+h = .6 of .275: a better model looks less fair, up to h = .60.) Where a query has r > 1 held-out
+items (full ranking), k = min(n, Binomial(r, p)) of them are in the top n, HR is 1 - (1 - p)^r, and
+the sum of k values of g without replacement has mean k G1 and variance k (G2 - G1^2) (n - k) / (n -
+1). Only HR is matched, not mean NDCG: where r differs much between users and a system hits those
+with many, p is high, and the std may lie below that of chance. A random order of the items has the
+std of chance, whatever r.
 
-Places are uniform on purpose: drawn from the observed ranks of hits, chance would have the observed std exactly whenever users have
-one item, and the comparison could not say anything. With one item per user an observed std above chance means that hits stand
-nearer the top than evenly over 1..n; whose they are does not change it. With several it can also mean that some users are served
-better than others.
+Places are uniform on purpose: drawn from the observed ranks of hits, chance would have the observed
+std exactly whenever users have one item, and the comparison could not say anything. With one item
+per user an observed std above chance means that hits stand nearer the top than evenly over 1..n;
+whose they are does not change it. With several it can also mean that some users are served better
+than others.
 """
 
 from __future__ import annotations
@@ -40,11 +47,14 @@ HALVINGS = 60  # of the interval that holds p: beyond the digits of a float64
 class Fairness(NamedTuple):
     """How unevenly a system serves the evaluated users. n: the length of the lists.
 
-    std_ndcg: the population standard deviation of NDCG@n over evaluated users, whoever had training rows only left out.
-    std_by_chance: the root of the expected variance at the same HR@n if nobody were favoured.
-    worst_hr, worst_ndcg, worst_auc: the mean over the worst tenth of the users (rounded up) by that metric. With one held-out item
-        per user the first two are 0 unless more than nine in ten are hit; AUC is continuous and tells systems apart.
-    std_hr: the population standard deviation of HR@n over users, with one held-out item per user sqrt(h (1 - h)) of the hit rate h.
+    std_ndcg: the population standard deviation of NDCG@n over evaluated users, whoever had training
+    rows only left out. std_by_chance: the root of the expected variance at the same HR@n if nobody
+    were favoured. worst_hr, worst_ndcg, worst_auc: the mean over the worst tenth of the users
+    (rounded up) by that metric. With one held-out item
+        per user the first two are 0 unless more than nine in ten are hit; AUC is continuous and
+        tells systems apart.
+    std_hr: the population standard deviation of HR@n over users, with one held-out item per user
+    sqrt(h (1 - h)) of the hit rate h.
     """
 
     n: int
@@ -56,8 +66,10 @@ class Fairness(NamedTuple):
     std_hr: float
 
     def named(self) -> dict[str, float]:
-        """The values by the names they have in a manifest: {"std_ndcg@10": ..., "std_by_chance": ..., "worst_decile_hr@10":
-        ..., ...}."""
+        """The values by the names they have in a manifest: {"std_ndcg@10": ..., "std_by_chance":
+        ..., "worst_decile_hr@10":
+        ..., ...}.
+        """
         return {
             f"std_ndcg@{self.n}": self.std_ndcg,
             "std_by_chance": self.std_by_chance,
@@ -69,42 +81,64 @@ class Fairness(NamedTuple):
 
 
 def fairness(per_user: PerUser, ranking: Ranking, n: int = 10) -> Fairness:
-    """The Fairness of one evaluation: its per-user values, and the ranking they are of (the sampled one where there is one)."""
+    """The Fairness of one evaluation: its per-user values, and the ranking they are of (the sampled
+    one where there is one).
+    """
     hr, ndcg, auc = per_user[f"hr@{n}"], per_user[f"ndcg@{n}"], per_user["auc"]
     by_chance = std_by_chance(ranking, float(hr.mean()), n)
-    return Fairness(n, float(ndcg.std()), by_chance, worst_tenth(hr), worst_tenth(ndcg), worst_tenth(auc), float(hr.std()))
+    return Fairness(
+        n,
+        float(ndcg.std()),
+        by_chance,
+        worst_tenth(hr),
+        worst_tenth(ndcg),
+        worst_tenth(auc),
+        float(hr.std()),
+    )
 
 
 def worst_tenth(values: Float64Array) -> float:
-    """The mean of the lowest tenth of float64 [m], ceil(m / 10) of them; which of equal users are taken does not matter.
+    """The mean of the lowest tenth of float64 [m], ceil(m / 10) of them; which of equal users are
+    taken does not matter.
 
-    >>> worst_tenth(np.array([1.0, 0.5, 0.25, 1, 1, 1, 1, 1, 1, 1, 1]))      # two of eleven: (1/4 + 1/2) / 2
+    >>> # two of eleven: (1/4 + 1/2) / 2
+    >>> worst_tenth(np.array([1.0, 0.5, 0.25, 1, 1, 1, 1, 1, 1, 1, 1]))
     0.375
     """
     return float(np.sort(values)[: math.ceil(len(values) / 10)].mean())
 
 
 def std_by_chance(ranking: Ranking, hit_rate: float, n: int = 10) -> float:
-    """The root of the expected population variance of NDCG@n over users by chance at this HR@n (the mean over users).
+    """The root of the expected population variance of NDCG@n over users by chance at this HR@n (the
+    mean over users).
 
     >>> from entrenous.evaluate.ranking import ranking_of
     >>> alone = ranking_of([[1], [7]], candidates=9)
-    >>> std_by_chance(alone, 0.5, n=1)              # a hit is 1, a miss 0: sqrt(1/4), of two users sqrt(1/2 * 1/4)
+    >>> # a hit is 1, a miss 0: sqrt(1/4), of two users sqrt(1/2 * 1/4)
+    >>> std_by_chance(alone, 0.5, n=1)
     0.3535533905932738
     """
     _, user, queries = np.unique(ranking.user, return_inverse=True, return_counts=True)
-    kinds, kind = np.unique(np.stack([ranking.relevant, np.clip(ranking.candidates, 1, n)]), axis=1, return_inverse=True)
+    kinds, kind = np.unique(
+        np.stack([ranking.relevant, np.clip(ranking.candidates, 1, n)]), axis=1, return_inverse=True
+    )
     share = np.bincount(kind.ravel(), weights=1 / queries[user]) / len(queries)
     p = _probability(kinds[0], share, hit_rate)
-    moments = np.array([_moments(int(relevant), int(places), n, p) for relevant, places in kinds.T])[kind.ravel()]
+    moments = np.array(
+        [_moments(int(relevant), int(places), n, p) for relevant, places in kinds.T]
+    )[kind.ravel()]
     mean = np.bincount(user, moments[:, 0]) / queries
     variance = np.bincount(user, moments[:, 1]) / queries**2
-    own_mean = mean.mean() ** 2 + variance.sum() / len(queries) ** 2  # the expected square of the mean over users
+    own_mean = (
+        mean.mean() ** 2 + variance.sum() / len(queries) ** 2
+    )  # the expected square of the mean over users
     return math.sqrt(max(0.0, float((variance + mean**2).mean() - own_mean)))
 
 
 def _probability(relevant: Float64Array, share: Float64Array, hit_rate: float) -> float:
-    """p at which sum of share (1 - (1 - p)^relevant) is the hit rate; it rises with p, so halving finds it."""
+    """p at which sum of share (1 - (1 - p)^relevant) is the hit rate; it rises with p, so halving
+    finds it.
+    """
     if hit_rate in (0.0, 1.0):
         return hit_rate  # exactly: a std of 0 is then 0
     low, high = 0.0, 1.0
@@ -115,7 +149,9 @@ def _probability(relevant: Float64Array, share: Float64Array, hit_rate: float) -
 
 
 def _moments(relevant: int, places: int, n: int, p: float) -> tuple[float, float]:
-    """Mean and variance of the NDCG@n of a query whose relevant items are in the list with probability p, at any of `places`."""
+    """Mean and variance of the NDCG@n of a query whose relevant items are in the list with
+    probability p, at any of `places`.
+    """
     k = np.arange(min(relevant, places) + 1)
     chance = binomial(relevant, p)
     chance[k[-1]] = chance[k[-1] :].sum()  # more than fit fill the list

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..core.declared import predicts_ratings
-from ..core.protocols import Recommender
+from ..core.contract.declared import predicts_ratings
+from ..core.contract.protocols import Recommender
 from ..data.interactions import Interactions
-from ..split.types import Held
+from ..data.split.types import Held
 from .protocol import evaluate
 from .ratings import rate
 
 
 class Goal(NamedTuple):
-    """The validation metric by which settings and numbers of rounds are chosen. lower: whether smaller is better."""
+    """The validation metric by which settings and numbers of rounds are chosen. lower: whether
+    smaller is better.
+    """
 
     metric: str
     lower: bool
@@ -29,11 +31,15 @@ GOALS = (RANKING, RATING)
 
 
 def goal_of(algorithm: Any) -> Goal:
-    """The metric to choose an algorithm's settings by: RMSE if it predicts ratings, else NDCG@10."""
+    """The metric to choose an algorithm's settings by: RMSE if it predicts ratings, else
+    NDCG@10.
+    """
     return RATING if predicts_ratings(algorithm) else RANKING
 
 
-def look(goal: Goal, recommender: Recommender, train: Interactions, held: Held, *, label: str, seed: int) -> dict[str, float]:
+def look(
+    goal: Goal, recommender: Recommender, train: Interactions, held: Held, *, label: str, seed: int
+) -> dict[str, float]:
     """Evaluate a recommender on validation rows: metrics by name, the goal's metric among them."""
     if goal is RATING:
         return rate(recommender, held.rows, label=label).metrics

@@ -1,4 +1,6 @@
-"""Whose ratings are predicted badly: strict and generous users, rare and popular items (FBALF, section 1: nice users and tough ones)."""
+"""Whose ratings are predicted badly: strict and generous users, rare and popular items (FBALF,
+section 1: nice users and tough ones).
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,13 @@ OFFSET = "mean error"  # predicted minus true: above 0, ratings are promised tha
 def error_groups(train: Interactions, held: Interactions) -> dict[str, BoolArray]:
     """Which held-out rows belong to each group, bool [rows].
 
-    Strict and generous: the quarters of users with the lowest and highest mean training rating. Rare and popular: the quarters of items
-    with the fewest and most training rows, of those that have any. Only training rows decide.
-    """
+    Strict and generous: the quarters of users with the lowest and highest mean training rating.
+    Rare and popular: the quarters of items with the fewest and most training rows, of those that
+    have any. Only training rows decide."""
     rows = np.maximum(train.counts, 1)
-    mean = np.bincount(train.user, train.value.astype(np.float64), minlength=len(train.users)) / rows
+    mean = (
+        np.bincount(train.user, train.value.astype(np.float64), minlength=len(train.users)) / rows
+    )
     strict, generous = _ends(mean, train.counts > 0)
     rare, popular = _ends(train.popularity.astype(np.float64), train.popularity > 0)
     of_users, of_items = {STRICT: strict, GENEROUS: generous}, {RARE: rare, POPULAR: popular}
@@ -31,7 +35,9 @@ def error_groups(train: Interactions, held: Interactions) -> dict[str, BoolArray
 
 
 def _ends(value: Float64Array, counted: BoolArray) -> tuple[BoolArray, BoolArray]:
-    """The lowest and the highest quarter of those that are counted; equal values in the order of their numbers."""
+    """The lowest and the highest quarter of those that are counted; equal values in the order of
+    their numbers.
+    """
     order = np.lexsort((np.arange(len(value)), value))
     order = order[counted[order]]
     size, ends = max(1, len(order) // QUARTER), np.zeros((2, len(value)), np.bool_)
@@ -39,8 +45,11 @@ def _ends(value: Float64Array, counted: BoolArray) -> tuple[BoolArray, BoolArray
     return ends[0], ends[1]
 
 
-def errors_by_group(train: Interactions, held: Interactions, predicted: Float32Array) -> dict[str, dict[str, float]]:
-    """{"mae": {group: value}, "rmse": ..., OFFSET: ..., "rows": ...} of predicted ratings; groups without a held-out row are left out.
+def errors_by_group(
+    train: Interactions, held: Interactions, predicted: Float32Array
+) -> dict[str, dict[str, float]]:
+    """{"mae": {group: value}, "rmse": ..., OFFSET: ..., "rows": ...} of predicted ratings; groups
+    without a held-out row are left out.
 
     predicted: float32 [rows], clipped.
     """

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..core.declared import predicts_ratings
+from ..core.contract.declared import predicts_ratings
 from ..core.errors import InputError
 from ..core.types import Float32Array, Int64Array
 from ..data.interactions import Interactions
@@ -31,15 +31,22 @@ def predictions(
     *,
     label: str,
 ) -> list[dict[str, Any]]:
-    """Predicted ratings of a user for some items, by external ids, clipped to the scale of the data.
+    """Predicted ratings of a user for some items, by external ids, clipped to the scale of the
+    data.
 
-    [{"item", "title", "prediction", "unclipped", "user_bias", "item_bias", "interaction", "rated"}]: `unclipped` is the sum of the three
-    before the last, which are None where the algorithm does not tell them apart; `rated`: the rating in the training rows, or None.
-    Raises InputError for an unknown id, with the nearest known one, and for an algorithm that does not predict ratings.
+    [{"item", "title", "prediction", "unclipped", "user_bias", "item_bias", "interaction",
+    "rated"}]: `unclipped` is the sum of the three before the last, which are None where the
+    algorithm does not tell them apart; `rated`: the rating in the training rows, or None. Raises
+    InputError for an unknown id, with the nearest known one, and for an algorithm that does not
+    predict ratings.
     """
     if not predicts_ratings(recommender.algorithm):
-        fix = "use entrenous recommend, or a run of an algorithm that predicts ratings, such as fbalf"
-        raise InputError("entrenous predict", f"{label} ranks items, it does not predict ratings", fix=fix)
+        fix = (
+            "use entrenous recommend, or a run of an algorithm that predicts ratings, such as fbalf"
+        )
+        raise InputError(
+            "entrenous predict", f"{label} ranks items, it does not predict ratings", fix=fix
+        )
     who, which = train.users.index(user), [train.items.index(item) for item in items]
     one, (low, high) = np.array([who]), train.rating_scale
     _, (scores,) = next(score_blocks(recommender, train.users, len(train.items), one, label=label))
@@ -49,7 +56,9 @@ def predictions(
 
     def told(item: int) -> dict[str, Any]:
         score = float(scores[item])
-        user_bias, item_bias = (None, None) if parts is None else (float(parts[0][0]), float(parts[1][item]))
+        user_bias, item_bias = (
+            (None, None) if parts is None else (float(parts[0][0]), float(parts[1][item]))
+        )
         rest = None if user_bias is None or item_bias is None else score - user_bias - item_bias
         return {
             "item": train.items[item],

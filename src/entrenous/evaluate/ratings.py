@@ -1,4 +1,6 @@
-"""Predicted ratings held against the true ones: MAE and RMSE over all held-out rows, and for each user."""
+"""Predicted ratings held against the true ones: MAE and RMSE over all held-out rows, and for each
+user.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..core.contract.protocols import Recommender
 from ..core.errors import InputError
-from ..core.protocols import Recommender
 from ..core.ratings import rated as rated_on
 from ..core.types import Float32Array, Float64Array, Int64Array
 from ..data.interactions import Interactions
@@ -20,9 +22,9 @@ ERRORS = ("mae", "rmse")  # of a system that predicts ratings, as FBALF's tables
 class Ratings(NamedTuple):
     """Predicted ratings of held-out rows, and their errors.
 
-    metrics: by name, over all rows (each row counts once, as in FBALF's eq. for MAE and RMSE). per_user: the same over each
-    user's own rows, float64 [m]. user: int64 [m], the users with held-out rows, ascending. predicted: float32 [rows], clipped to
-    the scale.
+    metrics: by name, over all rows (each row counts once, as in FBALF's eq. for MAE and RMSE).
+    per_user: the same over each user's own rows, float64 [m]. user: int64 [m], the users with
+    held-out rows, ascending. predicted: float32 [rows], clipped to the scale.
     """
 
     metrics: dict[str, float]
@@ -31,20 +33,28 @@ class Ratings(NamedTuple):
     predicted: Float32Array
 
 
-def rate(recommender: Recommender, rows: Interactions, *, label: str, block: int | None = None) -> Ratings:
-    """Predicts every held-out row, items without a training row included. label: the algorithm, for errors.
+def rate(
+    recommender: Recommender, rows: Interactions, *, label: str, block: int | None = None
+) -> Ratings:
+    """Predicts every held-out row, items without a training row included. label: the algorithm, for
+    errors.
 
-    Raises NonFiniteError for a prediction that is NaN or infinite; InputError if there is nothing to predict.
+    Raises NonFiniteError for a prediction that is NaN or infinite; InputError if there is nothing
+    to predict.
     """
     users, predicted = np.flatnonzero(rows.counts), np.empty(len(rows), np.float32)
-    for part, scores in score_blocks(recommender, rows.users, len(rows.items), users, label=label, block=block):
+    for part, scores in score_blocks(
+        recommender, rows.users, len(rows.items), users, label=label, block=block
+    ):
         predict_block(predicted, users[part], scores, rows)
     return rated(rows, predicted)
 
 
-def predict_block(predicted: Float32Array, users: Int64Array, scores: Float32Array, rows: Interactions) -> None:
-    """Fill in the predictions for the rows of `users` (ascending, every user with held-out rows in between included), whose
-    scores are given."""
+def predict_block(
+    predicted: Float32Array, users: Int64Array, scores: Float32Array, rows: Interactions
+) -> None:
+    """Fill in the predictions for the rows of `users` (ascending, every user with held-out rows in
+    between included), whose scores are given."""
     part = slice(int(rows.ptr[users[0]]), int(rows.ptr[users[-1] + 1]))
     row = np.repeat(np.arange(len(users)), rows.counts[users])
     predicted[part] = scores[row, rows.item[part]]
@@ -56,7 +66,10 @@ def rated(rows: Interactions, scores: Float32Array) -> Ratings:
     predicted = np.clip(scores, np.float32(low), np.float32(high))
     error = predicted.astype(np.float64) - rows.value
     _, user = np.unique(rows.user, return_inverse=True)
-    everybody, of = np.zeros_like(user), {name: m for name, m in metrics().items() if isinstance(m, RatingMetric)}
+    everybody, of = (
+        np.zeros_like(user),
+        {name: m for name, m in metrics().items() if isinstance(m, RatingMetric)},
+    )
     overall = {name: float(metric.value(error, everybody)[0]) for name, metric in of.items()}
     per_user = {name: metric.value(error, user) for name, metric in of.items()}
     return Ratings(overall, per_user, np.flatnonzero(rows.counts), predicted)
@@ -65,11 +78,16 @@ def rated(rows: Interactions, scores: Float32Array) -> Ratings:
 def scale_of(rows: Interactions) -> tuple[float, float]:
     """The scale that predictions are clipped to. Raises InputError for rows without ratings."""
     if not len(rows):
-        raise InputError(rows.name, "there are no held-out rows to evaluate", fix="choose another protocol")
+        raise InputError(
+            rows.name, "there are no held-out rows to evaluate", fix="choose another protocol"
+        )
     return rated_on(rows.rating_scale, rows.name)
 
 
 def sentence(rows: Interactions, label: str) -> str:
     """A sentence that says how predicted ratings were evaluated."""
     low, high = scale_of(rows)
-    return f"ratings: mae and rmse over {len(rows)} held-out ratings, predictions of {label} clipped to {low:g} .. {high:g}"
+    return (
+        f"ratings: mae and rmse over {len(rows)} held-out ratings, predictions of {label} clipped"
+        f" to {low:g} .. {high:g}"
+    )

@@ -1,4 +1,6 @@
-"""Recommend: the n best items a user has not consumed, computed block by block so that memory is bounded by the block."""
+"""Recommend: the n best items a user has not consumed, computed block by block so that memory is
+bounded by the block.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import nonfinite_row, shuffle_places, top_n
+from ..core.contract.protocols import Recommender, TopN
 from ..core.errors import NonFiniteError, at_least
 from ..core.keys import key
-from ..core.protocols import Recommender, TopN
 from ..core.types import Array, BoolArray, Float32Array, Int32Array, Int64Array
 from ..core.vocabulary import Vocabulary
 from ..data.interactions import Interactions
+from ..kernels.arrays import nonfinite_row, shuffle_places, top_n
 
 BLOCK_SCORES = 1 << 22  # scores in a block if no size is given: 16 MB
 
@@ -30,20 +32,27 @@ def recommend(
     seed: int = 0,
     block: int | None = None,
 ) -> TopN:
-    """The n best items of each user, item int32 [len(users), n] (-1 where fewer are left) and score float32 (-inf there).
+    """The n best items of each user, item int32 [len(users), n] (-1 where fewer are left) and score
+    float32 (-inf there).
 
-    data: the rows the recommender was trained on. Items without a row there are never recommended: nothing was learnt about them.
-    known: bool [items], what may be recommended instead, where `data` has the rows of a few users alone.
-    exclude_train: leave out what the user already has in `data`. Equal scores are ordered by a shuffle keyed by `seed`.
-    label: the name of the algorithm in errors. block: users scored at a time.
+    data: the rows the recommender was trained on. Items without a row there are never recommended:
+    nothing was learnt about them. known: bool [items], what may be recommended instead, where
+    `data` has the rows of a few users alone. exclude_train: leave out what the user already has in
+    `data`. Equal scores are ordered by a shuffle keyed by `seed`. label: the name of the algorithm
+    in errors. block: users scored at a time.
 
     Raises NonFiniteError that names the user and the algorithm if a score is NaN or infinite.
     """
     users = np.asarray(users, np.int64)
     best = empty_lists(len(users), n)
-    place, ptr = tie_places(len(data.items), seed), data.ptr if exclude_train else np.zeros_like(data.ptr)
+    place, ptr = (
+        tie_places(len(data.items), seed),
+        data.ptr if exclude_train else np.zeros_like(data.ptr),
+    )
     known = data.popularity > 0 if known is None else known
-    for part, scores in score_blocks(recommender, data.users, len(data.items), users, label=label, block=block):
+    for part, scores in score_blocks(
+        recommender, data.users, len(data.items), users, label=label, block=block
+    ):
         top_n(scores, users[part], known, ptr, data.item, place, best.item[part], best.score[part])
     return best
 
@@ -51,22 +60,29 @@ def recommend(
 def recommendations(
     recommender: Recommender, train: Interactions, user: str, n: int, *, label: str, seed: int
 ) -> list[dict[str, Any]]:
-    """The n best items for one user: [{"item", "title", "score"}], external ids, best first; fewer where fewer are left.
+    """The n best items for one user: [{"item", "title", "score"}], external ids, best first; fewer
+    where fewer are left.
 
     Raises InputError for an unknown user, with the nearest known one.
     """
     at_least("--n", n, 1)
     u = train.users.index(user)
-    ((_, scores),) = score_blocks(recommender, train.users, len(train.items), np.array([u], np.int64), label=label)
+    ((_, scores),) = score_blocks(
+        recommender, train.users, len(train.items), np.array([u], np.int64), label=label
+    )
     own = train.item[train.ptr[u] : train.ptr[u + 1]]
     return [
         {"item": train.items[item], "title": title_of(train, item), "score": float(scores[0, item])}
-        for item in _best_of_one(scores[0], np.setdiff1d(np.flatnonzero(train.popularity), own), n, seed).tolist()
+        for item in _best_of_one(
+            scores[0], np.setdiff1d(np.flatnonzero(train.popularity), own), n, seed
+        ).tolist()
     ]
 
 
 def _best_of_one(score: Float32Array, competing: Array, n: int, seed: int) -> Array:
-    """The n best of the competing items, in the order of `core.arrays`; in NumPy, for to load compiled code takes longer than the rest."""
+    """The n best of the competing items, in the order of `core.arrays`; in NumPy, for to load
+    compiled code takes longer than the rest.
+    """
     place = tie_places(len(score), seed)
     return competing[np.lexsort((place[competing], -score[competing]))[:n]]
 
@@ -85,27 +101,38 @@ def empty_lists(m: int, n: int) -> TopN:
 
 
 def tie_places(items: int, seed: int) -> Int32Array:
-    """The order of items with equal scores, int32 [items]: the same for every user and every algorithm under one seed."""
+    """The order of items with equal scores, int32 [items]: the same for every user and every
+    algorithm under one seed.
+    """
     return shuffle_places(items, key(seed, "ties"))
 
 
 def score_blocks(
-    recommender: Recommender, names: Vocabulary, items: int, users: Int64Array, *, label: str, block: int | None = None
+    recommender: Recommender,
+    names: Vocabulary,
+    items: int,
+    users: Int64Array,
+    *,
+    label: str,
+    block: int | None = None,
 ) -> Iterator[tuple[slice, Float32Array]]:
     """(which of the users, their scores [block, items]), block after block, every score finite.
 
-    Raises NonFiniteError as `recommend` does, and ValueError if the recommender returns another shape.
-    """
+    Raises NonFiniteError as `recommend` does, and ValueError if the recommender returns another
+    shape."""
     size = block if block is not None else max(1, BLOCK_SCORES // max(items, 1))
     for start in range(0, len(users), size):
         part = slice(start, min(start + size, len(users)))
         scores = np.ascontiguousarray(recommender.scores(users[part]))
         if scores.shape != (part.stop - part.start, items):
-            raise ValueError(f"{label} returned scores {scores.shape} for {part.stop - part.start} users and {items} items")
+            raise ValueError(
+                f"{label} returned scores {scores.shape} for {part.stop - part.start} users and"
+                f" {items} items"
+            )
         bad = nonfinite_row(scores) if len(scores) > 1 or not np.isfinite(scores).all() else -1
         if bad >= 0:
             raise NonFiniteError(
-                f"{label}: a score of user '{names[int(users[start + bad])]}' is NaN or infinite; nothing was ranked "
-                "(training diverged? try a smaller learning rate)"
+                f"{label}: a score of user '{names[int(users[start + bad])]}' is NaN or infinite;"
+                " nothing was ranked (training diverged? try a smaller learning rate)"
             )
         yield part, scores

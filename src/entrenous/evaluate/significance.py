@@ -1,6 +1,8 @@
-"""Whether a difference between systems could be chance: paired t, exact Wilcoxon, equal spread, Friedman with mean ranks, Holm.
+"""Whether a difference between systems could be chance: paired t, exact Wilcoxon, equal spread,
+Friedman with mean ranks, Holm.
 
-Two-system tests take values paired by user, fold or data set. They say nothing about the choice of data or of split.
+Two-system tests take values paired by user, fold or data set. They say nothing about the choice of
+data or of split.
 """
 
 from __future__ import annotations
@@ -16,12 +18,16 @@ from ..core.types import Array, Float64Array
 from .distributions import chi_square_tail, mean_ranks, normal_tail, t_above, t_tail
 
 Alternative = Literal["two-sided", "greater", "less"]
-EXACT_UP_TO = 200  # differences; beyond, the normal approximation of Wilcoxon's test is good to four digits
+EXACT_UP_TO = (
+    200  # differences; beyond, the normal approximation of Wilcoxon's test is good to four digits
+)
 ROUNDING = 1e-12  # relative; squared deviations that differ by less are equal
 
 
 class Comparison(NamedTuple):
-    """The result of a paired test: statistic, p-value, mean of the differences a - b, how many pairs, and how p was found."""
+    """The result of a paired test: statistic, p-value, mean of the differences a - b, how many
+    pairs, and how p was found.
+    """
 
     statistic: float
     p: float
@@ -31,9 +37,11 @@ class Comparison(NamedTuple):
 
 
 def paired_t(a: Array, b: Array, *, alternative: Alternative = "two-sided") -> Comparison:
-    """Student's paired t-test (FPL, section 5.4). `greater`: a tends to be larger than b. No difference anywhere: statistic 0.
+    """Student's paired t-test (FPL, section 5.4). `greater`: a tends to be larger than b. No
+    difference anywhere: statistic 0.
 
-    >>> round(paired_t([1, 2, 3], [0, 0, 0]).statistic, 4)        # mean 2, standard deviation 1, n = 3: 2 / (1 / sqrt 3)
+    >>> # mean 2, standard deviation 1, n = 3: 2 / (1 / sqrt 3)
+    >>> round(paired_t([1, 2, 3], [0, 0, 0]).statistic, 4)
     3.4641
     """
     d = _differences(a, b)
@@ -41,27 +49,41 @@ def paired_t(a: Array, b: Array, *, alternative: Alternative = "two-sided") -> C
         raise InputError("paired t-test", f"{len(d)} pair", expected="at least two pairs")
     with np.errstate(divide="ignore"):  # the same difference everywhere: infinitely sure
         statistic = float(d.mean() / (d.std(ddof=1) / np.sqrt(len(d)))) if d.any() else 0.0
-    return Comparison(statistic, _tail(statistic, partial(t_tail, freedom=len(d) - 1), alternative), float(d.mean()), len(d), "t")
+    return Comparison(
+        statistic,
+        _tail(statistic, partial(t_tail, freedom=len(d) - 1), alternative),
+        float(d.mean()),
+        len(d),
+        "t",
+    )
 
 
 def interval(a: Array, b: Array, share: float = 0.95) -> tuple[float, float]:
-    """The interval of Student's t in which the mean of the differences a - b lies with the confidence `share`.
+    """The interval of Student's t in which the mean of the differences a - b lies with the
+    confidence `share`.
 
     >>> [round(end, 3) for end in interval([1, 2, 3], [0, 0, 0])]       # 2 +- 4.303 / sqrt 3
     [-0.484, 4.484]
     """
     d = _differences(a, b)
-    half = t_above((1 - share) / 2, len(d) - 1) * float(d.std(ddof=1) / np.sqrt(len(d))) if len(d) > 1 else float("inf")
+    half = (
+        t_above((1 - share) / 2, len(d) - 1) * float(d.std(ddof=1) / np.sqrt(len(d)))
+        if len(d) > 1
+        else float("inf")
+    )
     return float(d.mean()) - half, float(d.mean()) + half
 
 
 def wilcoxon(a: Array, b: Array, *, alternative: Alternative = "two-sided") -> Comparison:
-    """Wilcoxon's signed-rank test; the statistic is W+, the sum of the ranks of positive differences a - b.
+    """Wilcoxon's signed-rank test; the statistic is W+, the sum of the ranks of positive
+    differences a - b.
 
-    Zero differences are dropped (Wilcoxon 1945), equal ones share their mean rank. Up to 200 differences p is exact, also with
-    ties: the distribution of W+ over all 2^n signs is summed up. Beyond, the normal approximation with the correction for ties.
+    Zero differences are dropped (Wilcoxon 1945), equal ones share their mean rank. Up to 200
+    differences p is exact, also with ties: the distribution of W+ over all 2^n signs is summed up.
+    Beyond, the normal approximation with the correction for ties.
 
-    >>> wilcoxon([6, 5, 4, 3, 2, 1], [0] * 6, alternative="greater").p      # all six positive: 1 of 2^6 signs
+    >>> # all six positive: 1 of 2^6 signs
+    >>> wilcoxon([6, 5, 4, 3, 2, 1], [0] * 6, alternative="greater").p
     0.015625
     >>> wilcoxon([6, 5, 4, 3, 2, 1], [0] * 6).p
     0.03125
@@ -73,15 +95,23 @@ def wilcoxon(a: Array, b: Array, *, alternative: Alternative = "two-sided") -> C
     rank = mean_ranks(np.abs(d))
     plus, half = float(rank[d > 0].sum()), float(rank.sum()) / 2
     if len(d) <= EXACT_UP_TO:
-        return Comparison(plus, _exact(rank, plus, alternative), float(every.mean()), len(d), "exact")
+        return Comparison(
+            plus, _exact(rank, plus, alternative), float(every.mean()), len(d), "exact"
+        )
     deviation = np.sqrt((rank**2).sum() / 4)
     return Comparison(
-        plus, _tail(float((plus - half) / deviation), normal_tail, alternative), float(every.mean()), len(d), "normal"
+        plus,
+        _tail(float((plus - half) / deviation), normal_tail, alternative),
+        float(every.mean()),
+        len(d),
+        "normal",
     )
 
 
 def _exact(rank: Float64Array, plus: float, alternative: Alternative) -> float:
-    """P(W+ at least as extreme), each sign + or - with probability 1/2. Mean ranks are halves, so twice a sum is whole."""
+    """P(W+ at least as extreme), each sign + or - with probability 1/2. Mean ranks are halves, so
+    twice a sum is whole.
+    """
     steps, at = np.rint(2 * rank).astype(np.int64), round(2 * plus)
     chance = np.zeros(int(steps.sum()) + 1)
     chance[0] = 1.0
@@ -89,7 +119,9 @@ def _exact(rank: Float64Array, plus: float, alternative: Alternative) -> float:
         chance /= 2
         chance[step:] += chance[:-step].copy()
     greater, less = float(chance[at:].sum()), float(chance[: at + 1].sum())
-    return {"greater": greater, "less": less, "two-sided": min(1.0, 2 * min(greater, less))}[alternative]
+    return {"greater": greater, "less": less, "two-sided": min(1.0, 2 * min(greater, less))}[
+        alternative
+    ]
 
 
 def _tail(statistic: float, tail: Callable[[float], float], alternative: Alternative) -> float:
@@ -100,35 +132,48 @@ def _tail(statistic: float, tail: Callable[[float], float], alternative: Alterna
 
 
 def paired_spread(a: Array, b: Array) -> Comparison:
-    """Whether paired columns have the same standard deviation, two-sided. difference: std(a) - std(b), population values.
+    """Whether paired columns have the same standard deviation, two-sided. difference: std(a) -
+    std(b), population values.
 
-    Pitman (1939) and Morgan (1939) test that a + b and a - b are uncorrelated, for their covariance is var(a) - var(b); their p needs
-    normal values, and on hits and misses it finds a difference at 5 % where there is none in up to 55 % of samples. So the same
-    covariance is divided by its own standard error, which is the paired t of the squared deviations: 3 to 6 % in those samples.
+    Pitman (1939) and Morgan (1939) test that a + b and a - b are uncorrelated, for their covariance
+    is var(a) - var(b); their p needs normal values, and on hits and misses it finds a difference at
+    5 % where there is none in up to 55 % of samples. So the same covariance is divided by its own
+    standard error, which is the paired t of the squared deviations: 3 to 6 % in those samples.
 
-    >>> round(paired_spread([0, 0, 4, 4], [1, 2, 2, 3]).statistic, 4)        # squares 4 4 4 4 and 1 0 0 1: differences 3 4 4 3
+    >>> # squares 4 4 4 4 and 1 0 0 1: differences 3 4 4 3
+    >>> round(paired_spread([0, 0, 4, 4], [1, 2, 2, 3]).statistic, 4)
     12.1244
     """
     _differences(a, b)
     left, right = np.asarray(a, np.float64), np.asarray(b, np.float64)
     if len(left) < 3:
-        raise InputError("test of equal spread", f"{len(left)} pairs", expected="at least three pairs")
+        raise InputError(
+            "test of equal spread", f"{len(left)} pairs", expected="at least three pairs"
+        )
     squares = (left - left.mean()) ** 2, (right - right.mean()) ** 2
-    same = np.isclose(*squares, rtol=ROUNDING, atol=ROUNDING * max(map(np.max, squares)))  # a and a + .1 differ by rounding alone
+    same = np.isclose(
+        *squares, rtol=ROUNDING, atol=ROUNDING * max(map(np.max, squares))
+    )  # a and a + .1 differ by rounding alone
     t = paired_t(squares[0], np.where(same, *squares))
-    return Comparison(t.statistic, t.p, float(left.std() - right.std()), len(left), "t of squared deviations")
+    return Comparison(
+        t.statistic, t.p, float(left.std() - right.std()), len(left), "t of squared deviations"
+    )
 
 
 def _differences(a: Array, b: Array) -> Float64Array:
     d = np.asarray(a, np.float64) - np.asarray(b, np.float64)
     if d.ndim != 1 or not np.isfinite(d).all():
-        raise InputError("significance test", "the values are not two finite columns", expected="one finite value per pair")
+        raise InputError(
+            "significance test",
+            "the values are not two finite columns",
+            expected="one finite value per pair",
+        )
     return d
 
 
 class Friedman(NamedTuple):
-    """The result of Friedman's test: statistic (chi-square with k - 1 degrees of freedom, corrected for ties), p, and the mean
-    rank of each system, 1 = best."""
+    """The result of Friedman's test: statistic (chi-square with k - 1 degrees of freedom, corrected
+    for ties), p, and the mean rank of each system, 1 = best."""
 
     statistic: float
     p: float
@@ -136,25 +181,40 @@ class Friedman(NamedTuple):
 
 
 def friedman(values: Mapping[str, Sequence[float]], *, higher_is_better: bool = True) -> Friedman:
-    """Friedman's test over the blocks (data sets, folds, users) that all systems were measured on; ties share their mean rank.
+    """Friedman's test over the blocks (data sets, folds, users) that all systems were measured on;
+    ties share their mean rank.
 
-    FBALF's table prints `mean_rank` as F-rank (lower error is better there). Two systems are compared like three or more.
+    FBALF's table prints `mean_rank` as F-rank (lower error is better there). Two systems are
+    compared like three or more.
 
-    >>> friedman({"a": [3, 3, 3], "b": [2, 2, 1], "c": [1, 1, 2]}).mean_rank      # b is second, second, third
+    >>> # b is second, second, third
+    >>> friedman({"a": [3, 3, 3], "b": [2, 2, 1], "c": [1, 1, 2]}).mean_rank
     {'a': 1.0, 'b': 2.3333333333333335, 'c': 2.6666666666666665}
     """
     table = np.array(list(values.values()), np.float64).T
     if table.ndim != 2 or table.shape[1] < 2 or not np.isfinite(table).all():
-        raise InputError("Friedman test", "the values are not a finite table", expected="two or more systems on the same blocks")
-    (n, k), rank = table.shape, np.apply_along_axis(mean_ranks, 1, -table if higher_is_better else table)
+        raise InputError(
+            "Friedman test",
+            "the values are not a finite table",
+            expected="two or more systems on the same blocks",
+        )
+    (n, k), rank = (
+        table.shape,
+        np.apply_along_axis(mean_ranks, 1, -table if higher_is_better else table),
+    )
     variance = rank.var(axis=1).sum()
-    statistic = float(((rank.sum(axis=0) - n * (k + 1) / 2) ** 2).sum() * (k - 1) / (k * variance)) if variance else 0.0
+    statistic = (
+        float(((rank.sum(axis=0) - n * (k + 1) / 2) ** 2).sum() * (k - 1) / (k * variance))
+        if variance
+        else 0.0
+    )
     ranks = dict(zip(values, rank.mean(axis=0).tolist(), strict=True))
     return Friedman(statistic, chi_square_tail(statistic, k - 1), ranks)
 
 
 def holm(p: Sequence[float]) -> Float64Array:
-    """Holm's (1979) adjusted p-values, in the given order: what is at most alpha may be called significant together.
+    """Holm's (1979) adjusted p-values, in the given order: what is at most alpha may be called
+    significant together.
 
     >>> holm([0.01, 0.04, 0.03])      # sorted: 3 * 0.01, 2 * 0.03, max with 1 * 0.04
     array([0.03, 0.06, 0.06])

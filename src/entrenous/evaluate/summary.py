@@ -16,9 +16,9 @@ PERCENTILES = (5, 10, 25, 50, 75, 90, 95)
 class Summary(NamedTuple):
     """One metric over users.
 
-    std: the population standard deviation over users (Cali3F's fairness, where lower is fairer). percentiles: {5: ..., 95: ...},
-    linear between users (PEPPER's tails). low, high: the bootstrap confidence interval of the mean. users: how many.
-    """
+    std: the population standard deviation over users (Cali3F's fairness, where lower is fairer).
+    percentiles: {5: ..., 95: ...}, linear between users (PEPPER's tails). low, high: the bootstrap
+    confidence interval of the mean. users: how many."""
 
     mean: float
     std: float
@@ -28,7 +28,9 @@ class Summary(NamedTuple):
     users: int
 
 
-def summarise(values: Float64Array, *, seed: int = 0, resamples: int = 1000, confidence: float = 0.95) -> Summary:
+def summarise(
+    values: Float64Array, *, seed: int = 0, resamples: int = 1000, confidence: float = 0.95
+) -> Summary:
     """The Summary of per-user values, float64 [m].
 
     >>> found = summarise(np.array([0.0, 0.0, 1.0, 1.0]))
@@ -41,11 +43,14 @@ def summarise(values: Float64Array, *, seed: int = 0, resamples: int = 1000, con
     return Summary(float(values.mean()), float(values.std()), spread, low, high, len(values))
 
 
-def interval(values: Float64Array, *, seed: int = 0, resamples: int = 1000, confidence: float = 0.95) -> tuple[float, float]:
-    """The percentile bootstrap interval of the mean over users (Efron 1979); resample b has the key (seed, "bootstrap", b).
+def interval(
+    values: Float64Array, *, seed: int = 0, resamples: int = 1000, confidence: float = 0.95
+) -> tuple[float, float]:
+    """The percentile bootstrap interval of the mean over users (Efron 1979); resample b has the key
+    (seed, "bootstrap", b).
 
-    The draws depend on the number of values alone, so two systems on the same users are resampled alike: `interval(a - b)` is the
-    paired interval of their difference.
+    The draws depend on the number of values alone, so two systems on the same users are resampled
+    alike: `interval(a - b)` is the paired interval of their difference.
 
     >>> interval(np.full(8, 0.25))
     (0.25, 0.25)
@@ -58,7 +63,9 @@ def interval(values: Float64Array, *, seed: int = 0, resamples: int = 1000, conf
 
 @njit(cache=True, nogil=True)
 def bootstrap_means(values: Float64Array, resamples: int, key: np.uint64) -> Float64Array:
-    """The mean of len(values) values drawn with replacement, for each resample, float64 [resamples]."""
+    """The mean of len(values) values drawn with replacement, for each resample, float64
+    [resamples].
+    """
     out = np.empty(resamples)
     for b in range(resamples):
         own, total = fold(key, b), 0.0

@@ -1,9 +1,11 @@
-"""Who is served badly (PEPPER, section 5.5.2): the tail of a metric over users, and its cumulative distribution, figures 4 to 6.
+"""Who is served badly (PEPPER, section 5.5.2): the tail of a metric over users, and its cumulative
+distribution, figures 4 to 6.
 
-A point (x, y) of the figures is the share y of users whose value is at most x, so the curve furthest to the right is the best one.
-The value at a share of .01 is what PEPPER calls the 99th percentile, counted from the best user (it once writes "a CDF of 0.1"); here
-it is percentile 1. It is the value of a user, never one between two: per-user rates are steps of 1 / (test items), and what is read
-off a step curve is a step.
+A point (x, y) of the figures is the share y of users whose value is at most x, so the curve
+furthest to the right is the best one. The value at a share of .01 is what PEPPER calls the 99th
+percentile, counted from the best user (it once writes "a CDF of 0.1"); here it is percentile 1. It
+is the value of a user, never one between two: per-user rates are steps of 1 / (test items), and
+what is read off a step curve is a step.
 
     users' HR@20         0   .2   .2   1         worst 25 %: 1 of 4 users
     share at most        1/4  3/4  3/4  1        percentile 1, 5, 10, 25: 0;  median (50): .2
@@ -26,9 +28,9 @@ PERCENTS = (1, 5, 10, 25, 50)
 class Tail(NamedTuple):
     """One metric over users, where more is better.
 
-    mean: over all of them. percentile: {1: ..., 50: ...}, the lowest value that at least so many percent of the users do not exceed.
-    worst: the same keys, the mean over the worst so many percent of the users (rounded up), which also tells how bad it is below.
-    users: how many.
+    mean: over all of them. percentile: {1: ..., 50: ...}, the lowest value that at least so many
+    percent of the users do not exceed. worst: the same keys, the mean over the worst so many
+    percent of the users (rounded up), which also tells how bad it is below. users: how many.
     """
 
     mean: float
@@ -38,7 +40,9 @@ class Tail(NamedTuple):
 
 
 class Distribution(NamedTuple):
-    """An empirical cumulative distribution. value: float64 [k], distinct, ascending. share: float64 [k], of the users with at most it."""
+    """An empirical cumulative distribution. value: float64 [k], distinct, ascending. share: float64
+    [k], of the users with at most it.
+    """
 
     value: Float64Array
     share: Float64Array
@@ -54,11 +58,11 @@ class Distribution(NamedTuple):
 
 
 def tail(values: Array | Sequence[float], percents: Sequence[int] = PERCENTS) -> Tail:
-    """The Tail of per-user values, float64 [m]. Raises InputError without values, for one that is not finite, or a percentage outside
-    1..100.
+    """The Tail of per-user values, float64 [m]. Raises InputError without values, for one that is
+    not finite, or a percentage outside 1..100.
 
     >>> found = tail([1.0, 0.2, 0.0, 0.2])
-    >>> found.percentile[25], found.percentile[50], found.worst[50]      # of four users; the worst two: (0 + .2) / 2
+    >>> found.percentile[25], found.percentile[50], found.worst[50]
     (0.0, 0.2, 0.1)
     """
     ascending = _ascending(values)
@@ -88,5 +92,9 @@ def distribution(values: Array | Sequence[float]) -> Distribution:
 def _ascending(values: Array | Sequence[float]) -> Float64Array:
     column = np.sort(np.asarray(values, np.float64))
     if column.ndim != 1 or not len(column) or not np.isfinite(column).all():
-        raise InputError("tail of a metric", "the values are not a finite column", expected="one finite value for each user")
+        raise InputError(
+            "tail of a metric",
+            "the values are not a finite column",
+            expected="one finite value for each user",
+        )
     return column

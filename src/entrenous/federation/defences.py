@@ -1,7 +1,9 @@
-"""Defences of a server against poisoned updates: functions over the updates of a whole round, which it must see singly.
+"""Defences of a server against poisoned updates: functions over the updates of a whole round, which
+it must see singly.
 
-None of them can run under a secure sum, where no single update is seen. `robust` is what was found to hold (docs/poisoning.md): a cap on
-each item's row that falls as the item rises, and items held to their support. The others are there to be compared with.
+None of them can run under a secure sum, where no single update is seen. `robust` is what was found
+to hold (docs/poisoning.md): a cap on each item's row that falls as the item rises, and items held
+to their support. The others are there to be compared with.
 """
 
 from __future__ import annotations
@@ -12,12 +14,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.declared import Contract
-from ..core.discover import pick
+from ..core.contract.declared import Contract
+from ..core.contract.protocols import Catalogue, FederatedAlgorithm, State, arrays_of
+from ..core.contract.update import Update
 from ..core.keys import key
-from ..core.protocols import Catalogue, FederatedAlgorithm, State, arrays_of
+from ..core.registry.discover import pick
 from ..core.types import Array, BoolArray, Float64Array, Int64Array
-from ..core.update import Update
 from ..privacy.clip import lengths
 from .item_rows import ItemRows, Tables, item_rows, replaced, tables_of
 from .support import unsupported
@@ -27,26 +29,39 @@ BINS = 10  # of items by their present score, in each of which rows that raise t
 FEW = 5  # devices with such a row in a bin, up to which its cap is a constant
 UNKNOWN = 0.3  # that constant: less than what a first push of BPR is long
 TYPICAL = 0.3  # the quantile of lengths that is the cap in a bin
-USUAL = 0.9  # the quantile of the lengths of vectors for a unit of bias: longer ones are shortened to it
+# the quantile of the lengths of vectors for a unit of bias: longer ones are shortened to it
+USUAL = 0.9
 LONG = 5.0  # times the median length: longer than nearly all honest rows, whatever a minority sends
 
 
 class Known(NamedTuple):
-    """What a defence knows of the federation: its contract, and which arrays of the model the sent ones move, and which way."""
+    """What a defence knows of the federation: its contract, and which arrays of the model the sent
+    ones move, and which way.
+    """
 
     contract: Contract
     tables: Tables
 
 
 def norm_bound(update: Update, model: State, known: Known, *, most: float | None = None) -> Update:
-    """Shortens each device's update to the Euclidean length `most`; None = the median length of the round."""
+    """Shortens each device's update to the Euclidean length `most`; None = the median length of the
+    round.
+    """
     length = lengths(update)
-    bound = most if most is not None else float(np.median(length[length > 0])) if (length > 0).any() else 0.0
+    bound = (
+        most
+        if most is not None
+        else float(np.median(length[length > 0]))
+        if (length > 0).any()
+        else 0.0
+    )
     return _scaled(update, np.minimum(1, bound / np.maximum(length, 1e-12)))
 
 
 def row_clip(update: Update, model: State, known: Known, *, most: float | None = None) -> Update:
-    """Shortens each item row to the Euclidean length `most`; None = LONG times the median of the round."""
+    """Shortens each item row to the Euclidean length `most`; None = LONG times the median of the
+    round.
+    """
     for rows in item_rows(update, known.contract.sizes["items"]):
         cap = LONG * _quantile(rows.length, rows.device, 0.5) if most is None else most
         update = replaced(update, rows, _shortened(rows, np.full(len(rows.item), cap)))
@@ -54,24 +69,33 @@ def row_clip(update: Update, model: State, known: Known, *, most: float | None =
 
 
 def satcap(update: Update, model: State, known: Known) -> Update:
-    """Caps each item row by the item's present score (ours): an honest push shrinks as its item climbs; a liar's may be no longer.
+    """Caps each item row by the item's present score (ours): an honest push shrinks as its item
+    climbs; a liar's may be no longer.
 
-    Rows that raise their item are sorted into BINS by the score that the item has now. Each array of a row is shortened to the TYPICAL
-    quantile of its lengths in the bin; of other rows to LONG times their median, since honest rows that lower an item hold liars back. The
-    score is the item's bias or, without one, its product with a public probe, the mean item vector.
+    Rows that raise their item are sorted into BINS by the score that the item has now. Each array
+    of a row is shortened to the TYPICAL quantile of its lengths in the bin; of other rows to LONG
+    times their median, since honest rows that lower an item hold liars back. The score is the
+    item's bias or, without one, its product with a public probe, the mean item vector.
     """
     arrays = arrays_of(model)
     for rows in item_rows(update, known.contract.sizes["items"]):
         score, push = _scores(rows, arrays, known.tables)
         if score is not None:
-            parts = [rows._replace(vector=rows.part(name), columns={name: width}) for name, width in rows.columns.items()]
+            parts = [
+                rows._replace(vector=rows.part(name), columns={name: width})
+                for name, width in rows.columns.items()
+            ]
             short = [_shortened(part, _caps(part, score[rows.item], push > 0)) for part in parts]
             update = replaced(update, rows, np.concatenate(short, axis=1))
     return update
 
 
-def _scores(rows: ItemRows, arrays: Mapping[str, Array], tables: Tables) -> tuple[Float64Array | None, Float64Array]:
-    """The present score of every item, float64 [items], and by how much each row raises that of its item."""
+def _scores(
+    rows: ItemRows, arrays: Mapping[str, Array], tables: Tables
+) -> tuple[Float64Array | None, Float64Array]:
+    """The present score of every item, float64 [items], and by how much each row raises that of its
+    item.
+    """
     if tables.bias in rows.columns:
         name = tables.bias
         score = arrays[tables.field[name]].astype(np.float64).reshape(-1)
@@ -80,7 +104,9 @@ def _scores(rows: ItemRows, arrays: Mapping[str, Array], tables: Tables) -> tupl
         if name in tables.field:
             table = arrays[tables.field[name]].astype(np.float64)
             probe = table.mean(axis=0)
-            return table @ probe, np.sign(tables.gain[name]) * (rows.part(name).astype(np.float64) @ probe)
+            return table @ probe, np.sign(tables.gain[name]) * (
+                rows.part(name).astype(np.float64) @ probe
+            )
     return None, np.zeros(len(rows.item))
 
 
@@ -99,8 +125,10 @@ def _caps(rows: ItemRows, score: Float64Array, raising: BoolArray) -> Float64Arr
 
 
 def trimmed_mean(update: Update, model: State, known: Known, *, share: float = 0.2) -> Update:
-    """Replaces the rows of each item by their mean without the `share` largest and smallest of each coordinate (Yin et al. 2018), item by
-    item: a coordinate-wise mean over all devices would be of zeros, since most devices send no row for an item."""
+    """Replaces the rows of each item by their mean without the `share` largest and smallest of each
+    coordinate (Yin et al. 2018), item by item: a coordinate-wise mean over all devices would be of
+    zeros, since most devices send no row for an item.
+    """
     for rows in item_rows(update, known.contract.sizes["items"]):
         if len(rows.item):
             update = replaced(update, rows, _trimmed(rows, share))
@@ -118,14 +146,16 @@ def _trimmed(rows: ItemRows, share: float) -> Float64Array:
         item = rows.item[order]
         rank, trim = each - start[item], (share * count[item]).astype(np.int64)
         kept = (rank >= trim) & (rank < count[item] - trim)
-        mean = np.bincount(item, values[order] * kept, len(count)) / np.maximum(np.bincount(item, kept, len(count)), 1)
+        mean = np.bincount(item, values[order] * kept, len(count)) / np.maximum(
+            np.bincount(item, kept, len(count)), 1
+        )
         out[:, column] = mean[rows.item]
     return out
 
 
 def multi_krum(update: Update, model: State, known: Known, *, share: float = 0.2) -> Update:
-    """Keeps the devices whose updates have the closest neighbours (Multi-Krum, Blanchard et al. 2017, with `share` of them taken for
-    liars), and weighs them as the whole cohort."""
+    """Keeps the devices whose updates have the closest neighbours (Multi-Krum, Blanchard et al.
+    2017, with `share` of them taken for liars), and weighs them as the whole cohort."""
     whole = _flat(update, known.contract.sizes["items"])
     m = len(whole)
     liars = int(np.ceil(share * m))
@@ -153,14 +183,17 @@ def _flat(update: Update, items: int) -> Array:
 
 
 def in_proportion(update: Update, model: State, known: Known) -> Update:
-    """Shortens the vector of each item row to as much for a unit of its bias as USUAL of the rows have (ours): in BPR a row is (s p_u, s),
-    so that a vector without its bias is nobody's, and would raise an item where caps and support look at the bias. Others pass as they
-    are."""
+    """Shortens the vector of each item row to as much for a unit of its bias as USUAL of the rows
+    have (ours): in BPR a row is (s p_u, s), so that a vector without its bias is nobody's, and
+    would raise an item where caps and support look at the bias. Others pass as they are."""
     tables = known.tables
     for rows in item_rows(update, known.contract.sizes["items"]):
         if tables.bias in rows.columns:
             bias = np.abs(rows.part(tables.bias)[:, 0].astype(np.float64))
-            parts = {name: rows._replace(vector=rows.part(name), columns={name: width}) for name, width in rows.columns.items()}
+            parts = {
+                name: rows._replace(vector=rows.part(name), columns={name: width})
+                for name, width in rows.columns.items()
+            }
             short = [
                 part.vector if name == tables.bias else _shortened(part, bias * _usual(part, bias))
                 for name, part in parts.items()
@@ -176,19 +209,31 @@ def _usual(rows: ItemRows, bias: Float64Array) -> float:
 
 
 def supported(update: Update, model: State, known: Known, *, sent: Update | None = None) -> Update:
-    """Takes away the rows that raise an item which stands better than its support allows (ours): better than the median of the items that
-    more devices raise in this round (federation/support.py). sent: by which that is judged, updates as they came; None = these."""
+    """Takes away the rows that raise an item which stands better than its support allows (ours):
+    better than the median of the items that more devices raise in this round
+    (federation/support.py). sent: by which that is judged, updates as they came; None = these.
+    """
     arrays, items = arrays_of(model), known.contract.sizes["items"]
-    for rows, told in zip(item_rows(update, items), item_rows(update if sent is None else sent, items), strict=True):
-        update = replaced(update, rows, rows.vector * ~unsupported(told, arrays, known.tables)[:, None])
+    for rows, told in zip(
+        item_rows(update, items), item_rows(update if sent is None else sent, items), strict=True
+    ):
+        update = replaced(
+            update, rows, rows.vector * ~unsupported(told, arrays, known.tables)[:, None]
+        )
     return update
 
 
 def robust(update: Update, model: State, known: Known) -> Update:
-    """Brings vectors into proportion, clips each item row, caps it by its item's score, and holds items to their support: what the profile
-    `robust` does. Of a row for every item most are tiny, and caps by quantiles would be too: there the whole update is clipped instead."""
+    """Brings vectors into proportion, clips each item row, caps it by its item's score, and holds
+    items to their support: what the profile `robust` does. Of a row for every item most are tiny,
+    and caps by quantiles would be too: there the whole update is clipped instead.
+    """
     update = in_proportion(update, model, known)
-    short = satcap(row_clip(update, model, known), model, known) if update.rows else norm_bound(update, model, known)
+    short = (
+        satcap(row_clip(update, model, known), model, known)
+        if update.rows
+        else norm_bound(update, model, known)
+    )
     return supported(short, model, known, sent=update)
 
 
@@ -207,33 +252,45 @@ DEFENCES: Mapping[str, Callable[[Update, State, Known], Update]] = MappingProxyT
 
 
 def known_of(algorithm: FederatedAlgorithm, contract: Contract, server: State) -> Known:
-    """What a defence knows of a federation. server: any state of its server, from which nothing but shapes and directions is taken."""
+    """What a defence knows of a federation. server: any state of its server, from which nothing but
+    shapes and directions is taken.
+    """
     return Known(contract, tables_of(algorithm, contract, server))
 
 
-def defence_of(name: str, algorithm: FederatedAlgorithm, contract: Contract, catalogue: Catalogue, seed: int) -> Defence | None:
-    """The defence that a federation's protection names, with a seed's first state of the server for a trial; None for "none"."""
+def defence_of(
+    name: str, algorithm: FederatedAlgorithm, contract: Contract, catalogue: Catalogue, seed: int
+) -> Defence | None:
+    """The defence that a federation's protection names, with a seed's first state of the server for
+    a trial; None for "none".
+    """
     if name == "none":
         return None
-    return defence(name, known_of(algorithm, contract, algorithm.init_server(catalogue, key(seed, "server"))))
+    return defence(
+        name, known_of(algorithm, contract, algorithm.init_server(catalogue, key(seed, "server")))
+    )
 
 
 def defence(name: str, known: Known) -> Defence:
-    """A defence by its name, "none" among them, for one federation. Raises InputError for one that does not exist."""
+    """A defence by its name, "none" among them, for one federation. Raises InputError for one that
+    does not exist.
+    """
     if name == "none":
         return undefended
     found = pick("defence", name, dict(DEFENCES))
     return lambda update, model: found(update, model, known)
 
 
-# ---- small parts ------------------------------------------------------------------------------------------------------------------------
+# ---- small parts ---------------------------------------------------------------------------------
 
 
 def _scaled(update: Update, factor: Float64Array) -> Update:
     """Each device's arrays times a number of its own, float64 [m]; its weight stays."""
     of_row = np.repeat(factor, np.diff(update.ptr))
     rows = {name: _times(values, of_row) for name, values in update.rows.items()}
-    return update._replace(rows=rows, dense={name: _times(values, factor) for name, values in update.dense.items()})
+    return update._replace(
+        rows=rows, dense={name: _times(values, factor) for name, values in update.dense.items()}
+    )
 
 
 def _times(values: Array, factor: Float64Array) -> Array:
@@ -241,12 +298,15 @@ def _times(values: Array, factor: Float64Array) -> Array:
 
 
 def _shortened(rows: ItemRows, cap: Float64Array) -> Array:
-    return rows.vector * np.minimum(1, cap / np.maximum(rows.length, 1e-12)).astype(np.float32)[:, None]
+    return (
+        rows.vector
+        * np.minimum(1, cap / np.maximum(rows.length, 1e-12)).astype(np.float32)[:, None]
+    )
 
 
 def _quantile(values: Float64Array, device: Int64Array, quantile: float) -> float:
-    """A quantile of the values of many devices, in which none counts for more values than the median device has, so that whoever sends
-    many rows does not decide it. 0 without any."""
+    """A quantile of the values of many devices, in which none counts for more values than the
+    median device has, so that whoever sends many rows does not decide it. 0 without any."""
     if not len(values):
         return 0.0
     count = np.bincount(device)

@@ -1,4 +1,6 @@
-"""Who runs the devices of a round: threads over blocks, or one device at a time when something must be found."""
+"""Who runs the devices of a round: threads over blocks, or one device at a time when something must
+be found.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,10 @@ B = TypeVar("B")
 
 
 class Executor(Protocol):
-    """Applies a function to blocks of users. `workers` functions run at once; results come in the order of the blocks. strict: what devices
-    receive and send is held against the algorithm's declaration in every round, not in the first alone."""
+    """Applies a function to blocks of users. `workers` functions run at once; results come in the
+    order of the blocks. strict: what devices receive and send is held against the algorithm's
+    declaration in every round, not in the first alone.
+    """
 
     workers: int
     strict: bool
@@ -37,13 +41,17 @@ class DeviceError(EntrenousError):
 
 @final
 class Threads:
-    """Runs blocks in `workers` threads. Compiled device code releases the interpreter lock; with one worker no thread is
-    started."""
+    """Runs blocks in `workers` threads. Compiled device code releases the interpreter lock; with
+    one worker no thread is started."""
 
     def __init__(self, workers: int = 0, *, strict: bool = False) -> None:
         at_least("--threads", workers, 0)
         self.workers, self.strict = workers or _cores(), strict
-        self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="devices") if self.workers > 1 else None
+        self._pool = (
+            ThreadPoolExecutor(self.workers, thread_name_prefix="devices")
+            if self.workers > 1
+            else None
+        )
 
     def map(self, function: Callable[[B], T], blocks: Sequence[B]) -> list[T]:
         if self._pool is None or len(blocks) == 1:
@@ -61,7 +69,9 @@ class Threads:
 
 @final
 class Debug:
-    """Runs one device at a time, in order, and raises a DeviceError with the device, round and stage of an exception."""
+    """Runs one device at a time, in order, and raises a DeviceError with the device, round and
+    stage of an exception.
+    """
 
     workers = 1
     strict = True
@@ -70,7 +80,9 @@ class Debug:
         self._name_of, self._round = name_of, 0
 
     def map(self, function: Callable[[Int64Array], T], blocks: Sequence[Int64Array]) -> list[T]:
-        return [self._one(function, block[d : d + 1]) for block in blocks for d in range(len(block))]
+        return [
+            self._one(function, block[d : d + 1]) for block in blocks for d in range(len(block))
+        ]
 
     def _one(self, function: Callable[[Int64Array], T], device: Int64Array) -> T:
         try:
@@ -78,7 +90,8 @@ class Debug:
         except Exception as cause:
             who = self._name_of(int(device[0]))
             raise DeviceError(
-                f"round {self._round}, stage local, device of user '{who}': {type(cause).__name__}: {cause}"
+                f"round {self._round}, stage local, device of user '{who}': {type(cause).__name__}:"
+                f" {cause}"
             ) from cause
 
     @contextmanager
@@ -89,7 +102,9 @@ class Debug:
         except DeviceError:
             raise
         except Exception as cause:
-            raise DeviceError(f"round {number}, stage {name}: {type(cause).__name__}: {cause}") from cause
+            raise DeviceError(
+                f"round {number}, stage {name}: {type(cause).__name__}: {cause}"
+            ) from cause
 
     def close(self) -> None:
         pass

@@ -1,4 +1,6 @@
-"""Numbers spread over nodes or messages: `constant:1`, `uniform:0:5`, `exponential:2`, `loguniform:1e5:1e7`, `trace:FILE`."""
+"""Numbers spread over nodes or messages: `constant:1`, `uniform:0:5`, `exponential:2`,
+`loguniform:1e5:1e7`, `trace:FILE`.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,22 @@ from pydantic import BeforeValidator, PlainSerializer
 from ..core.keys import uniforms
 from ..core.types import Float64Array, UInt64Array
 
-KINDS = {"constant": 1, "uniform": 2, "exponential": 1, "loguniform": 2}  # how many numbers each takes
-FORMS = "constant:VALUE, uniform:LOW:HIGH, exponential:MEAN, loguniform:LOW:HIGH or trace:FILE (a number >= 0 on each line)"
+KINDS = {
+    "constant": 1,
+    "uniform": 2,
+    "exponential": 1,
+    "loguniform": 2,
+}  # how many numbers each takes
+FORMS = (
+    "constant:VALUE, uniform:LOW:HIGH, exponential:MEAN, loguniform:LOW:HIGH or trace:FILE (a"
+    " number >= 0 on each line)"
+)
 
 
 class Spread(NamedTuple):
-    """A distribution of nonnegative numbers. numbers: its parameters, or the values of a trace, of which one is drawn."""
+    """A distribution of nonnegative numbers. numbers: its parameters, or the values of a trace, of
+    which one is drawn.
+    """
 
     text: str
     kind: str
@@ -45,7 +57,8 @@ class Spread(NamedTuple):
 
 
 def spread(text: Any) -> Spread:
-    """A Spread from its text; a number alone is a constant. Raises ValueError, which says what was expected.
+    """A Spread from its text; a number alone is a constant. Raises ValueError, which says what was
+    expected.
 
     >>> spread("uniform:0:5").least, spread(2).numbers
     (0.0, (2.0,))
@@ -61,7 +74,11 @@ def spread(text: Any) -> Spread:
         numbers = tuple(map(float, rest.split(":")))
     except ValueError:
         numbers = ()
-    if len(numbers) != KINDS.get(kind) or not all(math.isfinite(one) and one >= 0 for one in numbers) or numbers[-1] < numbers[0]:
+    if (
+        len(numbers) != KINDS.get(kind)
+        or not all(math.isfinite(one) and one >= 0 for one in numbers)
+        or numbers[-1] < numbers[0]
+    ):
         raise ValueError(FORMS)
     if kind == "loguniform" and not numbers[0]:
         raise ValueError("a lower end above 0 for loguniform")
@@ -88,4 +105,6 @@ def _traced(path: Path) -> tuple[float, ...]:
     return tuple(numbers)
 
 
-Spreading = Annotated[Spread, BeforeValidator(spread), PlainSerializer(lambda one: one.text, return_type=str)]
+Spreading = Annotated[
+    Spread, BeforeValidator(spread), PlainSerializer(lambda one: one.text, return_type=str)
+]

@@ -1,13 +1,17 @@
-"""Matrix factorisation with biases on one device: r_ui = p_u . q_i + b_u + b_i (FBALF eq. 4), learnt by coordinate-wise Newton steps.
+"""Matrix factorisation with biases on one device: r_ui = p_u . q_i + b_u + b_i (FBALF eq. 4),
+learnt by coordinate-wise Newton steps.
 
-A device knows the rows q_i, b_i of the items it rated and one number v_i, the variance that the server gives q_i's coordinates. With
-y_i = r_ui - b_i - start and reg the weight of p_u's prior, p_u and d = b_u - start minimise the expectation over q_i of
+A device knows the rows q_i, b_i of the items it rated and one number v_i, the variance that the
+server gives q_i's coordinates. With y_i = r_ui - b_i - start and reg the weight of p_u's prior, p_u
+and d = b_u - start minimise the expectation over q_i of
 
-    sum_i (y_i - d - p . q_i)^2 + reg |p|^2 + reg_b d^2  =  sum_i (y_i - d - p . q_i)^2 + (reg + sum_i v_i) |p|^2 + reg_b d^2
+    sum_i (y_i - d - p . q_i)^2 + reg |p|^2 + reg_b d^2  =  sum_i (y_i - d - p . q_i)^2 + (reg +
+    sum_i v_i) |p|^2 + reg_b d^2
 
-(without v: eq. 5 as printed). All that the steps need of the items are the sums N = sum q q', s = sum q, z = sum y q and sum y, which are
-made once; a local iteration then goes once over d and the coordinates of p and puts each at its own minimum, that is, it takes the step
-of eq. 11 with 1 / curvature as its rate. p_u is known up to a covariance C = noise (N + (reg + sum v) 1)^-1.
+(without v: eq. 5 as printed). All that the steps need of the items are the sums N = sum q q', s =
+sum q, z = sum y q and sum y, which are made once; a local iteration then goes once over d and the
+coordinates of p and puts each at its own minimum, that is, it takes the step of eq. 11 with 1 /
+curvature as its rate. p_u is known up to a covariance C = noise (N + (reg + sum v) 1)^-1.
 tests/kernels/test_biased_mf.py writes all of it out in plain NumPy, and holds this file to it.
 """
 
@@ -18,14 +22,16 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from ..core.simd import LANES, every, inside, load, padded, store, sum_of, zeros
+from ..core.lanes.simd import LANES, every, inside, load, padded, store, sum_of, zeros
 from ..core.types import BoolArray, Float32Array, Float64Array, Int32Array, Int64Array
 
 
 class BiasedMFRates(NamedTuple):
-    """Constants of a device's training. steps: local iterations. reg: of p_u. reg_bias: of b_u - start. noise: variance of a rating
-    around its prediction, 0 = p_u is taken to be exact. bias: whether b_u moves. predict: whether decoys have the prediction of the new
-    p_u, b_u for a rating (else the user's mean)."""
+    """Constants of a device's training. steps: local iterations. reg: of p_u. reg_bias: of b_u -
+    start. noise: variance of a rating around its prediction, 0 = p_u is taken to be exact. bias:
+    whether b_u moves. predict: whether decoys have the prediction of the new p_u, b_u for a rating
+    (else the user's mean).
+    """
 
     steps: int
     reg: np.float32
@@ -36,7 +42,9 @@ class BiasedMFRates(NamedTuple):
 
 
 class BiasedMFRows(NamedTuple):
-    """Rated items and decoys of m devices (see `privacy.decoys.Mixed`), and where each device's b_u starts, float32 [m]."""
+    """Rated items and decoys of m devices (see `privacy.decoys.Mixed`), and where each device's b_u
+    starts, float32 [m].
+    """
 
     ptr: Int64Array
     item: Int32Array
@@ -46,7 +54,9 @@ class BiasedMFRows(NamedTuple):
 
 
 class BiasedMFRoom(NamedTuple):
-    """Working memory of a device. n: N, [F, W] with rows padded to W. s, z, x, p, old: [1, W]. c: the covariance, [F, W]; a: [F, F]."""
+    """Working memory of a device. n: N, [F, W] with rows padded to W. s, z, x, p, old: [1, W]. c:
+    the covariance, [F, W]; a: [F, F].
+    """
 
     n: Float32Array
     s: Float32Array
@@ -67,18 +77,30 @@ def gradients(
     rows: BiasedMFRows,
     rates: BiasedMFRates,
 ) -> tuple[Float32Array, Float32Array]:
-    """Moves p and offset in place and returns the gradients of q_i, float32 [n, K, F], and b_i, float32 [n, K], for every row (eq. 10,
-    halved), of K models that know nothing of each other.
+    """Moves p and offset in place and returns the gradients of q_i, float32 [n, K, F], and b_i,
+    float32 [n, K], for every row (eq. 10, halved), of K models that know nothing of each other.
 
-    q: float32 [items, K, F]. b: float32 [items, K]. v: float32 [items]. p: float32 [m, K, F]. offset: b_u - start, float32 [m, K]. A
-    gradient is of half the squared error alone: reg is the server's business. For a rated item it is -e p_u + C q_i, the mean over all
-    p_u that are likely; for a decoy -e p_u.
-    """
+    q: float32 [items, K, F]. b: float32 [items, K]. v: float32 [items]. p: float32 [m, K, F].
+    offset: b_u - start, float32 [m, K]. A gradient is of half the squared error alone: reg is the
+    server's business. For a rated item it is -e p_u + C q_i, the mean over all p_u that are likely;
+    for a decoy -e p_u."""
     members, factors = p.shape[1:]
     width = padded(factors)
-    g_q, g_b = np.empty((len(rows.item), members, factors), np.float32), np.empty((len(rows.item), members), np.float32)
+    g_q, g_b = (
+        np.empty((len(rows.item), members, factors), np.float32),
+        np.empty((len(rows.item), members), np.float32),
+    )
     s, z, x, mine, old = (zeros(1, width) for _ in range(5))
-    room = BiasedMFRoom(zeros(factors, width), s, z, x, mine, old, zeros(factors, width), np.empty((factors, factors)))
+    room = BiasedMFRoom(
+        zeros(factors, width),
+        s,
+        z,
+        x,
+        mine,
+        old,
+        zeros(factors, width),
+        np.empty((factors, factors)),
+    )
     for k in range(members):
         _gradients(q, b, v, p, offset, k, rows, rates, room, g_q, g_b)
     return g_q, g_b
@@ -86,15 +108,30 @@ def gradients(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _gradients(
-    q: Float32Array, b: Float32Array, v: Float32Array, p: Float32Array, offset: Float32Array, k: int,
-    rows: BiasedMFRows, rates: BiasedMFRates, room: BiasedMFRoom, g_q: Float32Array, g_b: Float32Array,
-) -> None:  # fmt: skip
+    q: Float32Array,
+    b: Float32Array,
+    v: Float32Array,
+    p: Float32Array,
+    offset: Float32Array,
+    k: int,
+    rows: BiasedMFRows,
+    rates: BiasedMFRates,
+    room: BiasedMFRoom,
+    g_q: Float32Array,
+    g_b: Float32Array,
+) -> None:
     """Model k of all devices, one device after the other."""
     ptr, item, value, rated = rows.ptr, rows.item, rows.value, rows.rated
     members, factors, width = p.shape[1], p.shape[2], room.n.shape[1]
     x, mine, old, s, z, c = room.x, room.p, room.old, room.s, room.z, room.c
     for d in range(len(p)):
-        start, count, total, given, spread = rows.start[d], 0, np.float32(0), np.float32(0), np.float32(0)
+        start, count, total, given, spread = (
+            rows.start[d],
+            0,
+            np.float32(0),
+            np.float32(0),
+            np.float32(0),
+        )
         clear(room)
         for r in range(ptr[d], ptr[d + 1]):
             if rated[r]:
@@ -174,7 +211,9 @@ def descend(
     rates: BiasedMFRates,
     spread: np.float32,
 ) -> np.float32:
-    """Runs the local iterations: p in place, and the new d = b_u - start. A coordinate that nothing holds stays where it is."""
+    """Runs the local iterations: p in place, and the new d = b_u - start. A coordinate that nothing
+    holds stays where it is.
+    """
     n, s, z, p, width, reg = room.n, room.s, room.z, room.p, room.n.shape[1], rates.reg + spread
     for _ in range(rates.steps):
         if rates.bias and count + rates.reg_bias > 0:
@@ -194,7 +233,9 @@ def descend(
 
 @inside
 def covariance(room: BiasedMFRoom, factors: int, reg: np.float32, noise: np.float32) -> None:
-    """The covariance of p_u, c = noise (N + reg 1)^-1, by Cholesky's factor L and its inverse: c = noise (L^-1)' L^-1."""
+    """The covariance of p_u, c = noise (N + reg 1)^-1, by Cholesky's factor L and its inverse: c =
+    noise (L^-1)' L^-1.
+    """
     a, n, c = room.a, room.n, room.c
     for k in range(factors):
         for m in range(k + 1):

@@ -1,4 +1,6 @@
-"""Matrix factorisation with an item bias: x_ui = b_i + p_u . q_i (FPL eq. 1), scored for all items."""
+"""Matrix factorisation with an item bias: x_ui = b_i + p_u . q_i (FPL eq. 1), scored for all
+items.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +9,23 @@ from numba import njit
 
 from ..core.types import Float32Array
 
-FEW = 4  # users whose scores NumPy adds up: to load compiled code takes longer, and one user often is all that is asked for
+# users whose scores NumPy adds up: to load compiled code takes longer, and one user often is all
+# that is asked for
+FEW = 4
 CHUNK = 2048  # items scored together: their factors and scores stay in the first-level cache
 
 
 def scores(p: Float32Array, q: Float32Array, b: Float32Array) -> Float32Array:
-    """Scores x_ui (FPL eq. 1) of every item. p: [m, F], q: [items, F], b: [items] -> float32 [m, items].
+    """Scores x_ui (FPL eq. 1) of every item. p: [m, F], q: [items, F], b: [items] -> float32 [m,
+    items].
 
-    A user's scores are the same bits in whatever block they are computed, on a server or on a device; BLAS would not promise that.
+    A user's scores are the same bits in whatever block they are computed, on a server or on a
+    device; BLAS would not promise that.
     """
     if len(p) <= FEW:
-        return np.array([_scores_of_one(own, q, b) for own in p], np.float32).reshape(len(p), len(b))
+        return np.array([_scores_of_one(own, q, b) for own in p], np.float32).reshape(
+            len(p), len(b)
+        )
     return _scores(np.ascontiguousarray(p), np.ascontiguousarray(q.T), b)
 
 
@@ -36,7 +44,9 @@ def _scores(p: Float32Array, qt: Float32Array, b: Float32Array) -> Float32Array:
         stop = min(start + CHUNK, items)
         for u in range(users):
             row = out[u, start:stop]
-            for i in range(stop - start):  # as a slice it would take seconds to compile, for the message that shapes differ
+            for i in range(
+                stop - start
+            ):  # as a slice it would take seconds to compile, for the message that shapes differ
                 row[i] = b[start + i]
             for f in range(factors):
                 weight, column = p[u, f], qt[f, start:stop]

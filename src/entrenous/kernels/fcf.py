@@ -1,7 +1,9 @@
-"""Kernels of FCF: the exact solution for a user's factors, and the two forms of the gradient that a device sends.
+"""Kernels of FCF: the exact solution for a user's factors, and the two forms of the gradient that a
+device sends.
 
-Plain loops in a fixed order, with sums in float64: the same bits on any machine with this arithmetic, which BLAS does not promise.
-y_i: factors of an item, x_u: of a user, c_ui: confidence of a consumed item, w: of one that was not consumed.
+Plain loops in a fixed order, with sums in float64: the same bits on any machine with this
+arithmetic, which BLAS does not promise. y_i: factors of an item, x_u: of a user, c_ui: confidence
+of a consumed item, w: of one that was not consumed.
 """
 
 from __future__ import annotations
@@ -9,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from ..core.doubles import DOUBLES, TERMS, add_products
-from ..core.protocols import Histories
+from ..core.contract.protocols import Histories
+from ..core.lanes.doubles import DOUBLES, TERMS, add_products
 from ..core.types import Float32Array, Float64Array, Int32Array
 
 
@@ -37,7 +39,9 @@ def solve(
     reg: Float64Array,
     x: Float32Array,
 ) -> None:
-    """x_u of every device. Y^T C_u Y = w Y^T Y + Y^T (C_u - w I) Y with w the weight of what was not consumed. reg: lambda of each, [m]."""
+    """x_u of every device. Y^T C_u Y = w Y^T Y + Y^T (C_u - w I) Y with w the weight of what was
+    not consumed. reg: lambda of each, [m].
+    """
     factors = y.shape[1]
     width = -(-factors // DOUBLES) * DOUBLES
     a, rhs, columns = np.zeros((factors, width)), np.empty(factors), np.zeros((TERMS, width))
@@ -56,16 +60,28 @@ def solve(
 
 @njit(cache=True, nogil=True)
 def _add_consumed(
-    y: Float32Array, item: Int32Array, c: Float32Array, unobserved: float, a: Float64Array, rhs: Float64Array
+    y: Float32Array,
+    item: Int32Array,
+    c: Float32Array,
+    unobserved: float,
+    a: Float64Array,
+    rhs: Float64Array,
 ) -> None:
-    """Adds (c_ui - w) y_i y_i^T of each consumed item to the lower triangle of a, and c_ui y_i to rhs, TERMS items at a time."""
+    """Adds (c_ui - w) y_i y_i^T of each consumed item to the lower triangle of a, and c_ui y_i to
+    rhs, TERMS items at a time.
+    """
     factors, width = a.shape
     rows, weights = np.zeros((TERMS, width)), np.zeros((TERMS, width))
     for first in range(0, len(item), TERMS):
         if len(item) - first < TERMS:
             rows[:], weights[:] = 0, 0  # what is not there adds 0
         for k in range(min(TERMS, len(item) - first)):
-            given, row, weight, confidence = y[item[first + k]], rows[k], weights[k], np.float64(c[first + k])
+            given, row, weight, confidence = (
+                y[item[first + k]],
+                rows[k],
+                weights[k],
+                np.float64(c[first + k]),
+            )
             for f in range(factors):
                 row[f] = given[f]
                 weight[f] = (confidence - unobserved) * row[f]
@@ -77,10 +93,12 @@ def _add_consumed(
 
 @njit(cache=True, nogil=True)
 def _cholesky_solve(a: Float64Array, rhs: Float64Array, columns: Float64Array) -> None:
-    """rhs <- a^-1 rhs for a symmetric positive definite matrix given by its lower triangle, which is overwritten by its factor.
+    """rhs <- a^-1 rhs for a symmetric positive definite matrix given by its lower triangle, which
+    is overwritten by its factor.
 
-    a: [n, n or more, a multiple of DOUBLES]. TERMS columns of the factor are taken off the rest at a time; columns: [TERMS, as a], room for
-    them."""
+    a: [n, n or more, a multiple of DOUBLES]. TERMS columns of the factor are taken off the rest at
+    a time; columns: [TERMS, as a], room for them.
+    """
     n, width = a.shape
     for first in range(0, n, TERMS):
         last = min(first + TERMS, n)
@@ -95,9 +113,13 @@ def _cholesky_solve(a: Float64Array, rhs: Float64Array, columns: Float64Array) -
 
 
 @njit(cache=True, nogil=True)
-def _finish_columns(a: Float64Array, rhs: Float64Array, first: int, last: int, columns: Float64Array) -> None:
-    """Columns first to last of the factor, from which the columns before were taken off already, and their part of the forward
-    substitution. columns: these from row `last` on, with the opposite sign, and 0 before."""
+def _finish_columns(
+    a: Float64Array, rhs: Float64Array, first: int, last: int, columns: Float64Array
+) -> None:
+    """Columns first to last of the factor, from which the columns before were taken off already,
+    and their part of the forward substitution. columns: these from row `last` on, with the opposite
+    sign, and 0 before.
+    """
     for k in range(first, last):
         own = columns[k - first]
         for f in range(k, len(a)):
@@ -121,7 +143,12 @@ def _finish_columns(a: Float64Array, rhs: Float64Array, first: int, last: int, c
 
 @njit(cache=True, nogil=True)
 def gradients(
-    y: Float32Array, x: Float32Array, histories: Histories, c: Float32Array, unobserved: float, out: Float32Array
+    y: Float32Array,
+    x: Float32Array,
+    histories: Histories,
+    c: Float32Array,
+    unobserved: float,
+    out: Float32Array,
 ) -> None:
     """f(u, i) = c_ui (p_ui - x_u . y_i) x_u for every device and item, out: [m, items, F]."""
     factors = y.shape[1]
@@ -142,7 +169,12 @@ def gradients(
 
 @njit(cache=True, nogil=True)
 def _errors(
-    y: Float32Array, x: Float32Array, consumed: Int32Array, c: Float32Array, unobserved: float, error: Float32Array
+    y: Float32Array,
+    x: Float32Array,
+    consumed: Int32Array,
+    c: Float32Array,
+    unobserved: float,
+    error: Float32Array,
 ) -> None:
     """c_ui (p_ui - x_u . y_i) of every item."""
     for i in range(len(y)):
@@ -160,9 +192,16 @@ def _errors(
 
 @njit(cache=True, nogil=True)
 def own_rows(
-    y: Float32Array, x: Float32Array, histories: Histories, c: Float32Array, unobserved: float, out: Float32Array
+    y: Float32Array,
+    x: Float32Array,
+    histories: Histories,
+    c: Float32Array,
+    unobserved: float,
+    out: Float32Array,
 ) -> None:
-    """f(u, i) + w (x_u . y_i) x_u = (c_ui - (c_ui - w) x_u . y_i) x_u of every consumed item, out: [interactions, F]."""
+    """f(u, i) + w (x_u . y_i) x_u = (c_ui - (c_ui - w) x_u . y_i) x_u of every consumed item, out:
+    [interactions, F].
+    """
     factors, w = y.shape[1], np.float32(unobserved)
     for u in range(len(x)):
         for r in range(histories.ptr[u], histories.ptr[u + 1]):
@@ -187,7 +226,9 @@ def outer_products(x: Float32Array, out: Float32Array) -> None:
 
 @njit(cache=True, nogil=True)
 def times_triangle(y: Float32Array, triangle: Float64Array) -> Float64Array:
-    """S y_i of every item, float64 [items, F], for a symmetric matrix S given by its lower triangle, row by row."""
+    """S y_i of every item, float64 [items, F], for a symmetric matrix S given by its lower
+    triangle, row by row.
+    """
     items, factors = y.shape
     whole, out = _whole(triangle, factors), np.zeros((items, factors))
     for i in range(items):
@@ -210,12 +251,19 @@ def _whole(triangle: Float64Array, factors: int) -> Float64Array:
 
 
 @njit(cache=True, nogil=True)
-def over_curvature(downhill: Float64Array, triangle: Float64Array, weight: Float64Array, reg: Float64Array) -> Float64Array:
-    """(weight_i S + reg_i I)^-1 downhill_i of every item, float64 [items, F], for a symmetric matrix S given by its lower triangle, row by
-    row."""
+def over_curvature(
+    downhill: Float64Array, triangle: Float64Array, weight: Float64Array, reg: Float64Array
+) -> Float64Array:
+    """(weight_i S + reg_i I)^-1 downhill_i of every item, float64 [items, F], for a symmetric
+    matrix S given by its lower triangle, row by row."""
     items, factors = downhill.shape
     width = -(-factors // DOUBLES) * DOUBLES
-    s, out, a, columns = _whole(triangle, factors), downhill.copy(), np.zeros((factors, width)), np.zeros((TERMS, width))
+    s, out, a, columns = (
+        _whole(triangle, factors),
+        downhill.copy(),
+        np.zeros((factors, width)),
+        np.zeros((TERMS, width)),
+    )
     for i in range(items):
         for f in range(factors):
             for g in range(f + 1):

@@ -1,9 +1,11 @@
-"""What a peer learns with GMF (kernels/gmf_node.py): it trains a model in place, or first judges and merges one that it received, as
-PEPPER's algorithm 2 has it.
+"""What a peer learns with GMF (kernels/gmf_node.py): it trains a model in place, or first judges
+and merges one that it received, as PEPPER's algorithm 2 has it.
 
-One local epoch is one step along the mean gradient of all samples (the history and `negatives` others for each of its items), which
-for item i is (the sum of its errors) times p * h. So a step needs one number for each item. Its length is divided by a running root
-mean square of the item's gradients (RMSprop, Tieleman & Hinton 2012, with one number for each row, and Adam's correction of the start).
+One local epoch is one step along the mean gradient of all samples (the history and `negatives`
+others for each of its items), which for item i is (the sum of its errors) times p * h. So a step
+needs one number for each item. Its length is divided by a running root mean square of the item's
+gradients (RMSprop, Tieleman & Hinton 2012, with one number for each row, and Adam's correction of
+the start).
 """
 
 from __future__ import annotations
@@ -14,22 +16,24 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from ..core.gossip_node import merge_one
 from ..core.keys import below, draw, fold
-from ..core.logistic import logistic
-from ..core.negatives import count_gaps, fill_gaps
-from ..core.simd import LANES, every, inside, load, store, sum_of
+from ..core.lanes.simd import LANES, every, inside, load, store, sum_of
 from ..core.types import BoolArray, Float32Array, Float64Array, Int32Array, Int64Array, UInt64Array
+from ..kernels.merging import merge_one
 from .gmf_node import GMFPrivate, judge, model_scores
+from .logistic import logistic
+from .negatives import count_gaps, fill_gaps
 
 DECAY, EPSILON, ONE = np.float32(0.999), np.float32(1e-7), np.float32(1)
 CHUNK = 512  # numbers gathered side by side, so that a loop over them is one of vector instructions
 
 
 class GMFRates(NamedTuple):
-    """Constants of a node's training: learning rates of item, user and output vectors; reg: the part by which a step shortens the
-    vectors that it moves, for each unit of learning rate (decoupled, Loshchilov & Hutter 2019); decay: the learning rates of step t are
-    divided by 1 + decay t; passes and negatives for each consumed item."""
+    """Constants of a node's training: learning rates of item, user and output vectors; reg: the
+    part by which a step shortens the vectors that it moves, for each unit of learning rate
+    (decoupled, Loshchilov & Hutter 2019); decay: the learning rates of step t are divided by 1 +
+    decay t; passes and negatives for each consumed item.
+    """
 
     item: np.float32
     user: np.float32
@@ -41,9 +45,11 @@ class GMFRates(NamedTuple):
 
 
 class TrainingRoom(NamedTuple):
-    """What a training step works in, for one node after the other: of every item its score, its error, its step and its shortening, each
-    [stride], zeros between steps but for the scores; the items `touched` [stride + 1]; the gaps [stride + LANES] between the items that
-    are not drawn; toward [factors]; items and two numbers of each that are gathered side by side [CHUNK]."""
+    """What a training step works in, for one node after the other: of every item its score, its
+    error, its step and its shortening, each [stride], zeros between steps but for the scores; the
+    items `touched` [stride + 1]; the gaps [stride + LANES] between the items that are not drawn;
+    toward [factors]; items and two numbers of each that are gathered side by side [CHUNK].
+    """
 
     score: Float32Array
     error: Float32Array
@@ -72,7 +78,9 @@ def train(
     factors: int,
     keys: UInt64Array,
 ) -> None:
-    """Trains the model pool[at[d]] of each node d in place on its own rows item[ptr[who[d]]:ptr[who[d] + 1]]."""
+    """Trains the model pool[at[d]] of each node d in place on its own rows
+    item[ptr[who[d]]:ptr[who[d] + 1]].
+    """
     room = training_room(items, factors)
     for d in range(len(at)):
         u = who[d]
@@ -85,9 +93,21 @@ def training_room(items: int, factors: int) -> TrainingRoom:
     """The room for training models of so many items and factors."""
     stride = -(-items // LANES) * LANES
     zeros = np.zeros(stride, np.float32), np.zeros(stride, np.float32), np.zeros(stride, np.float32)
-    touched, gaps, drawn = np.empty(stride + 1, np.int32), np.empty(stride + LANES, np.int32), np.empty(CHUNK, np.int32)
+    touched, gaps, drawn = (
+        np.empty(stride + 1, np.int32),
+        np.empty(stride + LANES, np.int32),
+        np.empty(CHUNK, np.int32),
+    )
     chunks = np.empty(CHUNK, np.float32), np.empty(CHUNK, np.float32)
-    return TrainingRoom(np.empty(stride, np.float32), *zeros, touched, gaps, np.empty(factors, np.float32), drawn, *chunks)
+    return TrainingRoom(
+        np.empty(stride, np.float32),
+        *zeros,
+        touched,
+        gaps,
+        np.empty(factors, np.float32),
+        drawn,
+        *chunks,
+    )
 
 
 @inside
@@ -115,9 +135,19 @@ def learn(
 
 
 @inside
-def _errors(room: TrainingRoom, own: Int32Array, avoided: int, items: int, negatives: int, key: np.uint64) -> int:
-    """Adds sigmoid(y_ui) - y of every sample to its item's `error`, and lists the items `touched`. Returns how many."""
-    score, error, touched, drawn, value = room.score, room.error, room.touched, room.drawn, room.first
+def _errors(
+    room: TrainingRoom, own: Int32Array, avoided: int, items: int, negatives: int, key: np.uint64
+) -> int:
+    """Adds sigmoid(y_ui) - y of every sample to its item's `error`, and lists the items `touched`.
+    Returns how many.
+    """
+    score, error, touched, drawn, value = (
+        room.score,
+        room.error,
+        room.touched,
+        room.drawn,
+        room.first,
+    )
     n, left = 0, items - avoided
     for low in range(0, len(own), CHUNK):
         count = min(CHUNK, len(own) - low)
@@ -159,12 +189,22 @@ def _step(
     room: TrainingRoom,
 ) -> None:
     """One step of Q, p, h along the mean gradient of the n touched items."""
-    error, step, shrink, touched, toward = room.error, room.step, room.shrink, room.touched, room.toward
+    error, step, shrink, touched, toward = (
+        room.error,
+        room.step,
+        room.shrink,
+        room.touched,
+        room.toward,
+    )
     gradient, square = room.first, room.second
     output, each = factors * stride, np.float32(1.0 / (consumed * (1 + rates.negatives)))
     correct = np.float32(1.0 / (1.0 - math.pow(np.float64(DECAY), np.float64(private.steps[u]))))
     slower = ONE / (ONE + rates.decay * np.float32(private.steps[u]))
-    item_pace, user_pace, output_pace = slower * rates.item, slower * rates.user, slower * rates.output
+    item_pace, user_pace, output_pace = (
+        slower * rates.item,
+        slower * rates.user,
+        slower * rates.output,
+    )
     size = np.float32(0)
     for k in range(factors):
         toward[k] = model[output + k] * user[k]
@@ -187,14 +227,18 @@ def _step(
     user_size, output_size = np.float32(0), np.float32(0)
     _move_items(model, room, factors, stride)
     for k in range(factors):
-        toward[k] *= each  # from here on the gradient of p_k is h_k toward_k, that of h_k is p_k toward_k
+        toward[k] *= (
+            each  # from here on the gradient of p_k is h_k toward_k, that of h_k is p_k toward_k
+        )
         user_size += (model[output + k] * toward[k]) ** 2
         output_size += (user[k] * toward[k]) ** 2
     for t in range(n):
         error[touched[t]] = 0
         step[touched[t]] = 0
         shrink[touched[t]] = 0
-    private.user_square[u] = DECAY * private.user_square[u] + (ONE - DECAY) * (user_size / np.float32(factors))
+    private.user_square[u] = DECAY * private.user_square[u] + (ONE - DECAY) * (
+        user_size / np.float32(factors)
+    )
     private.output_square[u] = DECAY * private.output_square[u] + (ONE - DECAY) * (
         (output_size + total * total) / np.float32(factors + 1)
     )
@@ -209,7 +253,9 @@ def _step(
 
 @inside
 def _move_items(model: Float32Array, room: TrainingRoom, factors: int, stride: int) -> None:
-    """Moves Q by the step and the shortening of every item, and leaves in `toward` the sum over items of error times Q as it was."""
+    """Moves Q by the step and the shortening of every item, and leaves in `toward` the sum over
+    items of error times Q as it was.
+    """
     error, step, shrink, toward = room.error, room.step, room.shrink, room.toward
     for k in range(factors):
         by, total = every(toward[k]), every(np.float32(0))
@@ -220,16 +266,20 @@ def _move_items(model: Float32Array, room: TrainingRoom, factors: int, stride: i
         toward[k] = sum_of(total)
 
 
-# ---- a received model ----------------------------------------------------------------------------------------------------------------
+# ---- a received model ----------------------------------------------------------------------------
 #
-# Algorithm 2 judges both models, merges them and trains the result. Step by step for many nodes, each step reads their models from memory
-# again: 54 kB each for the items of MovieLens-100K. Here all of it is done for one node before the next, while its two models lie in the
+# Algorithm 2 judges both models, merges them and trains the result. Step by step for many nodes,
+# each step reads their models from memory
+# again: 54 kB each for the items of MovieLens-100K. Here all of it is done for one node before the
+# next, while its two models lie in the
 # cache. The outcome is the same to the last bit.
 
 
 class ShareRule(NamedTuple):
-    """How two performances become the share of a received model. half: whether that is one half, whatever they are; least: nothing is
-    taken of a model that does less than this times as well as the own one; ranked: whether P is HR x NDCG, not HR."""
+    """How two performances become the share of a received model. half: whether that is one half,
+    whatever they are; least: nothing is taken of a model that does less than this times as well as
+    the own one; ranked: whether P is HR x NDCG, not HR.
+    """
 
     half: bool
     least: float
@@ -247,8 +297,8 @@ class ModelsToMerge(NamedTuple):
 
 
 class GMFRows(NamedTuple):
-    """The rows of all nodes: `item` trained on, `avoid` never drawn, `weighing` that weigh, each among its `candidates`; as in
-    `Histories` and `Weighing`."""
+    """The rows of all nodes: `item` trained on, `avoid` never drawn, `weighing` that weigh, each
+    among its `candidates`; as in `Histories` and `Weighing`."""
 
     ptr: Int64Array
     item: Int32Array
@@ -261,7 +311,9 @@ class GMFRows(NamedTuple):
 
 @inside
 def share_of(p_x: float, p_i: float, few: bool, least: float) -> float:
-    """The share of a received model that does p_x, beside the own one that does p_i; half where too few rows weigh, 0 where both fail."""
+    """The share of a received model that does p_x, beside the own one that does p_i; half where too
+    few rows weigh, 0 where both fail.
+    """
     if few:
         return 0.5
     return p_x / (p_i + p_x) if p_i + p_x > 0 and not p_x < least * p_i else 0.0
@@ -279,23 +331,33 @@ def judge_merge_train(
     items: int,
     factors: int,
 ) -> tuple[Float64Array, BoolArray]:
-    """Merges the model that each of m nodes received by how well it does, and trains the result on the node's rows (PEPPER, algorithm 2).
+    """Merges the model that each of m nodes received by how well it does, and trains the result on
+    the node's rows (PEPPER, algorithm 2).
 
-    discount: of the places of a list, as long as HR and NDCG count. Writes to pool[into] and the nodes' private state. Returns the
-    performances of what was received, float64 [m], and which nodes trained, bool [m]: all but those to which both models fail."""
+    discount: of the places of a list, as long as HR and NDCG count. Writes to pool[into] and the
+    nodes' private state. Returns the performances of what was received, float64 [m], and which
+    nodes trained, bool [m]: all but those to which both models fail.
+    """
     m, room = len(arrived.who), training_room(items, factors)
     p, trained = np.zeros(m, np.float64), np.zeros(m, np.bool_)
     for d in range(m):
         u = arrived.who[d]
         mine, theirs, out = pool[arrived.own[d]], pool[arrived.received[d]], pool[arrived.into[d]]
         user, low, high = private.user[u], rows.weighing_ptr[u], rows.weighing_ptr[u + 1]
-        hr_x, ndcg_x = judge(theirs, user, low, high, rows.weighing, rows.candidates, discount, factors, room.score)
-        hr_i, ndcg_i = judge(mine, user, low, high, rows.weighing, rows.candidates, discount, factors, room.score)
+        hr_x, ndcg_x = judge(
+            theirs, user, low, high, rows.weighing, rows.candidates, discount, factors, room.score
+        )
+        hr_i, ndcg_i = judge(
+            mine, user, low, high, rows.weighing, rows.candidates, discount, factors, room.score
+        )
         p_x, p_i = (hr_x * ndcg_x, hr_i * ndcg_i) if shares.ranked else (hr_x, hr_i)
         few = shares.half or high - low < 2
         merge_one(mine, theirs, np.float32(share_of(p_x, p_i, few, shares.least)), out)
         p[d], trained[d] = p_x, few or p_i + p_x > 0
         if trained[d]:
-            own, avoided = rows.item[rows.ptr[u] : rows.ptr[u + 1]], rows.avoid[rows.avoid_ptr[u] : rows.avoid_ptr[u + 1]]
+            own, avoided = (
+                rows.item[rows.ptr[u] : rows.ptr[u + 1]],
+                rows.avoid[rows.avoid_ptr[u] : rows.avoid_ptr[u + 1]],
+            )
             learn(out, private, u, own, avoided, rates, items, factors, arrived.keys[d], room)
     return p, trained

@@ -1,20 +1,25 @@
-"""PRME-G on a device: Feng, Li, Zeng, Cong, Chee, Yuan, "Personalized ranking metric embedding for next new POI recommendation", IJCAI
-2015, section 4: what a device learns from its own visits, and its scores of venues.
+"""PRME-G on a device: Feng, Li, Zeng, Cong, Chee, Yuan, "Personalized ranking metric embedding for
+next new POI recommendation", IJCAI 2015, section 4: what a device learns from its own visits, and
+its scores of venues.
 
-Venue l has a point P_l among users, and a point S_l among venues. From venue c, user u is the nearer to l, the likelier it is the next:
+Venue l has a point P_l among users, and a point S_l among venues. From venue c, user u is the
+nearer to l, the likelier it is the next:
 
-    D(u, c, l) = w(c, l) (alpha |U_u - P_l|^2 + (1 - alpha) |S_c - S_l|^2),   w = (1 + km from c to l)^0.25,
-    D(u, c, l) = |U_u - P_l|^2   if more than tau passes before the next, or nothing is known of what went before.
+    D(u, c, l) = w(c, l) (alpha |U_u - P_l|^2 + (1 - alpha) |S_c - S_l|^2),   w = (1 + km from c to
+    l)^0.25, D(u, c, l) = |U_u - P_l|^2   if more than tau passes before the next, or nothing is
+    known of what went before.
 
-A model is one row of float32: P_l and S_l of venue after venue, [items, 2 factors], padded. Side by side, because a step needs both of
-three venues and nothing else. The user vector U is not part of the row: between peers it never leaves the device.
+A model is one row of float32: P_l and S_l of venue after venue, [items, 2 factors], padded. Side by
+side, because a step needs both of three venues and nothing else. The user vector U is not part of
+the row: between peers it never leaves the device.
 
-One local epoch goes through the device's transitions in a random order. For each, from c to i, it draws a venue j that was not observed
-for (u, c), and ascends ln sigma(z) - reg |theta|^2, z = D(u, c, j) - D(u, c, i), in all vectors at once.
-A device's transitions are between its visits, one after the other, repeated ones too where the data has them (`core.visits`).
+One local epoch goes through the device's transitions in a random order. For each, from c to i, it
+draws a venue j that was not observed for (u, c), and ascends ln sigma(z) - reg |theta|^2, z = D(u,
+c, j) - D(u, c, i), in all vectors at once. A device's transitions are between its visits, one after
+the other, repeated ones too where the data has them (`core.visits`).
 
-A list has no venue to come from, so it takes those that the device has been to: the score of a venue l is -D(u, c, l) of the nearest
-such c, of the latest, or in the mean over all c.
+A list has no venue to come from, so it takes those that the device has been to: the score of a
+venue l is -D(u, c, l) of the nearest such c, of the latest, or in the mean over all c.
 """
 
 from __future__ import annotations
@@ -24,14 +29,14 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from ..core.geography import AXES, kilometres
 from ..core.keys import below, draw, fold
-from ..core.logistic import logistic
-from ..core.negatives import negative, shuffle
-from ..core.simd import inside, padded
+from ..core.lanes.simd import inside, padded
 from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
-from ..core.visit_sequence import NOWHERE, VisitSequence, in_order, sequence_of
 from ..core.visits import Visits
+from .geography import AXES, kilometres
+from .logistic import logistic
+from .negatives import negative, shuffle
+from .visit_sequence import NOWHERE, VisitSequence, in_order, sequence_of
 
 ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)
 NEAREST, MEAN, LATEST = range(3)  # how the venues that a list may begin from become one score
@@ -39,8 +44,10 @@ TILE = 512  # venues scored at once: their vectors stay in the first-level cache
 
 
 class PRMERows(NamedTuple):
-    """The histories of n devices, as in `Histories`. time: NO_TIME where not known; row: breaks ties in time; both int64. visits: of each
-    row, at least one. point: float32 [items, 3], `core.geography.points` of all venues."""
+    """The histories of n devices, as in `Histories`. time: NO_TIME where not known; row: breaks
+    ties in time; both int64. visits: of each row, at least one. point: float32 [items, 3],
+    `core.geography.points` of all venues.
+    """
 
     ptr: Int64Array
     item: Int32Array
@@ -53,8 +60,8 @@ class PRMERows(NamedTuple):
 
 
 class PRMERates(NamedTuple):
-    """Constants of a device's training. rate: of SGD; reg: lambda; alpha: weight of P against S; tau: seconds, 0 = no gap is too long;
-    epochs: passes."""
+    """Constants of a device's training. rate: of SGD; reg: lambda; alpha: weight of P against S;
+    tau: seconds, 0 = no gap is too long; epochs: passes."""
 
     rate: np.float32
     reg: np.float32
@@ -65,8 +72,8 @@ class PRMERates(NamedTuple):
 
 @njit(cache=True, inline="always")
 def spatial_weight(square: np.float32) -> np.float32:
-    """The weight w = (1 + km)^0.25 (eq. 10) of two points on the unit sphere whose straight distance squared is `square`; 1 if it is not
-    known where one of them is."""
+    """The weight w = (1 + km)^0.25 (eq. 10) of two points on the unit sphere whose straight
+    distance squared is `square`; 1 if it is not known where one of them is."""
     w = np.sqrt(np.sqrt(ONE + kilometres(square)))
     return w if square >= ZERO else ONE
 
@@ -76,7 +83,7 @@ def width_of(items: int, factors: int) -> int:
     return padded(2 * factors * items)
 
 
-# ---- learning -----------------------------------------------------------------------------------------------------------------------
+# ---- learning ------------------------------------------------------------------------------------
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -90,7 +97,9 @@ def train(
     items: int,
     keys: UInt64Array,
 ) -> None:
-    """Trains the model pool[at[d]] of each node d, and its user vector user[who[d]], in place on its own rows."""
+    """Trains the model pool[at[d]] of each node d, and its user vector user[who[d]], in place on
+    its own rows.
+    """
     for d in range(len(at)):
         u = who[d]
         met = np.empty(met_by(rows, u, rates.epochs), np.int32)
@@ -99,34 +108,57 @@ def train(
 
 @njit(cache=True, nogil=True)
 def met_by(rows: PRMERows, u: int, epochs: int) -> int:
-    """How many venues the steps of device u are about at most: its own, and one drawn for each visit and epoch."""
+    """How many venues the steps of device u are about at most: its own, and one drawn for each
+    visit and epoch.
+    """
     low, high = rows.ptr[u], rows.ptr[u + 1]
-    return high - low + epochs * (rows.visits.ptr[high] - rows.visits.ptr[low])  # type: ignore[no-any-return]  # an int to its callers
+    # an int to its callers
+    return high - low + epochs * (rows.visits.ptr[high] - rows.visits.ptr[low])  # type: ignore[no-any-return]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def learn(
-    model: Float32Array, user: Float32Array, rows: PRMERows, u: int, rates: PRMERates, items: int, key: np.uint64, met: Int32Array
+    model: Float32Array,
+    user: Float32Array,
+    rows: PRMERows,
+    u: int,
+    rates: PRMERates,
+    items: int,
+    key: np.uint64,
+    met: Int32Array,
 ) -> int:
-    """Trains a model and a user vector in place on the rows of device u. Writes the venues that steps were about, its own and then those
-    drawn, to `met`; returns how many these are."""
+    """Trains a model and a user vector in place on the rows of device u. Writes the venues that
+    steps were about, its own and then those drawn, to `met`; returns how many these are."""
     low, high = rows.ptr[u], rows.ptr[u + 1]
     own, other = rows.item[low:high], rows.avoid[rows.avoid_ptr[u] : rows.avoid_ptr[u + 1]]
     seen, n, steps = sequence_of(rows.visits, low, high, rates.tau), high - low, 0
     met[:n], order = own, np.empty(len(seen.item), np.int64)
     for epoch in range(rates.epochs):
         drawn = met[n + steps : n + steps + len(seen.item)]
-        steps += _epoch(model, user, own, other, seen, order, drawn, rows.point, rates, items, fold(key, epoch))
+        steps += _epoch(
+            model, user, own, other, seen, order, drawn, rows.point, rates, items, fold(key, epoch)
+        )
     return n + steps if steps else 0
 
 
 @inside
 def _epoch(
-    model: Float32Array, user: Float32Array, own: Int32Array, other: Int32Array, seen: VisitSequence, order: Int64Array,
-    drawn: Int32Array, point: Float32Array, rates: PRMERates, items: int, key: np.uint64,
-) -> int:  # fmt: skip
-    """A step for each of a device's visits, in random order. own: its venues; other: never drawn as j; point: float32 [3 items]. Writes
-    `order` and what it has `drawn`; returns how many steps these were."""
+    model: Float32Array,
+    user: Float32Array,
+    own: Int32Array,
+    other: Int32Array,
+    seen: VisitSequence,
+    order: Int64Array,
+    drawn: Int32Array,
+    point: Float32Array,
+    rates: PRMERates,
+    items: int,
+    key: np.uint64,
+) -> int:
+    """A step for each of a device's visits, in random order. own: its venues; other: never drawn as
+    j; point: float32 [3 items]. Writes `order` and what it has `drawn`; returns how many steps
+    these were.
+    """
     left, steps = items - len(other), 0
     shuffle(order, key)
     for t in range(len(order)):
@@ -154,14 +186,17 @@ def _epoch(
 
 @inside
 def unobserved(own: Int32Array, other: Int32Array, next: Int32Array, k: int, left: int) -> int:
-    """The k-th venue that the device did not go to from where it went to own[next[0]], own[next[1]], ...: first the `left` that are not in
-    `other`, then its own but for these."""
-    return negative(other, k) if k < left else np.int64(own[negative(next, k - left)])  # type: ignore[return-value]  # an int to its callers
+    """The k-th venue that the device did not go to from where it went to own[next[0]],
+    own[next[1]], ...: first the `left` that are not in `other`, then its own but for these."""
+    # an int to its callers
+    return negative(other, k) if k < left else np.int64(own[negative(next, k - left)])  # type: ignore[return-value]
 
 
 @inside
 def square(a: Float32Array, at: int, b: Float32Array, to: int, n: int) -> np.float32:
-    """The squared distance |x - y|^2 of n numbers each, x from number `at` on, y from number `to` on."""
+    """The squared distance |x - y|^2 of n numbers each, x from number `at` on, y from number `to`
+    on.
+    """
     total = ZERO
     for k in range(n):
         gap = a[at + k] - b[to + k]
@@ -171,15 +206,34 @@ def square(a: Float32Array, at: int, b: Float32Array, to: int, n: int) -> np.flo
 
 @inside
 def step(
-    model: Float32Array, user: Float32Array, c: int, i: int, j: int, w_i: np.float32, w_j: np.float32, rates: PRMERates
+    model: Float32Array,
+    user: Float32Array,
+    c: int,
+    i: int,
+    j: int,
+    w_i: np.float32,
+    w_j: np.float32,
+    rates: PRMERates,
 ) -> None:
-    """Takes one step of ascent of ln sigma(z) - reg |theta|^2. Without a venue c to come from, D is |U - P|^2."""
+    """Takes one step of ascent of ln sigma(z) - reg |theta|^2. Without a venue c to come from, D is
+    |U - P|^2.
+    """
     factors, width = len(user), 2 * len(user)
-    p_i, p_j, s_c, s_i, s_j = width * i, width * j, width * c + factors, width * i + factors, width * j + factors
+    p_i, p_j, s_c, s_i, s_j = (
+        width * i,
+        width * j,
+        width * c + factors,
+        width * i + factors,
+        width * j + factors,
+    )
     alpha = ONE if c == NOWHERE else rates.alpha
-    z = alpha * (w_j * square(user, 0, model, p_j, factors) - w_i * square(user, 0, model, p_i, factors))
+    z = alpha * (
+        w_j * square(user, 0, model, p_j, factors) - w_i * square(user, 0, model, p_i, factors)
+    )
     if c != NOWHERE:
-        far = w_j * square(model, s_c, model, s_j, factors) - w_i * square(model, s_c, model, s_i, factors)
+        far = w_j * square(model, s_c, model, s_j, factors) - w_i * square(
+            model, s_c, model, s_i, factors
+        )
         z += (ONE - alpha) * far
     g = TWO * rates.rate * logistic(-z)  # of both terms: dz/dx is twice a difference, weighted
     shrink, of_p, of_s = ONE - TWO * rates.rate * rates.reg, g * alpha, g * (ONE - alpha)
@@ -197,12 +251,12 @@ def step(
             model[s_c + k] = new_c
 
 
-# ---- scores -------------------------------------------------------------------------------------------------------------------------
+# ---- scores --------------------------------------------------------------------------------------
 
 
 class PRMEScoreRoom(NamedTuple):
-    """Working memory to score TILE venues at once. vector: float32 [2 factors + 3, TILE], P, S and point; by_user, by_venue, total:
-    [TILE]."""
+    """Working memory to score TILE venues at once. vector: float32 [2 factors + 3, TILE], P, S and
+    point; by_user, by_venue, total: [TILE]."""
 
     vector: Float32Array
     by_user: Float32Array
@@ -214,16 +268,25 @@ class PRMEScoreRoom(NamedTuple):
 def room_of(factors: int) -> PRMEScoreRoom:
     """Working memory for vectors of this length."""
     tile = np.empty((2 * factors + AXES, TILE), np.float32)
-    return PRMEScoreRoom(tile, np.empty(TILE, np.float32), np.empty(TILE, np.float32), np.empty(TILE, np.float32))
+    return PRMEScoreRoom(
+        tile, np.empty(TILE, np.float32), np.empty(TILE, np.float32), np.empty(TILE, np.float32)
+    )
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def score(
-    model: Float32Array, user: Float32Array, start: Int32Array, venue: Int32Array, point: Float32Array, how: int, alpha: np.float32,
-    room: PRMEScoreRoom, out: Float32Array,
-) -> None:  # fmt: skip
-    """Scores -D(u, c, v) of venues v over the venues c in `start`: of the nearest c, or the mean; -|U - P_l|^2 without any. point:
-    float32 [3 items]; out: float32 [len(venue)]."""
+    model: Float32Array,
+    user: Float32Array,
+    start: Int32Array,
+    venue: Int32Array,
+    point: Float32Array,
+    how: int,
+    alpha: np.float32,
+    room: PRMEScoreRoom,
+    out: Float32Array,
+) -> None:
+    """Scores -D(u, c, v) of venues v over the venues c in `start`: of the nearest c, or the mean;
+    -|U - P_l|^2 without any. point: float32 [3 items]; out: float32 [len(venue)]."""
     factors = len(user)
     tile, by_user, by_venue, total = room.vector, room.by_user, room.by_venue, room.total
     for low in range(0, len(venue), TILE):
@@ -240,7 +303,11 @@ def score(
             x, y, z = point[AXES * c], point[AXES * c + 1], point[AXES * c + 2]
             east, north, up = tile[2 * factors], tile[2 * factors + 1], tile[2 * factors + 2]
             for v in range(n):
-                gap = (x - east[v]) * (x - east[v]) + (y - north[v]) * (y - north[v]) + (z - up[v]) * (z - up[v])
+                gap = (
+                    (x - east[v]) * (x - east[v])
+                    + (y - north[v]) * (y - north[v])
+                    + (z - up[v]) * (z - up[v])
+                )
                 d = spatial_weight(gap) * (alpha * by_user[v] + (ONE - alpha) * by_venue[v])
                 if how == MEAN:
                     total[v] = d if at == 0 else total[v] + d
@@ -252,7 +319,9 @@ def score(
 
 
 @inside
-def _gather(model: Float32Array, point: Float32Array, venue: Int32Array, factors: int, tile: Float32Array) -> None:
+def _gather(
+    model: Float32Array, point: Float32Array, venue: Int32Array, factors: int, tile: Float32Array
+) -> None:
     for v in range(len(venue)):
         at, to = 2 * factors * np.int64(venue[v]), AXES * np.int64(venue[v])
         for k in range(2 * factors):
@@ -285,8 +354,14 @@ def scores(
     alpha: np.float32,
     items: int,
 ) -> Float32Array:
-    """Scores of every venue for the users of nodes `who` by the models pool[at], float32 [m, items]."""
-    out, everything, room = np.empty((len(at), items), np.float32), np.arange(items).astype(np.int32), room_of(user.shape[1])
+    """Scores of every venue for the users of nodes `who` by the models pool[at], float32 [m,
+    items].
+    """
+    out, everything, room = (
+        np.empty((len(at), items), np.float32),
+        np.arange(items).astype(np.int32),
+        room_of(user.shape[1]),
+    )
     for d in range(len(at)):
         u, own = who[d], slice(rows.ptr[who[d]], rows.ptr[who[d] + 1])
         start = starts(rows.item[own], rows.time[own], rows.row[own], how)

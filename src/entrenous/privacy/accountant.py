@@ -1,11 +1,13 @@
-"""What a training has spent of differential privacy, by the library dp-accounting (Google), for one mechanism repeated: Poisson sampling,
-a clip, and Gaussian noise on the sum.
+"""What a training has spent of differential privacy, by the library dp-accounting (Google), for one
+mechanism repeated: Poisson sampling, a clip, and Gaussian noise on the sum.
 
-The unit is a user with all of their data; two data sets are neighbours if one has a user more. Every round's sum is released. PLD (privacy
-loss distributions, numerical and tight) decides; RDP (Renyi, a closed bound, a little larger) is told beside it. Discrete Gaussian noise of
-this spread is accounted for as Gaussian: C. Canonne, G. Kamath, T. Steinke, NeurIPS 2020.
+The unit is a user with all of their data; two data sets are neighbours if one has a user more.
+Every round's sum is released. PLD (privacy loss distributions, numerical and tight) decides; RDP
+(Renyi, a closed bound, a little larger) is told beside it. Discrete Gaussian noise of this spread
+is accounted for as Gaussian: C. Canonne, G. Kamath, T. Steinke, NeurIPS 2020.
 
-With cohorts of a fixed size instead of Poisson sampling the same noise proves far less, and is not offered.
+With cohorts of a fixed size instead of Poisson sampling the same noise proves far less, and is not
+offered.
 """
 
 from __future__ import annotations
@@ -21,22 +23,32 @@ TOLERANCE = 1e-3  # of a noise multiplier that is looked for: it is found from a
 FINE, COARSE = (
     1e-4,
     1e-3,
-)  # PLD's grid: dp-accounting's own, and one for searches, ten times as fast and larger by some 1e-5 of epsilon
+    # PLD's grid: dp-accounting's own, and one for searches, ten times as fast and larger by some
+    # 1e-5 of epsilon
+)
 
 
 class SampledGaussian(NamedTuple):
-    """One round. multiplier: the noise's standard deviation in units of the clip. rate: the probability that a user takes part."""
+    """One round. multiplier: the noise's standard deviation in units of the clip. rate: the
+    probability that a user takes part.
+    """
 
     multiplier: float
     rate: float
 
 
 def epsilon_of(
-    mechanism: SampledGaussian, rounds: int, delta: float, by: Literal["pld", "rdp"] = "pld", grid: float = FINE
+    mechanism: SampledGaussian,
+    rounds: int,
+    delta: float,
+    by: Literal["pld", "rdp"] = "pld",
+    grid: float = FINE,
 ) -> float:
-    """Epsilon at `delta` after so many rounds. grid: of PLD's loss distributions; a coarser one gives a little more, never less.
+    """Epsilon at `delta` after so many rounds. grid: of PLD's loss distributions; a coarser one
+    gives a little more, never less.
 
-    Raises InputError where dp-accounting is not installed."""
+    Raises InputError where dp-accounting is not installed.
+    """
     if rounds == 0:
         return 0.0
     accountant = _accountant(by, grid)
@@ -45,9 +57,11 @@ def epsilon_of(
 
 
 def epsilon_of_all(trainings: Sequence[tuple[SampledGaussian, int]], delta: float) -> float:
-    """Epsilon at `delta` of several trainings on the same people, each so many rounds of its own mechanism: all that they release, by PLD.
+    """Epsilon at `delta` of several trainings on the same people, each so many rounds of its own
+    mechanism: all that they release, by PLD.
 
-    Raises InputError where dp-accounting is not installed."""
+    Raises InputError where dp-accounting is not installed.
+    """
     accountant = _accountant("pld", FINE)
     for mechanism, rounds in trainings:
         if rounds:
@@ -56,14 +70,21 @@ def epsilon_of_all(trainings: Sequence[tuple[SampledGaussian, int]], delta: floa
 
 
 def multiplier_for(epsilon: float, delta: float, rate: float, rounds: int) -> float:
-    """The least noise multiplier, to 0.001, with which so many rounds spend at most `epsilon` at `delta`."""
+    """The least noise multiplier, to 0.001, with which so many rounds spend at most `epsilon` at
+    `delta`.
+    """
     dpa = _library()
 
     def least(by: Literal["pld", "rdp"], bracket: Any) -> float:
         made = partial(_accountant, by, COARSE)
         return float(
             dpa.calibrate_dp_mechanism(
-                made, lambda z: _event(SampledGaussian(z, rate), rounds), epsilon, delta, bracket, tol=TOLERANCE
+                made,
+                lambda z: _event(SampledGaussian(z, rate), rounds),
+                epsilon,
+                delta,
+                bracket,
+                tol=TOLERANCE,
             )
         )
 
@@ -80,7 +101,11 @@ def most_rounds(mechanism: SampledGaussian, epsilon: float, delta: float, asked:
     low, high = 0, asked
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if epsilon_of(mechanism, middle, delta, grid=COARSE) <= epsilon else (low, middle)
+        low, high = (
+            (middle, high)
+            if epsilon_of(mechanism, middle, delta, grid=COARSE) <= epsilon
+            else (low, middle)
+        )
     return low
 
 
@@ -95,13 +120,23 @@ def _accountant(by: str, grid: float) -> Any:
     _library()
     from dp_accounting import pld, rdp
 
-    return pld.PLDAccountant(value_discretization_interval=grid) if by == "pld" else rdp.RdpAccountant()
+    return (
+        pld.PLDAccountant(value_discretization_interval=grid)
+        if by == "pld"
+        else rdp.RdpAccountant()
+    )
 
 
 def _library() -> Any:
     try:
         import dp_accounting
     except ImportError:
-        raise InputError("--protect epsilon", "dp-accounting is not installed", fix="pip install 'entrenous[privacy]'") from None
-    logging.getLogger("absl").setLevel(logging.ERROR)  # it warns of orders that it leaves out of a minimum
+        raise InputError(
+            "--protect epsilon",
+            "dp-accounting is not installed",
+            fix="pip install 'entrenous[privacy]'",
+        ) from None
+    logging.getLogger("absl").setLevel(
+        logging.ERROR
+    )  # it warns of orders that it leaves out of a minimum
     return dp_accounting

@@ -1,10 +1,12 @@
-"""A clip that follows the lengths of messages: from round to round it moves to where a set share of them is left whole.
+"""A clip that follows the lengths of messages: from round to round it moves to where a set share of
+them is left whole.
 
-G. Andrew, O. Thakkar, H. B. McMahan, S. Ramaswamy, "Differentially private learning with adaptive clipping", NeurIPS 2021, algorithm 1.
-With each message goes one bit, whether it was within the clip C. Their noisy share b moves the clip, C <- C exp(-eta (b - gamma)), with
-eta = .2 and gamma the share that is wanted. The bits are released too, so they are part of the same Gaussian mechanism: of a noise
-multiplier z in all, (z^-2 - (2 sigma_b)^-2)^(-1/2) is for the numbers, and noise of sigma_b for the sum of the bits, each taken as +-1/2
-(their theorem 1). Its epsilon is that of z.
+G. Andrew, O. Thakkar, H. B. McMahan, S. Ramaswamy, "Differentially private learning with adaptive
+clipping", NeurIPS 2021, algorithm 1. With each message goes one bit, whether it was within the clip
+C. Their noisy share b moves the clip, C <- C exp(-eta (b - gamma)), with eta = .2 and gamma the
+share that is wanted. The bits are released too, so they are part of the same Gaussian mechanism: of
+a noise multiplier z in all, (z^-2 - (2 sigma_b)^-2)^(-1/2) is for the numbers, and noise of sigma_b
+for the sum of the bits, each taken as +-1/2 (their theorem 1). Its epsilon is that of z.
 """
 
 from __future__ import annotations
@@ -14,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..core.contract.update import Update
 from ..core.types import UInt64Array
-from ..core.update import Update
 from .clip import clip, lengths
 from .limit import Limit
 
@@ -25,8 +27,10 @@ LEAST, MOST = 2.0**-8, 2.0**14  # of a clip: below, the fixed-point grid would s
 
 
 class AdaptiveClip(NamedTuple):
-    """The rule by which a clip moves. quantile: the share of messages to leave whole, gamma. multiplier: z, of the whole release, in units
-    of the clip. cohort: devices in a round, expected."""
+    """The rule by which a clip moves. quantile: the share of messages to leave whole, gamma.
+    multiplier: z, of the whole release, in units of the clip. cohort: devices in a round,
+    expected.
+    """
 
     quantile: float
     multiplier: float
@@ -34,13 +38,15 @@ class AdaptiveClip(NamedTuple):
 
     @property
     def of_bits(self) -> float:
-        """The standard deviation of the noise in the sum of the bits, sigma_b: cohort / 20, or z where that is more, as a small cohort's
-        bits would else take the most of the release."""
+        """The standard deviation of the noise in the sum of the bits, sigma_b: cohort / 20, or z
+        where that is more, as a small cohort's bits would else take the most of the release."""
         return max(self.cohort / PART, self.multiplier)
 
     @property
     def of_numbers(self) -> float:
-        """The standard deviation of the noise in the sum of the messages, in units of the clip of the round."""
+        """The standard deviation of the noise in the sum of the messages, in units of the clip of
+        the round.
+        """
         return float((self.multiplier**-2 - (2 * self.of_bits) ** -2) ** -0.5)
 
     def moved(self, clip: float, bits: float) -> float:
@@ -50,8 +56,10 @@ class AdaptiveClip(NamedTuple):
 
 
 def counting_clip(bound: float) -> Limit:
-    """A limit that shortens each message to the length `bound`, as `clip` does, and lets its weight say whether it was within: +1/2 or
-    -1/2. A sum of noise has no other use for weights: they are released as a constant."""
+    """A limit that shortens each message to the length `bound`, as `clip` does, and lets its weight
+    say whether it was within: +1/2 or -1/2. A sum of noise has no other use for weights: they are
+    released as a constant.
+    """
     shorten = clip(bound)
 
     def counted(update: Update, keys: UInt64Array) -> Update:

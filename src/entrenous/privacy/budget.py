@@ -1,4 +1,6 @@
-"""`PrivacyBudget`: how many noisy sums a training may release before it has spent its epsilon, over interruptions too."""
+"""`PrivacyBudget`: how many noisy sums a training may release before it has spent its epsilon, over
+interruptions too.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,22 @@ class BudgetSpent(EntrenousError):
 
 @final
 class PrivacyBudget:
-    """The releases of one training. Every one is written to `journal`, if there is one, before it is made: a round that is repeated after
-    an interruption has new noise and is a second release of the same, which counts.
+    """The releases of one training. Every one is written to `journal`, if there is one, before it
+    is made: a round that is repeated after an interruption has new noise and is a second release of
+    the same, which counts.
 
-    mechanism, delta: as in the accountant. epsilon: that must not be passed. asked: rounds, at most.
+    mechanism, delta: as in the accountant. epsilon: that must not be passed. asked: rounds, at
+    most.
     """
 
-    def __init__(self, mechanism: SampledGaussian, epsilon: float, delta: float, asked: int, journal: Path | None = None) -> None:
+    def __init__(
+        self,
+        mechanism: SampledGaussian,
+        epsilon: float,
+        delta: float,
+        asked: int,
+        journal: Path | None = None,
+    ) -> None:
         self.mechanism, self.epsilon, self.delta, self.asked = mechanism, epsilon, delta, asked
         self.most = most_rounds(mechanism, epsilon, delta, asked)
         self._journal = journal
@@ -40,7 +51,10 @@ class PrivacyBudget:
     def spend(self) -> None:
         """Counts one release, before it is made. Raises BudgetSpent."""
         if self.left < 1:
-            raise BudgetSpent(f"differential privacy: another round would pass epsilon {self.epsilon:g} at delta {self.delta:g}")
+            raise BudgetSpent(
+                f"differential privacy: another round would pass epsilon {self.epsilon:g} at delta"
+                f" {self.delta:g}"
+            )
         self.spent += 1
         if self._journal is not None:
             with open(self._journal, "ab") as file:

@@ -1,4 +1,6 @@
-"""`Choice`: how much of their positive feedback users agree to share, as one number, one per user, or one per (user, item)."""
+"""`Choice`: how much of their positive feedback users agree to share, as one number, one per user,
+or one per (user, item).
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ from typing import final
 
 import numpy as np
 
+from ..core.contract.protocols import Histories
 from ..core.errors import InputError
-from ..core.protocols import Histories
 from ..core.types import Array, Float32Array, Int64Array
 from ..core.vocabulary import Vocabulary
 from ..data.interactions import Interactions
@@ -21,9 +23,9 @@ from ..data.interactions import Interactions
 class Choice:
     """The probability pi of FPL as users choose it.
 
-    default: the pi of users who did not choose. by_user: {user: pi}. by_item: {(user, item): pi}, which wins over by_user. Users
-    and items are dense indices. Raises InputError for a pi outside [0, 1].
-    """
+    default: the pi of users who did not choose. by_user: {user: pi}. by_item: {(user, item): pi},
+    which wins over by_user. Users and items are dense indices. Raises InputError for a pi outside
+    [0, 1]."""
 
     def __init__(
         self,
@@ -33,27 +35,42 @@ class Choice:
     ) -> None:
         self.default = _checked("default", default)
         self._users = np.array(sorted(by_user or {}), np.int64)
-        self._user_pi = np.array([_checked(f"user {u}", (by_user or {})[int(u)]) for u in self._users], np.float32)
+        self._user_pi = np.array(
+            [_checked(f"user {u}", (by_user or {})[int(u)]) for u in self._users], np.float32
+        )
         pairs = sorted(by_item or {})
         self._pairs = np.array([u << 32 | i for u, i in pairs], np.int64)
-        self._pair_pi = np.array([_checked(f"user {u}, item {i}", (by_item or {})[u, i]) for u, i in pairs], np.float32)
+        self._pair_pi = np.array(
+            [_checked(f"user {u}, item {i}", (by_item or {})[u, i]) for u, i in pairs], np.float32
+        )
 
     def __repr__(self) -> str:
         parts: list[Array] = [self._users, self._user_pi, self._pairs, self._pair_pi]
         digest = hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()[:12]
-        return f"Choice(default={self.default}, users={len(self._users)}, pairs={len(self._pairs)}, sha256={digest})"
+        return (
+            f"Choice(default={self.default}, users={len(self._users)}, pairs={len(self._pairs)},"
+            f" sha256={digest})"
+        )
 
     def of(self, users: Int64Array, histories: Histories) -> Float32Array:
         """The pi of every history row of the devices of `users`, float32 [ptr[m]]."""
         counts = np.diff(histories.ptr)
-        pi = np.repeat(_looked_up(self._users, self._user_pi, users, np.float32(self.default)), counts)
+        pi = np.repeat(
+            _looked_up(self._users, self._user_pi, users, np.float32(self.default)), counts
+        )
         if len(self._pairs):
-            pi = _looked_up(self._pairs, self._pair_pi, np.repeat(users, counts) << 32 | histories.item.astype(np.int64), pi)
+            pi = _looked_up(
+                self._pairs,
+                self._pair_pi,
+                np.repeat(users, counts) << 32 | histories.item.astype(np.int64),
+                pi,
+            )
         return pi
 
 
 def read_choice(path: str, data: Interactions) -> Choice:
-    """A Choice from a CSV file with the header `user,pi` or `user,item,pi`, in external ids; `*` as the user sets the default (else 1).
+    """A Choice from a CSV file with the header `user,pi` or `user,item,pi`, in external ids; `*` as
+    the user sets the default (else 1).
 
     Raises InputError with file:line for anything else.
     """
@@ -64,7 +81,9 @@ def read_choice(path: str, data: Interactions) -> Choice:
         try:
             pi = _checked("pi", float(row["pi"]))
         except (ValueError, InputError):
-            raise InputError(where, f"pi is {row['pi']!r}", expected="a number from 0 to 1") from None
+            raise InputError(
+                where, f"pi is {row['pi']!r}", expected="a number from 0 to 1"
+            ) from None
         user, item = row["user"], row.get("item") or ""
         if user == "*":
             default = pi
@@ -81,27 +100,40 @@ def _read_rows(path: Path) -> list[tuple[str, dict[str, str]]]:
             reader = csv.DictReader(file)
             if not {"user", "pi"} <= set(reader.fieldnames or []):
                 raise InputError(
-                    f"{path}:1", f"the header is {','.join(reader.fieldnames or [])!r}", expected="user,pi or user,item,pi"
+                    f"{path}:1",
+                    f"the header is {','.join(reader.fieldnames or [])!r}",
+                    expected="user,pi or user,item,pi",
                 )
             rows = [(f"{path}:{reader.line_num}", row) for row in reader]
     except (OSError, UnicodeDecodeError, csv.Error) as cause:
         raise InputError(
-            str(path), f"cannot be read ({cause})", expected="a CSV file with the header user,pi or user,item,pi"
+            str(path),
+            f"cannot be read ({cause})",
+            expected="a CSV file with the header user,pi or user,item,pi",
         ) from None
     for where, row in rows:
         if None in row or None in row.values():
-            raise InputError(where, "a wrong number of columns", expected="as many as in the header")
+            raise InputError(
+                where, "a wrong number of columns", expected="as many as in the header"
+            )
     return rows
 
 
 def _refuse_repeats(rows: list[tuple[str, dict[str, str]]]) -> None:
-    """One person has one choice: a second line for the same user, or user and item, is a contradiction or a slip."""
+    """One person has one choice: a second line for the same user, or user and item, is a
+    contradiction or a slip.
+    """
     first: dict[tuple[str, str], str] = {}
     for where, row in rows:
         who = row["user"], row.get("item") or ""
         if who in first:
             named = f"user '{who[0]}'" + (f", item '{who[1]}'" if who[1] else "")
-            raise InputError(where, f"{named} is given twice", expected=f"one line, as in {first[who]}", fix="remove one of them")
+            raise InputError(
+                where,
+                f"{named} is given twice",
+                expected=f"one line, as in {first[who]}",
+                fix="remove one of them",
+            )
         first[who] = where
 
 
@@ -109,7 +141,9 @@ def _index(vocabulary: Vocabulary, name: str, where: str) -> int:
     try:
         return vocabulary.index(name)
     except InputError as unknown:
-        raise InputError(where, unknown.problem, expected=unknown.expected, fix=unknown.fix) from None
+        raise InputError(
+            where, unknown.problem, expected=unknown.expected, fix=unknown.fix
+        ) from None
 
 
 def _checked(who: str, pi: float) -> float:
@@ -118,7 +152,9 @@ def _checked(who: str, pi: float) -> float:
     return float(pi)
 
 
-def _looked_up(keys: Int64Array, values: Float32Array, wanted: Int64Array, otherwise: Float32Array | np.float32) -> Float32Array:
+def _looked_up(
+    keys: Int64Array, values: Float32Array, wanted: Int64Array, otherwise: Float32Array | np.float32
+) -> Float32Array:
     """values at the `wanted` keys, `otherwise` where a key is not there."""
     if not len(keys):
         return np.broadcast_to(np.float32(otherwise), len(wanted)).astype(np.float32)

@@ -1,8 +1,8 @@
 """Clipping: how long a device's message, or a row of it, may be at most.
 
-M. Abadi et al., "Deep learning with differential privacy", CCS 2016, clip whole gradients: v <- v min(1, S / |v|). A bound on the whole
-message is the sensitivity that differential privacy needs. It does not stop a poisoner, whose one row fits within any such bound: that
-takes a bound on each row.
+M. Abadi et al., "Deep learning with differential privacy", CCS 2016, clip whole gradients: v <- v
+min(1, S / |v|). A bound on the whole message is the sensitivity that differential privacy needs. It
+does not stop a poisoner, whose one row fits within any such bound: that takes a bound on each row.
 """
 
 from __future__ import annotations
@@ -10,16 +10,18 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from ..core.contract.update import STEP, Update
 from ..core.types import Array, Float32Array, Float64Array, Int64Array, UInt64Array
-from ..core.update import STEP, Update
 from .limit import Limit
 
 
 def clip(bound: float) -> Limit:
-    """A limit that shortens each device's message, its rows and dense arrays together, to the Euclidean length `bound`.
+    """A limit that shortens each device's message, its rows and dense arrays together, to the
+    Euclidean length `bound`.
 
-    Every number is then rounded towards zero to the fixed-point grid of 2^-16, so that the length holds exactly for the integers that are
-    added up. Arrays that are shown singly, and weights, are not part of the message.
+    Every number is then rounded towards zero to the fixed-point grid of 2^-16, so that the length
+    holds exactly for the integers that are added up. Arrays that are shown singly, and weights, are
+    not part of the message.
     """
 
     def clipped(update: Update, keys: UInt64Array) -> Update:
@@ -27,24 +29,34 @@ def clip(bound: float) -> Limit:
         factor = np.minimum(1.0, bound / np.maximum(length, 1e-300))
         counts = np.diff(update.ptr)
         rows = {name: _scaled(row, np.repeat(factor, counts)) for name, row in update.rows.items()}
-        return update._replace(rows=rows, dense={name: _scaled(array, factor) for name, array in update.dense.items()})
+        return update._replace(
+            rows=rows, dense={name: _scaled(array, factor) for name, array in update.dense.items()}
+        )
 
     return clipped
 
 
 def row_clip(bound: float) -> Limit:
-    """A limit that shortens each row, over all arrays that have one for the item, to the Euclidean length `bound`."""
+    """A limit that shortens each row, over all arrays that have one for the item, to the Euclidean
+    length `bound`.
+    """
 
     def clipped(update: Update, keys: UInt64Array) -> Update:
-        length = np.sqrt(sum((_squares(row) for row in update.rows.values()), np.zeros(len(update.item))))
+        length = np.sqrt(
+            sum((_squares(row) for row in update.rows.values()), np.zeros(len(update.item)))
+        )
         factor = np.minimum(1.0, bound / np.maximum(length, 1e-300))
-        return update._replace(rows={name: _scaled(row, factor) for name, row in update.rows.items()})
+        return update._replace(
+            rows={name: _scaled(row, factor) for name, row in update.rows.items()}
+        )
 
     return clipped
 
 
 def lengths(update: Update) -> Float64Array:
-    """The Euclidean length of each device's message, its rows and dense arrays together: float64 [m]."""
+    """The Euclidean length of each device's message, its rows and dense arrays together: float64
+    [m].
+    """
     square = np.zeros(update.devices)
     for row in update.rows.values():
         square += _by_device(_squares(row), update.ptr)

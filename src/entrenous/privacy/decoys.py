@@ -1,7 +1,8 @@
-"""Decoys: items that a device pretends to have rated, so that the rows it sends do not list what it did rate (FedRec, FBALF eq. 6).
+"""Decoys: items that a device pretends to have rated, so that the rows it sends do not list what it
+did rate (FedRec, FBALF eq. 6).
 
-A device keeps its decoys: they are drawn from a key of its own, the same in every round. Drawn anew in each round, they would give the
-rated items away, which are then the only ones that always come.
+A device keeps its decoys: they are drawn from a key of its own, the same in every round. Drawn anew
+in each round, they would give the rated items away, which are then the only ones that always come.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ import numpy as np
 from numba import njit
 from pydantic import Field
 
-from ..core.contract import rows
+from ..core.contract.declarations import rows
+from ..core.contract.protocols import Catalogue, Histories
+from ..core.contract.settings import Settings
 from ..core.keys import below, draw, fold, folds, local_key
-from ..core.protocols import Catalogue, Histories
-from ..core.settings import Settings
 from ..core.types import BoolArray, Float32Array, Int32Array, Int64Array, UInt64Array
 
 COUNTED = rows(
@@ -27,9 +28,11 @@ COUNTED = rows(
 
 
 class Mixed(NamedTuple):
-    """Rated items and decoys of m devices, ascending by item within a device, so that their order tells nothing.
+    """Rated items and decoys of m devices, ascending by item within a device, so that their order
+    tells nothing.
 
-    ptr: int64 [m + 1]. item: int32 [n]. value: float32 [n], the rating; 0 for a decoy. rated: bool [n].
+    ptr: int64 [m + 1]. item: int32 [n]. value: float32 [n], the rating; 0 for a decoy. rated: bool
+    [n].
     """
 
     ptr: Int64Array
@@ -39,24 +42,44 @@ class Mixed(NamedTuple):
 
 
 class SendsDecoys(Settings):
-    """The settings of algorithms whose devices send rows for the items they rated and for some that they did not."""
+    """The settings of algorithms whose devices send rows for the items they rated and for some that
+    they did not.
+    """
 
-    rho: float = Field(1.0, ge=0, le=1000, description="decoys as a multiple of a user's own ratings; 0 hides nothing")
+    rho: float = Field(
+        1.0,
+        ge=0,
+        le=1000,
+        description="decoys as a multiple of a user's own ratings; 0 hides nothing",
+    )
     redraw: bool = Field(
         False,
-        description="draw the decoys anew in every round, as FedRec's authors do: gives the rated items away, which always come",
+        description=(
+            "draw the decoys anew in every round, as FedRec's authors do: gives the rated items"
+            " away, which always come"
+        ),
     )
 
     def mixed(self, keys: UInt64Array, histories: Histories, items: int, key: np.uint64) -> Mixed:
-        """Rated items and decoys of m devices in one round. keys: uint64 [m], the devices' own; key: the round's."""
+        """Rated items and decoys of m devices in one round. keys: uint64 [m], the devices' own;
+        key: the round's.
+        """
         return with_decoys(histories, self.rho, folds(key, keys) if self.redraw else keys, items)
 
-    def mixed_in_turn(self, keys: UInt64Array, histories: Histories, items: int, rounds: np.uint64, first: int) -> Mixed:
-        """The same where device d alone has round first + d. rounds: the key from which `local_key` makes those of the rounds."""
-        return with_decoys(histories, self.rho, _redrawn(rounds, first, keys) if self.redraw else keys, items)
+    def mixed_in_turn(
+        self, keys: UInt64Array, histories: Histories, items: int, rounds: np.uint64, first: int
+    ) -> Mixed:
+        """The same where device d alone has round first + d. rounds: the key from which `local_key`
+        makes those of the rounds.
+        """
+        return with_decoys(
+            histories, self.rho, _redrawn(rounds, first, keys) if self.redraw else keys, items
+        )
 
     def usual_rows(self, catalogue: Catalogue) -> int:
-        """How many rows a device sends as a rule: for its share of the ratings, and as many decoys as belong to them."""
+        """How many rows a device sends as a rule: for its share of the ratings, and as many decoys
+        as belong to them.
+        """
         share = (1 + self.rho) * catalogue.interactions / max(1, catalogue.users)
         return min(catalogue.items, int(share))
 
@@ -71,29 +94,43 @@ def _redrawn(rounds: np.uint64, first: int, keys: UInt64Array) -> UInt64Array:
 
 
 def with_decoys(histories: Histories, rho: float, keys: UInt64Array, items: int) -> Mixed:
-    """The histories with int(rho |I_u|) further items for each device, or all that are left: distinct, drawn evenly by its key.
+    """The histories with int(rho |I_u|) further items for each device, or all that are left:
+    distinct, drawn evenly by its key.
 
     keys: uint64 [m]. items: how many there are in the catalogue.
     """
     counts = np.diff(histories.ptr)
     extra = np.minimum((rho * counts).astype(np.int64), items - counts)
     ptr = np.concatenate([[0], np.cumsum(counts + extra)]).astype(np.int64)
-    item, value, rated = np.empty(ptr[-1], np.int32), np.empty(ptr[-1], np.float32), np.empty(ptr[-1], np.bool_)
+    item, value, rated = (
+        np.empty(ptr[-1], np.int32),
+        np.empty(ptr[-1], np.float32),
+        np.empty(ptr[-1], np.bool_),
+    )
     _mix(histories.ptr, histories.item, histories.value, keys, items, ptr, item, value, rated)
     return Mixed(ptr, item, value, rated)
 
 
 @njit(cache=True, nogil=True)
 def _mix(
-    own_ptr: Int64Array, own_item: Int32Array, own_value: Float32Array, keys: UInt64Array, items: int,
-    ptr: Int64Array, item: Int32Array, value: Float32Array, rated: BoolArray,
-) -> None:  # fmt: skip
+    own_ptr: Int64Array,
+    own_item: Int32Array,
+    own_value: Float32Array,
+    keys: UInt64Array,
+    items: int,
+    ptr: Int64Array,
+    item: Int32Array,
+    value: Float32Array,
+    rated: BoolArray,
+) -> None:
     """Merges each device's rated items with its decoys."""
     chosen = np.zeros(items, np.bool_)
     for d in range(len(keys)):
         start, count = own_ptr[d], own_ptr[d + 1] - own_ptr[d]
         free, extra = items - count, ptr[d + 1] - ptr[d] - count
-        for c in range(free - extra, free):  # Floyd's sampling: `extra` distinct places among the `free` unrated items
+        for c in range(
+            free - extra, free
+        ):  # Floyd's sampling: `extra` distinct places among the `free` unrated items
             place = below(draw(keys[d], c), c + 1)
             chosen[c if chosen[place] else place] = True
         n, r, unrated = ptr[d], np.int64(0), 0

@@ -1,13 +1,17 @@
-"""Discrete Gaussian noise: whole numbers k with probability proportional to exp(-k^2 / 2 sigma^2), from random words by tables.
+"""Discrete Gaussian noise: whole numbers k with probability proportional to exp(-k^2 / 2 sigma^2),
+from random words by tables.
 
-C. Canonne, G. Kamath, T. Steinke, "The discrete Gaussian for differential privacy", NeurIPS 2020: on whole numbers it protects as
-continuous noise of the same sigma does. P. Kairouz, Z. Liu, T. Steinke, "The distributed discrete Gaussian mechanism", ICML 2021: the sum
-of such shares is, at the sigma used here, another one but for a difference far below any delta.
+C. Canonne, G. Kamath, T. Steinke, "The discrete Gaussian for differential privacy", NeurIPS 2020:
+on whole numbers it protects as continuous noise of the same sigma does. P. Kairouz, Z. Liu, T.
+Steinke, "The distributed discrete Gaussian mechanism", ICML 2021: the sum of such shares is, at the
+sigma used here, another one but for a difference far below any delta.
 
-The sampler is Walker's alias method (A. J. Walker, ACM TOMS 1977; M. D. Vose, 1991) on a table of 4,096 columns in 64-bit integers: one
-random word, one look. A sigma above 220 is put together from narrow ones, k = k1 + c k2 with sigma^2 = sigma1^2 + c^2 sigma2^2 (D.
-Micciancio, M. Walter, CRYPTO 2017), one word each. The error: at most 2^-50 a level in total variation, from probabilities rounded to
-2^-64, exp in float64, tails cut at 9 sigma, and the composition (sigma1 / c >= 2: below 2^-100).
+The sampler is Walker's alias method (A. J. Walker, ACM TOMS 1977; M. D. Vose, 1991) on a table of
+4,096 columns in 64-bit integers: one random word, one look. A sigma above 220 is put together from
+narrow ones, k = k1 + c k2 with sigma^2 = sigma1^2 + c^2 sigma2^2 (D. Micciancio, M. Walter, CRYPTO
+2017), one word each. The error: at most 2^-50 a level in total variation, from probabilities
+rounded to 2^-64, exp in float64, tails cut at 9 sigma, and the composition (sigma1 / c >= 2: below
+2^-100).
 """
 
 from __future__ import annotations
@@ -19,21 +23,27 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from ..core.contract.update import STEP
 from ..core.keys import draw
 from ..core.types import Float32Array, Int64Array, UInt64Array
-from ..core.update import STEP
 
 BITS = 12
 COLUMNS = 1 << BITS
 CAPACITY = 1 << 64 - BITS  # of a column, of the whole probability 2^64
-MOST, INNER, SPREAD = 220.0, 200.0, 100  # sigma of one table at most; of the inner one of several; c at most
+MOST, INNER, SPREAD = (
+    220.0,
+    200.0,
+    100,
+)  # sigma of one table at most; of the inner one of several; c at most
 _BITS, _COLUMN = np.uint64(BITS), np.uint64(COLUMNS - 1)
 SEEDED = np.empty(0, np.uint64)  # in the place of words from the system: draw them from the key
 
 
 class GaussianTable(NamedTuple):
-    """The tables of one sigma. packed: uint64 [levels, 4096], a column's threshold in the upper 52 bits and its alias in the lower 12.
-    scale: int64 [levels], what the numbers of a level are multiplied by."""
+    """The tables of one sigma. packed: uint64 [levels, 4096], a column's threshold in the upper 52
+    bits and its alias in the lower 12. scale: int64 [levels], what the numbers of a level are
+    multiplied by.
+    """
 
     packed: UInt64Array
     scale: Int64Array
@@ -53,11 +63,16 @@ def gaussian_table(sigma: float) -> GaussianTable:
         levels.append((scale, INNER))
         scale, sigma = scale * times, rest / times
     levels.append((scale, sigma))
-    return GaussianTable(np.stack([_packed(own) for _, own in levels]), np.array([scale for scale, _ in levels], np.int64))
+    return GaussianTable(
+        np.stack([_packed(own) for _, own in levels]),
+        np.array([scale for scale, _ in levels], np.int64),
+    )
 
 
 def _packed(sigma: float) -> UInt64Array:
-    """Walker's table of one level, in whole numbers: columns of equal capacity, each with what fits and one other to fill it."""
+    """Walker's table of one level, in whole numbers: columns of equal capacity, each with what fits
+    and one other to fill it.
+    """
     left = _weights(sigma)
     threshold, alias = [CAPACITY - 1] * COLUMNS, list(range(COLUMNS))
     small = [k for k in range(COLUMNS) if left[k] < CAPACITY]
@@ -68,7 +83,9 @@ def _packed(sigma: float) -> UInt64Array:
         left[high] -= CAPACITY - left[low]
         if left[high] < CAPACITY:
             small.append(large.pop())
-    return np.array([own << BITS | other for own, other in zip(threshold, alias, strict=True)], np.uint64)
+    return np.array(
+        [own << BITS | other for own, other in zip(threshold, alias, strict=True)], np.uint64
+    )
 
 
 def _weights(sigma: float) -> list[int]:
@@ -86,7 +103,9 @@ def system_words(count: int) -> UInt64Array:
 
 
 @njit(cache=True, inline="always")
-def _number(packed: UInt64Array, scale: Int64Array, parent: np.uint64, words: UInt64Array, first: int) -> np.int64:
+def _number(
+    packed: UInt64Array, scale: Int64Array, parent: np.uint64, words: UInt64Array, first: int
+) -> np.int64:
     """One number: of the words from `first`, those given or those of a key."""
     found = np.int64(0)
     for level in range(len(scale)):
@@ -101,7 +120,9 @@ def _number(packed: UInt64Array, scale: Int64Array, parent: np.uint64, words: UI
 
 @njit(cache=True, nogil=True)
 def integers(table: GaussianTable, count: int, key: np.uint64, words: UInt64Array) -> Int64Array:
-    """`count` numbers, int64, by the words of `key`, or by `words` where there are any (`table.words` of them for each)."""
+    """`count` numbers, int64, by the words of `key`, or by `words` where there are any
+    (`table.words` of them for each).
+    """
     out, packed, scale = np.empty(count, np.int64), table.packed, table.scale
     for n in range(count):
         out[n] = _number(packed, scale, key, words, n * len(scale))
@@ -109,9 +130,15 @@ def integers(table: GaussianTable, count: int, key: np.uint64, words: UInt64Arra
 
 
 @njit(cache=True, nogil=True)
-def add_noise(values: Float32Array, table: GaussianTable, key: np.uint64, words: UInt64Array) -> None:
-    """Rounds numbers to the fixed-point grid of 2^-16 and adds to each a whole number of steps, in place. values: float32 [n]."""
+def add_noise(
+    values: Float32Array, table: GaussianTable, key: np.uint64, words: UInt64Array
+) -> None:
+    """Rounds numbers to the fixed-point grid of 2^-16 and adds to each a whole number of steps, in
+    place. values: float32 [n].
+    """
     packed, scale = table.packed, table.scale
     for n in range(len(values)):
-        steps = np.rint(np.float64(values[n]) / STEP) + _number(packed, scale, key, words, n * len(scale))
+        steps = np.rint(np.float64(values[n]) / STEP) + _number(
+            packed, scale, key, words, n * len(scale)
+        )
         values[n] = np.float32(steps * STEP)

@@ -1,8 +1,8 @@
-"""What audits of this package have measured of each algorithm: evidence.json, written by `make evidence`, and sentences made of it.
+"""What audits of this package have measured of each algorithm: evidence.json, written by `make
+evidence`, and sentences made of it.
 
-A figure is of one data set, one view, one profile and the attacks that there were; the entry says which. What is not in the file was not
-measured, and is never called safe.
-"""
+A figure is of one data set, one view, one profile and the attacks that there were; the entry says
+which. What is not in the file was not measured, and is never called safe."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
-Entry = Mapping[str, Any]  # one audit, as `entrenous audit --json` prints it, less what nobody reads here
+Entry = Mapping[
+    str, Any
+]  # one audit, as `entrenous audit --json` prints it, less what nobody reads here
 
 FILE: Final = "evidence.json"
 VIEWS: Final[Mapping[str, str]] = {
@@ -22,7 +24,10 @@ VIEWS: Final[Mapping[str, str]] = {
     "neighbour": "what reaches a peer",
     "model": "the final model",
 }
-SEEN_UNDER: Final = {"paper": ("individual", "neighbour", "model"), "robust": ("individual", "model")}
+SEEN_UNDER: Final = {
+    "paper": ("individual", "neighbour", "model"),
+    "robust": ("individual", "model"),
+}
 SAME_AS: Final = {"fpl": "pfpl+"}  # two names of one class with the same settings
 SUMS: Final = ("sum", "model")  # what is seen under every other profile
 
@@ -37,7 +42,9 @@ def entries() -> Sequence[Entry]:
 def measured(algorithm: str, profile: str = "") -> list[Entry]:
     """What was measured of an algorithm, under one profile or ("") under any."""
     name = SAME_AS.get(algorithm, algorithm)
-    return [one for one in entries() if one["algorithm"] == name and profile in ("", one["profile"])]
+    return [
+        one for one in entries() if one["algorithm"] == name and profile in ("", one["profile"])
+    ]
 
 
 def best(entry: Entry) -> Mapping[str, Any] | None:
@@ -48,7 +55,9 @@ def best(entry: Entry) -> Mapping[str, Any] | None:
 
 
 def said(entry: Entry) -> str:
-    """One line on an entry: what is seen, by whom it is read best, how well beside the guess by popularity, and the verdict."""
+    """One line on an entry: what is seen, by whom it is read best, how well beside the guess by
+    popularity, and the verdict.
+    """
     where, attack = seen(entry), best(entry)
     if attack is None:
         return f"{where}: no attack of this version applies"
@@ -73,13 +82,20 @@ def found_out(attack: Mapping[str, Any], entry: Entry) -> str:
     if attack.get("precision") is None or not attack.get("recall"):
         return f"'{attack['name']}' has {ranked}"
     share, precision = attack["recall"], attack["precision"]
-    return f"'{attack['name']}' names {share:.0%} of a history, {_figure(precision)} of it rightly; {ranked}"
+    return (
+        f"'{attack['name']}' names {share:.0%} of a history, {_figure(precision)} of it rightly;"
+        f" {ranked}"
+    )
 
 
 def of_array(algorithm: str, array: str) -> str:
-    """What an onlooker finds out with one of the arrays that leave a device and without it, as published; "" if not measured."""
+    """What an onlooker finds out with one of the arrays that leave a device and without it, as
+    published; "" if not measured.
+    """
     return "; ".join(
-        _with_and_without(one, one["arrays"][array]) for one in measured(algorithm, "paper") if array in one.get("arrays", {})
+        _with_and_without(one, one["arrays"][array])
+        for one in measured(algorithm, "paper")
+        if array in one.get("arrays", {})
     )
 
 
@@ -91,24 +107,45 @@ def _with_and_without(entry: Entry, left: Mapping[str, Any] | None) -> str:
 
 
 def gives_away(algorithm: str) -> str:
-    """What an algorithm gives away as it is published, in one clause; "" where it was not measured."""
-    found = [one for one in measured(algorithm, "paper") if one["view"] in ("individual", "neighbour") and best(one)]
+    """What an algorithm gives away as it is published, in one clause; "" where it was not
+    measured.
+    """
+    found = [
+        one
+        for one in measured(algorithm, "paper")
+        if one["view"] in ("individual", "neighbour") and best(one)
+    ]
     if not found:
         return ""
-    worst = max(found, key=lambda one: best(one)["r_precision"])  # type: ignore[index]  # those with an attack
+    # those with an attack
+    worst = max(found, key=lambda one: best(one)["r_precision"])  # type: ignore[index]
     attack = best(worst)
     assert attack is not None
     return f"measured on {worst['data']}, {seen(worst)}: {found_out(attack, worst)}"
 
 
 def expected(algorithm: str, profile: str, rounds: int) -> dict[str, Any]:
-    """What each attack is expected to find out of one user who took part in so many rounds, under `expected`, with the protocol that it
-    was measured by; and `not_measured`, "" or why there is nothing."""
+    """What each attack is expected to find out of one user who took part in so many rounds, under
+    `expected`, with the protocol that it was measured by; and `not_measured`, "" or why there is
+    nothing.
+    """
     views = SEEN_UNDER.get(profile, SUMS)
     some = [one for one in measured(algorithm, profile) if one["view"] in views]
-    lines = [_expected(one, attack, rounds) for one in some for attack in one["attacks"] if attack.get("r_precision") is not None]
+    lines = [
+        _expected(one, attack, rounds)
+        for one in some
+        for attack in one["attacks"]
+        if attack.get("r_precision") is not None
+    ]
     lines.sort(key=lambda one: -(one["recall"] or 0))
-    why = "" if lines else f"no audit of {algorithm} under profile {profile} is kept; `entrenous audit {algorithm}` makes one"
+    why = (
+        ""
+        if lines
+        else (
+            f"no audit of {algorithm} under profile {profile} is kept; `entrenous audit"
+            f" {algorithm}` makes one"
+        )
+    )
     return {"expected": lines, "not_measured": why}
 
 
@@ -116,15 +153,23 @@ def _expected(entry: Entry, attack: Mapping[str, Any], rounds: int) -> dict[str,
     curve = attack.get("by_round") or []
     recall = at(curve, rounds) if curve else attack.get("recall")
     return {
-        "attack": attack["name"], "seen": seen(entry), "recall": recall, "precision": attack.get("precision"),
-        "r_precision": attack["r_precision"], "popularity": attack.get("popularity_r_precision"), "verdict": attack["verdict"],
-        "measured": f"{entry['data']}, {entry['protocol']}, seed {entry['seed']}, {entry['users']} users",
+        "attack": attack["name"],
+        "seen": seen(entry),
+        "recall": recall,
+        "precision": attack.get("precision"),
+        "r_precision": attack["r_precision"],
+        "popularity": attack.get("popularity_r_precision"),
+        "verdict": attack["verdict"],
+        "measured": (
+            f"{entry['data']}, {entry['protocol']}, seed {entry['seed']}, {entry['users']} users"
+        ),
         "beyond": bool(curve) and rounds > curve[-1][0],
-    }  # fmt: skip
+    }
 
 
 def at(curve: Sequence[Sequence[float]], rounds: int) -> float:
-    """Recall after a number of rounds, on straight lines between those that were measured; beyond the last one as after the last.
+    """Recall after a number of rounds, on straight lines between those that were measured; beyond
+    the last one as after the last.
 
     >>> at([[1, 0.5], [3, 0.9]], 2), at([[1, 0.5], [3, 0.9]], 10), at([[1, 0.5]], 0)
     (0.7, 0.9, 0.0)

@@ -1,9 +1,11 @@
-"""Noise on messages, as shares: each of N devices adds a little, and the sum has the standard deviation that was asked for.
+"""Noise on messages, as shares: each of N devices adds a little, and the sum has the standard
+deviation that was asked for.
 
-Noise is on every number of a message, sent or not: a device that sends rows sends one for every item of the catalogue, in the order of the
-items, and so neither which rows come, nor how many, nor from how many devices, says anything. It is a whole number of steps of the
-fixed-point grid of 2^-16 (privacy/discrete_gaussian.py), drawn before anything is masked; no party knows the noise of another, and none can
-subtract more than its own.
+Noise is on every number of a message, sent or not: a device that sends rows sends one for every
+item of the catalogue, in the order of the items, and so neither which rows come, nor how many, nor
+from how many devices, says anything. It is a whole number of steps of the fixed-point grid of 2^-16
+(privacy/discrete_gaussian.py), drawn before anything is masked; no party knows the noise of
+another, and none can subtract more than its own.
 """
 
 from __future__ import annotations
@@ -11,8 +13,8 @@ from __future__ import annotations
 import math
 from typing import Literal
 
+from ..core.contract.update import STEP, Update
 from ..core.types import Float32Array, UInt64Array
-from ..core.update import STEP, Update
 from .discrete_gaussian import SEEDED, GaussianTable, add_noise, gaussian_table, system_words
 from .limit import Limit
 from .quantise import named
@@ -22,14 +24,14 @@ Source = Literal["seed", "system"]
 
 
 def noise(sigma: float, devices: float, items: int, source: Source, lost: float = 0.0) -> Limit:
-    """A limit that adds to every number of a message a share of noise with standard deviation `sigma` in the sum of `devices` messages.
+    """A limit that adds to every number of a message a share of noise with standard deviation
+    `sigma` in the sum of `devices` messages.
 
-    Args:
-        sigma: in the units of the message, greater than 0.
-        devices: how many are in a sum, on average where sums differ.
-        items: of the catalogue; a device that sends rows sends one for each.
-        source: "seed" = from the devices' keys, which a run repeats; "system" = from the operating system's generator.
-        lost: the share of devices that may not arrive; the noise of the others is then still enough.
+    Args: sigma: in the units of the message, greater than 0. devices: how many are in a sum, on
+        average where sums differ. items: of the catalogue; a device that sends rows sends one for
+        each. source: "seed" = from the devices' keys, which a run repeats; "system" = from the
+        operating system's generator. lost: the share of devices that may not arrive; the noise of
+        the others is then still enough.
     """
     table = gaussian_table(share_of(sigma, devices, lost) / STEP)
 
@@ -48,6 +50,13 @@ def share_of(sigma: float, devices: float, lost: float = 0.0) -> float:
 
 
 def _add(array: Float32Array, table: GaussianTable, keys: UInt64Array, source: Source) -> None:
-    """Adds noise device by device, in place. array: [m times something, ...], C-contiguous and of its own memory."""
+    """Adds noise device by device, in place. array: [m times something, ...], C-contiguous and of
+    its own memory.
+    """
     for values, key in zip(array.reshape(len(keys), -1) if array.size else (), keys, strict=False):
-        add_noise(values, table, key, system_words(table.words * len(values)) if source == "system" else SEEDED)
+        add_noise(
+            values,
+            table,
+            key,
+            system_words(table.words * len(values)) if source == "system" else SEEDED,
+        )

@@ -1,7 +1,9 @@
-"""Quantising: fewer bits a number, by rounding at random to one of the two nearest steps so that the mean stays what it was.
+"""Quantising: fewer bits a number, by rounding at random to one of the two nearest steps so that
+the mean stays what it was.
 
-D. Alistarh et al., "QSGD: communication-efficient SGD via gradient quantization and encoding", NeurIPS 2017. It saves bytes and blunts
-attacks that solve for exact numbers; it is no bound on what can be inferred.
+D. Alistarh et al., "QSGD: communication-efficient SGD via gradient quantization and encoding",
+NeurIPS 2017. It saves bytes and blunts attacks that solve for exact numbers; it is no bound on what
+can be inferred.
 """
 
 from __future__ import annotations
@@ -9,14 +11,16 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from ..core.contract.update import Update
 from ..core.keys import draw, fold_name, folded, uniform
 from ..core.types import Array, Float32Array, UInt64Array
-from ..core.update import Update
 from .limit import Limit
 
 
 def quantise(step: float) -> Limit:
-    """A limit that rounds every number of a message to a multiple of `step`, up or down at random so that its mean does not change."""
+    """A limit that rounds every number of a message to a multiple of `step`, up or down at random
+    so that its mean does not change.
+    """
 
     def quantised(update: Update, keys: UInt64Array) -> Update:
         counts = np.diff(update.ptr)
@@ -24,7 +28,10 @@ def quantise(step: float) -> Limit:
         for name, row in update.rows.items():
             own = _of_items(np.repeat(named(keys, "quantise", name), counts), update.item)
             rows[name] = _stepped(row, own, step)
-        dense = {name: _stepped(array, named(keys, "quantise", name), step) for name, array in update.dense.items()}
+        dense = {
+            name: _stepped(array, named(keys, "quantise", name), step)
+            for name, array in update.dense.items()
+        }
         return update._replace(rows=rows, dense=dense)
 
     return quantised
@@ -53,4 +60,6 @@ def _stepped(array: Float32Array, keys: UInt64Array, step: float) -> Float32Arra
 def _quantise(array: Float32Array, keys: UInt64Array, step: float, out: Float32Array) -> None:
     for r in range(array.shape[0]):
         for f in range(array.shape[1]):
-            out[r, f] = np.float32(np.floor(np.float64(array[r, f]) / step + uniform(draw(keys[r], f))) * step)
+            out[r, f] = np.float32(
+                np.floor(np.float64(array[r, f]) / step + uniform(draw(keys[r], f))) * step
+            )

@@ -1,18 +1,18 @@
 """Which rows leave a device: which items they are for, and how many there are, say something too.
 
-`padded` brings the number of rows to a power of two (at least 64, at most what a device may send) with rows of zeros for other items. That
-hides the size of a history from who sees the length of a message, such as the network. Who opens the message sees zeros: `all` rows, which
-noise needs, leave nothing to see.
-"""
+`padded` brings the number of rows to a power of two (at least 64, at most what a device may send)
+with rows of zeros for other items. That hides the size of a history from who sees the length of a
+message, such as the network. Who opens the message sees zeros: `all` rows, which noise needs, leave
+nothing to see."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 
+from ..core.contract.update import Update, by_item
 from ..core.keys import below, draw
 from ..core.types import BoolArray, Int32Array, Int64Array, UInt64Array
-from ..core.update import Update, by_item
 from .limit import Limit
 from .quantise import named
 
@@ -20,10 +20,15 @@ SMALLEST = 64  # rows of a padded message, at least
 
 
 def all_rows(items: int) -> Limit:
-    """A limit by which a device that sends rows sends one for every item, in the order of the items: zeros where it has none."""
+    """A limit by which a device that sends rows sends one for every item, in the order of the
+    items: zeros where it has none.
+    """
 
     def whole(update: Update, keys: UInt64Array) -> Update:
-        m, dense = update.devices, {name: np.array(array, order="C") for name, array in update.dense.items()}
+        m, dense = (
+            update.devices,
+            {name: np.array(array, order="C") for name, array in update.dense.items()},
+        )
         if not update.rows:
             return update._replace(dense=dense)
         where = np.repeat(np.arange(m) * items, np.diff(update.ptr)) + update.item
@@ -38,14 +43,16 @@ def all_rows(items: int) -> Limit:
 
 
 def padded_rows(items: int, most: int) -> Limit:
-    """A limit by which the number of rows of a device becomes a power of two from 64, or `most`: with rows of zeros for further items,
-    drawn at random and sorted among its own."""
+    """A limit by which the number of rows of a device becomes a power of two from 64, or `most`:
+    with rows of zeros for further items, drawn at random and sorted among its own."""
 
     def padded(update: Update, keys: UInt64Array) -> Update:
         if not update.rows:
             return update
         counts = np.diff(update.ptr)
-        extra = np.array([min(bucket(int(n)), most, items) - int(n) for n in counts], np.int64).clip(0)
+        extra = np.array(
+            [min(bucket(int(n)), most, items) - int(n) for n in counts], np.int64
+        ).clip(0)
         ptr, item, source = _pad(update.ptr, update.item, extra, named(keys, "padding"), items)
         rows = {}
         for name, row in update.rows.items():
@@ -57,7 +64,8 @@ def padded_rows(items: int, most: int) -> Limit:
 
 
 def bucket(rows: int) -> int:
-    """The number of rows that a message of so many is padded to: the next power of two, at least 64.
+    """The number of rows that a message of so many is padded to: the next power of two, at least
+    64.
 
     >>> [bucket(rows) for rows in (0, 64, 65, 300)]
     [64, 64, 128, 512]
@@ -69,9 +77,15 @@ def bucket(rows: int) -> int:
 def _pad(
     ptr: Int64Array, item: Int32Array, extra: Int64Array, keys: UInt64Array, items: int
 ) -> tuple[Int64Array, Int32Array, Int64Array]:
-    """The rows of each device, then its further ones. Also where each came from: its row, -1 = nowhere."""
+    """The rows of each device, then its further ones. Also where each came from: its row, -1 =
+    nowhere.
+    """
     total = len(item) + extra.sum()
-    out, source, ends = np.empty(total, np.int32), np.full(total, -1, np.int64), np.zeros(len(ptr), np.int64)
+    out, source, ends = (
+        np.empty(total, np.int32),
+        np.full(total, -1, np.int64),
+        np.zeros(len(ptr), np.int64),
+    )
     there: BoolArray = np.zeros(items, np.bool_)
     n = 0
     for d in range(len(keys)):

@@ -1,10 +1,13 @@
-"""What noise shares prove across a network, where a user may be asked in every round: epsilon without sampling, in closed form.
+"""What noise shares prove across a network, where a user may be asked in every round: epsilon
+without sampling, in closed form.
 
-A server that asks for answers knows who gave one, so sampling hides nobody from it and does not count. What does: each message has a length
-of at most the clip, and each sum has Gaussian noise of a share from every device in it, which a server that sees masked sums alone cannot
-subtract. R such sums are one Gaussian mechanism of mu = sqrt(R) clip / noise (J. Dong, A. Roth, W. Su, JRSS B 2022, corollary 3.3), whose
-epsilon is exact: B. Balle, Y.-X. Wang, ICML 2018, theorem 8. Neighbouring data sets differ in one user's messages, which become zeros.
-Devices that send no noise, or work with the server and tell theirs, are not among those who hide a user.
+A server that asks for answers knows who gave one, so sampling hides nobody from it and does not
+count. What does: each message has a length of at most the clip, and each sum has Gaussian noise of
+a share from every device in it, which a server that sees masked sums alone cannot subtract. R such
+sums are one Gaussian mechanism of mu = sqrt(R) clip / noise (J. Dong, A. Roth, W. Su, JRSS B 2022,
+corollary 3.3), whose epsilon is exact: B. Balle, Y.-X. Wang, ICML 2018, theorem 8. Neighbouring
+data sets differ in one user's messages, which become zeros. Devices that send no noise, or work
+with the server and tell theirs, are not among those who hide a user.
 """
 
 from __future__ import annotations
@@ -13,14 +16,20 @@ import math
 
 from .protection import Protection
 
-LARGE = 700.0  # an epsilon beyond which exp overflows; the term that it multiplies only lowers delta
+LARGE = (
+    700.0  # an epsilon beyond which exp overflows; the term that it multiplies only lowers delta
+)
 
 
-def proven_for_all_rounds(protection: Protection, people: int, cohort: float, rounds: int) -> float | None:
-    """The epsilon, at the protection's delta, of a user who is in each of so many masked sums; None where nothing is proven.
+def proven_for_all_rounds(
+    protection: Protection, people: int, cohort: float, rounds: int
+) -> float | None:
+    """The epsilon, at the protection's delta, of a user who is in each of so many masked sums; None
+    where nothing is proven.
 
-    people: in a sum, at least, all of whom add their share of the noise; shares are made for sums of `cohort`, on
-    average."""
+    people: in a sum, at least, all of whom add their share of the noise; shares are made for sums
+    of `cohort`, on average.
+    """
     own = protection
     hidden = own.secure_sum and own.noise_by == "devices" and own.noise_from == "system"
     if not (hidden and own.clip and own.noise and not own.quantise):
@@ -30,7 +39,9 @@ def proven_for_all_rounds(protection: Protection, people: int, cohort: float, ro
 
 
 def epsilon_of_gaussian(multiplier: float, rounds: int, delta: float) -> float:
-    """The least epsilon at `delta` of so many releases with Gaussian noise of `multiplier` times the sensitivity."""
+    """The least epsilon at `delta` of so many releases with Gaussian noise of `multiplier` times
+    the sensitivity.
+    """
     if rounds == 0:
         return 0.0
     mu = math.sqrt(rounds) / multiplier

@@ -1,4 +1,6 @@
-"""The report: one HTML page that needs no network and no script, for one run or for several side by side."""
+"""The report: one HTML page that needs no network and no script, for one run or for several side by
+side.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +35,12 @@ def write_report(
     recommendations: Sequence[Mapping[str, Any]] | None = None,
     user: str | None = None,
 ) -> Path:
-    """Writes the report of one run, or of several, and returns `path`. The same runs give the same bytes.
+    """Writes the report of one run, or of several, and returns `path`. The same runs give the same
+    bytes.
 
-    Runs on the same rows under the same protocol share tables and figures; others get sections of their own.
-    recommendations: the best items of one user by the first run, as `experiment.recommendations` returns them. user: who that is.
+    Runs on the same rows under the same protocol share tables and figures; others get sections of
+    their own. recommendations: the best items of one user by the first run, as
+    `experiment.recommendations` returns them. user: who that is.
 
     Raises InputError if there is no run, a run is not finished, or the file cannot be written.
     """
@@ -46,7 +50,11 @@ def write_report(
     try:
         write_atomically(path, content)
     except OSError as cause:
-        raise InputError(str(path), f"cannot be written ({cause.strerror})", expected="a file in a writable folder") from None
+        raise InputError(
+            str(path),
+            f"cannot be written ({cause.strerror})",
+            expected="a file in a writable folder",
+        ) from None
     return path
 
 
@@ -59,18 +67,35 @@ class Section(NamedTuple):
     listed: bool = True
 
 
-def page(found: list[Group], recommendations: Sequence[Mapping[str, Any]] | None, user: str | None) -> Html:
+def page(
+    found: list[Group], recommendations: Sequence[Mapping[str, Any]] | None, user: str | None
+) -> Html:
     """The whole report as one HTML document. recommendations: of `user`, to be shown, or None."""
     title = f"Entrenous report: {'; '.join(group.title for group in found)}"
     sections = [section for group in found for section in _sections(group, len(found) > 1)]
     if recommendations:
-        sections.append(Section("recommended", "Recommended", top(found[0].runs[0], recommendations, user)))
-    links = [tag("a", section.heading, href=f"#{section.slug}") for section in sections if section.listed]
+        sections.append(
+            Section("recommended", "Recommended", top(found[0].runs[0], recommendations, user))
+        )
+    links = [
+        tag("a", section.heading, href=f"#{section.slug}") for section in sections if section.listed
+    ]
     index = tag("nav", links, aria_label="Sections")
     top_line = tag("p", "Entrenous report", class_="mark")
-    head = tag("header", top_line, tag("h1", _heading(found)), lead(found), verdict(found), without_figures(), index)
+    head = tag(
+        "header",
+        top_line,
+        tag("h1", _heading(found)),
+        lead(found),
+        verdict(found),
+        without_figures(),
+        index,
+    )
     main = tag("main", [_section(section) for section in sections], glossary(_metrics(found)))
-    return join(Html("<!DOCTYPE html>\n"), tag("html", _head(title), tag("body", head, main, _footer(found)), lang="en"))
+    return join(
+        Html("<!DOCTYPE html>\n"),
+        tag("html", _head(title), tag("body", head, main, _footer(found)), lang="en"),
+    )
 
 
 def _metrics(found: list[Group]) -> list[str]:
@@ -80,7 +105,11 @@ def _metrics(found: list[Group]) -> list[str]:
 
 def _heading(found: list[Group]) -> str:
     runs = [shown for group in found for shown in group.runs]
-    return ", ".join(shown.label for shown in runs) if len(runs) <= NAMED else f"{len(runs)} runs compared"
+    return (
+        ", ".join(shown.label for shown in runs)
+        if len(runs) <= NAMED
+        else f"{len(runs)} runs compared"
+    )
 
 
 def _head(title: str) -> Html:
@@ -96,7 +125,9 @@ def _head(title: str) -> Html:
 
 
 def _sections(group: Group, several: bool) -> list[Section]:
-    """The sections of a group; among several groups their headings name it, and the index leads to the first."""
+    """The sections of a group; among several groups their headings name it, and the index leads to
+    the first.
+    """
     contents = {
         "Results": results(group),
         "What left the devices": what_left(group),
@@ -108,7 +139,12 @@ def _sections(group: Group, several: bool) -> list[Section]:
         "What was run": what_was_run(group),
     }
     return [
-        Section(f"{group.slug}-{place}", f"{heading}: {group.title}" if several else heading, html, not several or place == 0)
+        Section(
+            f"{group.slug}-{place}",
+            f"{heading}: {group.title}" if several else heading,
+            html,
+            not several or place == 0,
+        )
         for place, (heading, html) in enumerate(contents.items())
         if html
     ]
@@ -116,12 +152,22 @@ def _sections(group: Group, several: bool) -> list[Section]:
 
 def _section(section: Section) -> Html:
     named = f"{section.slug}-h"
-    return tag("section", tag("h2", section.heading, id=named), section.content, id=section.slug, aria_labelledby=named)
+    return tag(
+        "section",
+        tag("h2", section.heading, id=named),
+        section.content,
+        id=section.slug,
+        aria_labelledby=named,
+    )
 
 
 def _footer(found: list[Group]) -> Html:
     names = ", ".join(str(shown.manifest["run"]) for group in found for shown in group.runs)
     return tag(
         "footer",
-        tag("p", f"Written by entrenous {__version__} from the stored runs {names}. This page loads nothing and sends nothing."),
+        tag(
+            "p",
+            f"Written by entrenous {__version__} from the stored runs {names}. This page loads"
+            " nothing and sends nothing.",
+        ),
     )

@@ -6,10 +6,21 @@ from collections.abc import Sequence
 
 ESCAPED = str.maketrans(
     {
-        "&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "$": r"\$", "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}", "\\": r"\textbackslash{}", "±": r"$\pm$", "<": r"$<$", ">": r"$>$",
+        "&": r"\&",
+        "%": r"\%",
+        "_": r"\_",
+        "#": r"\#",
+        "$": r"\$",
+        "{": r"\{",
+        "}": r"\}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "\\": r"\textbackslash{}",
+        "±": r"$\pm$",
+        "<": r"$<$",
+        ">": r"$>$",
     }
-)  # fmt: skip
+)
 
 
 def escaped(text: str) -> str:
@@ -22,7 +33,8 @@ def escaped(text: str) -> str:
 
 
 def booktabs(header: Sequence[str], lines: Sequence[Sequence[str]], caption: str) -> str:
-    """A table environment: the first column to the left, the others to the right. All texts are LaTeX already (see `escaped`).
+    """A table environment: the first column to the left, the others to the right. All texts are
+    LaTeX already (see `escaped`).
 
     >>> print(booktabs(["a", "b"], [["x", "1"]], "One."))
     \\begin{table}
@@ -39,5 +51,12 @@ def booktabs(header: Sequence[str], lines: Sequence[Sequence[str]], caption: str
     rows = [rf"{' & '.join(line)} \\" for line in (header, *lines)]
     body = [rows[0], r"\midrule", *rows[1:]]
     columns = "l" + "r" * (len(header) - 1)
-    parts = [r"\begin{table}", rf"\caption{{{caption}}}", rf"\begin{{tabular}}{{{columns}}}", r"\toprule", *body, r"\bottomrule"]
+    parts = [
+        r"\begin{table}",
+        rf"\caption{{{caption}}}",
+        rf"\begin{{tabular}}{{{columns}}}",
+        r"\toprule",
+        *body,
+        r"\bottomrule",
+    ]
     return "\n".join([*parts, r"\end{tabular}", r"\end{table}"])

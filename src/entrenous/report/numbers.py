@@ -15,8 +15,8 @@ def exact(value: float, shown: str) -> Html:
 
 
 def metric(value: float) -> Html:
-    """A metric's value as HTML: shares with four decimals, counts (whole numbers above 1) without; the minus sign is a minus
-    sign."""
+    """A metric's value as HTML: shares with four decimals, counts (whole numbers above 1) without;
+    the minus sign is a minus sign."""
     if not math.isfinite(value):
         return exact(value, "not a number")
     if abs(value) > 1 and value == int(value):

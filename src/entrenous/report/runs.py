@@ -1,4 +1,6 @@
-"""The runs of a report: which may stand in one table, what each is called, which ranking its numbers are of."""
+"""The runs of a report: which may stand in one table, what each is called, which ranking its
+numbers are of.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +10,30 @@ from functools import partial
 from pathlib import PurePath
 from typing import Any, NamedTuple, final
 
-from ..core.discover import algorithms
+from ..algorithms.named import algorithms
 from ..core.errors import InputError, one_line
-from ..core.own import short
+from ..core.registry.own import short
 from ..evaluate.metric_kinds import ListMetric, RatingMetric, metrics
 from ..runs.store import StoredRun, protocol_of
 from .markup import Html, join, tag
 
-MAIN = "ndcg@10"  # the metric of figures and tests, where a run has it; of runs that predict ratings it is the first of ERRORS
+# the metric of figures and tests, where a run has it; of runs that predict ratings it is the first
+# of ERRORS
+MAIN = "ndcg@10"
 ERRORS = ("rmse", "mae")
 SHORT = 24  # characters of settings that every label has room for
 LONG = 60  # of a whole label
-FIRST = (*ERRORS, "ndcg@10", "hr@10", "recall@10", "precision@10", "f1@10", "map@10", "mrr@10", "auc")
+FIRST = (
+    *ERRORS,
+    "ndcg@10",
+    "hr@10",
+    "recall@10",
+    "precision@10",
+    "f1@10",
+    "map@10",
+    "mrr@10",
+    "auc",
+)
 
 
 @final
@@ -37,7 +51,9 @@ class ShownRun:
 
     @property
     def sampled(self) -> bool:
-        """Whether `metrics` (and the per-user values) are of sampled candidates, not of the full ranking."""
+        """Whether `metrics` (and the per-user values) are of sampled candidates, not of the full
+        ranking.
+        """
         return "full_ranking" in self.manifest
 
     @property
@@ -60,7 +76,9 @@ class ShownRun:
 
 
 class Group(NamedTuple):
-    """Runs on the same rows under the same protocol. slug: begins the ids of its sections and figures."""
+    """Runs on the same rows under the same protocol. slug: begins the ids of its sections and
+    figures.
+    """
 
     title: str
     slug: str
@@ -78,14 +96,20 @@ class Group(NamedTuple):
 
 
 def groups(runs: Sequence[StoredRun]) -> list[Group]:
-    """Runs grouped by data and protocol, both in the order given; a run given twice counts once. Raises InputError for a run that
-    is not finished."""
+    """Runs grouped by data and protocol, both in the order given; a run given twice counts once.
+    Raises InputError for a run that is not finished."""
     distinct = list({run.path.resolve(): run for run in runs}.values())
     if not distinct:
-        raise InputError("report", "no runs", expected="one run or several", fix="see `entrenous runs`")
+        raise InputError(
+            "report", "no runs", expected="one run or several", fix="see `entrenous runs`"
+        )
     for run in distinct:
         if run.manifest.get("status") != "finished":
-            raise InputError(str(run.path), "this run is not finished", fix=f"`entrenous run --resume {run.path}` continues it")
+            raise InputError(
+                str(run.path),
+                "this run is not finished",
+                fix=f"`entrenous run --resume {run.path}` continues it",
+            )
     found: dict[tuple[Any, ...], list[StoredRun]] = {}
     for run in distinct:
         found.setdefault(_same_rows(run.manifest), []).append(run)
@@ -93,12 +117,19 @@ def groups(runs: Sequence[StoredRun]) -> list[Group]:
 
 
 def _group(runs: list[StoredRun], slug: str) -> Group:
-    shown = [ShownRun(run, label, number) for number, (run, label) in enumerate(zip(runs, labels(runs), strict=True))]
-    return Group(f"{data_name(runs[0].manifest)}, {protocol_of(runs[0].manifest)}", slug, tuple(shown))
+    shown = [
+        ShownRun(run, label, number)
+        for number, (run, label) in enumerate(zip(runs, labels(runs), strict=True))
+    ]
+    return Group(
+        f"{data_name(runs[0].manifest)}, {protocol_of(runs[0].manifest)}", slug, tuple(shown)
+    )
 
 
 def _same_rows(manifest: dict[str, Any]) -> tuple[Any, ...]:
-    """What runs in one table have in common: rows, protocol, and the code that trained and evaluated them."""
+    """What runs in one table have in common: rows, protocol, and the code that trained and
+    evaluated them.
+    """
     return (
         manifest["data_sha256"],
         protocol_of(manifest),
@@ -114,7 +145,9 @@ def data_name(manifest: Mapping[str, Any]) -> str:
 
 
 def labels(runs: Sequence[StoredRun]) -> list[str]:
-    """Short names that tell the runs apart: the algorithm and its settings, then what differs, at last a number."""
+    """Short names that tell the runs apart: the algorithm and its settings, then what differs, at
+    last a number.
+    """
     parts: list[Callable[[StoredRun], str]] = [
         lambda run: f"seed {run.manifest['seed']}",
         lambda run: f"{run.manifest['rounds']} rounds",
@@ -123,13 +156,20 @@ def labels(runs: Sequence[StoredRun]) -> list[str]:
     ]
     names = [short(str(run.manifest["algorithm"])) for run in runs]
     if all(len(given_settings(run)) <= SHORT for run in runs):
-        names = [f"{name} {given_settings(run)}".strip() for name, run in zip(names, runs, strict=True)]
+        names = [
+            f"{name} {given_settings(run)}".strip() for name, run in zip(names, runs, strict=True)
+        ]
     else:
         parts.insert(0, given_settings)
     for part in parts:
-        names = [_extended(names, number, [part(run) for run in runs]) for number in range(len(runs))]
+        names = [
+            _extended(names, number, [part(run) for run in runs]) for number in range(len(runs))
+        ]
     names = [one_line(name, LONG) for name in names]
-    return [f"{name} ({number})" if name in names[: number - 1] else name for number, name in enumerate(names, start=1)]
+    return [
+        f"{name} ({number})" if name in names[: number - 1] else name
+        for number, name in enumerate(names, start=1)
+    ]
 
 
 def given_settings(run: StoredRun) -> str:
@@ -144,11 +184,13 @@ def _extended(names: list[str], number: int, parts: list[str]) -> str:
     return f"{names[number]} {parts[number]}".strip() if len(alike) > 1 else names[number]
 
 
-# ---- metrics ------------------------------------------------------------------------------------------------------------------
+# ---- metrics -------------------------------------------------------------------------------------
 
 
 def of_lists(name: str) -> bool:
-    """Whether a metric is of all lists together (coverage, Gini), which is always of the full ranking."""
+    """Whether a metric is of all lists together (coverage, Gini), which is always of the full
+    ranking.
+    """
     return isinstance(metrics().get(kind(name)), ListMetric)
 
 
@@ -165,7 +207,10 @@ def is_main(name: str) -> bool:
 def in_order(names: Sequence[str]) -> list[str]:
     """Names of metrics sorted for a report: the best known first, the others by name and length."""
     place = {name: number for number, name in enumerate(FIRST)}
-    return sorted(dict.fromkeys(names), key=lambda name: (place.get(name, len(place)), kind(name), _length(name)))
+    return sorted(
+        dict.fromkeys(names),
+        key=lambda name: (place.get(name, len(place)), kind(name), _length(name)),
+    )
 
 
 def _length(name: str) -> int:
@@ -175,13 +220,19 @@ def _length(name: str) -> int:
 
 def main_of(group: Group) -> str:
     """The first per-user metric that all runs of a group have; MAIN if there is none."""
-    common = [name for name in in_order(list(group.runs[0].run.users)) if name != "user" and _all_have(group, name)]
+    common = [
+        name
+        for name in in_order(list(group.runs[0].run.users))
+        if name != "user" and _all_have(group, name)
+    ]
     return common[0] if common else MAIN
 
 
 def leading(group: Group) -> list[str]:
     """The two most important metrics of a group: errors where all runs predict ratings."""
-    common = [name for name in FIRST if all(name in shown.manifest["metrics"] for shown in group.runs)]
+    common = [
+        name for name in FIRST if all(name in shown.manifest["metrics"] for shown in group.runs)
+    ]
     return common[:2]
 
 
@@ -195,6 +246,8 @@ def _all_have(group: Group, name: str) -> bool:
 
 
 def kind_of(algorithm: str) -> tuple[Any, dict[str, Any]]:
-    """The settings class of an algorithm and what its name presets; (None, {}) if this version does not know it."""
+    """The settings class of an algorithm and what its name presets; (None, {}) if this version does
+    not know it.
+    """
     maker = algorithms().get(algorithm)  # a report never runs the file of an algorithm of one's own
     return (maker.func, dict(maker.keywords)) if isinstance(maker, partial) else (maker, {})

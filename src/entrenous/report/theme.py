@@ -1,4 +1,6 @@
-"""How the page looks: its style sheet, and figures in the page's colours, so that they follow light, dark and print."""
+"""How the page looks: its style sheet, and figures in the page's colours, so that they follow
+light, dark and print.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,10 @@ def style() -> Html:
 
 
 def figure(svg: str, caption: Child = None) -> Html | None:
-    """A figure of `entrenous.report.figures` in the page's colours, with what it shows in words unless the text around it says so.
-    None where figures cannot be drawn: the page says so once (`without_figures`)."""
+    """A figure of `entrenous.report.figures` in the page's colours, with what it shows in words
+    unless the text around it says so. None where figures cannot be drawn: the page says so once
+    (`without_figures`).
+    """
     if not figures.can_draw():
         return None
     for colour, variable in _VARIABLES.items():
@@ -39,4 +43,8 @@ def side_by_side(*shown: Html | None) -> Html | None:
 def without_figures() -> Html | None:
     """How to get figures, for a page that has none; None if they are there."""
     said = "This page has no figures, since Matplotlib is not installed. To get them: "
-    return None if figures.can_draw() else tag("p", said, tag("code", "pip install 'entrenous[plots]'"), ", then write it again.")
+    return (
+        None
+        if figures.can_draw()
+        else tag("p", said, tag("code", "pip install 'entrenous[plots]'"), ", then write it again.")
+    )

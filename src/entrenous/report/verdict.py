@@ -1,4 +1,6 @@
-"""The findings in words, at the top of a report: what was reached, and which differences could be chance."""
+"""The findings in words, at the top of a report: what was reached, and which differences could be
+chance.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +15,32 @@ HIT = "hr@10"
 def verdict(found: list[Group]) -> Html:
     """A list with a few sentences for each group of runs."""
     several = len(found) > 1
-    said = [(group, line) for group in found for line in (_compared(group) if len(group.runs) > 1 else _alone(group.runs[0]))]
-    return tag("ul", [tag("li", f"{group.title}: " if several else None, line) for group, line in said], class_="verdict")
+    said = [
+        (group, line)
+        for group in found
+        for line in (_compared(group) if len(group.runs) > 1 else _alone(group.runs[0]))
+    ]
+    return tag(
+        "ul",
+        [tag("li", f"{group.title}: " if several else None, line) for group, line in said],
+        class_="verdict",
+    )
 
 
 def _alone(shown: ShownRun) -> list[Child]:
     metrics = shown.manifest["metrics"]
     if HIT in metrics and not any(is_error(name) for name in metrics):
         against = "its own candidates" if shown.sampled else "every item that could be recommended"
-        hits = f"{100 * metrics[HIT]:.0f} % of the users find a held-out item among the ten best of {against}"
+        hits = (
+            f"{100 * metrics[HIT]:.0f} % of the users find a held-out item among the ten best of"
+            f" {against}"
+        )
         return [join(shown.named(), f": {hits}."), _sent(shown)]
     names = [name for name in FIRST if name in metrics][:2]
-    listed = [join(" and " if n else None, tag("code", name), " ", numbers.metric(metrics[name])) for n, name in enumerate(names)]
+    listed = [
+        join(" and " if n else None, tag("code", name), " ", numbers.metric(metrics[name]))
+        for n, name in enumerate(names)
+    ]
     return [join(shown.named(), ": ", listed, "."), _sent(shown)]
 
 
@@ -34,7 +50,9 @@ def _compared(group: Group) -> list[Child]:
     scored = [shown for shown in group.runs if name in shown.manifest["metrics"]]
     if len(scored) < 2:
         return []
-    best = (min if is_error(name) else max)(scored, key=lambda shown: shown.manifest["metrics"][name])
+    best = (min if is_error(name) else max)(
+        scored, key=lambda shown: shown.manifest["metrics"][name]
+    )
     ranking = "" if is_error(name) else f" in the {group.ranking}"
     first = join(
         best.named(),
@@ -44,7 +62,9 @@ def _compared(group: Group) -> list[Child]:
         numbers.metric(best.manifest["metrics"][name]),
         ".",
     )
-    against = [_against(best, one) for one in tested(group, name) if best in (one.pair.a, one.pair.b)]
+    against = [
+        _against(best, one) for one in tested(group, name) if best in (one.pair.a, one.pair.b)
+    ]
     return [first, *against, *(_sent(shown) for shown in group.runs)]
 
 
@@ -60,7 +80,11 @@ def _against(best: ShownRun, one: TestedPair) -> Html:
         " to ",
         numbers.signed(high),
     )
-    sure = "; both corrected tests find this more than chance)." if higher(one) is not None else "): this could be chance."
+    sure = (
+        "; both corrected tests find this more than chance)."
+        if higher(one) is not None
+        else "): this could be chance."
+    )
     return join("Against ", other.named(), ": ", *size, sure)
 
 

@@ -1,4 +1,6 @@
-"""The manifest of a run: what it was asked for, what it found, what must be known beside the figures."""
+"""The manifest of a run: what it was asked for, what it found, what must be known beside the
+figures.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +11,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.declared import declared, is_gossip
-from ..core.own import short
+from ..core.contract.declared import declared, is_gossip
+from ..core.registry.own import short
 from ..data.interactions import Interactions
+from ..data.split.types import Split
 from ..evaluate.fairness import fairness
 from ..evaluate.protocol import Evaluation
 from ..federation.ledger import Ledger
-from ..split.types import Split
 from . import store
 from .plan import RunPlan
 from .recommenders import Algorithm, Fitted, federated
 
 
 class Fold(NamedTuple):
-    """The training and evaluation of one split: the fitted algorithm, its evaluation, its training rows, and seconds of both."""
+    """The training and evaluation of one split: the fitted algorithm, its evaluation, its training
+    rows, and seconds of both.
+    """
 
     fitted: Fitted
     evaluation: Evaluation
@@ -31,15 +35,26 @@ class Fold(NamedTuple):
     evaluate_seconds: float
 
 
-def opening(plan: RunPlan, rows: Interactions, by_name: bool, objects: Sequence[str]) -> dict[str, Any]:
-    """The manifest of a run before it is trained. objects: settings that are neither numbers nor text (a Choice), which are described."""
+def opening(
+    plan: RunPlan, rows: Interactions, by_name: bool, objects: Sequence[str]
+) -> dict[str, Any]:
+    """The manifest of a run before it is trained. objects: settings that are neither numbers nor
+    text (a Choice), which are described.
+    """
     asked = asdict(plan)
     return {
         "run": None,
         **{name: value for name, value in asked.items() if name != "rounds"},
         **{
-            kind: {name: value if isinstance(value, str | int | float) else str(value) for name, value in given.items()}
-            for kind, given in (("settings", plan.settings), ("network", plan.network), ("protect", plan.protect))
+            kind: {
+                name: value if isinstance(value, str | int | float) else str(value)
+                for name, value in given.items()
+            }
+            for kind, given in (
+                ("settings", plan.settings),
+                ("network", plan.network),
+                ("protect", plan.protect),
+            )
         },
         "data_by_name": by_name,
         "settings_in_memory": list(objects),
@@ -53,45 +68,78 @@ def opening(plan: RunPlan, rows: Interactions, by_name: bool, objects: Sequence[
 
 def ignored(plan: RunPlan, algorithm: Algorithm) -> list[str]:
     """Notes on options that were given and mean nothing to a centralised algorithm."""
-    asked = [name for name, value in (("rounds", plan.rounds), ("every", plan.every), ("patience", plan.patience)) if value]
+    asked = [
+        name
+        for name, value in (
+            ("rounds", plan.rounds),
+            ("every", plan.every),
+            ("patience", plan.patience),
+        )
+        if value
+    ]
     if federated(algorithm) or not asked:
         return []
     return [
-        f"{short(plan.algorithm)} is trained in one place, without rounds; ignored: {', '.join(f'--{name}' for name in asked)}"
+        f"{short(plan.algorithm)} is trained in one place, without rounds; ignored:"
+        f" {', '.join(f'--{name}' for name in asked)}"
     ]
 
 
 def between(network: Mapping[str, Any], algorithm: Algorithm, split: Split) -> list[str]:
-    """Notes on the network between peers and on what they judge models by; none for an algorithm with a server, or a centralised one."""
+    """Notes on the network between peers and on what they judge models by; none for an algorithm
+    with a server, or a centralised one.
+    """
     if not is_gossip(algorithm):
         return []
     given = ", ".join(f"{name}={value}" for name, value in network.items())
-    said = [f"between the nodes: {given or 'all nodes push at once, and every message arrives at once'}"]
+    said = [
+        f"between the nodes: {given or 'all nodes push at once, and every message arrives at once'}"
+    ]
     if declared(algorithm).traits.holds_out_own:
-        sets = "the validation rows" if split.weighting else "rows of their own that they do not train on"
+        sets = (
+            "the validation rows"
+            if split.weighting
+            else "rows of their own that they do not train on"
+        )
         said.append(f"nodes weigh the models they receive by {sets}")
     return said
 
 
 def spent(privacy: Mapping[str, Any]) -> list[str]:
-    """Notes on what was spent of differential privacy: by whom it holds, for what, and what it does not cover."""
+    """Notes on what was spent of differential privacy: by whom it holds, for what, and what it does
+    not cover.
+    """
     if not privacy:
         return []
-    of = f"epsilon {privacy['epsilon']:.3f} (PLD; {privacy['epsilon_rdp']:.3f} by RDP) at delta {privacy['delta']:g}"
-    what = f"{privacy['releases']} noisy sums, noise {privacy['noise_multiplier']:.3f} x clip, each user sampled at {privacy['rate']:.3f}"
+    of = (
+        f"epsilon {privacy['epsilon']:.3f} (PLD; {privacy['epsilon_rdp']:.3f} by RDP) at delta"
+        f" {privacy['delta']:g}"
+    )
+    what = (
+        f"{privacy['releases']} noisy sums, noise {privacy['noise_multiplier']:.3f} x clip, each"
+        f" user sampled at {privacy['rate']:.3f}"
+    )
     return [
-        f"differential privacy of each user, for the model and all sums: {of}; {what}; figures on held-out rows are not covered"
+        f"differential privacy of each user, for the model and all sums: {of}; {what}; figures on"
+        " held-out rows are not covered"
     ]
 
 
-def closing(parts: list[Split], folds: list[Fold], leak: list[str], said: list[str]) -> dict[str, Any]:
-    """Entries that a finished run adds to its manifest: means over folds, sums of bytes and seconds. leak: the first notes; said: the
-    last ones."""
+def closing(
+    parts: list[Split], folds: list[Fold], leak: list[str], said: list[str]
+) -> dict[str, Any]:
+    """Entries that a finished run adds to its manifest: means over folds, sums of bytes and
+    seconds. leak: the first notes; said: the last ones."""
     first, ledger = folds[0], Ledger()
     for fold in folds:
         ledger = ledger.plus(fold.fitted.ledger)
-    sampled = [fold.evaluation.full_ranking for fold in folds if fold.evaluation.full_ranking is not None]
-    seconds = {"train": sum(fold.train_seconds for fold in folds), "evaluate": sum(fold.evaluate_seconds for fold in folds)}
+    sampled = [
+        fold.evaluation.full_ranking for fold in folds if fold.evaluation.full_ranking is not None
+    ]
+    seconds = {
+        "train": sum(fold.train_seconds for fold in folds),
+        "evaluate": sum(fold.evaluate_seconds for fold in folds),
+    }
     return {
         "status": "finished",
         "rounds": first.fitted.rounds,
@@ -107,15 +155,30 @@ def closing(parts: list[Split], folds: list[Fold], leak: list[str], said: list[s
         "model_sha256": store.model_sha256(first.fitted.arrays),
         "users_evaluated": len(first.evaluation.user),
         "protocol_text": [*leak, *first.evaluation.protocol],
-        "notes": [*leak, *parts[0].train.notes, *parts[0].notes, *said, *spent(first.fitted.privacy)],
+        "notes": [
+            *leak,
+            *parts[0].train.notes,
+            *parts[0].notes,
+            *said,
+            *spent(first.fitted.privacy),
+        ],
     }
 
 
 def _fairness(found: list[Evaluation]) -> dict[str, dict[str, float]]:
-    """The spread of NDCG over users, of the ranking behind `metrics` and, where that is sampled, of the full ranking; means over folds."""
-    full = [fairness(one.per_user_full, one.ranking).named() for one in found if one.per_user_full is not None]
+    """The spread of NDCG over users, of the ranking behind `metrics` and, where that is sampled, of
+    the full ranking; means over folds.
+    """
+    full = [
+        fairness(one.per_user_full, one.ranking).named()
+        for one in found
+        if one.per_user_full is not None
+    ]
     own = [
-        fairness(one.per_user, one.ranking if one.candidates_ranking is None else one.candidates_ranking).named() for one in found
+        fairness(
+            one.per_user, one.ranking if one.candidates_ranking is None else one.candidates_ranking
+        ).named()
+        for one in found
     ]
     return {"fairness": _mean(own), **({"fairness_full_ranking": _mean(full)} if full else {})}
 

@@ -1,4 +1,6 @@
-"""Somebody who was not in training: their device learns from the trained model what is private to it, and sends nothing."""
+"""Somebody who was not in training: their device learns from the trained model what is private to
+it, and sends nothing.
+"""
 
 from __future__ import annotations
 
@@ -7,38 +9,54 @@ from typing import Any
 
 import numpy as np
 
-from ..core.declared import bound, declared, is_federated, read_only
+from ..core.contract.declared import bound, declared, is_federated, read_only
+from ..core.contract.protocols import FederatedAlgorithm, Histories
 from ..core.errors import InputError, NonFiniteError
 from ..core.keys import fold_name, key
-from ..core.protocols import FederatedAlgorithm, Histories
 from ..core.types import Float32Array, Int32Array
 from ..data.interactions import Interactions
 
 MOST = 200  # rounds of a newcomer's own training
 
 
-def scores_for(recommender: Any, train: Interactions, items: Int32Array, manifest: Mapping[str, Any], name: str) -> Float32Array:
-    """Scores of every item, float32 [items], for somebody with these items, int32 ascending, who was not in training.
+def scores_for(
+    recommender: Any, train: Interactions, items: Int32Array, manifest: Mapping[str, Any], name: str
+) -> Float32Array:
+    """Scores of every item, float32 [items], for somebody with these items, int32 ascending, who
+    was not in training.
 
     Their device trains as often as a device did on average, with the number after the last user's.
-    Raises InputError for an algorithm that needs its users in training: one without a server, one whose server keeps something of each
-    user, and one in which each user has chosen a setting.
-    """
+    Raises InputError for an algorithm that needs its users in training: one without a server, one
+    whose server keeps something of each user, and one in which each user has chosen a setting."""
     algorithm = recommender.algorithm
     if not is_federated(algorithm) or declared(algorithm).deliver is not None or _chosen(algorithm):
         problem = f"{name} can recommend to nobody but the users it was trained with"
         fix = "train again with this user's rows, or use an algorithm such as fpl or fcf"
-        raise InputError("recommend_for", problem, expected="an algorithm whose devices learn on their own", fix=fix)
+        raise InputError(
+            "recommend_for",
+            problem,
+            expected="an algorithm whose devices learn on their own",
+            fix=fix,
+        )
     if not len(items):
-        raise InputError("recommend_for", "there are no items", expected="at least one item that the person has")
+        raise InputError(
+            "recommend_for", "there are no items", expected="at least one item that the person has"
+        )
     histories, users = _history(train, items), np.array([len(train.users)])
-    download, devices = recommender.download, algorithm.init_devices(users, key(manifest["seed"], "newcomer"))
+    download, devices = (
+        recommender.download,
+        algorithm.init_devices(users, key(manifest["seed"], "newcomer")),
+    )
     for number in range(_rounds(algorithm, train, manifest)):
         own = fold_name(key(manifest["seed"], "newcomer"), number)
         devices, _ = algorithm.local(read_only(download), devices, histories, users, own)
-    scores = np.ascontiguousarray(algorithm.score(read_only(download), devices, histories)[0], np.float32)
+    scores = np.ascontiguousarray(
+        algorithm.score(read_only(download), devices, histories)[0], np.float32
+    )
     if not np.isfinite(scores).all():
-        raise NonFiniteError(f"{name}: a score for these items is NaN or infinite; nothing was ranked")
+        raise NonFiniteError(
+            f"{name}: a score for these items is NaN or infinite; nothing was ranked"
+        )
     return scores
 
 
@@ -51,7 +69,10 @@ def _rounds(algorithm: FederatedAlgorithm, train: Interactions, manifest: Mappin
 def _chosen(algorithm: Any) -> bool:
     """Whether users have chosen a setting one by one, as with pi=@file."""
     settings = dict(algorithm)
-    return any(not isinstance(settings[name], int | float | str) for name in declared(algorithm).traits.decided_by_user)
+    return any(
+        not isinstance(settings[name], int | float | str)
+        for name in declared(algorithm).traits.decided_by_user
+    )
 
 
 def _history(train: Interactions, items: Int32Array) -> Histories:

@@ -1,4 +1,6 @@
-"""What a stored run is tied to: its settings, its code, its libraries. Who uses it later is told where today's are others."""
+"""What a stored run is tied to: its settings, its code, its libraries. Who uses it later is told
+where today's are others.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from typing import Any
 
 from .. import __version__
 from ..core.errors import InputError
-from ..core.program import program_sha256, source_sha256
+from ..core.registry.program import program_sha256, source_sha256
 
 TRAINS = "entrenous.runs.train"  # with what it imports, the code behind every result
 LIBRARIES = ("numpy", "numba", "polars")
@@ -26,10 +28,10 @@ def pins(algorithm: Any) -> dict[str, Any]:
     Args:
         algorithm: the instance that is trained.
 
-    Returns:
-        settings_in_force: every setting with its value, defaults too; algorithm_sha256: of the source of the algorithm and of what it
-        imports from this package; program_sha256: of the code that trains and evaluates; versions: of Python and the libraries;
-        command: what was typed, without folders.
+    Returns: settings_in_force: every setting with its value, defaults too; algorithm_sha256: of the
+        source of the algorithm and of what it imports from this package; program_sha256: of the
+        code that trains and evaluates; versions: of Python and the libraries; command: what was
+        typed, without folders.
     """
     return {
         "settings_in_force": in_force(algorithm),
@@ -41,38 +43,73 @@ def pins(algorithm: Any) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """The versions of this package, Python, the machine's architecture and the libraries that compute."""
-    here = {"entrenous": __version__, "python": platform.python_version(), "machine": platform.machine()}
+    """The versions of this package, Python, the machine's architecture and the libraries that
+    compute.
+    """
+    here = {
+        "entrenous": __version__,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+    }
     return here | {name: version(name) for name in LIBRARIES}
 
 
 def command(arguments: Sequence[str]) -> str:
-    """A command line as it can be typed again, the program without its folder; "" in Python, where none was typed."""
+    """A command line as it can be typed again, the program without its folder; "" in Python, where
+    none was typed.
+    """
     program = Path(arguments[0]).name if arguments else ""
-    return shlex.join(["entrenous", *arguments[1:]]) if program in ("entrenous", "__main__.py") else ""
+    return (
+        shlex.join(["entrenous", *arguments[1:]]) if program in ("entrenous", "__main__.py") else ""
+    )
 
 
-def check_algorithm(manifest: Mapping[str, Any], algorithm: Any, where: str, todays_code: bool = False) -> None:
-    """Refuses to use a stored model with an algorithm whose code or settings are not those it was trained with, unless `todays_code`."""
+def check_algorithm(
+    manifest: Mapping[str, Any], algorithm: Any, where: str, todays_code: bool = False
+) -> None:
+    """Refuses to use a stored model with an algorithm whose code or settings are not those it was
+    trained with, unless `todays_code`.
+    """
     if todays_code:
         return
     if ALGORITHM not in manifest:
         problem = "the run does not say by which code it was made: it is of an earlier version"
         raise InputError(where, problem, expected=f"{ALGORITHM} in its manifest", fix=TODAY)
     if manifest[ALGORITHM] != source_sha256(type(algorithm)):
-        raise InputError(where, f"the code of {manifest['algorithm']} has changed since the run", expected="the same", fix=TODAY)
+        raise InputError(
+            where,
+            f"the code of {manifest['algorithm']} has changed since the run",
+            expected="the same",
+            fix=TODAY,
+        )
     now = in_force(algorithm)
-    changed = [name for name, value in _entries(manifest, "settings_in_force", where).items() if now.get(name) != value]
+    changed = [
+        name
+        for name, value in _entries(manifest, "settings_in_force", where).items()
+        if now.get(name) != value
+    ]
     if changed:
-        raise InputError(where, f"the setting {changed[0]} is no longer what it was in the run", expected="the same", fix=TODAY)
+        raise InputError(
+            where,
+            f"the setting {changed[0]} is no longer what it was in the run",
+            expected="the same",
+            fix=TODAY,
+        )
 
 
 def check_program(manifest: Mapping[str, Any], where: str, todays_code: bool = False) -> None:
-    """Refuses to continue a run with other code or other libraries than it began with, unless `todays_code`."""
+    """Refuses to continue a run with other code or other libraries than it began with, unless
+    `todays_code`.
+    """
     if todays_code:
         return
     if manifest.get(TRAINING) != program_sha256(TRAINS):
-        raise InputError(where, "the code that trains has changed since the run began", expected="the same", fix=TODAY)
+        raise InputError(
+            where,
+            "the code that trains has changed since the run began",
+            expected="the same",
+            fix=TODAY,
+        )
     begun, now = _entries(manifest, "versions", where), versions()
     other = [name for name in begun if begun[name] != now.get(name)]
     if other:
@@ -89,7 +126,12 @@ def _entries(manifest: Mapping[str, Any], part: str, where: str) -> dict[str, An
     """A part of a manifest that has entries by name. Raises InputError for a manifest without."""
     found = manifest.get(part)
     if not isinstance(found, dict):
-        raise InputError(f"{where}/manifest.json", f"'{part}' is {type(found).__name__}", expected="entries by name", fix=TODAY)
+        raise InputError(
+            f"{where}/manifest.json",
+            f"'{part}' is {type(found).__name__}",
+            expected="entries by name",
+            fix=TODAY,
+        )
     return found
 
 

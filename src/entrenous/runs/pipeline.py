@@ -1,4 +1,6 @@
-"""One run as a function, from data to a stored result: split, train, evaluate, store. What `entrenous run` does."""
+"""One run as a function, from data to a stored result: split, train, evaluate, store. What
+`entrenous run` does.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +12,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
-from ..core.declared import predicts_ratings
+from ..core.contract.declared import predicts_ratings
+from ..core.contract.protocols import Progress, silent
 from ..core.errors import EntrenousError, EntrenousWarning, at_least
-from ..core.own import is_place, lasting, short
-from ..core.protocols import Progress, silent
+from ..core.registry.own import is_place, lasting, short
 from ..core.types import Array
 from ..data.dataset import datasets
 from ..data.interactions import Interactions
 from ..data.kept import arrays_of_rows
 from ..data.load import load as load_rows
 from ..data.options import load_arguments
+from ..data.split.cut import refitted
+from ..data.split.protocol import GIVEN, splits
+from ..data.split.types import Split
 from ..evaluate.metric_kinds import Metric
 from ..evaluate.predict import predictions
 from ..evaluate.protocol import NO_METRICS, Evaluation, evaluate
@@ -30,9 +35,6 @@ from ..federation.workers.engine import EngineOptions, crew
 from ..federation.workers.rounds import refuse
 from ..federation.workers.shards import ShardHand
 from ..privacy.protection import PAPER
-from ..split.cut import refitted
-from ..split.protocol import GIVEN, splits
-from ..split.types import Split
 from . import store
 from .disclosure import gives_away
 from .manifest import Fold, between, closing, ignored, opening
@@ -48,17 +50,19 @@ from .train import OnRound, Say, Watch, train, unsaid
 
 LENGTHS = (5, 10, 20)  # list lengths n of the metrics
 LEAK = (
-    "LEAKY NEGATIVES: no held-out item is ever drawn as a negative, which tells the model what was held out; "
-    "these figures cannot stand beside honest ones"
+    "LEAKY NEGATIVES: no held-out item is ever drawn as a negative, which tells the model what was"
+    " held out; these figures cannot stand beside honest ones"
 )
 
 
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RunResult:
-    """A finished run. manifest: what `entrenous run --json` prints. evaluations: one a fold. trace: a line for each look at validation.
-    arrays: the trained state by name, of the first fold as are `recommender` and `train`.
-    split: what it was trained and evaluated on. path: where it is stored, if it is."""
+    """A finished run. manifest: what `entrenous run --json` prints. evaluations: one a fold. trace:
+    a line for each look at validation. arrays: the trained state by name, of the first fold as are
+    `recommender` and `train`. split: what it was trained and evaluated on. path: where it is
+    stored, if it is.
+    """
 
     manifest: dict[str, Any]
     recommender: FederatedRecommender | GossipRecommender | CentralRecommender
@@ -75,18 +79,24 @@ class RunResult:
         return self.manifest["metrics"]
 
     def recommend(self, user: str, n: int = 10) -> list[dict[str, Any]]:
-        """Recommendations for a user: the n best items by external ids, [{"item", "title", "score"}]."""
+        """Recommendations for a user: the n best items by external ids, [{"item", "title",
+        "score"}].
+        """
         label, seed = short(self.manifest["algorithm"]), self.manifest["seed"]
         return recommendations(self.recommender, self.train, user, n, label=label, seed=seed)
 
     def predict(self, user: str, *items: str) -> list[dict[str, Any]]:
-        """Predicted ratings of a user for some items, by external ids: see `evaluate.predict.predictions`."""
-        return predictions(self.recommender, self.train, user, items, label=short(self.manifest["algorithm"]))
+        """Predicted ratings of a user for some items, by external ids: see
+        `evaluate.predict.predictions`.
+        """
+        return predictions(
+            self.recommender, self.train, user, items, label=short(self.manifest["algorithm"])
+        )
 
 
 class Material(NamedTuple):
-    """Rows and splits that a plan works on. rows: all rows, held-out ones too: the identity of the data. parts: one split, or one a
-    fold."""
+    """Rows and splits that a plan works on. rows: all rows, held-out ones too: the identity of the
+    data. parts: one split, or one a fold."""
 
     rows: Interactions
     parts: list[Split]
@@ -121,24 +131,29 @@ def run(
     metrics: Mapping[str, Metric] = NO_METRICS,
     on_round: OnRound | None = None,
 ) -> RunResult:
-    """Splits, trains, evaluates and, with `out`, stores. See `RunPlan` for what determines the result.
+    """Splits, trains, evaluates and, with `out`, stores. See `RunPlan` for what determines the
+    result.
 
-    protocol: None = the usual one: loo-99, kfold-5 for an algorithm that predicts ratings, PEPPER's for one that gossips.
-    profile, protect: what limits the data that leaves devices, and settings of its own (`privacy.protection`).
-    given: the folder of a given split; it is then the data. negatives: "leaky" shows what the field's leaky samplers do, with a
-    warning (EntrenousWarning) and in every text about the run. refit: whether the final model trains on training and validation
-    rows; None = as the protocol does.
-    threads: 0 = all cores; never changes a result.
-    workers, ray: over so many processes of this machine, or of the Ray cluster at this address; they never change a result either.
-    checkpoint_every: rounds, None = a tenth of the training, 0 = never. debug: one device at a time, so that an error names the device.
-    parts: a split of one's own, or one a fold, in place of a protocol; `data` is then its rows. metrics: further ones by name.
-    say: is told, before the first round, what a run without a protection gives away.
-    on_round: called after each round of training with its number and the metrics on validation, if these were just looked at.
-    Raises InputError for anything that cannot be run, before anything is written.
+    protocol: None = the usual one: loo-99, kfold-5 for an algorithm that predicts ratings, PEPPER's
+    for one that gossips. profile, protect: what limits the data that leaves devices, and settings
+    of its own (`privacy.protection`). given: the folder of a given split; it is then the data.
+    negatives: "leaky" shows what the field's leaky samplers do, with a warning (EntrenousWarning)
+    and in every text about the run. refit: whether the final model trains on training and
+    validation rows; None = as the protocol does. threads: 0 = all cores; never changes a result.
+    workers, ray: over so many processes of this machine, or of the Ray cluster at this address;
+    they never change a result either. checkpoint_every: rounds, None = a tenth of the training, 0 =
+    never. debug: one device at a time, so that an error names the device. parts: a split of one's
+    own, or one a fold, in place of a protocol; `data` is then its rows. metrics: further ones by
+    name. say: is told, before the first round, what a run without a protection gives away.
+    on_round: called after each round of training with its number and the metrics on validation, if
+    these were just looked at. Raises InputError for anything that cannot be run, before anything is
+    written.
     """
     by_name = isinstance(data, str) and not parts
     objects = [
-        name for name, value in {**(settings or {}), **(network or {})}.items() if not isinstance(value, str | int | float)
+        name
+        for name, value in {**(settings or {}), **(network or {})}.items()
+        if not isinstance(value, str | int | float)
     ]
     if isinstance(data, str) and given is not None and protocol == GIVEN:
         data, given = given, None
@@ -146,33 +161,63 @@ def run(
     plan = RunPlan(
         algorithm=lasting(algorithm) if is_place(algorithm) else algorithm,
         data=_lasting(data) if isinstance(data, str) else data.name,
-        protocol=protocol, seed=seed, rounds=rounds, settings=settings or {}, patience=patience, every=every,
+        protocol=protocol,
+        seed=seed,
+        rounds=rounds,
+        settings=settings or {},
+        patience=patience,
+        every=every,
         given=None if given is None else _lasting(given),
-        load={name: _lasting(value) if name == "items" else value for name, value in (load or {}).items()},
-        negatives=negatives, refit=refit, network=network or {}, profile=profile, protect=protect or {},
-    )  # fmt: skip
+        load={
+            name: _lasting(value) if name == "items" else value
+            for name, value in (load or {}).items()
+        },
+        negatives=negatives,
+        refit=refit,
+        network=network or {},
+        profile=profile,
+        protect=protect or {},
+    )
     check(plan)
     asked = EngineOptions(workers, ray, threads)
     asked.check()
-    between_nodes = dict(network_of(plan))  # read once, as settings are: a file of delays may change
+    between_nodes = dict(
+        network_of(plan)
+    )  # read once, as settings are: a file of delays may change
     at_least("--checkpoint-every", checkpoint_every, 0)
     threads_executor = Threads(threads)
     what = (
-        Material(parts[0].all_rows, parts_of(plan, parts)) if parts else material(plan, None if isinstance(data, str) else data)
+        Material(parts[0].all_rows, parts_of(plan, parts))
+        if parts
+        else material(plan, None if isinstance(data, str) else data)
     )
     made = make(plan, what.rows)  # settings are checked before anything is written
     check_parts(plan, what.parts)
     executor: Executor = Debug(lambda user: what.rows.users[user]) if debug else threads_executor
     with hired_crew(asked, plan, what, made, debug) as hired:
-        folder, begun = _opened(plan, what, made, by_name, objects, None if out is None else Path(out))
-        watch = Watch(every=every, patience=patience, checkpoint_every=checkpoint_every, folder=folder, executor=executor,
-                      progress=progress, say=say, crew=hired, metrics=metrics, on_round=on_round)  # fmt: skip
+        folder, begun = _opened(
+            plan, what, made, by_name, objects, None if out is None else Path(out)
+        )
+        watch = Watch(
+            every=every,
+            patience=patience,
+            checkpoint_every=checkpoint_every,
+            folder=folder,
+            executor=executor,
+            progress=progress,
+            say=say,
+            crew=hired,
+            metrics=metrics,
+            on_round=on_round,
+        )
         with _nothing_left_behind(folder):
             return execute(replace(plan, network=between_nodes), what, made, begun, watch)
 
 
 def material(plan: RunPlan, data: Interactions | None = None) -> Material:
-    """Loads (unless `data` is at hand) and splits. The rows are those of the split where it has users of its own (`pepper-given`)."""
+    """Loads (unless `data` is at hand) and splits. The rows are those of the split where it has
+    users of its own (`pepper-given`).
+    """
     if plan.protocol == GIVEN:
         parts = splits(GIVEN, data, seed=plan.seed, given=plan.given or plan.data)
         return Material(parts[0].all_rows, parts_of(plan, parts))
@@ -184,8 +229,8 @@ def material(plan: RunPlan, data: Interactions | None = None) -> Material:
 
 
 def parts_of(plan: RunPlan, parts: Sequence[Split]) -> list[Split]:
-    """The splits of a plan, with final models that train on validation rows too or not, if it says which. Raises InputError where there
-    are none."""
+    """The splits of a plan, with final models that train on validation rows too or not, if it says
+    which. Raises InputError where there are none."""
     return list(parts) if plan.refit is None else [refitted(part, plan.refit) for part in parts]
 
 
@@ -193,11 +238,16 @@ def parts_of(plan: RunPlan, parts: Sequence[Split]) -> list[Split]:
 def hired_crew(
     asked: EngineOptions, plan: RunPlan, what: Material, made: Algorithm, debug: bool = False
 ) -> Iterator[Crew | None]:
-    """The workers that were asked for, or None. Raises InputError for what they cannot share out."""
+    """The workers that were asked for, or None. Raises InputError for what they cannot share
+    out.
+    """
     if not asked:
         yield None
         return
-    catalogue, least = what.parts[0].train.catalogue, min(len(split.train.users) for split in what.parts)
+    catalogue, least = (
+        what.parts[0].train.catalogue,
+        min(len(split.train.users) for split in what.parts),
+    )
     refuse(made, catalogue, plan.algorithm, debug=debug)
     asked.check_users(least)
     with crew(asked, ShardHand, least) as hired:
@@ -210,17 +260,25 @@ def _lasting(name: str) -> str:
 
 
 def _opened(
-    plan: RunPlan, what: Material, made: Algorithm, by_name: bool, objects: list[str], out: Path | None
+    plan: RunPlan,
+    what: Material,
+    made: Algorithm,
+    by_name: bool,
+    objects: list[str],
+    out: Path | None,
 ) -> tuple[Path | None, dict[str, Any]]:
-    """The folder of a new run under `out`, and what its manifest says until training is done. Rows that were in memory alone are kept
-    there."""
+    """The folder of a new run under `out`, and what its manifest says until training is done. Rows
+    that were in memory alone are kept there."""
     manifest = opening(plan, what.rows, by_name, objects) | pins(made)
     if out is None:
         return None, manifest
-    folder = store.new_folder(
-        out, f"{short(plan.algorithm)}-{Path(plan.data).stem}-{plan.protocol}{'-leaky' if leaky(plan) else ''}-seed{plan.seed}"
-    )
-    kept = {"settings": _keep_files(manifest["settings"], folder), "network": _keep_traces(manifest["network"], folder)}
+    protocol = f"{plan.protocol}-leaky" if leaky(plan) else plan.protocol
+    name = f"{short(plan.algorithm)}-{Path(plan.data).stem}-{protocol}-seed{plan.seed}"
+    folder = store.new_folder(out, name)
+    kept = {
+        "settings": _keep_files(manifest["settings"], folder),
+        "network": _keep_traces(manifest["network"], folder),
+    }
     manifest |= {"run": folder.name, **kept}
     store.write_manifest(folder, manifest)
     if not by_name:
@@ -230,7 +288,9 @@ def _opened(
 
 @contextmanager
 def _nothing_left_behind(folder: Path | None) -> Iterator[None]:
-    """A run that could not be trained at all (a library is missing, say) leaves no folder; one with a checkpoint can be resumed."""
+    """A run that could not be trained at all (a library is missing, say) leaves no folder; one with
+    a checkpoint can be resumed.
+    """
     try:
         yield
     except (EntrenousError, OSError):
@@ -240,7 +300,9 @@ def _nothing_left_behind(folder: Path | None) -> Iterator[None]:
 
 
 def _keep_files(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Settings in which `@file` names a copy in the run's folder, so that the run does not depend on a file that may change."""
+    """Settings in which `@file` names a copy in the run's folder, so that the run does not depend
+    on a file that may change.
+    """
     kept = dict(settings)
     for name, value in settings.items():
         if isinstance(value, str) and value.startswith("@"):
@@ -254,13 +316,19 @@ def _keep_traces(network: dict[str, Any], folder: Path) -> dict[str, Any]:
     kept = dict(network)
     for name, value in network.items():
         if isinstance(value, str) and value.startswith(TRACE):
-            store.write_atomically(folder / f"network-{name}.txt", Path(value.removeprefix(TRACE)).read_bytes())
+            store.write_atomically(
+                folder / f"network-{name}.txt", Path(value.removeprefix(TRACE)).read_bytes()
+            )
             kept[name] = f"{TRACE}network-{name}.txt"
     return kept
 
 
-def execute(plan: RunPlan, what: Material, algorithm: Algorithm, begun: dict[str, Any], watch: Watch) -> RunResult:
-    """Trains and evaluates every fold of a plan and, if `watch` has a folder, stores the run. begun: the manifest so far."""
+def execute(
+    plan: RunPlan, what: Material, algorithm: Algorithm, begun: dict[str, Any], watch: Watch
+) -> RunResult:
+    """Trains and evaluates every fold of a plan and, if `watch` has a folder, stores the run.
+    begun: the manifest so far.
+    """
     if line := gives_away(plan, algorithm):
         watch.say(line)
     if leaky(plan):
@@ -271,9 +339,14 @@ def execute(plan: RunPlan, what: Material, algorithm: Algorithm, begun: dict[str
         return _execute(plan, what, algorithm, begun, watch)
 
 
-def _execute(plan: RunPlan, what: Material, algorithm: Algorithm, begun: dict[str, Any], watch: Watch) -> RunResult:
+def _execute(
+    plan: RunPlan, what: Material, algorithm: Algorithm, begun: dict[str, Any], watch: Watch
+) -> RunResult:
     trace: list[dict[str, Any]] = []
-    folds = [_fold(plan, algorithm, split, watch, trace, f"fold{number}") for number, split in enumerate(what.parts)]
+    folds = [
+        _fold(plan, algorithm, split, watch, trace, f"fold{number}")
+        for number, split in enumerate(what.parts)
+    ]
     leak = [LEAK] if leaky(plan) else []
     said = [*ignored(plan, algorithm), *between(begun["network"], algorithm, what.parts[0])]
     manifest = {**begun, **closing(what.parts, folds, leak, said)}
@@ -292,7 +365,14 @@ def _execute(plan: RunPlan, what: Material, algorithm: Algorithm, begun: dict[st
     )
 
 
-def _fold(plan: RunPlan, algorithm: Algorithm, split: Split, watch: Watch, trace: list[dict[str, Any]], fold: str) -> Fold:
+def _fold(
+    plan: RunPlan,
+    algorithm: Algorithm,
+    split: Split,
+    watch: Watch,
+    trace: list[dict[str, Any]],
+    fold: str,
+) -> Fold:
     """Train, then open the test rows once."""
     rows = split.final_train
     began = time.perf_counter()
@@ -313,7 +393,9 @@ def _fold(plan: RunPlan, algorithm: Algorithm, split: Split, watch: Watch, trace
     return Fold(model, found, rows, trained - began, time.perf_counter() - trained)
 
 
-def _write(folder: Path, manifest: dict[str, Any], first: Fold, trace: list[dict[str, Any]]) -> None:
+def _write(
+    folder: Path, manifest: dict[str, Any], first: Fold, trace: list[dict[str, Any]]
+) -> None:
     found = first.evaluation
     store.write_arrays(folder / "model.safetensors", first.fitted.arrays)
     store.write_arrays(folder / "users.safetensors", {"user": found.user, **found.per_user})

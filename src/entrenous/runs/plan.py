@@ -1,4 +1,6 @@
-"""`RunPlan`: what determines a result, checked before anything is loaded; and what it needs: rows, splits, an algorithm."""
+"""`RunPlan`: what determines a result, checked before anything is loaded; and what it needs: rows,
+splits, an algorithm.
+"""
 
 from __future__ import annotations
 
@@ -6,46 +8,53 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, final
 
-from ..core.contract import Traits
-from ..core.declared import bound, declared, is_federated, is_gossip
-from ..core.discover import kind_of
+from ..algorithms.named import kind_of
+from ..core.contract.declarations import Traits
+from ..core.contract.declared import bound, declared, is_federated, is_gossip
 from ..core.errors import InputError, at_least, did_you_mean
 from ..data.dataset import datasets
 from ..data.divided import present as divided_here
 from ..data.interactions import Interactions
 from ..data.options import load_arguments
+from ..data.split.protocol import GIVEN
+from ..data.split.types import Split
 from ..data.user_groups import read_groups
 from ..federation.network import Network
 from ..privacy.choice import read_choice
 from ..privacy.in_force import ProtectionInForce
 from ..privacy.protection import DP, PAPER, PRIVATE, Protection, protection_of, refuse_groups
-from ..split.protocol import GIVEN
-from ..split.types import Split
 from .recommenders import Algorithm, check_trainable, federated
 
 SEEDS = 1 << 63  # seeds are below: keys hold 64 bits, and one seed must not stand for two
 TRACE = "trace:"  # begins the name of a file of numbers, in a setting of the network
 LEAVE_ONE_OUT, CROSS_VALIDATION = "loo-99", "kfold-5"
-NEGATIVES = ("train", "leaky")  # what devices draw as negatives: what is not in training, or not in validation and test either
+NEGATIVES = (
+    "train",
+    "leaky",
+)  # what devices draw as negatives: what is not in training, or not in validation and test either
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class RunPlan:
-    """The settings that determine a result. Two runs of one plan end with the same model bytes and the same metrics.
+    """The settings that determine a result. Two runs of one plan end with the same model bytes and
+    the same metrics.
 
-    algorithm: a name of `entrenous algorithms`. settings: its hyper-parameters where they differ from the defaults.
-    data: a data set, file or folder. load: how to read the file (`data.options.LoadOptions`), such as {"item": "venue"}.
-    protocol: how rows are held out. given: the folder of a given split, for the protocol `given` (default: `data`).
-    rounds: None = the algorithm's own. patience: looks at validation (every `every` rounds) without an improvement after which
-    training stops and the best round is used; 0 = train for `rounds`.
-    negatives: "train" = a device draws as a negative any item without a training row of its user; "leaky" = any but those held out
-    too, as the samplers behind many published tables do. That tells the model which items were held out. Only `run` offers it.
-    refit: whether the final model trains on the validation rows too, after they have chosen (`split.cut.refitted`); None = as the protocol
-    does: yes, but between peers, and in a given split that does not say so.
-    network: what is between peers that gossip, where it differs from lock-step rounds: settings of `federation.network.Network`.
-    profile: what limits the data that leaves devices: a name of `privacy.protection.PROFILES`. protect: settings of
-    `privacy.protection.Protection` where they differ from the profile's.
+    algorithm: a name of `entrenous algorithms`. settings: its hyper-parameters where they differ
+    from the defaults. data: a data set, file or folder. load: how to read the file
+    (`data.options.LoadOptions`), such as {"item": "venue"}. protocol: how rows are held out. given:
+    the folder of a given split, for the protocol `given` (default: `data`). rounds: None = the
+    algorithm's own. patience: looks at validation (every `every` rounds) without an improvement
+    after which training stops and the best round is used; 0 = train for `rounds`. negatives:
+    "train" = a device draws as a negative any item without a training row of its user; "leaky" =
+    any but those held out too, as the samplers behind many published tables do. That tells the
+    model which items were held out. Only `run` offers it. refit: whether the final model trains on
+    the validation rows too, after they have chosen (`split.cut.refitted`); None = as the protocol
+    does: yes, but between peers, and in a given split that does not say so. network: what is
+    between peers that gossip, where it differs from lock-step rounds: settings of
+    `federation.network.Network`. profile: what limits the data that leaves devices: a name of
+    `privacy.protection.PROFILES`. protect: settings of `privacy.protection.Protection` where they
+    differ from the profile's.
     """
 
     algorithm: str
@@ -66,94 +75,147 @@ class RunPlan:
 
 
 def usual_protocol(data: str | Interactions, *algorithms_named: str) -> str:
-    """The usual protocol by which rows are held out: what is usual for every one of the algorithms on this data, `loo-99` if they
-    differ.
+    """The usual protocol by which rows are held out: what is usual for every one of the algorithms
+    on this data, `loo-99` if they differ.
 
-    An algorithm may declare what is usual for it (`Traits.usual_protocols`). Raises InputError for an unknown algorithm.
-    """
+    An algorithm may declare what is usual for it (`Traits.usual_protocols`). Raises InputError for
+    an unknown algorithm."""
     name = data if isinstance(data, str) else data.name
-    usual = {_usual(declared(algorithm_of(algorithm, {})).traits, name) for algorithm in algorithms_named}
+    usual = {
+        _usual(declared(algorithm_of(algorithm, {})).traits, name) for algorithm in algorithms_named
+    }
     return usual.pop() if len(usual) == 1 else LEAVE_ONE_OUT
 
 
 def _usual(traits: Traits, data: str) -> str:
-    """`kfold-5` for rating prediction (FBALF, section 5.1.4). Protocols called X-given are for data beside which the parts are that X
-    published."""
-    own = traits.usual_protocols or ((CROSS_VALIDATION,) if traits.predicts_ratings else (LEAVE_ONE_OUT,))
+    """`kfold-5` for rating prediction (FBALF, section 5.1.4). Protocols called X-given are for data
+    beside which the parts are that X published."""
+    own = traits.usual_protocols or (
+        (CROSS_VALIDATION,) if traits.predicts_ratings else (LEAVE_ONE_OUT,)
+    )
     known = datasets()
     parts = known[data].divided if data in known and divided_here(known[data].path) else ()
     return next(one for one in own if "-given" not in one or one.removesuffix("-given") in parts)
 
 
 def check(plan: RunPlan) -> None:
-    """Refuses an unknown algorithm, settings it does not have and numbers that make no sense, before anything is loaded."""
+    """Refuses an unknown algorithm, settings it does not have and numbers that make no sense,
+    before anything is loaded.
+    """
     for name, least in (("rounds", 1), ("seed", 0), ("patience", 0), ("every", 0)):
         at_least(f"--{name}", getattr(plan, name), least)
     if plan.seed >= SEEDS:
         raise InputError("--seed", f"got {plan.seed}", expected=f"less than 2^63 = {SEEDS}")
     made = algorithm_of(
-        plan.algorithm, {name: value for name, value in plan.settings.items() if not _is_file(value)}, plan.profile
+        plan.algorithm,
+        {name: value for name, value in plan.settings.items() if not _is_file(value)},
+        plan.profile,
     )
     if leaky(plan):
         _check_draws(plan.algorithm, made)
     if plan.patience and not plan.every:
-        raise InputError("--patience", "there are no looks at validation", fix="say how often to look with --every ROUNDS")
+        raise InputError(
+            "--patience",
+            "there are no looks at validation",
+            fix="say how often to look with --every ROUNDS",
+        )
     network_of(plan)
     _check_protection(plan, made)
     if plan.network and not is_gossip(made):
         fix = "leave it out, or choose an algorithm without a server, such as pepper-gmf"
-        raise InputError("--network", f"{plan.algorithm} does not gossip", expected="an algorithm whose peers do", fix=fix)
+        raise InputError(
+            "--network",
+            f"{plan.algorithm} does not gossip",
+            expected="an algorithm whose peers do",
+            fix=fix,
+        )
     load_arguments(plan.load)
     if plan.load and plan.protocol == GIVEN:
-        raise InputError("--load", f"the protocol is {GIVEN}", expected="files as `entrenous split` writes them, or usual ones")
+        raise InputError(
+            "--load",
+            f"the protocol is {GIVEN}",
+            expected="files as `entrenous split` writes them, or usual ones",
+        )
     if plan.given is not None and plan.protocol != GIVEN:
-        raise InputError("--given", f"the protocol is {plan.protocol}", expected=f"--protocol {GIVEN}")
+        raise InputError(
+            "--given", f"the protocol is {plan.protocol}", expected=f"--protocol {GIVEN}"
+        )
 
 
 def network_of(plan: RunPlan) -> Network:
-    """The network between the peers of a plan. Raises InputError for a setting that makes no sense."""
+    """The network between the peers of a plan. Raises InputError for a setting that makes no
+    sense.
+    """
     return Network.read(plan.network)
 
 
 def algorithm_of(name: str, settings: Mapping[str, Any], profile: str = PAPER) -> Algorithm:
-    """An algorithm by its name, with settings that are numbers and text, and those of its own that go with a profile.
+    """An algorithm by its name, with settings that are numbers and text, and those of its own that
+    go with a profile.
 
-    Raises InputError for a name or a setting that does not exist."""
+    Raises InputError for a name or a setting that does not exist.
+    """
     kind, preset = kind_of(name)
-    with_profile = declared(kind.parse(preset)).traits.private_settings if profile in (PRIVATE, DP) else {}
+    with_profile = (
+        declared(kind.parse(preset)).traits.private_settings if profile in (PRIVATE, DP) else {}
+    )
     made: Algorithm = kind.parse({**preset, **with_profile, **settings})
     return made
 
 
 def protection_in(plan: RunPlan, algorithm: Algorithm) -> Protection:
-    """The protection of a plan. Raises InputError for a profile or a setting that does not exist."""
+    """The protection of a plan. Raises InputError for a profile or a setting that does not
+    exist.
+    """
     return protection_of(plan.profile, plan.protect, declared(algorithm).traits)
 
 
 def _check_protection(plan: RunPlan, algorithm: Algorithm) -> None:
-    """Refuses a protection where there are no rounds around a server, and what would choose by what is not in the budget."""
+    """Refuses a protection where there are no rounds around a server, and what would choose by what
+    is not in the budget.
+    """
     protection = protection_in(plan, algorithm)
     refuse_groups(protection)
-    private_peers = plan.profile == PRIVATE and is_gossip(algorithm) and declared(algorithm).traits.private_settings
-    if not is_federated(algorithm) and (plan.protect or not (plan.profile == PAPER or private_peers)):
-        problem, fix = f"{plan.algorithm} has no rounds around a server", "leave --profile and --protect out"
-        raise InputError("--profile", problem, expected="a server-coordinated algorithm, such as fpl", fix=fix)
+    private_peers = (
+        plan.profile == PRIVATE
+        and is_gossip(algorithm)
+        and declared(algorithm).traits.private_settings
+    )
+    if not is_federated(algorithm) and (
+        plan.protect or not (plan.profile == PAPER or private_peers)
+    ):
+        problem, fix = (
+            f"{plan.algorithm} has no rounds around a server",
+            "leave --profile and --protect out",
+        )
+        raise InputError(
+            "--profile", problem, expected="a server-coordinated algorithm, such as fpl", fix=fix
+        )
     if protection.epsilon is not None and plan.patience:
         problem = "choosing the best round by validation is not in the budget of epsilon"
         raise InputError("--patience", problem, expected="a number of rounds", fix="leave it out")
 
 
 def make(plan: RunPlan, rows: Interactions) -> Algorithm:
-    """Makes the algorithm of a plan, with its settings. `pi=@file.csv` and `groups=@file.csv` are read here, where ids are known.
+    """Makes the algorithm of a plan, with its settings. `pi=@file.csv` and `groups=@file.csv` are
+    read here, where ids are known.
 
     Raises InputError for settings that do not fit the rows, such as more clusters than users.
     """
     made: Any = algorithm_of(
-        plan.algorithm, {name: _value(name, value, rows) for name, value in plan.settings.items()}, plan.profile
+        plan.algorithm,
+        {name: _value(name, value, rows) for name, value in plan.settings.items()},
+        plan.profile,
     )
     cohort = dict(made).get("cohort", 0)
-    if "cohort" in plan.settings and cohort > len(rows.users):  # a default only says how many at most
-        raise InputError("--set cohort", f"got {cohort}", expected=f"at most {len(rows.users)}, the users of {rows.name}")
+    if "cohort" in plan.settings and cohort > len(
+        rows.users
+    ):  # a default only says how many at most
+        raise InputError(
+            "--set cohort",
+            f"got {cohort}",
+            expected=f"at most {len(rows.users)}, the users of {rows.name}",
+        )
     if federated(made):
         own = made.configured(rows.catalogue)  # for what it refuses
         if is_federated(made):
@@ -168,17 +230,26 @@ def check_parts(plan: RunPlan, parts: list[Split]) -> None:
         check_trainable(part.train)
         if len(parts) > 1 and bounded:
             problem = f"{len(parts)} trainings on the same people would each spend the budget"
-            raise InputError("--protocol", problem, expected="one split", fix="such as --protocol random-80-20")
+            raise InputError(
+                "--protocol", problem, expected="one split", fix="such as --protocol random-80-20"
+            )
         if plan.every and part.refit and bounded:
-            problem = "looks at validation rows, on which the final model trains, need a training of their own, which is not in the budget"
-            raise InputError("--every", problem, expected="one training", fix="leave it out, or add --no-refit")
+            problem = (
+                "looks at validation rows, on which the final model trains, need a training of"
+                " their own, which is not in the budget"
+            )
+            raise InputError(
+                "--every", problem, expected="one training", fix="leave it out, or add --no-refit"
+            )
         if plan.patience and part.validation is None:
             problem = f"protocol {part.name} has no validation rows"
             raise InputError("--patience", problem, fix="train for a fixed number of rounds")
 
 
 def leaky(plan: RunPlan) -> bool:
-    """Whether devices are kept from drawing held-out items as negatives. Raises InputError for a choice that is none."""
+    """Whether devices are kept from drawing held-out items as negatives. Raises InputError for a
+    choice that is none.
+    """
     if plan.negatives not in NEGATIVES:
         problem, fix = f"unknown choice '{plan.negatives}'", did_you_mean(plan.negatives, NEGATIVES)
         raise InputError("--negatives", problem, expected=" or ".join(NEGATIVES), fix=fix)
@@ -186,12 +257,21 @@ def leaky(plan: RunPlan) -> bool:
 
 
 def _check_draws(name: str, algorithm: Any) -> None:
-    """Refuses an algorithm in which the choice of negatives would change nothing: its figures would be called leaky and not be."""
+    """Refuses an algorithm in which the choice of negatives would change nothing: its figures would
+    be called leaky and not be.
+    """
     if federated(algorithm) and declared(algorithm).traits.draws_negatives:
         return
-    why = "draws no negatives" if federated(algorithm) else "is trained in one place, where no device draws negatives"
+    why = (
+        "draws no negatives"
+        if federated(algorithm)
+        else "is trained in one place, where no device draws negatives"
+    )
     raise InputError(
-        "--negatives", f"{name} {why}", expected="an algorithm whose devices draw them, such as fpl", fix="leave it out"
+        "--negatives",
+        f"{name} {why}",
+        expected="an algorithm whose devices draw them, such as fpl",
+        fix="leave it out",
     )
 
 

@@ -1,4 +1,6 @@
-"""Recommenders that training ends with, central, federated or between peers, and their state as named arrays that can be stored."""
+"""Recommenders that training ends with, central, federated or between peers, and their state as
+named arrays that can be stored.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,16 @@ from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 
-from ..core.declared import Contract, bound, declared, is_central, is_federated, is_gossip
+from ..core.contract.declared import Contract, bound, declared, is_central, is_federated, is_gossip
+from ..core.contract.gossip import DeviceData, GossipAlgorithm
+from ..core.contract.protocols import (
+    CentralAlgorithm,
+    FederatedAlgorithm,
+    Histories,
+    State,
+    arrays_of,
+)
 from ..core.errors import EntrenousError, InputError, NonFiniteError
-from ..core.gossip import DeviceData, GossipAlgorithm
-from ..core.protocols import CentralAlgorithm, FederatedAlgorithm, Histories, State, arrays_of
 from ..core.types import Array, Float32Array, Int64Array
 from ..data.interactions import Interactions
 from ..federation.gossip import Gossip, device_data
@@ -31,7 +39,9 @@ NOTHING_SPENT: Mapping[str, Any] = MappingProxyType({})
 
 
 class Biases(NamedTuple):
-    """Parts of predicted ratings that no taste explains. user: float32 [m], with any constant; item: float32 [items]."""
+    """Parts of predicted ratings that no taste explains. user: float32 [m], with any constant;
+    item: float32 [items].
+    """
 
     user: Float32Array
     item: Float32Array
@@ -40,8 +50,8 @@ class Biases(NamedTuple):
 @final
 @dataclass(frozen=True, eq=False)
 class FederatedRecommender:
-    """A federation's recommender, which scores every user on their own device: the downloaded model, their private state, their own
-    history."""
+    """A federation's recommender, which scores every user on their own device: the downloaded
+    model, their private state, their own history."""
 
     algorithm: FederatedAlgorithm
     download: State
@@ -58,12 +68,16 @@ class FederatedRecommender:
         return self.algorithm.score(*self._on_devices(users))
 
     def biases(self, users: Int64Array) -> Biases | None:
-        """Biases of the users and of the items in predicted ratings; None if the algorithm does not tell them apart."""
+        """Biases of the users and of the items in predicted ratings; None if the algorithm does not
+        tell them apart.
+        """
         of = declared(self.algorithm).biases
         return None if of is None else Biases(*of(*self._on_devices(users)))
 
     def _on_devices(self, users: Int64Array) -> tuple[State, State, Histories]:
-        """What the devices of `users` have: what they received, their private state, their histories."""
+        """What the devices of `users` have: what they received, their private state, their
+        histories.
+        """
         private = type(self.devices)(*(array[users] for array in self.devices))
         return self.contract.delivered(self.download, users), private, self.data.histories(users)
 
@@ -71,9 +85,9 @@ class FederatedRecommender:
 @final
 @dataclass(frozen=True, eq=False)
 class GossipRecommender:
-    """A gossip algorithm's recommender, which scores every user on their own node, by its own model. models: float32 [n, width].
-    private: all of their training rows, which a node that trains before it scores may draw negatives beside: as in
-    `FederatedRecommender`, never a leak."""
+    """A gossip algorithm's recommender, which scores every user on their own node, by its own
+    model. models: float32 [n, width]. private: all of their training rows, which a node that trains
+    before it scores may draw negatives beside: as in `FederatedRecommender`, never a leak."""
 
     algorithm: GossipAlgorithm
     models: Float32Array
@@ -102,14 +116,18 @@ class CentralRecommender:
         return self.algorithm.score(self.model, self.data, users)
 
     def biases(self, users: Int64Array) -> Biases | None:
-        """Biases of the users and of the items in predicted ratings; None if the algorithm does not tell them apart."""
+        """Biases of the users and of the items in predicted ratings; None if the algorithm does not
+        tell them apart.
+        """
         of = declared(self.algorithm).biases
         return None if of is None else Biases(*of(self.model, self.data, users))
 
 
 class Fitted(NamedTuple):
-    """A trained algorithm. arrays: its state by name (`server.q`, `devices.p`, `model.popularity`), enough to restore it. privacy: what was
-    spent of differential privacy, as `PrivacyBudget.told` says it; empty without a budget."""
+    """A trained algorithm. arrays: its state by name (`server.q`, `devices.p`, `model.popularity`),
+    enough to restore it. privacy: what was spent of differential privacy, as `PrivacyBudget.told`
+    says it; empty without a budget.
+    """
 
     recommender: FederatedRecommender | GossipRecommender | CentralRecommender
     arrays: dict[str, Array]
@@ -129,7 +147,9 @@ def fitted(rounds: Federation, training: Standing) -> Fitted:
     download = rounds.algorithm.download(training.server)
     recommender = FederatedRecommender(rounds.algorithm, download, training.devices, rounds.data)
     privacy = (
-        NOTHING_SPENT if rounds.budget is None else {**rounds.budget.told(), **({"clip": training.clip} if training.clip else {})}
+        NOTHING_SPENT
+        if rounds.budget is None
+        else {**rounds.budget.told(), **({"clip": training.clip} if training.clip else {})}
     )
     return Fitted(recommender, arrays, training.round, training.ledger, privacy)
 
@@ -137,12 +157,16 @@ def fitted(rounds: Federation, training: Standing) -> Fitted:
 def _of_nodes(gossip: Gossip, swarm: Swarm) -> Fitted:
     arrays = {"nodes.models": swarm.compact(), **_prefixed("nodes", swarm.nodes)}
     _check_finite(arrays)
-    recommender = GossipRecommender(gossip.algorithm, arrays["nodes.models"], swarm.nodes, device_data(gossip.data, None))
+    recommender = GossipRecommender(
+        gossip.algorithm, arrays["nodes.models"], swarm.nodes, device_data(gossip.data, None)
+    )
     return Fitted(recommender, arrays, swarm.round, swarm.ledger)
 
 
 def fitted_central(algorithm: CentralAlgorithm, model: State, data: Interactions) -> Fitted:
-    """The recommender of a centralised model that was trained on `data`. Raises NonFiniteError for one that diverged."""
+    """The recommender of a centralised model that was trained on `data`. Raises NonFiniteError for
+    one that diverged.
+    """
     arrays = _prefixed("model", model)
     _check_finite(arrays)
     return Fitted(CentralRecommender(algorithm, model, data), arrays, 0, Ledger())
@@ -150,9 +174,12 @@ def fitted_central(algorithm: CentralAlgorithm, model: State, data: Interactions
 
 def _check_finite(arrays: Mapping[str, Array]) -> None:
     for name, array in arrays.items():
-        if array.dtype.kind == "f" and not all(np.isfinite(part).all() for part in _in_parts(array)):
+        if array.dtype.kind == "f" and not all(
+            np.isfinite(part).all() for part in _in_parts(array)
+        ):
             raise NonFiniteError(
-                f"training diverged: '{name}' is no longer finite; lower the learning rate (--set learning_rate=...)"
+                f"training diverged: '{name}' is no longer finite; lower the learning rate (--set"
+                " learning_rate=...)"
             )
 
 
@@ -161,20 +188,25 @@ def _in_parts(array: Array) -> list[Array]:
     return np.array_split(array.reshape(-1), 1 + array.nbytes // (1 << 26))
 
 
-# ---- states as named arrays, and back -------------------------------------------------------------------------------------------
+# ---- states as named arrays, and back ------------------------------------------------------------
 
 
 def restore(
     algorithm: Algorithm, arrays: Mapping[str, Array], data: Interactions
 ) -> FederatedRecommender | GossipRecommender | CentralRecommender:
-    """The recommender whose `arrays` were stored. Raises EntrenousError if they are not this algorithm's."""
+    """The recommender whose `arrays` were stored. Raises EntrenousError if they are not this
+    algorithm's.
+    """
     if is_gossip(algorithm):
         own = algorithm.configured(data.catalogue)
         nodes = restore_state(own, "keeps", "nodes", arrays)
         return GossipRecommender(own, arrays["nodes.models"], nodes, device_data(data, None))
     if is_federated(algorithm):
         own = algorithm.configured(data.catalogue)
-        server, devices = restore_state(own, "holds", "server", arrays), restore_state(own, "keeps", "devices", arrays)
+        server, devices = (
+            restore_state(own, "holds", "server", arrays),
+            restore_state(own, "keeps", "devices", arrays),
+        )
         return FederatedRecommender(own, own.download(server), devices, data)
     return CentralRecommender(algorithm, restore_state(algorithm, "holds", "model", arrays), data)
 
@@ -189,7 +221,9 @@ def restore_training(rounds: Federation, number: int, arrays: Mapping[str, Array
     clip = float(arrays["clip"][0]) if "clip" in arrays else 0.0
     if rounds.budget is not None:
         rounds.budget.spent_before(releases)
-    return Training(server, devices, number, Ledger(*(int(count) for count in arrays["ledger"])), releases, clip)
+    return Training(
+        server, devices, number, Ledger(*(int(count) for count in arrays["ledger"])), releases, clip
+    )
 
 
 def checkpoint_arrays(training: Standing) -> dict[str, Array]:
@@ -202,15 +236,21 @@ def checkpoint_arrays(training: Standing) -> dict[str, Array]:
     return {**states, "ledger": np.array(training.ledger, np.int64), **spent, **moved}
 
 
-def restore_state(algorithm: Algorithm, part: Literal["holds", "keeps"], prefix: str, arrays: Mapping[str, Array]) -> State:
-    """The state of the class that an algorithm declares as `part`, from its stored arrays `prefix.NAME`.
+def restore_state(
+    algorithm: Algorithm, part: Literal["holds", "keeps"], prefix: str, arrays: Mapping[str, Array]
+) -> State:
+    """The state of the class that an algorithm declares as `part`, from its stored arrays
+    `prefix.NAME`.
 
-    Raises EntrenousError where one is missing."""
+    Raises EntrenousError where one is missing.
+    """
     kind: Any = declared(algorithm).holds if part == "holds" else declared(algorithm).keeps
     try:
         return kind(*(arrays[f"{prefix}.{name}"] for name in kind._fields))
     except KeyError as missing:
-        raise EntrenousError(f"stored model: array {missing} is missing; it was not written by this algorithm") from None
+        raise EntrenousError(
+            f"stored model: array {missing} is missing; it was not written by this algorithm"
+        ) from None
 
 
 def _prefixed(prefix: str, state: State) -> dict[str, Array]:
@@ -225,6 +265,16 @@ def federated(algorithm: Algorithm) -> bool:
 def check_trainable(data: Interactions) -> None:
     """Refuses data on which nothing can be learnt, in one line."""
     if not len(data):
-        raise InputError(data.name, "no training rows", expected="at least one row", fix="check the filters and the protocol")
+        raise InputError(
+            data.name,
+            "no training rows",
+            expected="at least one row",
+            fix="check the filters and the protocol",
+        )
     if len(data.users) < 2:
-        raise InputError(data.name, "a single user", expected="at least two users", fix="there is nobody to learn from")
+        raise InputError(
+            data.name,
+            "a single user",
+            expected="at least two users",
+            fix="there is nobody to learn from",
+        )

@@ -1,4 +1,6 @@
-"""A stored run, used again: continued, or opened for its plan, data (checked to be the same as then), model and recommendations."""
+"""A stored run, used again: continued, or opened for its plan, data (checked to be the same as
+then), model and recommendations.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +9,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..core.contract.protocols import Progress, silent
 from ..core.errors import EntrenousError, InputError, at_least
-from ..core.own import is_place, short
-from ..core.protocols import Progress, silent
+from ..core.registry.own import is_place, short
 from ..core.types import Array
 from ..data.interactions import Interactions
 from ..data.kept import rows_from_arrays
+from ..data.split.protocol import without_candidates
+from ..data.split.types import Split
 from ..evaluate.predict import predictions
 from ..evaluate.recommend import recommendations
 from ..federation.executors import Threads
 from ..federation.workers.engine import EngineOptions
 from ..privacy.protection import PAPER
-from ..split.protocol import without_candidates
-from ..split.types import Split
 from . import store
 from .pins import check_algorithm, check_program
 from .pipeline import Material, RunResult, execute, hired_crew, material
@@ -33,17 +35,21 @@ KEPT = ("algorithm", "data", "protocol", "seed", "settings", "patience", "every"
 def plan_of(run: store.StoredRun, algorithm: str | None = None) -> RunPlan:
     """The plan by which a stored run was made.
 
-    Args:
-        run: the stored run.
-        algorithm: the place of the class, where the run was made by one of one's own: a file runs when it is loaded, so that what a run's
+    Args: run: the stored run. algorithm: the place of the class, where the run was made by one of
+        one's own: a file runs when it is loaded, so that what a run's
             folder names is not enough.
 
-    Raises:
-        InputError: for a manifest that does not say, and for an algorithm of one's own that is not named.
+    Raises: InputError: for a manifest that does not say, and for an algorithm of one's own that is
+        not named.
     """
     if objects := run.manifest.get("settings_in_memory"):
         problem = f"its setting {objects[0]} was an object in memory, which is not stored"
-        raise InputError(str(run.path), problem, expected="a number, a text or @file", fix="use the Run object in Python")
+        raise InputError(
+            str(run.path),
+            problem,
+            expected="a number, a text or @file",
+            fix="use the Run object in Python",
+        )
     missing = [name for name in (*KEPT, "rounds_asked", "data_sha256") if name not in run.manifest]
     if missing:
         raise InputError(
@@ -53,11 +59,21 @@ def plan_of(run: store.StoredRun, algorithm: str | None = None) -> RunPlan:
             fix="run it again",
         )
     kept = {name: run.manifest[name] for name in KEPT}
-    kept["negatives"] = run.manifest.get("negatives", "train")  # runs of earlier versions had no choice
+    kept["negatives"] = run.manifest.get(
+        "negatives", "train"
+    )  # runs of earlier versions had no choice
     kept["refit"] = run.manifest.get("refit")
-    kept["settings"] = {name: _own_file(value, "@", run) for name, value in kept["settings"].items()}
-    kept["network"] = {name: _own_file(value, TRACE, run) for name, value in run.manifest.get("network", {}).items()}
-    kept["profile"], kept["protect"] = run.manifest.get("profile", PAPER), run.manifest.get("protect", {})
+    kept["settings"] = {
+        name: _own_file(value, "@", run) for name, value in kept["settings"].items()
+    }
+    kept["network"] = {
+        name: _own_file(value, TRACE, run)
+        for name, value in run.manifest.get("network", {}).items()
+    }
+    kept["profile"], kept["protect"] = (
+        run.manifest.get("profile", PAPER),
+        run.manifest.get("protect", {}),
+    )
     kept["algorithm"] = _algorithm(run, algorithm)
     return RunPlan(**kept, rounds=run.manifest["rounds_asked"])
 
@@ -66,34 +82,55 @@ def _algorithm(run: store.StoredRun, named: str | None) -> str:
     """The name of the run's algorithm, or the place that was named for it."""
     own = str(run.manifest["algorithm"])
     if is_place(own) and named is None:
-        problem = f"it was trained by an algorithm of one's own, {short(own)}, whose code runs when it is loaded"
-        raise InputError(str(run.path), problem, expected="its place", fix=f"name it, if you trust it: --algorithm {own}")
+        problem = (
+            f"it was trained by an algorithm of one's own, {short(own)}, whose code runs when it is"
+            " loaded"
+        )
+        raise InputError(
+            str(run.path),
+            problem,
+            expected="its place",
+            fix=f"name it, if you trust it: --algorithm {own}",
+        )
     if named is not None and short(named) != short(own) and not named.endswith(".py"):
-        raise InputError("--algorithm", f"got {named}", expected=f"{own}, as the run was trained by it")
+        raise InputError(
+            "--algorithm", f"got {named}", expected=f"{own}, as the run was trained by it"
+        )
     return own if named is None else named
 
 
 def _own_file(value: Any, mark: str, run: store.StoredRun) -> Any:
-    """`@pi.csv` stands for the copy in the run's folder, and so does `trace:network-latency.txt`."""
+    """`@pi.csv` stands for the copy in the run's folder, and so does
+    `trace:network-latency.txt`.
+    """
     own = isinstance(value, str) and value.startswith(mark)
     return f"{mark}{run.path / value.removeprefix(mark)}" if own else value
 
 
 def material_of(run: store.StoredRun, plan: RunPlan) -> Material:
-    """The rows and splits of a stored run, by its plan. Raises EntrenousError when the data has changed since, or was in memory alone."""
+    """The rows and splits of a stored run, by its plan. Raises EntrenousError when the data has
+    changed since, or was in memory alone.
+    """
     if not run.manifest.get("data_by_name", True):
         fix = "train again in Python"
-        raise InputError(str(run.path), "its rows and split were objects in memory; only the training rows are kept", fix=fix)
+        raise InputError(
+            str(run.path),
+            "its rows and split were objects in memory; only the training rows are kept",
+            fix=fix,
+        )
     found = material(plan)
     if found.rows.sha256() != run.manifest["data_sha256"]:
         raise EntrenousError(
-            f"{run.path}: the data '{plan.data}' has changed since the run; expected the same rows; start a new run"
+            f"{run.path}: the data '{plan.data}' has changed since the run; expected the same rows;"
+            " start a new run"
         )
     return found
 
 
 class ReopenedRun(NamedTuple):
-    """A stored run, loaded: its recommender, training rows and model of the first fold. split: None where its data was in memory alone."""
+    """A stored run, loaded: its recommender, training rows and model of the first fold. split: None
+    where its data was in memory alone.
+    """
 
     recommender: FederatedRecommender | GossipRecommender | CentralRecommender
     train: Interactions
@@ -102,17 +139,29 @@ class ReopenedRun(NamedTuple):
 
 
 def reopen(
-    run: store.StoredRun, *, algorithm: str | None = None, todays_code: bool = False, candidates: bool = True
+    run: store.StoredRun,
+    *,
+    algorithm: str | None = None,
+    todays_code: bool = False,
+    candidates: bool = True,
 ) -> ReopenedRun:
     """Loads a finished run.
 
-    algorithm: as of `plan_of`. todays_code: whether to use the algorithm as it is now, where its code or a default has changed.
-    candidates: whether the split needs the candidates of held-out rows; nothing but its rows is needed to recommend.
-    Raises InputError where it has and that is not asked for, and for a run that is not finished."""
+    algorithm: as of `plan_of`. todays_code: whether to use the algorithm as it is now, where its
+    code or a default has changed. candidates: whether the split needs the candidates of held-out
+    rows; nothing but its rows is needed to recommend. Raises InputError where it has and that is
+    not asked for, and for a run that is not finished.
+    """
     if run.manifest["status"] != "finished":
-        raise InputError(str(run.path), "this run is not finished", fix=f"continue it with `entrenous run --resume {run.path}`")
+        raise InputError(
+            str(run.path),
+            "this run is not finished",
+            fix=f"continue it with `entrenous run --resume {run.path}`",
+        )
     plan = plan_of(run, algorithm)
-    rows, train, split = _rows_of(run, plan if candidates else replace(plan, protocol=without_candidates(plan.protocol)))
+    rows, train, split = _rows_of(
+        run, plan if candidates else replace(plan, protocol=without_candidates(plan.protocol))
+    )
     made = make(plan, rows)
     check_algorithm(run.manifest, made, str(run.path), todays_code)
     arrays, _ = store.read_arrays(run.path / "model.safetensors")
@@ -121,29 +170,54 @@ def reopen(
     return ReopenedRun(restore(made, arrays, train), train, split, arrays)
 
 
-def _rows_of(run: store.StoredRun, plan: RunPlan) -> tuple[Interactions, Interactions, Split | None]:
+def _rows_of(
+    run: store.StoredRun, plan: RunPlan
+) -> tuple[Interactions, Interactions, Split | None]:
     """All rows (or those that are kept), the training rows of the first fold, and its split."""
     if not run.manifest.get("data_by_name", True):
-        kept = rows_from_arrays(store.read_arrays(run.path / store.ROWS)[0], str(run.path / store.ROWS))
+        kept = rows_from_arrays(
+            store.read_arrays(run.path / store.ROWS)[0], str(run.path / store.ROWS)
+        )
         return kept, kept, None
     found = material_of(run, plan)
     return found.rows, found.parts[0].final_train, found.parts[0]
 
 
 def predicted(
-    run: store.StoredRun, user: str, items: Sequence[str], *, algorithm: str | None = None, todays_code: bool = False
+    run: store.StoredRun,
+    user: str,
+    items: Sequence[str],
+    *,
+    algorithm: str | None = None,
+    todays_code: bool = False,
 ) -> list[dict[str, Any]]:
     """Predicted ratings of a stored run: see `evaluate.predict.predictions`."""
-    recommender, train, *_ = reopen(run, algorithm=algorithm, todays_code=todays_code, candidates=False)
+    recommender, train, *_ = reopen(
+        run, algorithm=algorithm, todays_code=todays_code, candidates=False
+    )
     return predictions(recommender, train, user, items, label=short(run.manifest["algorithm"]))
 
 
 def recommended(
-    run: store.StoredRun, user: str, n: int = 10, *, algorithm: str | None = None, todays_code: bool = False
+    run: store.StoredRun,
+    user: str,
+    n: int = 10,
+    *,
+    algorithm: str | None = None,
+    todays_code: bool = False,
 ) -> list[dict[str, Any]]:
     """Recommendations of a stored run for one user: see `evaluate.recommend.recommendations`."""
-    recommender, train, *_ = reopen(run, algorithm=algorithm, todays_code=todays_code, candidates=False)
-    return recommendations(recommender, train, user, n, label=short(run.manifest["algorithm"]), seed=run.manifest["seed"])
+    recommender, train, *_ = reopen(
+        run, algorithm=algorithm, todays_code=todays_code, candidates=False
+    )
+    return recommendations(
+        recommender,
+        train,
+        user,
+        n,
+        label=short(run.manifest["algorithm"]),
+        seed=run.manifest["seed"],
+    )
 
 
 def resume(
@@ -159,8 +233,10 @@ def resume(
     progress: Progress = silent,
     say: Say = unsaid,
 ) -> RunResult:
-    """Continues an interrupted run from its newest checkpoint to the model an uninterrupted run ends with. workers, ray: as of `run`,
-    whatever the run was begun with. todays_code: go on though the code or a library is not what the run began with."""
+    """Continues an interrupted run from its newest checkpoint to the model an uninterrupted run
+    ends with. workers, ray: as of `run`, whatever the run was begun with. todays_code: go on though
+    the code or a library is not what the run began with.
+    """
     at_least("--checkpoint-every", checkpoint_every, 0)
     asked = EngineOptions(workers, ray, threads)
     asked.check()
@@ -168,7 +244,9 @@ def resume(
     stored = store.unfinished(run_name, root)
     if stored.manifest["status"] == "finished":
         raise InputError(
-            str(stored.path), "this run is finished", fix="there is nothing to resume; start another with `entrenous run`"
+            str(stored.path),
+            "this run is finished",
+            fix="there is nothing to resume; start another with `entrenous run`",
         )
     plan = plan_of(stored, algorithm)
     what = material_of(stored, plan)
@@ -176,6 +254,14 @@ def resume(
     check_algorithm(stored.manifest, made, str(stored.path), todays_code)
     check_program(stored.manifest, str(stored.path), todays_code)
     with hired_crew(asked, plan, what, made) as hired:
-        watch = Watch(every=plan.every, patience=plan.patience, checkpoint_every=checkpoint_every, folder=stored.path,
-                      executor=executor, progress=progress, say=say, crew=hired)  # fmt: skip
+        watch = Watch(
+            every=plan.every,
+            patience=plan.patience,
+            checkpoint_every=checkpoint_every,
+            folder=stored.path,
+            executor=executor,
+            progress=progress,
+            say=say,
+            crew=hired,
+        )
         return execute(plan, what, made, stored.manifest, watch)

@@ -1,16 +1,16 @@
 """A run on disk, so that it can be resumed, recommended from, compared and reported.
 
-    runs/<run>/manifest.json       what was run, on what, with which result (the JSON that `entrenous run --json` prints, and more)
-               trace.jsonl         one line for each evaluated point of training
-               users.safetensors   per-user metrics
-               model.safetensors   the trained model
-               rows.safetensors    training rows, of a run whose data lived in memory alone
-               checkpoint-<phase>-<round>.safetensors   the two newest states of each phase of an unfinished run
-               lock            held by the process that trains an unfinished run
-               <setting>.csv, network-<setting>.txt   the run's copies of files that settings were read from
+    runs/<run>/manifest.json       what was run, on what, with which result (the JSON that
+               `entrenous run --json` prints, and more) trace.jsonl         one line for each
+               evaluated point of training users.safetensors   per-user metrics model.safetensors
+               the trained model rows.safetensors    training rows, of a run whose data lived in
+               memory alone checkpoint-<phase>-<round>.safetensors   the two newest states of each
+               phase of an unfinished run lock            held by the process that trains an
+               unfinished run <setting>.csv, network-<setting>.txt   the run's copies of files that
+               settings were read from
 
-Every file is written whole or not at all, and arrays are verified when they are loaded. Nothing is ever unpickled.
-"""
+Every file is written whole or not at all, and arrays are verified when they are loaded. Nothing is
+ever unpickled."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ import numpy as np
 from ..core.errors import EntrenousError, EntrenousWarning, InputError, Interrupted, did_you_mean
 from ..core.files import write_atomically
 from ..core.lock import holding, is_held
-from ..core.own import is_place
+from ..core.registry.own import is_place
 from ..core.types import Array
 
 ROWS, LOCK = "rows.safetensors", "lock"
@@ -37,7 +37,13 @@ USUAL_ROOT = Path("runs")
 FORMAT = 3  # of the files below; a run of another format is refused by number
 ALWAYS = ("run", "status", "algorithm", "data", "protocol", "seed")  # in every manifest
 LETTERS = {"f": "F", "i": "I", "u": "U"}  # of safetensors' types
-FINISHED = ("metrics", "model_sha256", "rounds", "bytes", "seconds")  # in the manifest of a finished run
+FINISHED = (
+    "metrics",
+    "model_sha256",
+    "rounds",
+    "bytes",
+    "seconds",
+)  # in the manifest of a finished run
 
 
 class StoredRun(NamedTuple):
@@ -50,14 +56,19 @@ class StoredRun(NamedTuple):
 
 
 def protocol_of(manifest: Mapping[str, Any]) -> str:
-    """The protocol of a run as it is shown: the name, and words about negatives that leak, and about whether the
-    final model trained on validation rows if that was asked for."""
-    leak, refit = manifest.get("negatives") == "leaky", {None: "", True: " refit", False: " no-refit"}[manifest.get("refit")]
+    """The protocol of a run as it is shown: the name, and words about negatives that leak, and
+    about whether the final model trained on validation rows if that was asked for."""
+    leak, refit = (
+        manifest.get("negatives") == "leaky",
+        {None: "", True: " refit", False: " no-refit"}[manifest.get("refit")],
+    )
     return f"{manifest['protocol']}{' LEAKY' if leak else ''}{refit}"
 
 
 def model_sha256(arrays: Mapping[str, Array]) -> str:
-    """The identity of a model, a SHA-256: of names, types, shapes and bytes of its arrays, in name order."""
+    """The identity of a model, a SHA-256: of names, types, shapes and bytes of its arrays, in name
+    order.
+    """
     digest = hashlib.sha256()
     for name in sorted(arrays):
         array = np.asarray(arrays[name], order="C")
@@ -79,34 +90,50 @@ def new_folder(root: Path, stem: str) -> Path:
             return path
     except OSError as cause:
         raise InputError(
-            str(root), f"cannot be written ({cause.strerror})", expected="a writable folder", fix="choose another with --out"
+            str(root),
+            f"cannot be written ({cause.strerror})",
+            expected="a writable folder",
+            fix="choose another with --out",
         ) from None
     raise InputError(str(root), "holds too many runs", fix="choose another folder with --out")
 
 
 def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
     """Writes manifest.json, readable by people."""
-    write_atomically(folder / "manifest.json", (json.dumps({"format": FORMAT, **manifest}, indent=2) + "\n").encode())
+    write_atomically(
+        folder / "manifest.json",
+        (json.dumps({"format": FORMAT, **manifest}, indent=2) + "\n").encode(),
+    )
 
 
 def write_trace(folder: Path, trace: list[dict[str, Any]]) -> None:
     """Writes trace.jsonl, one line for each evaluated point of training."""
-    write_atomically(folder / "trace.jsonl", "".join(json.dumps(line) + "\n" for line in trace).encode())
+    write_atomically(
+        folder / "trace.jsonl", "".join(json.dumps(line) + "\n" for line in trace).encode()
+    )
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Array], **about: str) -> None:
-    """Writes a safetensors file whose metadata carries `about` and the sha256 of it and the arrays. They are not copied: the models of a
-    thousand peers are gigabytes."""
+    """Writes a safetensors file whose metadata carries `about` and the sha256 of it and the arrays.
+    They are not copied: the models of a thousand peers are gigabytes."""
     whole = {name: np.asarray(array, order="C") for name, array in sorted(arrays.items())}
     header: dict[str, Any] = {"__metadata__": {**about, "sha256": _seal(whole, about)}}
     end = 0
-    for name, array in sorted(whole.items(), key=lambda named: -named[1].itemsize):  # so that each begins where its type may
-        header[name] = {"dtype": _kind(array), "shape": array.shape, "data_offsets": (end, end + array.nbytes)}
+    for name, array in sorted(
+        whole.items(), key=lambda named: -named[1].itemsize
+    ):  # so that each begins where its type may
+        header[name] = {
+            "dtype": _kind(array),
+            "shape": array.shape,
+            "data_offsets": (end, end + array.nbytes),
+        }
         end += array.nbytes
     said = json.dumps(header, separators=(",", ":")).encode()
     said += b" " * (-len(said) % 8)
     names = list(header)[1:]
-    write_atomically(path, [len(said).to_bytes(8, "little"), said, *(_bytes_of(whole[name]) for name in names)])
+    write_atomically(
+        path, [len(said).to_bytes(8, "little"), said, *(_bytes_of(whole[name]) for name in names)]
+    )
 
 
 def _kind(array: Array) -> str:
@@ -120,48 +147,74 @@ def _bytes_of(array: Array) -> memoryview:
 
 
 def _seal(arrays: Mapping[str, Array], about: Mapping[str, str]) -> str:
-    """The sha256 of all that a file says: its metadata too, for a wrong round number is as bad as a wrong model."""
+    """The sha256 of all that a file says: its metadata too, for a wrong round number is as bad as a
+    wrong model.
+    """
     said = "".join(f"{name} {len(about[name])} {about[name]}\n" for name in sorted(about))
     return hashlib.sha256(f"{model_sha256(arrays)}\n{said}".encode()).hexdigest()
 
 
 def read_arrays(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
-    """Reads arrays and metadata that `write_arrays` wrote. Raises EntrenousError, naming the file, when a byte has changed."""
+    """Reads arrays and metadata that `write_arrays` wrote. Raises EntrenousError, naming the file,
+    when a byte has changed.
+    """
     from safetensors import SafetensorError, safe_open
 
     try:
         with safe_open(path, framework="numpy") as file:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
             about = dict(file.metadata() or {})
-    except (SafetensorError, OSError, ValueError, TypeError, AttributeError, KeyError) as cause:  # by which byte is damaged
+    except (
+        SafetensorError,
+        OSError,
+        ValueError,
+        TypeError,
+        AttributeError,
+        KeyError,
+    ) as cause:  # by which byte is damaged
         raise EntrenousError(
-            f"{path}: cannot be read ({cause}); expected a file written by entrenous; the file is damaged"
+            f"{path}: cannot be read ({cause}); expected a file written by entrenous; the file is"
+            " damaged"
         ) from None
     if about.pop("sha256", None) != _seal(arrays, about):
         raise EntrenousError(f"{path}: its content does not match its sha256; the file is damaged")
     return arrays, about
 
 
-# ---- checkpoints ----------------------------------------------------------------------------------------------------------------
+# ---- checkpoints ---------------------------------------------------------------------------------
 
 
 class Checkpoint(NamedTuple):
-    """The state of one phase of a run after `round`. about: what else was stored with it, as text."""
+    """The state of one phase of a run after `round`. about: what else was stored with it, as
+    text.
+    """
 
     round: int
     arrays: dict[str, Array]
     about: dict[str, str]
 
 
-def write_checkpoint(folder: Path, phase: str, number: int, arrays: Mapping[str, Array], **about: str) -> None:
-    """Writes the state of a phase after round `number`; the two newest of each phase are kept, in case the newest is damaged."""
-    write_arrays(folder / f"checkpoint-{phase}-{number:09d}.safetensors", arrays, phase=phase, round=str(number), **about)
+def write_checkpoint(
+    folder: Path, phase: str, number: int, arrays: Mapping[str, Array], **about: str
+) -> None:
+    """Writes the state of a phase after round `number`; the two newest of each phase are kept, in
+    case the newest is damaged.
+    """
+    write_arrays(
+        folder / f"checkpoint-{phase}-{number:09d}.safetensors",
+        arrays,
+        phase=phase,
+        round=str(number),
+        **about,
+    )
     for old in _checkpoints(folder, phase)[:-2]:
         old.unlink(missing_ok=True)
 
 
 def newest_checkpoint(folder: Path, phase: str) -> Checkpoint | None:
-    """The newest checkpoint of a phase that verifies; None if there is none. Warns of each that is damaged."""
+    """The newest checkpoint of a phase that verifies; None if there is none. Warns of each that is
+    damaged.
+    """
     for path in reversed(_checkpoints(folder, phase)):
         try:
             arrays, about = read_arrays(path)
@@ -184,16 +237,20 @@ def has_checkpoint(folder: Path) -> bool:
 
 
 def clean(folder: Path) -> None:
-    """Removes what only an unfinished run needs: checkpoints, and what an interrupted write left behind."""
+    """Removes what only an unfinished run needs: checkpoints, and what an interrupted write left
+    behind.
+    """
     for path in (*_checkpoints(folder), *folder.glob(".*.tmp"), folder / LOCK):
         path.unlink(missing_ok=True)
 
 
 @contextmanager
 def at_work(folder: Path, algorithm: str) -> Iterator[None]:
-    """Holds the lock of an unfinished run inside `with`. Ctrl-C becomes Interrupted, which says how the run is continued.
+    """Holds the lock of an unfinished run inside `with`. Ctrl-C becomes Interrupted, which says how
+    the run is continued.
 
-    Raises InputError if another process is training it."""
+    Raises InputError if another process is training it.
+    """
     with holding(folder / LOCK):
         try:
             yield
@@ -202,34 +259,50 @@ def at_work(folder: Path, algorithm: str) -> Iterator[None]:
 
 
 def resuming(folder: Path, algorithm: str) -> str:
-    """The command that continues a run. algorithm: as its manifest names it; one of one's own has to be named again."""
+    """The command that continues a run. algorithm: as its manifest names it; one of one's own has
+    to be named again.
+    """
     name = folder.name if folder.parent == USUAL_ROOT else str(folder)
-    return shlex.join(["entrenous", "run", *([algorithm] if is_place(algorithm) else []), "--resume", name])
+    return shlex.join(
+        ["entrenous", "run", *([algorithm] if is_place(algorithm) else []), "--resume", name]
+    )
 
 
 def standing(folder: Path, manifest: Mapping[str, Any]) -> str:
-    """How a run stands: finished; running, in a process that is alive; or interrupted, and to be continued."""
+    """How a run stands: finished; running, in a process that is alive; or interrupted, and to be
+    continued.
+    """
     if manifest["status"] == "finished":
         return "finished"
     return "running" if is_held(folder / LOCK) else "interrupted"
 
 
-# ---- finding and reading runs ---------------------------------------------------------------------------------------------------
+# ---- finding and reading runs --------------------------------------------------------------------
 
 
 def find(run: str, root: Path) -> Path:
-    """The folder of a run, by its path or by its name under `root`; `latest` is the newest finished run."""
+    """The folder of a run, by its path or by its name under `root`; `latest` is the newest finished
+    run.
+    """
     if run == "latest":
         runs = [path for path in folders(root) if _is_finished(path)]
         if not runs:
-            raise InputError("run", f"no finished run under {root}", fix="make one with `entrenous run`")
+            raise InputError(
+                "run", f"no finished run under {root}", fix="make one with `entrenous run`"
+            )
         return max(runs, key=lambda path: (path / "manifest.json").stat().st_mtime)
     for path in (Path(run), root / run):
         if run and (path / "manifest.json").is_file():
             return path
     known = [path.name for path in folders(root)]
-    hint = did_you_mean(run, known) if known else f"there are no runs under {root}; give the folder of a run"
-    raise InputError("run", f"'{run}' is not a run", expected="a folder with a manifest.json", fix=hint)
+    hint = (
+        did_you_mean(run, known)
+        if known
+        else f"there are no runs under {root}; give the folder of a run"
+    )
+    raise InputError(
+        "run", f"'{run}' is not a run", expected="a folder with a manifest.json", fix=hint
+    )
 
 
 def _is_finished(folder: Path) -> bool:
@@ -250,7 +323,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as cause:
-        raise InputError(str(path), f"cannot be read ({cause})", expected="a manifest written by entrenous") from None
+        raise InputError(
+            str(path), f"cannot be read ({cause})", expected="a manifest written by entrenous"
+        ) from None
     again = "run it again with this version of entrenous"
     found = manifest.get("format") if isinstance(manifest, dict) else None
     if found != FORMAT:
@@ -258,9 +333,16 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     needed = ALWAYS + FINISHED if manifest.get("status") == "finished" else ALWAYS
     missing = [name for name in needed if name not in manifest]
     if missing:
-        raise InputError(str(path), f"'{missing[0]}' is missing", expected="a manifest written by entrenous", fix=again)
+        raise InputError(
+            str(path),
+            f"'{missing[0]}' is missing",
+            expected="a manifest written by entrenous",
+            fix=again,
+        )
     if (refit := manifest.get("refit")) is not None and not isinstance(refit, bool):
-        raise InputError(str(path), f"refit is {refit!r}", expected="true, false or null", fix=again)
+        raise InputError(
+            str(path), f"refit is {refit!r}", expected="true, false or null", fix=again
+        )
     return manifest
 
 
@@ -268,11 +350,18 @@ def read(run: str, root: Path) -> StoredRun:
     """Reads a run with its trace and per-user metrics."""
     path = find(run, root)
     users = path / "users.safetensors"
-    return StoredRun(path, read_manifest(path), _read_trace(path), read_arrays(users)[0] if users.is_file() else {})
+    return StoredRun(
+        path,
+        read_manifest(path),
+        _read_trace(path),
+        read_arrays(users)[0] if users.is_file() else {},
+    )
 
 
 def unfinished(run: str, root: Path) -> StoredRun:
-    """Reads a run that is to be continued: its checkpoints say all there is to say, so nothing but the manifest is read."""
+    """Reads a run that is to be continued: its checkpoints say all there is to say, so nothing but
+    the manifest is read.
+    """
     path = find(run, root)
     return StoredRun(path, read_manifest(path), [], {})
 
@@ -285,8 +374,15 @@ def remove(folder: Path) -> None:
 def _read_trace(folder: Path) -> list[dict[str, Any]]:
     path = folder / "trace.jsonl"
     try:
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []
+        return (
+            [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+            if path.is_file()
+            else []
+        )
     except (OSError, ValueError) as cause:
         raise InputError(
-            str(path), f"cannot be read ({cause})", expected="one JSON object a line", fix="delete it to go on without it"
+            str(path),
+            f"cannot be read ({cause})",
+            expected="one JSON object a line",
+            fix="delete it to go on without it",
         ) from None

@@ -1,4 +1,6 @@
-"""A run for other evaluators: lists and held-out rows in the formats of TREC, which trec_eval and ir-measures read."""
+"""A run for other evaluators: lists and held-out rows in the formats of TREC, which trec_eval and
+ir-measures read.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ from ..core.files import write_atomically
 from ..core.types import Int32Array
 from ..core.vocabulary import Vocabulary
 from ..data.interactions import Interactions
+from ..data.split.types import Split
 from ..evaluate.recommend import recommend
-from ..split.types import Split
 
 NOT_LISTED = "absent"
 
@@ -27,24 +29,33 @@ class TrecFiles(NamedTuple):
 
 
 def write_trec(
-    folder: Path, recommender: Any, split: Split, *, n: int = 100, label: str = "entrenous", seed: int = 0
+    folder: Path,
+    recommender: Any,
+    split: Split,
+    *,
+    n: int = 100,
+    label: str = "entrenous",
+    seed: int = 0,
 ) -> TrecFiles:
     """Write the n best items of every user with held-out rows, and these rows.
 
-    Held-out rows of items that are not in the catalogue are in no list; in the qrels their items are called absent-0, absent-1, ...
+    Held-out rows of items that are not in the catalogue are in no list; in the qrels their items
+    are called absent-0, absent-1, ...
 
-    Args:
-        folder: is made if it is not there. label: the tag of the run. seed: orders equal scores, as in the run.
-        recommender, split: of the run. A user's training rows are left out of their list, and validation rows where they are in the
+    Args: folder: is made if it is not there. label: the tag of the run. seed: orders equal scores,
+        as in the run. recommender, split: of the run. A user's training rows are left out of their
+        list, and validation rows where they are in the
             evaluation too.
 
-    Raises:
-        InputError: for an id with a blank in it, which the format cannot hold, and for a folder that cannot be written to.
+    Raises: InputError: for an id with a blank in it, which the format cannot hold, and for a folder
+        that cannot be written to.
     """
     train, held = split.final_train, split.test.rows
     for names in (train.users, train.items):
         _refuse_blanks(names)
-    absent = np.zeros(len(train.users), np.int64) if split.test.absent is None else split.test.absent
+    absent = (
+        np.zeros(len(train.users), np.int64) if split.test.absent is None else split.test.absent
+    )
     users, seen = np.flatnonzero(held.counts + absent), _seen(split)
     most = min(n + int(seen.counts.max(initial=0)), len(train.items))
     best = recommend(recommender, train, users, most, label=label, seed=seed)
@@ -52,28 +63,49 @@ def write_trec(
     lists = [
         f"{train.users[int(user)]} Q0 {train.items[item]} {place} {score!r} {tag}"
         for user, items, scores in zip(users, best.item.tolist(), best.score.tolist(), strict=True)
-        for place, (item, score) in enumerate(_left(items, scores, seen.item[slice(*seen.ptr[user : user + 2])], n), 1)
+        for place, (item, score) in enumerate(
+            _left(items, scores, seen.item[slice(*seen.ptr[user : user + 2])], n), 1
+        )
     ]
-    rows = [f"{held.users[int(user)]} 0 {held.items[int(item)]} 1" for user, item in zip(held.user, held.item, strict=True)]
-    rows += [f"{held.users[int(user)]} 0 {NOT_LISTED}-{k} 1" for user in np.flatnonzero(absent) for k in range(absent[user])]
+    rows = [
+        f"{held.users[int(user)]} 0 {held.items[int(item)]} 1"
+        for user, item in zip(held.user, held.item, strict=True)
+    ]
+    rows += [
+        f"{held.users[int(user)]} 0 {NOT_LISTED}-{k} 1"
+        for user in np.flatnonzero(absent)
+        for k in range(absent[user])
+    ]
     files = TrecFiles(folder / "run.trec", folder / "qrels.trec")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, lines in zip(files, (lists, rows), strict=True):
             write_atomically(path, ("\n".join(lines) + "\n").encode())
     except OSError as cause:
-        raise InputError(str(folder), f"cannot be written ({cause.strerror})", expected="a folder you may write to") from None
+        raise InputError(
+            str(folder),
+            f"cannot be written ({cause.strerror})",
+            expected="a folder you may write to",
+        ) from None
     return files
 
 
 def _seen(split: Split) -> Interactions:
-    """Rows that do not compete though nothing was learnt from them: validation rows, unless the model was refitted on them."""
-    return split.train.select(np.zeros(len(split.train), bool)) if split.left_out is None else split.left_out
+    """Rows that do not compete though nothing was learnt from them: validation rows, unless the
+    model was refitted on them.
+    """
+    return (
+        split.train.select(np.zeros(len(split.train), bool))
+        if split.left_out is None
+        else split.left_out
+    )
 
 
-def _left(items: list[int], scores: list[float], seen: Int32Array, n: int) -> list[tuple[int, float]]:
-    """The first n of a list that are not among `seen`. Other evaluators sort by score alone: an equal one is lowered by the least step
-    of float32, so that they keep our order."""
+def _left(
+    items: list[int], scores: list[float], seen: Int32Array, n: int
+) -> list[tuple[int, float]]:
+    """The first n of a list that are not among `seen`. Other evaluators sort by score alone: an
+    equal one is lowered by the least step of float32, so that they keep our order."""
     left, above = [], np.float32(np.inf)
     for item, score in zip(items, scores, strict=True):
         if item >= 0 and item not in seen:
@@ -85,4 +117,8 @@ def _left(items: list[int], scores: list[float], seen: Int32Array, n: int) -> li
 def _refuse_blanks(names: Vocabulary) -> None:
     bad = next((name for name in names.ids if re.search(r"\s", str(name))), None)
     if bad is not None:
-        raise InputError(names.kind, f"the id '{bad}' has a blank in it", expected="ids without blanks, in TREC's formats")
+        raise InputError(
+            names.kind,
+            f"the id '{bad}' has a blank in it",
+            expected="ids without blanks, in TREC's formats",
+        )

@@ -1,5 +1,5 @@
-"""Attacks: one field of one kind of frame towards some nodes; another world for some nodes; two lists
-for two groups of nodes and some who collude with the server; nodes that lie."""
+"""Attacks: one field of one kind of frame towards some nodes; another world for some nodes; two
+lists for two groups of nodes and some who collude with the server; nodes that lie."""
 
 from __future__ import annotations
 
@@ -11,14 +11,25 @@ from typing import Any
 
 import numpy as np
 
-from entrenous.deploy import server as server_module
-from entrenous.deploy.frames import opened
-from entrenous.deploy.server_folder import ServerFolder
+from entrenous.deploy.frames.frames import opened
+from entrenous.deploy.server import server as server_module
+from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.privacy.secure_sum import primitives
 from entrenous.privacy.secure_sum.client import SecureSumClient
 
 from .changes import Change, apply, changes, same, values
-from .leaves import SAID, Opened, Where, declared_structs, leaves, put_together, read_bytes, take_apart, with_value, write_body
+from .leaves import (
+    SAID,
+    Opened,
+    Where,
+    declared_structs,
+    leaves,
+    put_together,
+    read_bytes,
+    take_apart,
+    with_value,
+    write_body,
+)
 from .watch import Watch, _put
 from .world import ATTACKED, Attack, Frames, World, changed_state, frames_of
 
@@ -33,14 +44,22 @@ class Mutation(Attack):
     """Fields of the frames of one kind are others, towards some nodes."""
 
     def __init__(
-        self, world: World, kind: str, changed: Sequence[Change], victims: Sequence[str], colluders: Sequence[str] = ()
+        self,
+        world: World,
+        kind: str,
+        changed: Sequence[Change],
+        victims: Sequence[str],
+        colluders: Sequence[str] = (),
     ) -> None:
         self.world, self.kind, self.changed = world, kind, tuple(changed)
         self.victims, self.colluders = frozenset(victims), frozenset(colluders)
         self.first = sorted(victims)[0]
 
     def __repr__(self) -> str:
-        said = [f"{'.'.join(map(str, one.path))}: {one.name}{', agreed' if one.agreed else ''}" for one in self.changed]
+        said = [
+            f"{'.'.join(map(str, one.path))}: {one.name}{', agreed' if one.agreed else ''}"
+            for one in self.changed
+        ]
         return f"{self.kind} to {sorted(self.victims)}: {'; '.join(said)}"
 
     def requests(self, node: str, frame: bytes, turn: int) -> list[bytes]:
@@ -59,7 +78,9 @@ class Mutation(Attack):
         return put_together(frame, self.world.key)
 
     def of_this_attempt(self, change: Change) -> Change:
-        """The same with what the other frame says in this attempt: vectors are masked otherwise in another."""
+        """The same with what the other frame says in this attempt: vectors are masked otherwise in
+        another.
+        """
         if change.name not in (OF_ANOTHER, OF_BEFORE):
             return change
         frame = elsewhere(self.world, self.kind, self.first)[change.name]
@@ -72,11 +93,16 @@ OF_ANOTHER, OF_BEFORE = "another node's", "an earlier round's"
 def elsewhere(world: World, kind: str, node: str) -> dict[str, Opened]:
     """Frames of the same kind from which a node's frame may take values."""
     other = next(name for name in world.names if name != node)
-    places = {OF_ANOTHER: world.honest.get((kind, other)), OF_BEFORE: world.earlier.get((kind, node))}
+    places = {
+        OF_ANOTHER: world.honest.get((kind, other)),
+        OF_BEFORE: world.earlier.get((kind, node)),
+    }
     return {name: take_apart(said) for name, said in places.items() if said is not None}
 
 
-def mutations(world: World, victims: Sequence[str], colluders: Sequence[str] = ()) -> Iterator[Mutation]:
+def mutations(
+    world: World, victims: Sequence[str], colluders: Sequence[str] = ()
+) -> Iterator[Mutation]:
     """Every change of one field of every kind of frame towards `victims`, from the declarations."""
     first = victims[0]
     for (kind, node), frame in world.honest.items():
@@ -87,7 +113,9 @@ def mutations(world: World, victims: Sequence[str], colluders: Sequence[str] = (
 
 
 def some_mutations(world: World, count: int, seed: int) -> Iterator[Mutation]:
-    """So many mutations: every single one towards one node, two, all, and then two fields at once."""
+    """So many mutations: every single one towards one node, two, all, and then two fields at
+    once.
+    """
     draw = random.Random(seed)
     names = world.names
     towards = [names[:1], names[:2], names[1:], names]
@@ -115,14 +143,20 @@ class Dropping(Attack):
 
     def answers(self, node: str, frame: bytes, answer: bytes, turn: int) -> list[bytes]:
         found = opened(frame).head
-        return [] if node in self.dropped and found.kind == self.stage and found.round == ATTACKED else [answer]
+        return (
+            []
+            if node in self.dropped and found.kind == self.stage and found.round == ATTACKED
+            else [answer]
+        )
 
 
-# ---- a second world that agrees with itself --------------------------------------------------------------
+# ---- a second world that agrees with itself ------------------------------------------------------
 
 
 class Without(Attack):
-    """An attack on nodes that lack one of their checks. place, name: of the check; instead: what is there."""
+    """An attack on nodes that lack one of their checks. place, name: of the check; instead: what is
+    there.
+    """
 
     def __init__(self, attack: Attack, place: Any, name: str, instead: Any) -> None:
         self.attack, self.place, self.name, self.instead = attack, place, name, instead
@@ -165,14 +199,26 @@ def _other_state(given: Any, change: Callable[[np.ndarray], np.ndarray]) -> Any:
 
 
 class Equivocation(Attack):
-    """Some nodes see another world: at some stages, some fields are those that an honest server with
-    another model would send. The fields are found by comparing both worlds, not listed here."""
+    """Some nodes see another world: at some stages, some fields are those that an honest server
+    with another model would send. The fields are found by comparing both worlds, not listed
+    here.
+    """
 
     def __init__(
-        self, world: World, other: dict[str, Frames], stages: Sequence[str], fields: Sequence[Where],
-        victims: Sequence[str], whole: bool = False,
-    ) -> None:  # fmt: skip
-        self.world, self.other, self.stages, self.fields = world, other, tuple(stages), tuple(fields)
+        self,
+        world: World,
+        other: dict[str, Frames],
+        stages: Sequence[str],
+        fields: Sequence[Where],
+        victims: Sequence[str],
+        whole: bool = False,
+    ) -> None:
+        self.world, self.other, self.stages, self.fields = (
+            world,
+            other,
+            tuple(stages),
+            tuple(fields),
+        )
         self.victims, self.whole = frozenset(victims), whole
 
     def __repr__(self) -> str:
@@ -180,16 +226,16 @@ class Equivocation(Attack):
         return f"another world at {'+'.join(self.stages)} to {sorted(self.victims)}: {said}"
 
     def brings(self, arrays: set[str]) -> bool:
-        """Whether it is another download as a whole, at the stage that trains, and nothing else but what the
-        header says of it."""
+        """Whether it is another download as a whole, at the stage that trains, and nothing else but
+        what the header says of it."""
         own = {path for path in self.fields if path[0] == "body"}
         heads = set(self.fields) - own
         whole = own == {("body", "arrays", name) for name in arrays}
         return self.stages == ("mask",) and whole and heads <= {("head", "model")}
 
     def is_whole_model(self, arrays: set[str]) -> bool:
-        """Whether it is C1: all of the download and what the header says of it, at the stage that trains or at
-        every one."""
+        """Whether it is C1: all of the download and what the header says of it, at the stage that
+        trains or at every one."""
         own = {str(path[2]) for path in self.fields if path[:2] == ("body", "arrays")}
         stages = (("mask",), STAGES)
         return self.stages in stages and own == arrays and ("head", "model") in self.fields
@@ -197,7 +243,12 @@ class Equivocation(Attack):
     def requests(self, node: str, frame: bytes, turn: int) -> list[bytes]:
         kind = opened(frame).head.kind
         theirs = self.other[self.world.history].get((kind, node))
-        if node not in self.victims or kind not in self.stages or theirs is None or opened(frame).head.round < ATTACKED:
+        if (
+            node not in self.victims
+            or kind not in self.stages
+            or theirs is None
+            or opened(frame).head.round < ATTACKED
+        ):
             return [frame]
         if self.whole:
             return [theirs]
@@ -209,16 +260,20 @@ class Equivocation(Attack):
 
 
 def other_world(world: World, change: Callable[[np.ndarray], np.ndarray]) -> dict[str, Frames]:
-    """The frames of the attacked round from an honest server with another model, to honest nodes, by
-    history."""
-    found = {history: frames_of(world.attempt(history, OtherModel(change))) for history in world.start}
+    """The frames of the attacked round from an honest server with another model, to honest nodes,
+    by history."""
+    found = {
+        history: frames_of(world.attempt(history, OtherModel(change))) for history in world.start
+    }
     world.history = "a"
     return found
 
 
-def equivocations(world: World, other: dict[str, Frames], victims: Sequence[str]) -> Iterator[Equivocation]:
-    """At each stage, and from the first up to it, and from it to the last: each field in which the worlds
-    differ, each two of them, and all of them."""
+def equivocations(
+    world: World, other: dict[str, Frames], victims: Sequence[str]
+) -> Iterator[Equivocation]:
+    """At each stage, and from the first up to it, and from it to the last: each field in which the
+    worlds differ, each two of them, and all of them."""
     for at, stage in enumerate((*STAGES, "model")):
         differ = differing(world.meant["a"][stage, victims[0]], other["a"][stage, victims[0]])
         for fields in _together(differ):
@@ -232,7 +287,9 @@ def equivocations(world: World, other: dict[str, Frames], victims: Sequence[str]
 
 
 def _together(differ: list[Where]) -> list[tuple[Where, ...]]:
-    """Each field, the download as a whole, each two of these, everything but one of them, and everything."""
+    """Each field, the download as a whole, each two of these, everything but one of them, and
+    everything.
+    """
     download = tuple(path for path in differ if path[:2] == ("body", "arrays") and len(path) == 3)
     parts = [(path,) for path in differ[:8]]
     parts += [download] if len(download) > 1 else []
@@ -243,8 +300,8 @@ def _together(differ: list[Where]) -> list[tuple[Where, ...]]:
 
 
 def differing(frame: bytes, other: bytes) -> list[Where]:
-    """The fields in which two frames differ, but for what is fresh in every frame or follows from the rest;
-    the head's first, then whole arrays."""
+    """The fields in which two frames differ, but for what is fresh in every frame or follows from
+    the rest; the head's first, then whole arrays."""
     said = dict(leaves(take_apart(other)))
     fresh = {("head", "nonce"), ("head", "size"), ("head", "digest")}
     found = []
@@ -253,29 +310,43 @@ def differing(frame: bytes, other: bytes) -> list[Where]:
             continue
         if not isinstance(value, list | dict) and not same(value, said[path]):
             found.append(path)
-    return sorted(found, key=lambda path: (path[0] != "head", path[:2] != ("body", "arrays"), len(path)))
+    return sorted(
+        found, key=lambda path: (path[0] != "head", path[:2] != ("body", "arrays"), len(path))
+    )
 
 
-# ---- two lists ----------------------------------------------------------------------------------------------
+# ---- two lists -----------------------------------------------------------------------------------
 
 
 class TwoLists(Attack):
-    """From one stage on, two groups of nodes see two different attempts, which were one before: in the
-    second the server says that `dropped` did not answer. Who colludes takes part in both; who is absent, in neither."""
+    """From one stage on, two groups of nodes see two different attempts, which were one before: in
+    the second the server says that `dropped` did not answer. Who colludes takes part in both; who
+    is absent, in neither.
+    """
 
     passes = 2
 
     def __init__(
-        self, world: World, stage: str, dropped: Sequence[str], group: Sequence[str], colluders: Sequence[str],
+        self,
+        world: World,
+        stage: str,
+        dropped: Sequence[str],
+        group: Sequence[str],
+        colluders: Sequence[str],
         absent: Sequence[str] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.world, self.stage, self.absent = world, stage, frozenset(absent)
-        self.dropped, self.group, self.colluders = frozenset(dropped), frozenset(group), frozenset(colluders)
+        self.dropped, self.group, self.colluders = (
+            frozenset(dropped),
+            frozenset(group),
+            frozenset(colluders),
+        )
 
     def __repr__(self) -> str:
         return (
-            f"two attempts from `{self.stage}` on: {sorted(self.group)} see one, the others one without "
-            f"{sorted(self.dropped)}; with {sorted(self.colluders)}, without {sorted(self.absent)}"
+            f"two attempts from `{self.stage}` on: {sorted(self.group)} see one, the others one"
+            f" without {sorted(self.dropped)}; with {sorted(self.colluders)}, without"
+            f" {sorted(self.absent)}"
         )
 
     def requests(self, node: str, frame: bytes, turn: int) -> list[bytes]:
@@ -293,8 +364,8 @@ class TwoLists(Attack):
 
 
 def two_lists(world: World, stage: str, colluders: int, absent: int = 0) -> Iterator[TwoLists]:
-    """Every size of the two groups. The first node is the one that is left out, and it is in the first. absent: how
-    many are in neither."""
+    """Every size of the two groups. The first node is the one that is left out, and it is in the
+    first. absent: how many are in neither."""
     bad = world.names[len(world.names) - colluders :]
     there = world.names[: len(world.names) - colluders]
     good, gone = there[: len(there) - absent], there[len(there) - absent :]
@@ -303,18 +374,23 @@ def two_lists(world: World, stage: str, colluders: int, absent: int = 0) -> Iter
 
 
 class Again(Attack):
-    """The round is tried a second time, after the first attempt went up to a stage; in the second the server says
-    that some did not answer."""
+    """The round is tried a second time, after the first attempt went up to a stage; in the second
+    the server says that some did not answer."""
 
     passes = 2
     attempts = 2
 
-    def __init__(self, last: str, stage: str, dropped: Sequence[str], colluders: Sequence[str] = ()) -> None:
+    def __init__(
+        self, last: str, stage: str, dropped: Sequence[str], colluders: Sequence[str] = ()
+    ) -> None:
         self.last, self.stage = last, stage
         self.dropped, self.colluders = frozenset(dropped), frozenset(colluders)
 
     def __repr__(self) -> str:
-        return f"a second attempt after `{self.last}`, without {sorted(self.dropped)} from `{self.stage}` on"
+        return (
+            f"a second attempt after `{self.last}`, without {sorted(self.dropped)} from"
+            f" `{self.stage}` on"
+        )
 
     def requests(self, node: str, frame: bytes, turn: int) -> list[bytes]:
         kind = opened(frame).head.kind
@@ -323,15 +399,19 @@ class Again(Attack):
         return [frame] if turn or STAGES.index(kind) <= STAGES.index(self.last) else []
 
     def answers(self, node: str, frame: bytes, answer: bytes, turn: int) -> list[bytes]:
-        return [] if turn and node in self.dropped and opened(frame).head.kind == self.stage else [answer]
+        return (
+            []
+            if turn and node in self.dropped and opened(frame).head.kind == self.stage
+            else [answer]
+        )
 
     def within(self, undo: ExitStack, watch: Watch, world: World) -> None:
         _put(undo, ServerFolder, "newest_attempt", lambda folder, number, first=0: watch.turn)
 
 
 class TwoModels(Attack):
-    """The server runs twice, with two trained models at the end; every node is given both, and some are told
-    that all have agreed on the second one."""
+    """The server runs twice, with two trained models at the end; every node is given both, and some
+    are told that all have agreed on the second one."""
 
     passes = 2
 
@@ -340,7 +420,9 @@ class TwoModels(Attack):
         self.turn = 0
 
     def __repr__(self) -> str:
-        return f"two trained models, of which {sorted(self.group)} are told that all have the second"
+        return (
+            f"two trained models, of which {sorted(self.group)} are told that all have the second"
+        )
 
     def requests(self, node: str, frame: bytes, turn: int) -> list[bytes]:
         self.turn = turn
@@ -352,24 +434,31 @@ class TwoModels(Attack):
         self.turn = 0
 
         def model_work(*given: Any) -> Any:
-            return made(*(_other_state(one, lambda array: array + 1) if self.turn else one for one in given))
+            return made(
+                *(_other_state(one, lambda array: array + 1) if self.turn else one for one in given)
+            )
 
         _put(undo, server_module, "model_work", model_work)
 
 
-# ---- what nodes say about each other ------------------------------------------------------------------------
+# ---- what nodes say about each other -------------------------------------------------------------
 
 
 class Complaining(Attack):
-    """At a stage each node is asked with a change of each entry of what the server passes on, before it is
-    asked rightly. Whatever it says that is no answer to the stage, a complaint, is brought to all others."""
+    """At a stage each node is asked with a change of each entry of what the server passes on,
+    before it is asked rightly. Whatever it says that is no answer to the stage, a complaint, is
+    brought to all others.
+    """
 
     def __init__(self, world: World, where: str, victims: Sequence[str]) -> None:
         self.world, self.where, self.victims = world, where, frozenset(victims)
         self.said: dict[str, bytes] = {}  # complaints, by the sha256 of their bytes
 
     def __repr__(self) -> str:
-        return f"`mask` to {sorted(self.victims)} with another entry of {self.where}, and complaints brought to all"
+        return (
+            f"`mask` to {sorted(self.victims)} with another entry of {self.where}, and complaints"
+            " brought to all"
+        )
 
     def within(self, undo: ExitStack, watch: Watch, world: World) -> None:
         self.said = {}
@@ -389,7 +478,11 @@ class Complaining(Attack):
         for path, value in leaves(frame):
             if self.where not in path or not isinstance(value, bytes):
                 continue
-            size = len(value) if isinstance(path[-1], int) else len(value) // (len(self.world.names) - 1)
+            size = (
+                len(value)
+                if isinstance(path[-1], int)
+                else len(value) // (len(self.world.names) - 1)
+            )
             for start in range(0, len(value), max(1, size)):
                 lie = value[:start] + bytes([value[start] ^ 1]) + value[start + 1 :]
                 yield put_together(with_value(frame, path, lie), self.world.key)
@@ -414,23 +507,28 @@ def complaining(world: World, victims: Sequence[str]) -> Iterator[Complaining]:
         yield Complaining(world, name, victims)
 
 
-# ---- nodes that lie ------------------------------------------------------------------------------------------
+# ---- nodes that lie ------------------------------------------------------------------------------
 
 
 class LyingNode(Attack):
-    """One node says something else at a stage, and signs it: in the message of the sum (`inside`), or in
-    the head of the frame. The server is honest."""
+    """One node says something else at a stage, and signs it: in the message of the sum (`inside`),
+    or in the head of the frame. The server is honest."""
 
     lenient = False
 
-    def __init__(self, world: World, liar: str, stage: str, name: str, path: Where, value: Any, inside: bool) -> None:
+    def __init__(
+        self, world: World, liar: str, stage: str, name: str, path: Where, value: Any, inside: bool
+    ) -> None:
         self.world, self.liar, self.stage = world, liar, stage
         self.name, self.path, self.value, self.inside = name, path, value, inside
         self.victims = frozenset({liar})
 
     def __repr__(self) -> str:
         where = "message" if self.inside else "frame"
-        return f"{self.liar} lies at `{self.stage}` in its {where}: {'.'.join(map(str, self.path))}: {self.name}"
+        return (
+            f"{self.liar} lies at `{self.stage}` in its {where}: {'.'.join(map(str, self.path))}:"
+            f" {self.name}"
+        )
 
     def answers(self, node: str, frame: bytes, answer: bytes, turn: int) -> list[bytes]:
         head = opened(answer).head
@@ -455,7 +553,9 @@ class LyingNode(Attack):
 
     def lie(self, body: bytes) -> bytes:
         """What is signed instead of a body."""
-        found = Opened({"kind": self.stage}, read_bytes(body, self.stage) if len(body) > 32 else body)
+        found = Opened(
+            {"kind": self.stage}, read_bytes(body, self.stage) if len(body) > 32 else body
+        )
         return write_body(with_value(found, self.path, self.value).body)
 
 
@@ -481,10 +581,19 @@ class FalseComplaint(Attack):
 
 
 class FalseWord(LyingNode):
-    """One node complains of all boxes, and one lies in what it says of a box: in its complaint, if it is the same
-    one, or when it opens its own."""
+    """One node complains of all boxes, and one lies in what it says of a box: in its complaint, if
+    it is the same one, or when it opens its own."""
 
-    def __init__(self, world: World, liar: str, complains: str, stage: str, name: str, path: Where, value: Any) -> None:
+    def __init__(
+        self,
+        world: World,
+        liar: str,
+        complains: str,
+        stage: str,
+        name: str,
+        path: Where,
+        value: Any,
+    ) -> None:
         super().__init__(world, liar, stage, name, path, value, inside=True)
         self.complains = complains
 
@@ -522,7 +631,11 @@ def _inside(world: World, liar: str, stage: str, frame: Opened) -> Iterator[Lyin
     places = [path for path, _ in leaves(frame) if "body" in path[1:]]
     starts = {path[: len(path) - path[::-1].index("body")] for path in places}
     for start in starts:
-        inner = [(path[len(start) :], value) for path, value in leaves(frame) if path[: len(start)] == start]
+        inner = [
+            (path[len(start) :], value)
+            for path, value in leaves(frame)
+            if path[: len(start)] == start
+        ]
         for path, value in inner:
             for name, new in values(value, {}):
                 yield LyingNode(world, liar, stage, name, ("body", *path), new, inside=True)

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from entrenous.core.declared import Contract
-from entrenous.deploy.request import announced
+from entrenous.core.contract.declared import Contract
+from entrenous.deploy.frames.request import announced
 
 from .leaves import Arrays, Opened, Where, leaves, with_value, write_body
 
@@ -172,7 +172,10 @@ def digests(found: Opened, contract: Contract) -> list[bytes]:
     received = {field.name for field in contract.receives}
     arrays = {name: array for name, array in body.arrays.items() if name in received}
     made = contract.declaration.receives
-    some = [hashlib.sha256(write_body(body)).digest(), hashlib.sha256(write_body(Arrays(arrays, {}))).digest()]
+    some = [
+        hashlib.sha256(write_body(body)).digest(),
+        hashlib.sha256(write_body(Arrays(arrays, {}))).digest(),
+    ]
     if made is None or arrays.keys() != received:
         return some
     try:

@@ -1,4 +1,5 @@
-"""Frames taken apart into their single fields, and put together again with another value in one of them.
+"""Frames taken apart into their single fields, and put together again with another value in one of
+them.
 
 What fields there are is read from the declarations: the `Head` of a frame, the msgspec structs of
 the package, the arrays of a message of tensors. A field that is added is therefore attacked by
@@ -18,10 +19,10 @@ import msgspec
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from entrenous.deploy import frames
-from entrenous.deploy.frames import MAGIC, START, VERSION, Head, opened
+from entrenous.deploy.frames import frames
+from entrenous.deploy.frames.frames import MAGIC, START, VERSION, Head, opened
+from entrenous.deploy.wire import tensors
 from entrenous.privacy.secure_sum import messages
-from entrenous.wire import tensors
 
 Where: TypeAlias = tuple[str | int, ...]
 Tree: TypeAlias = Any  # Record, Packed, Arrays, list, dict, array, or a plain value
@@ -117,7 +118,11 @@ def read_value(value: Any) -> Tree:
     """A value of a struct as a tree."""
     if isinstance(value, msgspec.Struct):
         fields = {name: read_value(getattr(value, name)) for name in value.__struct_fields__}
-        if {"stage", "body"} <= fields.keys() and isinstance(fields["body"], bytes) and 32 < len(fields["body"]) <= 64:
+        if (
+            {"stage", "body"} <= fields.keys()
+            and isinstance(fields["body"], bytes)
+            and 32 < len(fields["body"]) <= 64
+        ):
             fields["body"] = read_bytes(fields["body"], SAID[int(fields["stage"])])
         return Record(type(value), fields)
     if isinstance(value, list | tuple):
@@ -316,7 +321,7 @@ def field_of(found: Opened, path: Where) -> tuple[str, str]:
 
 def loaded() -> None:
     """Imports all modules that declare messages, so that `declared_structs` knows them."""
-    import entrenous.deploy.node
-    import entrenous.deploy.server  # noqa: F401
+    import entrenous.deploy.node.node.node
+    import entrenous.deploy.server.server.server  # noqa: F401
 
     assert "entrenous.privacy.secure_sum.messages" in sys.modules

@@ -23,9 +23,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from entrenous.core.declared import Contract
-from entrenous.deploy.codes import Code, reason
-from entrenous.deploy.frames import opened
+from entrenous.core.contract.declared import Contract
+from entrenous.deploy.frames.codes import Code, reason
+from entrenous.deploy.frames.frames import opened
 from entrenous.privacy.secure_sum import messages
 
 from .leaves import Arrays, leaves, take_apart
@@ -35,7 +35,11 @@ from .world import ATTACKED, EACH, Asked, Attack, Trace, World
 LOST = "nothing was revealed"  # what the log says of a lost attempt
 FALSE_VECTOR = "a node lied, and the sum does not say which"
 LONG = 100_000  # bytes of an answer that is no message but a vector
-EXCUSED = ("forged", "the server", "did not sign")  # a text with these words says who else it may be
+EXCUSED = (
+    "forged",
+    "the server",
+    "did not sign",
+)  # a text with these words says who else it may be
 
 
 class Found(NamedTuple):
@@ -57,7 +61,7 @@ Guess = str | None  # "a", "b", or None: at chance
 Distinguisher = Callable[[Trace, Trace, Trace, frozenset[str]], Guess]
 
 
-# ---- what the adversary knows ------------------------------------------------------------------------
+# ---- what the adversary knows --------------------------------------------------------------------
 
 
 def answered(trace: Trace, kind: str, honest: Collection[str]) -> list[tuple[int, Asked]]:
@@ -67,8 +71,8 @@ def answered(trace: Trace, kind: str, honest: Collection[str]) -> list[tuple[int
 
 
 def known_secrets(trace: Trace, colluders: frozenset[str]) -> dict[bytes, str]:
-    """The secrets that follow from what was said, by whose they are: those of colluders, and of others
-    whatever enough shares give."""
+    """The secrets that follow from what was said, by whose they are: those of colluders, and of
+    others whatever enough shares give."""
     if "secrets" not in trace.worked_out:
         trace.worked_out["secrets"] = _known_secrets(trace, colluders)
     return dict(trace.worked_out["secrets"])
@@ -86,8 +90,8 @@ def _known_secrets(trace: Trace, colluders: frozenset[str]) -> dict[bytes, str]:
 
 
 def said_shares(trace: Trace, colluders: frozenset[str]) -> list[dict[int, bytes]]:
-    """Of each secret, the shares that honest nodes have said: in plain, or by the key of a box, or by the secret that gives it; but for
-    those of colluders, which these have anyway."""
+    """Of each secret, the shares that honest nodes have said: in plain, or by the key of a box, or
+    by the secret that gives it; but for those of colluders, which these have anyway."""
     if "shares" not in trace.worked_out:
         trace.worked_out["shares"] = _said_shares(trace, colluders)
     return list(trace.worked_out["shares"])
@@ -101,17 +105,23 @@ def _said_shares(trace: Trace, colluders: frozenset[str]) -> list[dict[int, byte
     found = []
     for one in trace.watch.splits:
         own = _shares_of_colluders(trace, one.asked, one.shares, colluders)
-        found.append({x: share for x, share in one.shares.items() if share in whole and x not in own})
+        found.append(
+            {x: share for x, share in one.shares.items() if share in whole and x not in own}
+        )
     return found
 
 
-def _shares_of_colluders(trace: Trace, asked: int, shares: Mapping[int, bytes], colluders: frozenset[str]) -> dict[int, bytes]:
+def _shares_of_colluders(
+    trace: Trace, asked: int, shares: Mapping[int, bytes], colluders: frozenset[str]
+) -> dict[int, bytes]:
     """The shares in the boxes that a node has sent to those who collude."""
     question = trace.asked[asked]
     if question.head.kind != "share":
         return {}
     names = roster_of(question.sent)
-    return {x: share for x, share in shares.items() if x <= len(names) and names[x - 1] in colluders}
+    return {
+        x: share for x, share in shares.items() if x <= len(names) and names[x - 1] in colluders
+    }
 
 
 @lru_cache(maxsize=256)
@@ -173,7 +183,10 @@ def _opening(masked: list[Masking], weights: list[int], known: set[bytes]) -> Op
 def left_null_space(rows: list[list[int]]) -> list[list[int]]:
     """A basis of all weights, whole numbers, under which the rows add up to nothing."""
     n = len(rows)
-    left = [[Fraction(value) for value in row] + [Fraction(k == at) for k in range(n)] for at, row in enumerate(rows)]
+    left = [
+        [Fraction(value) for value in row] + [Fraction(k == at) for k in range(n)]
+        for at, row in enumerate(rows)
+    ]
     width, done = (len(rows[0]) if rows else 0), 0
     for column in range(width):
         pivot = next((k for k in range(done, n) if left[k][column]), None)
@@ -193,12 +206,12 @@ def left_null_space(rows: list[list[int]]) -> list[list[int]]:
     return found
 
 
-# ---- distinguishers: whose history is whose? -----------------------------------------------------------
+# ---- distinguishers: whose history is whose? -----------------------------------------------------
 
 
 def by_openings(trace: Trace, a: Trace, b: Trace, colluders: frozenset[str]) -> Guess:
-    """Combines shares of both kinds, unmasks what they unmask, and compares it with what either history
-    would have given."""
+    """Combines shares of both kinds, unmasks what they unmask, and compares it with what either
+    history would have given."""
     for opening in openings(trace, colluders):
         either = [_expected(world, opening.weights, colluders) for world in (a, b)]
         guess = _which(opening.vector, *either)
@@ -208,8 +221,8 @@ def by_openings(trace: Trace, a: Trace, b: Trace, colluders: frozenset[str]) -> 
 
 
 def by_totals(trace: Trace, a: Trace, b: Trace, colluders: frozenset[str]) -> Guess:
-    """Compares each total of the server with the sums that either history would have given: of all that
-    sent a vector, and of all but one. A model that only the victim has shows in the first."""
+    """Compares each total of the server with the sums that either history would have given: of all
+    that sent a vector, and of all but one. A model that only the victim has shows in the first."""
     for total in trace.watch.totals:
         for left_out in (None, *range(len(b.watch.maskings))):
             either = [_sum_without(world, left_out) for world in (a, b)]
@@ -220,14 +233,18 @@ def by_totals(trace: Trace, a: Trace, b: Trace, colluders: frozenset[str]) -> Gu
 
 
 def by_differences(trace: Trace, a: Trace, b: Trace, colluders: frozenset[str]) -> Guess:
-    """Subtracts the server's totals from each other, and compares the difference with single vectors."""
+    """Subtracts the server's totals from each other, and compares the difference with single
+    vectors.
+    """
     totals = trace.watch.totals
     for first in totals:
         for second in totals:
             if first.shape != second.shape or np.array_equal(first, second):
                 continue
             for one, other in zip(a.watch.maskings, b.watch.maskings, strict=False):
-                guess = _which(first - second, opened_vector(one.before), opened_vector(other.before))
+                guess = _which(
+                    first - second, opened_vector(one.before), opened_vector(other.before)
+                )
                 if guess:
                     return guess
     return None
@@ -279,7 +296,9 @@ def _which(seen: np.ndarray, a: np.ndarray | None, b: np.ndarray | None) -> Gues
     return "a" if like_a else "b"
 
 
-def _expected(world: Trace, weights: Mapping[int, int], colluders: frozenset[str]) -> np.ndarray | None:
+def _expected(
+    world: Trace, weights: Mapping[int, int], colluders: frozenset[str]
+) -> np.ndarray | None:
     masked = maskings(world, colluders)
     if any(k >= len(masked) for k in weights):
         return None
@@ -290,13 +309,15 @@ def _expected(world: Trace, weights: Mapping[int, int], colluders: frozenset[str
 
 
 def _sum_without(world: Trace, left_out: int | None) -> np.ndarray | None:
-    vectors = [opened_vector(one.before) for k, one in enumerate(world.watch.maskings) if k != left_out]
+    vectors = [
+        opened_vector(one.before) for k, one in enumerate(world.watch.maskings) if k != left_out
+    ]
     return np.sum(vectors, axis=0) if vectors else None
 
 
 def advantage(a: Trace, b: Trace, colluders: frozenset[str]) -> tuple[float, str]:
-    """How much better than chance the distinguishers tell the histories: 0 at chance, 1 always right;
-    and the one that did it."""
+    """How much better than chance the distinguishers tell the histories: 0 at chance, 1 always
+    right; and the one that did it."""
     right, by = 0, ""
     for name, trace in (("a", a), ("b", b)):
         for distinguish in DISTINGUISHERS:
@@ -308,15 +329,15 @@ def advantage(a: Trace, b: Trace, colluders: frozenset[str]) -> tuple[float, str
     return right / 2, by
 
 
-# ---- rules ---------------------------------------------------------------------------------------------
+# ---- rules ---------------------------------------------------------------------------------------
 
 
 def judged(world: World, attack: Attack, liars: Collection[str] = ()) -> list[Found]:
-    """Runs an attack, and returns all that it has achieved. liars: who lied, where it was not the server.
+    """Runs an attack, and returns all that it has achieved. liars: who lied, where it was not the
+    server.
 
-    Where the agreed sum has only one of the two whose histories are exchanged, it tells them apart by itself,
-    as it may: then two others are exchanged.
-    """
+    Where the agreed sum has only one of the two whose histories are exchanged, it tells them apart
+    by itself, as it may: then two others are exchanged."""
     bad = attack.colluders | frozenset(liars)
     a = world.attempt("a", attack)
     found = of_one(world, a, attack.colluders, liars)
@@ -333,14 +354,16 @@ def judged(world: World, attack: Attack, liars: Collection[str] = ()) -> list[Fo
 
 
 def fair(trace: Trace, pair: Collection[str], colluders: frozenset[str]) -> bool:
-    """Whether each sum that came out has both of a pair, or none of them. One node alone is never what was
-    agreed on."""
+    """Whether each sum that came out has both of a pair, or none of them. One node alone is never
+    what was agreed on."""
     masked = maskings(trace, colluders)
     some = [{masked[k].node for k in one.weights} for one in openings(trace, colluders)]
     return all(len(names & set(pair)) != 1 or len(names) < 2 for names in some)
 
 
-def of_one(world: World, trace: Trace, colluders: frozenset[str], liars: Collection[str] = ()) -> list[Found]:
+def of_one(
+    world: World, trace: Trace, colluders: frozenset[str], liars: Collection[str] = ()
+) -> list[Found]:
     """The rules that one attempt may break by itself."""
     honest = [name for name in world.names if name not in colluders and name not in liars]
     colluders = colluders | frozenset(liars)  # who lies may tell as well
@@ -356,23 +379,41 @@ def of_one(world: World, trace: Trace, colluders: frozenset[str], liars: Collect
 
 
 def _sums(world: World, trace: Trace, colluders: frozenset[str]) -> list[Found]:
-    """Whatever opens is a sum of all who agreed on it, and of enough. Several may come out if no node is in two."""
+    """Whatever opens is a sum of all who agreed on it, and of enough. Several may come out if no
+    node is in two.
+    """
     masked = maskings(trace, colluders)
     some = [{masked[k].node for k in one.weights} for one in openings(trace, colluders)]
     if sum(map(len, some)) > len(set[str]().union(*some)):
-        return [Found("smaller-sum", f"{len(some)} sums open, of {[sorted(names) for names in some]}")]
+        return [
+            Found("smaller-sum", f"{len(some)} sums open, of {[sorted(names) for names in some]}")
+        ]
     found = []
     honest = set(world.names) - colluders
     revealed = {one.node for _, one in answered(trace, "unmask", honest)}
-    agreed = {one.node: agreed_list(trace, number) for number, one in answered(trace, "consent", revealed)}
+    agreed = {
+        one.node: agreed_list(trace, number) for number, one in answered(trace, "consent", revealed)
+    }
     for one, names in zip(openings(trace, colluders), some, strict=True):
         theirs = set(names)
         for node in names & agreed.keys():
             theirs |= honest & (agreed[node] or revealed)
-        people = sum(_people(trace.asked[masked[k].asked]) for k in one.weights) + EACH * len(colluders)
+        people = sum(_people(trace.asked[masked[k].asked]) for k in one.weights) + EACH * len(
+            colluders
+        )
         few = len(names) + len(colluders) < world.floors.parties or people < world.floors.people
-        if len(set(one.weights.values())) > 1 or len(names) < len(one.weights) or theirs != names or few:
-            found.append(Found("smaller-sum", f"a sum of {sorted(names)} opens, where {sorted(theirs)} were agreed on"))
+        if (
+            len(set(one.weights.values())) > 1
+            or len(names) < len(one.weights)
+            or theirs != names
+            or few
+        ):
+            found.append(
+                Found(
+                    "smaller-sum",
+                    f"a sum of {sorted(names)} opens, where {sorted(theirs)} were agreed on",
+                )
+            )
     return found
 
 
@@ -388,25 +429,40 @@ def _kinds(trace: Trace, colluders: frozenset[str]) -> list[Found]:
         if one.node not in colluders and shares:
             said[one.node, one.asked] = said.get((one.node, one.asked), 0) + 1
     both = sorted({node for (node, _), kinds in said.items() if kinds > 1})
-    return [Found("both-kinds", f"honest nodes gave shares of both secrets of {node}") for node in both]
+    return [
+        Found("both-kinds", f"honest nodes gave shares of both secrets of {node}") for node in both
+    ]
 
 
 def _outsiders(trace: Trace, colluders: frozenset[str], honest: Collection[str]) -> list[Found]:
-    """Nobody's seed comes out whom a list has left out under which honest nodes have given shares."""
+    """Nobody's seed comes out whom a list has left out under which honest nodes have given
+    shares.
+    """
     known = known_secrets(trace, colluders)
     gave = {one.node for _, one in answered(trace, "unmask", honest)}
-    seeds = {known[secret] for secret in known if known[secret] in honest and not _is_mask_key(trace, secret)}
+    seeds = {
+        known[secret]
+        for secret in known
+        if known[secret] in honest and not _is_mask_key(trace, secret)
+    }
     out = set[str]()
     for number, one in answered(trace, "consent", gave):
         names = agreed_list(trace, number)
-        same = {node for node in seeds if shared_under(trace, node) == shared_under(trace, one.node)}
+        same = {
+            node for node in seeds if shared_under(trace, node) == shared_under(trace, one.node)
+        }
         out |= same - names if names is not None else set()
-    return [Found("outsider", f"the seed of {node}, whom a list of survivors does not have") for node in sorted(out)]
+    return [
+        Found("outsider", f"the seed of {node}, whom a list of survivors does not have")
+        for node in sorted(out)
+    ]
 
 
 def _is_mask_key(trace: Trace, secret: bytes) -> bool:
     public = public_of(secret)
-    return any(public in bytes(opened(one.answer).body) for one in trace.asked if one.head.kind == "advert")
+    return any(
+        public in bytes(opened(one.answer).body) for one in trace.asked if one.head.kind == "advert"
+    )
 
 
 def shared_under(trace: Trace, node: str) -> list[str]:
@@ -416,12 +472,14 @@ def shared_under(trace: Trace, node: str) -> list[str]:
 
 
 def agreed_list(trace: Trace, number: int) -> set[str] | None:
-    """The names of the survivors in a question for consent, if it has a list of them, by the roster that the
-    same node has shared under. number: of the question."""
+    """The names of the survivors in a question for consent, if it has a list of them, by the roster
+    that the same node has shared under. number: of the question."""
     asked = trace.asked[number]
     said = dict(leaves(take_apart(asked.sent)))
     bits = next((value for path, value in said.items() if path[-1] == "survivors"), None)
-    own = [one for one in trace.asked[:number] if one.node == asked.node and one.head.kind == "share"]
+    own = [
+        one for one in trace.asked[:number] if one.node == asked.node and one.head.kind == "share"
+    ]
     if not isinstance(bits, bytes) or not own:
         return None
     names = roster_of(own[-1].sent)
@@ -455,7 +513,9 @@ def _bytes(trace: Trace, honest: Collection[str]) -> list[Found]:
     for number, model in models.values():
         by_round.setdefault(number, set()).add(model)
     differ = [number for number, some in by_round.items() if len(some) > 1]
-    return [Found("bytes", f"honest nodes have different models of round {number}") for number in differ]
+    return [
+        Found("bytes", f"honest nodes have different models of round {number}") for number in differ
+    ]
 
 
 def _blame(trace: Trace, honest: Collection[str], liars: Collection[str]) -> list[Found]:
@@ -483,8 +543,8 @@ def _called_liars(trace: Trace, honest: Collection[str]) -> list[Found]:
 
 
 def _unnamed(trace: Trace, liars: Collection[str]) -> list[Found]:
-    """Whoever made a round be lost is named, by a server that is honest itself. A vector that is another
-    than the node's own cannot be told from it, and the log says that."""
+    """Whoever made a round be lost is named, by a server that is honest itself. A vector that is
+    another than the node's own cannot be told from it, and the log says that."""
     lost = [line for line in trace.log if LOST in line and FALSE_VECTOR not in line]
     named = any(name in line for line in trace.log for name in liars)
     if not liars or not lost or named:

@@ -1,10 +1,10 @@
-"""A server that says something else to each: every field of every frame, towards any of the nodes, alone or
-in agreement with itself, with and without nodes that tell it all they know.
+"""A server that says something else to each: every field of every frame, towards any of the nodes,
+alone or in agreement with itself, with and without nodes that tell it all they know.
 
-What it has found: C1, the download that only the victim trains from, and M1, two lists of survivors (commit
-65aafe2); boxes opened by complaints about hashes that the server had changed (49e119c); two trained models, each
-with a quorum (e4ee260). What a run says of an attack is `judged`'s list: empty, or the rules that it broke.
-"""
+What it has found: C1, the download that only the victim trains from, and M1, two lists of survivors
+(commit 65aafe2); boxes opened by complaints about hashes that the server had changed (49e119c); two
+trained models, each with a quorum (e4ee260). What a run says of an attack is `judged`'s list:
+empty, or the rules that it broke."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from entrenous.core.update import STEP
-from entrenous.deploy import responder, secure_node
-from entrenous.deploy.frames import Head
-from entrenous.deploy.secure_node import SecureSide
+from entrenous.core.contract.update import STEP
+from entrenous.deploy.frames.frames import Head
+from entrenous.deploy.node import responder, secure_node
+from entrenous.deploy.node.secure_node import SecureSide
 from entrenous.privacy.secure_sum.terms import Floors
 from entrenous.privacy.secure_sum.vector import unpack
 from tests.deploy.adversary import oracle
@@ -47,7 +47,13 @@ from tests.deploy.adversary.attacks import (
     some_mutations,
     two_lists,
 )
-from tests.deploy.adversary.leaves import declared_structs, field_of, leaves, put_together, take_apart
+from tests.deploy.adversary.leaves import (
+    declared_structs,
+    field_of,
+    leaves,
+    put_together,
+    take_apart,
+)
 from tests.deploy.adversary.oracle import judged
 from tests.deploy.adversary.world import VICTIM, World
 
@@ -76,17 +82,21 @@ def folder() -> Iterator[Path]:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def assert_nothing_achieved(world: World, attacks: Iterable[Attack], liars: tuple[str, ...] = ()) -> None:
+def assert_nothing_achieved(
+    world: World, attacks: Iterable[Attack], liars: tuple[str, ...] = ()
+) -> None:
     """Runs attacks, and says of the first ones that break a rule which, and how."""
     found, count = [], 0
     for attack in attacks:
         count += 1
         found += [f"{attack!r}\n    {one.rule}: {one.text}" for one in judged(world, attack, liars)]
     assert count, "no attack was tried"
-    assert not found, f"{len(found)} of {count} attacks achieved something:\n" + "\n".join(found[:SHOWN])
+    assert not found, f"{len(found)} of {count} attacks achieved something:\n" + "\n".join(
+        found[:SHOWN]
+    )
 
 
-# ---- the harness itself --------------------------------------------------------------------------------------------
+# ---- the harness itself --------------------------------------------------------------------------
 
 
 def test_frames_are_put_together_as_they_were(world: World) -> None:
@@ -121,8 +131,14 @@ def test_enough_who_collude_do_tell_the_histories_apart(world: World) -> None:
 
 
 def test_every_declared_field_is_attacked(world: World) -> None:
-    """Of the frames' heads, of the messages of the sum, of the download and of the header of tensors."""
-    asked = {field_of(take_apart(frame), path) for frame in world.honest.values() for path in attacked(frame)}
+    """Of the frames' heads, of the messages of the sum, of the download and of the header of
+    tensors.
+    """
+    asked = {
+        field_of(take_apart(frame), path)
+        for frame in world.honest.values()
+        for path in attacked(frame)
+    }
     said = set()
     complaints = list(complaining(world, world.names))
     for attack in (Nothing(), *complaints, FalseComplaint(LIAR)):
@@ -131,7 +147,9 @@ def test_every_declared_field_is_attacked(world: World) -> None:
     assert {("Head", name) for name in Head.__struct_fields__} <= asked & said
     assert {("array", field.name) for field in world.contract.receives} <= asked
     assert {("tensors", name) for name in ("dtype", "shape", "data_offsets")} <= asked & said
-    messages = [kind for kind in declared_structs() if kind.__module__.endswith("secure_sum.messages")]
+    messages = [
+        kind for kind in declared_structs() if kind.__module__.endswith("secure_sum.messages")
+    ]
     own = {(kind.__name__, name) for kind in messages for name in kind.__struct_fields__}
     own -= {("Close", name) for name in ("stage",)}  # of the server's journal: it never travels
     assert own <= asked | said
@@ -149,12 +167,16 @@ def test_every_change_of_a_field_is_one(world: World) -> None:
         assert attack.requests(VICTIM, frame, 0) != [frame], attack
 
 
-# ---- attacks ---------------------------------------------------------------------------------------------------------
+# ---- attacks -------------------------------------------------------------------------------------
 
 
 def stages_only(attacks: Iterable[Attack]) -> list[Attack]:
     """Those on the stages of a sum."""
-    return [attack for attack in attacks if not re.search("^(model|agreed) to|at (model|agreed)", repr(attack))]
+    return [
+        attack
+        for attack in attacks
+        if not re.search("^(model|agreed) to|at (model|agreed)", repr(attack))
+    ]
 
 
 def test_one_other_field_tells_nothing(world: World) -> None:
@@ -166,7 +188,9 @@ def test_another_download_that_agrees_with_its_header_tells_nothing(world: World
     arrays = [
         attack
         for attack in mutations(world, [VICTIM])
-        if attack.kind == "mask" and attack.changed[0].agreed and attack.changed[0].path[2] in received(world)
+        if attack.kind == "mask"
+        and attack.changed[0].agreed
+        and attack.changed[0].path[2] in received(world)
     ]
     assert len(arrays) > 10
     assert_nothing_achieved(world, arrays)
@@ -177,15 +201,19 @@ def received(world: World) -> set[str]:
 
 
 def test_another_world_at_some_stages_tells_nothing(world: World) -> None:
-    """C1: one node is shown a loud model where the others have the real one. Every field in which both worlds
-    differ, each two of them, the whole download, all fields but one, whole frames; at each stage, up to it and
-    from it on."""
+    """C1: one node is shown a loud model where the others have the real one. Every field in which
+    both worlds differ, each two of them, the whole download, all fields but one, whole frames; at
+    each stage, up to it and from it on."""
     loud = other_world(world, lambda array: array * 8)
     both = world.meant["a"]["mask", VICTIM], loud["a"]["mask", VICTIM]
     download = [path for path in differing(*both) if "arrays" in path]
     assert {path[2] for path in download} >= received(world)
     attacks = stages_only(equivocations(world, loud, [VICTIM]))
-    some = [attack for k, attack in enumerate(attacks) if k % 4 == 0 or attack.is_whole_model(received(world))]
+    some = [
+        attack
+        for k, attack in enumerate(attacks)
+        if k % 4 == 0 or attack.is_whole_model(received(world))
+    ]
     assert any(attack.is_whole_model(received(world)) for attack in some)
     assert_nothing_achieved(world, some)
 
@@ -200,37 +228,67 @@ class Anything:
 
 
 CHECKS = {
-    "of each stage's header with what was signed": (SecureSide, "_as_agreed", lambda self, client, frame: None),
-    "of the download with its header": (responder, "announced", lambda contract, download: Anything()),
-    "of the download with what was signed": (secure_node, "announced", lambda contract, download: Anything()),
+    "of each stage's header with what was signed": (
+        SecureSide,
+        "_as_agreed",
+        lambda self, client, frame: None,
+    ),
+    "of the download with its header": (
+        responder,
+        "announced",
+        lambda contract, download: Anything(),
+    ),
+    "of the download with what was signed": (
+        secure_node,
+        "announced",
+        lambda contract, download: Anything(),
+    ),
 }
 
 
 @pytest.mark.parametrize("last", STAGES)
 def test_a_second_attempt_says_no_more_than_the_first(world: World, last: str) -> None:
-    """Up to the masked input a round may be tried again, with other nodes; then it is over for every node."""
-    attacks = [Again(last, stage, world.names[:1], bad) for stage in ("advert", "mask") for bad in ((), world.names[-1:])]
+    """Up to the masked input a round may be tried again, with other nodes; then it is over for
+    every node.
+    """
+    attacks = [
+        Again(last, stage, world.names[:1], bad)
+        for stage in ("advert", "mask")
+        for bad in ((), world.names[-1:])
+    ]
     assert_nothing_achieved(world, attacks)
-    done = {one.kind for one in world.attempt("a", attacks[0]).asked if one.turn and not one.refused}
+    done = {
+        one.kind for one in world.attempt("a", attacks[0]).asked if one.turn and not one.refused
+    }
     assert ("unmask" in done) == (STAGES.index(last) < STAGES.index("mask"))
 
 
 @pytest.mark.parametrize("left_out", CHECKS)
-def test_any_two_of_the_three_comparisons_of_the_model_are_enough(world: World, left_out: str) -> None:
-    """Each of them stands for a lie that another may not see; so each is there, whatever the others do."""
+def test_any_two_of_the_three_comparisons_of_the_model_are_enough(
+    world: World, left_out: str
+) -> None:
+    """Each of them stands for a lie that another may not see; so each is there, whatever the others
+    do.
+    """
     loud = other_world(world, lambda array: array * 8)
-    attacks = [attack for attack in equivocations(world, loud, [VICTIM]) if attack.brings(received(world))]
+    attacks = [
+        attack for attack in equivocations(world, loud, [VICTIM]) if attack.brings(received(world))
+    ]
     assert {("head", "model") in attack.fields for attack in attacks} == {True, False}
     assert_nothing_achieved(world, [Without(attack, *CHECKS[left_out]) for attack in attacks])
 
 
 def test_no_sum_comes_out_with_less_noise_than_was_promised() -> None:
-    """M6: whoever the server says is missing, and however many: the noise of what opens is measured. By the terms 45 %
-    of the people may be missing; the server itself would take far fewer."""
+    """M6: whoever the server says is missing, and however many: the noise of what opens is
+    measured. By the terms 45 % of the people may be missing; the server itself would take far
+    fewer.
+    """
     protect = {"noise": NOISE, "noise_by": "devices", "lost": 0.45}
     floors = Floors(people=2, parties=2, apart=False)
     with folder() as place:
-        made = World(place, floors=floors, items=200, profile="private", protect=protect, quorum=0.2)
+        made = World(
+            place, floors=floors, items=200, profile="private", protect=protect, quorum=0.2
+        )
         opened = Counter[int]()
         for count in range(len(made.names) - 1):
             for stage in ("advert", "share", "mask"):
@@ -238,7 +296,11 @@ def test_no_sum_comes_out_with_less_noise_than_was_promised() -> None:
                 for one in oracle.openings(trace, frozenset()):
                     opened[count] += 1
                     assert noise_of(one, made) > 0.9 * NOISE, (count, stage)
-        assert opened == {0: 3, 1: 3, 2: 1}  # six people of ten, and no fewer; a quorum of those who began
+        assert opened == {
+            0: 3,
+            1: 3,
+            2: 1,
+        }  # six people of ten, and no fewer; a quorum of those who began
 
 
 def noise_of(opening: oracle.Opening, world: World) -> float:
@@ -249,7 +311,9 @@ def noise_of(opening: oracle.Opening, world: World) -> float:
 
 
 def test_who_is_shown_another_model_is_not_the_one_that_is_named(world: World) -> None:
-    """One honest node is told another model at the first stage: the others' refusals name the server."""
+    """One honest node is told another model at the first stage: the others' refusals name the
+    server.
+    """
     loud = other_world(world, lambda array: array * 8)
     attack = Equivocation(world, loud, ("advert",), [("head", "model")], world.names[1:2])
     said = [one.refused for one in world.attempt("a", attack).asked if one.refused]
@@ -259,31 +323,46 @@ def test_who_is_shown_another_model_is_not_the_one_that_is_named(world: World) -
 
 @pytest.mark.parametrize("nodes", [4, 5, 7, 9])
 def test_two_lists_open_no_second_sum(nodes: int) -> None:
-    """M1: two groups are shown two lists of those who shared, masked or consented; one node colludes."""
+    """M1: two groups are shown two lists of those who shared, masked or consented; one node
+    colludes.
+    """
     stages = ("share", "mask", "consent") if nodes <= 5 else ("consent",)
     half = (nodes - 1) // 2
     sizes = {half, nodes - 1 - half}
     with folder() as place:
         made = World(place, nodes)
-        attacks = [attack for stage in stages for attack in two_lists(made, stage, 1) if len(attack.group) in sizes]
+        attacks = [
+            attack
+            for stage in stages
+            for attack in two_lists(made, stage, 1)
+            if len(attack.group) in sizes
+        ]
         assert_nothing_achieved(made, attacks)
 
 
 def test_a_smaller_roster_allows_for_no_fewer_in_league() -> None:
-    """Two may be in league of eleven. The server leaves one of the others out, and shows the rest two lists."""
+    """Two may be in league of eleven. The server leaves one of the others out, and shows the rest
+    two lists.
+    """
     with folder() as place:
         made = World(place, nodes=11)
-        attacks = [attack for attack in two_lists(made, "consent", 2, absent=1) if len(attack.group) == 4]
+        attacks = [
+            attack for attack in two_lists(made, "consent", 2, absent=1) if len(attack.group) == 4
+        ]
         assert_nothing_achieved(made, attacks)
 
 
 def test_what_nodes_say_of_each_other_gives_the_server_nothing(world: World) -> None:
-    """Each entry of what the server passes on is changed once; all complaints are brought to all nodes."""
+    """Each entry of what the server passes on is changed once; all complaints are brought to all
+    nodes.
+    """
     assert_nothing_achieved(world, complaining(world, world.names))
 
 
 def test_lies_about_boxes_are_the_liars_own(world: World) -> None:
-    """Who complains, and who opens a box that another liar complains of, says something else in each field."""
+    """Who complains, and who opens a box that another liar complains of, says something else in
+    each field.
+    """
     complaints = list(false_words(world, LIAR, LIAR, "complaint"))
     assert {attack.path[-1] for attack in complaints} == {"dealer", "box"}
     assert_nothing_achieved(world, complaints, (LIAR,))
@@ -293,13 +372,17 @@ def test_lies_about_boxes_are_the_liars_own(world: World) -> None:
 
 
 def frames(attack: LyingNode) -> bool:
-    """Whether a node says another key for its boxes than it uses: nobody can open these but by the key that it
-    gives when they complain."""
+    """Whether a node says another key for its boxes than it uses: nobody can open these but by the
+    key that it gives when they complain."""
     return attack.inside and attack.stage == "advert" and attack.path[-1] == "boxes"
 
 
 def test_no_honest_node_is_framed_by_boxes_under_another_key(world: World) -> None:
-    attacks = [attack for attack in lying_nodes(world, LIAR) if frames(attack) and attack.name == "a flipped bit"]
+    attacks = [
+        attack
+        for attack in lying_nodes(world, LIAR)
+        if frames(attack) and attack.name == "a flipped bit"
+    ]
     assert_nothing_achieved(world, attacks, (LIAR,))
 
 
@@ -311,9 +394,13 @@ def test_a_node_that_lies_is_the_one_that_is_named(world: World) -> None:
 
 
 def test_the_trained_model_is_the_same_for_all(world: World) -> None:
-    """No honest node ends with other bytes than the others, whatever one of them is sent at the end."""
+    """No honest node ends with other bytes than the others, whatever one of them is sent at the
+    end.
+    """
     attacks = [attack for attack in mutations(world, [VICTIM]) if attack.kind not in STAGES]
-    loud = [attack for attack in attacks if attack.changed[0].name in ("loud", "zero", "last doubled")]
+    loud = [
+        attack for attack in attacks if attack.changed[0].name in ("loud", "zero", "last doubled")
+    ]
     assert {attack.kind for attack in loud} == {"model", "agreed"}
     assert_nothing_achieved(world, loud)
 
@@ -326,7 +413,9 @@ def test_no_two_trained_models_are_agreed_on(world: World) -> None:
 def test_over_https_nodes_answer_the_same_lies_in_the_same_way(world: World) -> None:
     """The download that one node alone is shown, and complaints of boxes with other hashes."""
     loud = other_world(world, lambda array: array * 8)
-    attacks = [attack for attack in equivocations(world, loud, [VICTIM]) if attack.brings(received(world))]
+    attacks = [
+        attack for attack in equivocations(world, loud, [VICTIM]) if attack.brings(received(world))
+    ]
     attacks += list(complaining(world, world.names[:2]))[-1:]
     for attack in (Nothing(), *attacks):
         inside = oracle.behaviour(world.attempt("a", attack))
@@ -335,15 +424,15 @@ def test_over_https_nodes_answer_the_same_lies_in_the_same_way(world: World) -> 
         assert oracle.of_one(world, trace, frozenset()) == []
 
 
-# ---- all of it ---------------------------------------------------------------------------------------------------------
+# ---- all of it -----------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("part", range(SLICES))
 def test_20000_mutations_tell_nothing(world: World, part: int) -> None:
-    """Every field once with every other value, towards one node, two, all others, all; then two fields at once,
-    with and without a node that colludes."""
+    """Every field once with every other value, towards one node, two, all others, all; then two
+    fields at once, with and without a node that colludes."""
     attacks = list(some_mutations(world, FULL, seed=2026))
     assert len(attacks) == FULL
     assert_nothing_achieved(world, stages_only(attacks[part::SLICES]))
@@ -353,7 +442,11 @@ def test_20000_mutations_tell_nothing(world: World, part: int) -> None:
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("change", ["loud", "silent", "moved"])
 def test_every_other_world_tells_nothing(world: World, change: str) -> None:
-    changes = {"loud": lambda array: array * 8, "silent": lambda array: array * 0, "moved": lambda array: array + 1}
+    changes = {
+        "loud": lambda array: array * 8,
+        "silent": lambda array: array * 0,
+        "moved": lambda array: array + 1,
+    }
     other = other_world(world, changes[change])
     for victims in ([VICTIM], world.names[1:], world.names[:2]):
         assert_nothing_achieved(world, stages_only(equivocations(world, other, victims)))
@@ -363,7 +456,9 @@ def test_every_other_world_tells_nothing(world: World, change: str) -> None:
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("nodes", range(3, 13))
 def test_no_two_groups_open_a_second_sum(nodes: int) -> None:
-    """Every size of the groups, every stage; as many collude as the quorum allows for: a tenth, or one."""
+    """Every size of the groups, every stage; as many collude as the quorum allows for: a tenth, or
+    one.
+    """
     with folder() as place:
         made = World(place, nodes)
         for stage in ("share", "mask", "consent", "unmask"):

@@ -1,5 +1,5 @@
-"""The model of the secure sum, checked by spin in every order and under every choice of the server; and each
-attack that it finds when one check of the parties is left out."""
+"""The model of the secure sum, checked by spin in every order and under every choice of the server;
+and each attack that it finds when one check of the parties is left out."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ LINES = 150
 TOOLS = ("spin", "gcc")
 
 pytestmark = pytest.mark.skipif(
-    any(shutil.which(tool) is None for tool in TOOLS), reason="needs spin and gcc: apt-get install spin gcc"
+    any(shutil.which(tool) is None for tool in TOOLS),
+    reason="needs spin and gcc: apt-get install spin gcc",
 )
 
 
 def errors(folder: Path, *defines: str) -> tuple[int, str]:
-    """Checks the model with some definitions. Returns how many errors there are, and what spin says."""
+    """Checks the model with some definitions. Returns how many errors there are, and what spin
+    says.
+    """
     source = shutil.copy(MODEL, folder / MODEL.name)
     said = ""
     for command in (
@@ -48,7 +51,9 @@ def test_no_choice_of_the_server_breaks_the_sum(parties: int, tmp_path: Path) ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("parties", "colluders"), [(6, 1), (7, 1), (7, 2), (8, 2)])
-def test_no_choice_of_the_server_breaks_a_larger_sum(parties: int, colluders: int, tmp_path: Path) -> None:
+def test_no_choice_of_the_server_breaks_a_larger_sum(
+    parties: int, colluders: int, tmp_path: Path
+) -> None:
     number, said = errors(tmp_path, f"-DN={parties}", f"-DC={colluders}")
     assert number == 0, said
 
@@ -63,7 +68,9 @@ def test_no_choice_of_the_server_breaks_a_larger_sum(parties: int, colluders: in
         ("-DQ=3", "seeds"),  # floor(1.1 n / 2) + 1 for five parties: what stood here before
     ],
 )
-def test_each_check_that_is_left_out_lets_an_attack_in(left_out: str, broken: str, tmp_path: Path) -> None:
+def test_each_check_that_is_left_out_lets_an_attack_in(
+    left_out: str, broken: str, tmp_path: Path
+) -> None:
     number, said = errors(tmp_path, left_out)
     assert number == 1
     assert re.search(rf"assertion violated.*{broken}", said), said

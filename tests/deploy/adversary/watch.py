@@ -1,6 +1,6 @@
-"""What really happens inside the nodes of an attempt: secrets, shares, keys and vectors before their
-masks. An oracle that knows all of it can say what an adversary is able to compute; the adversary
-itself is given what it saw alone.
+"""What really happens inside the nodes of an attempt: secrets, shares, keys and vectors before
+their masks. An oracle that knows all of it can say what an adversary is able to compute; the
+adversary itself is given what it saw alone.
 
 The same names draw the same secrets, so that two attempts differ by nothing but a history.
 """
@@ -18,10 +18,10 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from entrenous.core.types import Array
-from entrenous.deploy.exchange import Exchange
-from entrenous.deploy.frames import Frame
-from entrenous.deploy.intake import Open, RoundIntake
-from entrenous.deploy.secure_server import SecureRound
+from entrenous.deploy.frames.frames import Frame
+from entrenous.deploy.server.exchange import Exchange
+from entrenous.deploy.server.intake import Open, RoundIntake
+from entrenous.deploy.server.secure_server import SecureRound
 from entrenous.privacy.secure_sum import primitives, shamir
 from entrenous.privacy.secure_sum import server as sum_server
 from entrenous.privacy.secure_sum.refusal import Code, require
@@ -100,7 +100,9 @@ class Watch:
         before = words.copy()
         add_masks(words, plus, minus)
         if self.now[0] != SERVER:
-            self.maskings.append(Masking(*self.now, before, words.copy(), tuple(plus), tuple(minus)))
+            self.maskings.append(
+                Masking(*self.now, before, words.copy(), tuple(plus), tuple(minus))
+            )
 
     def derive(self, secret: bytes, *about: object) -> bytes:
         key = derive(secret, *about)
@@ -113,7 +115,9 @@ class Watch:
 
     def agree(self, private: X25519PrivateKey, public: bytes) -> bytes:
         common = agree(private, public)
-        self.agreed.setdefault(common, set()).update((private.public_key().public_bytes_raw(), public))
+        self.agreed.setdefault(common, set()).update(
+            (private.public_key().public_bytes_raw(), public)
+        )
         return common
 
     def total(self, server: SecureSumServer) -> Array:
@@ -157,8 +161,8 @@ class Keys:
 
 @contextmanager
 def watched(lenient: bool = True) -> Iterator[Watch]:
-    """Everything that happens within is seen. lenient: the server is the adversary's, and takes what
-    an honest one would not."""
+    """Everything that happens within is seen. lenient: the server is the adversary's, and takes
+    what an honest one would not."""
     watch = Watch()
     with ExitStack() as undo:
         for old, new in (
@@ -193,9 +197,11 @@ def _require_but_the_model(condition: bool, code: Code, text: str) -> None:
 
 def _everywhere(undo: ExitStack, old: Any, new: Any) -> None:
     """Replaces something in all modules of the secure sum that have it under any name."""
-    parts = ("entrenous.privacy.secure_sum.", "entrenous.deploy.secure")
+    parts = ("entrenous.privacy.secure_sum.", "entrenous.deploy.frames.secure")
     modules = [module for name, module in list(sys.modules.items()) if name.startswith(parts)]
-    places = [(module, name) for module in modules for name, value in vars(module).items() if value is old]
+    places = [
+        (module, name) for module in modules for name, value in vars(module).items() if value is old
+    ]
     assert places, f"{old} is nowhere: the harness no longer fits the source"
     for module, name in places:
         _put(undo, module, name, new)

@@ -1,5 +1,5 @@
-"""A small federation that is about to begin a round, with several histories of the same people, and the
-attempt at that round under an attack.
+"""A small federation that is about to begin a round, with several histories of the same people, and
+the attempt at that round under an attack.
 
 The histories differ by who has which: two honest nodes have changed places. FCF
 sends what follows from the model and the history alone, so the agreed sum is the same to the bit,
@@ -19,20 +19,20 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from federation_links import PATIENCE, Clock, copied, federation, logged, nodes_at, nodes_of, until
 
-from entrenous.core.declared import Contract
+from entrenous.core.contract.declared import Contract
+from entrenous.core.contract.protocols import State, arrays_of
 from entrenous.core.errors import EntrenousError
-from entrenous.core.protocols import State, arrays_of
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import Interactions, build
-from entrenous.deploy import exchange, server
-from entrenous.deploy.enrolment import join
-from entrenous.deploy.founding import FoundedFederation
-from entrenous.deploy.frames import FrameParts, Head, opened
-from entrenous.deploy.identity import read_identity
+from entrenous.deploy.agreement.identity import read_identity
+from entrenous.deploy.agreement.members import MEMBERS, Members
+from entrenous.deploy.frames.frames import FrameParts, Head, opened
 from entrenous.deploy.links.https import HttpsPlan, HttpsServerLink
-from entrenous.deploy.members import MEMBERS, Members
-from entrenous.deploy.node import FederatedNode
-from entrenous.deploy.server import serve
+from entrenous.deploy.node.node import FederatedNode
+from entrenous.deploy.operate.enrolment import join
+from entrenous.deploy.operate.founding import FoundedFederation
+from entrenous.deploy.server import exchange, server
+from entrenous.deploy.server.server import serve
 from entrenous.privacy.secure_sum.terms import Floors
 
 from .leaves import loaded
@@ -96,8 +96,8 @@ class Attack:
     """What the adversary does. Without changes: nothing.
 
     victims: whom it lies to. colluders: nodes that give the server all they know. passes: how often
-    the server runs, each time from the beginning of the round with what it learnt before. attempts: at
-    the round, at most. lenient: whether the server is the adversary's.
+    the server runs, each time from the beginning of the round with what it learnt before. attempts:
+    at the round, at most. lenient: whether the server is the adversary's.
     """
 
     colluders: frozenset[str] = frozenset()
@@ -120,7 +120,9 @@ class Attack:
 class Passing:
     """The adversary's link: the honest server's frames pass it, and what nodes answer."""
 
-    def __init__(self, nodes: Mapping[str, FederatedNode], attack: Attack, watch: Watch, turn: int) -> None:
+    def __init__(
+        self, nodes: Mapping[str, FederatedNode], attack: Attack, watch: Watch, turn: int
+    ) -> None:
         self.nodes, self.attack, self.watch, self.turn = nodes, attack, watch, turn
         self.asked: list[Asked] = []
         self.clock: Any = exchange.time
@@ -180,7 +182,9 @@ class Passing:
 class PassingOverHttps(Passing):
     """The same where nodes are at the other end of a link over HTTPS, asked one after the other."""
 
-    def __init__(self, names: Sequence[str], link: HttpsServerLink, attack: Attack, watch: Watch) -> None:
+    def __init__(
+        self, names: Sequence[str], link: HttpsServerLink, attack: Attack, watch: Watch
+    ) -> None:
         super().__init__({}, attack, watch, 0)
         self._names, self._link = names, link
 
@@ -208,21 +212,47 @@ class World:
     """A federation on the disk at the beginning of the attacked round, in copies that differ by
     two exchanged histories each. items: of the catalogue; more: terms of the federation."""
 
-    def __init__(self, folder: Path, nodes: int = 5, floors: Floors | None = None, items: int = ITEMS, **more: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        nodes: int = 5,
+        floors: Floors | None = None,
+        items: int = ITEMS,
+        **more: Any,
+    ) -> None:
         loaded()
-        self.folder, self.floors = folder, floors or Floors(people=6, parties=3, occupancy=0.0, apart=False)
-        more = {"settings": {"factors": 2}, "algorithm": "fcf", "quorum": 0.5, "deadline": 5.0, **more}
+        self.folder, self.floors = (
+            folder,
+            floors or Floors(people=6, parties=3, occupancy=0.0, apart=False),
+        )
+        more = {
+            "settings": {"factors": 2},
+            "algorithm": "fcf",
+            "quorum": 0.5,
+            "deadline": 5.0,
+            **more,
+        }
         made = federation(
-            folder / "a", nodes, ATTACKED + 1, data=histories(EACH * nodes, items), secure="masks", floors=self.floors, **more
+            folder / "a",
+            nodes,
+            ATTACKED + 1,
+            data=histories(EACH * nodes, items),
+            secure="masks",
+            floors=self.floors,
+            **more,
         )
         self.names = list(made.nodes)
         self.start = {"a": made}
-        self.exchanged = {history: tuple(self.names[k] for k in pair) for history, pair in PAIRS.items()}
+        self.exchanged = {
+            history: tuple(self.names[k] for k in pair) for history, pair in PAIRS.items()
+        }
         for history, pair in PAIRS.items():
             self.start[history] = copied(made, folder / history)
             _exchanged(self.start[history], pair, self.floors, items)
         self.key = read_identity(made.server / "identity.key")
-        self.keys = {name: read_identity(path / "identity.key") for name, path in made.nodes.items()}
+        self.keys = {
+            name: read_identity(path / "identity.key") for name, path in made.nodes.items()
+        }
         self.history = "a"  # of the newest attempt
         self.before = {history: self._begun(history) for history in self.start}
         node = FederatedNode(made.nodes[self.names[0]])
@@ -314,7 +344,14 @@ class World:
             node.close()
         return Trace(asked, watch, kept, log, why, {})
 
-    def _again(self, made: FoundedFederation, begun: Path, nodes: dict[str, FederatedNode], attack: Attack, watch: Watch) -> None:
+    def _again(
+        self,
+        made: FoundedFederation,
+        begun: Path,
+        nodes: dict[str, FederatedNode],
+        attack: Attack,
+        watch: Watch,
+    ) -> None:
         """The server, and who colludes with it, go back to the beginning of the round."""
         shutil.rmtree(made.server)
         shutil.copytree(begun / "server", made.server)
@@ -359,7 +396,9 @@ def histories(users: int, items: int, exchanged: tuple[int, int] = (0, 0)) -> In
     """People of two tastes, each with a few items. exchanged: the nodes whose people have changed
     places."""
     rng = np.random.default_rng(7)
-    liking = rng.random((users, items)) + 0.6 * (np.arange(items) % 2 == np.arange(users)[:, None] % 2)
+    liking = rng.random((users, items)) + 0.6 * (
+        np.arange(items) % 2 == np.arange(users)[:, None] % 2
+    )
     liking[:, 0] += 2.0
     liking[:EACH, 1:4] += 2.0  # the victims' are longer
     order = np.arange(users).reshape(-1, EACH)
@@ -397,5 +436,8 @@ def _model_of(node: FederatedNode) -> tuple[int, bytes]:
 
 def changed_state(state: State, change: Callable[[np.ndarray], np.ndarray]) -> State:
     """A server's state with other numbers."""
-    arrays = {name: change(array) if array.dtype.kind == "f" else array for name, array in arrays_of(state).items()}
+    arrays = {
+        name: change(array) if array.dtype.kind == "f" else array
+        for name, array in arrays_of(state).items()
+    }
     return type(state)(**arrays)

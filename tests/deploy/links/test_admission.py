@@ -1,4 +1,6 @@
-"""Who may speak to a server: valid headers, headers of others, of other times, and floods of them."""
+"""Who may speak to a server: valid headers, headers of others, of other times, and floods of
+them.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +11,20 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from entrenous.deploy.frames import seal
+from entrenous.deploy.agreement.members import Member
+from entrenous.deploy.frames.frames import seal
 from entrenous.deploy.links.admission import Admission, Denied, here
 from entrenous.deploy.links.rates import KEPT, Rates
-from entrenous.deploy.members import Member
 
 RUN = "ab" * 16
 KEY, OTHER = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
 
 
 def admission(now: float | None = None) -> Admission:
-    members = {"node-1": Member(KEY.public_key(), np.arange(3)), "node-2": Member(OTHER.public_key(), np.arange(3, 5))}
+    members = {
+        "node-1": Member(KEY.public_key(), np.arange(3)),
+        "node-2": Member(OTHER.public_key(), np.arange(3, 5)),
+    }
     return Admission(RUN, members, time.time if now is None else lambda: now)
 
 
@@ -37,13 +42,22 @@ def test_a_member_is_let_in_by_its_signature_and_again_by_the_same_header() -> N
 @pytest.mark.parametrize(
     ("said", "code"),
     [
-        ("", "no-key"), ("Bearer abc", "no-key"), ("Entrenous !!!", "no-key"), ("Entrenous " + "A" * 3000, "no-key"),
-        (header(OTHER), "bad-signature"), (header(node="node-2"), "bad-signature"), (header(node="node-9"), "unknown-node"),
-        (header(run="cd" * 16), "wrong-run"), (header(kind="update"), "wrong-run"),
-        (header(about={"time": int(time.time()) - 4000}), "clock"), (header(about={"time": int(time.time()) + 4000}), "clock"),
-        (header(about={}), "clock"), (header(about={"time": -(2**62)}), "clock"), (header(about={"time": 2**62}), "clock"),
+        ("", "no-key"),
+        ("Bearer abc", "no-key"),
+        ("Entrenous !!!", "no-key"),
+        ("Entrenous " + "A" * 3000, "no-key"),
+        (header(OTHER), "bad-signature"),
+        (header(node="node-2"), "bad-signature"),
+        (header(node="node-9"), "unknown-node"),
+        (header(run="cd" * 16), "wrong-run"),
+        (header(kind="update"), "wrong-run"),
+        (header(about={"time": int(time.time()) - 4000}), "clock"),
+        (header(about={"time": int(time.time()) + 4000}), "clock"),
+        (header(about={}), "clock"),
+        (header(about={"time": -(2**62)}), "clock"),
+        (header(about={"time": 2**62}), "clock"),
     ],
-)  # fmt: skip
+)
 def test_anything_else_is_not(said: str, code: str) -> None:
     with pytest.raises(Denied) as why:
         admission().node(said)

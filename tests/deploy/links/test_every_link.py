@@ -1,4 +1,6 @@
-"""The same tests over every link: in memory, over HTTPS with TLS and without, over Flower's grid."""
+"""The same tests over every link: in memory, over HTTPS with TLS and without, over Flower's
+grid.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,14 @@ from typing import Any
 import pytest
 from federation_links import federation, logged, nodes_of, server_sha256, simulated
 
-from entrenous.deploy import exchange
-from entrenous.deploy.founding import FoundedFederation
-from entrenous.deploy.frames import opened
+from entrenous.deploy.frames.frames import opened
 from entrenous.deploy.links.admission import here
 from entrenous.deploy.links.https import HttpsPlan, HttpsServerLink
 from entrenous.deploy.links.polling import PollingNode, serve_many
 from entrenous.deploy.links.port import Answer, MemoryServerLink, ServerLink
-from entrenous.deploy.server import serve
+from entrenous.deploy.operate.founding import FoundedFederation
+from entrenous.deploy.server import exchange
+from entrenous.deploy.server.server import serve
 from entrenous.privacy.secure_sum.terms import Floors
 
 Answers = Mapping[str, Answer]
@@ -32,14 +34,18 @@ def memory(made: FoundedFederation, answers: Answers, keys: Any) -> Iterator[Ser
 
 
 @contextmanager
-def https(made: FoundedFederation, answers: Answers, keys: Any, *, tls: bool = True) -> Iterator[ServerLink]:
+def https(
+    made: FoundedFederation, answers: Answers, keys: Any, *, tls: bool = True
+) -> Iterator[ServerLink]:
     """A server's link, and its nodes as tasks of one thread, each with a connection."""
-    from entrenous.deploy.members import Members
+    from entrenous.deploy.agreement.members import Members
 
     members, stop = Members.read(made.server / "members.json", made.terms.users), threading.Event()
     folder = made.server / "keys"
     with closing(
-        HttpsServerLink(HttpsPlan(port=0, keys=folder if tls else None), made.terms.run, members.nodes, 1 << 20)
+        HttpsServerLink(
+            HttpsPlan(port=0, keys=folder if tls else None), made.terms.run, members.nodes, 1 << 20
+        )
     ) as link:
         link.start()
         nodes = [
@@ -48,7 +54,9 @@ def https(made: FoundedFederation, answers: Answers, keys: Any, *, tls: bool = T
         ]
         more = {"say": lambda text: None, "tls": tls}
         at_work = threading.Thread(
-            target=serve_many, args=(link.address, folder / "ca.crt" if tls else None, nodes, stop), kwargs=more
+            target=serve_many,
+            args=(link.address, folder / "ca.crt" if tls else None, nodes, stop),
+            kwargs=more,
         )
         at_work.start()
         try:
@@ -67,26 +75,40 @@ def plain(made: FoundedFederation, answers: Answers, keys: Any) -> Iterator[Serv
 @contextmanager
 def grid(made: FoundedFederation, answers: Answers, keys: Any) -> Iterator[ServerLink]:
     pytest.importorskip("flwr")
+    from entrenous_flower.greeter import Greeter
+    from entrenous_flower.grid_link import GridLink
     from grid_in_memory import GridInMemory, as_task
 
-    from entrenous.flower.greeter import Greeter
-    from entrenous.flower.grid_link import GridLink
-
     as_task()
-    yield GridLink(GridInMemory(dict(enumerate(answers.values(), start=1000))), Greeter.of(made.server), say=lambda text: None)
+    yield GridLink(
+        GridInMemory(dict(enumerate(answers.values(), start=1000))),
+        Greeter.of(made.server),
+        say=lambda text: None,
+    )
 
 
-LINKS: dict[str, Callable[..., Any]] = {"memory": memory, "https": https, "plain": plain, "flower": grid}
+LINKS: dict[str, Callable[..., Any]] = {
+    "memory": memory,
+    "https": https,
+    "plain": plain,
+    "flower": grid,
+}
 over = pytest.mark.parametrize("link", LINKS.values(), ids=LINKS)
 
 
 def served(
-    made: FoundedFederation, link: Callable[..., Any], each: Callable[[str, bytes, Answer], bytes] | None = None
+    made: FoundedFederation,
+    link: Callable[..., Any],
+    each: Callable[[str, bytes, Answer], bytes] | None = None,
 ) -> str | None:
-    """The model after all rounds. each: answers in place of a node, with its name, the request, and what it would answer by."""
+    """The model after all rounds. each: answers in place of a node, with its name, the request, and
+    what it would answer by.
+    """
     nodes = nodes_of(made)
     answers = {
-        name: (lambda frame, name=name, node=node: each(name, frame, node.answer)) if each else node.answer  # type: ignore[misc]
+        name: (lambda frame, name=name, node=node: each(name, frame, node.answer))
+        if each
+        else node.answer  # type: ignore[misc]
         for name, node in nodes.items()
     }
     try:
@@ -99,8 +121,12 @@ def served(
 
 @over
 @pytest.mark.parametrize("secure", ["none", "masks"])
-def test_the_model_is_that_of_one_process(tmp_path: Path, link: Callable[..., Any], secure: str) -> None:
-    made = federation(tmp_path / "f", 4, 2, secure=secure, floors=Floors(people=1, parties=2, occupancy=0.0))
+def test_the_model_is_that_of_one_process(
+    tmp_path: Path, link: Callable[..., Any], secure: str
+) -> None:
+    made = federation(
+        tmp_path / "f", 4, 2, secure=secure, floors=Floors(people=1, parties=2, occupancy=0.0)
+    )
     assert served(made, link) == server_sha256(simulated(made))
 
 
@@ -108,7 +134,9 @@ def test_the_model_is_that_of_one_process(tmp_path: Path, link: Callable[..., An
 def test_an_answer_that_is_lost_is_asked_for_again(
     tmp_path: Path, link: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first answer of every node is nonsense on its way: refused, asked for again, the same model."""
+    """The first answer of every node is nonsense on its way: refused, asked for again, the same
+    model.
+    """
     monkeypatch.setattr(exchange, "AGAIN", 0.3)
     made, before = federation(tmp_path / "f", 3, 1), set[str]()
 
@@ -127,8 +155,10 @@ def test_an_answer_that_is_lost_is_asked_for_again(
 def test_who_is_away_is_left_out_at_the_deadline(
     tmp_path: Path, link: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A node that fails at every request: the round ends at its deadline with those who are there."""
-    from entrenous.deploy import server
+    """A node that fails at every request: the round ends at its deadline with those who are
+    there.
+    """
+    from entrenous.deploy.server.server import server
 
     monkeypatch.setattr(server, "FAREWELL", 0.5)
     made = federation(tmp_path / "f", 4, 1, quorum=0.5, deadline=3.0)

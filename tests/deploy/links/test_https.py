@@ -1,4 +1,6 @@
-"""The server's side over real sockets: what is asked is held, what is sent is acknowledged when it is on the disk, the rest is refused."""
+"""The server's side over real sockets: what is asked is held, what is sent is acknowledged when it
+is on the disk, the rest is refused.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,14 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from entrenous.core.errors import InputError
-from entrenous.deploy.certificates import make_keys
-from entrenous.deploy.frames import FrameParts
+from entrenous.deploy.agreement.certificates import make_keys
+from entrenous.deploy.agreement.members import Member
+from entrenous.deploy.frames.frames import FrameParts
 from entrenous.deploy.links import resources
 from entrenous.deploy.links.admission import here
 from entrenous.deploy.links.https import HttpsPlan, HttpsServerLink
 from entrenous.deploy.links.listening import Bounds
 from entrenous.deploy.links.traffic import Traffic
-from entrenous.deploy.members import Member
 
 RUN, KEY, LARGEST, PATIENCE = "ab" * 16, Ed25519PrivateKey.generate(), 100_000, 60.0
 
@@ -39,7 +41,9 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def link(keys: Path) -> Iterator[HttpsServerLink]:
     members = {f"node-{n}": Member(KEY.public_key(), np.array([n])) for n in range(4)}
-    own = HttpsServerLink(HttpsPlan(port=0, keys=keys, bounds=Bounds(patience=1.0)), RUN, members, LARGEST)
+    own = HttpsServerLink(
+        HttpsPlan(port=0, keys=keys, bounds=Bounds(patience=1.0)), RUN, members, LARGEST
+    )
     own.start()
     yield own
     own.close()
@@ -53,7 +57,9 @@ def client(link: HttpsServerLink, keys: Path) -> Iterator[httpx.Client]:
 
 def client_of(link: HttpsServerLink, keys: Path) -> httpx.Client:
     trust = ssl.create_default_context(cafile=str(keys / "ca.crt"))
-    return httpx.Client(base_url=f"https://{link.address}", verify=trust, trust_env=False, timeout=PATIENCE)
+    return httpx.Client(
+        base_url=f"https://{link.address}", verify=trust, trust_env=False, timeout=PATIENCE
+    )
 
 
 def shown(node: str = "node-1") -> dict[str, str]:
@@ -76,7 +82,9 @@ def test_a_question_is_held_until_there_is_work_and_work_waits_for_its_question(
             time.sleep(0.01)
         link.send("node-1", FrameParts([b"first"]), 60.0)
         assert asking.result(PATIENCE).content == b"first"
-    assert client.get("/v1/work", headers=shown()).content == b"first"  # it was not answered: perhaps it did not arrive
+    assert (
+        client.get("/v1/work", headers=shown()).content == b"first"
+    )  # it was not answered: perhaps it did not arrive
     link.send("node-1", FrameParts([b"second"]), 60.0)
     assert client.get("/v1/work", headers=shown()).content == b"second"
     link.send("node-2", FrameParts([b"stale"]), -1.0)
@@ -84,7 +92,9 @@ def test_a_question_is_held_until_there_is_work_and_work_waits_for_its_question(
     assert client.get("/v1/work", headers=shown("node-2")).content == b"other"
 
 
-def test_requests_of_nodes_that_have_gone_are_not_kept(link: HttpsServerLink, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_of_nodes_that_have_gone_are_not_kept(
+    link: HttpsServerLink, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from entrenous.deploy.links import traffic
 
     monkeypatch.setattr(traffic, "KEPT", 0.2)
@@ -99,7 +109,9 @@ def test_requests_of_nodes_that_have_gone_are_not_kept(link: HttpsServerLink, mo
         time.sleep(0.05)
 
 
-def test_an_answer_is_acknowledged_when_the_server_says_so_and_not_before(link: HttpsServerLink, client: httpx.Client) -> None:
+def test_an_answer_is_acknowledged_when_the_server_says_so_and_not_before(
+    link: HttpsServerLink, client: httpx.Client
+) -> None:
     with ThreadPoolExecutor(1) as pool:
         sending = pool.submit(client.post, "/v1/answer", content=b"x" * 50_000, headers=shown())
         assert received(link) == [("node-1", b"x" * 50_000)]
@@ -112,12 +124,17 @@ def test_an_answer_is_acknowledged_when_the_server_says_so_and_not_before(link: 
 def connected(link: HttpsServerLink, keys: Path) -> ssl.SSLSocket:
     host, port = link.address.split(":")
     context = ssl.create_default_context(cafile=str(keys / "ca.crt"))
-    return context.wrap_socket(socket.create_connection((host, int(port)), PATIENCE), server_hostname="127.0.0.1")
+    return context.wrap_socket(
+        socket.create_connection((host, int(port)), PATIENCE), server_hostname="127.0.0.1"
+    )
 
 
 def test_who_hangs_up_is_not_there(link: HttpsServerLink, keys: Path) -> None:
     with connected(link, keys) as own:
-        own.sendall(f"GET /v1/work HTTP/1.1\r\nhost: x\r\nauthorization: {shown('node-3')['authorization']}\r\n\r\n".encode())
+        own.sendall(
+            "GET /v1/work HTTP/1.1\r\nhost: x\r\nauthorization:"
+            f" {shown('node-3')['authorization']}\r\n\r\n".encode()
+        )
         end = time.monotonic() + PATIENCE
         while "node-3" not in link.present():
             assert time.monotonic() < end
@@ -139,20 +156,35 @@ def test_who_hangs_up_is_not_there(link: HttpsServerLink, keys: Path) -> None:
     ],
 )
 def test_what_is_refused_says_why_in_a_word(
-    link: HttpsServerLink, client: httpx.Client, method: str, path: str, headers: object, content: object, status: int, word: str
+    link: HttpsServerLink,
+    client: httpx.Client,
+    method: str,
+    path: str,
+    headers: object,
+    content: object,
+    status: int,
+    word: str,
 ) -> None:
-    found = client.request(method, path, headers=shown() if headers == "shown" else {}, content=content)  # type: ignore[arg-type]
+    found = client.request(
+        method, path, headers=shown() if headers == "shown" else {}, content=content
+    )  # type: ignore[arg-type]
     assert found.status_code == status and found.text.strip() == word
     assert link.receive(0.05) == [] and client.get("/v1/health").status_code == 200
 
 
-def test_b35_a_flood_of_one_key_is_refused_and_others_are_answered(link: HttpsServerLink, keys: Path) -> None:
-    """100 connections that show one key, over sockets: few are kept, and another node is answered meanwhile."""
+def test_b35_a_flood_of_one_key_is_refused_and_others_are_answered(
+    link: HttpsServerLink, keys: Path
+) -> None:
+    """100 connections that show one key, over sockets: few are kept, and another node is answered
+    meanwhile.
+    """
 
     def flood(n: int) -> int:
         with client_of(link, keys) as own:
             try:
-                return own.post("/v1/answer", content=b"x" * (LARGEST + 1), headers=shown("node-2")).status_code
+                return own.post(
+                    "/v1/answer", content=b"x" * (LARGEST + 1), headers=shown("node-2")
+                ).status_code
             except httpx.HTTPError:
                 return 0  # hung up on
 
@@ -172,9 +204,12 @@ def test_a_flood_of_strangers_shuts_their_address_out_and_known_nodes_stay(
     trust = ssl.create_default_context(cafile=str(keys / "ca.crt"))
     codes: list[int] = []
     with httpx.Client(
-        base_url=f"https://{link.address}", verify=trust, trust_env=False, timeout=PATIENCE,
+        base_url=f"https://{link.address}",
+        verify=trust,
+        trust_env=False,
+        timeout=PATIENCE,
         transport=httpx.HTTPTransport(verify=trust, local_address="127.0.0.2"),
-    ) as stranger:  # fmt: skip
+    ) as stranger:
         try:
             for _ in range(400):
                 codes.append(stranger.get("/v1/work").status_code)
@@ -195,7 +230,12 @@ def test_b31_a_body_of_one_byte_a_second_is_given_up_and_others_are_answered(
             time.sleep(0.2)
 
     with ThreadPoolExecutor(1) as pool, client_of(link, keys) as slow:
-        dripping = pool.submit(slow.post, "/v1/answer", content=slowly(), headers=shown("node-2") | {"content-length": "1000"})
+        dripping = pool.submit(
+            slow.post,
+            "/v1/answer",
+            content=slowly(),
+            headers=shown("node-2") | {"content-length": "1000"},
+        )
         link.send("node-1", FrameParts([b"work"]), 60.0)
         assert client.get("/v1/work", headers=shown()).content == b"work"
         with suppress(httpx.HTTPError):  # hung up on in the middle of its body
@@ -225,7 +265,10 @@ def test_a10_plain_text_beyond_loopback_is_refused_unless_asked_for() -> None:
 
 
 def test_a_port_that_is_taken_and_a_certificate_that_is_none_are_one_line(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(InputError, match="cannot listen on 127"):
+    with (
+        socket.create_server(("127.0.0.1", 0)) as taken,
+        pytest.raises(InputError, match="cannot listen on 127"),
+    ):
         HttpsServerLink(HttpsPlan(port=taken.getsockname()[1]), RUN, {}, LARGEST)
     for name in ("server.crt", "server.key"):
         (tmp_path / name).write_text("no certificate")
@@ -234,7 +277,9 @@ def test_a_port_that_is_taken_and_a_certificate_that_is_none_are_one_line(tmp_pa
 
 
 def test_answers_that_nobody_waits_for_are_few(link: HttpsServerLink, client: httpx.Client) -> None:
-    """A node may send an answer again, but not by the hundred: the server's own thread hears of few."""
+    """A node may send an answer again, but not by the hundred: the server's own thread hears of
+    few.
+    """
     from entrenous.deploy.links.rates import UNASKED
 
     codes: list[int] = []
@@ -250,14 +295,20 @@ def test_answers_that_nobody_waits_for_are_few(link: HttpsServerLink, client: ht
         taking = pool.submit(taken)
         with suppress(httpx.HTTPError):
             for _ in range(40):
-                codes.append(client.post("/v1/answer", content=b"again", headers=shown("node-2")).status_code)
-        assert codes[:10] == [200] * 10 and 429 in codes and taking.result(PATIENCE) <= UNASKED[1] + 3
+                codes.append(
+                    client.post("/v1/answer", content=b"again", headers=shown("node-2")).status_code
+                )
+        assert (
+            codes[:10] == [200] * 10 and 429 in codes and taking.result(PATIENCE) <= UNASKED[1] + 3
+        )
     link.send("node-1", FrameParts([b"work"]), 60.0)
     assert client.get("/v1/work", headers=shown()).content == b"work"
 
 
 def test_a_node_that_comes_while_others_are_counted_stops_no_server() -> None:
-    """The event loop's thread may have its turn at any allocation; here the garbage collector stands for it."""
+    """The event loop's thread may have its turn at any allocation; here the garbage collector
+    stands for it.
+    """
     traffic, before = Traffic(), gc.get_threshold()
     for n in range(2000):
         traffic.heard(f"node-{n}")

@@ -1,4 +1,6 @@
-"""Connections are counted when they are accepted: silent ones, which never begin a handshake, give way to those that speak."""
+"""Connections are counted when they are accepted: silent ones, which never begin a handshake, give
+way to those that speak.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,20 @@ from pathlib import Path
 
 import pytest
 
-from entrenous.deploy.certificates import make_keys
+from entrenous.deploy.agreement.certificates import make_keys
 from entrenous.deploy.links.listening import Bounds, Guard
 from entrenous.deploy.links.lobby import TURN, GuardedSocket
 
-BOUNDS = Bounds(connections=30, strangers=10, from_address=6, of_node=2, patience=5.0, banned=3.0, silent=20, silent_from=8)
+BOUNDS = Bounds(
+    connections=30,
+    strangers=10,
+    from_address=6,
+    of_node=2,
+    patience=5.0,
+    banned=3.0,
+    silent=20,
+    silent_from=8,
+)
 
 
 class Clock:
@@ -31,13 +42,17 @@ class Sockets:
     def __init__(self) -> None:
         self.clock = Clock()
         self.guard = Guard(BOUNDS, self.clock)
-        self.listening = GuardedSocket(socket.create_server(("127.0.0.1", 0), backlog=256), self.guard, self.clock)
+        self.listening = GuardedSocket(
+            socket.create_server(("127.0.0.1", 0), backlog=256), self.guard, self.clock
+        )
         self.theirs: list[socket.socket] = []
         self.ours: list[socket.socket] = []
 
     def arrive(self, host: str = "127.0.0.1") -> tuple[str, int]:
         """Connect, and say nothing."""
-        self.theirs.append(socket.create_connection(self.listening.getsockname(), source_address=(host, 0)))
+        self.theirs.append(
+            socket.create_connection(self.listening.getsockname(), source_address=(host, 0))
+        )
         return self.theirs[-1].getsockname()
 
     def connect(self, host: str = "127.0.0.1") -> tuple[str, int]:
@@ -82,13 +97,17 @@ def test_the_oldest_stranger_of_an_address_gives_way(sockets: Sockets) -> None:
     assert sockets.guard.open == 6 and sockets.guard.evicted == 3
 
 
-def test_strangers_of_many_addresses_leave_the_places_of_known_nodes_alone(sockets: Sockets) -> None:
+def test_strangers_of_many_addresses_leave_the_places_of_known_nodes_alone(
+    sockets: Sockets,
+) -> None:
     known = [sockets.connect() for _ in range(2)]
     assert all(sockets.guard.knows(peer, "node-1") for peer in known)
     for n in range(40):
         sockets.connect(f"127.0.0.{2 + n}")
     assert sockets.guard.open == 2 + BOUNDS.strangers
-    assert sockets.is_open(0) and sockets.is_open(1) and sockets.is_open(41) and not sockets.is_open(2)
+    assert (
+        sockets.is_open(0) and sockets.is_open(1) and sockets.is_open(41) and not sockets.is_open(2)
+    )
 
 
 def test_one_node_has_few_connections_and_known_ones_have_an_end_too(sockets: Sockets) -> None:
@@ -96,7 +115,9 @@ def test_one_node_has_few_connections_and_known_ones_have_an_end_too(sockets: So
         assert sockets.guard.knows(sockets.connect(), "node-1"), n
     assert not sockets.is_open(0) and sockets.is_open(1) and sockets.is_open(2)
     most = BOUNDS.connections - BOUNDS.strangers
-    taken = [sockets.guard.knows(sockets.connect(f"127.0.1.{n}"), f"other-{n}") for n in range(most)]
+    taken = [
+        sockets.guard.knows(sockets.connect(f"127.0.1.{n}"), f"other-{n}") for n in range(most)
+    ]
     assert taken == [True] * (most - 2) + [False] * 2
 
 
@@ -130,19 +151,31 @@ def test_a_connection_that_is_closed_gives_its_place_back(sockets: Sockets) -> N
 
 
 def test_who_says_nothing_waits_outside_and_the_oldest_gives_way(sockets: Sockets) -> None:
-    """Nothing is prepared for silent connections; those of one address leave others their places, and one that speaks is passed on."""
+    """Nothing is prepared for silent connections; those of one address leave others their places,
+    and one that speaks is passed on.
+    """
     for _ in range(BOUNDS.silent_from + 4):
         sockets.arrive("127.0.0.2")
-    assert sockets.accepted() == 0 and sockets.guard.open == BOUNDS.silent_from and sockets.guard.evicted == 4
+    assert (
+        sockets.accepted() == 0
+        and sockets.guard.open == BOUNDS.silent_from
+        and sockets.guard.evicted == 4
+    )
     assert [sockets.is_open(n) for n in range(6)] == [False] * 4 + [True] * 2
     for n in range(BOUNDS.silent):
         sockets.arrive(f"127.0.1.{n + 1}")
     assert sockets.accepted() == 0 and sockets.guard.silent == BOUNDS.silent
     sockets.theirs[-1].send(b"hello")
-    assert sockets.accepted() == 1 and sockets.guard.silent == BOUNDS.silent - 1 and sockets.ours[0].recv(9) == b"hello"
+    assert (
+        sockets.accepted() == 1
+        and sockets.guard.silent == BOUNDS.silent - 1
+        and sockets.ours[0].recv(9) == b"hello"
+    )
 
 
-def test_silent_connections_have_so_long_and_who_hangs_up_is_never_passed_on(sockets: Sockets) -> None:
+def test_silent_connections_have_so_long_and_who_hangs_up_is_never_passed_on(
+    sockets: Sockets,
+) -> None:
     sockets.arrive()
     sockets.accepted()
     sockets.clock.now = 5.1
@@ -178,7 +211,9 @@ def test_an_address_brings_so_many_strangers_a_second_and_who_shows_a_key_costs_
     assert [arrive(20 + n) for n in range(3)] == [True, True, False]
     clock.now = 10.0
     came = [arrive(100 + n) and guard.knows(("127.0.0.1", 100 + n), "node-1") for n in range(20)]
-    assert came == [True] * 7 + [False] * 13  # four of one node were free; then three more, as any stranger has
+    assert (
+        came == [True] * 7 + [False] * 13
+    )  # four of one node were free; then three more, as any stranger has
 
 
 def test_a_proxy_has_no_limits_and_is_not_banned() -> None:
@@ -188,7 +223,9 @@ def test_a_proxy_has_no_limits_and_is_not_banned() -> None:
     assert all(ours) and guard.open == 100 and all(guard.knows(peer, "node-1") for peer in peers)
     guard.ban("127.0.0.9")
     assert guard.welcome("127.0.0.9") and guard.evicted == guard.refused == 0
-    assert guard.arrived(socket.socket(), ("127.0.0.1", 1)) is not None and not guard.trusts("127.0.0.1")
+    assert guard.arrived(socket.socket(), ("127.0.0.1", 1)) is not None and not guard.trusts(
+        "127.0.0.1"
+    )
     for own in ours:
         assert own is not None
         own.close()
@@ -199,7 +236,9 @@ SILENT = 200
 
 
 async def served(context: ssl.SSLContext) -> tuple[int, int]:
-    """Connections there are while hundreds are silent before TLS, and how many of twenty clients of the same address are answered."""
+    """Connections there are while hundreds are silent before TLS, and how many of twenty clients of
+    the same address are answered.
+    """
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(await reader.readexactly(2))

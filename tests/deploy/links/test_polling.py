@@ -17,15 +17,15 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from entrenous.core.errors import InputError
-from entrenous.deploy import certificates
-from entrenous.deploy.certificates import make_keys
-from entrenous.deploy.founding import free_ports
-from entrenous.deploy.frames import FrameParts, seal
+from entrenous.deploy.agreement import certificates
+from entrenous.deploy.agreement.certificates import make_keys
+from entrenous.deploy.agreement.members import Member
+from entrenous.deploy.frames.frames import FrameParts, seal
 from entrenous.deploy.links import admission, polling
 from entrenous.deploy.links.admission import here
 from entrenous.deploy.links.https import HttpsPlan, HttpsServerLink
 from entrenous.deploy.links.polling import Backoff, PollingNode, serve
-from entrenous.deploy.members import Member
+from entrenous.deploy.operate.founding import free_ports
 
 RUN, KEY, PATIENCE = "ab" * 16, Ed25519PrivateKey.generate(), 120.0
 
@@ -55,7 +55,12 @@ def node(key: Ed25519PrivateKey = KEY) -> PollingNode:
 
 
 def link_at(port: int, keys: Path | None) -> HttpsServerLink:
-    own = HttpsServerLink(HttpsPlan(port=port, keys=keys), RUN, {"node-1": Member(KEY.public_key(), np.arange(2))}, 1000)
+    own = HttpsServerLink(
+        HttpsPlan(port=port, keys=keys),
+        RUN,
+        {"node-1": Member(KEY.public_key(), np.arange(2))},
+        1000,
+    )
     own.start()
     return own
 
@@ -86,9 +91,10 @@ def test_an_answer_that_fails_is_said_and_the_node_goes_on(tmp_path: Path) -> No
             raise RuntimeError("no\nsuch thing")
         return frame
 
-    with closing(link_at(0, None)) as link, closing(
-        Running(link.address, None, PollingNode(node().here, fails), tls=False)
-    ) as running:  # fmt: skip
+    with (
+        closing(link_at(0, None)) as link,
+        closing(Running(link.address, None, PollingNode(node().here, fails), tls=False)) as running,
+    ):
         link.send("node-1", FrameParts([b"bad"]), 60.0)
         end = time.monotonic() + PATIENCE
         while not running.said:
@@ -102,12 +108,18 @@ def test_r10_a_clock_an_hour_off_is_named_and_tried_again(monkeypatch: pytest.Mo
     there = SimpleNamespace(time=lambda: time.time() - 3600, monotonic=time.monotonic)
     monkeypatch.setattr(polling, "time", there)
     late = PollingNode(lambda: _signed_at(int(there.time())), bytes)
-    with closing(link_at(0, None)) as link, closing(Running(link.address, None, late, tls=False)) as running:
+    with (
+        closing(link_at(0, None)) as link,
+        closing(Running(link.address, None, late, tls=False)) as running,
+    ):
         end = time.monotonic() + PATIENCE
         while not running.said:
             assert time.monotonic() < end
             time.sleep(0.05)
-        assert re.search(r"this machine's clock is 3[56]\d\d s behind the server's: set both by a time server", running.said[0])
+        assert re.search(
+            r"this machine's clock is 3[56]\d\d s behind the server's: set both by a time server",
+            running.said[0],
+        )
         assert not running.ended
 
 
@@ -116,19 +128,26 @@ def _signed_at(seconds: int) -> str:
     return admission.SCHEME + urlsafe_b64encode(frame).decode()
 
 
-def test_a_node_that_the_server_does_not_know_ends_with_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_that_the_server_does_not_know_ends_with_a_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(polling, "PATIENCE", 0.5)
     with closing(link_at(0, None)) as link:
         running = Running(link.address, None, node(Ed25519PrivateKey.generate()), tls=False)
         running.thread.join(PATIENCE)
-        assert isinstance(running.ended[0], InputError) and "does not let this node in (bad-signature)" in str(running.ended[0])
+        assert isinstance(
+            running.ended[0], InputError
+        ) and "does not let this node in (bad-signature)" in str(running.ended[0])
 
 
 def test_the_wrong_authority_and_the_wrong_protocol_end_with_a_line(tmp_path: Path) -> None:
     for name in ("own", "other"):
         make_keys(tmp_path / name)
     with closing(link_at(0, tmp_path / "own")) as link:
-        for ca, more, word in ((tmp_path / "other" / "ca.crt", {}, "not to be trusted"), (None, {"tls": False}, "plain HTTP")):
+        for ca, more, word in (
+            (tmp_path / "other" / "ca.crt", {}, "not to be trusted"),
+            (None, {"tls": False}, "plain HTTP"),
+        ):
             running = Running(link.address, ca, node(), **more)
             running.thread.join(PATIENCE)
             assert running.ended and word in str(running.ended[0]), (running.ended, running.said)
@@ -140,8 +159,12 @@ def test_the_wrong_authority_and_the_wrong_protocol_end_with_a_line(tmp_path: Pa
         serve("10.1.2.3:8443", None, node(), threading.Event(), tls=False)
 
 
-def test_a_first_handshake_that_is_cut_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a server that is full, or restarts: it was taken for one that does not speak TLS, and the node ended with code 2."""
+def test_a_first_handshake_that_is_cut_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a server that is full, or restarts: it was taken for one that does not speak TLS, and the
+    node ended with code 2.
+    """
     monkeypatch.setattr(Backoff, "pause", lambda self, longest=0.0: 0.05)
     make_keys(tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as cutting:
@@ -160,7 +183,9 @@ def test_a_first_handshake_that_is_cut_is_tried_again(tmp_path: Path, monkeypatc
 def test_a_certificate_whose_time_is_not_this_is_named_and_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str, word: str
 ) -> None:
-    """A node whose clock was an hour behind a new certificate ended with code 2, and no service manager starts that again."""
+    """A node whose clock was an hour behind a new certificate ended with code 2, and no service
+    manager starts that again.
+    """
     monkeypatch.setattr(Backoff, "pause", lambda self, longest=0.0: 0.05)
     make_keys(tmp_path)
     port = free_ports()[0]
@@ -194,7 +219,9 @@ def test_c5_at_most_ten_attempts_a_minute_and_then_again() -> None:
         clock[0] += waits.pause()
         waits.attempt()
         times.append(clock[0])
-    assert all(sum(at <= then < at + 60 for then in times) <= 10 for at in times) and len(times) > 20
+    assert (
+        all(sum(at <= then < at + 60 for then in times) <= 10 for at in times) and len(times) > 20
+    )
     waits.success()
     clock[0] += 60
     assert waits.pause() == 0.0 and waits.ever

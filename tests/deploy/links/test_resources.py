@@ -1,4 +1,6 @@
-"""What strangers and members may cost a server: the attacks of the review, over real sockets, and the ledger that bounds them."""
+"""What strangers and members may cost a server: the attacks of the review, over real sockets, and
+the ledger that bounds them.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,14 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from entrenous.deploy.certificates import make_keys
-from entrenous.deploy.frames import FrameParts, seal
+from entrenous.deploy.agreement.certificates import make_keys
+from entrenous.deploy.agreement.members import Member
+from entrenous.deploy.frames.frames import FrameParts, seal
 from entrenous.deploy.links import protocol, resources
 from entrenous.deploy.links.admission import Denied, here
 from entrenous.deploy.links.https import HttpsPlan, HttpsServerLink
 from entrenous.deploy.links.listening import Bounds
 from entrenous.deploy.links.resources import HEAD, ROOM, Bodies, Body, is_number
-from entrenous.deploy.members import Member
 
 RUN, KEY, PATIENCE = "ab" * 16, Ed25519PrivateKey.generate(), 60.0
 LARGEST = 10_400_000  # bytes of an answer of 15,000 items and 80 factors
@@ -42,7 +44,9 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def link(keys: Path) -> Iterator[HttpsServerLink]:
     """A server whose patience with strangers is so long that it is not what ends an attack."""
     members = {f"node-{n}": Member(KEY.public_key(), np.array([n])) for n in range(4)}
-    own = HttpsServerLink(HttpsPlan(port=0, keys=keys, bounds=Bounds(patience=600.0)), RUN, members, LARGEST)
+    own = HttpsServerLink(
+        HttpsPlan(port=0, keys=keys, bounds=Bounds(patience=600.0)), RUN, members, LARGEST
+    )
     own.start()
     yield own
     own.close()
@@ -51,14 +55,18 @@ def link(keys: Path) -> Iterator[HttpsServerLink]:
 def connected(link: HttpsServerLink, keys: Path) -> ssl.SSLSocket:
     host, port = link.address.split(":")
     context = ssl.create_default_context(cafile=str(keys / "ca.crt"))
-    own = context.wrap_socket(socket.create_connection((host, int(port)), PATIENCE), server_hostname="127.0.0.1")
+    own = context.wrap_socket(
+        socket.create_connection((host, int(port)), PATIENCE), server_hostname="127.0.0.1"
+    )
     own.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return own
 
 
 def client_of(link: HttpsServerLink, keys: Path) -> httpx.Client:
     trust = ssl.create_default_context(cafile=str(keys / "ca.crt"))
-    return httpx.Client(base_url=f"https://{link.address}", verify=trust, trust_env=False, timeout=PATIENCE)
+    return httpx.Client(
+        base_url=f"https://{link.address}", verify=trust, trust_env=False, timeout=PATIENCE
+    )
 
 
 def shown(node: str = "node-1") -> dict[str, str]:
@@ -66,7 +74,10 @@ def shown(node: str = "node-1") -> dict[str, str]:
 
 
 def head_of(node: str, method: str, path: str, more: str = "") -> bytes:
-    return f"{method} {path} HTTP/1.1\r\nhost: x\r\nauthorization: {shown(node)['authorization']}\r\n{more}\r\n".encode()
+    return (
+        f"{method} {path} HTTP/1.1\r\nhost: x\r\nauthorization:"
+        f" {shown(node)['authorization']}\r\n{more}\r\n".encode()
+    )
 
 
 def received(link: HttpsServerLink) -> list[tuple[str, bytes]]:
@@ -118,12 +129,14 @@ def enrolled(link: HttpsServerLink, keys: Path, node: str) -> ssl.SSLSocket:
     return own
 
 
-# ---- heads -----------------------------------------------------------------------------------------------------------------------------
+# ---- heads ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("who", ["stranger", "member"])
 @pytest.mark.parametrize("unit", [b"a:b\r\n", b"x", b"\r\n"])
-def test_m3_a_head_without_end_is_hung_up_on_after_16_kb(link: HttpsServerLink, keys: Path, who: str, unit: bytes) -> None:
+def test_m3_a_head_without_end_is_hung_up_on_after_16_kb(
+    link: HttpsServerLink, keys: Path, who: str, unit: bytes
+) -> None:
     """Short lines, one line without end, and lines before any head."""
     with connected(link, keys) if who == "stranger" else enrolled(link, keys, "node-2") as own:
         begun = HEAD_LINE if unit != b"\r\n" else b""
@@ -149,7 +162,9 @@ def test_m3_a_members_head_of_a_byte_a_second_is_hung_up_on(
     wait_for(link, "slow-head")
 
 
-def test_m3_requests_that_come_before_an_answer_are_not_kept(link: HttpsServerLink, keys: Path) -> None:
+def test_m3_requests_that_come_before_an_answer_are_not_kept(
+    link: HttpsServerLink, keys: Path
+) -> None:
     with connected(link, keys) as own, suppress(OSError):
         own.sendall(head_of("node-2", "GET", "/v1/work") * 40)
         assert hung_up(own)
@@ -157,7 +172,9 @@ def test_m3_requests_that_come_before_an_answer_are_not_kept(link: HttpsServerLi
 
 
 @pytest.mark.parametrize("after", [b"5;" + b"x" * HEAD, b"0\r\n" + b"a:b\r\n" * (HEAD // 5 + 1)])
-def test_m3_what_frames_a_body_counts_as_well(link: HttpsServerLink, keys: Path, after: bytes) -> None:
+def test_m3_what_frames_a_body_counts_as_well(
+    link: HttpsServerLink, keys: Path, after: bytes
+) -> None:
     """Extensions of chunks, and lines after the last of them, while a question for work is held."""
     with connected(link, keys) as own, suppress(OSError):
         own.sendall(head_of("node-2", "GET", "/v1/work", "transfer-encoding: chunked\r\n"))
@@ -180,28 +197,44 @@ def test_a_head_in_pieces_is_read_all_the_same(link: HttpsServerLink, keys: Path
         assert own.recv(65536).startswith(b"HTTP/1.1 200")
 
 
-# ---- bodies ----------------------------------------------------------------------------------------------------------------------------
+# ---- bodies --------------------------------------------------------------------------------------
 
 
-def test_m5_one_key_and_four_bytes_a_second_cost_the_others_nothing(link: HttpsServerLink, keys: Path) -> None:
-    """Four connections that each announce the largest answer and send hardly anything, as in the review; then others answer."""
+def test_m5_one_key_and_four_bytes_a_second_cost_the_others_nothing(
+    link: HttpsServerLink, keys: Path
+) -> None:
+    """Four connections that each announce the largest answer and send hardly anything, as in the
+    review; then others answer.
+    """
     with ExitStack() as stack:
         slow = [stack.enter_context(connected(link, keys)) for _ in range(4)]
         for own in slow:
-            own.sendall(head_of("node-2", "POST", "/v1/answer", f"content-length: {LARGEST}\r\n") + b"x")
+            own.sendall(
+                head_of("node-2", "POST", "/v1/answer", f"content-length: {LARGEST}\r\n") + b"x"
+            )
         for node in ("node-1", "node-3"):
             link.send(node, FrameParts([b"work"]), 60.0)
             with client_of(link, keys) as client, ThreadPoolExecutor(1) as pool:
                 assert client.get("/v1/work", headers=shown(node)).content == b"work"
-                sending = pool.submit(client.post, "/v1/answer", content=b"x" * LARGEST, headers=shown(node))
+                sending = pool.submit(
+                    client.post, "/v1/answer", content=b"x" * LARGEST, headers=shown(node)
+                )
                 (found,) = received(link)
                 link.acknowledge()
-                assert found == (node, b"x" * LARGEST) and sending.result(PATIENCE).status_code == 200
+                assert (
+                    found == (node, b"x" * LARGEST) and sending.result(PATIENCE).status_code == 200
+                )
 
 
 def test_m5_a_node_sends_one_body_at_a_time(link: HttpsServerLink, keys: Path) -> None:
-    """A second one ends the first while that is read; once it waits for the server, the second has to come later."""
-    with connected(link, keys) as first, client_of(link, keys) as client, ThreadPoolExecutor(1) as pool:
+    """A second one ends the first while that is read; once it waits for the server, the second has
+    to come later.
+    """
+    with (
+        connected(link, keys) as first,
+        client_of(link, keys) as client,
+        ThreadPoolExecutor(1) as pool,
+    ):
         first.sendall(head_of("node-2", "POST", "/v1/answer", "content-length: 1000\r\n") + b"x")
         time.sleep(0.2)
         sending = pool.submit(client.post, "/v1/answer", content=b"second", headers=shown("node-2"))
@@ -226,7 +259,9 @@ def test_m5_who_sends_all_but_the_last_byte_is_given_up_within_a_stretch(
     wait_for(link, "too-slow")
 
 
-def test_a_frame_that_names_another_node_is_not_looked_at(link: HttpsServerLink, keys: Path) -> None:
+def test_a_frame_that_names_another_node_is_not_looked_at(
+    link: HttpsServerLink, keys: Path
+) -> None:
     frame = seal(Ed25519PrivateKey.generate(), "update", b"x", run=RUN, node="node-1")
     with client_of(link, keys) as client:
         found = client.post("/v1/answer", content=frame, headers=shown("node-2"))
@@ -234,11 +269,13 @@ def test_a_frame_that_names_another_node_is_not_looked_at(link: HttpsServerLink,
     assert link.receive(0.1) == []
 
 
-# ---- the ledger by itself ---------------------------------------------------------------------------------------------------------------
+# ---- the ledger by itself ------------------------------------------------------------------------
 
 
 async def fed(ledger: Bodies, node: str, asked: bool, size: int, piece: int, turns: int = 0) -> int:
-    """Bring a body of `size` bytes, in pieces, with so many turns of others between; returns when all had come, in the order of bodies."""
+    """Bring a body of `size` bytes, in pieces, with so many turns of others between; returns when
+    all had come, in the order of bodies.
+    """
     async with ledger.of(node, asked) as body, body.stretches.limit:
         for at in range(0, size, piece):
             await body.came(min(piece, size - at))
@@ -267,7 +304,14 @@ def test_the_ledger_never_holds_more_than_its_room_and_a_body_and_everybody_is_s
     async def all_of_them() -> None:
         watching = asyncio.create_task(watched())
         bodies = [
-            fed(ledger, f"node-{n}", draw.random() < 0.7, draw.randint(1, largest), draw.randint(1, 300), draw.randint(0, 5))
+            fed(
+                ledger,
+                f"node-{n}",
+                draw.random() < 0.7,
+                draw.randint(1, largest),
+                draw.randint(1, 300),
+                draw.randint(0, 5),
+            )
             for n in range(60)
         ]
         await asyncio.wait_for(asyncio.gather(*bodies), PATIENCE)
@@ -281,7 +325,11 @@ def test_the_ledger_never_holds_more_than_its_room_and_a_body_and_everybody_is_s
 def test_who_is_not_asked_leaves_room_for_who_is() -> None:
     async def scene() -> None:
         ledger = Bodies(1000, room=8000)
-        async with ledger.of("idle-1", False) as one, ledger.of("idle-2", False) as two, ledger.of("asked", True) as asked:
+        async with (
+            ledger.of("idle-1", False) as one,
+            ledger.of("idle-2", False) as two,
+            ledger.of("asked", True) as asked,
+        ):
             assert ledger.takes(one, 1000) and ledger.takes(two, 1000)  # a quarter is theirs
             assert ledger.takes(one, 1) and not ledger.takes(two, 1)  # and one goes on
             assert ledger.takes(asked, 1000)
@@ -300,7 +348,11 @@ def test_who_waits_in_vain_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def scene() -> None:
         ledger = Bodies(1000, room=2000)
-        async with ledger.of("a", True) as first, ledger.of("b", True) as second, ledger.of("c", True) as third:
+        async with (
+            ledger.of("a", True) as first,
+            ledger.of("b", True) as second,
+            ledger.of("c", True) as third,
+        ):
             assert ledger.takes(first, 1000) and ledger.takes(second, 1000)
             async with ledger.of("d", True) as beyond, third.stretches.limit:
                 assert ledger.takes(beyond, 1000)  # the first in line goes on beyond the room

@@ -1,4 +1,6 @@
-"""A server that lies, or whoever has its TLS key: every answer costs a node little, is named in a line, and tried again."""
+"""A server that lies, or whoever has its TLS key: every answer costs a node little, is named in a
+line, and tried again.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +21,17 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from federation_links import ratings
 
-from entrenous.core.declared import is_federated
-from entrenous.core.discover import algorithms
+from entrenous.algorithms.named import algorithms
+from entrenous.core.contract.declared import is_federated
 from entrenous.core.keys import key
-from entrenous.deploy.certificates import make_keys
-from entrenous.deploy.contribution import agreed
+from entrenous.deploy.agreement.certificates import make_keys
+from entrenous.deploy.frames.contribution import agreed
+from entrenous.deploy.frames.request import largest_request
 from entrenous.deploy.links import polling, resources, server_line
 from entrenous.deploy.links.admission import here
 from entrenous.deploy.links.polling import Backoff, PollingNode, clock_of, pause_of, serve
 from entrenous.deploy.links.server_line import BadResponse, ServerLine, ServerSaid
-from entrenous.deploy.request import largest_request
-from entrenous.wire.download import write_download
+from entrenous.deploy.wire.download import write_download
 
 RUN, KEY, PATIENCE = "ab" * 16, Ed25519PrivateKey.generate(), 60.0
 LARGEST = 100_000  # bytes of a request of this federation
@@ -40,7 +42,9 @@ Answer = Callable[[socket.socket], None]
 
 
 class LyingServer:
-    """Answers the first questions with lies, each on a connection of its own, and then as it should. said: the requests."""
+    """Answers the first questions with lies, each on a connection of its own, and then as it
+    should. said: the requests.
+    """
 
     def __init__(self, keys: Path | None, *lies: bytes | Answer) -> None:
         self.said, self.answered = list[bytes](), threading.Event()
@@ -114,7 +118,9 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def polled(server: LyingServer, keys: Path) -> list[str]:
-    """What a node says until it has answered a good request of the server. It must not end by itself."""
+    """What a node says until it has answered a good request of the server. It must not end by
+    itself.
+    """
     stop, said, ended = threading.Event(), list[str](), list[BaseException]()
     node = PollingNode(lambda: here(KEY, RUN, "node-1"), lambda frame: frame[::-1], largest=LARGEST)
 
@@ -142,36 +148,74 @@ def response(status: str = "200 OK", body: bytes = b"", **head: str) -> bytes:
 
 BOMB = gzip.compress(bytes(1 << 24))
 LIES: dict[str, tuple[bytes, str]] = {
-    "gzip": (response(body=BOMB, content_encoding="gzip", content_length=str(len(BOMB))), "is encoded"),
-    "gzip-on-a-refusal": (response("500 No", BOMB, content_encoding="GZIP", content_length=str(len(BOMB))), "is encoded"),
+    "gzip": (
+        response(body=BOMB, content_encoding="gzip", content_length=str(len(BOMB))),
+        "is encoded",
+    ),
+    "gzip-on-a-refusal": (
+        response("500 No", BOMB, content_encoding="GZIP", content_length=str(len(BOMB))),
+        "is encoded",
+    ),
     "br": (response(content_encoding="br", content_length="0"), "is encoded"),
-    "two-encodings": (response(content_encoding="identity, gzip", content_length="0"), "is encoded"),
-    "too-long": (response(content_length="1000000000"), "of 1000000000 bytes; expected at most 100000"),
+    "two-encodings": (
+        response(content_encoding="identity, gzip", content_length="0"),
+        "is encoded",
+    ),
+    "too-long": (
+        response(content_length="1000000000"),
+        "of 1000000000 bytes; expected at most 100000",
+    ),
     "a-byte-too-long": (response(content_length=str(LARGEST + 1)), "expected at most 100000"),
     "a-length-of-5000-digits": (response(content_length="9" * 5000), "trying again"),
     "a-length-that-is-none": (response(content_length="\xb2"), "trying again"),
     "two-lengths": (response(content_length="5\r\ncontent-length: 6"), "trying again"),
     "no-length": (response(body=b"x"), "does not say how long"),
-    "chunked": (response(body=b"3\r\nabc\r\n0\r\n\r\n", transfer_encoding="chunked"), "does not say how long"),
+    "chunked": (
+        response(body=b"3\r\nabc\r\n0\r\n\r\n", transfer_encoding="chunked"),
+        "does not say how long",
+    ),
     "a-head-without-end": (response(x_long="y" * 200_000), "trying again"),
     "no-http": (b"220 mail.example ESMTP\r\n\r\n", "trying again"),
     "http-9": (b"HTTP/9.9 200 OK\r\n\r\n", "trying again"),
     "status-0": (response("000 Nothing"), "trying again"),
     "status-999": (response("999 Much", content_length="0"), "the server says 999"),
-    "redirected": (response("302 Found", location="http://127.0.0.1:1/\x7f", content_length="0"), "the server says 302"),
-    "a-word": (response("403 No", b"another-node\n", content_length="13"), "the server says another-node"),
-    "escapes": (response("403 No", b"\x1b]0;owned\x07\x9b2J", content_length="13"), "the server says 403"),
-    "later-in-superscript": (response("429 No", b"too-often", content_length="9", retry_after="\xb2"), "too-often"),
-    "a-date-out-of-range": (
-        response("401 No", b"clock", content_length="5", date="Mon, 01 Jan 99999999999999999999 00:00:00 GMT"), "clock",
+    "redirected": (
+        response("302 Found", location="http://127.0.0.1:1/\x7f", content_length="0"),
+        "the server says 302",
     ),
-    "a-date-of-year-1": (response("401 No", b"clock", content_length="5", date="Mon, 01 Jan 0001 00:00:00 GMT"), "clock"),
+    "a-word": (
+        response("403 No", b"another-node\n", content_length="13"),
+        "the server says another-node",
+    ),
+    "escapes": (
+        response("403 No", b"\x1b]0;owned\x07\x9b2J", content_length="13"),
+        "the server says 403",
+    ),
+    "later-in-superscript": (
+        response("429 No", b"too-often", content_length="9", retry_after="\xb2"),
+        "too-often",
+    ),
+    "a-date-out-of-range": (
+        response(
+            "401 No",
+            b"clock",
+            content_length="5",
+            date="Mon, 01 Jan 99999999999999999999 00:00:00 GMT",
+        ),
+        "clock",
+    ),
+    "a-date-of-year-1": (
+        response("401 No", b"clock", content_length="5", date="Mon, 01 Jan 0001 00:00:00 GMT"),
+        "clock",
+    ),
     "switching": (response("101 Switching", upgrade="h2c", connection="upgrade"), "trying again"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", LIES)
-def test_m4_a_hostile_response_is_named_in_a_line_and_tried_again(name: str, keys: Path, at_once: None) -> None:
+def test_m4_a_hostile_response_is_named_in_a_line_and_tried_again(
+    name: str, keys: Path, at_once: None
+) -> None:
     lie, word = LIES[name]
     with closing(LyingServer(keys, lie + b" " * 1000, GOOD)) as server:
         said = polled(server, keys)
@@ -179,10 +223,18 @@ def test_m4_a_hostile_response_is_named_in_a_line_and_tried_again(name: str, key
     assert all(line.isprintable() and len(line) < 400 for line in said), said
 
 
-def test_m4_a_response_that_waits_for_another_to_be_asked_again_need_not_say_when_rightly(keys: Path, at_once: None) -> None:
-    """`²` is a digit for Python and no number: with it one byte of a server ended a node with code 70."""
+def test_m4_a_response_that_waits_for_another_to_be_asked_again_need_not_say_when_rightly(
+    keys: Path, at_once: None
+) -> None:
+    """`²` is a digit for Python and no number: with it one byte of a server ended a node with code
+    70.
+    """
     with closing(
-        LyingServer(keys, response("204 None", retry_after="\xb2"), response("204 None", retry_after="9" * 400))
+        LyingServer(
+            keys,
+            response("204 None", retry_after="\xb2"),
+            response("204 None", retry_after="9" * 400),
+        )
     ) as server:
         assert polled(server, keys) == []
 
@@ -204,7 +256,9 @@ def test_m4_a_response_without_end_is_hung_up_on(status: str, keys: Path, at_onc
 
 
 def test_m4_cookies_are_not_kept(keys: Path, at_once: None) -> None:
-    with closing(LyingServer(keys, response("204 None", set_cookie="a=" + "b" * 2000, retry_after="0"))) as server:
+    with closing(
+        LyingServer(keys, response("204 None", set_cookie="a=" + "b" * 2000, retry_after="0"))
+    ) as server:
         polled(server, keys)
     assert not any(b"cookie" in request.lower() for request in server.said)
     assert all(b"accept-encoding: identity\r\n" in request for request in server.said)
@@ -240,7 +294,9 @@ def test_m4_a_connection_that_breaks_anywhere_is_tried_again(keys: Path, at_once
     def no_tls(own: socket.socket) -> None:
         socket.socket(fileno=own.detach()).sendall(b"\x15\x03\x03plain text")
 
-    with closing(LyingServer(keys, *(cut(at) for at in (0, 5, 20, len(GOOD) - 1)), no_tls)) as server:
+    with closing(
+        LyingServer(keys, *(cut(at) for at in (0, 5, 20, len(GOOD) - 1)), no_tls)
+    ) as server:
         said = polled(server, keys)
     assert len(said) == 5 and all(line.endswith("trying again") for line in said), said
 
@@ -266,7 +322,9 @@ def mutated(draw: random.Random, said: bytes) -> bytes:
         elif kind == 2:
             found[at:at] = found[max(0, at - 20) : at] * draw.randint(1, 5)
         else:
-            found[at:at] = draw.choice([b"\r\n", b"\xb2", b"\x00", b": ", b"9" * 50, b"content-length: 3\r\n", b"\xff" * 9])
+            found[at:at] = draw.choice(
+                [b"\r\n", b"\xb2", b"\x00", b": ", b"9" * 50, b"content-length: 3\r\n", b"\xff" * 9]
+            )
         if not found:
             return b"\n"
     return bytes(found)
@@ -275,8 +333,15 @@ def mutated(draw: random.Random, said: bytes) -> bytes:
 def test_m4_hundreds_of_responses_with_bytes_changed_raise_what_a_node_expects() -> None:
     draw = random.Random(36)
     whole = [
-        response(body=b"a frame", content_length="7", date="Mon, 01 Jan 2024 00:00:00 GMT", retry_after="5"),
-        response("429 Too Many", b"too-often\n", content_length="10", retry_after="5", connection="close"),
+        response(
+            body=b"a frame",
+            content_length="7",
+            date="Mon, 01 Jan 2024 00:00:00 GMT",
+            retry_after="5",
+        ),
+        response(
+            "429 Too Many", b"too-often\n", content_length="10", retry_after="5", connection="close"
+        ),
         response(body=b"3\r\nabc\r\n0\r\nx: y\r\n\r\n", transfer_encoding="chunked"),
         response("401 No", b"clock\n", content_length="6", date="Mon, 01 Jan 2024 00:00:00 GMT"),
     ]
@@ -307,11 +372,13 @@ def test_m4_hundreds_of_responses_with_bytes_changed_raise_what_a_node_expects()
     assert min(seen.values()) > 20, seen
 
 
-# ---- how long a request may be -----------------------------------------------------------------------------------------------------------
+# ---- how long a request may be -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_m4_every_request_of_an_algorithm_is_within_its_limit_and_the_limit_is_near(name: str) -> None:
+def test_m4_every_request_of_an_algorithm_is_within_its_limit_and_the_limit_is_near(
+    name: str,
+) -> None:
     data = ratings()
     algorithm = algorithms()[name]().configured(data.catalogue)
     contract = agreed(algorithm, data.catalogue)
@@ -329,7 +396,7 @@ def test_m4_every_request_of_an_algorithm_is_within_its_limit_and_the_limit_is_n
 def test_a_node_that_is_run_reads_no_more_than_its_federation_may_say(tmp_path: Path) -> None:
     from federation_links import federation, nodes_of
 
-    from entrenous.deploy.running import polling as polling_of
+    from entrenous.deploy.operate.running import polling as polling_of
 
     for node in nodes_of(federation(tmp_path / "f", nodes=2)).values():
         with closing(node):
@@ -343,7 +410,9 @@ def quick_stretches(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
 
 
-def test_a_long_body_that_comes_steadily_is_read(keys: Path, at_once: None, quick_stretches: None) -> None:
+def test_a_long_body_that_comes_steadily_is_read(
+    keys: Path, at_once: None, quick_stretches: None
+) -> None:
     """Each stretch has its own seconds: a slow connection is not a dead one."""
 
     def steadily(own: socket.socket) -> None:

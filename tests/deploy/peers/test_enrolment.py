@@ -1,4 +1,6 @@
-"""Peers on machines of their own: keys stay where they are made, invitations are for one key, bad input is one line and writes nothing."""
+"""Peers on machines of their own: keys stay where they are made, invitations are for one key, bad
+input is one line and writes nothing.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from command_line import Command, write_shop
 pytest.importorskip("iroh")
 pytest.importorskip("msgspec")
 
-from entrenous.deploy.identity import public_bytes
+from entrenous.deploy.agreement.identity import public_bytes
 from entrenous.deploy.peers.folder import PeerFolder
 
 FOUND = ["federation", "new", "reading", "--peers", "--items", "items.csv"]
@@ -20,11 +22,15 @@ FOUND = ["federation", "new", "reading", "--peers", "--items", "items.csv"]
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder: rows of four users, a list of items, keys of four peers of whom three have a port."""
+    """The current folder: rows of four users, a list of items, keys of four peers of whom three
+    have a port.
+    """
     monkeypatch.chdir(tmp_path)
     header, *lines = write_shop(tmp_path / "all.csv").read_text().splitlines()
     for n in range(4):
-        (tmp_path / f"{n}.csv").write_text("\n".join([header, *(line for line in lines if line.startswith(f"u{n},"))]) + "\n")
+        (tmp_path / f"{n}.csv").write_text(
+            "\n".join([header, *(line for line in lines if line.startswith(f"u{n},"))]) + "\n"
+        )
     items = sorted({line.split(",")[1] for line in lines})
     (tmp_path / "items.csv").write_text("item\n" + "".join(f"{item}\n" for item in items))
     return tmp_path
@@ -43,12 +49,24 @@ def requests(command: Command) -> list[str]:
 
 
 def joined(command: Command, n: int) -> None:
-    done = command("federation", "join", f"p{n}", "--invitation", f"reading/invitations/p{n}", "--data", f"{n}.csv")
+    done = command(
+        "federation",
+        "join",
+        f"p{n}",
+        "--invitation",
+        f"reading/invitations/p{n}",
+        "--data",
+        f"{n}.csv",
+    )
     assert done.code == 0, done.err
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
 
 
 def test_a_peer_that_was_invited_is_ready_to_run(folder: Path, command: Command) -> None:
@@ -58,16 +76,24 @@ def test_a_peer_that_was_invited_is_ready_to_run(folder: Path, command: Command)
         joined(command, n)
         with closing(PeerFolder(folder / f"p{n}")) as peer:
             assert (peer.me.number, len(peer.rows), peer.node().events) == (n, 12, 0)
-            assert [one.addresses for one in peer.bootstraps] == [("10.0.0.1:9411",), ("10.0.0.2:9411",)]
+            assert [one.addresses for one in peer.bootstraps] == [
+                ("10.0.0.1:9411",),
+                ("10.0.0.2:9411",),
+            ]
             assert peer.listen == (f"10.0.0.{n + 1}:9411" if n < 3 else "0.0.0.0:0")
         private = ("identity.key", "store.sqlite")
         assert {(folder / f"p{n}" / name).stat().st_mode & 0o77 for name in private} == {0}
     told = command("federation", "status", "p0", "p1", "--json").json["peers"]
-    assert [(one["name"], one["number"], one["running"]) for one in told] == [("p0", 0, False), ("p1", 1, False)]
+    assert [(one["name"], one["number"], one["running"]) for one in told] == [
+        ("p0", 0, False),
+        ("p1", 1, False),
+    ]
     secrets = [(folder / f"p{n}" / "identity.key").read_text().strip() for n in range(4)]
     sent = "".join(path.read_text() for path in (folder / "reading").rglob("*") if path.is_file())
     assert not any(secret in sent for secret in secrets) and "u0" not in sent
-    given = "".join(path.read_text() for path in (folder / "reading" / "invitations" / "p2").iterdir())
+    given = "".join(
+        path.read_text() for path in (folder / "reading" / "invitations" / "p2").iterdir()
+    )
     assert "p1" not in given, "other peers' names are the operator's alone"
 
 
@@ -77,8 +103,24 @@ def test_bad_input_is_one_line_and_writes_nothing(folder: Path, command: Command
     for line, words in {
         "there is a key already": ["federation", "identity", "p0", "--name", "p0"],
         "--name: got 'A b'": ["federation", "identity", "other", "--name", "A b"],
-        "--listen: got 'here'": ["federation", "identity", "other", "--name", "x", "--listen", "here"],
-        "--advertise: got ':1'": ["federation", "identity", "other", "--name", "x", "--advertise", ":1"],
+        "--listen: got 'here'": [
+            "federation",
+            "identity",
+            "other",
+            "--name",
+            "x",
+            "--listen",
+            "here",
+        ],
+        "--advertise: got ':1'": [
+            "federation",
+            "identity",
+            "other",
+            "--name",
+            "x",
+            "--advertise",
+            ":1",
+        ],
         "'p3' is to be a bootstrap": [*FOUND, "--node", "p3/request.json", *asked],
         "'p0' with 2 users; expected one": [*FOUND, "--node", "p0/request.json:2", *asked[2:]],
         "how often: got 1": [*FOUND, *asked[:2], "--users", "5"],
@@ -89,7 +131,13 @@ def test_bad_input_is_one_line_and_writes_nothing(folder: Path, command: Command
         "fpl needs a server": [*FOUND, *asked, "--algorithm", "fpl"],
         "period: got '0.0'": [*FOUND, *asked, "--period", "0"],
         "none.csv": [*FOUND[:5], "none.csv", *asked],
-        "terms.json: no such file": ["federation", "invite", "nowhere", "--node", "p3/request.json"],
+        "terms.json: no such file": [
+            "federation",
+            "invite",
+            "nowhere",
+            "--node",
+            "p3/request.json",
+        ],
         "nodes/*": ["federation", "status"],
         "no folder was named": ["federation", "replay"],
     }.items():
@@ -107,14 +155,24 @@ def test_an_invitation_is_for_one_key_and_one_user(folder: Path, command: Comman
         "is not for 'p1' with this key": ["federation", "join", "p1", *own, "--data", "1.csv"],
         "40 users; expected 1": ["federation", "join", "p0", *own, "--data", "all.csv"],
         "such as 'nothing'": ["federation", "join", "p0", *own, "--data", "unknown.csv"],
-        "terms.json: no such file": ["federation", "join", "p0", "--invitation", "p1", "--data", "0.csv"],
+        "terms.json: no such file": [
+            "federation",
+            "join",
+            "p0",
+            "--invitation",
+            "p1",
+            "--data",
+            "0.csv",
+        ],
         "and 0 are left": ["federation", "invite", "reading", "--node", "p3/request.json"],
         "peers have no rounds": ["federation", "rewind", "reading/operator", "--rounds", "1"],
     }.items():
         assert line in command(*words).error, words
         assert contents(folder) == before, words
     joined(command, 0)
-    assert "has joined already" in command("federation", "join", "p0", *own, "--data", "0.csv").error
+    assert (
+        "has joined already" in command("federation", "join", "p0", *own, "--data", "0.csv").error
+    )
 
 
 def test_a_ticket_ends_and_is_renewed(folder: Path, command: Command) -> None:
@@ -130,14 +188,19 @@ def test_a_ticket_ends_and_is_renewed(folder: Path, command: Command) -> None:
     assert "is not for 'p1' with this key" in line
 
 
-def test_a_peer_that_was_shut_out_is_told_and_comes_back_under_no_name(folder: Path, command: Command) -> None:
+def test_a_peer_that_was_shut_out_is_told_and_comes_back_under_no_name(
+    folder: Path, command: Command
+) -> None:
     assert command(*FOUND, *requests(command), "--users", "5").code == 0
     joined(command, 2)
     assert "revoked.json" in command("federation", "shut-out", "reading", "p2").err
     first = (folder / "reading/operator/revoked.json").read_text()
     (folder / "p2" / "revoked.json").write_text(first)
     assert "its key was shut out by the operator" in command("node", "p2").error
-    assert "is or was a node" in command("federation", "invite", "reading", "--node", "p2/request.json").error
+    assert (
+        "is or was a node"
+        in command("federation", "invite", "reading", "--node", "p2/request.json").error
+    )
     said = json.loads(first)
     (folder / "p2" / "revoked.json").write_text(json.dumps(said | {"keys": []}))
     assert "is not signed by this federation's operator" in command("node", "p2").error
@@ -149,7 +212,9 @@ def test_a_peer_that_was_shut_out_is_told_and_comes_back_under_no_name(folder: P
         assert peer.me.number == 3, "nobody gets the number of somebody else"
 
 
-def test_a_new_key_has_the_old_ones_number_and_the_old_one_is_revoked(folder: Path, command: Command) -> None:
+def test_a_new_key_has_the_old_ones_number_and_the_old_one_is_revoked(
+    folder: Path, command: Command
+) -> None:
     assert command(*FOUND, *requests(command)).code == 0
     joined(command, 1)
     with closing(PeerFolder(folder / "p1")) as peer:
@@ -169,11 +234,16 @@ def test_a_new_key_has_the_old_ones_number_and_the_old_one_is_revoked(folder: Pa
     key = json.loads(asked)["key"]
     assert json.loads((folder / "reading/operator/revoked.json").read_text())["keys"] == [key]
     (folder / "p1" / "request.json").write_text(asked)
-    assert "is or was a node" in command("federation", "invite", "reading", "--node", "p1/request.json").error
+    assert (
+        "is or was a node"
+        in command("federation", "invite", "reading", "--node", "p1/request.json").error
+    )
 
 
 def test_a_new_key_is_for_the_member_to_ask(folder: Path, command: Command) -> None:
-    """Requests that are well formed and signed, by somebody who may not, or for what has been changed since."""
+    """Requests that are well formed and signed, by somebody who may not, or for what has been
+    changed since.
+    """
     assert command(*FOUND, *requests(command)).code == 0
     for n in (1, 2):
         joined(command, n)
@@ -203,6 +273,12 @@ def test_a_new_key_is_for_the_member_to_ask(folder: Path, command: Command) -> N
         {"advertise": 3},
     ):
         (folder / "wrong.json").write_text(json.dumps(good | wrong))
-        assert "not a request" in command("federation", "invite", "reading", "--node", "wrong.json").error, wrong
+        assert (
+            "not a request"
+            in command("federation", "invite", "reading", "--node", "wrong.json").error
+        ), wrong
     assert command("federation", "invite", "reading", "--node", "p1/request.json").code == 0
-    assert "does not show" in command("federation", "invite", "reading", "--node", "p1/request.json").error, "a second time"
+    assert (
+        "does not show"
+        in command("federation", "invite", "reading", "--node", "p1/request.json").error
+    ), "a second time"

@@ -1,4 +1,6 @@
-"""Peers in memory that crash, die and are cut off: what the others, and they themselves, do about it."""
+"""Peers in memory that crash, die and are cut off: what the others, and they themselves, do about
+it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from memory_transport import Hub, in_virtual_time
 from peers_in_memory import Street, public_of, terms
 
 from entrenous.core.errors import EntrenousError
-from entrenous.federation.replay import replay
+from entrenous.deploy.peers.replay import replay
 
 N = 8
 
@@ -45,10 +47,14 @@ def test_a_crashed_task_is_told_and_begun_again() -> None:
         return street
 
     street = in_virtual_time(story())
-    assert len(street.lines) == 2 and "KeyError" in street.lines[0] and "going on" in street.lines[0]
+    assert (
+        len(street.lines) == 2 and "KeyError" in street.lines[0] and "going on" in street.lines[0]
+    )
 
 
-def test_a_task_that_keeps_crashing_ends_the_peer_with_a_word_and_nobody_else(tmp_path: Any) -> None:
+def test_a_task_that_keeps_crashing_ends_the_peer_with_a_word_and_nobody_else(
+    tmp_path: Any,
+) -> None:
     async def story() -> Street:
         street = await breaking(Street(terms(N), folder=tmp_path), 3, 10**9)
         with pytest.raises(EntrenousError, match=r"peer 3: 'shuffle' failed 5 times.*KeyError"):
@@ -58,7 +64,9 @@ def test_a_task_that_keeps_crashing_ends_the_peer_with_a_word_and_nobody_else(tm
         await asyncio.sleep(40)
         before = {number: peer.tally["pushed.ok"] for number, peer in street.peers.items()}
         await asyncio.sleep(20)
-        assert all(peer.tally["pushed.ok"] > before[number] for number, peer in street.peers.items())
+        assert all(
+            peer.tally["pushed.ok"] > before[number] for number, peer in street.peers.items()
+        )
         await street.stop()
         return street
 
@@ -100,10 +108,16 @@ def test_both_bootstraps_die_and_the_rest_goes_on() -> None:
         await asyncio.sleep(40)
         street.start(
             7
-        )  # a new life for one: nobody remembers it but those it asks, and it knows none of them but dead bootstraps
-        before = {number: peer.tally["merged"] for number, peer in street.peers.items() if number != 7}
+            # a new life for one: nobody remembers it but those it asks, and it knows none of them
+            # but dead bootstraps
+        )
+        before = {
+            number: peer.tally["merged"] for number, peer in street.peers.items() if number != 7
+        }
         await asyncio.sleep(40)
-        assert all(street.peers[number].tally["merged"] > count + 15 for number, count in before.items())
+        assert all(
+            street.peers[number].tally["merged"] > count + 15 for number, count in before.items()
+        )
         assert all(len(street.peers[number].book.entries) >= N - 4 for number in before)
         return street
 
@@ -145,7 +159,9 @@ def test_g4_a_network_that_was_cut_in_two_grows_together_again() -> None:
         cut[0] = True
         await asyncio.sleep(30 * street.of.period)
         for number, peer in street.peers.items():
-            assert {other % 2 for other in peer.book.entries} == {number % 2}, "records of the other side have expired"
+            assert {other % 2 for other in peer.book.entries} == {number % 2}, (
+                "records of the other side have expired"
+            )
         cut[0] = False
         await asyncio.sleep(60 * street.of.period)
         assert all(len(peer.book.entries) == N - 1 for peer in street.peers.values())

@@ -1,4 +1,6 @@
-"""Over real sockets: peers that learn, and attackers with keys of their own. No number of theirs enters a model; the peer goes on."""
+"""Over real sockets: peers that learn, and attackers with keys of their own. No number of theirs
+enters a model; the peer goes on.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +19,24 @@ from peers_in_memory import ITEMS, UNTIL, identity_of, key_of, rows_of, terms
 
 iroh_link = pytest.importorskip("entrenous.deploy.peers.iroh_link")
 
-from entrenous.deploy.identity import public_bytes  # noqa: E402
-from entrenous.deploy.invitation import Contact  # noqa: E402
+from entrenous.deploy.agreement.identity import public_bytes  # noqa: E402
+from entrenous.deploy.agreement.invitation import Contact  # noqa: E402
+from entrenous.deploy.agreement.tickets import Ticket  # noqa: E402
 from entrenous.deploy.peers import serving  # noqa: E402
 from entrenous.deploy.peers.connections import FAILED, Connections  # noqa: E402
-from entrenous.deploy.peers.messages import AddressRecord, Offer, Reply, Shuffle, frame, read_message  # noqa: E402
+from entrenous.deploy.peers.messages import (  # noqa: E402
+    AddressRecord,
+    Offer,
+    Reply,
+    Shuffle,
+    frame,
+    read_message,
+)
 from entrenous.deploy.peers.node import PeerNode  # noqa: E402
 from entrenous.deploy.peers.peer import Peer, pace  # noqa: E402
 from entrenous.deploy.peers.port import LinkError, Machine  # noqa: E402
 from entrenous.deploy.peers.records import PeerIdentity  # noqa: E402
-from entrenous.deploy.tickets import Ticket  # noqa: E402
-from entrenous.wire.pushed import digest, pack, packed_bytes  # noqa: E402
+from entrenous.deploy.wire.pushed import digest, pack, packed_bytes  # noqa: E402
 
 N, PERIOD = 6, 0.4
 VICTIM, FRIEND, FOE = 0, 1, 2  # numbers; the foe has a ticket of its own
@@ -55,7 +64,17 @@ class Scene:
             known = [Contact(VICTIM, self.links[0].key, tuple(self.links[0].addresses()))]
             node = PeerNode(self.of, number, rows[number], self.of.seed)
             made = pace(PERIOD)._replace(interval=0.0, ban=1.5)
-            peers.append(Peer(self.of, identity_of(self.of, number), node, link, Machine(), bootstraps=known, pace=made))
+            peers.append(
+                Peer(
+                    self.of,
+                    identity_of(self.of, number),
+                    node,
+                    link,
+                    Machine(),
+                    bootstraps=known,
+                    pace=made,
+                )
+            )
         self.victim, self.friend = peers
         self.tasks = [asyncio.create_task(peer.run()) for peer in peers]
         self.foe = await self.link(self.foe_self.key)
@@ -81,10 +100,21 @@ class Scene:
     def record(self, me: PeerIdentity | None = None, wall: float = 0.0) -> AddressRecord:
         return (me or self.foe_self).record(["127.0.0.1:9"], wall or Machine().wall())
 
-    def offer(self, model: np.ndarray | None = None, push: int = 1, **more: Any) -> tuple[Offer, bytes]:
+    def offer(
+        self, model: np.ndarray | None = None, push: int = 1, **more: Any
+    ) -> tuple[Offer, bytes]:
         body = pack(np.zeros(self.width, np.float32) if model is None else model)
-        said = {"schema": self.of.run_bytes, "record": self.record(), "push": push, "size": len(body), "digest": digest(body),
-                "age": 1, "samples": 9, "peers": (3,), **more}  # fmt: skip
+        said = {
+            "schema": self.of.run_bytes,
+            "record": self.record(),
+            "push": push,
+            "size": len(body),
+            "digest": digest(body),
+            "age": 1,
+            "samples": 9,
+            "peers": (3,),
+            **more,
+        }
         return Offer(**said), body
 
     async def unharmed(self, seconds: float = 15.0) -> None:
@@ -95,7 +125,9 @@ class Scene:
             await asyncio.sleep(0.05)
         model = self.victim.node.pool[0]
         assert np.isfinite(model).all() and np.abs(model).max() < 50
-        assert not [name for name in self.victim.tally if name.startswith("crash")], self.victim.tally
+        assert not [name for name in self.victim.tally if name.startswith("crash")], (
+            self.victim.tally
+        )
 
     async def counted(self, name: str, count: int = 1) -> None:
         until = Machine().now() + 10
@@ -133,7 +165,7 @@ async def breaks(stream: Any) -> None:
         await answers(stream)
 
 
-# ---- bytes ----------------------------------------------------------------------------------------------------------------------------
+# ---- bytes ---------------------------------------------------------------------------------------
 
 
 def test_random_bytes_and_lengths_that_lie() -> None:
@@ -173,11 +205,15 @@ def test_three_errors_are_a_ban_that_ends() -> None:
             await breaks(stream)
         assert here.victim.tally["banned"] == 1
         with pytest.raises(FAILED):
-            await Connections(here.foe).ask(_victim(here), Shuffle(here.of.run_bytes, (here.record(),)))
+            await Connections(here.foe).ask(
+                _victim(here), Shuffle(here.of.run_bytes, (here.record(),))
+            )
         assert here.victim.tally["connections.banned"] >= 1
         await here.unharmed()
         await asyncio.sleep(1.6)
-        reply = await Connections(here.foe).ask(_victim(here), Shuffle(here.of.run_bytes, (here.record(),)))
+        reply = await Connections(here.foe).ask(
+            _victim(here), Shuffle(here.of.run_bytes, (here.record(),))
+        )
         assert reply.answer == "records" and reply.records[0].number == VICTIM
 
     scene(story)
@@ -187,7 +223,7 @@ def _victim(here: Scene) -> Contact:
     return Contact(VICTIM, here.links[0].key, tuple(here.links[0].addresses()))
 
 
-# ---- offers and models ----------------------------------------------------------------------------------------------------------------
+# ---- offers and models ---------------------------------------------------------------------------
 
 
 def test_offers_of_another_size_are_refused_before_a_byte_is_read() -> None:
@@ -203,14 +239,18 @@ def test_offers_of_another_size_are_refused_before_a_byte_is_read() -> None:
 
 
 @pytest.mark.parametrize("where", ["on the spot", "in a thread"])
-def test_models_that_are_no_models_never_reach_the_node(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_that_are_no_models_never_reach_the_node(
+    where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(serving, "SMALL", 0 if where == "in a thread" else serving.SMALL)
 
     async def story(here: Scene) -> None:
         nan, inf, huge = (np.zeros(here.width, np.float32) for _ in range(3))
         nan[3], inf[5], huge[7] = np.nan, -np.inf, 1e9
         before = here.victim.tally["merged"]
-        for push, (model, code) in enumerate([(nan, "not-finite"), (inf, "not-finite"), (huge, "too-large")], 10):
+        for push, (model, code) in enumerate(
+            [(nan, "not-finite"), (inf, "not-finite"), (huge, "too-large")], 10
+        ):
             offer, body = here.offer(model, push)
             assert await _pushed(here, offer, body) == "rejected"
             await here.counted(f"error.{code}")
@@ -220,7 +260,9 @@ def test_models_that_are_no_models_never_reach_the_node(where: str, monkeypatch:
         await here.counted("error.digest")
         await here.forgiven()
         wrong = body.replace(b"F32", b"I32")
-        assert await _pushed(here, here.offer(push=21, digest=digest(wrong))[0], wrong) == "rejected"
+        assert (
+            await _pushed(here, here.offer(push=21, digest=digest(wrong))[0], wrong) == "rejected"
+        )
         await here.counted("error.body-dtype")
         await here.forgiven()
         for number in (N, 1 << 30):
@@ -294,7 +336,7 @@ def test_stalled_and_dropped_transfers_cost_their_sender_and_nobody_else() -> No
     scene(story)
 
 
-# ---- who somebody is ------------------------------------------------------------------------------------------------------------------
+# ---- who somebody is -----------------------------------------------------------------------------
 
 
 def own_ticket(here: Scene, key: Ed25519PrivateKey) -> Ticket:
@@ -308,8 +350,12 @@ def test_numbers_and_records_of_others_cannot_be_had() -> None:
         own = here.record()
         forged = [
             msgspec.structs.replace(own, number=FRIEND),  # another's number
-            msgspec.structs.replace(own, addresses=("127.0.0.1:1",)),  # other addresses than were signed
-            here.foe_self._replace(ticket=here.foe_self.ticket._replace(number=FRIEND)).record(["127.0.0.1:9"], wall),
+            msgspec.structs.replace(
+                own, addresses=("127.0.0.1:1",)
+            ),  # other addresses than were signed
+            here.foe_self._replace(ticket=here.foe_self.ticket._replace(number=FRIEND)).record(
+                ["127.0.0.1:9"], wall
+            ),
             here.foe_self._replace(key=stranger).record(["127.0.0.1:9"], wall),  # another's ticket
             PeerIdentity(stranger, here.of.run_bytes, own_ticket(here, stranger)).record([], wall),
             here.record(wall=wall + 10_000),  # of the future
@@ -324,13 +370,17 @@ def test_numbers_and_records_of_others_cannot_be_had() -> None:
             stream = await here.stream()
             await stream.write(frame(Shuffle(here.of.run_bytes, (own, record))))
             if n == 1:
-                assert await answers(stream) == "records", "not newer than what the victim has: nobody looks at it"
+                assert await answers(stream) == "records", (
+                    "not newer than what the victim has: nobody looks at it"
+                )
             else:
                 await breaks(stream)
             await here.forgiven()
         contact = here.victim.book.contact(FRIEND)
         assert contact is not None and contact.key == here.links[1].key
-        assert here.victim.book.contact(4) is None and here.victim.book.contact(FOE).addresses == ("127.0.0.1:9",)  # type: ignore[union-attr]
+        assert here.victim.book.contact(4) is None and here.victim.book.contact(FOE).addresses == (
+            "127.0.0.1:9",
+        )  # type: ignore[union-attr]
         stale = Shuffle(here.of.run_bytes, (own, here.record(wall=wall - 10_000)))
         assert (await Connections(here.foe).ask(_victim(here), stale)).answer == "records", (
             "an honest peer may pass on what has just expired"
@@ -346,7 +396,9 @@ def test_a_second_key_with_the_number_of_somebody_who_is_there_is_refused() -> N
         me = identity_of(here.of, FRIEND, twin)
         link = await here.link(twin)
         stream = await here.stream(link)
-        await stream.write(frame(here.offer(record=me.record(link.addresses(), Machine().wall()))[0]))
+        await stream.write(
+            frame(here.offer(record=me.record(link.addresses(), Machine().wall()))[0])
+        )
         await breaks(stream)
         assert here.victim.tally["error.number"] == 1
 
@@ -356,7 +408,9 @@ def test_a_second_key_with_the_number_of_somebody_who_is_there_is_refused() -> N
 def test_a_dialler_who_expects_another_key_is_not_connected() -> None:
     async def story(here: Scene) -> None:
         with pytest.raises((LinkError, TimeoutError)):
-            await here.foe.dial(public_bytes(Ed25519PrivateKey.generate()), here.links[0].addresses())
+            await here.foe.dial(
+                public_bytes(Ed25519PrivateKey.generate()), here.links[0].addresses()
+            )
 
     scene(story)
 
@@ -379,7 +433,9 @@ def test_a_step_that_is_done_at_once_does_not_wake_the_loop() -> None:
     async def story(here: Scene) -> None:
         import iroh.iroh_ffi as ffi
 
-        assert iroh_link.answer_at_once() is False and hasattr(ffi._uniffi_continuation_callback, "replaced")
+        assert iroh_link.answer_at_once() is False and hasattr(
+            ffi._uniffi_continuation_callback, "replaced"
+        )
         connection = await here.foe.dial(here.links[0].key, here.links[0].addresses())
         stream, loop = await connection.open(), asyncio.get_running_loop()
         turned: list[int] = []
@@ -411,9 +467,15 @@ def test_a_name_of_all_that_was_agreed_on() -> None:
 
 @pytest.mark.parametrize(
     ("address", "machine"),
-    [("192.0.2.7:4433", "192.0.2.7"), ("[2001:db8:1:2:3:4:5:6]:9", "2001:db8:1:2::/64"), ("[::ffff:192.0.2.7]:1", "192.0.2.7"),
-     ("127.0.0.1:5", ""), ("[::1]:5", ""), ("[fe80::1%eth0]:1", "fe80::/64")],
-)  # fmt: skip
+    [
+        ("192.0.2.7:4433", "192.0.2.7"),
+        ("[2001:db8:1:2:3:4:5:6]:9", "2001:db8:1:2::/64"),
+        ("[::ffff:192.0.2.7]:1", "192.0.2.7"),
+        ("127.0.0.1:5", ""),
+        ("[::1]:5", ""),
+        ("[fe80::1%eth0]:1", "fe80::/64"),
+    ],
+)
 def test_connections_are_counted_by_machine_or_household(address: str, machine: str) -> None:
     """Before the handshake; those of this machine are not counted."""
     assert iroh_link.origin(iroh_link.iroh.IncomingAddr.IP(address)) == machine
@@ -426,9 +488,20 @@ def test_an_address_of_a_record_that_is_none_reaches_nobody() -> None:
     async def dialled() -> None:
         own = await iroh_link.listen(b"\1" * 32)
         try:
-            for address in ("", "\0", "x" * 56, "localhost", "127.0.0.1:99999", "[::]:0", "\x1b[2J", "é" * 28):
+            for address in (
+                "",
+                "\0",
+                "x" * 56,
+                "localhost",
+                "127.0.0.1:99999",
+                "[::]:0",
+                "\x1b[2J",
+                "é" * 28,
+            ):
                 with pytest.raises((LinkError, TimeoutError)):
-                    await own.dial(public_bytes(Ed25519PrivateKey.from_private_bytes(b"\2" * 32)), [address])
+                    await own.dial(
+                        public_bytes(Ed25519PrivateKey.from_private_bytes(b"\2" * 32)), [address]
+                    )
         finally:
             await own.close()
 
@@ -445,12 +518,17 @@ def udp_socket() -> socket.socket:
 
 @pytest.mark.parametrize(("listen", "reached"), [("0.0.0.0:0", False), ("127.0.0.1:0", True)])
 def test_no_record_makes_a_peer_send_packets_to_its_own_machine(listen: str, reached: bool) -> None:
-    """A peer that listens beyond loopback sends nothing there; one of a trial, on loopback alone, does, as the friend may be there."""
+    """A peer that listens beyond loopback sends nothing there; one of a trial, on loopback alone,
+    does, as the friend may be there.
+    """
 
     async def dial() -> bool:
         with udp_socket() as service:
             link = await iroh_link.listen(key_of(VICTIM).private_bytes_raw(), listen)
-            own, forms = service.getsockname()[1], ("127.0.0.1:{}", "127.0.0.2:{}", "[::ffff:127.0.0.1]:{}", "0.0.0.0:{}")
+            own, forms = (
+                service.getsockname()[1],
+                ("127.0.0.1:{}", "127.0.0.2:{}", "[::ffff:127.0.0.1]:{}", "0.0.0.0:{}"),
+            )
             with pytest.raises((LinkError, TimeoutError)):
                 await link.dial(public_bytes(key_of(FOE)), [form.format(own) for form in forms])
             await link.close()

@@ -1,4 +1,6 @@
-"""One enrolled peer that lies in the headers of sound models: the network goes on, and nobody honest is banned for it."""
+"""One enrolled peer that lies in the headers of sound models: the network goes on, and nobody
+honest is banned for it.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,11 @@ import pytest
 from memory_transport import in_virtual_time
 from peers_in_memory import Street, rows_of, terms
 
-from entrenous.core.gossip import ACCEPTED, TOO_AHEAD, Headers
-from entrenous.core.gossip_node import LEAP, OLDEST, credible
+from entrenous.algorithms.gossip_node import LEAP, OLDEST, credible
+from entrenous.core.contract.gossip import ACCEPTED, TOO_AHEAD, Headers
 from entrenous.deploy.peers.ages import ALONE, AgesHeard
 from entrenous.deploy.peers.node import PeerNode, Pushed, ReceivedModel
-from entrenous.wire.pushed import digest, pack
+from entrenous.deploy.wire.pushed import digest, pack
 
 N, LIAR = 8, 5
 STEP = 20  # updates ahead that are believed of one sender alone, at n = 8 and view 3
@@ -28,7 +30,9 @@ def claiming(node: PeerNode, **lies: int) -> None:
 
     def push() -> Pushed:
         sent = honest()
-        return sent._replace(headers=sent.headers._replace(**{name: np.array([lie]) for name, lie in lies.items()}))
+        return sent._replace(
+            headers=sent.headers._replace(**{name: np.array([lie]) for name, lie in lies.items()})
+        )
 
     node.push = push  # type: ignore[method-assign]
 
@@ -53,18 +57,26 @@ def test_a_model_that_claims_a_huge_age_silences_nobody(algorithm: str, age: int
     street = Street(terms(N, algorithm))
     first, second = in_virtual_time(lied_to(street, 40.0, age=age))
     assert second > 0.8 * first > 50
-    assert not any(peer.tally["banned"] or peer.tally["error.frame"] for peer in street.peers.values())
+    assert not any(
+        peer.tally["banned"] or peer.tally["error.frame"] for peer in street.peers.values()
+    )
     assert max(int(peer.node.nodes.age[0]) for peer in street.peers.values()) < 10_000  # type: ignore[attr-defined]
 
 
 def received(age: int, samples: int = 9) -> ReceivedModel:
     one = PeerNode(terms(N, "gossip-age-gmf"), LIAR, rows_of(N)[LIAR], 3)
-    headers = Headers(*(np.array([n]) for n in (LIAR, age, samples)), np.array([[-1]], np.int32), np.array([one.pool.shape[1]]))
+    headers = Headers(
+        *(np.array([n]) for n in (LIAR, age, samples)),
+        np.array([[-1]], np.int32),
+        np.array([one.pool.shape[1]]),
+    )
     return ReceivedModel(LIAR, 0, headers, one.pool[0].copy(), b"")
 
 
 def test_ages_that_climb_by_what_is_believed_stop_where_a_message_can_say_them() -> None:
-    """A patient liar stays within what is believed: ages end at the most a message holds, and go on being sent."""
+    """A patient liar stays within what is believed: ages end at the most a message holds, and go on
+    being sent.
+    """
     node = PeerNode(terms(N, "gossip-age-gmf"), 0, rows_of(N)[0], 3)
     node.start()
     for age in (OLDEST - STEP, OLDEST - 1, OLDEST, OLDEST):
@@ -77,21 +89,29 @@ def test_ages_that_climb_by_what_is_believed_stop_where_a_message_can_say_them()
 
 
 def test_what_a_header_claims_is_believed_within_bounds() -> None:
-    """No age far ahead of the own one, no more rows than there are items: else one message would decide the merge."""
+    """No age far ahead of the own one, no more rows than there are items: else one message would
+    decide the merge.
+    """
     said: Any = [5, 7 + LEAP, 8 + LEAP, 1 << 50, -1]
     headers = Headers(
-        np.zeros(5, np.int64), np.array(said), np.array([3, 40, 41, 1 << 31, -4]), np.empty((5, 0), np.int32), np.ones(5)
+        np.zeros(5, np.int64),
+        np.array(said),
+        np.array([3, 40, 41, 1 << 31, -4]),
+        np.empty((5, 0), np.int32),
+        np.ones(5),
     )
     found = credible(headers, np.full(5, 7), 40)
     assert found.age.tolist() == [5, 7 + LEAP, 7, 7, 7]
     assert found.samples.tolist() == [3, 40, 40, 40, 0]
 
 
-# ---- an age beyond what a model can have had ---------------------------------------------------------------------------------------------
+# ---- an age beyond what a model can have had -----------------------------------------------------
 
 
 def constant(node: PeerNode, ahead: int, pushes: int) -> None:
-    """The node's next pushes, so many of them, are a constant model that claims to be `ahead` updates ahead of its own."""
+    """The node's next pushes, so many of them, are a constant model that claims to be `ahead`
+    updates ahead of its own.
+    """
     honest, left = node.push, [pushes]
 
     def push() -> Pushed:
@@ -117,9 +137,15 @@ async def after_constant(street: Street, ahead: int, pushes: int) -> Street:
 
 
 def share_of_liar(algorithm: str, ahead: int, pushes: int) -> float:
-    """How far the honest models have gone from where they are without a liar (0) to the liar's model (1)."""
+    """How far the honest models have gone from where they are without a liar (0) to the liar's
+    model (1).
+    """
     clean, lied = (
-        np.delete(in_virtual_time(after_constant(Street(terms(N, algorithm)), ahead, count)).models(), LIAR, axis=0)
+        np.delete(
+            in_virtual_time(after_constant(Street(terms(N, algorithm)), ahead, count)).models(),
+            LIAR,
+            axis=0,
+        )
         for count in (0, pushes)
     )
     way = CONSTANT - clean
@@ -129,12 +155,16 @@ def share_of_liar(algorithm: str, ahead: int, pushes: int) -> float:
 @pytest.mark.parametrize("pushes", [1, 1000])
 @pytest.mark.parametrize("algorithm", ALL)
 def test_one_liar_of_eight_who_claims_a_huge_age_moves_nobody(algorithm: str, pushes: int) -> None:
-    """The review's attack: it had all numbers of all honest models in 12 s. An eighth is what one of eight may have."""
+    """The review's attack: it had all numbers of all honest models in 12 s. An eighth is what one
+    of eight may have.
+    """
     assert abs(share_of_liar(algorithm, 1 << 16, pushes)) < 0.125 / 2
 
 
 def test_a_lie_that_is_believed_gains_little_over_an_honest_age() -> None:
-    """The most that AgesHeard believes at n = 8, view 3 is 30 updates ahead; one push of a constant model, with it and without."""
+    """The most that AgesHeard believes at n = 8, view 3 is 30 updates ahead; one push of a constant
+    model, with it and without.
+    """
     honest, lie = (share_of_liar("gossip-age-gmf", ahead, 1) for ahead in (0, 25))
     assert honest > 0.02 and lie < honest + 0.125
 

@@ -1,4 +1,6 @@
-"""The parts of a peer by themselves: frames, records, the address book, limits, intake, what is kept, what terms refuse."""
+"""The parts of a peer by themselves: frames, records, the address book, limits, intake, what is
+kept, what terms refuse.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from peers_in_memory import UNTIL, identity_of, public_of, rows_of, store_of, terms
 
 from entrenous.core.errors import EntrenousError, InputError
-from entrenous.deploy.invitation import Contact
-from entrenous.deploy.node_store import STORE
+from entrenous.deploy.agreement.invitation import Contact
+from entrenous.deploy.agreement.terms import FederationTerms
+from entrenous.deploy.agreement.tickets import MOST, RevocationList
+from entrenous.deploy.node.node_store import STORE
 from entrenous.deploy.peers.address_book import LARGEST, AddressBook
 from entrenous.deploy.peers.intake import BODIES, WAITING, PeerIntake, deadline
 from entrenous.deploy.peers.messages import (
@@ -38,12 +42,10 @@ from entrenous.deploy.peers.node import PeerNode, ReceivedModel
 from entrenous.deploy.peers.rate_limits import RateLimits
 from entrenous.deploy.peers.reachable import can_be_a_peers
 from entrenous.deploy.peers.records import Verifier
+from entrenous.deploy.peers.replay import PeerEvent
 from entrenous.deploy.peers.state import StateStore
-from entrenous.deploy.terms import FederationTerms
-from entrenous.deploy.tickets import MOST, RevocationList
-from entrenous.federation.replay import PeerEvent
-from entrenous.wire.pushed import digest, pack, packed_bytes, unpack
-from entrenous.wire.tensors import schema_of, write
+from entrenous.deploy.wire.pushed import digest, pack, packed_bytes, unpack
+from entrenous.deploy.wire.tensors import schema_of, write
 
 OF = terms(100)
 NOW = 1_800_000_000.0
@@ -65,17 +67,28 @@ def book(own: int = 99, **more: Any) -> AddressBook:
 
 
 def offer(number: int = 1, push: int = 0, **more: Any) -> Offer:
-    said: dict[str, Any] = {"schema": OF.run_bytes, "record": record(number), "push": push, "size": OF.body_bytes,
-                            "digest": bytes([push % 256]) * 32, "age": 1, "samples": 2, "peers": (3, -1), **more}  # fmt: skip
+    said: dict[str, Any] = {
+        "schema": OF.run_bytes,
+        "record": record(number),
+        "push": push,
+        "size": OF.body_bytes,
+        "digest": bytes([push % 256]) * 32,
+        "age": 1,
+        "samples": 2,
+        "peers": (3, -1),
+        **more,
+    }
     return Offer(**said)
 
 
-# ---- frames ---------------------------------------------------------------------------------------------------------------------------
+# ---- frames --------------------------------------------------------------------------------------
 
 
 def test_the_largest_messages_fit_into_a_frame() -> None:
     wide = record(1)
-    wide = msgspec.structs.replace(wide, addresses=("a" * 56,) * 4, issued=(1 << 40) - 1, until=(1 << 40) - 1, number=99)
+    wide = msgspec.structs.replace(
+        wide, addresses=("a" * 56,) * 4, issued=(1 << 40) - 1, until=(1 << 40) - 1, number=99
+    )
     for message in (
         Shuffle(OF.run_bytes, (wide,) * CARRIED, ((1 << 31) - 1,) * CARRIED, (1 << 31) - 1),
         Reply("records", (wide,) * CARRIED),
@@ -89,7 +102,10 @@ def test_the_largest_messages_fit_into_a_frame() -> None:
 def test_ten_thousand_damaged_frames_are_messages_or_errors() -> None:
     draw, good = (
         random.Random(2),
-        [frame(m)[4:] for m in (offer(), Shuffle(OF.run_bytes, (record(1), record(2)), (5,)), Reply("go"))],
+        [
+            frame(m)[4:]
+            for m in (offer(), Shuffle(OF.run_bytes, (record(1), record(2)), (5,)), Reply("go"))
+        ],
     )
     refused = 0
     for _ in range(10_000):
@@ -103,7 +119,14 @@ def test_ten_thousand_damaged_frames_are_messages_or_errors() -> None:
             assert wrong.code == "frame"
             refused += 1
     assert refused > 3_000
-    for bad_bytes in (b"", b"\xc1", b"\x91" * 4000, b"\xdf\xff\xff\xff\xff", b"\xdd\xff\xff\xff\xff", b"\xc6\xff\xff\xff\xff"):
+    for bad_bytes in (
+        b"",
+        b"\xc1",
+        b"\x91" * 4000,
+        b"\xdf\xff\xff\xff\xff",
+        b"\xdd\xff\xff\xff\xff",
+        b"\xc6\xff\xff\xff\xff",
+    ):
         with pytest.raises(ProtocolError):
             message_of(bad_bytes)
 
@@ -112,14 +135,21 @@ def test_unknown_fields_wrong_lengths_and_answers_are_refused() -> None:
     known = msgspec.to_builtins(offer(), builtin_types=(bytes,))
     assert message_of(msgspec.msgpack.encode(known)) == offer()
     for wrong in (
-        {**known, "more": 1}, {**known, "digest": b"short"}, {**known, "size": -1}, {**known, "age": 1 << 31}, {**known, "peers": [-2]},
-        {**known, "type": "other"}, {"type": "reply", "answer": "gone"}, {**known, "push": 1.5}, {**known, "peers": [0] * 101},
-    ):  # fmt: skip
+        {**known, "more": 1},
+        {**known, "digest": b"short"},
+        {**known, "size": -1},
+        {**known, "age": 1 << 31},
+        {**known, "peers": [-2]},
+        {**known, "type": "other"},
+        {"type": "reply", "answer": "gone"},
+        {**known, "push": 1.5},
+        {**known, "peers": [0] * 101},
+    ):
         with pytest.raises(ProtocolError):
             message_of(msgspec.msgpack.encode(wrong))
 
 
-# ---- records and the book -------------------------------------------------------------------------------------------------------------
+# ---- records and the book ------------------------------------------------------------------------
 
 
 def test_a_book_takes_what_is_signed_and_fresh() -> None:
@@ -167,7 +197,9 @@ def test_who_cannot_be_reached_is_forgotten_until_there_is_news() -> None:
     assert own.contact(1) is None, "the record by which it could not be reached is no news"
     assert {one.number for one in own.last_resorts(30.0)} == {0, 1}
     own.failed(0, 30.0)
-    assert {one.number for one in own.last_resorts(30.0)} == {1} and {one.number for one in own.last_resorts(33.0)} == {0, 1}
+    assert {one.number for one in own.last_resorts(30.0)} == {1} and {
+        one.number for one in own.last_resorts(33.0)
+    } == {0, 1}
     own.put(record(1, NOW + 1), NOW + 1)
     assert own.contact(1) is not None
 
@@ -182,7 +214,7 @@ def test_a_book_is_bounded_and_tells_what_is_wanted_first() -> None:
     assert own.unknown([3, 88, -1, 99, 3]) == [3]
 
 
-# ---- limits and intake ---------------------------------------------------------------------------------------------------------------
+# ---- limits and intake ---------------------------------------------------------------------------
 
 
 def test_three_errors_in_a_row_ban_for_a_while_and_one_good_deed_forgives() -> None:
@@ -190,9 +222,19 @@ def test_three_errors_in_a_row_ban_for_a_while_and_one_good_deed_forgives() -> N
     assert [limits.error(b"a", 0.0), limits.error(b"a", 1.0)] == [False, False]
     limits.good(b"a")
     assert [limits.error(b"a", t) for t in (2.0, 3.0, 4.0)] == [False, False, True]
-    assert limits.is_banned(b"a", 63.9) and not limits.is_banned(b"a", 64.1) and not limits.is_banned(b"b", 5.0)
-    assert [limits.error(b"c", t) for t in (0.0, 61.0, 122.0, 150.0)] == [False] * 4, "long ago does not count"
-    assert limits.may_offer(b"b", 0.0) and not limits.may_offer(b"b", 0.9) and limits.may_offer(b"b", 1.0)
+    assert (
+        limits.is_banned(b"a", 63.9)
+        and not limits.is_banned(b"a", 64.1)
+        and not limits.is_banned(b"b", 5.0)
+    )
+    assert [limits.error(b"c", t) for t in (0.0, 61.0, 122.0, 150.0)] == [False] * 4, (
+        "long ago does not count"
+    )
+    assert (
+        limits.may_offer(b"b", 0.0)
+        and not limits.may_offer(b"b", 0.9)
+        and limits.may_offer(b"b", 1.0)
+    )
     for n in range(5000):
         limits.error(n.to_bytes(4, "little"), 0.0)
     assert len(limits._of) <= 1024
@@ -209,15 +251,23 @@ def test_back_pressure_costs_an_answer_and_not_a_model() -> None:
     assert answers == ["go"] * BODIES + ["busy"] * 3
     for n in range(BODIES):
         one.arrived(received(n))
-    assert one.offered(key[3], offer(3), 0.0, NOW) == "go" and one.offered(key[4], offer(4), 0.0, NOW) == "busy"
-    assert one.offered(key[0], offer(0, 1), 0.0, NOW) == "go", "a newer one of a sender that waits already"
+    assert (
+        one.offered(key[3], offer(3), 0.0, NOW) == "go"
+        and one.offered(key[4], offer(4), 0.0, NOW) == "busy"
+    )
+    assert one.offered(key[0], offer(0, 1), 0.0, NOW) == "go", (
+        "a newer one of a sender that waits already"
+    )
     one.arrived(received(0, 1))
     one.dropped(offer(3))
     assert len(one.waiting) == BODIES <= WAITING and one.tally["received.replaced"] == 1
     assert [one.next().sender for _ in range(3)] == [1, 2, 0] and one.next() is None  # type: ignore[union-attr]
     assert one.offered(key[0], offer(0, 1), 0.0, NOW) == "seen"
     slow = intake(interval=1.0)
-    assert [slow.offered(key[1], offer(1, n), t, NOW) for n, t in ((0, 0.0), (1, 0.5))] == ["go", "busy"]
+    assert [slow.offered(key[1], offer(1, n), t, NOW) for n, t in ((0, 0.0), (1, 0.5))] == [
+        "go",
+        "busy",
+    ]
 
 
 def received(number: int, push: int = 0) -> ReceivedModel:
@@ -231,7 +281,9 @@ def test_a_body_has_three_seconds_and_a_hundred_kilobytes_a_second() -> None:
 def test_ten_thousand_damaged_bodies_are_models_or_errors() -> None:
     draw, one = random.Random(3), intake()
     body = pack(np.linspace(-1, 1, one.width, dtype=np.float32))
-    assert len(body) == OF.body_bytes == packed_bytes(one.width) and unpack(body, one.width)[-1] == 1
+    assert (
+        len(body) == OF.body_bytes == packed_bytes(one.width) and unpack(body, one.width)[-1] == 1
+    )
     refused = Counter[str]()
     for _ in range(10_000):
         bad = bytearray(body)
@@ -248,7 +300,7 @@ def test_ten_thousand_damaged_bodies_are_models_or_errors() -> None:
         one.judged(offer(), bytearray(body))
 
 
-# ---- what is kept ---------------------------------------------------------------------------------------------------------------------
+# ---- what is kept --------------------------------------------------------------------------------
 
 
 def test_what_is_kept_is_whole_private_and_verified(tmp_path: Path) -> None:
@@ -264,11 +316,21 @@ def test_what_is_kept_is_whole_private_and_verified(tmp_path: Path) -> None:
     store = store_of(path, 8, 3)
     again = StateStore(store)
     kept = again.load(schema_of(node.arrays()))
-    assert kept is not None and kept.about == {"a": 2} == again.about() and [one.number for one in again.met()] == [6]
-    assert again.events() == [PeerEvent(0, -1, -1, b""), PeerEvent(2, 5, 9, b"x" * 32)] and again.taken() == [(5, 9, b"x" * 32)]
+    assert (
+        kept is not None
+        and kept.about == {"a": 2} == again.about()
+        and [one.number for one in again.met()] == [6]
+    )
+    assert again.events() == [
+        PeerEvent(0, -1, -1, b""),
+        PeerEvent(2, 5, 9, b"x" * 32),
+    ] and again.taken() == [(5, 9, b"x" * 32)]
     other = PeerNode(terms(8), 3, rows_of(8)[3], 3)
     other.restore(kept.arrays)
-    assert other.push().body == node.push().body and other.nodes.view.tolist() == node.nodes.view.tolist()  # type: ignore[attr-defined]
+    assert (
+        other.push().body == node.push().body
+        and other.nodes.view.tolist() == node.nodes.view.tolist()
+    )  # type: ignore[attr-defined]
     store.close()
     whole = write(node.arrays())
     for at in (200, len(whole) - 1):  # in what describes the arrays, and in one of the numbers
@@ -285,7 +347,10 @@ def test_what_is_kept_is_whole_private_and_verified(tmp_path: Path) -> None:
 
 
 def test_a_state_of_another_algorithm_is_refused(tmp_path: Path) -> None:
-    node, other = (PeerNode(terms(8, name), 3, rows_of(8)[3], 3) for name in ("pepper-gmf", "gossip-average-gmf"))
+    node, other = (
+        PeerNode(terms(8, name), 3, rows_of(8)[3], 3)
+        for name in ("pepper-gmf", "gossip-average-gmf")
+    )
     state = StateStore(store_of(tmp_path / STORE, 8, 3))
     state.save(node.arrays(), 0, [], {}, [])
     with pytest.raises(EntrenousError, match="state cannot be read"):
@@ -293,9 +358,19 @@ def test_a_state_of_another_algorithm_is_refused(tmp_path: Path) -> None:
 
 
 def test_terms_are_known_by_all_that_is_in_it() -> None:
-    names = {terms(8, **more).run for more in (
-        {}, {"seed": 4}, {"period": 3.0}, {"draws": "secret"}, {"items_sha256": "1"}, {"operator": "0" * 64}, {"oldest": 9}, {"users": 9},
-    )}  # fmt: skip
+    names = {
+        terms(8, **more).run
+        for more in (
+            {},
+            {"seed": 4},
+            {"period": 3.0},
+            {"draws": "secret"},
+            {"items_sha256": "1"},
+            {"operator": "0" * 64},
+            {"oldest": 9},
+            {"users": 9},
+        )
+    }
     assert len(names) == 8 and terms(8).run in names
     for bad, said in (
         ({"algorithm": "fpl", "settings": {}}, "server"),
@@ -322,18 +397,50 @@ def test_nobody_else_may_read_a_peers_state_nor_what_lies_beside_it(tmp_path: Pa
 
 @pytest.mark.parametrize(
     "address",
-    ["127.0.0.1:53", "127.8.9.1:1", "[::1]:53", "[::ffff:127.0.0.1]:53", "0.0.0.0:9", "0.1.2.3:9", "[::]:9", "224.0.0.251:5353",
-     "[ff02::fb]:5353", "255.255.255.255:9", "240.0.0.1:9", "169.254.169.254:80", "[fe80::1]:9", "[fe80::1%eth0]:9", "10.0.0.7:0",
-     "10.0.0.7:65536", "10.0.0.7:x", "10.0.0.7:٨", "10.0.0.7", "::1:53", "[10.0.0.7]:9", "name.example:9", "2130706433:9", "0x7f.1:9", ""],
-)  # fmt: skip
+    [
+        "127.0.0.1:53",
+        "127.8.9.1:1",
+        "[::1]:53",
+        "[::ffff:127.0.0.1]:53",
+        "0.0.0.0:9",
+        "0.1.2.3:9",
+        "[::]:9",
+        "224.0.0.251:5353",
+        "[ff02::fb]:5353",
+        "255.255.255.255:9",
+        "240.0.0.1:9",
+        "169.254.169.254:80",
+        "[fe80::1]:9",
+        "[fe80::1%eth0]:9",
+        "10.0.0.7:0",
+        "10.0.0.7:65536",
+        "10.0.0.7:x",
+        "10.0.0.7:٨",
+        "10.0.0.7",
+        "::1:53",
+        "[10.0.0.7]:9",
+        "name.example:9",
+        "2130706433:9",
+        "0x7f.1:9",
+        "",
+    ],
+)
 def test_an_address_that_cannot_be_a_peers_is_not_dialled(address: str) -> None:
     assert not can_be_a_peers(address, on_loopback=False)
 
 
 def test_addresses_of_other_machines_are_dialled_and_loopback_where_all_are_on_it() -> None:
-    for address in ("10.0.0.7:9411", "192.168.1.7:1", "8.8.8.8:65535", "[2001:db8::7]:9411", "[fd00::7]:9"):
+    for address in (
+        "10.0.0.7:9411",
+        "192.168.1.7:1",
+        "8.8.8.8:65535",
+        "[2001:db8::7]:9411",
+        "[fd00::7]:9",
+    ):
         assert can_be_a_peers(address, on_loopback=False)
-    assert can_be_a_peers("127.0.0.1:9", on_loopback=True) and can_be_a_peers("[::1]:9", on_loopback=True)
+    assert can_be_a_peers("127.0.0.1:9", on_loopback=True) and can_be_a_peers(
+        "[::1]:9", on_loopback=True
+    )
     assert not can_be_a_peers("224.0.0.1:9", on_loopback=True)
 
 

@@ -1,4 +1,6 @@
-"""Peers in memory: what they do together, what they survive, and that all of it happens again to the byte."""
+"""Peers in memory: what they do together, what they survive, and that all of it happens again to
+the byte.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from peers_in_memory import Street, run, terms
 
 from entrenous.core.errors import EntrenousError
 from entrenous.deploy.peers.port import Machine
-from entrenous.federation.replay import replay
+from entrenous.deploy.peers.replay import replay
 
 N = 8
 
@@ -26,23 +28,36 @@ def test_what_peers_did_happens_again_in_the_engine(algorithm: str, draws: str) 
     again = replay(street.of.gossip, street.of.catalogue, street.of.seed, street.recordings())
     assert again.models.tobytes() == street.models().tobytes()
     for name, array in again.nodes._asdict().items():
-        assert np.concatenate([getattr(p.node.nodes, name) for _, p in sorted(street.peers.items())]).tobytes() == array.tobytes()
+        assert (
+            np.concatenate(
+                [getattr(p.node.nodes, name) for _, p in sorted(street.peers.items())]
+            ).tobytes()
+            == array.tobytes()
+        )
     merged = sum(peer.tally["merged"] for peer in street.peers.values())
-    assert merged > 0.8 * 3 * sum(peer.node.pushes for peer in street.peers.values()), street.peers[0].tally
-    other = replay(street.of.gossip, street.of.catalogue, street.of.seed, street.recordings(), by_turns=True)
+    assert merged > 0.8 * 3 * sum(peer.node.pushes for peer in street.peers.values()), street.peers[
+        0
+    ].tally
+    other = replay(
+        street.of.gossip, street.of.catalogue, street.of.seed, street.recordings(), by_turns=True
+    )
     assert other.models.tobytes() == again.models.tobytes() and other.events == again.events
 
 
 def test_a_run_happens_again_to_the_byte() -> None:
     first, second = (in_virtual_time(run(Street(terms(N)), 40.0)) for _ in range(2))
     assert first.models().tobytes() == second.models().tobytes()
-    assert [peer.tally for peer in first.peers.values()] == [peer.tally for peer in second.peers.values()]
+    assert [peer.tally for peer in first.peers.values()] == [
+        peer.tally for peer in second.peers.values()
+    ]
 
 
 def test_nobody_has_an_error_where_nothing_is_wrong() -> None:
     street = in_virtual_time(run(Street(terms(N)), 120.0))
     for peer in street.peers.values():
-        assert not [name for name in peer.tally if name.startswith(("error", "crash", "banned"))], peer.tally
+        assert not [name for name in peer.tally if name.startswith(("error", "crash", "banned"))], (
+            peer.tally
+        )
         assert len(peer.book.entries) == N - 1
     assert street.lines == []
 
@@ -59,7 +74,9 @@ def test_views_are_never_empty_and_one_place_stays_random() -> None:
 
 
 def test_a_push_that_is_still_being_saved_when_the_peer_ends_is_saved_once(tmp_path: Path) -> None:
-    """A thread goes on when the loop that waits for it is cancelled: the last save came beside it, and wrote its events a second time."""
+    """A thread goes on when the loop that waits for it is cancelled: the last save came beside it,
+    and wrote its events a second time.
+    """
     street = Street(terms(N), folder=tmp_path)
     peer = street.make(0)
     peer.host = Machine()

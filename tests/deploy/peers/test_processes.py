@@ -1,4 +1,6 @@
-"""Peers as processes on loopback: what they did is replayed to the byte, whoever was killed; a peer alone, or from long ago, goes on."""
+"""Peers as processes on loopback: what they did is replayed to the byte, whoever was killed; a peer
+alone, or from long ago, goes on.
+"""
 
 from __future__ import annotations
 
@@ -18,18 +20,21 @@ pytest.importorskip("iroh")
 from small_gossip import shop
 
 from entrenous.core.errors import EntrenousError, InputError
-from entrenous.deploy.founding import FoundedFederation, found
-from entrenous.deploy.node_store import STORE
+from entrenous.deploy.node.node_store import STORE
+from entrenous.deploy.operate.founding import FoundedFederation, found
+from entrenous.deploy.operate.processes import LOG, Processes
+from entrenous.deploy.operate.recommend import recommend
 from entrenous.deploy.peers.folder import PeerFolder
 from entrenous.deploy.peers.node import PeerNode
+from entrenous.deploy.peers.replay import MESSAGE, PUSH, ReplayError
 from entrenous.deploy.peers.running import check, status
-from entrenous.deploy.processes import LOG, Processes
-from entrenous.deploy.recommend import recommend
-from entrenous.federation.replay import MESSAGE, PUSH, ReplayError
 
 SETTINGS = {"factors": 4, "redraw": 2, "learning_rate_user": 0.05}
 PERIOD = 0.5
-CUT = "error.dropped", "error.stalled"  # of a message that its sender was killed in the midst of: no fault of anybody's
+CUT = (
+    "error.dropped",
+    "error.stalled",
+)  # of a message that its sender was killed in the midst of: no fault of anybody's
 PATIENCE = 240.0  # seconds for what takes one on an idle machine: nothing is measured by it
 
 
@@ -53,10 +58,16 @@ class Founded:
 def founded(folder: Path, peers: int, algorithm: str = "pepper-gmf", **more: Any) -> Founded:
     return Founded(
         found(
-            folder / "peers", shop(peers, items=60, each=12), nodes=peers, topology="peers", algorithm=algorithm,
-            settings=SETTINGS, period=PERIOD, **more,
+            folder / "peers",
+            shop(peers, items=60, each=12),
+            nodes=peers,
+            topology="peers",
+            algorithm=algorithm,
+            settings=SETTINGS,
+            period=PERIOD,
+            **more,
         )
-    )  # fmt: skip
+    )
 
 
 def trained(path: Path) -> PeerNode:
@@ -65,11 +76,15 @@ def trained(path: Path) -> PeerNode:
         return folder.trained()
 
 
-def until(made: Founded, holds: Callable[[dict[Path, dict[str, Any]]], bool], seconds: float = PATIENCE) -> None:
+def until(
+    made: Founded, holds: Callable[[dict[Path, dict[str, Any]]], bool], seconds: float = PATIENCE
+) -> None:
     """Waits until something holds for the status of all peers."""
     end = time.monotonic() + seconds
     while not holds(now := {path: status(path) for path in made.peers}):
-        assert time.monotonic() < end, "; ".join(f"{path.name} {one} {said(path)}" for path, one in now.items())
+        assert time.monotonic() < end, "; ".join(
+            f"{path.name} {one} {said(path)}" for path, one in now.items()
+        )
         time.sleep(0.2)
 
 
@@ -89,13 +104,19 @@ def merged(path: Path) -> int:
 def goes_on(made: Founded, processes: Processes, pushed: int = 6) -> None:
     """Every running peer pushes again, and takes something."""
     before = {path: (pushes(path), merged(path)) for path in processes.of}
-    until(made, lambda now: all(
-        now[path]["pushes"] >= count + pushed and now[path]["tally"].get("merged", 0) > taken for path, (count, taken) in before.items()
-    ))  # fmt: skip
+    until(
+        made,
+        lambda now: all(
+            now[path]["pushes"] >= count + pushed and now[path]["tally"].get("merged", 0) > taken
+            for path, (count, taken) in before.items()
+        ),
+    )
 
 
 def a_life(made: Founded, processes: Processes, deaths: int) -> None:
-    """All begin; one of them is killed and comes back, as often as asked; if that is more than once, a bootstrap dies too, for ever."""
+    """All begin; one of them is killed and comes back, as often as asked; if that is more than
+    once, a bootstrap dies too, for ever.
+    """
     for path in made.peers:
         processes.start(path)
     until(made, lambda now: all(one.get("pushes", 0) >= 3 for one in now.values()))
@@ -116,12 +137,17 @@ def same(made: Founded) -> None:
     assert sum(one.events for one in verdicts) > 20 * len(verdicts) / 2
 
 
-def test_eight_processes_are_replayed_to_the_byte_whoever_was_killed(tmp_path: Path, processes: Processes) -> None:
+def test_eight_processes_are_replayed_to_the_byte_whoever_was_killed(
+    tmp_path: Path, processes: Processes
+) -> None:
     made = founded(tmp_path, 8)
     a_life(made, processes, deaths=1)
     same(made)
     assert [
-        name for path in made.peers for name in status(path)["tally"] if name.startswith(("error", "crash")) and name not in CUT
+        name
+        for path in made.peers
+        for name in status(path)["tally"]
+        if name.startswith(("error", "crash")) and name not in CUT
     ] == []
     assert len(recommend(made.peers[5], None, 3)[2]) == 3
     lie_about(made.peers[2])
@@ -132,15 +158,22 @@ def test_eight_processes_are_replayed_to_the_byte_whoever_was_killed(tmp_path: P
 def lie_about(path: Path) -> None:
     """One digest of a recording is another."""
     file = sqlite3.connect(path / STORE)
-    file.execute(f"update event set digest = zeroblob(32) where number = (select max(number) from event where kind = {MESSAGE})")
+    file.execute(
+        "update event set digest = zeroblob(32) where number = (select max(number) from event"
+        f" where kind = {MESSAGE})"
+    )
     file.commit()
     file.close()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("draws", ["secret", "public"])
-@pytest.mark.parametrize("algorithm", ["pepper-gmf", "gossip-average-gmf", "gossip-age-gmf", "gossip-reptile-gmf"])
-def test_any_algorithm_is_replayed_to_the_byte(tmp_path: Path, processes: Processes, algorithm: str, draws: str) -> None:
+@pytest.mark.parametrize(
+    "algorithm", ["pepper-gmf", "gossip-average-gmf", "gossip-age-gmf", "gossip-reptile-gmf"]
+)
+def test_any_algorithm_is_replayed_to_the_byte(
+    tmp_path: Path, processes: Processes, algorithm: str, draws: str
+) -> None:
     made = founded(tmp_path, 8, algorithm, draws=draws)
     a_life(made, processes, deaths=3)
     same(made)
@@ -178,7 +211,9 @@ def test_g5_a_peer_killed_and_started_with_an_old_state_goes_on_and_no_model_cou
         node = trained(path)
         assert (node.nodes.view >= 0).all() and abs(node.pool[0]).max() < 50  # type: ignore[attr-defined]
     with pytest.raises(ReplayError, match=r"no recording says|in the recording"):
-        check(made.peers)  # what it did in the life that was taken back is known to others alone, and that is found
+        check(
+            made.peers
+        )  # what it did in the life that was taken back is known to others alone, and that is found
 
 
 @pytest.mark.slow
@@ -221,7 +256,9 @@ def test_a_folder_is_run_once_and_says_what_is_wrong_with_it(tmp_path: Path) -> 
     with pytest.raises(InputError, match="others may read it"):
         PeerFolder(made.peers[1])
     (made.peers[2] / "invitation.json").write_text('{"format": 4, "number": "three"}')
-    with pytest.raises(InputError, match=r"expected `int`, got `str`.*; expected number, until, ticket"):
+    with pytest.raises(
+        InputError, match=r"expected `int`, got `str`.*; expected number, until, ticket"
+    ):
         PeerFolder(made.peers[2])
     (made.peers[3] / "store.sqlite").unlink()
     with pytest.raises(InputError, match="no such store"):
@@ -241,7 +278,12 @@ def test_a_federation_that_makes_no_sense_is_not_founded(tmp_path: Path) -> None
         ({"period": 0.0}, "period: got '0.0'"),
         ({"rounds": 3}, "no rounds where the topology is 'peers'"),
     ):
-        given: dict[str, Any] = {"nodes": 8, "algorithm": "pepper-gmf", "topology": "peers", **arguments}
+        given: dict[str, Any] = {
+            "nodes": 8,
+            "algorithm": "pepper-gmf",
+            "topology": "peers",
+            **arguments,
+        }
         with pytest.raises(EntrenousError, match=said):
             found(tmp_path / "x", shop(8, items=60, each=12), **given)
         assert not (tmp_path / "x").exists() or not any((tmp_path / "x").iterdir())

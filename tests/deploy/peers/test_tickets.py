@@ -1,4 +1,6 @@
-"""Tickets that end, keys that are revoked or replaced, models that are too old: by themselves, and between peers that hear of it."""
+"""Tickets that end, keys that are revoked or replaced, models that are too old: by themselves, and
+between peers that hear of it.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from memory_transport import EPOCH, in_virtual_time
 from peers_in_memory import UNTIL, Street, identity_of, key_of, public_of, revoked, rows_of, terms
 
-from entrenous.core.gossip import ACCEPTED, Headers
-from entrenous.deploy.identity import public_bytes
-from entrenous.deploy.invitation import Contact
+from entrenous.core.contract.gossip import ACCEPTED, Headers
+from entrenous.deploy.agreement.identity import public_bytes
+from entrenous.deploy.agreement.invitation import Contact
+from entrenous.deploy.agreement.tickets import RevocationList
 from entrenous.deploy.peers.address_book import AddressBook
 from entrenous.deploy.peers.messages import AddressRecord, ProtocolError
 from entrenous.deploy.peers.node import TOO_OLD, PeerNode, ReceivedModel
 from entrenous.deploy.peers.records import Verifier
-from entrenous.deploy.tickets import RevocationList
 
 N = 8
 OF = terms(N)
@@ -43,13 +45,22 @@ def test_an_ended_ticket_counts_no_more() -> None:
 
 
 def test_a_revoked_key_is_forgotten_and_refused() -> None:
-    own = book(bootstraps=[Contact(0, public_of(0), ("memory:0",)), Contact(1, public_of(1), ("memory:1",))])
+    own = book(
+        bootstraps=[
+            Contact(0, public_of(0), ("memory:0",)),
+            Contact(1, public_of(1), ("memory:1",)),
+        ]
+    )
     own.take([record(1), record(2), record(3)], NOW)
     own.take_revoked(revoked(OF, 1, 1, 2))
-    assert set(own.entries) == {3} == set(own.past) and [one.number for one in own.bootstraps] == [0]
+    assert set(own.entries) == {3} == set(own.past) and [one.number for one in own.bootstraps] == [
+        0
+    ]
     with pytest.raises(ProtocolError, match="revoked"):
         own.put(record(2), NOW)
-    assert own.take([record(2), record(4)], NOW) == 1, "a correct peer may pass on what it does not know to be revoked"
+    assert own.take([record(2), record(4)], NOW) == 1, (
+        "a correct peer may pass on what it does not know to be revoked"
+    )
     assert set(own.entries) == {3, 4}
 
 
@@ -58,7 +69,9 @@ def test_only_the_operators_newest_list_counts() -> None:
     verifier = Verifier(OF, 15.0, keep=kept.append)
     newer, older = revoked(OF, 3, 1, 2), revoked(OF, 2, 1)
     assert verifier.take_revoked(newer) and verifier.serial == 3
-    assert not verifier.take_revoked(older) and not verifier.take_revoked(newer), "an old list brings nobody back"
+    assert not verifier.take_revoked(older) and not verifier.take_revoked(newer), (
+        "an old list brings nobody back"
+    )
     assert verifier.is_revoked(public_of(2)) and kept == [newer]
     for forged in (
         revoked(OF, 9, 3, operator=key_of(3)),  # signed by a member
@@ -97,7 +110,9 @@ def test_all_hear_of_a_revoked_key_from_one_who_knows() -> None:
         before = street.peers[5].tally["pushed.ok"], [peer.tally["merged"] for peer in others]
         await asyncio.sleep(30)
         assert street.peers[5].tally["pushed.ok"] == before[0], "nobody takes a model of it"
-        assert all(peer.tally["merged"] > count for peer, count in zip(others, before[1], strict=True))
+        assert all(
+            peer.tally["merged"] > count for peer, count in zip(others, before[1], strict=True)
+        )
         assert street.lines == []
         await street.stop()
 
@@ -124,18 +139,26 @@ def test_a_peer_with_a_new_key_takes_its_place_again() -> None:
 
 
 def received(node: PeerNode, age: int) -> ReceivedModel:
-    headers = Headers(*(np.array([n]) for n in (5, age, 9)), np.array([[-1]], np.int32), np.array([node.pool.shape[1]]))
+    headers = Headers(
+        *(np.array([n]) for n in (5, age, 9)),
+        np.array([[-1]], np.int32),
+        np.array([node.pool.shape[1]]),
+    )
     return ReceivedModel(5, 0, headers, node.pool[0] + 1, b"")
 
 
-@pytest.mark.parametrize(("age", "said"), [(89, TOO_OLD), (90, ACCEPTED), (100, ACCEPTED), (0, TOO_OLD)])
+@pytest.mark.parametrize(
+    ("age", "said"), [(89, TOO_OLD), (90, ACCEPTED), (100, ACCEPTED), (0, TOO_OLD)]
+)
 def test_a_model_of_long_ago_is_refused_where_the_terms_say_so(age: int, said: int) -> None:
     node = PeerNode(terms(N, oldest=10), 0, rows_of(N)[0], 3)
     node.start()
     node.nodes.age[0] = 100  # type: ignore[attr-defined]
     before, events = node.pool[0].copy(), node.events
     assert node.receive(received(node, age)) == said
-    assert (node.events, np.array_equal(node.pool[0], before)) == ((events, True) if said == TOO_OLD else (events + 1, False))
+    assert (node.events, np.array_equal(node.pool[0], before)) == (
+        (events, True) if said == TOO_OLD else (events + 1, False)
+    )
 
 
 def test_without_a_bound_any_age_is_taken() -> None:

@@ -1,4 +1,6 @@
-"""The command over Ray: its output is that of one process, whoever is killed, and no process is left. On real processes."""
+"""The command over Ray: its output is that of one process, whoever is killed, and no process is
+left. On real processes.
+"""
 
 from __future__ import annotations
 
@@ -34,20 +36,56 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def expected(data: Path) -> str:
-    return str(run("fbalf-bayes", str(data), protocol="random-80-20", rounds=ROUNDS, threads=1).manifest["model_sha256"])
+    return str(
+        run("fbalf-bayes", str(data), protocol="random-80-20", rounds=ROUNDS, threads=1).manifest[
+            "model_sha256"
+        ]
+    )
 
 
 def begun(data: Path, out: Path, *options: str) -> subprocess.Popen[str]:
     """`entrenous run` in a process of its own, whose rounds are seen on stderr."""
-    command = [sys.executable, "-m", "entrenous", "run", "fbalf-bayes", "--data", str(data), "--protocol", "random-80-20"]
-    command += ["--rounds", str(ROUNDS), "--checkpoint-every", "20", "--json", "--out", str(out), *options]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    command = [
+        sys.executable,
+        "-m",
+        "entrenous",
+        "run",
+        "fbalf-bayes",
+        "--data",
+        str(data),
+        "--protocol",
+        "random-80-20",
+    ]
+    command += [
+        "--rounds",
+        str(ROUNDS),
+        "--checkpoint-every",
+        "20",
+        "--json",
+        "--out",
+        str(out),
+        *options,
+    ]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
 
 
 def resumed(out: Path, *options: str) -> dict[str, Any]:
     """What `entrenous run --resume` prints."""
     (folder,) = out.iterdir()
-    command = [sys.executable, "-m", "entrenous", "run", "--resume", folder.name, "--out", str(out), "--json", *options]
+    command = [
+        sys.executable,
+        "-m",
+        "entrenous",
+        "run",
+        "--resume",
+        folder.name,
+        "--out",
+        str(out),
+        "--json",
+        *options,
+    ]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert ended.returncode == 0, ended.stderr
     found: dict[str, Any] = json.loads(ended.stdout)
@@ -89,7 +127,9 @@ def _command(process: int) -> bytes:
         return b""
 
 
-def test_a_worker_is_killed_and_the_output_is_one_json_with_the_same_model(data: Path, expected: str, tmp_path: Path) -> None:
+def test_a_worker_is_killed_and_the_output_is_one_json_with_the_same_model(
+    data: Path, expected: str, tmp_path: Path
+) -> None:
     process = begun(data, tmp_path, "--workers", "2", "--threads", "1")
     until(lambda: checkpointed(tmp_path))
     processes = descendants(process.pid)
@@ -101,7 +141,11 @@ def test_a_worker_is_killed_and_the_output_is_one_json_with_the_same_model(data:
     assert out.count("\n") == 1 and json.loads(out)["model_sha256"] == expected
     said = [line for line in err.splitlines() if not PROGRESS.fullmatch(line)]
     said = [line for line in said if not line.startswith(("evaluated ", "profile paper: "))]
-    assert len(said) == 1 and said[0].startswith("warning: worker ") and f"(process {hands[0]} on " in said[0], said
+    assert (
+        len(said) == 1
+        and said[0].startswith("warning: worker ")
+        and f"(process {hands[0]} on " in said[0]
+    ), said
     assert len(processes) > 4 and not [one for one in processes if there(one)]
 
 
@@ -119,12 +163,16 @@ def test_a_run_that_is_ended_leaves_no_process_and_goes_on(
     os.kill(process.pid, end)
     _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == code and "Traceback" not in err
-    until(lambda: not [one for one in processes if there(one)])  # after SIGKILL two of Ray's agents take a minute
+    until(
+        lambda: not [one for one in processes if there(one)]
+    )  # after SIGKILL two of Ray's agents take a minute
     assert resumed(tmp_path, *again)["model_sha256"] == expected
 
 
 @pytest.mark.slow
-def test_what_began_in_one_process_goes_on_in_workers(data: Path, expected: str, tmp_path: Path) -> None:
+def test_what_began_in_one_process_goes_on_in_workers(
+    data: Path, expected: str, tmp_path: Path
+) -> None:
     process = begun(data, tmp_path, "--threads", "1")
     until(lambda: checkpointed(tmp_path))
     process.kill()
@@ -134,7 +182,7 @@ def test_what_began_in_one_process_goes_on_in_workers(data: Path, expected: str,
     assert resumed(tmp_path, "--workers", "2")["model_sha256"] == expected
 
 
-# ---- a cluster of two nodes ---------------------------------------------------------------------------------------------------------
+# ---- a cluster of two nodes ----------------------------------------------------------------------
 
 CLUSTER = """
 import sys, time
@@ -153,9 +201,17 @@ cluster.shutdown()
 @pytest.fixture
 def cluster() -> Iterator[subprocess.Popen[str]]:
     """A Ray cluster of two nodes behind a token. A line to it takes one of them away."""
-    secret = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0123456789abcdef" * 4, "RAY_USAGE_STATS_ENABLED": "0"}
+    secret = {
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": "0123456789abcdef" * 4,
+        "RAY_USAGE_STATS_ENABLED": "0",
+    }
     process = subprocess.Popen(
-        [sys.executable, "-c", CLUSTER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **secret}
+        [sys.executable, "-c", CLUSTER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **secret},
     )
     processes: list[int] = []
     try:
@@ -168,13 +224,21 @@ def cluster() -> Iterator[subprocess.Popen[str]]:
 
 @pytest.mark.slow
 def test_two_nodes_of_which_one_is_lost(
-    cluster: subprocess.Popen[str], data: Path, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: subprocess.Popen[str],
+    data: Path,
+    expected: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert cluster.stdin is not None and cluster.stdout is not None
     address = cluster.stdout.readline().strip()
     refused = begun(data, tmp_path, "--ray", address)
     _, err = refused.communicate(timeout=PATIENCE)
-    assert refused.returncode == 2 and f"error: --ray {address}: cannot be joined" in err and "Traceback" not in err
+    assert (
+        refused.returncode == 2
+        and f"error: --ray {address}: cannot be joined" in err
+        and "Traceback" not in err
+    )
     monkeypatch.setenv("RAY_AUTH_MODE", "token")
     monkeypatch.setenv("RAY_AUTH_TOKEN", "0123456789abcdef" * 4)
     process = begun(data, tmp_path, "--ray", address, "--workers", "2")
@@ -186,4 +250,6 @@ def test_two_nodes_of_which_one_is_lost(
     assert process.returncode == 0, err
     assert json.loads(out)["model_sha256"] == expected
     said = [line for line in err.splitlines() if not PROGRESS.fullmatch(line)]
-    assert said and all(re.match(r"warning: worker \d of 2 \(process \d+ on .*\) died", line) for line in said), said
+    assert said and all(
+        re.match(r"warning: worker \d of 2 \(process \d+ on .*\) died", line) for line in said
+    ), said

@@ -14,9 +14,11 @@ from command_line import shop
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions
 from entrenous.federation.workers import engine
-from entrenous.runs.pipeline import run  # which speaks of options; entrenous.run has words of its own
-from entrenous.tuning.grid import tune
-from entrenous.tuning.search import search
+from entrenous.runs.pipeline import (
+    run,  # which speaks of options; entrenous.run has words of its own
+)
+from entrenous.runs.tuning.grid import tune
+from entrenous.runs.tuning.search import search
 
 
 @pytest.fixture(scope="module")
@@ -28,23 +30,63 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Interactions:
     ("algorithm", "asked", "said"),
     [
         ("pfpl+", {"workers": 0}, "--workers: got 0; expected a whole number from 1"),
-        ("pfpl+", {"workers": 41}, "--workers: got 41 for 40 users; expected no more workers than users"),
-        ("pfpl+", {"workers": 2, "debug": True}, "--debug: one device at a time, in one process; leave --workers and --ray out"),
-        ("pfpl+", {"workers": 2, "threads": -1}, "--threads: got -1; expected a whole number from 0"),
-        ("popular", {"workers": 2}, "--workers: popular has no rounds around a server; expected a server-coordinated algorithm"),
-        ("gossip-average-gmf", {"workers": 2}, "--workers: gossip-average-gmf has no rounds around a server"),
-        ("sfpl+", {"workers": 2}, "--workers: a round of sfpl+ is one device here; expected rounds of many devices"),
-        ("pfpl+", {"ray": "here"}, "--ray here: not an address; expected HOST:PORT or auto; start one with `ray start --head`"),
+        (
+            "pfpl+",
+            {"workers": 41},
+            "--workers: got 41 for 40 users; expected no more workers than users",
+        ),
+        (
+            "pfpl+",
+            {"workers": 2, "debug": True},
+            "--debug: one device at a time, in one process; leave --workers and --ray out",
+        ),
+        (
+            "pfpl+",
+            {"workers": 2, "threads": -1},
+            "--threads: got -1; expected a whole number from 0",
+        ),
+        (
+            "popular",
+            {"workers": 2},
+            (
+                "--workers: popular has no rounds around a server; expected a server-coordinated"
+                " algorithm"
+            ),
+        ),
+        (
+            "gossip-average-gmf",
+            {"workers": 2},
+            "--workers: gossip-average-gmf has no rounds around a server",
+        ),
+        (
+            "sfpl+",
+            {"workers": 2},
+            "--workers: a round of sfpl+ is one device here; expected rounds of many devices",
+        ),
+        (
+            "pfpl+",
+            {"ray": "here"},
+            (
+                "--ray here: not an address; expected HOST:PORT or auto; start one with `ray start"
+                " --head`"
+            ),
+        ),
         ("pfpl+", {"ray": "host:70000"}, "--ray host:70000: not an address"),
         (
             "pfpl+",
             {"ray": "ray://127.0.0.1:10001"},
             "--ray ray://127.0.0.1:10001: a Ray client address; expected HOST:PORT or auto",
         ),
-        ("pfpl+", {"ray": "127.0.0.1:1"}, "--ray 127.0.0.1:1: nothing answers there (Connection refused)"),
+        (
+            "pfpl+",
+            {"ray": "127.0.0.1:1"},
+            "--ray 127.0.0.1:1: nothing answers there (Connection refused)",
+        ),
     ],
 )
-def test_what_cannot_be_shared_out(algorithm: str, asked: dict[str, Any], said: str, data: Interactions, tmp_path: Path) -> None:
+def test_what_cannot_be_shared_out(
+    algorithm: str, asked: dict[str, Any], said: str, data: Interactions, tmp_path: Path
+) -> None:
     with pytest.raises(InputError, match=re.escape(said)) as refused:
         run(algorithm, data, protocol="loo-20", out=tmp_path, **asked)
     assert "\n" not in str(refused.value) and not list(tmp_path.iterdir())  # nothing was written
@@ -52,18 +94,27 @@ def test_what_cannot_be_shared_out(algorithm: str, asked: dict[str, Any], said: 
 
 def test_ray_that_is_not_installed(data: Interactions, monkeypatch: pytest.MonkeyPatch) -> None:
     found = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if name == "ray" else found(name, *more))
+    monkeypatch.setattr(
+        importlib.util,
+        "find_spec",
+        lambda name, *more: None if name == "ray" else found(name, *more),
+    )
     for ask in (
         lambda: run("pfpl+", data, workers=2),
         lambda: run("pfpl+", data, ray="auto"),
         lambda: tune("pfpl+", data, grid={"factors": ["2"]}, workers=2),
     ):
-        with pytest.raises(InputError, match=re.escape("--workers: Ray is not installed; pip install 'entrenous[cluster]'")):
+        with pytest.raises(
+            InputError,
+            match=re.escape("--workers: Ray is not installed; pip install 'entrenous[cluster]'"),
+        ):
             ask()
 
 
 def test_a_search_on_a_cluster_says_how_many_at_once(data: Interactions) -> None:
-    with pytest.raises(InputError, match="--workers: it is not given; expected how many trials at once"):
+    with pytest.raises(
+        InputError, match="--workers: it is not given; expected how many trials at once"
+    ):
         search("pfpl+", data, space={"factors": "2..6"}, ray="auto")
 
 
@@ -73,6 +124,9 @@ def test_what_answers_but_is_not_ray(data: Interactions, monkeypatch: pytest.Mon
     with socket.create_server(("127.0.0.1", 0)) as mute:
         address = f"127.0.0.1:{mute.getsockname()[1]}"
         with pytest.raises(
-            InputError, match=re.escape(f"--ray {address}: cannot be joined (no answer as Ray gives it within 1 s)")
+            InputError,
+            match=re.escape(
+                f"--ray {address}: cannot be joined (no answer as Ray gives it within 1 s)"
+            ),
         ):
             run("pfpl+", data, protocol="loo-20", ray=address)

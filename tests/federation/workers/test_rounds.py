@@ -1,4 +1,6 @@
-"""Users in shards over Ray's actors: the same bytes as in one process, whoever dies. One Ray for this file, ended with it."""
+"""Users in shards over Ray's actors: the same bytes as in one process, whoever dies. One Ray for
+this file, ended with it.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,12 @@ from tests.algorithms.test_prme import FedAvgPRME, made, visited
 pytest.importorskip("ray")
 
 PROMISED = ("pfpl+", "fcf", "fbalf-bayes", "cali3f-gmf")
-SHOWING = ("fedfast-gmf", "metamf", "ditto-gmf", "rfrec")  # what is shown or delivered to each, private state of several kinds
+SHOWING = (
+    "fedfast-gmf",
+    "metamf",
+    "ditto-gmf",
+    "rfrec",
+)  # what is shown or delivered to each, private state of several kinds
 UNTIL = 5
 
 
@@ -57,13 +64,19 @@ def advanced(rounds: Any, until: int = UNTIL) -> tuple[str, Any]:
 
 
 @pytest.mark.parametrize("name", [*PROMISED, *SHOWING])
-def test_two_shards_end_with_the_model_of_one_process(name: str, data: Interactions, two: Crew) -> None:
-    assert advanced(ShardedRounds(two, make(name), data, seed=4)) == advanced(Rounds(make(name), data, seed=4))
+def test_two_shards_end_with_the_model_of_one_process(
+    name: str, data: Interactions, two: Crew
+) -> None:
+    assert advanced(ShardedRounds(two, make(name), data, seed=4)) == advanced(
+        Rounds(make(name), data, seed=4)
+    )
 
 
 def test_a_small_cohort_may_leave_a_shard_without_work(data: Interactions, two: Crew) -> None:
     fpl = make("pfpl+").model_copy(update={"cohort": 2})
-    assert advanced(ShardedRounds(two, fpl, data, seed=4), 30) == advanced(Rounds(fpl, data, seed=4), 30)
+    assert advanced(ShardedRounds(two, fpl, data, seed=4), 30) == advanced(
+        Rounds(fpl, data, seed=4), 30
+    )
 
 
 def test_what_devices_never_draw_comes_along(data: Interactions, two: Crew) -> None:
@@ -77,21 +90,35 @@ def test_every_visit_goes_with_its_device_to_a_shard(two: Crew) -> None:
     whole = visited()
     last, all_of_them = made(FedAvgPRME, visits="last"), made(FedAvgPRME)
     sharded = advanced(ShardedRounds(two, all_of_them, whole, seed=4))
-    assert sharded == advanced(Rounds(all_of_them, whole, seed=4)) != advanced(Rounds(last, whole, seed=4))
+    assert (
+        sharded
+        == advanced(Rounds(all_of_them, whole, seed=4))
+        != advanced(Rounds(last, whole, seed=4))
+    )
 
 
 @pytest.mark.parametrize("name", ["pfpl+", "fbalf-bayes"])
-def test_either_goes_on_where_the_other_was_interrupted(name: str, data: Interactions, two: Crew) -> None:
+def test_either_goes_on_where_the_other_was_interrupted(
+    name: str, data: Interactions, two: Crew
+) -> None:
     expected = advanced(Rounds(make(name), data, seed=4))
     for first, second in ((Rounds, sharded_on(two)), (sharded_on(two), Rounds)):
         begun, other = first(make(name), data, seed=4), second(make(name), data, seed=4)
-        kept = {key: array.copy() for key, array in checkpoint_arrays(begun.advance(begun.start(), 3)).items()}
+        kept = {
+            key: array.copy()
+            for key, array in checkpoint_arrays(begun.advance(begun.start(), 3)).items()
+        }
         assert digest(other, other.advance(restore_training(other, 3, kept), UNTIL)) == expected
 
 
 def test_a_clip_that_moves_is_the_same_for_all_shards(data: Interactions, two: Crew) -> None:
-    protection = Protection(clip=0.5, clip_quantile=0.5, noise=0.2, noise_by="server", sampling="poisson")
-    here, there = Rounds(make("fcf"), data, protection=protection), ShardedRounds(two, make("fcf"), data, protection=protection)
+    protection = Protection(
+        clip=0.5, clip_quantile=0.5, noise=0.2, noise_by="server", sampling="poisson"
+    )
+    here, there = (
+        Rounds(make("fcf"), data, protection=protection),
+        ShardedRounds(two, make("fcf"), data, protection=protection),
+    )
     assert advanced(there) == advanced(here)
     assert there.advance(there.start(), UNTIL).clip == here.advance(here.start(), UNTIL).clip != 0.5
 
@@ -107,16 +134,23 @@ def test_federations_may_take_turns_on_the_same_workers(data: Interactions, two:
     for until in range(1, UNTIL + 1):
         now = [rounds.advance(training, until) for rounds, training in zip(both, now, strict=True)]
     expected = [advanced(Rounds(make(name), data, seed=4)) for name in names]
-    assert [digest(rounds, training) for rounds, training in zip(both, now, strict=True)] == expected
+    assert [
+        digest(rounds, training) for rounds, training in zip(both, now, strict=True)
+    ] == expected
 
 
 @pytest.mark.parametrize("dying", [1, 2])
-def test_after_kill_9_others_take_over_and_the_bytes_are_the_same(dying: int, data: Interactions, two: Crew) -> None:
+def test_after_kill_9_others_take_over_and_the_bytes_are_the_same(
+    dying: int, data: Interactions, two: Crew
+) -> None:
     rounds = ShardedRounds(two, make("fbalf-bayes"), data, seed=4)
     training = rounds.advance(rounds.start(), 2)
     for about in list(two.about.values())[:dying]:
         os.kill(about.process, signal.SIGKILL)
-    with pytest.warns(EntrenousWarning, match=r"worker \d of 2 \(process \d+ on .*\) died .*; another .* goes on from round 2"):
+    with pytest.warns(
+        EntrenousWarning,
+        match=r"worker \d of 2 \(process \d+ on .*\) died .*; another .* goes on from round 2",
+    ):
         training = rounds.advance(training, UNTIL)
     assert digest(rounds, training) == advanced(Rounds(make("fbalf-bayes"), data, seed=4))
 
@@ -137,27 +171,46 @@ def test_workers_that_die_again_and_again_end_the_run_in_one_line(
         warnings.simplefilter("ignore", EntrenousWarning)
         patched.setattr(two, "renew", renewed_and_killed)
         patched.setattr(sharded, "PAUSE", 0.0)
-        with pytest.raises(EntrenousError, match=r"died .*, 4 times in a row; .* --resume RUN") as said:
+        with pytest.raises(
+            EntrenousError, match=r"died .*, 4 times in a row; .* --resume RUN"
+        ) as said:
             rounds.advance(training, UNTIL)
     assert "\n" not in str(said.value)
     two.renew()
-    assert digest(rounds, rounds.advance(training, UNTIL)) == advanced(Rounds(make("pfpl+"), data, seed=4))
+    assert digest(rounds, rounds.advance(training, UNTIL)) == advanced(
+        Rounds(make("pfpl+"), data, seed=4)
+    )
 
 
-def test_a_device_that_diverges_says_so_and_the_workers_go_on(data: Interactions, two: Crew) -> None:
+def test_a_device_that_diverges_says_so_and_the_workers_go_on(
+    data: Interactions, two: Crew
+) -> None:
     rounds = ShardedRounds(two, make("pfpl+"), data, seed=4)
     training = rounds.advance(rounds.start(), 2)
     kept = [array.copy() for array in training.devices]
     with pytest.raises(NonFiniteError, match="not finite"):
-        rounds.advance(training._replace(server=training.server._replace(q=training.server.q * np.float32(np.nan))), 3)
+        rounds.advance(
+            training._replace(
+                server=training.server._replace(q=training.server.q * np.float32(np.nan))
+            ),
+            3,
+        )
     assert all(np.array_equal(old, new) for old, new in zip(kept, training.devices, strict=True))
-    assert digest(rounds, rounds.advance(training, UNTIL)) == advanced(Rounds(make("pfpl+"), data, seed=4))
+    assert digest(rounds, rounds.advance(training, UNTIL)) == advanced(
+        Rounds(make("pfpl+"), data, seed=4)
+    )
 
 
 def test_ray_listens_on_loopback_alone(two: Crew) -> None:
     """All sockets of all processes that were started for it, its own too."""
-    addresses = {address for process in (os.getpid(), *descendants(os.getpid())) for address in listening(process)}
-    assert addresses and all(address.endswith("0100007F") for address in addresses), addresses  # 127.0.0.1, maybe as IPv6
+    addresses = {
+        address
+        for process in (os.getpid(), *descendants(os.getpid()))
+        for address in listening(process)
+    }
+    assert addresses and all(address.endswith("0100007F") for address in addresses), (
+        addresses
+    )  # 127.0.0.1, maybe as IPv6
 
 
 def descendants(process: int) -> list[int]:
@@ -166,7 +219,9 @@ def descendants(process: int) -> list[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                parents[int(entry.name)] = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
+                parents[int(entry.name)] = int(
+                    (entry / "stat").read_text().rsplit(")", 1)[1].split()[1]
+                )
             except OSError:
                 continue
     found, new = [], [process]
@@ -183,7 +238,11 @@ def listening(process: int) -> list[str]:
     except OSError:
         return []
     inodes = {link[8:-1] for link in links if link.startswith("socket:[")}
-    rows = [line.split() for kind in ("tcp", "tcp6") for line in Path(f"/proc/{process}/net/{kind}").read_text().splitlines()[1:]]
+    rows = [
+        line.split()
+        for kind in ("tcp", "tcp6")
+        for line in Path(f"/proc/{process}/net/{kind}").read_text().splitlines()[1:]
+    ]
     return [row[1].split(":")[0] for row in rows if row[3] == "0A" and row[9] in inodes]
 
 

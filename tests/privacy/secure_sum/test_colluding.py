@@ -73,7 +73,10 @@ def signed_list(
     signers, signatures = [], []
     for place in told:
         near = [other for other in alive if other != place]
-        uploads = [m.Upload(sha256(sent[name(other)].body).digest(), sent[name(other)].signature) for other in near]
+        uploads = [
+            m.Upload(sha256(sent[name(other)].body).digest(), sent[name(other)].signature)
+            for other in near
+        ]
         question = m.encode(m.Survivors(m.to_bits(alive, parties), uploads))
         try:
             answer = here[name(place)].consent(question)
@@ -148,7 +151,9 @@ def test_two_lists_never_open_both_kinds_of_shares(parties: int) -> None:
 
 
 @pytest.mark.parametrize("parties", [5, 7, 9])
-def test_the_attack_reads_the_vector_where_the_quorum_is_too_small(parties: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_attack_reads_the_vector_where_the_quorum_is_too_small(
+    parties: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The attack is a real one: with the former quorum, half of 1.1 n and one more, it works."""
 
     def former(parties: int, malicious: float = 0.1, members: int = 0) -> int:

@@ -38,7 +38,9 @@ def started(parties: int) -> Sum:
     return clients(parties), SecureSumServer(terms(), roll(parties))
 
 
-def resigned(client: SecureSumClient, data: bytes, change: Callable[[bytes], bytes], view: int) -> bytes:
+def resigned(
+    client: SecureSumClient, data: bytes, change: Callable[[bytes], bytes], view: int
+) -> bytes:
     """A client's message with another body, signed by itself."""
     signed = m.decode(data, m.Signed, 1 << 20)
     return client._signed(signed.stage, client._views[view], change(signed.body))

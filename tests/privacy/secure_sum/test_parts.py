@@ -1,4 +1,6 @@
-"""The parts of a secure sum: graph and thresholds, Shamir's shares, masks, keys, the vector of a Total."""
+"""The parts of a secure sum: graph and thresholds, Shamir's shares, masks, keys, the vector of a
+Total.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from secure_sum_in_memory import terms
 
+from entrenous.core.contract.update import ShownArrays, Total
 from entrenous.core.errors import InputError
-from entrenous.core.update import ShownArrays, Total
 from entrenous.privacy.secure_sum import messages as m
 from entrenous.privacy.secure_sum import primitives as p
 from entrenous.privacy.secure_sum.graph import COMPLETE, degree, graph, quorum, threshold
@@ -23,19 +25,23 @@ from entrenous.privacy.secure_sum.shamir import PRIME, combine, split, weights
 from entrenous.privacy.secure_sum.terms import checked
 from entrenous.privacy.secure_sum.vector import SumRows, pack, rows_of, size, unpack
 
-# ---- graph -------------------------------------------------------------------------------------------------------------------------
+# ---- graph ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("parties", "dropout", "k", "t"),
     [(1000, 0.1, 28, 16), (10_000, 0.1, 34, 19), (1000, 0.3, 60, 24), (10_000, 0.3, 70, 28)],
 )
-def test_the_ring_has_the_neighbours_and_the_threshold_of_the_study(parties: int, dropout: float, k: int, t: int) -> None:
+def test_the_ring_has_the_neighbours_and_the_threshold_of_the_study(
+    parties: int, dropout: float, k: int, t: int
+) -> None:
     assert degree(parties, dropout, 0.1) == (k, t)
 
 
 def test_the_study_s_figures_for_100_come_from_the_same_tails() -> None:
-    """100 parties are few enough for all to be neighbours, so `degree` has no ring for them; its tails give the study's k and t."""
+    """100 parties are few enough for all to be neighbours, so `degree` has no ring for them; its
+    tails give the study's k and t.
+    """
     for dropout, k, t in ((0.1, 24, 14), (0.3, 52, 21)):
         assert threshold(k, 100, dropout, 0.1) == t
         assert not any(threshold(fewer, 100, dropout, 0.1) for fewer in range(2, k, 2))
@@ -70,7 +76,9 @@ def test_neighbours_are_mutual(parties: int) -> None:
     found = graph(names, b"view", 0.3, 0.1)
     k, t = degree(parties)
     near = [found.neighbours(u) for u in range(parties)]
-    assert all(len(each) == k and u not in each and each == sorted(each) for u, each in enumerate(near))
+    assert all(
+        len(each) == k and u not in each and each == sorted(each) for u, each in enumerate(near)
+    )
     assert all(u in near[v] for u, each in enumerate(near) for v in each)
     assert found.threshold == t and found.quorum == quorum(parties)
     if parties > COMPLETE:
@@ -96,13 +104,16 @@ def test_survivors_that_fall_apart_are_seen() -> None:
         return count
 
     for at in (0, 95, 190):
-        assert found.joined(without(range(at, at + 2 * half))) and pieces(without(range(at, at + 2 * half))) == 1
+        assert (
+            found.joined(without(range(at, at + 2 * half)))
+            and pieces(without(range(at, at + 2 * half))) == 1
+        )
         for run, joined in ((half, False), (half - 1, True)):
             alive = without(range(at, at + half), range(at + 90, at + 90 + run))
             assert found.joined(alive) is joined and (pieces(alive) == 1) is joined
 
 
-# ---- shares ------------------------------------------------------------------------------------------------------------------------
+# ---- shares --------------------------------------------------------------------------------------
 
 
 def test_the_field_is_prime() -> None:
@@ -132,13 +143,17 @@ def test_any_t_shares_give_the_secret_and_fewer_do_not() -> None:
 
 
 def test_t_minus_1_shares_fit_every_secret_alike() -> None:
-    """For three shares of a 4-of-6 and any secret there is the one polynomial through both: the shares exclude none."""
+    """For three shares of a 4-of-6 and any secret there is the one polynomial through both: the
+    shares exclude none.
+    """
     shares = split(secrets.token_bytes(32), 4, range(1, 7))[:3]
     for guess in (bytes(32), b"\x01" * 32):
         points = {0: guess.rjust(m.SHARE, b"\0"), **{x: share for x, share in enumerate(shares, 1)}}
         fourth = sum(
             w * int.from_bytes(y, "big")
-            for w, y in zip(weights([x - 4 for x in points]), points.values(), strict=True)  # the value at 4
+            for w, y in zip(
+                weights([x - 4 for x in points]), points.values(), strict=True
+            )  # the value at 4
         )
         made = {**dict(enumerate(shares, 1)), 4: (fourth % PRIME).to_bytes(m.SHARE, "big")}
         assert combine(made) == guess
@@ -147,14 +162,16 @@ def test_t_minus_1_shares_fit_every_secret_alike() -> None:
 def test_shares_at_many_points_and_of_one_party() -> None:
     secret = secrets.token_bytes(32)
     many = split(secret, 70, range(1, 4097, 41))
-    assert combine(dict(zip(range(1, 4097, 41), many, strict=True))) == secret  # more than enough are no harm
+    assert (
+        combine(dict(zip(range(1, 4097, 41), many, strict=True))) == secret
+    )  # more than enough are no harm
     assert combine(dict(list(zip(range(1, 4097, 41), many, strict=True))[:69])) != secret
     assert combine(dict(list(zip(range(1, 4097, 41), many, strict=True))[:70])) == secret
     assert split(secret, 1, [5]) == [secret.rjust(m.SHARE, b"\0")]
     assert combine({1: b"\xff" * m.SHARE}) is None or combine({1: b"\xff" * m.SHARE}) != secret
 
 
-# ---- masks -------------------------------------------------------------------------------------------------------------------------
+# ---- masks ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", ["<u8", "<u4"])
@@ -163,7 +180,11 @@ def test_masks_are_aes_ctr_and_cancel(dtype: str) -> None:
     words = np.arange(n).astype(dtype)
     masked = words.copy()
     p.add_masks(masked, keys[:1])
-    stream = Cipher(algorithms.AES(keys[0]), modes.CTR(bytes(16))).encryptor().update(bytes(words.nbytes))
+    stream = (
+        Cipher(algorithms.AES(keys[0]), modes.CTR(bytes(16)))
+        .encryptor()
+        .update(bytes(words.nbytes))
+    )
     assert np.array_equal(masked - words, np.frombuffer(stream, dtype))
     p.add_masks(masked, keys[1:], keys[:1])
     p.add_masks(masked, [], keys[1:])
@@ -173,31 +194,58 @@ def test_masks_are_aes_ctr_and_cancel(dtype: str) -> None:
 def test_keys_differ_by_purpose_and_boxes_open_for_their_purpose_alone() -> None:
     secret = secrets.token_bytes(32)
     assert (
-        len({p.derive(secret, *about) for about in [("pair", b"v", 0, 1), ("box", b"v", 0, 1), ("pair", b"w", 0, 1), ("pair",)]})
+        len(
+            {
+                p.derive(secret, *about)
+                for about in [
+                    ("pair", b"v", 0, 1),
+                    ("box", b"v", 0, 1),
+                    ("pair", b"w", 0, 1),
+                    ("pair",),
+                ]
+            }
+        )
         == 4
     )
     box = p.seal(secret, b"x" * 66, b"about")
     assert (
-        m.KEY + len(box) == m.BOX and p.unseal(secret, box, b"about") == b"x" * 66 and p.seal(secret, b"x" * 66, b"about") != box
+        m.KEY + len(box) == m.BOX
+        and p.unseal(secret, box, b"about") == b"x" * 66
+        and p.seal(secret, b"x" * 66, b"about") != box
     )
     assert p.unseal(secret, box, b"other") is None and p.unseal(bytes(32), box, b"about") is None
-    assert all(p.unseal(secret, box[:k] + bytes([box[k] ^ 1]) + box[k + 1 :], b"about") is None for k in range(len(box)))
+    assert all(
+        p.unseal(secret, box[:k] + bytes([box[k] ^ 1]) + box[k + 1 :], b"about") is None
+        for k in range(len(box))
+    )
 
 
 def test_signatures() -> None:
     public = p.identity_of(bytes(32))
     signature = p.sign(bytes(32), b"said")
     assert p.verified(public, signature, b"said")
-    assert not p.verified(public, signature, b"other") and not p.verified(p.identity_of(b"\1" * 32), signature, b"said")
-    assert not p.verified(b"short", signature, b"said") and not p.verified(public, b"short", b"said")
+    assert not p.verified(public, signature, b"other") and not p.verified(
+        p.identity_of(b"\1" * 32), signature, b"said"
+    )
+    assert not p.verified(b"short", signature, b"said") and not p.verified(
+        public, b"short", b"said"
+    )
 
 
-# ---- terms and messages ------------------------------------------------------------------------------------------------------------
+# ---- terms and messages --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"bits": 16}, {"model": b"short"}, {"length": 0}, {"round": -1}, {"attempt": -1}, {"dropout": -0.1}, {"dropout": 0.95}],
+    [
+        {"bits": 16},
+        {"model": b"short"},
+        {"length": 0},
+        {"round": -1},
+        {"attempt": -1},
+        {"dropout": -0.1},
+        {"dropout": 0.95},
+    ],
 )
 def test_terms_that_cannot_be(wrong: dict[str, object]) -> None:
     with pytest.raises(InputError):
@@ -217,10 +265,23 @@ def test_rolls_that_cannot_be() -> None:
 
 def test_every_term_and_the_roll_are_in_the_digest() -> None:
     roll = {"a": bytes(32)}
-    others = [{"run": "b"}, {"round": 4}, {"attempt": 1}, {"length": 9}, {"bits": 32}, {"dropout": 0.1}, {"malicious": 0.2}]
-    digests = {terms(**other).digest(roll) for other in others} | {terms().digest(roll), terms().digest({"a": b"\1" * 32})}  # type: ignore[arg-type]
+    others = [
+        {"run": "b"},
+        {"round": 4},
+        {"attempt": 1},
+        {"length": 9},
+        {"bits": 32},
+        {"dropout": 0.1},
+        {"malicious": 0.2},
+    ]
+    digests = {terms(**other).digest(roll) for other in others} | {
+        terms().digest(roll),
+        terms().digest({"a": b"\1" * 32}),
+    }  # type: ignore[arg-type]
     assert len(digests) == len(others) + 2
-    assert m.roster_view(b"these terms", []) != m.roster_view(b"others", [])  # and in all that follows a roster
+    assert m.roster_view(b"these terms", []) != m.roster_view(
+        b"others", []
+    )  # and in all that follows a roster
 
 
 def test_messages_are_read_strictly() -> None:
@@ -246,7 +307,11 @@ def test_sets_of_places_as_bits() -> None:
     for n in (1, 8, 9, 100):
         for some in ([], [0], [n - 1], list(range(n))):
             assert m.from_bits(m.to_bits(some, n), n) == some
-    assert m.from_bits(b"\x02", 1) is None and m.from_bits(b"\0\0", 8) is None and m.from_bits(b"", 8) is None
+    assert (
+        m.from_bits(b"\x02", 1) is None
+        and m.from_bits(b"\0\0", 8) is None
+        and m.from_bits(b"", 8) is None
+    )
 
 
 def test_refusals_are_one_line_with_a_code() -> None:
@@ -254,7 +319,7 @@ def test_refusals_are_one_line_with_a_code() -> None:
     assert str(refused) == "secure sum: floor: a\nb" and refused.code in CODES
 
 
-# ---- the vector of a Total ---------------------------------------------------------------------------------------------------------
+# ---- the vector of a Total -----------------------------------------------------------------------
 
 
 def some_total(items: int, width: int, groups: int, seed: int) -> Total:
@@ -262,7 +327,13 @@ def some_total(items: int, width: int, groups: int, seed: int) -> Total:
     ends = np.iinfo(np.int64)
     draw = lambda *shape: rng.integers(ends.min, ends.max, shape, endpoint=True)  # noqa: E731
     rows = {"v": draw(items, width), "b": draw(items)}
-    return Total(rows, draw(items), {"net": draw(groups, 2, 3), "a": draw(groups)}, draw(groups), int(rng.integers(1, 99)))
+    return Total(
+        rows,
+        draw(items),
+        {"net": draw(groups, 2, 3), "a": draw(groups)},
+        draw(groups),
+        int(rng.integers(1, 99)),
+    )
 
 
 @settings(max_examples=50, deadline=None)
@@ -271,18 +342,36 @@ def test_a_total_is_a_vector_and_back(items: int, width: int, groups: int, seed:
     total = some_total(items, width, groups, seed)
     vector = pack(total)
     back = unpack(vector, some_total(items, width, groups, seed + 1))
-    assert vector.dtype == np.int64 and len(vector) == size(total) == items * (width + 2) + groups * 8 + 1
-    assert list(back.rows) == list(total.rows) and list(back.dense) == list(total.dense) and back.devices == total.devices
-    for left, right in [(back.rows, total.rows), (back.dense, total.dense), ({"": back.senders}, {"": total.senders})]:
-        assert all(np.array_equal(left[name], right[name]) and left[name].dtype == np.int64 for name in right)
+    assert (
+        vector.dtype == np.int64
+        and len(vector) == size(total) == items * (width + 2) + groups * 8 + 1
+    )
+    assert (
+        list(back.rows) == list(total.rows)
+        and list(back.dense) == list(total.dense)
+        and back.devices == total.devices
+    )
+    for left, right in [
+        (back.rows, total.rows),
+        (back.dense, total.dense),
+        ({"": back.senders}, {"": total.senders}),
+    ]:
+        assert all(
+            np.array_equal(left[name], right[name]) and left[name].dtype == np.int64
+            for name in right
+        )
     assert np.array_equal(back.weight, total.weight)
 
 
 def test_the_order_is_that_of_the_names_and_sums_are_sums() -> None:
     total = some_total(3, 2, 1, 0)
     vector = pack(total)
-    assert np.array_equal(vector[:3], total.rows["b"]) and np.array_equal(vector[3:9], total.rows["v"].ravel())
-    turned = total._replace(rows=dict(reversed(total.rows.items())), dense=dict(reversed(total.dense.items())))
+    assert np.array_equal(vector[:3], total.rows["b"]) and np.array_equal(
+        vector[3:9], total.rows["v"].ravel()
+    )
+    turned = total._replace(
+        rows=dict(reversed(total.rows.items())), dense=dict(reversed(total.dense.items()))
+    )
     assert np.array_equal(pack(turned), vector)
     back = unpack(vector + vector, total)
     assert np.array_equal(back.rows["v"], total.rows["v"] * 2) and back.devices == 2 * total.devices
@@ -303,17 +392,30 @@ def test_row_occupancy() -> None:
     total = some_total(4, 2, 1, 0)._replace(
         senders=np.array([3, 0, 0, 1]), devices=2, dense={"net": np.zeros((1, 5, 3), np.int64)}
     )
-    assert rows_of(total) == SumRows(4, 4, 2) and rows_of(total._replace(rows={})) == SumRows(4, 0, 2)
+    assert rows_of(total) == SumRows(4, 4, 2) and rows_of(total._replace(rows={})) == SumRows(
+        4, 0, 2
+    )
     assert SumRows(85, 1700).occupancy(100) == 5.0 and SumRows(85, 1700, 5).occupancy(100) == 1.0
     assert SumRows(4, 0, 1).occupancy(7) == 7.0  # no message says anything of an item
 
 
 def test_a_message_with_a_row_for_every_item_is_counted_in_equations() -> None:
-    """FCF: all send all rows, so that full rows hide nobody; 100 people in one number each against 20 numbers an item and sum."""
-    every = some_total(4, 2, 1, 0)._replace(rows={}, devices=5, dense={"f": np.zeros((1, 4, 20), np.int64)})
+    """FCF: all send all rows, so that full rows hide nobody; 100 people in one number each against
+    20 numbers an item and sum.
+    """
+    every = some_total(4, 2, 1, 0)._replace(
+        rows={}, devices=5, dense={"f": np.zeros((1, 4, 20), np.int64)}
+    )
     assert rows_of(every) == SumRows(int(every.senders.sum()), 0, 5, 20)
     assert [rows_of(every).occupancy(100, sums) for sums in (1, 2, 5, 8)] == [5.0, 2.5, 1.0, 0.625]
-    same = every._replace(rows={"own": np.zeros((4, 20), np.int64)}, dense={}, senders=np.full(4, 5))
-    assert rows_of(same, same_rows=True).occupancy(100, 8) == 0.625 and rows_of(same).occupancy(100, 8) == 100
+    same = every._replace(
+        rows={"own": np.zeros((4, 20), np.int64)}, dense={}, senders=np.full(4, 5)
+    )
+    assert (
+        rows_of(same, same_rows=True).occupancy(100, 8) == 0.625
+        and rows_of(same).occupancy(100, 8) == 100
+    )
     both = rows_of(every._replace(rows={"q": np.zeros((4, 2), np.int64)}, senders=np.full(4, 5)))
-    assert both.occupancy(100) == 5.0 and both.occupancy(100, 1) < both._replace(width=0).occupancy(100)
+    assert both.occupancy(100) == 5.0 and both.occupancy(100, 1) < both._replace(width=0).occupancy(
+        100
+    )

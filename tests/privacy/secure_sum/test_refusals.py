@@ -1,4 +1,6 @@
-"""What a client refuses whatever the server says, and what a server refuses whatever a client sends: each by its code."""
+"""What a client refuses whatever the server says, and what a server refuses whatever a client
+sends: each by its code.
+"""
 
 from __future__ import annotations
 
@@ -67,10 +69,12 @@ def signed(data: bytes) -> m.Signed:
 def again(data: bytes, signer: SecureSumClient, **fields: object) -> bytes:
     """A message with other fields and no new signature."""
     old = signed(data)
-    return m.encode(m.Signed(**{name: fields.get(name, getattr(old, name)) for name in old.__struct_fields__}))  # type: ignore[arg-type]
+    return m.encode(
+        m.Signed(**{name: fields.get(name, getattr(old, name)) for name in old.__struct_fields__})
+    )  # type: ignore[arg-type]
 
 
-# ---- floors of the client ----------------------------------------------------------------------------------------------------------
+# ---- floors of the client ------------------------------------------------------------------------
 
 
 def test_a4_a_cohort_below_the_floor() -> None:
@@ -94,16 +98,23 @@ def test_rows_that_too_few_devices_fill() -> None:
     shared(advertised(parties, server), server)
     values = vectors(6)[name(0)]
     for rows in (SumRows(10, 10), SumRows(16, 10), SumRows(0, 5), SumRows(1, 0)):
-        refused("occupancy", lambda rows=rows: parties[name(0)].mask(server.inbox(name(0)), values, rows))
+        refused(
+            "occupancy",
+            lambda rows=rows: parties[name(0)].mask(server.inbox(name(0)), values, rows),
+        )
     assert parties[name(0)].used == frozenset()
-    assert parties[name(0)].mask(server.inbox(name(0)), values, SumRows(17, 10))  # 10.2 devices a row
+    assert parties[name(0)].mask(
+        server.inbox(name(0)), values, SumRows(17, 10)
+    )  # 10.2 devices a row
 
 
 def test_rows_that_too_few_are_left_to_fill() -> None:
     parties, server = started(6, floors=Floors(people=2, parties=2, occupancy=10))
     shared(advertised(parties, server), server)
     for k in range(5):
-        server.add_masked(parties[name(k)].mask(server.inbox(name(k)), vectors(6)[name(k)], SumRows(17, 10)))
+        server.add_masked(
+            parties[name(k)].mask(server.inbox(name(k)), vectors(6)[name(k)], SumRows(17, 10))
+        )
     refused("occupancy", lambda: parties[name(0)].consent(server.survivors(name(0))))
 
 
@@ -114,30 +125,46 @@ def test_noise_on_every_row_makes_up_for_empty_ones() -> None:
 
 
 def test_a7_another_model_is_seen_by_all() -> None:
-    """A7. The server shows one client another model: the honest intake refuses the advert, and under a server that does not, the client
-    and all others see that the roster states two models, and withhold."""
+    """A7. The server shows one client another model: the honest intake refuses the advert, and
+    under a server that does not, the client and all others see that the roster states two models,
+    and withhold.
+    """
     parties, server = started(6)
     victim = SecureSumClient(terms(model=OTHER), roll(6), name(3), identity(3), SMALL)
     parties[name(3)] = victim
     refused("model", lambda: server.add_advert(victim.advertise()))
     adverts = [signed(client.advertise()) for client in parties.values()]
     roster = m.encode(m.Roster(adverts))
-    assert "5 of 6 parties signed another model" in str(refused("model", lambda: victim.share(roster)))
+    assert "5 of 6 parties signed another model" in str(
+        refused("model", lambda: victim.share(roster))
+    )
     for each, client in parties.items():
         if each != name(3):
-            assert "1 of 6 parties" in str(refused("model", lambda client=client: client.share(roster)))
-    # a roster of only those with the victim's model is one of too few; and nobody's statement of another model can be changed
+            assert "1 of 6 parties" in str(
+                refused("model", lambda client=client: client.share(roster))
+            )
+    # a roster of only those with the victim's model is one of too few; and nobody's statement of
+    # another model can be changed
     refused("floor", lambda: victim.share(m.encode(m.Roster([adverts[3]]))))
-    lied = [m.Signed(a.stage, a.round, a.attempt, a.sender, a.body.replace(MODEL, OTHER), a.signature) for a in adverts]
+    lied = [
+        m.Signed(a.stage, a.round, a.attempt, a.sender, a.body.replace(MODEL, OTHER), a.signature)
+        for a in adverts
+    ]
     refused("signature", lambda: victim.share(m.encode(m.Roster(lied))))
 
 
 def test_a_round_is_summed_once() -> None:
-    """Another attempt after the masked input left, also by the next client after a restart; not before it left."""
+    """Another attempt after the masked input left, also by the next client after a restart; not
+    before it left.
+    """
     (parties, server), values = until_masked(4), vectors(4)
     used = parties[name(0)].used
     assert used == {("a run", 3)}
-    for attempt, before, allowed in ((1, used, False), (1, frozenset(), True), (0, used | {("another run", 3)}, False)):
+    for attempt, before, allowed in (
+        (1, used, False),
+        (1, frozenset(), True),
+        (0, used | {("another run", 3)}, False),
+    ):
         about = terms(attempt=attempt)
         others, server = clients(4, about), SecureSumServer(about, roll(4))
         others[name(0)] = SecureSumClient(about, roll(4), name(0), identity(0), SMALL, before)
@@ -153,7 +180,9 @@ def test_a_round_is_summed_once() -> None:
 
 
 def test_a4_never_both_kinds_of_share() -> None:
-    """A4. A server that wants the seed of one party and the key of its pairs' masks has to show two lists of survivors."""
+    """A4. A server that wants the seed of one party and the key of its pairs' masks has to show two
+    lists of survivors.
+    """
     parties, server = until_masked(10)
     whole = {each: server.survivors(each) for each in parties}
     uploads = {each: m.decode(whole[each], m.Survivors, 1 << 20).uploads for each in parties}
@@ -167,7 +196,11 @@ def test_a4_never_both_kinds_of_share() -> None:
 
     def consents(of: dict[str, bytes]) -> bytes:
         signers = sorted(int(each[-4:]) for each in of)
-        return m.encode(m.Consents(m.to_bits(signers, 10), b"".join(signed(of[name(k)]).signature for k in signers)))
+        return m.encode(
+            m.Consents(
+                m.to_bits(signers, 10), b"".join(signed(of[name(k)]).signature for k in signers)
+            )
+        )
 
     refused("quorum", lambda: parties[name(0)].unmask(consents(one)))
     refused("quorum", lambda: parties[name(8)].unmask(consents(two)))
@@ -177,7 +210,9 @@ def test_a4_never_both_kinds_of_share() -> None:
         refused("both", lambda k=k: parties[name(k)].consent(without_9(name(k))))
     for k in range(5, 9):
         refused("both", lambda k=k: parties[name(k)].consent(whole[name(k)]))
-    refused("survivors", lambda: parties[name(9)].consent(without_9(name(9))))  # party 9 sent, and is said not to have
+    refused(
+        "survivors", lambda: parties[name(9)].consent(without_9(name(9)))
+    )  # party 9 sent, and is said not to have
 
 
 def test_after_unmasking_no_other_list_is_answered() -> None:
@@ -189,14 +224,23 @@ def test_after_unmasking_no_other_list_is_answered() -> None:
 
 
 def test_what_a_survivor_signed_is_checked() -> None:
-    """The server says that somebody sent a masked vector who did not, or under another list of sharers."""
+    """The server says that somebody sent a masked vector who did not, or under another list of
+    sharers.
+    """
     parties, server = until_masked(6, [name(5)])
     said = m.decode(server.survivors(name(0)), m.Survivors, 1 << 20)
-    made_up = m.encode(m.Survivors(m.to_bits(range(6), 6), [*said.uploads, m.Upload(bytes(32), bytes(64))]))
+    made_up = m.encode(
+        m.Survivors(m.to_bits(range(6), 6), [*said.uploads, m.Upload(bytes(32), bytes(64))])
+    )
     refused("signature", lambda: parties[name(0)].consent(made_up))
     twice = m.encode(m.Survivors(m.to_bits(range(6), 6), [*said.uploads, said.uploads[0]]))
     refused("signature", lambda: parties[name(0)].consent(twice))
-    refused("survivors", lambda: parties[name(0)].consent(m.encode(m.Survivors(m.to_bits(range(6), 6), said.uploads))))
+    refused(
+        "survivors",
+        lambda: parties[name(0)].consent(
+            m.encode(m.Survivors(m.to_bits(range(6), 6), said.uploads))
+        ),
+    )
 
 
 def test_lists_that_cannot_be() -> None:
@@ -221,12 +265,17 @@ def test_lists_that_cannot_be() -> None:
     masked(parties, server, vectors(6), [name(5)])
     said = m.decode(server.survivors(name(0)), m.Survivors, 1 << 20)
     refused(
-        "survivors", lambda: parties[name(0)].consent(m.encode(m.Survivors(m.to_bits(range(6), 6), said.uploads)))
+        "survivors",
+        lambda: parties[name(0)].consent(
+            m.encode(m.Survivors(m.to_bits(range(6), 6), said.uploads))
+        ),
     )  # 5 never shared
 
 
 def test_a_ring_that_fell_apart() -> None:
-    """Above 128 parties a list of survivors with two gaps in the ring is refused: each part would have a sum of its own."""
+    """Above 128 parties a list of survivors with two gaps in the ring is refused: each part would
+    have a sum of its own.
+    """
     about = terms()
     parties = clients(150, about)
     server = SecureSumServer(about, roll(150))
@@ -252,9 +301,14 @@ def test_a_ring_that_fell_apart() -> None:
         gone = {ring[(start + at) % 150] for at in (*range(reach), *range(60, 60 + gap))}
         alive = [k for k in range(150) if k not in gone]
         near = [k for k in met.graph.neighbours(0) if k in set(alive)]
-        signs = [p.sign(identity(k), m.statement(digest, m.MASKED, name(k), view, bytes(32))) for k in near]
+        signs = [
+            p.sign(identity(k), m.statement(digest, m.MASKED, name(k), view, bytes(32)))
+            for k in near
+        ]
         assert len(alive) >= met.graph.quorum and len(near) >= met.graph.threshold and share
-        return m.encode(m.Survivors(m.to_bits(alive, 150), [m.Upload(bytes(32), each) for each in signs]))
+        return m.encode(
+            m.Survivors(m.to_bits(alive, 150), [m.Upload(bytes(32), each) for each in signs])
+        )
 
     assert "fall apart" in str(refused("survivors", lambda: victim.consent(survivors(reach))))
     assert victim.consent(survivors(reach - 1))
@@ -273,7 +327,9 @@ def test_vectors_that_are_none() -> None:
     ):
         refused("vector", lambda wrong=wrong: parties[name(0)].mask(inbox, wrong, ALL))
     parties[name(0)].mask(inbox, np.zeros(40, np.int64), ALL)
-    refused("stage", lambda: parties[name(0)].mask(inbox, np.ones(40, np.int64), ALL))  # a second vector under the same masks
+    refused(
+        "stage", lambda: parties[name(0)].mask(inbox, np.ones(40, np.int64), ALL)
+    )  # a second vector under the same masks
 
 
 def test_stages_come_in_order() -> None:
@@ -299,7 +355,7 @@ def test_a_client_must_be_on_the_roll_as_itself() -> None:
             SecureSumClient(terms(), roll(2), who, key)
 
 
-# ---- rosters -----------------------------------------------------------------------------------------------------------------------
+# ---- rosters -------------------------------------------------------------------------------------
 
 
 def test_rosters_that_the_server_made_up() -> None:
@@ -313,14 +369,33 @@ def test_rosters_that_the_server_made_up() -> None:
 
     mallory = identity(99)
     body = m.encode(m.Advert(MODEL, *(p.public_of(bytes([k]) * 32) for k in (1, 2)), bytes(32), 1))
-    forged = m.Signed(m.ADVERT, 3, 0, name(4), body, p.sign(mallory, m.statement(terms().digest(roll(5)), 0, name(4), b"", body)))
+    forged = m.Signed(
+        m.ADVERT,
+        3,
+        0,
+        name(4),
+        body,
+        p.sign(mallory, m.statement(terms().digest(roll(5)), 0, name(4), b"", body)),
+    )
     refused("roster", ask(adverts[::-1]))
     refused("roster", ask([*adverts, adverts[-1]]))
     refused("roster", ask(adverts[1:]))
-    refused("signature", ask([*adverts[:4], forged]))  # a key of the server's in the name of another
+    refused(
+        "signature", ask([*adverts[:4], forged])
+    )  # a key of the server's in the name of another
     refused("unknown", ask([*adverts, m.Signed(m.ADVERT, 3, 0, "zoe", body, forged.signature)]))
-    refused("round", ask([*adverts[:4], m.Signed(m.ADVERT, 2, 0, name(4), adverts[4].body, adverts[4].signature)]))
-    refused("stage", ask([*adverts[:4], m.Signed(m.SHARES, 3, 0, name(4), adverts[4].body, adverts[4].signature)]))
+    refused(
+        "round",
+        ask(
+            [*adverts[:4], m.Signed(m.ADVERT, 2, 0, name(4), adverts[4].body, adverts[4].signature)]
+        ),
+    )
+    refused(
+        "stage",
+        ask(
+            [*adverts[:4], m.Signed(m.SHARES, 3, 0, name(4), adverts[4].body, adverts[4].signature)]
+        ),
+    )
     own = signed(
         SecureSumClient(terms(), roll(5), name(0), identity(0), SMALL).advertise()
     )  # of a client that was before this one
@@ -337,16 +412,20 @@ def test_a_key_that_no_one_can_agree_with() -> None:
         bad = client._signed(m.ADVERT, b"", m.encode(m.Advert(MODEL, *keys, bytes(32), 1)))
         refused("keys", lambda bad=bad: server.add_advert(bad))
     roster = [signed(parties[name(k)].advertise()) for k in range(2)]
-    bad = client._signed(m.ADVERT, b"", m.encode(m.Advert(MODEL, bytes(32), p.public_of(b"\1" * 32), bytes(32), 1)))
+    bad = client._signed(
+        m.ADVERT, b"", m.encode(m.Advert(MODEL, bytes(32), p.public_of(b"\1" * 32), bytes(32), 1))
+    )
     refused("keys", lambda: parties[name(0)].share(m.encode(m.Roster([*roster, signed(bad)]))))
 
 
-# ---- below the threshold -----------------------------------------------------------------------------------------------------------
+# ---- below the threshold -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("stage", ["advert", "shares", "masked", "consent"])
 def test_a3_below_the_threshold_a_round_is_abandoned_and_nothing_is_revealed(stage: str) -> None:
-    """A3. Of 20, 9 of 20 drop out: 11 are left where 12 must be. The server has no share, and no client gives it one."""
+    """A3. Of 20, 9 of 20 drop out: 11 are left where 12 must be. The server has no share, and no
+    client gives it one.
+    """
     parties, server = started(20)
     values, q = vectors(20), quorum(20)
     gone = [name(k) for k in range(20 - q + 1)]
@@ -357,28 +436,47 @@ def test_a3_below_the_threshold_a_round_is_abandoned_and_nothing_is_revealed(sta
         here = advertised(parties, server, [name(k) for k in range(19)])
         refused("threshold", server.roster)
         return
-    for number, step in enumerate((advertised, shared, lambda a, s, g: masked(a, s, values, g), consented)):
+    for number, step in enumerate(
+        (advertised, shared, lambda a, s, g: masked(a, s, values, g), consented)
+    ):
         here = step(here, server, gone if number == at else [])
         if number == at:
             break
-    close = (server.roster, lambda: server.inbox(name(19)), lambda: server.survivors(name(19)), server.consents)[at]
+    close = (
+        server.roster,
+        lambda: server.inbox(name(19)),
+        lambda: server.survivors(name(19)),
+        server.consents,
+    )[at]
     assert "nothing is revealed" in str(refused("threshold", close))
     # a server that goes on regardless gets no further with any client that is left
     said = m.to_bits(range(len(gone), 20), 20)
     for client in here.values():
         if stage == "shares":
-            refused("floor", lambda client=client: client.mask(m.encode(m.Inbox(said, [], b"")), values[client.name], ALL))
+            refused(
+                "floor",
+                lambda client=client: client.mask(
+                    m.encode(m.Inbox(said, [], b"")), values[client.name], ALL
+                ),
+            )
         elif stage == "masked":
             refused("floor", lambda client=client: client.consent(m.encode(m.Survivors(said, []))))
         else:
             signatures = b"".join(server._said[m.CONSENT][each].signature for each in sorted(here))
-            refused("quorum", lambda client=client, got=signatures: client.unmask(m.encode(m.Consents(said, got))))
+            refused(
+                "quorum",
+                lambda client=client, got=signatures: client.unmask(
+                    m.encode(m.Consents(said, got))
+                ),
+            )
     assert server._shares == {} and server.heard(m.UNMASKING) == frozenset()
     refused("stage", server.total)
 
 
 def test_one_share_too_few_reveals_nothing() -> None:
-    """All consent, then only t - 1 unmask: what the server holds is t - 1 shares of each secret, and they give none of them."""
+    """All consent, then only t - 1 unmask: what the server holds is t - 1 shares of each secret,
+    and they give none of them.
+    """
     parties, server = until_masked(20, [name(19)])
     consented(parties, server)
     t = server._graph.threshold
@@ -390,7 +488,9 @@ def test_one_share_too_few_reveals_nothing() -> None:
         secret = combine(shares)
         advert = server._adverts[name(owner)]
         assert len(shares) == t - 1
-        assert secret is None or (client_module.commitment(secret) != advert.seed and p.public_of(secret) != advert.masks)
+        assert secret is None or (
+            client_module.commitment(secret) != advert.seed and p.public_of(secret) != advert.masks
+        )
     server.add_unmasking(parties[name(t - 1)].unmask(server.consents()))  # one more is enough
     assert np.array_equal(server.total(), plain(vectors(20), parties))
 
@@ -401,7 +501,11 @@ def test_a_member_that_lies_about_its_shares_is_noticed(monkeypatch: pytest.Monk
     roster, honest = server.roster(), client_module.split
     for each, client in parties.items():
         lie = each == name(2)
-        monkeypatch.setattr(client_module, "split", lambda secret, t, x, lie=lie: honest(bytes(32) if lie else secret, t, x))
+        monkeypatch.setattr(
+            client_module,
+            "split",
+            lambda secret, t, x, lie=lie: honest(bytes(32) if lie else secret, t, x),
+        )
         server.add_shares(client.share(roster))
     masked(parties, server, vectors(6))
     unmasked(consented(parties, server), server)
@@ -409,7 +513,7 @@ def test_a_member_that_lies_about_its_shares_is_noticed(monkeypatch: pytest.Monk
     assert list(server.liars) == [name(2)]
 
 
-# ---- what the server refuses -------------------------------------------------------------------------------------------------------
+# ---- what the server refuses ---------------------------------------------------------------------
 
 
 def test_messages_the_server_refuses() -> None:
@@ -436,13 +540,25 @@ def test_messages_the_server_refuses() -> None:
     refused("stage", lambda: server.add_shares(good))
     assert server.heard(m.ADVERT) == frozenset()
     advertised(parties, server)
-    refused("duplicate", lambda: server.add_advert(SecureSumClient(terms(), roll(5), name(0), identity(0), SMALL).advertise()))
+    refused(
+        "duplicate",
+        lambda: server.add_advert(
+            SecureSumClient(terms(), roll(5), name(0), identity(0), SMALL).advertise()
+        ),
+    )
     server.roster()
-    refused("stage", lambda: server.add_advert(SecureSumClient(terms(), roll(5), name(0), identity(0), SMALL).advertise()))
+    refused(
+        "stage",
+        lambda: server.add_advert(
+            SecureSumClient(terms(), roll(5), name(0), identity(0), SMALL).advertise()
+        ),
+    )
 
 
 def test_replays_of_another_sum() -> None:
-    """Of another round, attempt, run, length or model: by name where the message says so itself, else by its signature."""
+    """Of another round, attempt, run, length or model: by name where the message says so itself,
+    else by its signature.
+    """
     _, server = started(3)
     for code, other in (
         ("round", {"round": 2}),
@@ -466,7 +582,10 @@ def test_later_messages_the_server_refuses() -> None:
     good = client.share(roster)
     view = client._views[1]
     refused("unknown", lambda: server.add_shares(again(good, client, sender=name(4))))
-    refused("signature", lambda: server.add_shares(client._signed(m.SHARES, b"another roster", signed(good).body)))
+    refused(
+        "signature",
+        lambda: server.add_shares(client._signed(m.SHARES, b"another roster", signed(good).body)),
+    )
     for code, box, boxes, hashes in (
         ("box", m.BOX, 2, 4),
         ("box", m.BOX, 3, 3),
@@ -480,18 +599,28 @@ def test_later_messages_the_server_refuses() -> None:
     upload = client.mask(inbox, vectors(5)[name(0)], ALL)
     view = client._views[2]
     for length in (0, 319, 321):
-        refused("vector", lambda length=length: server.add_masked(client._signed(m.MASKED, view, bytes(length))))
+        refused(
+            "vector",
+            lambda length=length: server.add_masked(client._signed(m.MASKED, view, bytes(length))),
+        )
     refused("size", lambda: server.add_masked(client._signed(m.MASKED, view, bytes(2000))))
     masked(here, server, vectors(5), [name(0)])
     server.add_masked(upload)
     refused("duplicate", lambda: server.add_masked(client._signed(m.MASKED, view, bytes(320))))
     consent = client.consent(server.survivors(name(0)))
-    refused("size", lambda: server.add_consent(client._signed(m.CONSENT, client._views[3], b"more")))
+    refused(
+        "size", lambda: server.add_consent(client._signed(m.CONSENT, client._views[3], b"more"))
+    )
     refused("signature", lambda: server.add_consent(again(consent, client, sender=name(1))))
     consented(here, server)
     shares = client.unmask(server.consents())
     for body in (b"", signed(shares).body[:-1], signed(shares).body + b"\0"):
-        refused("size", lambda body=body: server.add_unmasking(client._signed(m.UNMASKING, client._views[3], body)))
+        refused(
+            "size",
+            lambda body=body: server.add_unmasking(
+                client._signed(m.UNMASKING, client._views[3], body)
+            ),
+        )
     unmasked(here, server)
     assert np.array_equal(server.total(), plain(vectors(5), here))
 
@@ -503,16 +632,20 @@ def test_a_journal_that_is_none() -> None:
     shared(advertised(clients(3), server), server)
     refused("malformed", lambda: SecureSumServer.rebuilt(agreed, roll(3), [*journal[:2], b"\xff"]))
     refused("stage", lambda: SecureSumServer.rebuilt(agreed, roll(3), journal[::-1]))
-    refused("stage", lambda: SecureSumServer.rebuilt(agreed, roll(3), [*journal, m.encode(m.Close(0))]))
+    refused(
+        "stage", lambda: SecureSumServer.rebuilt(agreed, roll(3), [*journal, m.encode(m.Close(0))])
+    )
     refused("threshold", lambda: SecureSumServer.rebuilt(agreed, roll(3), [m.encode(m.Close(0))]))
     refused("round", lambda: SecureSumServer.rebuilt(terms(round=9), roll(3), journal))
 
 
-# ---- mutations ---------------------------------------------------------------------------------------------------------------------
+# ---- mutations -----------------------------------------------------------------------------------
 
 
 def mutated(data: bytes, rng: np.random.Generator) -> bytes:
-    """One of: some bits flipped, a byte changed, a part cut out, inserted, doubled or zeroed, the end cut off or lengthened."""
+    """One of: some bits flipped, a byte changed, a part cut out, inserted, doubled or zeroed, the
+    end cut off or lengthened.
+    """
     raw, kind = bytearray(data), int(rng.integers(7))
     low = int(rng.integers(len(raw)))
     high = min(len(raw), low + 1 + int(rng.integers(40)))
@@ -539,7 +672,9 @@ MUTANTS = 120  # of every message
 
 
 def test_thousands_of_mutated_messages_are_refused_and_change_nothing() -> None:
-    """Before every message on its way, to the server and to a client, its mutants: each is refused by code, and the sum is exact."""
+    """Before every message on its way, to the server and to a client, its mutants: each is refused
+    by code, and the sum is exact.
+    """
     rng, values = np.random.default_rng(7), vectors(6)
     parties, server = started(6)
     tried, codes = 0, set[str]()
@@ -590,11 +725,15 @@ def test_noise_is_refused() -> None:
         data = rng.bytes(int(rng.integers(0, 300)))
         for receive in (server.add_advert, server.add_shares, parties[name(1)].share):
             refused("malformed", lambda data=data, receive=receive: receive(data))
-        refused("malformed", lambda data=data: parties[name(0)].mask(data, np.zeros(40, np.int64), ALL))
+        refused(
+            "malformed", lambda data=data: parties[name(0)].mask(data, np.zeros(40, np.int64), ALL)
+        )
 
 
 def test_garbage_of_a_member_is_refused_too() -> None:
-    """Properly signed: boxes that do not open are refused by who gets them, shares that fit nothing by the server; nothing is read."""
+    """Properly signed: boxes that do not open are refused by who gets them, shares that fit nothing
+    by the server; nothing is read.
+    """
     rng = np.random.default_rng(5)
     parties, server = started(4)
     advertised(parties, server)
@@ -612,19 +751,23 @@ def test_garbage_of_a_member_is_refused_too() -> None:
         unmasked(consented(parties, server), server, [name(1)])
         body = b"\xff" * (3 * m.SHARE) if k == 0 else rng.bytes(3 * m.SHARE)
         server._shares.pop(2), server._said[m.UNMASKING].pop(name(2))
-        server.add_unmasking(parties[name(2)]._signed(m.UNMASKING, parties[name(2)]._views[3], body))
+        server.add_unmasking(
+            parties[name(2)]._signed(m.UNMASKING, parties[name(2)]._views[3], body)
+        )
         refused("threshold", server.total)
         assert server.liars == {name(2): "sent other shares than it had been given"}
 
 
-# ---- people, and sums over rounds --------------------------------------------------------------------------------------------------
+# ---- people, and sums over rounds ----------------------------------------------------------------
 
 
 def of_people(people: Sequence[int], floors: Floors, most: Mapping[str, int] | None = None) -> Sum:
     """Clients that each say how many people they have."""
     agreed = terms()
     parties = {
-        name(k): SecureSumClient(agreed, roll(len(people)), name(k), identity(k), floors, people=each, most=most)
+        name(k): SecureSumClient(
+            agreed, roll(len(people)), name(k), identity(k), floors, people=each, most=most
+        )
         for k, each in enumerate(people)
     }
     return parties, SecureSumServer(agreed, roll(len(people)))
@@ -645,27 +788,45 @@ def test_people_are_counted_and_not_parties() -> None:
     shared(advertised(parties, server), server)
     masked(parties, server, vectors(4), [name(3)])
     parties[name(0)].consent(server.survivors(name(0)))
-    assert parties[name(0)].consented is not None and sum(parties[name(0)].consented.parties.values()) == 30
+    assert (
+        parties[name(0)].consented is not None
+        and sum(parties[name(0)].consented.parties.values()) == 30
+    )
 
 
 def test_who_says_more_people_than_it_was_enrolled_with_is_found_out() -> None:
-    parties, server = of_people([10, 90, 10], Floors(people=100, parties=2, occupancy=0), {name(k): 10 for k in range(3)})
+    parties, server = of_people(
+        [10, 90, 10], Floors(people=100, parties=2, occupancy=0), {name(k): 10 for k in range(3)}
+    )
     advertised(parties, server)
-    assert "more people than" in refused("floor", lambda: parties[name(0)].share(server.roster())).text
+    assert (
+        "more people than" in refused("floor", lambda: parties[name(0)].share(server.roster())).text
+    )
 
 
 def test_a_client_masks_for_as_many_users_as_it_said() -> None:
     parties, server = of_people([10, 10, 10], Floors(people=30, parties=2, occupancy=0))
     shared(advertised(parties, server), server)
     few = frozenset(range(9))
-    refused("floor", lambda: parties[name(0)].mask(server.inbox(name(0)), vectors(3)[name(0)], ALL, few))
+    refused(
+        "floor", lambda: parties[name(0)].mask(server.inbox(name(0)), vectors(3)[name(0)], ALL, few)
+    )
 
 
 @pytest.mark.parametrize(
     ("earlier", "now", "code"),
-    [("abcdef", "abcdef", ""), ("abcdef", "abcde", "apart"), ("abcde", "abcdef", "apart"), ("abcdef", "abc", ""), ("abc", "def", ""),
-     ("abcdefg", "abcde", "apart"), ("abcd", "abce", "apart"), ("abcd", "aefg", ""), ("abcdefg", "defghi", "apart")],
-)  # fmt: skip
+    [
+        ("abcdef", "abcdef", ""),
+        ("abcdef", "abcde", "apart"),
+        ("abcde", "abcdef", "apart"),
+        ("abcdef", "abc", ""),
+        ("abc", "def", ""),
+        ("abcdefg", "abcde", "apart"),
+        ("abcd", "abce", "apart"),
+        ("abcd", "aefg", ""),
+        ("abcdefg", "defghi", "apart"),
+    ],
+)
 def test_two_sums_differ_by_nobody_or_by_enough(earlier: str, now: str, code: str) -> None:
     floors = Floors(people=6, parties=3)
     past = [PastSum(OTHER, dict.fromkeys(earlier, 2))]

@@ -1,4 +1,6 @@
-"""A secure sum is the plain sum to the last bit, whoever drops out and wherever the server dies; an upload looks like noise."""
+"""A secure sum is the plain sum to the last bit, whoever drops out and wherever the server dies; an
+upload looks like noise.
+"""
 
 from __future__ import annotations
 
@@ -35,14 +37,18 @@ from entrenous.privacy.secure_sum.terms import Floors
 def everyone_in(parties: int, values: dict[str, np.ndarray], **about: object) -> np.ndarray:
     length = len(next(iter(values.values())))
     agreed = terms(length, **about)
-    total, senders = summed(clients(parties, agreed), SecureSumServer(agreed, roll(parties)), values)
+    total, senders = summed(
+        clients(parties, agreed), SecureSumServer(agreed, roll(parties)), values
+    )
     assert senders == list(values)
     return total
 
 
 def exact(parties: int, gone: list[list[str]], length: int = 40) -> None:
     values, agreed = vectors(parties, length), terms(length)
-    total, senders = summed(clients(parties, agreed), SecureSumServer(agreed, roll(parties)), values, gone)
+    total, senders = summed(
+        clients(parties, agreed), SecureSumServer(agreed, roll(parties)), values, gone
+    )
     assert len(senders) == parties - len({*gone[0], *gone[1], *gone[2]})
     assert total.dtype == np.int64 and np.array_equal(total, plain(values, senders))
 
@@ -66,7 +72,9 @@ def test_the_total_is_the_plain_sum_for_2_to_150_parties(parties: int) -> None:
 
 
 def test_the_ring_above_128_parties_with_dropouts_at_every_stage() -> None:
-    gone = [[name(k) for k in range(at, 130, 16)] if at else [] for at in range(5)]  # 34 of 130, a quarter
+    gone = [
+        [name(k) for k in range(at, 130, 16)] if at else [] for at in range(5)
+    ]  # 34 of 130, a quarter
     exact(130, gone)
 
 
@@ -106,7 +114,10 @@ def test_30_percent_drop_out_at_one_stage(stage: int) -> None:
 
 def test_100_clients_of_whom_30_drop_out_along_the_way() -> None:
     order = np.random.default_rng(1).permutation(100)
-    gone = [[name(int(k)) for k in order[low:high]] for low, high in ((0, 0), (0, 5), (5, 20), (20, 25), (25, 30))]
+    gone = [
+        [name(int(k)) for k in order[low:high]]
+        for low, high in ((0, 0), (0, 5), (5, 20), (20, 25), (25, 30))
+    ]
     exact(100, gone, 2000)
 
 
@@ -123,14 +134,18 @@ def test_a3_a_hundred_rounds_to_the_last_bit() -> None:
     for number in range(100):
         parties, gone = 20, dropouts(20, (0.0, 0.1, 0.3)[number % 3], 2, number)
         values, agreed = vectors(parties, seed=number), terms(round=number)
-        total, senders = summed(clients(parties, agreed), SecureSumServer(agreed, roll(parties)), values, gone)
+        total, senders = summed(
+            clients(parties, agreed), SecureSumServer(agreed, roll(parties)), values, gone
+        )
         assert np.array_equal(total, plain(values, senders))
 
 
 def test_a3_a_single_upload_looks_like_noise() -> None:
-    """A3: 100 uploads of vectors of zeros; each byte of a word has all 256 values equally often, p > .001.
+    """A3: 100 uploads of vectors of zeros; each byte of a word has all 256 values equally often, p
+    > .001.
 
-    Keys are the system's, so an honest p falls below .001 at one of 12 positions once in 80 runs: then, a second time must not.
+    Keys are the system's, so an honest p falls below .001 at one of 12 positions once in 80 runs:
+    then, a second time must not.
     """
     for bits in (64, 32):
         if not uniform(bits):
@@ -144,17 +159,23 @@ def uniform(bits: int) -> bool:
         server, parties = SecureSumServer(agreed, roll(10)), clients(10, agreed)
         shared(advertised(parties, server), server)
         for each, client in parties.items():
-            upload = m.decode(client.mask(server.inbox(each), np.zeros(500, np.int64), ALL), m.Signed, 1 << 20)
+            upload = m.decode(
+                client.mask(server.inbox(each), np.zeros(500, np.int64), ALL), m.Signed, 1 << 20
+            )
             seen.append(np.frombuffer(upload.body, np.uint8).reshape(-1, bits // 8))
     found = np.stack(seen)
     assert found.shape == (100, 500, bits // 8)
     assert len({row.tobytes() for row in found.reshape(100, -1)}) == 100
-    counts = [np.bincount(found[..., position].ravel(), minlength=256) for position in range(bits // 8)]
+    counts = [
+        np.bincount(found[..., position].ravel(), minlength=256) for position in range(bits // 8)
+    ]
     return all(stats.chisquare(count).pvalue > 0.001 for count in counts)
 
 
 def test_an_upload_that_comes_too_late_keeps_its_own_mask() -> None:
-    """Its pairs' masks are known by then, since the neighbours gave up their shares; the own mask still covers it."""
+    """Its pairs' masks are known by then, since the neighbours gave up their shares; the own mask
+    still covers it.
+    """
     agreed, values, late = terms(), vectors(6), name(2)
     server, parties = SecureSumServer(agreed, roll(6)), clients(6, agreed)
     shared(advertised(parties, server), server)
@@ -164,24 +185,37 @@ def test_an_upload_that_comes_too_late_keeps_its_own_mask() -> None:
     server.total()
     with pytest.raises(SumRefused, match="too late"):
         server.add_masked(upload)
-    met, words = parties[late]._met, np.frombuffer(m.decode(upload, m.Signed, 1 << 20).body, np.uint64).copy()
+    met, words = (
+        parties[late]._met,
+        np.frombuffer(m.decode(upload, m.Signed, 1 << 20).body, np.uint64).copy(),
+    )
     assert met is not None
     key = parties[late]._secrets.masks
-    pairs = {v: p.derive(p.agree(key, met.adverts[v].masks), *about_pair(met.view, 2, v)) for v in range(6) if v != 2}
+    pairs = {
+        v: p.derive(p.agree(key, met.adverts[v].masks), *about_pair(met.view, 2, v))
+        for v in range(6)
+        if v != 2
+    }
     p.add_masks(words, [pairs[v] for v in pairs if v < 2], [pairs[v] for v in pairs if v > 2])
     assert not (words.view(np.int64) == values[late]).any()
     p.add_masks(words, [], [p.derive(parties[late]._secrets.seed, "own", met.view, 2, 2)])
-    assert np.array_equal(words.view(np.int64), values[late])  # with it, the vector: the test looked at the right thing
+    assert np.array_equal(
+        words.view(np.int64), values[late]
+    )  # with it, the vector: the test looked at the right thing
 
 
 @pytest.mark.parametrize("every", [1, 3, 7])
 def test_a_server_made_again_from_its_journal_gives_the_same_total(every: int) -> None:
-    """The server dies after every few records, in the middle of stages and between them; nobody sends anything twice."""
+    """The server dies after every few records, in the middle of stages and between them; nobody
+    sends anything twice.
+    """
     agreed, values, journal = terms(), vectors(8), list[bytes]()
     deaths = 0
 
     class Dying:
-        """A server that is thrown away and made again as soon as its journal has grown by `every` records."""
+        """A server that is thrown away and made again as soon as its journal has grown by `every`
+        records.
+        """
 
         def __init__(self) -> None:
             self.server, self.at = SecureSumServer(agreed, roll(8), journal.append), 0
@@ -203,16 +237,26 @@ def test_a_server_made_again_from_its_journal_gives_the_same_total(every: int) -
     assert np.array_equal(SecureSumServer.rebuilt(agreed, roll(8), journal).total(), total)
 
 
-@pytest.mark.parametrize("gone", [[[], [], [], [], []], [[], [name(1)], [name(5)], [], []]], ids=["all", "some drop out"])
-def test_a_journal_without_one_of_its_records_is_refused_or_gives_a_sum_of_fewer(gone: list[list[str]]) -> None:
-    """A record that is damaged on the disk is skipped (deploy/journal.py). What is left is never taken for a sum that it is not."""
+@pytest.mark.parametrize(
+    "gone", [[[], [], [], [], []], [[], [name(1)], [name(5)], [], []]], ids=["all", "some drop out"]
+)
+def test_a_journal_without_one_of_its_records_is_refused_or_gives_a_sum_of_fewer(
+    gone: list[list[str]],
+) -> None:
+    """A record that is damaged on the disk is skipped (deploy/server/journal.py). What is left is
+    never taken for a sum that it is not.
+    """
     agreed, values, journal = terms(), vectors(8), list[bytes]()
-    total, senders = summed(clients(8, agreed), SecureSumServer(agreed, roll(8), journal.append), values, gone)
+    total, senders = summed(
+        clients(8, agreed), SecureSumServer(agreed, roll(8), journal.append), values, gone
+    )
     assert np.array_equal(total, plain(values, senders))
     refused, whole = 0, 0
     for missing in range(len(journal)):
         try:
-            again = SecureSumServer.rebuilt(agreed, roll(8), [*journal[:missing], *journal[missing + 1 :]])
+            again = SecureSumServer.rebuilt(
+                agreed, roll(8), [*journal[:missing], *journal[missing + 1 :]]
+            )
             found = again.total()
         except SumRefused:
             refused += 1
@@ -234,14 +278,21 @@ def test_the_same_question_again_has_the_same_answer() -> None:
     for client in parties.values():
         assert [server.add_shares(client.share(roster)) for _ in range(2)] == [True, False]
     for each, client in parties.items():
-        assert [server.add_masked(client.mask(server.inbox(each), values[each], ALL)) for _ in range(2)] == [True, False]
+        assert [
+            server.add_masked(client.mask(server.inbox(each), values[each], ALL)) for _ in range(2)
+        ] == [True, False]
     for each, client in parties.items():
-        assert [server.add_consent(client.consent(server.survivors(each))) for _ in range(2)] == [True, False]
+        assert [server.add_consent(client.consent(server.survivors(each))) for _ in range(2)] == [
+            True,
+            False,
+        ]
     consents = server.consents()
     for client in parties.values():
         assert [server.add_unmasking(client.unmask(consents)) for _ in range(2)] == [True, False]
         assert server.add_advert(client.advertise()) is False  # also when the stage is over
-    assert np.array_equal(server.total(), plain(values, values)) and np.array_equal(server.total(), server.total())
+    assert np.array_equal(server.total(), plain(values, values)) and np.array_equal(
+        server.total(), server.total()
+    )
     assert [server.heard(stage) for stage in range(5)] == [frozenset(parties)] * 5
 
 
@@ -264,14 +315,20 @@ def test_two_sums_of_the_same_vectors_share_no_byte_string() -> None:
 
 @pytest.mark.parametrize("parties", [2, 5])
 def test_a_round_under_a_secure_sum_ends_with_the_same_model(parties: int) -> None:
-    """FedMF over 10 users in shards, one client each: the total, and the model made of it, are those of the round in the clear."""
+    """FedMF over 10 users in shards, one client each: the total, and the model made of it, are
+    those of the round in the clear.
+    """
+    from entrenous_lab.benches.paillier import ITEMS, USERS, small
+
     from entrenous.algorithms.fedmf import FedMF
-    from entrenous.benches.paillier import ITEMS, USERS, small
+    from entrenous.core.contract.update import add_update, empty_total, merge_totals
     from entrenous.core.keys import key
-    from entrenous.core.update import add_update, empty_total, merge_totals
     from entrenous.privacy.secure_sum.vector import pack, size, unpack
 
-    fedmf, data = FedMF.parse({"factors": 2, "send": "part", "step": "mean", "learning_rate": 0.1}), small()
+    fedmf, data = (
+        FedMF.parse({"factors": 2, "send": "part", "step": "mean", "learning_rate": 0.1}),
+        small(),
+    )
     start = Rounds(fedmf, data).start()
     totals = []
     for users in np.array_split(np.arange(USERS), parties):
@@ -283,5 +340,12 @@ def test_a_round_under_a_secure_sum_ends_with_the_same_model(parties: int) -> No
     merged = totals[0]
     for total in totals[1:]:
         merged = merge_totals(merged, total)
-    assert size(merged) == len(pack(merged)) and np.array_equal(pack(found), pack(merged)) and found.devices == USERS
-    assert fedmf.aggregate(start.server, found).v.tobytes() == fedmf.aggregate(start.server, merged).v.tobytes()
+    assert (
+        size(merged) == len(pack(merged))
+        and np.array_equal(pack(found), pack(merged))
+        and found.devices == USERS
+    )
+    assert (
+        fedmf.aggregate(start.server, found).v.tobytes()
+        == fedmf.aggregate(start.server, merged).v.tobytes()
+    )

@@ -10,9 +10,12 @@ from ...core.types import Float32Array, Float64Array, Int64Array
 STEPS = 30  # of the power iteration; rows of one vector need one
 
 
-def directions(rows: Float32Array, ptr: Int64Array) -> tuple[Float64Array, Float64Array, Float64Array]:
-    """The unit vector along which the rows of each device lie, float64 [m, F]; how long each row is along it, float64 [n]; and the standard
-    deviation of a number of the rows around it, float64 [m]. The first right singular vector; zeros where all rows are 0.
+def directions(
+    rows: Float32Array, ptr: Int64Array
+) -> tuple[Float64Array, Float64Array, Float64Array]:
+    """The unit vector along which the rows of each device lie, float64 [m, F]; how long each row is
+    along it, float64 [n]; and the standard deviation of a number of the rows around it, float64
+    [m]. The first right singular vector; zeros where all rows are 0.
 
     rows: float32 [n, F]; device d has rows ptr[d] to ptr[d + 1]. Its sign is arbitrary.
     """
@@ -22,7 +25,13 @@ def directions(rows: Float32Array, ptr: Int64Array) -> tuple[Float64Array, Float
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _directions(rows: Float32Array, ptr: Int64Array, unit: Float64Array, along: Float64Array, around: Float64Array) -> None:
+def _directions(
+    rows: Float32Array,
+    ptr: Int64Array,
+    unit: Float64Array,
+    along: Float64Array,
+    around: Float64Array,
+) -> None:
     """Power iteration from the longest row of each device."""
     factors = rows.shape[1]
     ahead = np.zeros(factors)

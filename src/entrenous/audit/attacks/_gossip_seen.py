@@ -1,4 +1,6 @@
-"""What attacks on the messages of peers share: item vectors of a model, and how far they have moved along one direction."""
+"""What attacks on the messages of peers share: item vectors of a model, and how far they have moved
+along one direction.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,15 @@ from ..transcript import Transcript
 
 def gossiped(transcript: Transcript) -> bool:
     """Whether the transcript is of models that peers push to each other."""
-    return any(sent["way"] == "pushed" and sent["name"] == "model" for sent in transcript.about["sends"])
+    return any(
+        sent["way"] == "pushed" and sent["name"] == "model" for sent in transcript.about["sends"]
+    )
 
 
 def item_vectors(transcript: Transcript, model: Array) -> Float64Array:
-    """The item vectors in a model of GMF or PRME-G, float64 [items, numbers], without the output layer."""
+    """The item vectors in a model of GMF or PRME-G, float64 [items, numbers], without the output
+    layer.
+    """
     items, factors = transcript.items, int(transcript.setting("factors"))
     shape, row = shape_of(items, factors), np.asarray(model, np.float64).reshape(-1)
     if len(row) == shape.width:
@@ -37,8 +43,8 @@ def sent_vectors(transcript: Transcript, seen: Seen) -> Float64Array:
 def along(moves: Float64Array, popularity: Array) -> Float64Array:
     """How far items have moved along the direction that most moves have in common, float64 [items].
 
-    A step moves consumed items along the user vector and drawn ones against it. The end at which items are more popular is that of the
-    consumed ones: drawn items are any.
+    A step moves consumed items along the user vector and drawn ones against it. The end at which
+    items are more popular is that of the consumed ones: drawn items are any.
     """
     moved = moves[np.any(moves != 0, axis=1)]
     if not len(moved):

@@ -1,4 +1,6 @@
-"""Rows of sums less sets of known parties, in plain loops: for `_peeling`, which looks for two of them that leave the same party."""
+"""Rows of sums less sets of known parties, in plain loops: for `_peeling`, which looks for two of
+them that leave the same party.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,16 @@ from ...core.types import BoolArray, Float64Array, Int64Array
 
 LOOKS = 6  # projections of a vector
 SMALL = 200  # in deviations of the noise: no shorter vector is looked at
-MASKS = 1 << 20  # codes of sets from here on are which doubts are turned, below of two parties: a + 1 + 1024 (b + 1)
+MASKS = (
+    1 << 20
+    # codes of sets from here on are which doubts are turned, below of two parties: a + 1 + 1024 (b
+    # + 1)
+)
 
 
 class Sums(NamedTuple):
-    """Rows to take apart. rows, items: float64 [rounds, n, F], E and y; c, g: of the contribution of a party; noise: the standard deviation
-    of an error in rows."""
+    """Rows to take apart. rows, items: float64 [rounds, n, F], E and y; c, g: of the contribution
+    of a party; noise: the standard deviation of an error in rows."""
 
     rows: Float64Array
     items: Float64Array
@@ -26,8 +32,8 @@ class Sums(NamedTuple):
 
 
 class Sets(NamedTuple):
-    """Rows less sets of known parties, of which at most one party may be left: float64 [sets, LOOKS] projections of its vector, int64 rows
-    and sets."""
+    """Rows less sets of known parties, of which at most one party may be left: float64 [sets,
+    LOOKS] projections of its vector, int64 rows and sets."""
 
     look: Float64Array
     row: Int64Array
@@ -71,7 +77,9 @@ def _turned(
     i: int,
     count: int,
 ) -> int:
-    """The same of one row less the likely parties with every set of doubts turned, one more or less at a time (a Gray code)."""
+    """The same of one row less the likely parties with every set of doubts turned, one more or less
+    at a time (a Gray code).
+    """
     rest, now = sums.rows[:, i].copy(), 0
     for k in range(likely.shape[1]):
         if likely[i, k]:
@@ -90,7 +98,9 @@ def _turned(
 
 
 @njit(cache=True, nogil=True)
-def _add(rest: Float64Array, x: Float64Array, weight: Float64Array, i: int, k: int, sign: float) -> None:
+def _add(
+    rest: Float64Array, x: Float64Array, weight: Float64Array, i: int, k: int, sign: float
+) -> None:
     """Adds what party k has in row i, if k is one."""
     for r in range(len(rest)):
         if k >= 0:

@@ -1,10 +1,13 @@
 """What a row of federated pair-wise learning (FPL) says by arithmetic.
 
-For a triple (u, i, j) and s = 1 / (1 + e^x_uij), a device sends for the negative j, and with probability pi for the positive i,
+For a triple (u, i, j) and s = 1 / (1 + e^x_uij), a device sends for the negative j, and with
+probability pi for the positive i,
 
-    dq_j = -s p_u - lambda_n q_j,   db_j = -s;      dq_i = s p_u - lambda_p q_i,   db_i = s           (FPL eq. 5)
+    dq_j = -s p_u - lambda_n q_j,   db_j = -s;      dq_i = s p_u - lambda_p q_i,   db_i = s
+    (FPL eq. 5)
 
-so that a row of one triple gives s, p_u and with them x_u of the other item: x_ui = x_uj + ln(1/s - 1), and likewise for j.
+so that a row of one triple gives s, p_u and with them x_u of the other item: x_ui = x_uj + ln(1/s -
+1), and likewise for j.
 """
 
 from __future__ import annotations
@@ -35,8 +38,10 @@ class PairwiseRates(NamedTuple):
 
 
 class Solved(NamedTuple):
-    """Rows solved for what made them, as if each were of one triple. s: float32 [n]; p: float32 [n, F]; partner: float32 [n], the score of
-    the triple's other item; fit: bool [n], whether s is possible."""
+    """Rows solved for what made them, as if each were of one triple. s: float32 [n]; p: float32 [n,
+    F]; partner: float32 [n], the score of the triple's other item; fit: bool [n], whether s is
+    possible.
+    """
 
     s: Float32Array
     p: Float32Array
@@ -46,19 +51,31 @@ class Solved(NamedTuple):
 
 def pairwise(transcript: Transcript) -> bool:
     """Whether the transcript is of FPL."""
-    return {"q", "b"} <= {sent["name"] for sent in transcript.about["sends"]} and "pi" in transcript.about["settings"]
+    return {"q", "b"} <= {
+        sent["name"] for sent in transcript.about["sends"]
+    } and "pi" in transcript.about["settings"]
 
 
 def pairwise_rates(transcript: Transcript) -> PairwiseRates:
     """The constants of FPL's training, with their defaults (as `FPL.numbers`)."""
-    alpha, named = float(transcript.setting("learning_rate")), ("reg_user", "reg_positive", "reg_negative")
+    alpha, named = (
+        float(transcript.setting("learning_rate")),
+        ("reg_user", "reg_positive", "reg_negative"),
+    )
     user, positive, negative = (transcript.setting(name) for name in named)
     default = lambda given, other: other if given is None else float(given)  # noqa: E731
-    return PairwiseRates(alpha, default(user, alpha / 20), default(positive, alpha / 20), default(negative, alpha / 200))
+    return PairwiseRates(
+        alpha,
+        default(user, alpha / 20),
+        default(positive, alpha / 20),
+        default(negative, alpha / 200),
+    )
 
 
 def solved(rows: RowsSeen, rates: PairwiseRates, some: Array, *, positive: bool = False) -> Solved:
-    """Some rows of a round solved for s, p_u and the score of the other item. some: places of the rows; positive: they are of positives."""
+    """Some rows of a round solved for s, p_u and the score of the other item. some: places of the
+    rows; positive: they are of positives.
+    """
     q, b, sign, reg = (
         rows.seen.received["q"],
         rows.seen.received["b"],
@@ -66,16 +83,44 @@ def solved(rows: RowsSeen, rates: PairwiseRates, some: Array, *, positive: bool 
         rates.positive if positive else rates.negative,
     )
     n = len(some)
-    out = Solved(np.empty(n, np.float32), np.empty((n, q.shape[1]), np.float32), np.empty(n, np.float32), np.empty(n, np.bool_))
-    _solve(rows.array("q"), rows.array("b"), rows.item, some, q, b, sign, reg, out.s, out.p, out.partner, out.fit)
+    out = Solved(
+        np.empty(n, np.float32),
+        np.empty((n, q.shape[1]), np.float32),
+        np.empty(n, np.float32),
+        np.empty(n, np.bool_),
+    )
+    _solve(
+        rows.array("q"),
+        rows.array("b"),
+        rows.item,
+        some,
+        q,
+        b,
+        sign,
+        reg,
+        out.s,
+        out.p,
+        out.partner,
+        out.fit,
+    )
     return out
 
 
 @njit(cache=True, nogil=True)
 def _solve(
-    dq: Float32Array, db: Float32Array, item: Int32Array, some: Int64Array, q: Float32Array, b: Float32Array, sign: int, reg: float,
-    s: Float32Array, p: Float32Array, partner: Float32Array, fit: BoolArray,
-) -> None:  # fmt: skip
+    dq: Float32Array,
+    db: Float32Array,
+    item: Int32Array,
+    some: Int64Array,
+    q: Float32Array,
+    b: Float32Array,
+    sign: int,
+    reg: float,
+    s: Float32Array,
+    p: Float32Array,
+    partner: Float32Array,
+    fit: BoolArray,
+) -> None:
     """`solved`, row by row, in float64."""
     for n in range(len(some)):
         r, score = some[n], 0.0
@@ -89,8 +134,12 @@ def _solve(
         s[n], partner[n] = own, b[k] + score - sign * np.log(1 / own - 1)
 
 
-def nearest(solution: Solved, rows: RowsSeen, some: Array, many: int = 1) -> tuple[Int32Array, Float32Array]:
-    """The `many` items whose scores by p are nearest to the partner's, [n, many], and how far they are; never the row's own item."""
+def nearest(
+    solution: Solved, rows: RowsSeen, some: Array, many: int = 1
+) -> tuple[Int32Array, Float32Array]:
+    """The `many` items whose scores by p are nearest to the partner's, [n, many], and how far they
+    are; never the row's own item.
+    """
     q, b, own = rows.seen.received["q"], rows.seen.received["b"], rows.item[some]
     item, gap = np.empty((len(own), many), np.int32), np.full((len(own), many), np.inf, np.float32)
     for low in range(0, len(own), CHUNK):
@@ -102,7 +151,9 @@ def nearest(solution: Solved, rows: RowsSeen, some: Array, many: int = 1) -> tup
 
 
 @njit(cache=True, nogil=True)
-def _nearest(scores: Float32Array, wanted: Float32Array, own: Int32Array, item: Int32Array, gap: Float32Array) -> None:
+def _nearest(
+    scores: Float32Array, wanted: Float32Array, own: Int32Array, item: Int32Array, gap: Float32Array
+) -> None:
     """The nearest scores of each row, nearest first, by insertion."""
     many = item.shape[1]
     for r in range(len(wanted)):
@@ -120,8 +171,10 @@ def _nearest(scores: Float32Array, wanted: Float32Array, own: Int32Array, item: 
 
 
 class Precision(NamedTuple):
-    """How precise the rows of a transcript are. tolerance: of a score that is solved from a row, 0 where rows are not exact; sd: standard
-    deviation of a number around what p_u alone would send."""
+    """How precise the rows of a transcript are. tolerance: of a score that is solved from a row, 0
+    where rows are not exact; sd: standard deviation of a number around what p_u alone would
+    send.
+    """
 
     tolerance: float
     sd: float
@@ -142,7 +195,9 @@ def precision_of(transcript: Transcript) -> Precision:
 
 
 def spread(rows: RowsSeen) -> float:
-    """The standard deviation of the rows of devices around multiples of one vector a device, which p_u nearly is in a round."""
+    """The standard deviation of the rows of devices around multiples of one vector a device, which
+    p_u nearly is in a round.
+    """
     q, left, count = rows.array("q").astype(np.float64), 0.0, 0
     for part in np.split(q, np.flatnonzero(np.diff(rows.device)) + 1)[:50]:
         eigen = np.linalg.eigvalsh(part.T @ part)
@@ -151,15 +206,25 @@ def spread(rows: RowsSeen) -> float:
 
 
 def taste(rows: RowsSeen, rates: PairwiseRates) -> Float32Array:
-    """p_u of each device of a round as the mean over its rows, weighted by their size, float32 [devices, F]."""
-    q, db, devices = rows.seen.received["q"], rows.array("b")[:, 0].astype(np.float64), len(rows.seen.users)
+    """p_u of each device of a round as the mean over its rows, weighted by their size, float32
+    [devices, F].
+    """
+    q, db, devices = (
+        rows.seen.received["q"],
+        rows.array("b")[:, 0].astype(np.float64),
+        len(rows.seen.users),
+    )
     reg = np.where(db > 0, rates.positive, rates.negative)[:, None]
     weighed = (rows.array("q") + reg * q[rows.item]) * db[:, None]
-    total = np.stack([np.bincount(rows.device, column, minlength=devices) for column in weighed.T], axis=1)
+    total = np.stack(
+        [np.bincount(rows.device, column, minlength=devices) for column in weighed.T], axis=1
+    )
     size = np.bincount(rows.device, db * db, minlength=devices)
     return (total / np.maximum(size, 1e-12)[:, None]).astype(np.float32)
 
 
 def drawn_share(transcript: Transcript, history: Array) -> Array:
-    """The chance that a given item that is not in a history of this length is drawn as a negative in one round."""
+    """The chance that a given item that is not in a history of this length is drawn as a negative
+    in one round.
+    """
     return 1 - (1 - 1 / np.maximum(transcript.items - history, 1)) ** transcript.setting("triples")

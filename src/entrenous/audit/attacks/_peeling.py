@@ -1,10 +1,13 @@
-"""Sums of vectors by unknown binary codes, taken apart exactly: which parties are in which row, and what vector each of them has.
+"""Sums of vectors by unknown binary codes, taken apart exactly: which parties are in which row, and
+what vector each of them has.
 
-Row i of round r is E_i = sum over the parties u of item i of (c - g x_u . y_i) x_u, with y known and x_u unknown but the same in all rows
-of a round. A row of one party alone gives its x_u in closed form, whoever it is: two rows of the same party give the same vector in every
-round, which hundreds of numbers of chance do not. So parties are found by collisions: of rows as they are, then of rows from which some
-known parties are taken off (all sets of two, and sets near what least squares say). A row is solved when known parties explain it to
-the precision of the grid. This is peeling, as of sparse sums in the decoding of erasure codes (M. Luby et al., IEEE Transactions on
+Row i of round r is E_i = sum over the parties u of item i of (c - g x_u . y_i) x_u, with y known
+and x_u unknown but the same in all rows of a round. A row of one party alone gives its x_u in
+closed form, whoever it is: two rows of the same party give the same vector in every round, which
+hundreds of numbers of chance do not. So parties are found by collisions: of rows as they are, then
+of rows from which some known parties are taken off (all sets of two, and sets near what least
+squares say). A row is solved when known parties explain it to the precision of the grid. This is
+peeling, as of sparse sums in the decoding of erasure codes (M. Luby et al., IEEE Transactions on
 Information Theory 47, 2001). Source: ours.
 """
 
@@ -17,22 +20,32 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from ...core.generator import generator
 from ...core.keys import key
 from ...core.types import BoolArray, Float64Array, Int64Array
+from ...kernels.generator import generator
 from ._less_sets import LOOKS, MASKS, Sets, Sums, tried
 
 DOUBTED = 10  # parties of which all sets are tried, beside those whose codes are clear
-SAME, EXPLAINED, OTHER, CELL = 2, 5, 50, 20  # in deviations of the noise: equal, explained, surely another party, side of a cell
+SAME, EXPLAINED, OTHER, CELL = (
+    2,
+    5,
+    50,
+    20,
+)  # in deviations of the noise: equal, explained, surely another party, side of a cell
 HASHED = 2  # rounds that are indexed
 TURNS, AT_ONCE, SWEEPS = 40, 200, 30
-PATIENCE = 2  # turns without another row explained, after which no more come: noise makes parties of chance, turn after turn
-MOST, CHECKED = 3_000_000, 10_000  # sets of two parties, were there more none is tried; collisions, which noise makes many of
+# turns without another row explained, after which no more come: noise makes parties of chance, turn
+# after turn
+PATIENCE = 2
+MOST, CHECKED = (
+    3_000_000,
+    10_000,
+)  # sets of two parties, were there more none is tried; collisions, which noise makes many of
 
 
 class Peeled(NamedTuple):
-    """What came out. vectors: float64 [rounds, m, F], x_u of the m parties found; codes: float64 [n, m] within 0..1, whole numbers in rows
-    that are explained; explained: bool [n]."""
+    """What came out. vectors: float64 [rounds, m, F], x_u of the m parties found; codes: float64
+    [n, m] within 0..1, whole numbers in rows that are explained; explained: bool [n]."""
 
     vectors: Float64Array
     codes: Float64Array
@@ -49,13 +62,19 @@ def peeled(sums: Sums, parties: int) -> Peeled:
         new = _new(sums, found, parties - found.vectors.shape[1]) if since < PATIENCE else []
         if not new:
             break
-        found = _explained(sums, np.concatenate([found.vectors, np.stack(new, axis=1)], axis=1), scale)
-        best, since = (found, 0) if found.explained.sum() > best.explained.sum() else (best, since + 1)
+        found = _explained(
+            sums, np.concatenate([found.vectors, np.stack(new, axis=1)], axis=1), scale
+        )
+        best, since = (
+            (found, 0) if found.explained.sum() > best.explained.sum() else (best, since + 1)
+        )
     return best
 
 
 def _explained(sums: Sums, vectors: Float64Array, scale: Float64Array) -> Peeled:
-    """The codes that least squares give to vectors, and the rows that they explain; vectors are fitted to these once more."""
+    """The codes that least squares give to vectors, and the rows that they explain; vectors are
+    fitted to these once more.
+    """
     for _ in range(2):
         codes, free = _solved(sums, vectors, scale)
         weight = _weights(sums, vectors)
@@ -65,24 +84,35 @@ def _explained(sums: Sums, vectors: Float64Array, scale: Float64Array) -> Peeled
         used = codes[good].sum(axis=0) > 1
         both = zip(weight, sums.rows, strict=True)
         vectors = np.stack(
-            [np.linalg.lstsq(codes[good][:, used] * w[good][:, used], rows[good], rcond=None)[0] for w, rows in both]
+            [
+                np.linalg.lstsq(codes[good][:, used] * w[good][:, used], rows[good], rcond=None)[0]
+                for w, rows in both
+            ]
         )
         if used.all():
             break
     return Peeled(vectors, np.where(good[:, None], codes, free)[:, used], good)
 
 
-def _solved(sums: Sums, vectors: Float64Array, scale: Float64Array) -> tuple[Float64Array, Float64Array]:
+def _solved(
+    sums: Sums, vectors: Float64Array, scale: Float64Array
+) -> tuple[Float64Array, Float64Array]:
     """Codes by least squares, rounded to 0 and 1, and by least squares within 0..1."""
     sent = np.stack([x @ by for x, by in zip(vectors, scale, strict=True)])
     kernel = np.stack([x @ x.T for x in sent])
     weight = _weights(sums, vectors)
-    slope = sum(w * (rows @ by @ x.T) for w, rows, by, x in zip(weight, sums.rows, scale, sent, strict=True))
+    slope = sum(
+        w * (rows @ by @ x.T) for w, rows, by, x in zip(weight, sums.rows, scale, sent, strict=True)
+    )
     whole, free = np.empty_like(slope), np.zeros_like(slope)
     for at in range(0, len(slope), AT_ONCE):
         part = slice(at, at + AT_ONCE)
-        square = sum(w[part, :, None] * w[part, None, :] * k for w, k in zip(weight, kernel, strict=True))
-        square += 1e-12 * np.trace(square, axis1=1, axis2=2)[:, None, None] * np.eye(square.shape[1])
+        square = sum(
+            w[part, :, None] * w[part, None, :] * k for w, k in zip(weight, kernel, strict=True)
+        )
+        square += (
+            1e-12 * np.trace(square, axis1=1, axis2=2)[:, None, None] * np.eye(square.shape[1])
+        )
         whole[part] = np.rint(np.linalg.solve(square, slope[part, :, None])[:, :, 0]).clip(0, 1)
         _descend(square, slope[part].copy(), free[part], SWEEPS)
     return whole, free
@@ -92,18 +122,31 @@ def _new(sums: Sums, found: Peeled, most: int) -> list[Float64Array]:
     """Vectors [rounds, F] of parties that were not known: each comes out of two rows."""
     rows = np.flatnonzero(~found.explained)
     codes, weight = found.codes[rows], _weights(sums, found.vectors)
-    doubted, likely = np.argsort(np.abs(codes - 0.5), axis=1, kind="stable")[:, :DOUBTED], codes > 0.5
+    doubted, likely = (
+        np.argsort(np.abs(codes - 0.5), axis=1, kind="stable")[:, :DOUBTED],
+        codes > 0.5,
+    )
     sets = _sets(sums, found.vectors, weight[:, rows], rows, doubted, likely)
 
     def alone(h: int) -> Float64Array:
         at = int(sets.row[h])
-        return _alone(sums, found.vectors, weight, int(rows[at]), _members(int(sets.code[h]), doubted[at], likely[at]))
+        return _alone(
+            sums,
+            found.vectors,
+            weight,
+            int(rows[at]),
+            _members(int(sets.code[h]), doubted[at], likely[at]),
+        )
 
     new: list[Float64Array] = []
     for one, other in islice(_collisions(sets, CELL * sums.noise), CHECKED):
         x, again = alone(one), alone(other)
         known = [*found.vectors.transpose(1, 0, 2), *new]
-        if len(new) < most and _apart(x, again) < SAME * sums.noise and all(_apart(x, y) > OTHER * sums.noise for y in known):
+        if (
+            len(new) < most
+            and _apart(x, again) < SAME * sums.noise
+            and all(_apart(x, y) > OTHER * sums.noise for y in known)
+        ):
             new.append((x + again) / 2)
     return new
 
@@ -113,14 +156,24 @@ def _apart(x: Float64Array, y: Float64Array) -> float:
 
 
 def _sets(
-    sums: Sums, vectors: Float64Array, weights: Float64Array, rows: Int64Array, doubted: Int64Array, likely: BoolArray
+    sums: Sums,
+    vectors: Float64Array,
+    weights: Float64Array,
+    rows: Int64Array,
+    doubted: Int64Array,
+    likely: BoolArray,
 ) -> Sets:
-    """Rows less every set of at most two known parties, and less the likely ones with every set of doubts turned."""
+    """Rows less every set of at most two known parties, and less the likely ones with every set of
+    doubts turned.
+    """
     known = vectors.shape[1]
     e, y, x, weight = (
-        np.ascontiguousarray(array[:HASHED]) for array in (sums.rows[:, rows], sums.items[:, rows], vectors, weights)
+        np.ascontiguousarray(array[:HASHED])
+        for array in (sums.rows[:, rows], sums.items[:, rows], vectors, weights)
     )
-    ways = generator(key(0, "audit", "separation")).normal((len(e), e.shape[2], LOOKS)) / np.sqrt(len(e) * e.shape[2])
+    ways = generator(key(0, "audit", "separation")).normal((len(e), e.shape[2], LOOKS)) / np.sqrt(
+        len(e) * e.shape[2]
+    )
     pairs = known if len(rows) * known * (known + 1) // 2 <= MOST else 0
     most = len(rows) * (1 + pairs * (pairs + 1) // 2 + (1 << doubted.shape[1]))
     sets = Sets(np.empty((most, LOOKS)), np.empty(most, np.int64), np.empty(most, np.int64))
@@ -129,7 +182,9 @@ def _sets(
 
 
 def _collisions(sets: Sets, cell: float) -> Iterator[tuple[int, int]]:
-    """Pairs of sets of different rows whose projections are in one cell of a grid, or of one that is moved by half a cell."""
+    """Pairs of sets of different rows whose projections are in one cell of a grid, or of one that
+    is moved by half a cell.
+    """
     for moved in (0.0, 0.5):
         cells = np.floor(sets.look / cell + moved).astype(np.int64)
         index = np.zeros(len(cells), np.int64)
@@ -137,7 +192,9 @@ def _collisions(sets: Sets, cell: float) -> Iterator[tuple[int, int]]:
             index = index * 1_000_003 + column
         order = np.argsort(index, kind="stable")
         near = np.abs(np.diff(sets.look[order], axis=0)).max(axis=1, initial=0) < cell / 2
-        pairs = np.flatnonzero(near & (np.diff(index[order]) == 0) & (np.diff(sets.row[order]) != 0))
+        pairs = np.flatnonzero(
+            near & (np.diff(index[order]) == 0) & (np.diff(sets.row[order]) != 0)
+        )
         yield from zip(order[pairs].tolist(), order[pairs + 1].tolist(), strict=True)
 
 
@@ -149,8 +206,12 @@ def _members(code: int, doubted: Int64Array, likely: BoolArray) -> list[int]:
     return [part - 1 for part in (code % 1024, code // 1024) if part]
 
 
-def _alone(sums: Sums, vectors: Float64Array, weight: Float64Array, row: int, members: list[int]) -> Float64Array:
-    """x of the only party left in a row, float64 [rounds, F]: E = (c - g x . y) x, so x = k E with g (E . y) k^2 - c k + 1 = 0."""
+def _alone(
+    sums: Sums, vectors: Float64Array, weight: Float64Array, row: int, members: list[int]
+) -> Float64Array:
+    """x of the only party left in a row, float64 [rounds, F]: E = (c - g x . y) x, so x = k E with
+    g (E . y) k^2 - c k + 1 = 0.
+    """
     rest = sums.rows[:, row] - np.einsum("rk,rkf->rf", weight[:, row, members], vectors[:, members])
     inside = sums.c**2 - 4 * sums.g * (rest * sums.items[:, row]).sum(axis=1)
     return rest * (2 / (sums.c + np.sqrt(np.maximum(inside, 0))))[:, None]  # type: ignore[no-any-return]
@@ -162,17 +223,21 @@ def _weights(sums: Sums, vectors: Float64Array) -> Float64Array:
 
 
 def _whitener(rows: Float64Array) -> Float64Array:
-    """The symmetric matrix after which numbers of rows are uncorrelated and of variance 1, float64 [F, F]."""
+    """The symmetric matrix after which numbers of rows are uncorrelated and of variance 1, float64
+    [F, F].
+    """
     size, way = np.linalg.eigh(rows.T @ rows / len(rows))
     return (way / np.sqrt(size.clip(1e-6 * size[-1]))) @ way.T  # type: ignore[no-any-return]
 
 
-# ---- in plain loops ------------------------------------------------------------------------------------------------------------
+# ---- in plain loops ------------------------------------------------------------------------------
 
 
 @njit(cache=True, nogil=True)
 def _descend(square: Float64Array, slope: Float64Array, codes: Float64Array, sweeps: int) -> None:
-    """Least squares within 0..1 by the normal equations of each row, one code after the other, from codes of 0."""
+    """Least squares within 0..1 by the normal equations of each row, one code after the other, from
+    codes of 0.
+    """
     for i in range(len(codes)):
         for _ in range(sweeps):
             for k in range(codes.shape[1]):

@@ -1,8 +1,10 @@
-"""What a row of a federated rating model says by arithmetic, for FBALF and its Bayesian relative, whose rows come with a bias.
+"""What a row of a federated rating model says by arithmetic, for FBALF and its Bayesian relative,
+whose rows come with a bias.
 
-A device sends, for what it rated and for decoys, g_i = lambda q_i - e_i p_u and h_i = lambda_b b_i - e_i (FBALF eq. 10; the Bayesian one
-without the lambdas), e_i the error of its prediction. So h gives e_i, the rows give p_u, and z_i = q_i . p_u + b_i + e_i is the rating
-less the user's own constant: whole steps apart for real ratings, one and the same for decoys rated by the mean.
+A device sends, for what it rated and for decoys, g_i = lambda q_i - e_i p_u and h_i = lambda_b b_i
+- e_i (FBALF eq. 10; the Bayesian one without the lambdas), e_i the error of its prediction. So h
+gives e_i, the rows give p_u, and z_i = q_i . p_u + b_i + e_i is the rating less the user's own
+constant: whole steps apart for real ratings, one and the same for decoys rated by the mean.
 """
 
 from __future__ import annotations
@@ -19,12 +21,14 @@ WHOLE = 3e-4  # how far from a whole number of steps a rating may be
 
 def with_bias(transcript: Transcript) -> bool:
     """Whether devices send rows of ratings and decoys with a bias beside the factors."""
-    return {"q", "b"} <= {sent["name"] for sent in transcript.about["sends"]} and "rho" in transcript.about["settings"]
+    return {"q", "b"} <= {
+        sent["name"] for sent in transcript.about["sends"]
+    } and "rho" in transcript.about["settings"]
 
 
 def up_to_a_constant(transcript: Transcript, rows: RowsSeen) -> Float64Array:
-    """The ratings of the rows of one round less a constant of their user, float64 [n], where rows are multiples of one vector a device; of
-    an ensemble, by its first member."""
+    """The ratings of the rows of one round less a constant of their user, float64 [n], where rows
+    are multiples of one vector a device; of an ensemble, by its first member."""
     q, b = rows.seen.received["q"], rows.seen.received["b"]
     ensemble, factors = q.ndim == 3, q.shape[-1]
     q, b = (q[:, 0], b[:, 0]) if ensemble else (q, b)
@@ -45,12 +49,16 @@ def step_of(transcript: Transcript) -> float:
 
 
 def whole_steps_apart(z: Float64Array, step: float, rated: int) -> tuple[BoolArray, BoolArray]:
-    """The numbers that lie whole steps apart, the largest such group at more than one level, bool [n]; and those of them that are surely
-    ratings: all, but if there are more than `rated`, without the largest level, which decoys then share."""
+    """The numbers that lie whole steps apart, the largest such group at more than one level, bool
+    [n]; and those of them that are surely ratings: all, but if there are more than `rated`, without
+    the largest level, which decoys then share.
+    """
     share = z / step % 1.0
     order = np.sort(np.concatenate([share - 1, share, share + 1]))
     width = WHOLE / step
-    counts = np.searchsorted(order, share + width, "right") - np.searchsorted(order, share - width, "left")
+    counts = np.searchsorted(order, share + width, "right") - np.searchsorted(
+        order, share - width, "left"
+    )
     best, places = np.zeros(len(z), bool), np.unique(np.rint(share / width), return_index=True)[1]
     for place in places[np.argsort(-counts[places], kind="stable")]:
         if best.sum() >= counts[place]:
@@ -71,7 +79,9 @@ def _without_mixed_level(z: Float64Array, whole: BoolArray, step: float, rated: 
 
 
 def untouched_denied(tally: Tally, rows: RowsSeen, items: int) -> None:
-    """Rules out what has no row of a user, whose rated items come in every round, unless every item has a row."""
+    """Rules out what has no row of a user, whose rated items come in every round, unless every item
+    has a row.
+    """
     for who, part in zip(*_by_user(rows), strict=True):
         if len(part) < items:
             missing = np.setdiff1d(np.arange(items), part)

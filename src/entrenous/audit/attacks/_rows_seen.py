@@ -1,4 +1,6 @@
-"""What attacks on single updates share: the rows of a round with whose they are, the popularity prior, and claims from tallies."""
+"""What attacks on single updates share: the rows of a round with whose they are, the popularity
+prior, and claims from tallies.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,9 @@ SURE = np.float32(1000)  # log odds of what arithmetic proves
 class RowsSeen(NamedTuple):
     """The rows of one round, device by device.
 
-    place: of the round in `transcript.rounds`. seen: that round. who: int64 [n], the place of each row's user among the users of the
-    claims. device: int64 [n], the place of its device in the round. item: int32 [n].
-    """
+    place: of the round in `transcript.rounds`. seen: that round. who: int64 [n], the place of each
+    row's user among the users of the claims. device: int64 [n], the place of its device in the
+    round. item: int32 [n]."""
 
     place: int
     seen: Seen
@@ -35,15 +37,19 @@ class RowsSeen(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """What an attack has found so far. users: int64 [m], ascending. evidence: float32 [m, items], log odds beside the popularity. first:
-    int32 [m, items], the place of the round at which an item was first claimed; -1 = not."""
+    """What an attack has found so far. users: int64 [m], ascending. evidence: float32 [m, items],
+    log odds beside the popularity. first: int32 [m, items], the place of the round at which an item
+    was first claimed; -1 = not.
+    """
 
     users: Int64Array
     evidence: Float32Array
     first: Int32Array
 
     def claim(self, who: Int64Array, item: Array, place: int) -> None:
-        """Claims items of the users at places `who`, from the round at `place` on, or from an earlier one."""
+        """Claims items of the users at places `who`, from the round at `place` on, or from an
+        earlier one.
+        """
         before = self.first[who, item]
         self.first[who, item] = np.where(before < 0, place, np.minimum(before, place))
         self.evidence[who, item] += SURE
@@ -70,7 +76,9 @@ def rows_sent(transcript: Transcript) -> bool:
 
 def users_seen(transcript: Transcript) -> Int64Array:
     """The users who took part in some round, ascending."""
-    return np.unique(np.concatenate([np.empty(0, np.int64), *(seen.users for seen in transcript.rounds)]))
+    return np.unique(
+        np.concatenate([np.empty(0, np.int64), *(seen.users for seen in transcript.rounds)])
+    )
 
 
 def empty_tally(transcript: Transcript) -> Tally:
@@ -81,14 +89,16 @@ def empty_tally(transcript: Transcript) -> Tally:
 
 
 def rounds_of_rows(transcript: Transcript, users: Int64Array) -> Iterator[RowsSeen]:
-    """The rounds in which devices sent rows, without rows of zeros, which are there to hide how many there are. users: those of the
-    claims, ascending."""
+    """The rounds in which devices sent rows, without rows of zeros, which are there to hide how
+    many there are. users: those of the claims, ascending."""
     names = [place_of(sent["name"]) for sent in transcript.about["sends"] if sent["way"] == "rows"]
     for place, one in enumerate(transcript.rounds):
         seen = _with_numbers(one, names) if len(one.sent.get("item", ())) else one
         if len(seen.sent.get("item", ())):
             device = np.repeat(np.arange(len(seen.users)), np.diff(seen.sent["ptr"]))
-            yield RowsSeen(place, seen, np.searchsorted(users, seen.users)[device], device, seen.sent["item"])
+            yield RowsSeen(
+                place, seen, np.searchsorted(users, seen.users)[device], device, seen.sent["item"]
+            )
 
 
 def place_of(name: str) -> str:
@@ -104,7 +114,9 @@ def _with_numbers(seen: Seen, names: list[str]) -> Seen:
     if some.all():
         return seen
     ptr = np.append(0, np.cumsum(some))[seen.sent["ptr"]]
-    return seen._replace(sent={**seen.sent, "ptr": ptr, **{name: seen.sent[name][some] for name in ("item", *names)}})
+    return seen._replace(
+        sent={**seen.sent, "ptr": ptr, **{name: seen.sent[name][some] for name in ("item", *names)}}
+    )
 
 
 def prior(transcript: Transcript) -> Float32Array:
@@ -114,10 +126,12 @@ def prior(transcript: Transcript) -> Float32Array:
 
 
 def odds_of(left: Array, sd: float, chance: Array) -> Float32Array:
-    """The log odds that numbers add to the popularity: those of a normal distribution of deviation `sd` around 0 against one around what
-    consumed items have on average, which is how much the numbers grow with the chance of an item, less the error of that.
+    """The log odds that numbers add to the popularity: those of a normal distribution of deviation
+    `sd` around 0 against one around what consumed items have on average, which is how much the
+    numbers grow with the chance of an item, less the error of that.
 
-    left: float [n], larger for consumed items; chance: float [n], the share of users who consumed each of these items.
+    left: float [n], larger for consumed items; chance: float [n], the share of users who consumed
+    each of these items.
     """
     centred = chance - chance.mean() if len(chance) else chance
     squares = max(float(centred @ centred), 1e-12)
@@ -132,7 +146,9 @@ def chances(transcript: Transcript) -> Array:
 
 def declined(transcript: Transcript, why: str) -> Claims:
     """What an attack says that has nothing to attack with. why: what is missing."""
-    return claims_of(transcript, empty_tally(transcript), why)._replace(claimed=None, first=None, tried=False)
+    return claims_of(transcript, empty_tally(transcript), why)._replace(
+        claimed=None, first=None, tried=False
+    )
 
 
 def claims_of(transcript: Transcript, tally: Tally, note: str = "") -> Claims:

@@ -1,9 +1,11 @@
-"""Rows of a device are multiples of one vector, and their signs tell consumed items from negatives: no bias is needed.
+"""Rows of a device are multiples of one vector, and their signs tell consumed items from negatives:
+no bias is needed.
 
-A device of FPL sends s p_u - lambda_p q_i for a consumed item and -s p_u - lambda_n q_j for a negative (eq. 5). The vector of which its
-rows are nearly multiples is p_u or -p_u; the more popular of the two sides is the history. This is the attack `sign` where the updates of
-biases stay on the device. At pi = 0 there is one side alone. Source: the SAC 2021 paper on FPL argues about this sign; the clustering is
-ours.
+A device of FPL sends s p_u - lambda_p q_i for a consumed item and -s p_u - lambda_n q_j for a
+negative (eq. 5). The vector of which its rows are nearly multiples is p_u or -p_u; the more popular
+of the two sides is the history. This is the attack `sign` where the updates of biases stay on the
+device. At pi = 0 there is one side alone. Source: the SAC 2021 paper on FPL argues about this sign;
+the clustering is ours.
 """
 
 from __future__ import annotations
@@ -20,17 +22,25 @@ from ._sides import claim_side, more_popular
 
 def applies(transcript: Transcript) -> bool:
     """Whether devices send pairwise updates of item factors."""
-    return "pi" in transcript.about["settings"] and any(sent["name"] == "q" for sent in transcript.about["sends"])
+    return "pi" in transcript.about["settings"] and any(
+        sent["name"] == "q" for sent in transcript.about["sends"]
+    )
 
 
 def run(transcript: Transcript) -> Claims:
-    """Claims the rows that lie on the more popular side, whichever of the two lambdas they are read with."""
+    """Claims the rows that lie on the more popular side, whichever of the two lambdas they are read
+    with.
+    """
     tally, rates = empty_tally(transcript), pairwise_rates(transcript)
     for rows in rounds_of_rows(transcript, tally.users):
         dq, q = rows.array("q"), rows.seen.received["q"][rows.item]
-        unit, along, around = directions((dq + rates.negative * q).astype(np.float32), rows.seen.sent["ptr"])
+        unit, along, around = directions(
+            (dq + rates.negative * q).astype(np.float32), rows.seen.sent["ptr"]
+        )
         sign = more_popular(transcript, rows, along)[rows.device]
-        as_positive = along + (rates.positive - rates.negative) * np.einsum("nf,nf->n", q, unit[rows.device])
+        as_positive = along + (rates.positive - rates.negative) * np.einsum(
+            "nf,nf->n", q, unit[rows.device]
+        )
         along, as_positive = sign * along, sign * as_positive
         agreed = np.where((along > 0) == (as_positive > 0), along, 0.0)
         claim_side(tally, rows, agreed, around, transcript, loose=True)

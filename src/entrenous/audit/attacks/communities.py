@@ -1,10 +1,13 @@
-"""Which users share a taste? Their models, or what they send, score the items of that taste higher than those of others do.
+"""Which users share a taste? Their models, or what they send, score the items of that taste higher
+than those of others do.
 
-Y. Belal, S. Ben Mokhtar, M. Maouche, A. Simonet-Boulogne, "Inferring communities of interest in collaborative learning-based recommender
-systems", arXiv:2306.08929: given a set of items, senders are ranked by the mean score that their models, averaged over time, give to it.
-User vectors stay on devices here, so that scores are those of a fictive user: how far items have moved along the direction in which popular
-items move, of peers in messages less those of others (as the attack `drift`), of devices in single updates. Moves are taken in standard
-deviations of each sender and averaged over its rounds. Known: the sets of items (`audit.side_knowledge`).
+Y. Belal, S. Ben Mokhtar, M. Maouche, A. Simonet-Boulogne, "Inferring communities of interest in
+collaborative learning-based recommender systems", arXiv:2306.08929: given a set of items, senders
+are ranked by the mean score that their models, averaged over time, give to it. User vectors stay on
+devices here, so that scores are those of a fictive user: how far items have moved along the
+direction in which popular items move, of peers in messages less those of others (as the attack
+`drift`), of devices in single updates. Moves are taken in standard deviations of each sender and
+averaged over its rounds. Known: the sets of items (`audit.side_knowledge`).
 """
 
 from __future__ import annotations
@@ -26,9 +29,18 @@ MOST = 8.0  # standard deviations of a move
 def run(transcript: Transcript) -> Claims:
     """Ranks the users seen for each target."""
     targets = sets_of(transcript, "targets").T.astype(np.float64)
-    users, moves = _of_peers(transcript) if transcript.about["view"] == "neighbour" else _of_devices(transcript)
+    users, moves = (
+        _of_peers(transcript)
+        if transcript.about["view"] == "neighbour"
+        else _of_devices(transcript)
+    )
     score = moves @ (targets / np.maximum(targets.sum(axis=0), 1))
-    return Claims(users, score.astype(np.float32), note=f"{targets.shape[1]} sets of items", asks="communities")
+    return Claims(
+        users,
+        score.astype(np.float32),
+        note=f"{targets.shape[1]} sets of items",
+        asks="communities",
+    )
 
 
 def _of_peers(transcript: Transcript) -> tuple[Array, Float64Array]:
@@ -58,12 +70,16 @@ def _rows(seen: Seen, name: str, items: int) -> tuple[Array, Array, Array]:
         return sent.reshape(len(sent), -1).astype(np.float32), seen.sent["ptr"], seen.sent["item"]
     many = len(seen.users)
     return (
-        sent.reshape(many * items, -1).astype(np.float32), np.arange(many + 1, dtype=np.int64) * items, np.tile(np.arange(items), many)
-    )  # fmt: skip
+        sent.reshape(many * items, -1).astype(np.float32),
+        np.arange(many + 1, dtype=np.int64) * items,
+        np.tile(np.arange(items), many),
+    )
 
 
 def _towards(moved: Float64Array, popularity: Array) -> Float64Array:
-    """Moves in standard deviations of their device, in the direction in which popular items move."""
+    """Moves in standard deviations of their device, in the direction in which popular items
+    move.
+    """
     known = np.sqrt(popularity.astype(np.float64))
     sign = np.where(moved @ (known - known.mean()) < 0, -1.0, 1.0)
     size = np.maximum(moved.std(axis=1), 1e-30)
@@ -74,15 +90,21 @@ def widest(transcript: Transcript) -> str:
     """The name of the array with the most numbers an item that devices send, "" = none."""
     widths = {}
     for sent in transcript.about["sends"]:
-        if sent["way"] == "rows" or (sent["way"] == "dense" and sent["shape"][:1] == [transcript.items]):
+        if sent["way"] == "rows" or (
+            sent["way"] == "dense" and sent["shape"][:1] == [transcript.items]
+        ):
             widths[sent["name"]] = int(np.prod(sent["shape"][1 if sent["way"] == "dense" else 0 :]))
     return max(widths, key=lambda name: widths[name], default="")
 
 
 def applies(transcript: Transcript) -> bool:
     """Whether the onlooker has sets of items beside what it sees of items."""
-    pushed = any(sent["way"] == "pushed" and sent["name"] == "model" for sent in transcript.about["sends"])
+    pushed = any(
+        sent["way"] == "pushed" and sent["name"] == "model" for sent in transcript.about["sends"]
+    )
     return "targets/ptr" in transcript.model and (pushed or bool(widest(transcript)))
 
 
-ATTACK = Attack("communities", ("individual", "neighbour"), "Belal et al., arXiv:2306.08929", applies, run)
+ATTACK = Attack(
+    "communities", ("individual", "neighbour"), "Belal et al., arXiv:2306.08929", applies, run
+)

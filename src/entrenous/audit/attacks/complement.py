@@ -1,8 +1,10 @@
 """Items that never come as a negative are the history.
 
-Devices of FPL draw negatives from what their user has not consumed, so that after enough rounds all other items have come; at pi = 0 the
-item table learns from exactly this. Items are ranked by popularity among those that never came; they are claimed once those of them that
-are not consumed are expected to be fewer than a tenth of the history. Source: ours; the negatives' distribution is FPL's (section 4.2).
+Devices of FPL draw negatives from what their user has not consumed, so that after enough rounds all
+other items have come; at pi = 0 the item table learns from exactly this. Items are ranked by
+popularity among those that never came; they are claimed once those of them that are not consumed
+are expected to be fewer than a tenth of the history. Source: ours; the negatives' distribution is
+FPL's (section 4.2).
 """
 
 from __future__ import annotations
@@ -32,7 +34,11 @@ def run(transcript: Transcript) -> Claims:
         tally.first[enough] = np.where(tally.first[enough] < 0, rows.place, tally.first[enough])
     who, item = np.nonzero(came)
     tally.deny(who, item)
-    said = f"of what is not consumed {100 * np.median(unseen):.2g} % has not come yet" if len(unseen) else "nobody was seen"
+    said = (
+        f"of what is not consumed {100 * np.median(unseen):.2g} % has not come yet"
+        if len(unseen)
+        else "nobody was seen"
+    )
     return claims_of(transcript, tally, said)
 
 

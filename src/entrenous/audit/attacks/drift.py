@@ -1,10 +1,13 @@
-"""What a pushed model has more than the models of others at that time is what its sender trained on last.
+"""What a pushed model has more than the models of others at that time is what its sender trained on
+last.
 
-Merging makes the models of peers alike; each trains what it merges on its own rows before it pushes. So the item vectors of a message,
-less the mean over messages of other senders at about the same time (the base model, while there are none), are projected on the direction
-along which popular items differ from others in this model, which is that of being consumed. Moves are taken in robust standard
-deviations, and averaged over the messages of a sender; popularity is the prior. Source: ours; models of a community by momentum are in Y.
-Belal et al., "Inferring communities of interest in collaborative learning-based recommender systems", arXiv:2306.08929.
+Merging makes the models of peers alike; each trains what it merges on its own rows before it
+pushes. So the item vectors of a message, less the mean over messages of other senders at about the
+same time (the base model, while there are none), are projected on the direction along which popular
+items differ from others in this model, which is that of being consumed. Moves are taken in robust
+standard deviations, and averaged over the messages of a sender; popularity is the prior. Source:
+ours; models of a community by momentum are in Y. Belal et al., "Inferring communities of interest
+in collaborative learning-based recommender systems", arXiv:2306.08929.
 """
 
 from __future__ import annotations
@@ -28,9 +31,14 @@ def run(transcript: Transcript) -> Claims:
     tally = empty_tally(transcript)
     counts = np.zeros(len(tally.users))
     for place, others in enumerate(_others(transcript)):
-        seen, who = transcript.rounds[place], np.searchsorted(tally.users, transcript.rounds[place].users)
+        seen, who = (
+            transcript.rounds[place],
+            np.searchsorted(tally.users, transcript.rounds[place].users),
+        )
         vectors = sent_vectors(transcript, seen)
-        tally.evidence[who] += _standard((vectors - others) @ _consumed(vectors, transcript.popularity)).astype(np.float32)
+        tally.evidence[who] += _standard(
+            (vectors - others) @ _consumed(vectors, transcript.popularity)
+        ).astype(np.float32)
         counts[who] += 1
     tally.evidence[:] /= np.maximum(counts, 1)[:, None]
     said = f"{len(transcript.rounds)} messages of {len(tally.users)} senders"
@@ -38,7 +46,9 @@ def run(transcript: Transcript) -> Claims:
 
 
 def _others(transcript: Transcript) -> Iterator[Float64Array]:
-    """For each message the mean item vectors of messages of other senders at about that time, and of the base model in their absence."""
+    """For each message the mean item vectors of messages of other senders at about that time, and
+    of the base model in their absence.
+    """
     times = np.array([seen.round for seen in transcript.rounds])
     senders = np.array([int(seen.users[0]) for seen in transcript.rounds])
     model = lambda place: np.asarray(transcript.rounds[place].sent["model"][0], np.float64)  # noqa: E731
@@ -58,7 +68,9 @@ def _others(transcript: Transcript) -> Iterator[Float64Array]:
 
 
 def _consumed(vectors: Float64Array, popularity: Array) -> Float64Array:
-    """The direction along which items that many have consumed differ from others, float64 [numbers]."""
+    """The direction along which items that many have consumed differ from others, float64
+    [numbers].
+    """
     known = np.sqrt(popularity.astype(np.float64))
     return (vectors - vectors.mean(axis=0)).T @ (known - known.mean())  # type: ignore[no-any-return]
 

@@ -1,9 +1,12 @@
-"""A node's first push, less the base model that everybody has, is one step on its own rows: consumed items move one way, drawn ones back.
+"""A node's first push, less the base model that everybody has, is one step on its own rows:
+consumed items move one way, drawn ones back.
 
-Nodes of gossip learning begin with a public base model, train it on their rows and push it when their timer fires (Y. Belal, A. Bellet,
-S. Ben Mokhtar, V. Nitu, "PEPPER", 2022, algorithm 1). If no model has arrived by then, which the age in the header says (one update),
-what the model has more than the base is that one step. Under noise the items that were not touched tell how large it is, and only what
-lies beyond five standard deviations is claimed. Rows held out to weigh models by are not trained on and stay unknown. Source: ours.
+Nodes of gossip learning begin with a public base model, train it on their rows and push it when
+their timer fires (Y. Belal, A. Bellet, S. Ben Mokhtar, V. Nitu, "PEPPER", 2022, algorithm 1). If no
+model has arrived by then, which the age in the header says (one update), what the model has more
+than the base is that one step. Under noise the items that were not touched tell how large it is,
+and only what lies beyond five standard deviations is claimed. Rows held out to weigh models by are
+not trained on and stay unknown. Source: ours.
 """
 
 from __future__ import annotations
@@ -19,7 +22,10 @@ from ._rows_seen import claims_of, declined, empty_tally
 
 SURELY = 5.0  # standard deviations of noise
 MOST = 20.0  # log odds that noise may give
-SHARE, STAYED = 0.5, 0.02  # of all items that a first step leaves where they were; that shows that there is no noise
+SHARE, STAYED = (
+    0.5,
+    0.02,
+)  # of all items that a first step leaves where they were; that shows that there is no noise
 
 
 def run(transcript: Transcript) -> Claims:
@@ -31,22 +37,33 @@ def run(transcript: Transcript) -> Claims:
         if not _trained_once(seen, moves):
             continue
         pushes += 1
-        who, way = np.searchsorted(tally.users, seen.users), _relative(along(moves, transcript.popularity))
+        who, way = (
+            np.searchsorted(tally.users, seen.users),
+            _relative(along(moves, transcript.popularity)),
+        )
         claimed = np.flatnonzero(way > SURELY)
         tally.claim(np.repeat(who, len(claimed)), claimed, place)
         tally.evidence[who] += way.clip(-MOST, MOST).astype(np.float32)
     if not pushes:
         return declined(transcript, f"none of {len(transcript.rounds)} messages was a first push")
-    return claims_of(transcript, tally, f"{pushes} of {len(transcript.rounds)} messages were first pushes")
+    return claims_of(
+        transcript, tally, f"{pushes} of {len(transcript.rounds)} messages were first pushes"
+    )
 
 
 def _trained_once(seen: Seen, moves: Float64Array) -> bool:
     """Whether a model has had one update, or is as the base in most of its items."""
-    return int(seen.sent["age"][0]) <= 1 if "age" in seen.sent else bool(np.mean(~moves.any(axis=1)) > SHARE)
+    return (
+        int(seen.sent["age"][0]) <= 1
+        if "age" in seen.sent
+        else bool(np.mean(~moves.any(axis=1)) > SHARE)
+    )
 
 
 def _relative(way: Float64Array) -> Float64Array:
-    """Moves in standard deviations of the noise, by the median; where items stayed exactly as they were, in hundredths of the longest."""
+    """Moves in standard deviations of the noise, by the median; where items stayed exactly as they
+    were, in hundredths of the longest.
+    """
     noise = 0.0 if np.mean(way == 0) > STAYED else 1.4826 * float(np.median(np.abs(way)))
     return way / max(noise, float(np.abs(way).max(initial=0)) / 100, 1e-30)
 

@@ -1,12 +1,15 @@
-"""One gradient of FCF says which items its user consumed: what all rows have in common is x_u, and what is left is a line with outliers.
+"""One gradient of FCF says which items its user consumed: what all rows have in common is x_u, and
+what is left is a line with outliers.
 
-A device sends f_i = c_i (p_i - x_u . y_i) x_u for every item (Ammad-ud-din et al., arXiv:1901.09888), so that all rows are multiples of
-x_u. With d = x_u / |x_u| and e_i = f_i . d, an item that was not consumed (p_i = 0, c_i = w) has e_i = -w |x_u|^2 (d . y_i): one unknown
-for all of them, the median of the ratios. Consumed items miss that line by c_i |x_u| (1 - ...), and their sign tells d from -d. With w =
-0, as FPL's comparison ran FCF, all other rows are 0. So they are where devices send x_u x_u^T and rows of consumed items instead
-(`form=gram`): which rows there are, or which of them are not noise alone, is the history. Source: ours; for gradients of matrix
-factorisation see D. Chai, L. Wang, K. Chen, Q. Yang, "Secure federated matrix factorization", arXiv:1906.05108. Under noise a residual
-beyond five standard deviations is claimed.
+A device sends f_i = c_i (p_i - x_u . y_i) x_u for every item (Ammad-ud-din et al.,
+arXiv:1901.09888), so that all rows are multiples of x_u. With d = x_u / |x_u| and e_i = f_i . d, an
+item that was not consumed (p_i = 0, c_i = w) has e_i = -w |x_u|^2 (d . y_i): one unknown for all of
+them, the median of the ratios. Consumed items miss that line by c_i |x_u| (1 - ...), and their sign
+tells d from -d. With w = 0, as FPL's comparison ran FCF, all other rows are 0. So they are where
+devices send x_u x_u^T and rows of consumed items instead (`form=gram`): which rows there are, or
+which of them are not noise alone, is the history. Source: ours; for gradients of matrix
+factorisation see D. Chai, L. Wang, K. Chen, Q. Yang, "Secure federated matrix factorization",
+arXiv:1906.05108. Under noise a residual beyond five standard deviations is claimed.
 """
 
 from __future__ import annotations
@@ -26,7 +29,9 @@ LEAST = 1e-3  # of a typical residual of a consumed item: below is rounding
 
 def applies(transcript: Transcript) -> bool:
     """Whether devices send a gradient of all item factors of an implicit factorisation."""
-    return (sends(transcript, "f") or sends(transcript, "own")) and "unobserved" in transcript.about["settings"]
+    return (
+        sends(transcript, "f") or sends(transcript, "own")
+    ) and "unobserved" in transcript.about["settings"]
 
 
 def run(transcript: Transcript) -> Claims:
@@ -34,7 +39,10 @@ def run(transcript: Transcript) -> Claims:
     tally, worst, items = empty_tally(transcript), 0.0, transcript.items
     chance = chances(transcript)
     for place, seen in enumerate(transcript.rounds):
-        who, (f, unobserved) = np.searchsorted(tally.users, seen.users), _gradients(transcript, seen)
+        who, (f, unobserved) = (
+            np.searchsorted(tally.users, seen.users),
+            _gradients(transcript, seen),
+        )
         ptr = np.arange(len(f) + 1) * items
         unit, along, _ = directions(f.reshape(-1, f.shape[-1]), ptr)
         for device, e in enumerate(along.reshape(-1, items)):
@@ -44,11 +52,17 @@ def run(transcript: Transcript) -> Claims:
             tally.claim(np.full(len(sure), who[device]), sure, place)
             tally.evidence[who[device]] += odds_of(left, sd, chance)
             worst = max(worst, sd)
-    return claims_of(transcript, tally, f"residuals of items that were not consumed: a standard deviation of {worst:.2g} at most")
+    return claims_of(
+        transcript,
+        tally,
+        f"residuals of items that were not consumed: a standard deviation of {worst:.2g} at most",
+    )
 
 
 def _gradients(transcript: Transcript, seen: Seen) -> tuple[Array, float]:
-    """A row for every item of each device, float32 [m, items, F], and the weight with which items that were not consumed are in it."""
+    """A row for every item of each device, float32 [m, items, F], and the weight with which items
+    that were not consumed are in it.
+    """
     if "f" in seen.sent:
         return seen.sent["f"], float(transcript.setting("unobserved"))
     own = seen.sent["own"]
@@ -57,9 +71,13 @@ def _gradients(transcript: Transcript, seen: Seen) -> tuple[Array, float]:
     return rows, 0.0
 
 
-def residuals(e: Float64Array, along: Float64Array, unobserved: float) -> tuple[Float64Array, float]:
-    """How far each row of one gradient is from what it would be of an item that was not consumed, positive for consumed ones, float64
-    [items]; and the standard deviation of that for the others. e: rows along the direction of x_u; along: item factors along it."""
+def residuals(
+    e: Float64Array, along: Float64Array, unobserved: float
+) -> tuple[Float64Array, float]:
+    """How far each row of one gradient is from what it would be of an item that was not consumed,
+    positive for consumed ones, float64 [items]; and the standard deviation of that for the others.
+    e: rows along the direction of x_u; along: item factors along it.
+    """
     left = e + (_squared_length(e, along, unobserved) * unobserved) * along
     sd = 1.4826 * float(np.median(np.abs(left - np.median(left))))
     sign = 1.0 if left.max(initial=0) >= -left.min(initial=0) else -1.0

@@ -1,10 +1,13 @@
-"""Real ratings are whole steps apart and made-up ones are not; rows of decoys are exact multiples where those of rated items are not.
+"""Real ratings are whole steps apart and made-up ones are not; rows of decoys are exact multiples
+where those of rated items are not.
 
-FBALF and FedRec hide what a user rated among decoys with made-up ratings (hybrid filling). From a single update the errors, p_u and the
-ratings up to one constant come by division; real ratings share one fraction of a step at several levels, decoys rated by the mean all sit
-at one value, and those rated by prediction anywhere. Rows of the Bayesian ensemble with `noise` > 0 are multiples of (p_u, 1) for decoys
-alone, since the spread of p_u is added for rated items. Source: ours; FedRec: G. Lin, F. Liang, W. Pan, Z. Ming, IEEE Intelligent Systems
-36(5), 2021; FBALF: J. Gao, Y. Ran, J. Chen, arXiv:2504.15090.
+FBALF and FedRec hide what a user rated among decoys with made-up ratings (hybrid filling). From a
+single update the errors, p_u and the ratings up to one constant come by division; real ratings
+share one fraction of a step at several levels, decoys rated by the mean all sit at one value, and
+those rated by prediction anywhere. Rows of the Bayesian ensemble with `noise` > 0 are multiples of
+(p_u, 1) for decoys alone, since the spread of p_u is added for rated items. Source: ours; FedRec:
+G. Lin, F. Liang, W. Pan, Z. Ming, IEEE Intelligent Systems 36(5), 2021; FBALF: J. Gao, Y. Ran, J.
+Chen, arXiv:2504.15090.
 """
 
 from __future__ import annotations
@@ -29,7 +32,10 @@ def run(transcript: Transcript) -> Claims:
         found, ptr = up_to_a_constant(transcript, rows), rows.seen.sent["ptr"]
         ratio = _ratios(rows)
         for low, high in zip(ptr[:-1].tolist(), ptr[1:].tolist(), strict=True):
-            here, rated = slice(low, high), int(np.ceil((high - low) / (1 + float(transcript.setting("rho")))))
+            here, rated = (
+                slice(low, high),
+                int(np.ceil((high - low) / (1 + float(transcript.setting("rho"))))),
+            )
             real = likely = ~_multiples(ratio[here])
             if not 0 < real.sum() < high - low:
                 likely, real = whole_steps_apart(found[here], step, rated)
@@ -40,7 +46,11 @@ def run(transcript: Transcript) -> Claims:
             made_up[rows.who[here][~likely], rows.item[here][~likely]] = True
     tally.deny(*np.nonzero(made_up))
     return claims_of(
-        transcript, tally, f"{ratings} ratings, each up to a constant of its user" if ratings else "no whole steps: noise"
+        transcript,
+        tally,
+        f"{ratings} ratings, each up to a constant of its user"
+        if ratings
+        else "no whole steps: noise",
     )
 
 

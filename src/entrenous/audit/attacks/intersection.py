@@ -1,9 +1,11 @@
-"""Items that have a row in every round: decoys or negatives that are drawn anew come and go, what was consumed always comes.
+"""Items that have a row in every round: decoys or negatives that are drawn anew come and go, what
+was consumed always comes.
 
-Devices of FBALF and FedRec send rows for all they rated and for decoys; with `redraw`, as FedRec's authors run it, the decoys are others
-in each round. Federated collaborative filters draw new negatives in each pass over the history. Source: G. Lin, F. Liang, W. Pan, Z.
-Ming, "FedRec", IEEE Intelligent Systems 36(5), 2021, for the decoys; the intersection is ours. It is claimed once it is no more than a
-tenth larger than the history; decoys that stay the same never get there.
+Devices of FBALF and FedRec send rows for all they rated and for decoys; with `redraw`, as FedRec's
+authors run it, the decoys are others in each round. Federated collaborative filters draw new
+negatives in each pass over the history. Source: G. Lin, F. Liang, W. Pan, Z. Ming, "FedRec", IEEE
+Intelligent Systems 36(5), 2021, for the decoys; the intersection is ours. It is claimed once it is
+no more than a tenth larger than the history; decoys that stay the same never get there.
 """
 
 from __future__ import annotations
@@ -37,8 +39,14 @@ def run(transcript: Transcript) -> Claims:
         if known and whole < transcript.items:
             tally.first[(always & enough[:, None]) & (tally.first < 0)] = rows.place
     keep_constant(tally, visits)
-    left = np.median((visits.touched == visits.rounds).sum(axis=1) / np.maximum(sizes, 1)) if len(sizes) else np.nan
-    return claims_of(transcript, tally, f"what always came is {left:.2f} times the history (median)")
+    left = (
+        np.median((visits.touched == visits.rounds).sum(axis=1) / np.maximum(sizes, 1))
+        if len(sizes)
+        else np.nan
+    )
+    return claims_of(
+        transcript, tally, f"what always came is {left:.2f} times the history (median)"
+    )
 
 
 ATTACK = Attack("intersection", ("individual",), "ours", applies, run)

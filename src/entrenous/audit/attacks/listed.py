@@ -1,10 +1,12 @@
-"""Messages that list the history: rows of rated items alone, tables that are zero elsewhere, item numbers shown by name.
+"""Messages that list the history: rows of rated items alone, tables that are zero elsewhere, item
+numbers shown by name.
 
-FedMF sends rows of rated items, or a table that is zero for all others; RFRec's gradients are zero but for rated items; devices with
-decoys and `rho` 0 have none; MetaMF shows which items a batch is of, by name. FedRec++ splits a message between the server and a
-denoising device: whoever has both sees, in their difference, a count of 1 for what was rated. Source: D. Chai, L. Wang, K. Chen, Q. Yang,
-"Secure federated matrix factorization", arXiv:1906.05108, for FedMF ("part" tells which items were rated); the others ours. Under noise a
-row counts that is longer than noise makes any.
+FedMF sends rows of rated items, or a table that is zero for all others; RFRec's gradients are zero
+but for rated items; devices with decoys and `rho` 0 have none; MetaMF shows which items a batch is
+of, by name. FedRec++ splits a message between the server and a denoising device: whoever has both
+sees, in their difference, a count of 1 for what was rated. Source: D. Chai, L. Wang, K. Chen, Q.
+Yang, "Secure federated matrix factorization", arXiv:1906.05108, for FedMF ("part" tells which items
+were rated); the others ours. Under noise a row counts that is longer than noise makes any.
 """
 
 from __future__ import annotations
@@ -23,8 +25,13 @@ SURELY = 8.0  # standard deviations of a squared length
 
 
 def applies(transcript: Transcript) -> bool:
-    """Whether messages have rows for what was rated and for nothing else, or say so beside others."""
-    settings, ways = transcript.about["settings"], {(sent["way"], sent["name"]) for sent in transcript.about["sends"]}
+    """Whether messages have rows for what was rated and for nothing else, or say so beside
+    others.
+    """
+    settings, ways = (
+        transcript.about["settings"],
+        {(sent["way"], sent["name"]) for sent in transcript.about["sends"]},
+    )
     alone = ("rows", "v") in ways and settings.get("send") == "part"
     return (
         alone
@@ -48,7 +55,11 @@ def _listed(transcript: Transcript, seen: Seen) -> Iterator[tuple[Array, Array, 
     """Users, and of each listed item the place of its user among them and its number."""
     if "item_" in seen.sent and seen.sent["item_"].ndim == 2:
         device, place = np.nonzero(seen.sent["item_"] >= 0)
-        yield seen.sent.get("sender", seen.users), device, seen.sent["item_"][device, place].astype(np.int64)
+        yield (
+            seen.sent.get("sender", seen.users),
+            device,
+            seen.sent["item_"][device, place].astype(np.int64),
+        )
     elif sends(transcript, "v", "noise") and "ptr" in seen.sent:
         there, device = (
             _rated(seen.sent["v"], seen.sent["noise"]),
@@ -59,7 +70,11 @@ def _listed(transcript: Transcript, seen: Seen) -> Iterator[tuple[Array, Array, 
         device, item = np.nonzero(np.stack([_longer(table) for table in seen.sent["v"]]))
         yield seen.users, device, item
     elif "ptr" in seen.sent and np.diff(seen.sent["ptr"]).max(initial=0) < transcript.items:
-        yield seen.users, np.repeat(np.arange(len(seen.users)), np.diff(seen.sent["ptr"])), seen.sent["item"]
+        yield (
+            seen.users,
+            np.repeat(np.arange(len(seen.users)), np.diff(seen.sent["ptr"])),
+            seen.sent["item"],
+        )
 
 
 def _longer(table: Array) -> BoolArray:
@@ -72,7 +87,9 @@ def _longer(table: Array) -> BoolArray:
 
 
 def _rated(v: Array, noise: Array) -> BoolArray:
-    """The rows whose two parts differ by a count of 1: with pads, of two limbs of 24 bits, modulo 2^48 in steps of 2^-16."""
+    """The rows whose two parts differ by a count of 1: with pads, of two limbs of 24 bits, modulo
+    2^48 in steps of 2^-16.
+    """
     steps = np.rint(v.astype(np.float64) * 2.0**16) - np.rint(noise.astype(np.float64) * 2.0**16)
     count = steps[:, -1, 0] if steps.shape[-1] == 1 else steps[:, -1, 0] + steps[:, -1, 1] * 2.0**24
     return np.abs((count % 2.0**48) - 2.0**16) < 0.5  # type: ignore[no-any-return]

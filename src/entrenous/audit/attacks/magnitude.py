@@ -1,9 +1,11 @@
-"""Rows of decoys are short once their ratings are predictions: the model is nearly right about what it made up itself.
+"""Rows of decoys are short once their ratings are predictions: the model is nearly right about what
+it made up itself.
 
-From `threshold` (FBALF) or `predict_after` (FedRec) passes on, a decoy's rating is the device's own prediction, so that its error is only
-what the last visit changed; errors of real ratings stay. Rows are ranked by the logarithm of their length, without the regularisation.
-Source: ours; hybrid filling is G. Lin, F. Liang, W. Pan, Z. Ming, "FedRec", IEEE Intelligent Systems 36(5), 2021. It claims nothing: it
-ranks.
+From `threshold` (FBALF) or `predict_after` (FedRec) passes on, a decoy's rating is the device's own
+prediction, so that its error is only what the last visit changed; errors of real ratings stay. Rows
+are ranked by the logarithm of their length, without the regularisation. Source: ours; hybrid
+filling is G. Lin, F. Liang, W. Pan, Z. Ming, "FedRec", IEEE Intelligent Systems 36(5), 2021. It
+claims nothing: it ranks.
 """
 
 from __future__ import annotations
@@ -26,25 +28,43 @@ def applies(transcript: Transcript) -> bool:
 
 
 def run(transcript: Transcript) -> Claims:
-    """Ranks the items with rows by the mean length of their rows in the rounds whose decoys have predicted ratings."""
+    """Ranks the items with rows by the mean length of their rows in the rounds whose decoys have
+    predicted ratings.
+    """
     tally, predicted = empty_tally(transcript), 0
     for rows in rounds_of_rows(transcript, tally.users):
         untouched_denied(tally, rows, transcript.items)
         if passes(rows) >= int(
-            transcript.about["settings"].get("threshold", transcript.about["settings"].get("predict_after", 0))
+            transcript.about["settings"].get(
+                "threshold", transcript.about["settings"].get("predict_after", 0)
+            )
         ):
             predicted += 1
-            length, chance = _standard(rows, _lengths(rows, transcript)), chances(transcript)[rows.item]
+            length, chance = (
+                _standard(rows, _lengths(rows, transcript)),
+                chances(transcript)[rows.item],
+            )
             starts = np.flatnonzero(np.diff(rows.device)) + 1
-            odds = [odds_of(*pair) for pair in zip(np.split(length, starts), repeat(1.0), np.split(chance, starts), strict=False)]
+            odds = [
+                odds_of(*pair)
+                for pair in zip(
+                    np.split(length, starts), repeat(1.0), np.split(chance, starts), strict=False
+                )
+            ]
             tally.add(rows.who, rows.item, np.concatenate(odds))
-    return claims_of(transcript, tally, f"{predicted} rounds in which decoys are rated by prediction")
+    return claims_of(
+        transcript, tally, f"{predicted} rounds in which decoys are rated by prediction"
+    )
 
 
 def passes(rows: RowsSeen) -> int:
     """The passes over the users before this round."""
     received = rows.seen.received
-    return int(received["iteration"][0]) if "iteration" in received else int(received["step"][0] // received["epoch"][0])
+    return (
+        int(received["iteration"][0])
+        if "iteration" in received
+        else int(received["step"][0] // received["epoch"][0])
+    )
 
 
 def _lengths(rows: RowsSeen, transcript: Transcript) -> Float64Array:
@@ -61,7 +81,12 @@ def _standard(rows: RowsSeen, length: Float64Array) -> Float64Array:
     devices = len(rows.seen.users)
     count = np.maximum(np.bincount(rows.device, minlength=devices), 1)
     away = length - (np.bincount(rows.device, length, minlength=devices) / count)[rows.device]
-    return away / np.sqrt(np.maximum(np.bincount(rows.device, away**2, minlength=devices) / count, 1e-12))[rows.device]  # type: ignore[no-any-return]
+    return (
+        away
+        / np.sqrt(np.maximum(np.bincount(rows.device, away**2, minlength=devices) / count, 1e-12))[
+            rows.device
+        ]
+    )  # type: ignore[no-any-return]
 
 
 ATTACK = Attack("magnitude", ("individual",), "ours", applies, run)

@@ -1,10 +1,12 @@
-"""The negative's row names the hidden positive: one division gives p_u and the positive's score, and one item has that score.
+"""The negative's row names the hidden positive: one division gives p_u and the positive's score,
+and one item has that score.
 
-A device that trains on (u, i, j) sends db_j = -s and dq_j = -s p_u - lambda_n q_j with s = 1 / (1 + e^x_uij) (FPL eq. 5), whatever pi is.
-So s = -db_j, p_u = -(dq_j + lambda_n q_j) / s, and x_ui = x_uj + ln(1/s - 1); i is the item with that score by p_u. Rows of two triples
-lead to a score that no item has. Where rows are not exact (noise, coarse grids) each row gives every item a likelihood instead, by how
-near its score is, which is added to the popularity. Source: ours; we found no paper that states it for FPL, whose own section on privacy
-treats the sign of the update alone.
+A device that trains on (u, i, j) sends db_j = -s and dq_j = -s p_u - lambda_n q_j with s = 1 / (1 +
+e^x_uij) (FPL eq. 5), whatever pi is. So s = -db_j, p_u = -(dq_j + lambda_n q_j) / s, and x_ui =
+x_uj + ln(1/s - 1); i is the item with that score by p_u. Rows of two triples lead to a score that
+no item has. Where rows are not exact (noise, coarse grids) each row gives every item a likelihood
+instead, by how near its score is, which is added to the popularity. Source: ours; we found no paper
+that states it for FPL, whose own section on privacy treats the sign of the update alone.
 """
 
 from __future__ import annotations
@@ -31,7 +33,11 @@ from ._rows_seen import RowsSeen, Tally, claims_of, empty_tally, rounds_of_rows
 
 def run(transcript: Transcript) -> Claims:
     """Claims the item whose score fits, of each row of a negative."""
-    tally, rates, precision = empty_tally(transcript), pairwise_rates(transcript), precision_of(transcript)
+    tally, rates, precision = (
+        empty_tally(transcript),
+        pairwise_rates(transcript),
+        precision_of(transcript),
+    )
     chance = (transcript.popularity / max(transcript.popularity.sum(), 1)).astype(np.float32)
     for rows in rounds_of_rows(transcript, tally.users):
         some = np.flatnonzero(rows.array("b")[:, 0] < -SURELY * precision.sd)
@@ -39,11 +45,17 @@ def run(transcript: Transcript) -> Claims:
             _exact(tally, rows, some, rates, precision.tolerance)
         else:
             _likely(tally, rows, some, rates, precision.sd, chance)
-    said = "rows are exact" if precision.tolerance else f"rows are off by {precision.sd:.3g}: a likelihood, no claims"
+    said = (
+        "rows are exact"
+        if precision.tolerance
+        else f"rows are off by {precision.sd:.3g}: a likelihood, no claims"
+    )
     return claims_of(transcript, tally, said)
 
 
-def _exact(tally: Tally, rows: RowsSeen, some: Array, rates: PairwiseRates, tolerance: float) -> None:
+def _exact(
+    tally: Tally, rows: RowsSeen, some: Array, rates: PairwiseRates, tolerance: float
+) -> None:
     """Claims the partners of exact rows; an item that came as a negative is not consumed."""
     found = solved(rows, rates, some)
     item, gap = nearest(found, rows, some)
@@ -52,33 +64,54 @@ def _exact(tally: Tally, rows: RowsSeen, some: Array, rates: PairwiseRates, tole
     tally.deny(rows.who[some], rows.item[some])
 
 
-def _likely(tally: Tally, rows: RowsSeen, some: Array, rates: PairwiseRates, sd: float, chance: Float32Array) -> None:
-    """Adds what each row says of all items by the mean p_u of the device in the round. chance: of each item to be that of an interaction.
+def _likely(
+    tally: Tally, rows: RowsSeen, some: Array, rates: PairwiseRates, sd: float, chance: Float32Array
+) -> None:
+    """Adds what each row says of all items by the mean p_u of the device in the round. chance: of
+    each item to be that of an interaction.
 
-    If an item is one of n consumed, the partner is that item in one of n cases and otherwise any consumed one: the odds of the item are
-    1 + (L / L_mean - 1) / n, where L is the likelihood of the item's score, and L_mean its mean over the partners that are likely by
-    popularity.
-    """
+    If an item is one of n consumed, the partner is that item in one of n cases and otherwise any
+    consumed one: the odds of the item are 1 + (L / L_mean - 1) / n, where L is the likelihood of
+    the item's score, and L_mean its mean over the partners that are likely by popularity."""
     q, b, p = rows.seen.received["q"], rows.seen.received["b"], taste(rows, rates)
     s = np.clip(-rows.array("b")[some, 0], 0.02, 0.98)
-    width = np.sqrt(1 / (1 - s) ** 2 + 2 * (q**2).sum(axis=1).mean()) * np.float32(max(sd, 1e-6)) / s
+    width = (
+        np.sqrt(1 / (1 - s) ** 2 + 2 * (q**2).sum(axis=1).mean()) * np.float32(max(sd, 1e-6)) / s
+    )
     for low in range(0, len(some), CHUNK):
         here = some[low : low + CHUNK]
         scores = p[rows.device[here]] @ q.T + b
-        wanted = scores[np.arange(len(here)), rows.item[here]] + np.log(1 / s[low : low + CHUNK] - 1)
+        wanted = scores[np.arange(len(here)), rows.item[here]] + np.log(
+            1 / s[low : low + CHUNK] - 1
+        )
         users, who = np.unique(rows.who[here], return_inverse=True)
         product = np.ones((len(users), len(b)))
-        _multiply(scores, wanted, 1 / width[low : low + CHUNK], chance, np.float32(1 / (chance**2).sum()), who, product)
+        _multiply(
+            scores,
+            wanted,
+            1 / width[low : low + CHUNK],
+            chance,
+            np.float32(1 / (chance**2).sum()),
+            who,
+            product,
+        )
         tally.evidence[users] += np.log(product)
     tally.add(rows.who[some], rows.item[some], np.full(len(some), -3.0))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _multiply(
-    scores: Float32Array, wanted: Float32Array, sharp: Float32Array, chance: Float32Array, many: np.float32, who: Int64Array,
+    scores: Float32Array,
+    wanted: Float32Array,
+    sharp: Float32Array,
+    chance: Float32Array,
+    many: np.float32,
+    who: Int64Array,
     product: Float64Array,
-) -> None:  # fmt: skip
-    """Multiplies each user's odds of all items by those of its rows. L = 1 / (1 + z^2)^2, which forgives errors that are large."""
+) -> None:
+    """Multiplies each user's odds of all items by those of its rows. L = 1 / (1 + z^2)^2, which
+    forgives errors that are large.
+    """
     for r in range(len(wanted)):
         row, out, mean = scores[r], product[who[r]], np.float32(1e-9)
         for k in range(len(row)):

@@ -1,8 +1,11 @@
-"""Item moves beside the user's own embedding, which the device shows: their product has the sign of the label.
+"""Item moves beside the user's own embedding, which the device shows: their product has the sign of
+the label.
 
-Devices of Cali3F and FedFast show their user's embedding p_u by name. The move of a touched item is a multiple of h * p_u, positive for a
-consumed item and negative for a drawn one (the attack `touched-rows`); with p_u shown and h the server's own, each row is decided by
-itself. Source: ours; what both systems send is in Z. Zhu et al., "Cali3F", IJCNN 2022, and K. Muhammad et al., "FedFast", KDD 2020.
+Devices of Cali3F and FedFast show their user's embedding p_u by name. The move of a touched item is
+a multiple of h * p_u, positive for a consumed item and negative for a drawn one (the attack
+`touched-rows`); with p_u shown and h the server's own, each row is decided by itself. Source: ours;
+what both systems send is in Z. Zhu et al., "Cali3F", IJCNN 2022, and K. Muhammad et al., "FedFast",
+KDD 2020.
 """
 
 from __future__ import annotations
@@ -19,7 +22,9 @@ from ._sides import claim_side, keep_constant, no_visits
 
 
 def applies(transcript: Transcript) -> bool:
-    """Whether devices show a user embedding with a part for matrix factorisation beside moves of items."""
+    """Whether devices show a user embedding with a part for matrix factorisation beside moves of
+    items.
+    """
     return sends(transcript, "user", "item", "network") and bool(transcript.setting("factors"))
 
 
@@ -40,15 +45,21 @@ def run(transcript: Transcript) -> Claims:
 
 def layers(transcript: Transcript) -> tuple[int, ...]:
     """The lengths of the layers of a neural collaborative filter, which settings hold as text."""
-    text = "".join(letter if letter.isdigit() else " " for letter in str(transcript.setting("layers")))
+    text = "".join(
+        letter if letter.isdigit() else " " for letter in str(transcript.setting("layers"))
+    )
     return tuple(int(length) for length in text.split())
 
 
 def _toward(rows: RowsSeen, head: int, factors: int) -> Array:
-    """h * p_u of each device, of length 1: by the model of its cluster where clusters have their own."""
+    """h * p_u of each device, of length 1: by the model of its cluster where clusters have their
+    own.
+    """
     received, user = rows.seen.received, rows.seen.sent["user"][:, :factors]
     own = "local" in received and len(received["local"])
-    network = received["local"][received["cluster"][rows.seen.users]] if own else received["network"]
+    network = (
+        received["local"][received["cluster"][rows.seen.users]] if own else received["network"]
+    )
     toward = network[:, head : head + factors] * user
     return toward / np.maximum(np.linalg.norm(toward, axis=1, keepdims=True), 1e-12)
 

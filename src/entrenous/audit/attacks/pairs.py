@@ -1,9 +1,12 @@
-"""Two rows of one message whose biases are exact negatives are the positive and the negative of one triple.
+"""Two rows of one message whose biases are exact negatives are the positive and the negative of one
+triple.
 
-A device of FPL sends db_i = s for the consumed item of a triple and db_j = -s for the drawn one, with the same s, since biases are not
-regularised (eq. 5). Rows that one triple made can so be paired by their bits, whatever has been done to all of them alike: a message that
-was clipped as a whole keeps its pairs. Of a pair the row with the positive bias is of a consumed item. The pair also tells which negative
-it was drawn with, from which `step` and `match` could go on. Noise, quantising at random and clipped rows leave no pairs. Source: ours.
+A device of FPL sends db_i = s for the consumed item of a triple and db_j = -s for the drawn one,
+with the same s, since biases are not regularised (eq. 5). Rows that one triple made can so be
+paired by their bits, whatever has been done to all of them alike: a message that was clipped as a
+whole keeps its pairs. Of a pair the row with the positive bias is of a consumed item. The pair also
+tells which negative it was drawn with, from which `step` and `match` could go on. Noise, quantising
+at random and clipped rows leave no pairs. Source: ours.
 """
 
 from __future__ import annotations
@@ -16,7 +19,9 @@ from ..transcript import Transcript
 from ._pairwise import pairwise
 from ._rows_seen import claims_of, empty_tally, rounds_of_rows
 
-MOST = 0.5  # rows with the very same bias as another, which only chance makes, for each row that is paired; else pairs are chance, too
+# rows with the very same bias as another, which only chance makes, for each row that is paired;
+# else pairs are chance, too
+MOST = 0.5
 
 
 def run(transcript: Transcript) -> Claims:
@@ -25,7 +30,10 @@ def run(transcript: Transcript) -> Claims:
     for rows in rounds_of_rows(transcript, tally.users):
         bias = rows.array("b")[:, 0]
         many += len(bias)
-        opposite, same = paired(rows.device, bias, opposite=True), paired(rows.device, bias, opposite=False)
+        opposite, same = (
+            paired(rows.device, bias, opposite=True),
+            paired(rows.device, bias, opposite=False),
+        )
         if same.sum() > MOST * opposite.sum():
             continue
         positive = opposite & (bias > 0)
@@ -35,11 +43,16 @@ def run(transcript: Transcript) -> Claims:
 
 
 def paired(device: Int64Array, bias: Float32Array, *, opposite: bool) -> BoolArray:
-    """Whether a neighbour among the rows of the same device by the size of their biases has the negative of this bias, or else the same
-    one: bool [n]."""
+    """Whether a neighbour among the rows of the same device by the size of their biases has the
+    negative of this bias, or else the same one: bool [n]."""
     order = np.lexsort((np.sign(bias), np.abs(bias), device))
     d, size, sign = device[order], np.abs(bias)[order], np.sign(bias)[order]
-    pair = (np.diff(d) == 0) & (np.diff(size) == 0) & (size[1:] > 0) & ((np.diff(sign) != 0) == opposite)
+    pair = (
+        (np.diff(d) == 0)
+        & (np.diff(size) == 0)
+        & (size[1:] > 0)
+        & ((np.diff(sign) != 0) == opposite)
+    )
     found = np.zeros(len(bias), np.bool_)
     found[order[1:][pair]] = found[order[:-1][pair]] = True
     return found

@@ -1,10 +1,13 @@
-"""With public draws the numbers of items alone tell the history: each row gives the rank of its item among those not consumed.
+"""With public draws the numbers of items alone tell the history: each row gives the rank of its
+item among those not consumed.
 
-Where `draws` is public, whoever knows the seed knows for every triple of FPL in which place k among the unseen items its negative lies
-(core/negatives.py). A negative j in place k has j - k consumed items before it, so that two negatives say how many of the items between
-them are consumed: where that is all or none, they are decided. Only lengths n of the history with which the places of all rows fit are
-possible, and what these agree on is claimed. At pi = 0 it needs no numbers but ids, the seed, and rows in any order; at other pi the sign
-of b tells which rows are negatives. Source: ours.
+Where `draws` is public, whoever knows the seed knows for every triple of FPL in which place k among
+the unseen items its negative lies (kernels/negatives.py). A negative j in place k has j - k
+consumed items before it, so that two negatives say how many of the items between them are consumed:
+where that is all or none, they are decided. Only lengths n of the history with which the places of
+all rows fit are possible, and what these agree on is claimed. At pi = 0 it needs no numbers but
+ids, the seed, and rows in any order; at other pi the sign of b tells which rows are negatives.
+Source: ours.
 """
 
 from __future__ import annotations
@@ -27,30 +30,52 @@ MAYBE = np.float32(8)  # log odds at most of what is between all and none
 
 def applies(transcript: Transcript) -> bool:
     """Whether the seed that devices draw from is public."""
-    return pairwise(transcript) and transcript.about.get("draws") == "public" and "seed" in transcript.about
+    return (
+        pairwise(transcript)
+        and transcript.about.get("draws") == "public"
+        and "seed" in transcript.about
+    )
 
 
 def run(transcript: Transcript) -> Claims:
     """Claims the items that the ranks of negatives decide."""
-    tally, triples, items = empty_tally(transcript), int(transcript.setting("triples")), transcript.items
-    rounds, lengths = key_of(int(transcript.about["seed"]), "rounds"), np.ones((len(tally.users), items), bool)
+    tally, triples, items = (
+        empty_tally(transcript),
+        int(transcript.setting("triples")),
+        transcript.items,
+    )
+    rounds, lengths = (
+        key_of(int(transcript.about["seed"]), "rounds"),
+        np.ones((len(tally.users), items), bool),
+    )
     past: list[list[tuple[UInt64Array, Int64Array]]] = [[] for _ in tally.users]
     for rows in rounds_of_rows(transcript, tally.users):
         negative = rows.array("b")[:, 0] < 0
         keys = folds(np.uint64(local_key(rounds, rows.seen.round)), tally.users)
         for who in np.unique(rows.who).tolist():
-            past[who].append((_drawn(keys[who], triples), np.sort(rows.item[negative & (rows.who == who)]).astype(np.int64)))
+            past[who].append(
+                (
+                    _drawn(keys[who], triples),
+                    np.sort(rows.item[negative & (rows.who == who)]).astype(np.int64),
+                )
+            )
             drawn, ids = past[who][-1]
             _keep_possible(drawn, ids, lengths[who])
             tally.evidence[who], sure = _decided(past[who], lengths[who])
             tally.first[who, sure & (tally.first[who] < 0)] = rows.place
     left = lengths[:, 1:].sum(axis=1)
-    return claims_of(transcript, tally, f"{np.median(left) if len(left) else 0:.0f} possible lengths of a history (median)")
+    return claims_of(
+        transcript,
+        tally,
+        f"{np.median(left) if len(left) else 0:.0f} possible lengths of a history (median)",
+    )
 
 
-def _decided(past: list[tuple[UInt64Array, Int64Array]], lengths: BoolArray) -> tuple[Float32Array, BoolArray]:
-    """Log odds of all items after some rounds, and the items that every possible length says are consumed. past: of each round the draws
-    and the negatives."""
+def _decided(
+    past: list[tuple[UInt64Array, Int64Array]], lengths: BoolArray
+) -> tuple[Float32Array, BoolArray]:
+    """Log odds of all items after some rounds, and the items that every possible length says are
+    consumed. past: of each round the draws and the negatives."""
     possible, items = np.flatnonzero(lengths)[:MOST], len(lengths)
     odds, sure = np.zeros(items, np.float32), np.ones(items, bool)
     for n in possible.tolist():
@@ -65,7 +90,9 @@ def _decided(past: list[tuple[UInt64Array, Int64Array]], lengths: BoolArray) -> 
 
 @njit(cache=True, nogil=True)
 def _drawn(key: np.uint64, triples: int) -> UInt64Array:
-    """The lower halves of the draws of a device's triples, ascending: places in any range keep this order."""
+    """The lower halves of the draws of a device's triples, ascending: places in any range keep this
+    order.
+    """
     out = np.empty(triples, np.uint64)
     for t in range(triples):
         out[t] = draw(key, 2 * t) & LOW32
@@ -74,7 +101,9 @@ def _drawn(key: np.uint64, triples: int) -> UInt64Array:
 
 @njit(cache=True, nogil=True)
 def _keep_possible(drawn: UInt64Array, ids: Int64Array, lengths: BoolArray) -> None:
-    """Rules out the lengths with which the places of the draws do not fit the items, in their order."""
+    """Rules out the lengths with which the places of the draws do not fit the items, in their
+    order.
+    """
     items = len(lengths)
     for n in range(items):
         if not lengths[n]:
@@ -107,14 +136,20 @@ def _note(drawn: UInt64Array, ids: Int64Array, unseen: int, rank: Int64Array) ->
 
 @njit(cache=True, nogil=True)
 def _between(rank: Int64Array, n: int) -> Array:
-    """The share of consumed items among those between two negatives, for every item; 0 for negatives."""
+    """The share of consumed items among those between two negatives, for every item; 0 for
+    negatives.
+    """
     items = len(rank)
     out = np.zeros(items)
     start, before = 0, np.int64(0)
     for j in range(items + 1):
         if j < items and rank[j] < 0:
             continue
-        own = np.int64(n) if j == items else j - np.int64((np.uint64(rank[j]) * np.uint64(items - n)) >> S32)
+        own = (
+            np.int64(n)
+            if j == items
+            else j - np.int64((np.uint64(rank[j]) * np.uint64(items - n)) >> S32)
+        )
         if j > start:
             out[start:j] = min(1.0, max(0.0, (own - before) / (j - start)))
         start, before = j + 1, own

@@ -1,11 +1,14 @@
-"""Sums over changing cohorts, regressed on who took part: whose presence raises the sum of an item has consumed it.
+"""Sums over changing cohorts, regressed on who took part: whose presence raises the sum of an item
+has consumed it.
 
-M. Lam, G.-Y. Wei, D. Brooks, V. J. Reddi, M. Mitzenmacher, "Gradient disaggregation: breaking privacy in federated learning by
-reconstructing the user participant matrix", ICML 2021, in the linear form in which participation is known: the server asked. With y_rk a
-number of item k in the sum of round r (its bias; how many sent a row for it; its vector along the direction of popular items) and A_ru
-whether user u took part, beta is the ridge solution of y - mean = (A - mean) beta. How much of it is signal is measured, not assumed: by
-the correlation of two solutions from every other round. Log odds are beta in standard deviations times the shift that this correlation
-stands for.
+M. Lam, G.-Y. Wei, D. Brooks, V. J. Reddi, M. Mitzenmacher, "Gradient disaggregation: breaking
+privacy in federated learning by reconstructing the user participant matrix", ICML 2021, in the
+linear form in which participation is known: the server asked. With y_rk a number of item k in the
+sum of round r (its bias; how many sent a row for it; its vector along the direction of popular
+items) and A_ru whether user u took part, beta is the ridge solution of y - mean = (A - mean) beta.
+How much of it is signal is measured, not assumed: by the correlation of two solutions from every
+other round. Log odds are beta in standard deviations times the shift that this correlation stands
+for.
 """
 
 from __future__ import annotations
@@ -27,8 +30,13 @@ KNOWN = 0.02  # share of users that must have consumed an item for it to count i
 
 def run(transcript: Transcript) -> Claims:
     """Ranks items by popularity and regression; claims none."""
-    tally, rounds = empty_tally(transcript), [seen for seen in transcript.rounds if summed_items(transcript, seen) is not None]
-    part = np.array([np.isin(tally.users, seen.users) for seen in rounds], np.float64).reshape(len(rounds), len(tally.users))
+    tally, rounds = (
+        empty_tally(transcript),
+        [seen for seen in transcript.rounds if summed_items(transcript, seen) is not None],
+    )
+    part = np.array([np.isin(tally.users, seen.users) for seen in rounds], np.float64).reshape(
+        len(rounds), len(tally.users)
+    )
     changing = part - part.mean(axis=0) if len(rounds) else part
     if len(rounds) < LEAST or not changing.any():
         few = f"{len(rounds)} sums of items, expected at least {LEAST}"
@@ -40,13 +48,18 @@ def run(transcript: Transcript) -> Claims:
     shift = _shift(one, other, shared)
     tally.evidence[:] = (shift * found.clip(-MOST, MOST)).astype(np.float32)
     mean = part.sum() / max(1, len(tally.users))
-    said = f"{len(rounds)} rounds against {len(tally.users)} users, {mean:.1f} participations each; shift {shift:.2f} standard deviations"
+    said = (
+        f"{len(rounds)} rounds against {len(tally.users)} users, {mean:.1f} participations each;"
+        f" shift {shift:.2f} standard deviations"
+    )
     return claims_of(transcript, tally, said)._replace(claimed=None, first=None)
 
 
 def _one_number(transcript: Transcript, seen: Seen) -> Float64Array:
-    """One number for each item: of pairwise learning the sum of biases, whose signs tell positives from negatives; else how many
-    sent a row; of dense arrays what lies along the direction in which popular items differ from others."""
+    """One number for each item: of pairwise learning the sum of biases, whose signs tell positives
+    from negatives; else how many sent a row; of dense arrays what lies along the direction in which
+    popular items differ from others.
+    """
     if pairwise(transcript):
         return seen.sent["b"].astype(np.float64)  # type: ignore[no-any-return]
     if len(np.unique(seen.sent.get("senders", ()))) > 1:
@@ -70,7 +83,9 @@ def _centred(array: Float64Array) -> Float64Array:
 
 
 def _solution(part: Float64Array, sums: Float64Array) -> Float64Array:
-    """The ridge solution in standard deviations over users, item by item, float64 [users, items]."""
+    """The ridge solution in standard deviations over users, item by item, float64 [users,
+    items].
+    """
     kernel = part @ part.T
     ridge = np.trace(kernel) / len(kernel)
     beta = part.T @ np.linalg.solve(kernel + max(ridge, 1e-9) * np.eye(len(kernel)), sums)
@@ -78,17 +93,25 @@ def _solution(part: Float64Array, sums: Float64Array) -> Float64Array:
 
 
 def _shift(one: Float64Array, other: Float64Array, shared: Array) -> float:
-    """By how many standard deviations a consumed item is shifted, from the correlation of two independent halves (Spearman and Brown)."""
+    """By how many standard deviations a consumed item is shifted, from the correlation of two
+    independent halves (Spearman and Brown).
+    """
     some = shared > KNOWN
     half = float((one[:, some] * other[:, some]).mean()) if some.any() else 0.0
     whole = 2 * max(half, 0.0) / (1 + max(half, 0.0))
-    return float(np.sqrt(whole / max(float((shared[some] * (1 - shared[some])).mean()), 1e-9))) if whole else 0.0
+    return (
+        float(np.sqrt(whole / max(float((shared[some] * (1 - shared[some])).mean()), 1e-9)))
+        if whole
+        else 0.0
+    )
 
 
 def applies(transcript: Transcript) -> bool:
     """Whether devices send something for every item, or rows, which are added up."""
     shaped = (sent for sent in transcript.about["sends"] if sent["way"] in ("rows", "dense"))
-    return any(sent["way"] == "rows" or sent.get("shape", [0])[:1] == [transcript.items] for sent in shaped)
+    return any(
+        sent["way"] == "rows" or sent.get("shape", [0])[:1] == [transcript.items] for sent in shaped
+    )
 
 
 ATTACK = Attack("regression", ("sum",), "Lam et al., ICML 2021", applies, run)

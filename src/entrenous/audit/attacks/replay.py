@@ -1,10 +1,12 @@
-"""A server that sends the same model to changing cohorts solves for single updates: sums over sets of parties are linear equations.
+"""A server that sends the same model to changing cohorts solves for single updates: sums over sets
+of parties are linear equations.
 
-What a device of FCF sends follows from the model and its history alone, so that sums of one model over different cohorts have the updates
-as unknowns: one sum less another where cohorts differ by one device (the attack `differencing`), and in general least squares. A user's
-update is known where it alone is a combination of the sums (N. R. Adam, J. C. Worthmann, "Security-control methods for statistical
-databases", ACM Computing Surveys 21(4), 1989). It goes to the attacks on single updates. A device that never answers twice for the same
-model ends this. Source: ours.
+What a device of FCF sends follows from the model and its history alone, so that sums of one model
+over different cohorts have the updates as unknowns: one sum less another where cohorts differ by
+one device (the attack `differencing`), and in general least squares. A user's update is known where
+it alone is a combination of the sums (N. R. Adam, J. C. Worthmann, "Security-control methods for
+statistical databases", ACM Computing Surveys 21(4), 1989). It goes to the attacks on single
+updates. A device that never answers twice for the same model ends this. Source: ours.
 """
 
 from __future__ import annotations
@@ -23,23 +25,31 @@ ALONE = 1e-6  # how far a combination of sums may be from one user alone
 
 
 def run(transcript: Transcript) -> Claims:
-    """The claims of the surest attack on the updates that sums of one model give; of all others popularity."""
+    """The claims of the surest attack on the updates that sums of one model give; of all others
+    popularity.
+    """
     same = [seen for seen in transcript.rounds if _same_model(seen, transcript.rounds[0])]
     alone = _solved(transcript, tuple(same)) if len(same) > 1 else None
     found = None if alone is None else best_of(transcript, (alone,))
     if found is None or alone is None:
         return declined(transcript, f"{len(same)} sums of one model: no update stands alone")
     return found[1]._replace(
-        first=None, note=f"{len(same)} sums of one model give {len(alone.users)} updates, read by '{found[0]}'"
+        first=None,
+        note=f"{len(same)} sums of one model give {len(alone.users)} updates, read by '{found[0]}'",
     )
 
 
 def _same_model(one: Seen, other: Seen) -> bool:
-    return all(name in one.received and np.array_equal(array, one.received[name]) for name, array in other.received.items())
+    return all(
+        name in one.received and np.array_equal(array, one.received[name])
+        for name, array in other.received.items()
+    )
 
 
 def _solved(transcript: Transcript, same: tuple[Seen, ...]) -> Seen | None:
-    """The updates of the users whom combinations of sums of one model single out; None = of nobody."""
+    """The updates of the users whom combinations of sums of one model single out; None = of
+    nobody.
+    """
     users = users_seen(transcript)
     part = np.array([np.isin(users, seen.users) for seen in same], np.float64)
     inverse = np.linalg.pinv(part, rcond=1e-9)
@@ -52,12 +62,25 @@ def _solved(transcript: Transcript, same: tuple[Seen, ...]) -> Seen | None:
     sent: dict[str, Array] = {}
     for name, way in ways.items():
         sums = np.stack([np.asarray(seen.sent[name], np.float64) for seen in same])
-        sent[name] = np.tensordot(inverse[who], sums.sum(axis=1) if way == "dense" else sums, 1).astype(np.float32)
+        sent[name] = np.tensordot(
+            inverse[who], sums.sum(axis=1) if way == "dense" else sums, 1
+        ).astype(np.float32)
         if way == "rows":
-            there |= np.abs(sent[name]).reshape(*there.shape, -1).max(axis=2) > float(transcript.about["step"]) / 2
+            there |= (
+                np.abs(sent[name]).reshape(*there.shape, -1).max(axis=2)
+                > float(transcript.about["step"]) / 2
+            )
     sent |= {name: sent[name][there] for name, way in ways.items() if way == "rows"}
-    sent |= {"ptr": np.append(0, np.cumsum(there.sum(axis=1))), "item": np.nonzero(there)[1].astype(np.int32)}
-    return Seen(same[0].round, same[0].received, users[who], {**sent, "weight": np.ones(len(who), np.float32)})
+    sent |= {
+        "ptr": np.append(0, np.cumsum(there.sum(axis=1))),
+        "item": np.nonzero(there)[1].astype(np.int32),
+    }
+    return Seen(
+        same[0].round,
+        same[0].received,
+        users[who],
+        {**sent, "weight": np.ones(len(who), np.float32)},
+    )
 
 
 def applies(transcript: Transcript) -> bool:

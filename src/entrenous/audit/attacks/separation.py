@@ -1,12 +1,16 @@
-"""Sums over the same parties, round after round, come apart without knowing any of them: FCF's sums do not hide single histories.
+"""Sums over the same parties, round after round, come apart without knowing any of them: FCF's sums
+do not hide single histories.
 
-The sum of FCF's gradients (Ammad-ud-din et al., arXiv:1901.09888) is, for an item i that nobody of the parties has consumed, -w S y_i
-with one matrix S = sum x_u x_u^T for all items: rare items show it (a robust regression), and with it which items were consumed at all.
-What the others have beside it is a sum of multiples of x_u over the parties that consumed them, in every round: rounds x F equations for
-each item, against as many binary unknowns as there are parties. `_peeling` solves them, from items of a single party on. What comes out
-are histories of pseudonyms. Where devices send x_u x_u^T and rows of consumed items (`form=gram`) these sums are sent as they are, with
-0 for items that nobody consumed. Claimed is what is in items that the parties found explain to the precision of the numbers. Source: ours.
-Sums with noise are left alone: then the items that nobody consumed do not stand out, and popularity is all that is said.
+The sum of FCF's gradients (Ammad-ud-din et al., arXiv:1901.09888) is, for an item i that nobody of
+the parties has consumed, -w S y_i with one matrix S = sum x_u x_u^T for all items: rare items show
+it (a robust regression), and with it which items were consumed at all. What the others have beside
+it is a sum of multiples of x_u over the parties that consumed them, in every round: rounds x F
+equations for each item, against as many binary unknowns as there are parties. `_peeling` solves
+them, from items of a single party on. What comes out are histories of pseudonyms. Where devices
+send x_u x_u^T and rows of consumed items (`form=gram`) these sums are sent as they are, with 0 for
+items that nobody consumed. Claimed is what is in items that the parties found explain to the
+precision of the numbers. Source: ours. Sums with noise are left alone: then the items that nobody
+consumed do not stand out, and popularity is all that is said.
 """
 
 from __future__ import annotations
@@ -19,24 +23,42 @@ from ..transcript import Transcript
 from ._peeling import Sums, peeled
 from ._rows_seen import SURE, declined, empty_tally, prior, sends
 
-GAP, FEW = 5.0, 0.05  # between items that nobody and that somebody consumed; the share of items that nobody did, at least
+GAP, FEW = (
+    5.0,
+    0.05,
+    # between items that nobody and that somebody consumed; the share of items that nobody did, at
+    # least
+)
 STEPS = 60
 GUESSED = 2  # log odds of codes in items that are not explained
 MOST = 200  # parties: more take minutes
 
 
 def run(transcript: Transcript) -> Claims:
-    """Claims histories of pseudonyms. Not tried where parties change, are too many, or where noise is on the sums."""
+    """Claims histories of pseudonyms. Not tried where parties change, are too many, or where noise
+    is on the sums.
+    """
     tally = empty_tally(transcript)
-    parties, rounds, factors = len(tally.users), len(transcript.rounds), int(transcript.setting("factors"))
-    said = f"{rounds} rounds x {factors} factors = {rounds * factors} equations an item against {parties} parties"
+    parties, rounds, factors = (
+        len(tally.users),
+        len(transcript.rounds),
+        int(transcript.setting("factors")),
+    )
+    said = (
+        f"{rounds} rounds x {factors} factors = {rounds * factors} equations an item against"
+        f" {parties} parties"
+    )
     if not _always_the_same(transcript):
         return declined(transcript, "parties change")
     if not 1 < parties <= min(MOST, rounds * factors):
-        return declined(transcript, f"{said}, of which it solves 2 to {MOST}, given as many equations")
+        return declined(
+            transcript, f"{said}, of which it solves 2 to {MOST}, given as many equations"
+        )
     found = _consumed(transcript)
     if found is None:
-        return declined(transcript, f"{said}: what nobody consumed does not stand out, as under noise")
+        return declined(
+            transcript, f"{said}: what nobody consumed does not stand out, as under noise"
+        )
     sums, some = found
     out = peeled(sums, parties)
     m, score, claimed = (
@@ -50,7 +72,8 @@ def run(transcript: Transcript) -> Claims:
     score[:, ~some] -= SURE
     share = 100 * float(out.explained.mean())
     note = (
-        f"{said}; {m} of {parties} parties found, {share:.0f} % of the consumed items explained to the precision of the numbers"
+        f"{said}; {m} of {parties} parties found, {share:.0f} % of the consumed items explained to"
+        " the precision of the numbers"
     )
     return Claims(np.arange(parties), score, claimed, named=False, note=note)
 
@@ -61,7 +84,9 @@ def _always_the_same(transcript: Transcript) -> bool:
 
 
 def _consumed(transcript: Transcript) -> tuple[Sums, BoolArray] | None:
-    """What is left of the sums of items that somebody consumed, and which items these are; None where they cannot be told."""
+    """What is left of the sums of items that somebody consumed, and which items these are; None
+    where they cannot be told.
+    """
     if not sends(transcript, "f"):
         return _sent_alone(transcript)
     sums = [np.asarray(seen.sent["f"], np.float64).sum(axis=0) for seen in transcript.rounds]
@@ -72,7 +97,10 @@ def _consumed(transcript: Transcript) -> tuple[Sums, BoolArray] | None:
             break
     else:
         return None
-    rows = [total - y @ np.linalg.lstsq(y[nobody], total[nobody], rcond=None)[0] for total, y in zip(sums, items, strict=True)]
+    rows = [
+        total - y @ np.linalg.lstsq(y[nobody], total[nobody], rcond=None)[0]
+        for total, y in zip(sums, items, strict=True)
+    ]
     if not all(_stands_out(np.linalg.norm(row, axis=1), nobody) for row in rows):
         return None
     noise = float(np.sqrt(np.mean([row[nobody] ** 2 for row in rows])))
@@ -80,18 +108,30 @@ def _consumed(transcript: Transcript) -> tuple[Sums, BoolArray] | None:
 
 
 def _sent_alone(transcript: Transcript) -> tuple[Sums, BoolArray] | None:
-    """The same of sums of rows that consumed items alone have; None where every item has one, which noise sees to."""
+    """The same of sums of rows that consumed items alone have; None where every item has one, which
+    noise sees to.
+    """
     rows = [np.asarray(seen.sent["own"], np.float64) for seen in transcript.rounds]
     some = np.any([row.any(axis=1) for row in rows], axis=0)
     if some.all():
         return None
     items = [seen.received["y"].astype(np.float64) for seen in transcript.rounds]
-    rounding = float(transcript.about["step"]) * float(np.sqrt(len(transcript.rounds[0].users) / 12))
+    rounding = float(transcript.about["step"]) * float(
+        np.sqrt(len(transcript.rounds[0].users) / 12)
+    )
     return _sums(transcript, rows, items, some, rounding), some
 
 
-def _sums(transcript: Transcript, rows: list[Float64Array], items: list[Float64Array], some: BoolArray, noise: float) -> Sums:
-    """What `_peeling` takes apart: rows of `some` items. noise: the standard deviation of a number, at least a step of the grid."""
+def _sums(
+    transcript: Transcript,
+    rows: list[Float64Array],
+    items: list[Float64Array],
+    some: BoolArray,
+    noise: float,
+) -> Sums:
+    """What `_peeling` takes apart: rows of `some` items. noise: the standard deviation of a number,
+    at least a step of the grid.
+    """
     w = float(transcript.setting("unobserved"))
     c = 1 + float(transcript.setting("alpha")) if w else 1.0
     exact = max(noise, float(transcript.about["step"]))
@@ -99,11 +139,18 @@ def _sums(transcript: Transcript, rows: list[Float64Array], items: list[Float64A
 
 
 def _robust(total: Float64Array, y: Float64Array, transcript: Transcript) -> Float64Array:
-    """-w S, float64 [F, F]: the least sum of lengths of residuals, by reweighting; rare items count most at first."""
-    weight, found = 1 / (1 + transcript.popularity.astype(np.float64)), np.zeros((y.shape[1], y.shape[1]))
+    """-w S, float64 [F, F]: the least sum of lengths of residuals, by reweighting; rare items count
+    most at first.
+    """
+    weight, found = (
+        1 / (1 + transcript.popularity.astype(np.float64)),
+        np.zeros((y.shape[1], y.shape[1])),
+    )
     for _ in range(STEPS):
         square = (y * weight[:, None]).T @ y
-        found = np.linalg.solve(square + 1e-9 * np.trace(square) * np.eye(len(square)), (y * weight[:, None]).T @ total)
+        found = np.linalg.solve(
+            square + 1e-9 * np.trace(square) * np.eye(len(square)), (y * weight[:, None]).T @ total
+        )
         found = (found + found.T) / 2
         left = np.linalg.norm(total - y @ found, axis=1)
         weight = 1 / np.maximum(left, max(1e-6, float(np.quantile(left, 0.1)) / 2))
@@ -111,7 +158,9 @@ def _robust(total: Float64Array, y: Float64Array, transcript: Transcript) -> Flo
 
 
 def _nobody(left: Float64Array) -> BoolArray | None:
-    """The items that nobody consumed: those below the widest gap between residuals; None if there is none, or they are too few."""
+    """The items that nobody consumed: those below the widest gap between residuals; None if there
+    is none, or they are too few.
+    """
     order = np.sort(np.maximum(left, 1e-6))
     low = max(2, int(FEW * len(order)))
     ratios = order[low + 1 :] / order[low:-1]
@@ -127,7 +176,11 @@ def _stands_out(left: Float64Array, nobody: BoolArray) -> bool:
 def applies(transcript: Transcript) -> bool:
     """Whether devices send FCF's gradient, of what was or was not consumed."""
     settings = transcript.about["settings"]
-    return (sends(transcript, "f") or sends(transcript, "own")) and "unobserved" in settings and not settings["ratings"]
+    return (
+        (sends(transcript, "f") or sends(transcript, "own"))
+        and "unobserved" in settings
+        and not settings["ratings"]
+    )
 
 
 ATTACK = Attack("separation", ("sum",), "ours", applies, run)

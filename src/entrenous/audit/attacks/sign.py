@@ -1,8 +1,10 @@
 """The sign of a bias's update tells a consumed item from a negative.
 
-A device of FPL sends db_i = s > 0 for a consumed item that pi let through and db_j = -s < 0 for a negative (eq. 5). Source: V. W. Anelli,
-Y. Deldjoo, T. Di Noia, A. Ferrara, F. Narducci, "FedeRank: user controlled feedback with federated recommender systems", ECIR 2021, and
-the SAC 2021 paper on FPL, which names this attack; pi is its defence. Where rows are not exact, each adds log odds for its sign instead.
+A device of FPL sends db_i = s > 0 for a consumed item that pi let through and db_j = -s < 0 for a
+negative (eq. 5). Source: V. W. Anelli, Y. Deldjoo, T. Di Noia, A. Ferrara, F. Narducci, "FedeRank:
+user controlled feedback with federated recommender systems", ECIR 2021, and the SAC 2021 paper on
+FPL, which names this attack; pi is its defence. Where rows are not exact, each adds log odds for
+its sign instead.
 """
 
 from __future__ import annotations
@@ -27,15 +29,27 @@ def run(transcript: Transcript) -> Claims:
         tally.deny(rows.who[down], rows.item[down])
         if sd:
             tally.add(rows.who, rows.item, _odds(transcript, rows, sd))
-    return claims_of(transcript, tally, "" if not sd else f"numbers are off by {sd:.3g}: claims from {SURELY} times that on")
+    return claims_of(
+        transcript,
+        tally,
+        "" if not sd else f"numbers are off by {sd:.3g}: claims from {SURELY} times that on",
+    )
 
 
 def _odds(transcript: Transcript, rows: RowsSeen, sd: float) -> Array:
-    """The log odds of a positive that each noisy row adds, with s = 1/2; where every item has a row, most are of neither kind."""
-    users, items, db = max(1, transcript.users), transcript.items, rows.array("b")[:, 0].astype(np.float64)
+    """The log odds of a positive that each noisy row adds, with s = 1/2; where every item has a
+    row, most are of neither kind.
+    """
+    users, items, db = (
+        max(1, transcript.users),
+        transcript.items,
+        rows.array("b")[:, 0].astype(np.float64),
+    )
     drawn, n = int(transcript.setting("triples")), transcript.about["interactions"] / users
     every = len(rows.item) >= 0.9 * items * len(rows.seen.users)
-    drawn_i, drawn_j = (min(1.0, drawn / n), min(1.0, drawn / max(items - n, 1))) if every else (1.0, 1.0)
+    drawn_i, drawn_j = (
+        (min(1.0, drawn / n), min(1.0, drawn / max(items - n, 1))) if every else (1.0, 1.0)
+    )
     ratio = [np.exp(np.clip((sign * db / 2 - 1 / 8) / sd**2, -30, 30)) for sign in (1, -1)]
     odds = np.log(1 - drawn_i + drawn_i * ratio[0]) - np.log(1 - drawn_j + drawn_j * ratio[1])
     return np.clip(odds, -20, 20)  # type: ignore[no-any-return]

@@ -1,9 +1,12 @@
-"""The touched rows of one update of a federated neural collaborative filter: consumed items move one way, negatives the other.
+"""The touched rows of one update of a federated neural collaborative filter: consumed items move
+one way, negatives the other.
 
-In generalised matrix factorisation the gradient of item i is (y_ui - label) h * p_u (He et al., WWW 2017): all touched rows move along
-one vector, consumed items (label 1) against negatives (label 0), and Adam keeps the signs. The more popular side is the history. Of NeuMF
-the part of the rows that belongs to this factorisation is read, of an MLP all, where rows are multiples of one vector less exactly. It
-holds for FedAvg, Ditto, Reptile, FedFast and Cali3F, whose rows are moves, times a number or times their own size. Source: ours.
+In generalised matrix factorisation the gradient of item i is (y_ui - label) h * p_u (He et al., WWW
+2017): all touched rows move along one vector, consumed items (label 1) against negatives (label 0),
+and Adam keeps the signs. The more popular side is the history. Of NeuMF the part of the rows that
+belongs to this factorisation is read, of an MLP all, where rows are multiples of one vector less
+exactly. It holds for FedAvg, Ditto, Reptile, FedFast and Cali3F, whose rows are moves, times a
+number or times their own size. Source: ours.
 """
 
 from __future__ import annotations

@@ -1,10 +1,13 @@
-"""Two rounds of a factorisation without biases give the user's vector, and then the ratings themselves, whole numbers among made-up ones.
+"""Two rounds of a factorisation without biases give the user's vector, and then the ratings
+themselves, whole numbers among made-up ones.
 
-A device of FedMF or FedRec (batch style) sends g_j = lambda v_j - e_j u_t for its rows, up to a factor. The rows give the direction d of
-u_t and eps_j = e_j |u_t|. Its next vector is u' = |u_t| A + B / |u_t| with A and B known from d, eps and the item factors that the server
-had in both rounds; u' has the direction d' of the next round's rows, so that |u_t|^2 = -(A' . B') / |A'|^2 for the parts A', B' across
-d'. Ratings follow, r_j = eps_j / |u_t| + |u_t| d . v_j; real ones are whole. Source: D. Chai, L. Wang, K. Chen, Q. Yang, "Secure
-federated matrix factorization", arXiv:1906.05108, section on privacy, for two steps and one unknown.
+A device of FedMF or FedRec (batch style) sends g_j = lambda v_j - e_j u_t for its rows, up to a
+factor. The rows give the direction d of u_t and eps_j = e_j |u_t|. Its next vector is u' = |u_t| A
++ B / |u_t| with A and B known from d, eps and the item factors that the server had in both rounds;
+u' has the direction d' of the next round's rows, so that |u_t|^2 = -(A' . B') / |A'|^2 for the
+parts A', B' across d'. Ratings follow, r_j = eps_j / |u_t| + |u_t| d . v_j; real ones are whole.
+Source: D. Chai, L. Wang, K. Chen, Q. Yang, "Secure federated matrix factorization",
+arXiv:1906.05108, section on privacy, for two steps and one unknown.
 """
 
 from __future__ import annotations
@@ -26,7 +29,9 @@ ENOUGH = 0.35  # the share of rows that must be whole
 
 
 class Message(NamedTuple):
-    """The rows of one device in one round. item: int64 [n]; push: float32 [n, F], -e_j u; v: float32 [items, F], the factors received."""
+    """The rows of one device in one round. item: int64 [n]; push: float32 [n, F], -e_j u; v:
+    float32 [items, F], the factors received.
+    """
 
     item: Int64Array
     push: Array
@@ -37,7 +42,9 @@ def applies(transcript: Transcript) -> bool:
     """Whether two rounds of rows without a bias, all of one user vector each, were seen."""
     settings = transcript.about["settings"]
     plain = sends(transcript, "v") and not sends(transcript, "noise") and len(transcript.rounds) > 1
-    return plain and ("send" in settings or ("predict_after" in settings and settings["style"] == "batch"))
+    return plain and (
+        "send" in settings or ("predict_after" in settings and settings["style"] == "batch")
+    )
 
 
 def run(transcript: Transcript) -> Claims:
@@ -60,11 +67,17 @@ def run(transcript: Transcript) -> Claims:
     if not tried:
         return declined(transcript, "no device answered in two rounds that follow one another")
     tally.deny(*np.nonzero(made_up))
-    return claims_of(transcript, tally, f"{ratings} ratings recovered as whole numbers, in {tried} pairs of rounds of one device")
+    return claims_of(
+        transcript,
+        tally,
+        f"{ratings} ratings recovered as whole numbers, in {tried} pairs of rounds of one device",
+    )
 
 
 def messages(transcript: Transcript, seen: Seen) -> dict[int, Message]:
-    """The rows of each user in a round, without lambda's part; of a table that is zero elsewhere those that are not."""
+    """The rows of each user in a round, without lambda's part; of a table that is zero elsewhere
+    those that are not.
+    """
     v, half = seen.received["v"], 2.0 if "send" in transcript.about["settings"] else 1.0
     reg, out = float(transcript.setting("reg")), {}
     table = seen.sent["v"]
@@ -81,7 +94,9 @@ def messages(transcript: Transcript, seen: Seen) -> dict[int, Message]:
 
 
 def ratings_of(transcript: Transcript, old: Message, new: Message, number: int) -> Float64Array:
-    """The ratings of the rows of the earlier message, float64 [n]; NaN where the two rounds do not determine them."""
+    """The ratings of the rows of the earlier message, float64 [n]; NaN where the two rounds do not
+    determine them.
+    """
     unit, along = _along(old)
     toward, _ = _along(new)
     a, b = _step(transcript, old, new, unit, along, number)
@@ -100,7 +115,12 @@ def _along(message: Message) -> tuple[Float64Array, Float64Array]:
 
 
 def _step(
-    transcript: Transcript, old: Message, new: Message, unit: Float64Array, along: Float64Array, number: int
+    transcript: Transcript,
+    old: Message,
+    new: Message,
+    unit: Float64Array,
+    along: Float64Array,
+    number: int,
 ) -> tuple[Float64Array, Float64Array]:
     """A and B of the next user vector, u' = |u| A + B / |u|."""
     settings, eps, v = transcript.about["settings"], -along, old.v[old.item].astype(np.float64)
@@ -112,7 +132,9 @@ def _step(
         new.v[old.item].astype(np.float64),
         2 * float(settings["learning_rate"]) / (n if settings["step"] == "mean" else 1),
     )
-    a = (1 - share * n * reg) * unit + share * (((v - after) @ unit) @ after)  # FedMF: the next round's step, with its factors
+    a = (1 - share * n * reg) * unit + share * (
+        ((v - after) @ unit) @ after
+    )  # FedMF: the next round's step, with its factors
     return a, share * (eps @ after)
 
 

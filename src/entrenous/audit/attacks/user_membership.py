@@ -1,10 +1,13 @@
-"""Was this user in training? Who has the final model and a person's whole history asks how well the one fits the other.
+"""Was this user in training? Who has the final model and a person's whole history asks how well the
+one fits the other.
 
-A vector is fitted to the history as in the attack `membership`, and the fit is the chance that an item of the history scores above another
-one. Item vectors have moved towards each other in the histories that they were trained on, so that these fit better than others do. How
-well a history fits also depends on its length and on how popular its items are: what these predict, by least squares over all candidates,
-is taken off. No example of a member is needed. Known: the model, and histories of candidates (`audit.side_knowledge`). Ours, after M. Zhang
-et al., "Membership inference attacks against recommender systems", CCS 2021, where shadow models say what a member looks like.
+A vector is fitted to the history as in the attack `membership`, and the fit is the chance that an
+item of the history scores above another one. Item vectors have moved towards each other in the
+histories that they were trained on, so that these fit better than others do. How well a history
+fits also depends on its length and on how popular its items are: what these predict, by least
+squares over all candidates, is taken off. No example of a member is needed. Known: the model, and
+histories of candidates (`audit.side_knowledge`). Ours, after M. Zhang et al., "Membership inference
+attacks against recommender systems", CCS 2021, where shadow models say what a member looks like.
 """
 
 from __future__ import annotations
@@ -24,10 +27,22 @@ def run(transcript: Transcript) -> Claims:
     users, vectors = np.arange(len(histories)), item_table(transcript, biases=True)
     if vectors is None:
         nothing = np.zeros((len(users), 1), np.float32)
-        return Claims(users, nothing, note="the model has no vectors of items", asks="members", tried=False)
-    fit = np.array([_above(score, own) for score, own in zip(fitted(vectors, histories), histories, strict=True)])
+        return Claims(
+            users, nothing, note="the model has no vectors of items", asks="members", tried=False
+        )
+    fit = np.array(
+        [
+            _above(score, own)
+            for score, own in zip(fitted(vectors, histories), histories, strict=True)
+        ]
+    )
     left = fit - _predicted(fit, histories, transcript.popularity.astype(np.float64))
-    return Claims(users, left.astype(np.float32)[:, None], note="with whole histories of candidates", asks="members")
+    return Claims(
+        users,
+        left.astype(np.float32)[:, None],
+        note="with whole histories of candidates",
+        asks="members",
+    )
 
 
 def _above(score: Float64Array, own: BoolArray) -> float:
@@ -39,11 +54,20 @@ def _above(score: Float64Array, own: BoolArray) -> float:
 
 
 def _predicted(fit: Float64Array, histories: BoolArray, popularity: Float64Array) -> Float64Array:
-    """What the length of a history and the popularity of its items say of its fit, by least squares."""
+    """What the length of a history and the popularity of its items say of its fit, by least
+    squares.
+    """
     size = np.maximum(histories.sum(axis=1), 1)
     mean, log = histories @ popularity / size, histories @ np.log1p(popularity) / size
     about = np.stack(
-        [np.ones(len(size)), np.log(size), np.log(size) ** 2, log, mean / max(float(mean.max(initial=0)), 1.0)], axis=1
+        [
+            np.ones(len(size)),
+            np.log(size),
+            np.log(size) ** 2,
+            log,
+            mean / max(float(mean.max(initial=0)), 1.0),
+        ],
+        axis=1,
     )
     return about @ np.linalg.lstsq(about, fit, rcond=None)[0]  # type: ignore[no-any-return]
 
@@ -53,4 +77,6 @@ def applies(transcript: Transcript) -> bool:
     return "candidates/ptr" in transcript.model
 
 
-ATTACK = Attack("user-membership", ("model",), "ours, after M. Zhang et al., CCS 2021", applies, run)
+ATTACK = Attack(
+    "user-membership", ("model",), "ours, after M. Zhang et al., CCS 2021", applies, run
+)

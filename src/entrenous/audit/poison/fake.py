@@ -1,4 +1,6 @@
-"""Fake users: devices that keep to the protocol, with a made-up profile of the target and fillers (shilling; FedRecAttack's baselines)."""
+"""Fake users: devices that keep to the protocol, with a made-up profile of the target and fillers
+(shilling; FedRecAttack's baselines).
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""FedRecAttack: private user vectors are estimated from the few interactions that are public, and rows are written that promote the target
-to these users.
+"""FedRecAttack: private user vectors are estimated from the few interactions that are public, and
+rows are written that promote the target to these users.
 
-D. Rong, S. Ye, R. Zhao, H. N. Yuen, J. Chen, Q. He, "FedRecAttack: Model poisoning attack to federated recommendation", ICDE 2022,
-algorithm 1: for each user u, the score of the last item of u's list of K is compared with that of the target,
+D. Rong, S. Ye, R. Zhao, H. N. Yuen, J. Chen, Q. He, "FedRecAttack: Model poisoning attack to
+federated recommendation", ICDE 2022, algorithm 1: for each user u, the score of the last item of
+u's list of K is compared with that of the target,
 
     L = sum_u g(x_u,last - x_u,target),   g(x) = x for x > 0, exp(x) - 1 else (eq. 9),
 
@@ -13,8 +14,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...core.contract.update import Update
 from ...core.types import Float64Array
-from ...core.update import Update
 from ..colluders import Craft, Plot, Poison, Sight, by_popularity, only_rows
 
 LIST = 10  # K, the length of the lists that the target is to enter
@@ -23,7 +24,9 @@ SETTINGS = {"xi": 0.01, "kappa": 60.0, "norm": 1.0, "rate": 1.0}
 
 
 def begin(plot: Plot) -> Craft:
-    """The function that makes their updates; it remembers the user vectors that it has estimated."""
+    """The function that makes their updates; it remembers the user vectors that it has
+    estimated.
+    """
     vectors: dict[str, Float64Array] = {}
 
     def craft(sight: Sight) -> Update:
@@ -53,8 +56,12 @@ def _model(sight: Sight) -> tuple[Float64Array, Float64Array]:
     return q, sight.model[sight.tables.field[bias]].astype(np.float64) if bias else np.zeros(len(q))
 
 
-def estimated(p: Float64Array, q: Float64Array, b: Float64Array, plot: Plot, number: int) -> Float64Array:
-    """User vectors after some steps of BPR on the public interactions, from what they were (section IV-B)."""
+def estimated(
+    p: Float64Array, q: Float64Array, b: Float64Array, plot: Plot, number: int
+) -> Float64Array:
+    """User vectors after some steps of BPR on the public interactions, from what they were (section
+    IV-B).
+    """
     user, item = plot.public.T
     draws = plot.draws("negatives", number)
     for _ in range(STEPS):
@@ -67,8 +74,12 @@ def estimated(p: Float64Array, q: Float64Array, b: Float64Array, plot: Plot, num
     return p
 
 
-def gradient(p: Float64Array, q: Float64Array, b: Float64Array, plot: Plot) -> tuple[Float64Array, Float64Array]:
-    """The gradient of L by item vectors [items, F] and biases [items], over the users of p (eq. 10)."""
+def gradient(
+    p: Float64Array, q: Float64Array, b: Float64Array, plot: Plot
+) -> tuple[Float64Array, Float64Array]:
+    """The gradient of L by item vectors [items, F] and biases [items], over the users of p (eq.
+    10).
+    """
     scores = p @ q.T + b
     scores[:, plot.target] = -np.inf
     last = np.argsort(-scores, axis=1, kind="stable")[:, LIST - 1]
@@ -83,6 +94,13 @@ def gradient(p: Float64Array, q: Float64Array, b: Float64Array, plot: Plot) -> t
 
 
 POISONS = {
-    "fedrecattack": Poison("Rong et al., FedRecAttack, ICDE 2022", "a share xi of all interactions", SETTINGS, True, by_popularity, begin,
-                           True),
-}  # fmt: skip
+    "fedrecattack": Poison(
+        "Rong et al., FedRecAttack, ICDE 2022",
+        "a share xi of all interactions",
+        SETTINGS,
+        True,
+        by_popularity,
+        begin,
+        True,
+    ),
+}

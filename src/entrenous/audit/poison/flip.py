@@ -1,10 +1,12 @@
-"""Untargeted: colluders send their own updates turned round, enlarged, or numbers without meaning."""
+"""Untargeted: colluders send their own updates turned round, enlarged, or numbers without
+meaning.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ...core.update import Update
+from ...core.contract.update import Update
 from ..colluders import Craft, Plot, Poison, Sight, edited, without_target
 
 SOURCE = "Li et al., RSA, AAAI 2019; Blanchard et al., NeurIPS 2017"
@@ -25,9 +27,16 @@ def noise(plot: Plot) -> Craft:
 
     def craft(sight: Sight) -> Update:
         draws, scale, mine = plot.draws("noise", sight.number), plot.setting("scale"), sight.mine
-        rows = {name: draws.normal(values.shape, scale).astype(np.float32) for name, values in mine.rows.items()}
+        rows = {
+            name: draws.normal(values.shape, scale).astype(np.float32)
+            for name, values in mine.rows.items()
+        }
         return mine._replace(
-            rows=rows, dense={name: draws.normal(v.shape, scale).astype(np.float32) for name, v in mine.dense.items()}
+            rows=rows,
+            dense={
+                name: draws.normal(v.shape, scale).astype(np.float32)
+                for name, v in mine.dense.items()
+            },
         )
 
     return craft

@@ -1,18 +1,22 @@
-"""Against caps that are taken from the rows of a round: the target's row as long as can be, and as many other long rows as are allowed.
+"""Against caps that are taken from the rows of a round: the target's row as long as can be, and as
+many other long rows as are allowed.
 
-Ours: whoever knows the defence sends rows of items whose score is near that of the target, so that they are counted with it. Their long
-parts point anywhere, differ between colluders and so hardly move the model.
+Ours: whoever knows the defence sends rows of items whose score is near that of the target, so that
+they are counted with it. Their long parts point anywhere, differ between colluders and so hardly
+move the model.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ...core.update import Update
+from ...core.contract.update import Update
 from ..colluders import Craft, Plot, Poison, Sight, by_popularity, only_rows
 from .boost import POPULAR
 
-SMALL = 1e-3  # by how much the other rows raise their items: enough to be counted among those that do
+SMALL = (
+    1e-3  # by how much the other rows raise their items: enough to be counted among those that do
+)
 
 
 def begin(plot: Plot) -> Craft:
@@ -20,8 +24,14 @@ def begin(plot: Plot) -> Craft:
 
     def craft(sight: Sight) -> Update:
         tables, best, goal = sight.tables, plot.best(POPULAR), plot.setting("strength")
-        means = {name: sight.model[field][best].astype(np.float64).mean(axis=0) for name, field in tables.field.items()}
-        moves = {name: np.full(1, goal) if name == tables.bias else goal * mean[None] for name, mean in means.items()}
+        means = {
+            name: sight.model[field][best].astype(np.float64).mean(axis=0)
+            for name, field in tables.field.items()
+        }
+        moves = {
+            name: np.full(1, goal) if name == tables.bias else goal * mean[None]
+            for name, mean in means.items()
+        }
         update = only_rows(sight, np.array([plot.target]), moves)
         if not update.rows or not tables.bias:
             return update
@@ -37,7 +47,11 @@ def begin(plot: Plot) -> Craft:
             if name == tables.bias:
                 whole[:, 1:] = SMALL * np.sign(tables.gain[name])
             else:
-                whole[:, 1:] = plot.setting("norm") / np.sqrt(np.prod(shape[2:], dtype=np.int64)) * draws.normal(shape)
+                whole[:, 1:] = (
+                    plot.setting("norm")
+                    / np.sqrt(np.prod(shape[2:], dtype=np.int64))
+                    * draws.normal(shape)
+                )
             rows[name] = whole.reshape(m * k, *values.shape[1:])
         item = np.tile(np.concatenate([[plot.target], others]), m).astype(np.int32)
         return update._replace(ptr=np.arange(m + 1, dtype=np.int64) * k, item=item, rows=rows)
@@ -47,6 +61,12 @@ def begin(plot: Plot) -> Craft:
 
 POISONS = {
     "flood": Poison(
-        "ours", "the defence, and how popular items are", {"strength": 100.0, "norm": 6.0}, True, by_popularity, begin, True
+        "ours",
+        "the defence, and how popular items are",
+        {"strength": 100.0, "norm": 6.0},
+        True,
+        by_popularity,
+        begin,
+        True,
     ),
 }

@@ -1,15 +1,17 @@
-"""As PipAttack: the target's row is moved in among those of the most popular items, and its bias above theirs, in steps of bounded length.
+"""As PipAttack: the target's row is moved in among those of the most popular items, and its bias
+above theirs, in steps of bounded length.
 
-S. Zhang, H. Yin, T. Chen, Z. Huang, Q. V. H. Nguyen, L. Cui, "PipAttack: Poisoning federated recommender systems for manipulating item
-promotion", WSDM 2022. Theirs learns a classifier of popularity levels and a distance constraint; here the goal is the mean of the most
-popular rows itself, of which the attackers know that they are popular.
+S. Zhang, H. Yin, T. Chen, Z. Huang, Q. V. H. Nguyen, L. Cui, "PipAttack: Poisoning federated
+recommender systems for manipulating item promotion", WSDM 2022. Theirs learns a classifier of
+popularity levels and a distance constraint; here the goal is the mean of the most popular rows
+itself, of which the attackers know that they are popular.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ...core.update import Update
+from ...core.contract.update import Update
 from ..colluders import Craft, Plot, Poison, Sight, by_popularity, only_rows
 
 POPULAR = 20
@@ -23,7 +25,11 @@ def begin(plot: Plot) -> Craft:
         best, moves = plot.best(POPULAR), {}
         for name, field in sight.tables.field.items():
             array = sight.model[field].astype(np.float64)
-            goal = array[best].max(axis=0) + 1 if name == sight.tables.bias else plot.setting("beyond") * array[best].mean(axis=0)
+            goal = (
+                array[best].max(axis=0) + 1
+                if name == sight.tables.bias
+                else plot.setting("beyond") * array[best].mean(axis=0)
+            )
             moves[name] = (goal - array[plot.target])[None]
         return only_rows(sight, target, moves, most=plot.setting("norm"))
 
@@ -31,6 +37,13 @@ def begin(plot: Plot) -> Craft:
 
 
 POISONS = {
-    "pip": Poison("after Zhang et al., PipAttack, WSDM 2022", "how popular items are", {"beyond": 1.5, "norm": 6.0}, True, by_popularity,
-                  begin, True),
-}  # fmt: skip
+    "pip": Poison(
+        "after Zhang et al., PipAttack, WSDM 2022",
+        "how popular items are",
+        {"beyond": 1.5, "norm": 6.0},
+        True,
+        by_popularity,
+        begin,
+        True,
+    ),
+}

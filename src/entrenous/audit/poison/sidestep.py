@@ -1,13 +1,15 @@
-"""FedRecAttack against defences that tell by the bias whether a row raises its item: half of the colluders lower the target's bias.
+"""FedRecAttack against defences that tell by the bias whether a row raises its item: half of the
+colluders lower the target's bias.
 
-Ours: their rows count as such that lower it, which defences let be longer, while the vectors raise it for the users that are aimed at.
+Ours: their rows count as such that lower it, which defences let be longer, while the vectors raise
+it for the users that are aimed at.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ...core.update import Update
+from ...core.contract.update import Update
 from ..colluders import Craft, Plot, Poison, Sight, by_popularity
 from . import fedrecattack
 
@@ -25,7 +27,11 @@ def begin(plot: Plot) -> Craft:
         aside = (update.item == plot.target) & (device % 2 == 1)
         vector = update.rows[vectors[0]].reshape(len(device), -1).astype(np.float64)
         bias = update.rows[tables.bias].copy()
-        down = -np.sign(tables.gain[tables.bias]) * plot.setting("lower") * np.sqrt((vector**2).sum(axis=1))
+        down = (
+            -np.sign(tables.gain[tables.bias])
+            * plot.setting("lower")
+            * np.sqrt((vector**2).sum(axis=1))
+        )
         bias[aside] = down[aside].reshape(-1, *([1] * (bias.ndim - 1)))
         return update._replace(rows={**update.rows, tables.bias: bias})
 
@@ -34,7 +40,12 @@ def begin(plot: Plot) -> Craft:
 
 POISONS = {
     "sidestep": Poison(
-        "ours, after Rong et al., ICDE 2022", "as fedrecattack, and the defence", {**fedrecattack.SETTINGS, "lower": 1e-3}, True,
-        by_popularity, begin, True,
+        "ours, after Rong et al., ICDE 2022",
+        "as fedrecattack, and the defence",
+        {**fedrecattack.SETTINGS, "lower": 1e-3},
+        True,
+        by_popularity,
+        begin,
+        True,
     ),
-}  # fmt: skip
+}

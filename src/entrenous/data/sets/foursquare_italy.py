@@ -1,9 +1,11 @@
-"""Foursquare check-ins in six Italian cities: the data set of FPL (section 5.1, table 1) that its authors published.
+"""Foursquare check-ins in six Italian cities: the data set of FPL (section 5.1, table 1) that its
+authors published.
 
-`foursquare-italy` is the paper's: users with at least 20 rows (the paper says "more than 20"; only >= 20 gives its 1,353 users
-and, after the 80/20 split, its 54,088 training records). `foursquare-italy-all` is everything in the files.
-One row is one (user, venue), the first visit. Venues have no names: `title` is the type of venue, `category` the root of that
-type (the type itself when read from the authors' own files).
+`foursquare-italy` is the paper's: users with at least 20 rows (the paper says "more than 20"; only
+>= 20 gives its 1,353 users and, after the 80/20 split, its 54,088 training records).
+`foursquare-italy-all` is everything in the files. One row is one (user, venue), the first visit.
+Venues have no names: `title` is the type of venue, `category` the root of that type (the type
+itself when read from the authors' own files).
 """
 
 from __future__ import annotations
@@ -36,22 +38,36 @@ def read(folder: Path) -> Interactions:
 def read_all(folder: Path) -> Interactions:
     if find(folder, "interactions") is None:
         return _read_cities(folder)
-    return read_parts(folder, ["interactions"], Reading(), name="foursquare-italy-all", items="items", columns=FEATURES)
+    return read_parts(
+        folder,
+        ["interactions"],
+        Reading(),
+        name="foursquare-italy-all",
+        items="items",
+        columns=FEATURES,
+    )
 
 
 def _read_cities(folder: Path) -> Interactions:
     """From the authors' six files: user_id, venue_id, type, utc."""
     paths = [folder / f"{city}.tsv" for city in CITIES]
-    table = stack([read_text(read_bytes(path).replace(*BROKEN), str(path), Reading(), delimiter="\t") for path in paths])
+    table = stack(
+        [
+            read_text(read_bytes(path).replace(*BROKEN), str(path), Reading(), delimiter="\t")
+            for path in paths
+        ]
+    )
     data = assemble(table, Reading(), name="foursquare-italy-all")
-    return replace(data, features=features(table, data.items, columns={"title": "type", "category": "type"}))
+    return replace(
+        data, features=features(table, data.items, columns={"title": "type", "category": "type"})
+    )
 
 
 TERMS = "offered for research, cite Yang et al. 2016; no licence text known, so do not redistribute"
 CITATION = (
-    "D. Yang, D. Zhang, B. Qu: Participatory Cultural Mapping Based on Collective Behavior Data in Location-Based Social "
-    "Networks. "
-    "ACM TIST 7(3), 2016. Selection: V. W. Anelli et al., FPL (github.com/sisinflab/FedBPR, raw_datasets)"
+    "D. Yang, D. Zhang, B. Qu: Participatory Cultural Mapping Based on Collective Behavior Data in"
+    " Location-Based Social Networks. ACM TIST 7(3), 2016. Selection: V. W. Anelli et al., FPL"
+    " (github.com/sisinflab/FedBPR, raw_datasets)"
 )
 DATASETS = {
     name: Dataset(
@@ -59,7 +75,10 @@ DATASETS = {
         summary=summary,
         terms=TERMS,
         citation=CITATION,
-        origin="github.com/sisinflab/FedBPR, raw_datasets: Bologna.tsv Florence.tsv Milan.tsv Rome.tsv Turin.tsv Venice.tsv",
+        origin=(
+            "github.com/sisinflab/FedBPR, raw_datasets: Bologna.tsv Florence.tsv Milan.tsv Rome.tsv"
+            " Turin.tsv Venice.tsv"
+        ),
         folder="foursquare-italy",
         files=("interactions", "Bologna.tsv"),
         read=reader,
@@ -67,12 +86,18 @@ DATASETS = {
     for name, summary, reader in (
         (
             "foursquare-italy",
-            "venue visits, users with >= 20 rows as in FPL: 1,353 users x 29,772 venues, 66,971 rows, with times and categories",
+            (
+                "venue visits, users with >= 20 rows as in FPL: 1,353 users x 29,772 venues, 66,971"
+                " rows, with times and categories"
+            ),
             read,
         ),
         (
             "foursquare-italy-all",
-            "venue visits in six Italian cities: 6,596 users x 34,332 venues, 89,616 rows, with times and categories",
+            (
+                "venue visits in six Italian cities: 6,596 users x 34,332 venues, 89,616 rows, with"
+                " times and categories"
+            ),
             read_all,
         ),
     )

@@ -1,8 +1,8 @@
-"""Foursquare check-ins in New York (PEPPER): 1,083 users, 38,333 venues, 227,428 check-ins in 2012 and 2013.
+"""Foursquare check-ins in New York (PEPPER): 1,083 users, 38,333 venues, 227,428 check-ins in 2012
+and 2013.
 
-Repeated visits of a venue are one row, the last visit. 21 % of the check-ins were reconstructed, some without a time (see
-`notes`); all of those are at venues with fewer than 5 check-ins.
-"""
+Repeated visits of a venue are one row, the last visit. 21 % of the check-ins were reconstructed,
+some without a time (see `notes`); all of those are at venues with fewer than 5 check-ins."""
 
 from __future__ import annotations
 
@@ -18,15 +18,23 @@ from ..home import find
 from ..interactions import Interactions
 
 LACKING = 328  # of PEPPER's 24,384 pairs; a reconstructed check-in may be of a neighbouring user
-FEATURES = {"category": "category_code_pepper", "lat": "lat", "lon": "lon"}  # a number for each category; its name is not known
+FEATURES = {
+    "category": "category_code_pepper",
+    "lat": "lat",
+    "lon": "lon",
+}  # a number for each category; its name is not known
 
 
 def read(folder: Path) -> Interactions:
-    return read_parts(folder, ["checkins"], Reading(), name="foursquare-nyc", items="items", columns=FEATURES)
+    return read_parts(
+        folder, ["checkins"], Reading(), name="foursquare-nyc", items="items", columns=FEATURES
+    )
 
 
 def pepper(folder: Path) -> Divided:
-    """PEPPER's parts, of the first 146 users to appear. Raises InputError if a table is missing or lacks a column."""
+    """PEPPER's parts, of the first 146 users to appear. Raises InputError if a table is missing or
+    lacks a column.
+    """
     frames = read_frames(folder, "foursquare-nyc")
     return divided(_renamed(frames, folder), folder, tabled=146, lacking=LACKING)
 
@@ -38,9 +46,15 @@ def _renamed(frames: Frames, folder: Path) -> Frames:
     items = find(folder, "items")
     venues = None if items is None else read_table(items, Reading()).frame
     wanted = {"pepper_user", "pepper_item", "negative_pepper_items"}
-    if venues is None or "first_seen_index" not in venues.columns or not wanted <= set(frames.negatives.columns):
+    if (
+        venues is None
+        or "first_seen_index" not in venues.columns
+        or not wanted <= set(frames.negatives.columns)
+    ):
         expected = f"items with first_seen_index, and negatives with {', '.join(sorted(wanted))}"
-        raise InputError("foursquare-nyc", f"PEPPER's numbers cannot be told in {folder}", expected=expected)
+        raise InputError(
+            "foursquare-nyc", f"PEPPER's numbers cannot be told in {folder}", expected=expected
+        )
     users = frames.rows.select("pepper_user", "user_id").unique()
     user, venue = (
         {"old": users["pepper_user"], "new": users["user_id"]},
@@ -50,7 +64,9 @@ def _renamed(frames: Frames, folder: Path) -> Frames:
         "split",
         pl.col("pepper_user").replace_strict(**user, default=None).alias("user_id"),
         pl.col("pepper_item").replace_strict(**venue, default=None).alias("item_id"),
-        pl.col("negative_pepper_items").list.eval(pl.element().replace_strict(**venue, default=None)).alias(LIST),
+        pl.col("negative_pepper_items")
+        .list.eval(pl.element().replace_strict(**venue, default=None))
+        .alias(LIST),
     )
     return Frames(frames.rows, negatives)
 
@@ -58,11 +74,23 @@ def _renamed(frames: Frames, folder: Path) -> Frames:
 DATASETS = {
     "foursquare-nyc": Dataset(
         name="foursquare-nyc",
-        summary="venue visits in New York: 1,083 users x 38,333 venues, one row for each (user, venue) of 227,428 check-ins",
-        terms="offered for research, cite Yang et al. 2015; no licence text known, so do not redistribute",
-        citation="D. Yang, D. Zhang, V. W. Zheng, Z. Yu: Modeling User Activity Preference by Leveraging User Spatial Temporal "
-        "Characteristics in LBSNs. IEEE Trans. Syst. Man Cybern. Syst. 45(1), 2015",
-        origin="sites.google.com/site/yangdingqi/home/foursquare-dataset (NYC), as checkins.csv with user_id, item_id, timestamp",
+        summary=(
+            "venue visits in New York: 1,083 users x 38,333 venues, one row for each (user, venue)"
+            " of 227,428 check-ins"
+        ),
+        terms=(
+            "offered for research, cite Yang et al. 2015; no licence text known, so do not"
+            " redistribute"
+        ),
+        citation=(
+            "D. Yang, D. Zhang, V. W. Zheng, Z. Yu: Modeling User Activity Preference by Leveraging"
+            " User Spatial Temporal Characteristics in LBSNs. IEEE Trans. Syst. Man Cybern. Syst."
+            " 45(1), 2015"
+        ),
+        origin=(
+            "sites.google.com/site/yangdingqi/home/foursquare-dataset (NYC), as checkins.csv with"
+            " user_id, item_id, timestamp"
+        ),
         folder="foursquare-nyc",
         files=("checkins",),
         read=read,

@@ -1,10 +1,12 @@
-"""Gowalla check-ins in New York (PEPPER), in two subsets; neither is the paper's 718 users, whose file is not public.
+"""Gowalla check-ins in New York (PEPPER), in two subsets; neither is the paper's 718 users, whose
+file is not public.
 
-`gowalla-nyc`: SNAP's check-ins inside New York, at users and places with at least 10 check-ins world-wide; repeated visits are
-one row, the last.
-`gowalla-nyc-pepper`: the 100 users of the authors' repository, distinct places, all 10,978 places of their files. Their moves carry
-the seconds between two check-ins but no date, and where rows were left out a move does not begin where the last one ended. So the
-time of a visit is the seconds from a user's first check-in, gaps not counted: it orders them.
+`gowalla-nyc`: SNAP's check-ins inside New York, at users and places with at least 10 check-ins
+world-wide; repeated visits are one row, the last. `gowalla-nyc-pepper`: the 100 users of the
+authors' repository, distinct places, all 10,978 places of their files. Their moves carry the
+seconds between two check-ins but no date, and where rows were left out a move does not begin where
+the last one ended. So the time of a visit is the seconds from a user's first check-in, gaps not
+counted: it orders them.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ MOVES = ("user_id", "row", "item_id", "next_item_id", "delta_seconds")
 
 
 def read(folder: Path) -> Interactions:
-    return read_parts(folder, ["checkins"], Reading(), name="gowalla-nyc", items="items", columns=PLACE)
+    return read_parts(
+        folder, ["checkins"], Reading(), name="gowalla-nyc", items="items", columns=PLACE
+    )
 
 
 def read_pepper(folder: Path) -> Interactions:
@@ -51,28 +55,45 @@ def read_pepper(folder: Path) -> Interactions:
 def _with_places(data: Interactions, path: Path) -> Interactions:
     """The data over all places of the file: some stand among the negatives alone."""
     listed = read_table(path, Reading()).frame["item_id"].cast(str).to_list()
-    return replace(data, items=Vocabulary(list(dict.fromkeys([*data.items.ids.tolist(), *listed])), kind="item"))
+    return replace(
+        data,
+        items=Vocabulary(list(dict.fromkeys([*data.items.ids.tolist(), *listed])), kind="item"),
+    )
 
 
 def _visits(data: Interactions, path: Path) -> VisitColumns:
-    """The two ends of every move, at the seconds since its user's first check-in; what no move tells of is a visit without a time."""
+    """The two ends of every move, at the seconds since its user's first check-in; what no move
+    tells of is a visit without a time.
+    """
     import polars as pl
 
     frame = read_table(path, Reading()).frame
     if missing := [name for name in MOVES if name not in frame.columns]:
         raise InputError(str(path), f"no column '{missing[0]}'", expected=", ".join(MOVES))
     end = pl.col("delta_seconds").cum_sum().over("user_id")
-    frame = frame.sort("user_id", "row").with_columns((end - pl.col("delta_seconds")).alias("start"), end.alias("end"))
+    frame = frame.sort("user_id", "row").with_columns(
+        (end - pl.col("delta_seconds")).alias("start"), end.alias("end")
+    )
     visits = [
-        frame.select("user_id", pl.col(item).alias("item"), at) for item, at in (("item_id", "start"), ("next_item_id", "end"))
+        frame.select("user_id", pl.col(item).alias("item"), at)
+        for item, at in (("item_id", "start"), ("next_item_id", "end"))
     ]
-    table = pl.concat([visit.rename({visit.columns[2]: "time"}) for visit in visits]).unique(maintain_order=True)
+    table = pl.concat([visit.rename({visit.columns[2]: "time"}) for visit in visits]).unique(
+        maintain_order=True
+    )
     user, item = (table[name].cast(pl.String).to_list() for name in ("user_id", "item"))
-    u, i, time = data.users.indices(user).astype(np.int64), data.items.indices(item), table["time"].to_numpy()
+    u, i, time = (
+        data.users.indices(user).astype(np.int64),
+        data.items.indices(item),
+        table["time"].to_numpy(),
+    )
     pairs, width = pairs_of(data), len(data.items)
     known = (u >= 0) & (i >= 0) & np.isin(u * width + i, pairs)
     untold = np.setdiff1d(pairs, (u * width + i)[known])
-    user_of, item_of = np.concatenate([u[known], untold // width]), np.concatenate([i[known], untold % width])
+    user_of, item_of = (
+        np.concatenate([u[known], untold // width]),
+        np.concatenate([i[known], untold % width]),
+    )
     when = np.concatenate([time[known], np.full(len(untold), NO_TIME)]).astype(np.int64)
     return VisitColumns(user_of, item_of, when, np.arange(len(when)))
 
@@ -97,15 +118,27 @@ DATASETS = {
     for name, summary, origin, file, reader in (
         (
             "gowalla-nyc",
-            "place visits in New York: 2,347 users x 2,437 places of 66,238 check-ins, with times and coordinates",
-            "snap.stanford.edu/data/loc-gowalla.html, cut to New York, as user_id, item_id, timestamp",
+            (
+                "place visits in New York: 2,347 users x 2,437 places of 66,238 check-ins, with"
+                " times and coordinates"
+            ),
+            (
+                "snap.stanford.edu/data/loc-gowalla.html, cut to New York, as user_id, item_id,"
+                " timestamp"
+            ),
             "checkins",
             read,
         ),
         (
             "gowalla-nyc-pepper",
-            "PEPPER's published subset: 100 users x 10,978 places, 22,134 rows, with coordinates and the order of visits",
-            "github.com/YacineBelal/PEPPER (branch TensorFlow-Attacked, GowallaNYC files), as user_id, item_id",
+            (
+                "PEPPER's published subset: 100 users x 10,978 places, 22,134 rows, with"
+                " coordinates and the order of visits"
+            ),
+            (
+                "github.com/YacineBelal/PEPPER (branch TensorFlow-Attacked, GowallaNYC files), as"
+                " user_id, item_id"
+            ),
             "pepper_splits",
             read_pepper,
         ),

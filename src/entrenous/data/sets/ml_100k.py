@@ -1,8 +1,8 @@
 """MovieLens-100K: 943 users, 1,682 films, 100,000 ratings from 1997 and 1998.
 
-It is read from any of: our own Parquet layout; RecBole's atomic files, which ship inside the wheel recbole 1.2.1; GroupLens's
-archive. All three hold the same ratings in the same order (SHA-256 of the four columns as GroupLens's u.data: 06416e597f82...).
-"""
+It is read from any of: our own Parquet layout; RecBole's atomic files, which ship inside the wheel
+recbole 1.2.1; GroupLens's archive. All three hold the same ratings in the same order (SHA-256 of
+the four columns as GroupLens's u.data: 06416e597f82...)."""
 
 from __future__ import annotations
 
@@ -19,8 +19,14 @@ from ..fetch import Archive, Wheel
 from ..folders import read_folder
 from ..interactions import Interactions
 
-TERMS = "research use, no redistribution, no commercial use without permission, cite Harper & Konstan 2015 (GroupLens)"
-CITATION = "F. M. Harper, J. A. Konstan: The MovieLens Datasets: History and Context. ACM TiiS 5(4), 2015. doi:10.1145/2827872"
+TERMS = (
+    "research use, no redistribution, no commercial use without permission, cite Harper & Konstan"
+    " 2015 (GroupLens)"
+)
+CITATION = (
+    "F. M. Harper, J. A. Konstan: The MovieLens Datasets: History and Context. ACM TiiS 5(4), 2015."
+    " doi:10.1145/2827872"
+)
 WHEEL = Wheel(
     "recbole==1.2.1",
     "9c9948202011f37eb0a7c6768129313f00d6403ad221ec940d5e2d5d5f33a407",
@@ -37,19 +43,26 @@ def read(folder: Path) -> Interactions:
     data = read_folder(folder, Reading(scale=(1, 5)), name="ml-100k")
     if "title" not in data.features:
         return data
-    title = np.where(data.features["title"] == "unkonwn", "unknown", data.features["title"])  # RecBole's spelling of film 267
+    title = np.where(
+        data.features["title"] == "unkonwn", "unknown", data.features["title"]
+    )  # RecBole's spelling of film 267
     return replace(data, features={**data.features, "title": title})
 
 
 def pepper(folder: Path) -> Divided:
-    """PEPPER's parts, of 943 users; its tables 4 and 5 are on the first 100, as every rate in them is a multiple of one row in 1,000."""
+    """PEPPER's parts, of 943 users; its tables 4 and 5 are on the first 100, as every rate in them
+    is a multiple of one row in 1,000.
+    """
     return read_pepper(folder, "ml-100k", tabled=100)
 
 
 DATASETS = {
     "ml-100k": Dataset(
         name="ml-100k",
-        summary="film ratings 1 to 5: 943 users x 1,682 films, 100,000 rows, with times, titles and genres",
+        summary=(
+            "film ratings 1 to 5: 943 users x 1,682 films, 100,000 rows, with times, titles and"
+            " genres"
+        ),
         terms=TERMS,
         citation=CITATION,
         origin="https://files.grouplens.org/datasets/movielens/ml-100k.zip",

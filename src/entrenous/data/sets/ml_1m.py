@@ -1,7 +1,9 @@
-"""MovieLens-1M: 6,040 users, 3,706 rated films, 1,000,209 ratings from 2000 to 2003, and the test rows of NCF (He et al. 2017).
+"""MovieLens-1M: 6,040 users, 3,706 rated films, 1,000,209 ratings from 2000 to 2003, and the test
+rows of NCF (He et al. 2017).
 
-NCF's rows are read from our own tables `ncf_test` and `ncf_test_negatives`, or from NCF's own `ml-1m.test.negative` if it lies
-beside GroupLens's ratings.dat: NCF numbers users by their id less 1, and films by their first appearance in that file.
+NCF's rows are read from our own tables `ncf_test` and `ncf_test_negatives`, or from NCF's own
+`ml-1m.test.negative` if it lies beside GroupLens's ratings.dat: NCF numbers users by their id less
+1, and films by their first appearance in that file.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ def read(folder: Path) -> Interactions:
 
 
 def ncf(folder: Path) -> Published:
-    """NCF's test row of each user with its 99 negatives. Raises InputError that says where they can be had."""
+    """NCF's test row of each user with its 99 negatives. Raises InputError that says where they can
+    be had.
+    """
     negatives, ratings = find(folder, NEGATIVES), find(folder, "ratings.dat")
     found = from_tables(folder, "ncf_test", "ncf_test_negatives")
     if found is not None:
@@ -44,8 +48,13 @@ def ncf(folder: Path) -> Published:
         raise InputError(
             "ml-1m",
             f"NCF's test rows are not in {folder}",
-            expected=f"ncf_test and ncf_test_negatives (.parquet), or {NEGATIVES} beside ratings.dat",
-            fix=f"put {NEGATIVES} there, from github.com/hexiangnan/neural_collaborative_filtering, folder Data",
+            expected=(
+                f"ncf_test and ncf_test_negatives (.parquet), or {NEGATIVES} beside ratings.dat"
+            ),
+            fix=(
+                f"put {NEGATIVES} there, from github.com/hexiangnan/neural_collaborative_filtering,"
+                " folder Data"
+            ),
         )
     return _renamed(negatives, ratings)
 
@@ -57,8 +66,15 @@ def _renamed(negatives: Path, ratings: Path) -> Published:
     highest = int(max(rows.item.max(), rows.candidates.max()))
     if highest >= len(films):
         problem = f"it numbers a film {highest}, but {ratings.name} has only {len(films)}"
-        raise InputError(str(negatives), problem, expected="the file made from these ratings", fix="get both again")
-    return Published(_user_ids(rows.user), films[rows.item], films[rows.candidates], frame.height, str(negatives))
+        raise InputError(
+            str(negatives),
+            problem,
+            expected="the file made from these ratings",
+            fix="get both again",
+        )
+    return Published(
+        _user_ids(rows.user), films[rows.item], films[rows.candidates], frame.height, str(negatives)
+    )
 
 
 def _user_ids(numbers: Int64Array) -> Array:
@@ -68,7 +84,10 @@ def _user_ids(numbers: Int64Array) -> Array:
 DATASETS = {
     "ml-1m": Dataset(
         name="ml-1m",
-        summary="film ratings 1 to 5: 6,040 users x 3,706 films, 1,000,209 rows, with titles, genres, times (if known)",
+        summary=(
+            "film ratings 1 to 5: 6,040 users x 3,706 films, 1,000,209 rows, with titles, genres,"
+            " times (if known)"
+        ),
         terms=TERMS,
         citation=CITATION,
         origin=ARCHIVE.url,

@@ -1,7 +1,9 @@
-"""Pinterest-20 (Cali3F): which image was pinned to whose board, partial: NCF's first 37,501 of 55,187 users, complete for them.
+"""Pinterest-20 (Cali3F): which image was pinned to whose board, partial: NCF's first 37,501 of
+55,187 users, complete for them.
 
-The value is how often the source repeats the pair (usually 1); Cali3F's count of 1,500,809 counts repeats. NCF's test row is known
-for every user (table `ncf_test`); the 99 negatives it published with them were not to be had.
+The value is how often the source repeats the pair (usually 1); Cali3F's count of 1,500,809 counts
+repeats. NCF's test row is known for every user (table `ncf_test`); the 99 negatives it published
+with them were not to be had.
 """
 
 from __future__ import annotations
@@ -15,7 +17,10 @@ from ..folders import read_folder
 from ..interactions import Interactions
 from ..published import Published, from_tables
 
-ORIGIN = "github.com/hexiangnan/neural_collaborative_filtering Data/pinterest-20.*, as user_id, item_id, count"
+ORIGIN = (
+    "github.com/hexiangnan/neural_collaborative_filtering Data/pinterest-20.*, as user_id, item_id,"
+    " count"
+)
 
 
 def read(folder: Path) -> Interactions:
@@ -23,12 +28,19 @@ def read(folder: Path) -> Interactions:
 
 
 def ncf(folder: Path) -> Published:
-    """NCF's test row of each user, without candidates. Raises InputError that says where it can be had."""
+    """NCF's test row of each user, without candidates. Raises InputError that says where it can be
+    had.
+    """
     found = from_tables(folder, "ncf_test")
     if found is None:
-        fix = "make it of github.com/hexiangnan/neural_collaborative_filtering Data/pinterest-20.test.rating"
+        fix = (
+            "make it of github.com/hexiangnan/neural_collaborative_filtering"
+            " Data/pinterest-20.test.rating"
+        )
         expected = "ncf_test.parquet (.csv, .tsv) with user_id, item_id"
-        raise InputError("pinterest-20", f"NCF's test rows are not in {folder}", expected=expected, fix=fix)
+        raise InputError(
+            "pinterest-20", f"NCF's test rows are not in {folder}", expected=expected, fix=fix
+        )
     return found
 
 
@@ -36,8 +48,14 @@ DATASETS = {
     "pinterest-20": Dataset(
         name="pinterest-20",
         summary="pins, partial: 37,501 of 55,187 users x 9,836 items, 1,000,154 rows, no times",
-        terms="terms of the data unknown, so do not redistribute; cite Geng et al. 2015 and He et al. 2017",
-        citation="X. Geng et al.: Learning Image and User Features for Recommendation in Social Networks. ICCV 2015",
+        terms=(
+            "terms of the data unknown, so do not redistribute; cite Geng et al. 2015 and He et al."
+            " 2017"
+        ),
+        citation=(
+            "X. Geng et al.: Learning Image and User Features for Recommendation in Social"
+            " Networks. ICCV 2015"
+        ),
         origin=ORIGIN,
         folder="pinterest-20-partial",
         files=("interactions",),

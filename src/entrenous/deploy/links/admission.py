@@ -1,5 +1,5 @@
-"""`Admission`: who speaks. A node signs a short frame with its key and the time, and sends it in the head of every request, so that
-nothing of a stranger's is read beyond a head.
+"""`Admission`: who speaks. A node signs a short frame with its key and the time, and sends it in
+the head of every request, so that nothing of a stranger's is read beyond a head.
 
     authorization: Entrenous BASE64URL(frame of kind "here", about: {"time": seconds since 1970})
 """
@@ -15,9 +15,9 @@ from typing import final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ..codes import FrameRefused
-from ..frames import opened, seal, signed_by
-from ..members import Member
+from ..agreement.members import Member
+from ..frames.codes import FrameRefused
+from ..frames.frames import opened, seal, signed_by
 
 SCHEME, KIND = "Entrenous ", "here"
 STALE = 300.0  # seconds that a signed time may be from the server's
@@ -35,16 +35,25 @@ class Denied(Exception):
 
 def here(key: Ed25519PrivateKey, run: str, node: str) -> str:
     """The header by which a node shows its key, good for five minutes."""
-    return SCHEME + urlsafe_b64encode(seal(key, KIND, run=run, node=node, about={"time": int(time.time())})).decode()
+    return (
+        SCHEME
+        + urlsafe_b64encode(
+            seal(key, KIND, run=run, node=node, about={"time": int(time.time())})
+        ).decode()
+    )
 
 
 @final
 class Admission:
     """Tells by a request's header which node sends it. clock: seconds since 1970."""
 
-    def __init__(self, run: str, members: Mapping[str, Member], clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, run: str, members: Mapping[str, Member], clock: Callable[[], float] = time.time
+    ) -> None:
         self.run, self.members, self._clock = run, members, clock
-        self._checked: OrderedDict[bytes, tuple[str, int]] = OrderedDict()  # sha256 of a header -> node, signed time
+        self._checked: OrderedDict[bytes, tuple[str, int]] = (
+            OrderedDict()
+        )  # sha256 of a header -> node, signed time
 
     def node(self, header: str) -> str:
         """The name of the member that signed a header. Raises Denied."""

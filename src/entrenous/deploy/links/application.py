@@ -1,10 +1,12 @@
-"""What a server answers to its nodes: an ASGI application of three routes, the same in one process, in workers, and under another engine.
+"""What a server answers to its nodes: an ASGI application of three routes, the same in one process,
+in workers, and under another engine.
 
-    GET  /v1/work    the request that waits for this node, held until there is one: 200 and a frame, or 204
-    POST /v1/answer  a frame; answered when the server has dealt with it, and what counts is on its disk: 200
-    GET  /v1/health  200; or 503 and why, where the server cannot do its work
+    GET  /v1/work    the request that waits for this node, held until there is one: 200 and a frame,
+    or 204 POST /v1/answer  a frame; answered when the server has dealt with it, and what counts is
+    on its disk: 200 GET  /v1/health  200; or 503 and why, where the server cannot do its work
 
-Both of the first carry the header of `admission.here`. What is refused has a word in its body; see `Denied`.
+Both of the first carry the header of `admission.here`. What is refused has a word in its body; see
+`Denied`.
 """
 
 from __future__ import annotations
@@ -21,21 +23,25 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from ..codes import FrameRefused
-from ..frames import FrameParts, claimed_node
-from ..health import Trouble, no_trouble
+from ..frames.codes import FrameRefused
+from ..frames.frames import FrameParts, claimed_node
 from .admission import Admission, Denied
+from .health import Trouble, no_trouble
 from .listening import Guard
 from .rates import STRANGERS, UNASKED, Rates
 from .resources import Bodies, Body, is_number
 from .traffic import HELD, LATER, Traffic
 
-PIECE = 1 << 16  # bytes of a frame that are given to a connection at once: TLS keeps as many of each connection
+PIECE = (
+    1 << 16
+)  # bytes of a frame that are given to a connection at once: TLS keeps as many of each connection
 
 
 class Front(NamedTuple):
-    """What the application works with. largest: bytes of an answer, at most; counts: requests by what became of them;
-    trouble: tells why the server cannot do its work. It may wait for a disk."""
+    """What the application works with. largest: bytes of an answer, at most; counts: requests by
+    what became of them; trouble: tells why the server cannot do its work. It may wait for a
+    disk.
+    """
 
     admission: Admission
     traffic: Traffic
@@ -53,20 +59,28 @@ def application(front: Front) -> Starlette:
         Route("/v1/answer", desk.answer, methods=["POST"]),
         Route("/v1/health", desk.health),
     ]
-    return Starlette(routes=routes, exception_handlers={Denied: desk.denied, 404: desk.denied, 405: desk.denied})  # type: ignore[dict-item]
+    return Starlette(
+        routes=routes, exception_handlers={Denied: desk.denied, 404: desk.denied, 405: desk.denied}
+    )  # type: ignore[dict-item]
 
 
 @final
 class FrameResponse(Response):
-    """A frame as a response, sent piece by piece: its connection takes the next one when it has room."""
+    """A frame as a response, sent piece by piece: its connection takes the next one when it has
+    room.
+    """
 
     def __init__(self, frame: FrameParts) -> None:
-        super().__init__(media_type="application/octet-stream", headers={"content-length": str(len(frame))})
+        super().__init__(
+            media_type="application/octet-stream", headers={"content-length": str(len(frame))}
+        )
         self._frame = frame
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the response, as ASGI asks for it."""
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        await send(
+            {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
+        )
         for piece in self._frame.pieces(PIECE):
             await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
@@ -95,7 +109,9 @@ class _Requests:
         self._front.counts["work" if frame is not None else "nothing"] += 1
         return Response(status_code=204) if frame is None else FrameResponse(frame)
 
-    async def _held(self, request: Request, node: str, question: asyncio.Future[FrameParts | None]) -> FrameParts | None:
+    async def _held(
+        self, request: Request, node: str, question: asyncio.Future[FrameParts | None]
+    ) -> FrameParts | None:
         """Waits for a request, for some time, and as long as the node does."""
         away = asyncio.ensure_future(_disconnected(request))
         try:
@@ -126,8 +142,8 @@ class _Requests:
         return Response(status_code=200)
 
     async def health(self, request: Request) -> Response:
-        """That the server is there and can do its work. Who shows no key may ask a few times a second, and learns of what
-        kind trouble is, and no more."""
+        """That the server is there and can do its work. Who shows no key may ask a few times a
+        second, and learns of what kind trouble is, and no more."""
         self._pace(request)
         _refuse_body(request)
         why = await asyncio.to_thread(self._front.trouble)
@@ -137,12 +153,18 @@ class _Requests:
 
     async def denied(self, request: Request, why: Exception) -> Response:
         """A refusal. Who is refused again and again is not listened to for a while."""
-        known = why if isinstance(why, Denied) else Denied(getattr(why, "status_code", 400), "no-such-thing")
+        known = (
+            why
+            if isinstance(why, Denied)
+            else Denied(getattr(why, "status_code", 400), "no-such-thing")
+        )
         self._front.counts[known.code] += 1
         with suppress(Denied):
             self._pace(request)
         later = {"retry-after": str(LATER)} if known.status in (429, 503) else {}
-        return Response(f"{known.code}\n", known.status, {"connection": "close", **later}, "text/plain")
+        return Response(
+            f"{known.code}\n", known.status, {"connection": "close", **later}, "text/plain"
+        )
 
     def _admitted(self, request: Request) -> str:
         """The node that sends a request. Raises Denied."""
@@ -159,7 +181,9 @@ class _Requests:
         return node
 
     def _pace(self, request: Request) -> None:
-        """One more request of a stranger. Raises Denied, and shuts its address out for a while, when these are too many."""
+        """One more request of a stranger. Raises Denied, and shuts its address out for a while,
+        when these are too many.
+        """
         address = request.client.host if request.client is not None else "?"
         if self._front.guard is not None and self._front.guard.trusts(address):
             return  # it speaks for many, and limits each itself
@@ -171,7 +195,9 @@ class _Requests:
 
 def _header(request: Request, name: bytes) -> str:
     """A header of a request, "" where it has none."""
-    return next((value.decode("latin-1") for key, value in request.scope["headers"] if key == name), "")
+    return next(
+        (value.decode("latin-1") for key, value in request.scope["headers"] if key == name), ""
+    )
 
 
 async def _disconnected(request: Request) -> None:
@@ -187,8 +213,10 @@ def _refuse_body(request: Request) -> None:
 
 
 def _check_sender(frame: bytes, node: str) -> None:
-    """Raise Denied for a frame that names another node than the one whose key was shown. So the server checks it against one key, and what
-    is signed by nobody costs it one check. What is no frame at all has a code of its own there."""
+    """Raise Denied for a frame that names another node than the one whose key was shown. So the
+    server checks it against one key, and what is signed by nobody costs it one check. What is no
+    frame at all has a code of its own there.
+    """
     try:
         other = claimed_node(frame) != node
     except FrameRefused:
@@ -198,8 +226,8 @@ def _check_sender(frame: bytes, node: str) -> None:
 
 
 async def _read(request: Request, size: int, body: Body) -> bytes:
-    """The body of a request, of as many bytes as it says. Raises Denied for another length, for one that comes too slowly, and where there
-    is no room for it."""
+    """The body of a request, of as many bytes as it says. Raises Denied for another length, for one
+    that comes too slowly, and where there is no room for it."""
     parts: list[bytes] = []
     try:
         async with body.stretches.limit:

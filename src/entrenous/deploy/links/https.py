@@ -1,4 +1,6 @@
-"""`HttpsServerLink`: the server's port to its nodes over HTTPS, TLS 1.3, by uvicorn in a thread of its own."""
+"""`HttpsServerLink`: the server's port to its nodes over HTTPS, TLS 1.3, by uvicorn in a thread of
+its own.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +18,15 @@ from typing import NamedTuple, final
 import uvicorn
 
 from ...core.errors import EntrenousError, InputError, NotYet, may_pass
-from ..address import refuse_plain
-from ..frames import FrameParts
-from ..health import Trouble, no_trouble
-from ..members import Member
-from ..metrics import LinkTally
+from ..agreement.address import refuse_plain
+from ..agreement.members import Member
+from ..frames.frames import FrameParts
 from .admission import Admission
 from .application import Front, application
+from .health import Trouble, no_trouble
 from .listening import Bounds, Guard
 from .lobby import GuardedSocket
+from .metrics import LinkTally
 from .protocol import BoundedProtocol
 from .traffic import HELD, Traffic
 
@@ -35,8 +37,10 @@ OWN_FILES = 256  # descriptors of a server beside its connections
 
 
 class HttpsPlan(NamedTuple):
-    """Where a server listens. port 0 = a free one; keys: the folder with server.crt and server.key, None = plain text; proxy: the address
-    from which a proxy connects that limits connections and rates itself, "" = there is none."""
+    """Where a server listens. port 0 = a free one; keys: the folder with server.crt and server.key,
+    None = plain text; proxy: the address from which a proxy connects that limits connections and
+    rates itself, "" = there is none.
+    """
 
     host: str = "127.0.0.1"
     port: int = 8443
@@ -48,22 +52,29 @@ class HttpsPlan(NamedTuple):
 
 @final
 class HttpsServerLink:
-    """A `ServerLink` that nodes connect to. It listens from `start` to `close`; members: who may come in; largest: bytes of an answer, at
-    most; trouble: as in `Front`.
+    """A `ServerLink` that nodes connect to. It listens from `start` to `close`; members: who may
+    come in; largest: bytes of an answer, at most; trouble: as in `Front`.
 
-    Raises InputError for an address that is not ours or is taken, keys that cannot be read, and plain text beyond loopback.
-    """
+    Raises InputError for an address that is not ours or is taken, keys that cannot be read, and
+    plain text beyond loopback."""
 
     def __init__(
-        self, plan: HttpsPlan, run: str, members: Mapping[str, Member], largest: int,
-        listening: socket.socket | None = None, trouble: Callable[[], Trouble | None] = no_trouble,
-    ) -> None:  # fmt: skip
+        self,
+        plan: HttpsPlan,
+        run: str,
+        members: Mapping[str, Member],
+        largest: int,
+        listening: socket.socket | None = None,
+        trouble: Callable[[], Trouble | None] = no_trouble,
+    ) -> None:
         if plan.keys is None:
             refuse_plain("server", plan.host, plan.insecure)
         self.counts, self.traffic = Counter[str](), Traffic()
         self.guard = Guard(plan.bounds, proxy=plan.proxy)
         self._socket = GuardedSocket(listening or listen(plan.host, plan.port), self.guard)
-        front = Front(Admission(run, members), self.traffic, self.guard, largest, self.counts, trouble)
+        front = Front(
+            Admission(run, members), self.traffic, self.guard, largest, self.counts, trouble
+        )
         self._server = uvicorn.Server(_configured(front, plan.keys))
         self._begun, self._failure = threading.Event(), list[BaseException]()
         self._thread = threading.Thread(target=self._run, daemon=True, name="https")
@@ -134,13 +145,19 @@ class HttpsServerLink:
             self.traffic.sweep()
 
 
-def listen(host: str, port: int, *, shared: bool = False, backlog: int | None = BACKLOG) -> socket.socket:
-    """A listening socket. shared: others may listen there too, and connections are spread over them; backlog: None = it has the port alone,
-    and takes no connections. Raises InputError where the address is not ours or is taken."""
+def listen(
+    host: str, port: int, *, shared: bool = False, backlog: int | None = BACKLOG
+) -> socket.socket:
+    """A listening socket. shared: others may listen there too, and connections are spread over
+    them; backlog: None = it has the port alone, and takes no connections. Raises InputError where
+    the address is not ours or is taken.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         if backlog is not None:
-            return socket.create_server((host, port), family=family, backlog=backlog, reuse_port=shared)
+            return socket.create_server(
+                (host, port), family=family, backlog=backlog, reuse_port=shared
+            )
         held = socket.socket(family)
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, int(shared))
@@ -162,17 +179,34 @@ def _allow_files(bounds: Bounds) -> None:
 
 
 def _configured(front: Front, keys: Path | None) -> uvicorn.Config:
-    tls = {} if keys is None else {"ssl_certfile": keys / "server.crt", "ssl_keyfile": keys / "server.key"}
+    tls = (
+        {}
+        if keys is None
+        else {"ssl_certfile": keys / "server.crt", "ssl_keyfile": keys / "server.key"}
+    )
     protocol = partial(BoundedProtocol, front.counts)
     config = uvicorn.Config(
-        application(front), http=protocol,  # type: ignore[arg-type]
-        loop="asyncio", ws="none", lifespan="off", log_config=None, log_level="critical", access_log=False,
-        proxy_headers=False, server_header=False, backlog=BACKLOG, timeout_keep_alive=KEPT, timeout_graceful_shutdown=1, **tls,  # type: ignore[arg-type]
-    )  # fmt: skip
+        application(front),
+        http=protocol,  # type: ignore[arg-type]
+        loop="asyncio",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        log_level="critical",
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        backlog=BACKLOG,
+        timeout_keep_alive=KEPT,
+        timeout_graceful_shutdown=1,
+        **tls,  # type: ignore[arg-type]
+    )
     try:
         config.load()
     except (OSError, ssl.SSLError) as error:
-        raise InputError(str(keys), f"no certificate can be read ({error})", expected="server.crt and server.key") from error
+        raise InputError(
+            str(keys), f"no certificate can be read ({error})", expected="server.crt and server.key"
+        ) from error
     if config.ssl is not None:
         config.ssl.minimum_version = ssl.TLSVersion.TLSv1_3
     return config

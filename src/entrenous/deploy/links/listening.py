@@ -1,9 +1,9 @@
 """`Guard`: who may connect to a server, and who has to go, decided before any handshake.
 
-A connection waits outside until it says something (see `lobby`), and is a stranger's until a key was shown on it. Each address may bring so
-many strangers a second; who shows a key has cost nothing. Strangers have few places, of which the oldest gives way to the newest. The other
-places are kept for known keys.
-"""
+A connection waits outside until it says something (see `lobby`), and is a stranger's until a key
+was shown on it. Each address may bring so many strangers a second; who shows a key has cost
+nothing. Strangers have few places, of which the oldest gives way to the newest. The other places
+are kept for known keys."""
 
 from __future__ import annotations
 
@@ -20,10 +20,13 @@ Peer: TypeAlias = tuple[str, int]  # address and port of the other end
 
 
 class Bounds(NamedTuple):
-    """How many connections a server has at once: in all; of these, of strangers; of strangers from one address; of one node. patience:
-    seconds within which a stranger must have shown a key; banned: seconds for which an address that floods is refused; silent, silent_from:
-    connections that have not said a byte, in all and from one address; greeted, greeted_at_once: handshakes with strangers of one address,
-    a second and at once; renewed, renewed_at_once: connections on which one node shows its key, a second and at once."""
+    """How many connections a server has at once: in all; of these, of strangers; of strangers from
+    one address; of one node. patience: seconds within which a stranger must have shown a key;
+    banned: seconds for which an address that floods is refused; silent, silent_from: connections
+    that have not said a byte, in all and from one address; greeted, greeted_at_once: handshakes
+    with strangers of one address, a second and at once; renewed, renewed_at_once: connections on
+    which one node shows its key, a second and at once.
+    """
 
     connections: int = 1024
     strangers: int = 256
@@ -43,10 +46,14 @@ STANDARD = Bounds()
 
 
 class Guard:
-    """The connections of one listening socket, by who they are. Used by one event loop alone. proxy: the address of a proxy in front, which
-    is not limited; refused, evicted: counts since the start; silent: connections that wait outside."""
+    """The connections of one listening socket, by who they are. Used by one event loop alone.
+    proxy: the address of a proxy in front, which is not limited; refused, evicted: counts since the
+    start; silent: connections that wait outside.
+    """
 
-    def __init__(self, bounds: Bounds = STANDARD, now: Callable[[], float] = time.monotonic, proxy: str = "") -> None:
+    def __init__(
+        self, bounds: Bounds = STANDARD, now: Callable[[], float] = time.monotonic, proxy: str = ""
+    ) -> None:
         self.bounds, self._now, self._proxy = bounds, now, proxy
         self.refused = self.evicted = self.silent = 0
         self._greeted = Rates(bounds.greeted, bounds.greeted_at_once, now)
@@ -64,7 +71,9 @@ class Guard:
         return self.silent + len(self._strangers) + len(self._known) + len(self._proxied)
 
     def trusts(self, address: str) -> bool:
-        """Whether an address is the proxy's, which limits connections itself and speaks for many."""
+        """Whether an address is the proxy's, which limits connections itself and speaks for
+        many.
+        """
         return bool(self._proxy) and address == self._proxy
 
     def welcome(self, address: str) -> bool:
@@ -75,8 +84,8 @@ class Guard:
         return True
 
     def arrived(self, connection: socket.socket, peer: Peer) -> CountedSocket | None:
-        """Count a new connection, for which an older stranger may have to go. None, and it is closed, if its address is banned or has
-        brought too many."""
+        """Count a new connection, for which an older stranger may have to go. None, and it is
+        closed, if its address is banned or has brought too many."""
         own = CountedSocket(connection, self, peer, self._now())
         if self.trusts(peer[0]):
             self._proxied[peer] = None
@@ -94,7 +103,9 @@ class Guard:
         return own
 
     def knows(self, peer: Peer, node: str) -> bool:
-        """Note that a key was shown on a connection: it is the node's from now on. False if no place is left for it."""
+        """Note that a key was shown on a connection: it is the node's from now on. False if no
+        place is left for it.
+        """
         if peer in self._known or peer in self._proxied:
             return True
         if peer not in self._strangers:
@@ -106,7 +117,9 @@ class Guard:
             return False
         self._known[peer] = node, self._no_stranger(peer)
         self._of.setdefault(node, {})[peer] = None
-        if self._renewed.allow(node):  # one that connects again and again uses up what its address has
+        if self._renewed.allow(
+            node
+        ):  # one that connects again and again uses up what its address has
             self._greeted.give(peer[0])
         return True
 
@@ -121,7 +134,9 @@ class Guard:
             self._proxied.pop(peer, None)
 
     def ban(self, address: str) -> None:
-        """Refuse an address for a while, and hang up on its strangers; known nodes there stay, and so does the proxy."""
+        """Refuse an address for a while, and hang up on its strangers; known nodes there stay, and
+        so does the proxy.
+        """
         if self.trusts(address):
             return
         self._banned[address] = self._now() + self.bounds.banned
@@ -129,11 +144,15 @@ class Guard:
             self._evict(peer)
 
     def sweep(self) -> None:
-        """Hang up on strangers that have shown no key in time, and forget bans that are over. Call it about once a second."""
+        """Hang up on strangers that have shown no key in time, and forget bans that are over. Call
+        it about once a second.
+        """
         late = self._now() - self.bounds.patience
         for peer in [peer for peer, own in self._strangers.items() if own.since < late]:
             self._evict(peer)
-        self._banned = {address: until for address, until in self._banned.items() if until > self._now()}
+        self._banned = {
+            address: until for address, until in self._banned.items() if until > self._now()
+        }
 
     def _evict(self, peer: Peer) -> None:
         """Hangs up; the event loop closes the connection when it notices."""
@@ -155,10 +174,14 @@ class Guard:
 
 
 class CountedSocket(socket.socket):
-    """A connection that is taken off the count when it is closed, however that comes. since: when it was accepted."""
+    """A connection that is taken off the count when it is closed, however that comes. since: when
+    it was accepted.
+    """
 
     def __init__(self, connection: socket.socket, guard: Guard, peer: Peer, since: float) -> None:
-        super().__init__(connection.family, connection.type, connection.proto, fileno=connection.detach())
+        super().__init__(
+            connection.family, connection.type, connection.proto, fileno=connection.detach()
+        )
         self._guard, self._peer, self.since = guard, peer, since
 
     def close(self) -> None:

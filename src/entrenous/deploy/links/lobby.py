@@ -1,7 +1,9 @@
-"""`GuardedSocket`: a listening socket whose connections wait before it, as bare descriptors, until they say something.
+"""`GuardedSocket`: a listening socket whose connections wait before it, as bare descriptors, until
+they say something.
 
-A client of TLS or HTTP speaks first. What is silent therefore never reaches the event loop, has no handshake prepared for it, and costs
-a descriptor; the oldest gives way to the newest. What speaks is passed on if the guard lets it.
+A client of TLS or HTTP speaks first. What is silent therefore never reaches the event loop, has no
+handshake prepared for it, and costs a descriptor; the oldest gives way to the newest. What speaks
+is passed on if the guard lets it.
 """
 
 from __future__ import annotations
@@ -31,14 +33,18 @@ class Silent(NamedTuple):
 
 @final
 class GuardedSocket(socket.socket):
-    """A listening socket whose connections are let in by `guard`, made of one that listens already. Where there is no epoll, the guard is
-    asked as soon as a connection is there.
+    """A listening socket whose connections are let in by `guard`, made of one that listens already.
+    Where there is no epoll, the guard is asked as soon as a connection is there.
 
-    Its descriptor is that of an epoll: readable when somebody is to be accepted who may be worth it.
-    """
+    Its descriptor is that of an epoll: readable when somebody is to be accepted who may be worth
+    it."""
 
-    def __init__(self, listening: socket.socket, guard: Guard, now: Callable[[], float] = time.monotonic) -> None:
-        super().__init__(listening.family, listening.type, listening.proto, fileno=listening.detach())
+    def __init__(
+        self, listening: socket.socket, guard: Guard, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        super().__init__(
+            listening.family, listening.type, listening.proto, fileno=listening.detach()
+        )
         self.guard, self._now = guard, now
         self._silent: dict[int, Silent] = {}  # by descriptor, the oldest first
         self._from: dict[str, dict[int, None]] = {}  # of each address, the oldest first
@@ -54,8 +60,8 @@ class GuardedSocket(socket.socket):
         return super().fileno() if self._epoll is None else self._epoll.fileno()
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """Accept the next connection that has spoken. Raises BlockingIOError when there is none, and now and then when there is, so that
-        an event loop gets its turn."""
+        """Accept the next connection that has spoken. Raises BlockingIOError when there is none,
+        and now and then when there is, so that an event loop gets its turn."""
         if self._epoll is None:
             return self._at_once()
         if self._turn is None:

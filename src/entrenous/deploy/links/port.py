@@ -1,4 +1,6 @@
-"""The port between a server and its nodes: frames go out, answers come in. HTTPS is behind it in a real federation, memory in a test."""
+"""The port between a server and its nodes: frames go out, answers come in. HTTPS is behind it in a
+real federation, memory in a test.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,15 @@ from concurrent.futures import TimeoutError as NotYet
 from contextlib import suppress
 from typing import Protocol, final
 
-from ..frames import FrameParts
+from ..frames.frames import FrameParts
 
 Answer = Callable[[bytes], bytes]  # a node's side: the answer to a request
 
 
 class ServerLink(Protocol):
-    """The server's connection to its nodes, which it calls by their names: whoever is present has shown its key."""
+    """The server's connection to its nodes, which it calls by their names: whoever is present has
+    shown its key.
+    """
 
     def present(self) -> Collection[str]:
         """The names of the nodes that are connected now."""
@@ -29,11 +33,15 @@ class ServerLink(Protocol):
         ...
 
     def receive(self, seconds: float) -> list[tuple[str, bytes]]:
-        """The answers that have arrived, with the names of their nodes; waits at most `seconds` for the first."""
+        """The answers that have arrived, with the names of their nodes; waits at most `seconds` for
+        the first.
+        """
         ...
 
     def acknowledge(self) -> None:
-        """Tell the nodes whose answers were received so far that these have been dealt with: what counts is on the disk."""
+        """Tell the nodes whose answers were received so far that these have been dealt with: what
+        counts is on the disk.
+        """
         ...
 
     def close(self) -> None: ...
@@ -41,7 +49,9 @@ class ServerLink(Protocol):
 
 @final
 class MemoryServerLink:
-    """A `ServerLink` to nodes in this process, each in a thread: for tests, and to see what a real network adds."""
+    """A `ServerLink` to nodes in this process, each in a thread: for tests, and to see what a real
+    network adds.
+    """
 
     def __init__(self, nodes: Mapping[str, Answer], workers: int = 2) -> None:
         self._nodes, self._asked = dict(nodes), list[tuple[str, Future[bytes]]]()

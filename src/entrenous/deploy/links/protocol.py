@@ -1,7 +1,9 @@
-"""`BoundedProtocol`: HTTP/1.1 of one connection by uvicorn and httptools, with the limits that these lack.
+"""`BoundedProtocol`: HTTP/1.1 of one connection by uvicorn and httptools, with the limits that
+these lack.
 
-httptools keeps a head until it is complete, however long it grows, and uvicorn a list of all requests that come before an answer. Here
-bytes are counted before they are parsed, for strangers and for members alike. See `resources`.
+httptools keeps a head until it is complete, however long it grows, and uvicorn a list of all
+requests that come before an answer. Here bytes are counted before they are parsed, for strangers
+and for members alike. See `resources`.
 """
 
 from __future__ import annotations
@@ -16,14 +18,18 @@ from .resources import HEAD, HEAD_SECONDS
 
 
 class OutOfTurnError(Exception):
-    """Raised inside the parser for a request that comes before the one before it is answered, which no node sends."""
+    """Raised inside the parser for a request that comes before the one before it is answered, which
+    no node sends.
+    """
 
 
 @final
 class BoundedProtocol(HttpToolsProtocol):
-    """One connection. counts: by what became of requests; what is cut off here is counted as `long-head`, `slow-head`, `out-of-turn`.
+    """One connection. counts: by what became of requests; what is cut off here is counted as
+    `long-head`, `slow-head`, `out-of-turn`.
 
-    All bytes of a request that are of no body count together: its head, what frames chunks, what follows them.
+    All bytes of a request that are of no body count together: its head, what frames chunks, what
+    follows them.
     """
 
     def __init__(self, counts: Counter[str], **of_uvicorn: Any) -> None:
@@ -34,7 +40,9 @@ class BoundedProtocol(HttpToolsProtocol):
         self._patience: TimerHandle | None = None
 
     def data_received(self, data: bytes) -> None:
-        """Parse what has come, little by little, and hang up where a request has too much beside its body."""
+        """Parse what has come, little by little, and hang up where a request has too much beside
+        its body.
+        """
         view = memoryview(data)
         for at in range(0, len(view), HEAD):
             if self.transport.is_closing():
@@ -47,7 +55,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._stop_waiting()
         super().connection_lost(exc)
 
-    # ---- what the parser tells -------------------------------------------------------------------------------------------------------
+    # ---- what the parser tells -------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
         """A request begins. Raises OutOfTurnError."""
@@ -71,7 +79,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._loose, self._in_head = 0, True
         super().on_message_complete()
 
-    # ---- limits ----------------------------------------------------------------------------------------------------------------------
+    # ---- limits ----------------------------------------------------------------------------------
 
     def _parse(self, piece: bytes) -> None:
         self._loose += len(piece)

@@ -15,11 +15,17 @@ KEPT = 16384  # of those that were seen last
 
 @final
 class Rates:
-    """How fast each of many may go: `rate` a second, and `burst` at once. now: seconds that never run back."""
+    """How fast each of many may go: `rate` a second, and `burst` at once. now: seconds that never
+    run back.
+    """
 
-    def __init__(self, rate: float = RATE, burst: float = BURST, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, rate: float = RATE, burst: float = BURST, now: Callable[[], float] = time.monotonic
+    ) -> None:
         self._rate, self._burst, self._now = rate, burst, now
-        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # what is left, as of when
+        self._left: OrderedDict[str, tuple[float, float]] = (
+            OrderedDict()
+        )  # what is left, as of when
 
     def allow(self, who: str) -> bool:
         """Whether `who` may send another request now."""

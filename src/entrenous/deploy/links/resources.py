@@ -1,14 +1,17 @@
-"""What the other end of a connection may cost: every limit in one place, and the ledger of the bodies in memory.
+"""What the other end of a connection may cost: every limit in one place, and the ledger of the
+bodies in memory.
 
-The same holds for strangers, for members, and for a node's server; none of it is paid before it is counted.
+The same holds for strangers, for members, and for a node's server; none of it is paid before it is
+counted.
 
-    bytes of a head                until it is complete at most HEAD, within HEAD_SECONDS     `protocol.BoundedProtocol`
-    requests of a connection       one at a time, and none with a body that nobody reads      `protocol`, `application`
-    bytes of a body                in memory as they arrive, by node and in all               `Bodies`
-    seconds of a body              STRETCH bytes of it, or its rest, in so many seconds       `Stretches`, at both ends
-    bytes of a server's response   said beforehand, and no more than the node knows of        `reading.Reading`
-    decoded bytes                  as many as came: nothing is decoded, see `reading`
-    signatures of nobody           one check a request; strangers ask ten times a second      `admission`, `rates`, `intake`
+    bytes of a head                until it is complete at most HEAD, within HEAD_SECONDS
+    `protocol.BoundedProtocol` requests of a connection       one at a time, and none with a body
+    that nobody reads      `protocol`, `application` bytes of a body                in memory as
+    they arrive, by node and in all               `Bodies` seconds of a body              STRETCH
+    bytes of it, or its rest, in so many seconds       `Stretches`, at both ends bytes of a server's
+    response   said beforehand, and no more than the node knows of        `reading.Reading` decoded
+    bytes                  as many as came: nothing is decoded, see `reading` signatures of nobody
+    one check a request; strangers ask ten times a second      `admission`, `rates`, `intake`
 """
 
 from __future__ import annotations
@@ -30,14 +33,18 @@ LINE_SECONDS = 25.0  # for which a body waits for room; a node takes a connectio
 
 
 def is_number(text: str) -> bool:
-    """Whether a header says a length or seconds: digits of ASCII, so few that they are soon read."""
+    """Whether a header says a length or seconds: digits of ASCII, so few that they are soon
+    read.
+    """
     return text.isascii() and text.isdigit() and len(text) <= DIGITS
 
 
 @final
 class Stretches:
-    """The deadline of a body as it comes: each STRETCH of bytes, and the rest, within `seconds` of the one before. Read it inside `async
-    with` of `limit`, which raises TimeoutError when a stretch takes longer."""
+    """The deadline of a body as it comes: each STRETCH of bytes, and the rest, within `seconds` of
+    the one before. Read it inside `async with` of `limit`, which raises TimeoutError when a stretch
+    takes longer.
+    """
 
     def __init__(self, seconds: float) -> None:
         self._seconds, self._left = seconds, STRETCH
@@ -74,8 +81,10 @@ class Waiting(NamedTuple):
 
 @final
 class Body:
-    """A body that is read. node: whose; asked: whether the server waits for it; place: in the order in which they began; held: bytes in
-    memory; whole: whether all has come; stretches: its deadline."""
+    """A body that is read. node: whose; asked: whether the server waits for it; place: in the order
+    in which they began; held: bytes in memory; whole: whether all has come; stretches: its
+    deadline.
+    """
 
     def __init__(self, ledger: Bodies, node: str, asked: bool, place: int) -> None:
         self.node, self.asked, self.place = node, asked, place
@@ -84,7 +93,9 @@ class Body:
         self._ledger = ledger
 
     async def came(self, size: int) -> None:
-        """Count bytes that have come, and wait until there is room for more. Raises Denied where none is made in time."""
+        """Count bytes that have come, and wait until there is room for more. Raises Denied where
+        none is made in time.
+        """
         self.stretches.came(size)
         if self._ledger.takes(self, size):
             return
@@ -95,11 +106,13 @@ class Body:
 
 @final
 class Bodies:
-    """The bodies in a server's memory, counted as their bytes arrive; used by one event loop alone. largest: bytes of one, at most.
+    """The bodies in a server's memory, counted as their bytes arrive; used by one event loop alone.
+    largest: bytes of one, at most.
 
-    A node has one at a time. Those who are asked may take all of the room, the others a part of it. Who finds none waits, those
-    who are asked before the others and the oldest first. But one body that is asked for goes on beyond the room, and one of the
-    others beyond their part: neither a crowd nor somebody whose bytes trickle can hold everybody up. Hence at most `room + largest`
+    A node has one at a time. Those who are asked may take all of the room, the others a part of it.
+    Who finds none waits, those who are asked before the others and the oldest first. But one body
+    that is asked for goes on beyond the room, and one of the others beyond their part: neither a
+    crowd nor somebody whose bytes trickle can hold everybody up. Hence at most `room + largest`
     bytes in all. The room is at least that of two bodies: one node cannot fill it.
     """
 
@@ -109,13 +122,15 @@ class Bodies:
         self.held = self.held_unasked = 0
         self._of: dict[str, Body] = {}
         self._line: list[Waiting] = []
-        self._beyond: dict[bool, Body] = {}  # who goes on although the room is taken: of those who are asked, and of the others
+        self._beyond: dict[
+            bool, Body
+        ] = {}  # who goes on although the room is taken: of those who are asked, and of the others
         self._begun = 0
 
     @asynccontextmanager
     async def of(self, node: str, asked: bool) -> AsyncIterator[Body]:
-        """A body of a node, counted until the end of `async with`. A node's next one ends the one that it has not sent whole. Raises Denied
-        where that one waits for the server."""
+        """A body of a node, counted until the end of `async with`. A node's next one ends the one
+        that it has not sent whole. Raises Denied where that one waits for the server."""
         before = self._of.get(node)
         if before is not None and before.whole:
             raise Denied(429, "one-at-a-time")
@@ -159,7 +174,9 @@ class Bodies:
         return self.held_unasked + size <= self.for_unasked or self._goes_beyond(body)
 
     def _goes_beyond(self, body: Body) -> bool:
-        """Whether a body is the one of its kind that may go on all the same; it is if there is none."""
+        """Whether a body is the one of its kind that may go on all the same; it is if there is
+        none.
+        """
         return self._beyond.setdefault(body.asked, body) is body
 
     def _forget(self, body: Body) -> None:

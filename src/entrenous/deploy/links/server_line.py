@@ -1,7 +1,9 @@
-"""`ServerLine`: a node's connection to its server, which may be anybody with the server's TLS key: it reads no more than it can need.
+"""`ServerLine`: a node's connection to its server, which may be anybody with the server's TLS key:
+it reads no more than it can need.
 
-A response is read as it comes, never decoded, and given up where it is longer than what this server may have to say. Cookies, redirects
-and encodings, which a client of the web keeps or follows by itself, are nothing here.
+A response is read as it comes, never decoded, and given up where it is longer than what this server
+may have to say. Cookies, redirects and encodings, which a client of the web keeps or follows by
+itself, are nothing here.
 """
 
 from __future__ import annotations
@@ -18,19 +20,23 @@ import httpx
 from .resources import STRETCH, Stretches, is_number
 from .traffic import HELD
 
-CALL = 30.0  # seconds without a byte, beside the time that a server may hold a question, then the connection is taken for lost
+# seconds without a byte, beside the time that a server may hold a question, then the connection is
+# taken for lost
+CALL = 30.0
 WORD = 1024  # bytes of a response that is no frame, at most
 PIECE = 1 << 16  # bytes of an answer that are sent at once
 LIKELY = re.compile(rb"[a-z0-9-]{1,40}")  # a word by which a server says why it refuses
 
 
 class BadResponse(Exception):
-    """Raised for a response that no server of a federation gives. Its text has nothing of the response."""
+    """Raised for a response that no server of a federation gives. Its text has nothing of the
+    response.
+    """
 
 
 class ServerSaid(NamedTuple):
-    """A response, read. body: a frame, or the word of a refusal; later: seconds after which to ask again, 0 where it does not say; date:
-    by the server's clock, as it says it."""
+    """A response, read. body: a frame, or the word of a refusal; later: seconds after which to ask
+    again, 0 where it does not say; date: by the server's clock, as it says it."""
 
     status: int
     body: bytes
@@ -46,8 +52,10 @@ class ServerSaid(NamedTuple):
 
 @final
 class ServerLine:
-    """One connection to the server at `url`, closed by `async with`. trust: whom to trust to be it, False = anybody, in plain text;
-    largest: bytes of a frame of it, at most. Raises what httpx raises, and BadResponse."""
+    """One connection to the server at `url`, closed by `async with`. trust: whom to trust to be it,
+    False = anybody, in plain text; largest: bytes of a frame of it, at most. Raises what httpx
+    raises, and BadResponse.
+    """
 
     def __init__(self, url: str, trust: ssl.SSLContext | bool, largest: int) -> None:
         limits = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=HELD)
@@ -59,13 +67,18 @@ class ServerLine:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         await self._transport.__aexit__(kind, raised, trace)
 
     async def work(self, header: str) -> ServerSaid:
         """Ask for work, with the header that shows the node's key."""
-        return await self._said(self._request("GET", "/v1/work", header, b""), self._largest, HELD + CALL)
+        return await self._said(
+            self._request("GET", "/v1/work", header, b""), self._largest, HELD + CALL
+        )
 
     async def answer(self, header: str, frame: bytes) -> ServerSaid:
         """Bring an answer; returns when the server has dealt with it."""
@@ -81,7 +94,13 @@ class ServerLine:
         }
         timeout = {"connect": CALL, "read": HELD + CALL, "write": CALL, "pool": CALL}
         stream = _Pieces(frame)
-        return httpx.Request(method, self._url + path, headers=headers, stream=stream, extensions={"timeout": timeout})
+        return httpx.Request(
+            method,
+            self._url + path,
+            headers=headers,
+            stream=stream,
+            extensions={"timeout": timeout},
+        )
 
     async def _said(self, request: httpx.Request, largest: int, seconds: float) -> ServerSaid:
         """The response to a request. seconds: until its head is there."""
@@ -94,7 +113,9 @@ class ServerLine:
             body = await _body(response, largest)
         finally:
             await response.aclose()
-        return ServerSaid(response.status_code, body, _later(response), response.headers.get("date", "")[:40])
+        return ServerSaid(
+            response.status_code, body, _later(response), response.headers.get("date", "")[:40]
+        )
 
 
 @final
@@ -110,7 +131,9 @@ class _Pieces(httpx.AsyncByteStream):
 
 
 async def _body(response: httpx.Response, largest: int) -> bytes:
-    """The body of a response. Raises BadResponse for what is encoded, longer than `largest`, or does not say how long it is."""
+    """The body of a response. Raises BadResponse for what is encoded, longer than `largest`, or
+    does not say how long it is.
+    """
     if response.headers.get("content-encoding", "identity").strip().lower() != "identity":
         raise BadResponse("the server's response is encoded, which nobody asked for")
     if response.status_code == 204:
@@ -121,7 +144,9 @@ async def _body(response: httpx.Response, largest: int) -> bytes:
     if not is_number(said):
         raise BadResponse("the server's response does not say how long it is")
     if int(said) > largest:
-        raise BadResponse(f"the server's response is of {int(said)} bytes; expected at most {largest}")
+        raise BadResponse(
+            f"the server's response is of {int(said)} bytes; expected at most {largest}"
+        )
     return await _read(response, int(said))
 
 

@@ -1,4 +1,6 @@
-"""`Traffic`: requests that wait for their nodes, and answers that wait for the server, between an event loop and the server's thread."""
+"""`Traffic`: requests that wait for their nodes, and answers that wait for the server, between an
+event loop and the server's thread.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +10,14 @@ from collections.abc import Collection
 from queue import Empty, SimpleQueue
 from typing import NamedTuple, final
 
-from ..frames import FrameParts
+from ..frames.frames import FrameParts
 
 HELD = 20.0  # seconds that a question for work is held, at most
 GONE = HELD + 10.0  # seconds without a word, after which a node is not there
 WAITING = 2048  # questions that are held at once
-KEPT = 30.0  # seconds that a request is kept for a node to fetch it again, at most: after that a server asks it anew
+# seconds that a request is kept for a node to fetch it again, at most: after that a server asks it
+# anew
+KEPT = 30.0
 LATER = 5  # seconds after which a node whose question is not held asks again
 
 
@@ -34,8 +38,10 @@ class Arrived(NamedTuple):
 
 @final
 class Traffic:
-    """What is under way. Methods of the event loop are coroutines or say so; all others are the server's thread's. `begin` comes first.
-    once: a request is handed out once, since the node may answer another process, which does not say so here."""
+    """What is under way. Methods of the event loop are coroutines or say so; all others are the
+    server's thread's. `begin` comes first. once: a request is handed out once, since the node may
+    answer another process, which does not say so here.
+    """
 
     def __init__(self, once: bool = False) -> None:
         self._once = once
@@ -51,12 +57,14 @@ class Traffic:
         """In the event loop, before anything else: this is the loop."""
         self.loop = asyncio.get_running_loop()
 
-    # ---- for the server's thread -------------------------------------------------------------------------------------------------------
+    # ---- for the server's thread -----------------------------------------------------------------
 
     def present(self) -> Collection[str]:
         """The names of the nodes that have said something of late."""
         late = time.monotonic() - GONE
-        heard = self._heard.copy()  # at once; in the midst of a list of pairs the event loop may have its turn
+        heard = (
+            self._heard.copy()
+        )  # at once; in the midst of a list of pairs the event loop may have its turn
         return {name for name, when in heard.items() if when > late}
 
     def ready(self) -> Collection[str]:
@@ -67,10 +75,14 @@ class Traffic:
     def send(self, node: str, frame: FrameParts, seconds: float) -> None:
         """Have a request fetched by its node, now if it is asking."""
         assert self.loop is not None
-        self.loop.call_soon_threadsafe(self._park, node, Parked(frame, time.monotonic() + min(seconds, KEPT)))
+        self.loop.call_soon_threadsafe(
+            self._park, node, Parked(frame, time.monotonic() + min(seconds, KEPT))
+        )
 
     def receive(self, seconds: float) -> list[tuple[str, bytes]]:
-        """All answers that have come; waits for the first of them, or until another node is ready."""
+        """All answers that have come; waits for the first of them, or until another node is
+        ready.
+        """
         found: list[Arrived] = []
         try:
             one = self._arrived.get(timeout=seconds)
@@ -88,7 +100,7 @@ class Traffic:
         if done and self.loop is not None:
             self.loop.call_soon_threadsafe(_resolve, done)
 
-    # ---- for the event loop --------------------------------------------------------------------------------------------------------------
+    # ---- for the event loop ----------------------------------------------------------------------
 
     def heard(self, node: str) -> None:
         """Note that a node is there."""
@@ -107,12 +119,16 @@ class Traffic:
         return None if found is None else found.frame
 
     def sweep(self) -> None:
-        """Drop the requests of nodes that have gone: each holds a model. Call it about once a second."""
+        """Drop the requests of nodes that have gone: each holds a model. Call it about once a
+        second.
+        """
         now = time.monotonic()
         self._parked = {node: one for node, one in self._parked.items() if one.until > now}
 
     def asks(self, node: str) -> asyncio.Future[FrameParts | None] | None:
-        """What resolves to the next request for a node, or to None where it has asked once more elsewhere; None if too many ask."""
+        """What resolves to the next request for a node, or to None where it has asked once more
+        elsewhere; None if too many ask.
+        """
         before = self._asking.pop(node, None)
         if before is not None and not before.done():
             before.set_result(None)
@@ -131,7 +147,9 @@ class Traffic:
         question.cancel()
 
     def waits_for(self, node: str) -> bool:
-        """Whether a node has a request that it has not answered; with `once` it may have one of another process."""
+        """Whether a node has a request that it has not answered; with `once` it may have one of
+        another process.
+        """
         return self._once or node in self._parked
 
     def arrived(self, node: str, frame: bytes) -> asyncio.Future[None]:

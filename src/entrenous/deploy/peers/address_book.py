@@ -1,5 +1,5 @@
-"""`AddressBook`: whom a peer can reach. Algorithms call peers by numbers; a signed record says which key and addresses a number
-has."""
+"""`AddressBook`: whom a peer can reach. Algorithms call peers by numbers; a signed record says
+which key and addresses a number has."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import final
 
-from ..invitation import Contact
-from ..tickets import RevocationList
+from ..agreement.invitation import Contact
+from ..agreement.tickets import RevocationList
 from .messages import CARRIED, AddressRecord, ProtocolError
 from .records import GENTLE, Verifier
 
@@ -19,7 +19,9 @@ LONGEST_WAIT = 64.0  # seconds between two attempts to reach one
 
 @dataclass
 class Entry:
-    """A record, how often in a row its peer could not be reached, and the time (Host.now) before which it is not tried again."""
+    """A record, how often in a row its peer could not be reached, and the time (Host.now) before
+    which it is not tried again.
+    """
 
     record: AddressRecord
     failures: int = 0
@@ -28,23 +30,37 @@ class Entry:
 
 @final
 class AddressBook:
-    """The address book of a peer: verified, unexpired records, one for each number, at most LARGEST. The oldest is dropped for a
-    new one.
+    """The address book of a peer: verified, unexpired records, one for each number, at most
+    LARGEST. The oldest is dropped for a new one.
 
-    bootstraps: contacts from the invitation, which never expire. past: contacts that records once gave, tried when no record is
-    left, since the bootstraps may be gone for ever.
+    bootstraps: contacts from the invitation, which never expire. past: contacts that records once
+    gave, tried when no record is left, since the bootstraps may be gone for ever.
     """
 
-    def __init__(self, own: int, verifier: Verifier, bootstraps: Sequence[Contact] = (), largest: int = LARGEST) -> None:
+    def __init__(
+        self,
+        own: int,
+        verifier: Verifier,
+        bootstraps: Sequence[Contact] = (),
+        largest: int = LARGEST,
+    ) -> None:
         self.own, self.verifier, self.largest = own, verifier, largest
-        self.bootstraps = [one for one in bootstraps if one.number != own and not verifier.is_revoked(one.key)]
+        self.bootstraps = [
+            one for one in bootstraps if one.number != own and not verifier.is_revoked(one.key)
+        ]
         self.entries: dict[int, Entry] = {}
         self.past: dict[int, Contact] = {}
-        self._retry: dict[int, tuple[int, float]] = {}  # of contacts without a record: failures, not before
-        self._gone: dict[int, int] = {}  # number -> issued, of the record by which it could not be reached
+        self._retry: dict[
+            int, tuple[int, float]
+        ] = {}  # of contacts without a record: failures, not before
+        self._gone: dict[
+            int, int
+        ] = {}  # number -> issued, of the record by which it could not be reached
 
     def take(self, records: Iterable[AddressRecord], wall: float) -> int:
-        """Verify records and store the new ones. Returns how many had expired or were revoked. Raises ProtocolError for a forged one."""
+        """Verify records and store the new ones. Returns how many had expired or were revoked.
+        Raises ProtocolError for a forged one.
+        """
         stale = 0
         for one in records:
             try:
@@ -56,11 +72,18 @@ class AddressBook:
         return stale
 
     def put(self, one: AddressRecord, wall: float) -> None:
-        """Verify a record and store it unless a newer one is stored. Raises ProtocolError for a forged, expired or revoked record, and
-        for a number that belongs to another key: to the one whose ticket ends last, since the operator gives a new key a later one."""
+        """Verify a record and store it unless a newer one is stored. Raises ProtocolError for a
+        forged, expired or revoked record, and for a number that belongs to another key: to the one
+        whose ticket ends last, since the operator gives a new key a later one.
+        """
         held = self.entries.get(one.number)
         same = held is not None and held.record.id == one.id and held.record.ticket == one.ticket
-        if held is not None and same and one.issued <= held.record.issued and self.verifier.is_fresh(one, wall):
+        if (
+            held is not None
+            and same
+            and one.issued <= held.record.issued
+            and self.verifier.is_fresh(one, wall)
+        ):
             return  # no news, of a number that is known to be this key's
         self.verifier.check(one, wall, ticket=not same)
         self.expire(wall)
@@ -72,19 +95,27 @@ class AddressBook:
             return
         if held is None or one.issued > held.record.issued:
             moved = held is None or held.record.addresses != one.addresses
-            self.entries[one.number] = Entry(one) if moved or held is None else Entry(one, held.failures, held.not_before)
+            self.entries[one.number] = (
+                Entry(one) if moved or held is None else Entry(one, held.failures, held.not_before)
+            )
             self._gone.pop(one.number, None)
             self._remember(one)
         while len(self.entries) > self.largest:
-            del self.entries[min(self.entries, key=lambda number: self.entries[number].record.issued)]
+            del self.entries[
+                min(self.entries, key=lambda number: self.entries[number].record.issued)
+            ]
 
     def expire(self, wall: float) -> None:
         """Drop the records that have expired at wall-clock time `wall`."""
-        for number in [n for n, entry in self.entries.items() if not self.verifier.is_fresh(entry.record, wall)]:
+        for number in [
+            n for n, entry in self.entries.items() if not self.verifier.is_fresh(entry.record, wall)
+        ]:
             del self.entries[number]
 
     def take_revoked(self, found: RevocationList) -> None:
-        """Take a newer list of revoked keys, and forget whom it names. Raises ProtocolError for one that the operator has not signed."""
+        """Take a newer list of revoked keys, and forget whom it names. Raises ProtocolError for one
+        that the operator has not signed.
+        """
         if self.verifier.take_revoked(found):
             self.forget_revoked()
 
@@ -101,8 +132,8 @@ class AddressBook:
         return None if entry is None else _contact(entry.record)
 
     def last_resorts(self, now: float) -> list[Contact]:
-        """Contacts to try when no record leads anywhere: bootstraps and past contacts that need not wait for their next
-        attempt."""
+        """Contacts to try when no record leads anywhere: bootstraps and past contacts that need not
+        wait for their next attempt."""
         known = {one.number: one for one in (*self.past.values(), *self.bootstraps)}
         return [one for one in known.values() if not self.waits(one.number, now)]
 
@@ -112,8 +143,8 @@ class AddressBook:
         return now < (self._retry.get(number, (0, 0.0))[1] if entry is None else entry.not_before)
 
     def failed(self, number: int, now: float) -> None:
-        """Count a failed attempt to reach a peer. The next may follow after 2, 4, .. seconds; after FAILURES in a row its
-        record is dropped."""
+        """Count a failed attempt to reach a peer. The next may follow after 2, 4, .. seconds; after
+        FAILURES in a row its record is dropped."""
         entry = self.entries.get(number)
         if entry is None:
             failures = self._retry.get(number, (0, 0.0))[0] + 1
@@ -132,10 +163,16 @@ class AddressBook:
         if entry is not None:
             entry.failures, entry.not_before = 0, 0.0
 
-    def some(self, wanted: Sequence[int], below: Callable[[int], int], besides: int, most: int = CARRIED) -> list[AddressRecord]:
-        """Records to send to another peer, at most `most`: those it asked for, then others at random, never the one of the
-        receiver (`besides`)."""
-        held = {n: entry.record for n, entry in self.entries.items() if n != besides and not entry.failures}
+    def some(
+        self, wanted: Sequence[int], below: Callable[[int], int], besides: int, most: int = CARRIED
+    ) -> list[AddressRecord]:
+        """Records to send to another peer, at most `most`: those it asked for, then others at
+        random, never the one of the receiver (`besides`)."""
+        held = {
+            n: entry.record
+            for n, entry in self.entries.items()
+            if n != besides and not entry.failures
+        }
         found = [held.pop(number) for number in dict.fromkeys(wanted) if number in held]
         rest = [held[number] for number in sorted(held)]
         while rest and len(found) < most:
@@ -144,7 +181,11 @@ class AddressBook:
 
     def unknown(self, numbers: Iterable[int]) -> list[int]:
         """The numbers among `numbers` for which there is no record, without repeats."""
-        return [n for n in dict.fromkeys(numbers) if n >= 0 and n != self.own and self.contact(n) is None]
+        return [
+            n
+            for n in dict.fromkeys(numbers)
+            if n >= 0 and n != self.own and self.contact(n) is None
+        ]
 
     def _remember(self, one: AddressRecord) -> None:
         self.past.pop(one.number, None)

@@ -13,11 +13,13 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import final
 
-from ...core.gossip_node import OLDEST
+from ...algorithms.gossip_node import OLDEST
 
 SENDERS = 256  # whose newest claims are kept in mind
 PERIODS = 2  # by which a model may be ahead of what others have claimed up to so long ago
-ALONE = 100  # claims refused in a row, after which a peer that hears only from one believes that one
+ALONE = (
+    100  # claims refused in a row, after which a peer that hears only from one believes that one
+)
 
 
 @final

@@ -1,4 +1,6 @@
-"""`Connections`: those to others, the newest few, each made once and used again: to make one costs as much as to push 0.5 MB."""
+"""`Connections`: those to others, the newest few, each made once and used again: to make one costs
+as much as to push 0.5 MB.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import asyncio
 from collections import OrderedDict
 from typing import final
 
-from ..invitation import Contact
+from ..agreement.invitation import Contact
 from .messages import Message, ProtocolError, Reply, frame, read_message
 from .port import Connection, LinkError, PeerLink, Stream
 
@@ -17,11 +19,11 @@ FAILED = (LinkError, TimeoutError, ProtocolError)  # of the other end, or of wha
 
 @final
 class Connections:
-    """Connections of one peer to others, opened on the first request and used again. kept: idle connections that stay open; the
-    least recently used are closed first.
+    """Connections of one peer to others, opened on the first request and used again. kept: idle
+    connections that stay open; the least recently used are closed first.
 
-    After any error the connection is closed: one to a peer whose process has died looks sound for half a minute.
-    """
+    After any error the connection is closed: one to a peer whose process has died looks sound for
+    half a minute."""
 
     def __init__(self, link: PeerLink, kept: int = KEPT) -> None:
         self._link, self.kept = link, kept
@@ -29,12 +31,14 @@ class Connections:
         self._used: dict[bytes, int] = {}
         self._dialling: dict[bytes, asyncio.Lock] = {}
 
-    async def ask(self, to: Contact, message: Message, body: bytes | None = None, seconds: float = 0.0) -> Reply:
-        """Send a request to a peer, and the body if the peer answers "go"; return its last answer. seconds: for sending the body.
+    async def ask(
+        self, to: Contact, message: Message, body: bytes | None = None, seconds: float = 0.0
+    ) -> Reply:
+        """Send a request to a peer, and the body if the peer answers "go"; return its last answer.
+        seconds: for sending the body.
 
-        If a connection that was open already fails, the request is sent once more over a new one, since the peer may have
-        restarted. Raises LinkError, TimeoutError or ProtocolError.
-        """
+        If a connection that was open already fails, the request is sent once more over a new one,
+        since the peer may have restarted. Raises LinkError, TimeoutError or ProtocolError."""
         self._used[to.key] = self._used.get(to.key, 0) + 1
         try:
             if to.key in self._kept:
@@ -53,7 +57,9 @@ class Connections:
                 self._dialling.pop(to.key, None)
             self._trim()
 
-    async def _asked(self, to: Contact, message: Message, body: bytes | None, seconds: float) -> Reply:
+    async def _asked(
+        self, to: Contact, message: Message, body: bytes | None, seconds: float
+    ) -> Reply:
         async with asyncio.timeout(CONNECT):
             connection = await self._connection(to)
             stream = await connection.open()

@@ -1,6 +1,8 @@
-"""A peer's folder: all that it is. Whoever has it is that peer; nothing of it but models, records and headers ever leaves.
+"""A peer's folder: all that it is. Whoever has it is that peer; nothing of it but models, records
+and headers ever leaves.
 
-The files are those of every node: node.json, terms.json, items.json, identity.key, store.sqlite, and of a peer also
+The files are those of every node: node.json, terms.json, items.json, identity.key, store.sqlite,
+and of a peer also
 
 invitation.json  its number, the operator's ticket, and peers to begin with
 revoked.json     the newest list of keys that the operator has shut out, if there is one
@@ -17,20 +19,20 @@ from typing import final
 
 import numpy as np
 
+from ...core.contract.gossip import DeviceData
 from ...core.errors import InputError
-from ...core.gossip import DeviceData
 from ...core.lock import holding, is_held
 from ...core.types import Float32Array, Int64Array
 from ...data.interactions import Interactions
 from ...federation.gossip import device_data
-from ...wire.tensors import schema_of
-from ..catalogue import ITEMS, Items
-from ..files import read_json
-from ..identity import IDENTITY, public_bytes, read_identity
-from ..invitation import Contact, read_peer_invitation
-from ..node_store import NODE, STORE, NodeStore
-from ..terms import TERMS, FederationTerms
-from ..tickets import REVOKED, RevocationList
+from ..agreement.catalogue import ITEMS, Items
+from ..agreement.files import read_json
+from ..agreement.identity import IDENTITY, public_bytes, read_identity
+from ..agreement.invitation import Contact, read_peer_invitation
+from ..agreement.terms import TERMS, FederationTerms
+from ..agreement.tickets import REVOKED, RevocationList
+from ..node.node_store import NODE, STORE, NodeStore
+from ..wire.tensors import schema_of
 from .node import PeerNode
 from .records import PeerIdentity
 from .state import StateStore
@@ -40,17 +42,25 @@ SEED_BITS = 63  # of the store's secret, that name a peer's own draws
 
 @final
 class PeerFolder:
-    """The open folder of a peer; `close` closes its store. Rows and items are read on first use. Raises InputError for a file that is
-    missing or malformed."""
+    """The open folder of a peer; `close` closes its store. Rows and items are read on first use.
+    Raises InputError for a file that is missing or malformed."""
 
     def __init__(self, folder: Path) -> None:
         about = read_json(folder / NODE)
-        self.folder, self.name, self.terms = folder, str(about["name"]), FederationTerms.read(folder / TERMS)
+        self.folder, self.name, self.terms = (
+            folder,
+            str(about["name"]),
+            FederationTerms.read(folder / TERMS),
+        )
         if self.terms.has_server:
-            raise InputError(str(folder), "is the folder of a node with a server", expected="a peer's")
+            raise InputError(
+                str(folder), "is the folder of a node with a server", expected="a peer's"
+            )
         self.listen, self.advertise = str(about["listen"]), [str(one) for one in about["advertise"]]
         invitation = read_peer_invitation(folder)
-        self.me = PeerIdentity(read_identity(folder / IDENTITY), self.terms.run_bytes, invitation.signed())
+        self.me = PeerIdentity(
+            read_identity(folder / IDENTITY), self.terms.run_bytes, invitation.signed()
+        )
         self.bootstraps: list[Contact] = [one.contact() for one in invitation.bootstraps]
         self.store = NodeStore(folder / STORE)
         self.state = StateStore(self.store)
@@ -60,9 +70,18 @@ class PeerFolder:
         self.store.close()
 
     def check_ticket(self, wall: float) -> None:
-        """Raise InputError for a ticket that is another key's or has ended at wall-clock time `wall`, and for a key that was revoked."""
-        ticket, key, operator = self.me.ticket, public_bytes(self.me.key), bytes.fromhex(self.terms.operator)
-        fix = "ask the operator for another: entrenous federation renew, then entrenous federation join --invitation"
+        """Raise InputError for a ticket that is another key's or has ended at wall-clock time
+        `wall`, and for a key that was revoked.
+        """
+        ticket, key, operator = (
+            self.me.ticket,
+            public_bytes(self.me.key),
+            bytes.fromhex(self.terms.operator),
+        )
+        fix = (
+            "ask the operator for another: entrenous federation renew, then entrenous federation"
+            " join --invitation"
+        )
         if not ticket.is_for(key, operator, self.terms.run_bytes):
             raise InputError(str(self.folder), "its ticket is not for this key and number", fix=fix)
         if wall >= ticket.until:
@@ -70,15 +89,23 @@ class PeerFolder:
             raise InputError(str(self.folder), f"its ticket ended on {end:%Y-%m-%d}", fix=fix)
         revoked = self.revoked
         if revoked is not None and key in revoked.keys:
-            raise InputError(str(self.folder), "its key was shut out by the operator", fix="ask the operator why")
+            raise InputError(
+                str(self.folder), "its key was shut out by the operator", fix="ask the operator why"
+            )
 
     @property
     def revoked(self) -> RevocationList | None:
-        """The newest known list of revoked keys. Raises InputError for one that the operator has not signed."""
+        """The newest known list of revoked keys. Raises InputError for one that the operator has
+        not signed.
+        """
         found = RevocationList.read(self.folder)
-        if found is not None and not found.is_of(bytes.fromhex(self.terms.operator), self.terms.run_bytes):
+        if found is not None and not found.is_of(
+            bytes.fromhex(self.terms.operator), self.terms.run_bytes
+        ):
             fix = "remove it, or get the one of the federation's operator"
-            raise InputError(str(self.folder / REVOKED), "is not signed by this federation's operator", fix=fix)
+            raise InputError(
+                str(self.folder / REVOKED), "is not signed by this federation's operator", fix=fix
+            )
         return found
 
     @cached_property
@@ -93,18 +120,26 @@ class PeerFolder:
 
     @property
     def data(self) -> DeviceData:
-        """The rows as the data of one device; the weighting set is left empty, for the algorithm to draw."""
+        """The rows as the data of one device; the weighting set is left empty, for the algorithm to
+        draw.
+        """
         return device_data(self.rows, None)
 
     @property
     def seed(self) -> int:
-        """The number that this peer's random draws follow from: the federation's seed if draws are public, else one of its own, since
-        whoever knows a peer's draws can tell its negatives, and so its rows, from what it sends."""
-        return self.terms.seed if self.terms.draws == "public" else self.store.secret % (1 << SEED_BITS)
+        """The number that this peer's random draws follow from: the federation's seed if draws are
+        public, else one of its own, since whoever knows a peer's draws can tell its negatives, and
+        so its rows, from what it sends.
+        """
+        return (
+            self.terms.seed
+            if self.terms.draws == "public"
+            else self.store.secret % (1 << SEED_BITS)
+        )
 
     def node(self) -> PeerNode:
-        """A node with this peer's settings and rows, in the state in which it was last saved, if it was. Raises EntrenousError if that
-        is damaged."""
+        """A node with this peer's settings and rows, in the state in which it was last saved, if it
+        was. Raises EntrenousError if that is damaged."""
         node = PeerNode(self.terms, self.me.number, self.data, self.seed)
         kept = self.state.load(schema_of(node.arrays()))
         if kept is not None:
@@ -115,17 +150,23 @@ class PeerFolder:
         """The node as `node` gives it. Raises InputError if it has not begun."""
         node = self.node()
         if node.events == 0:
-            raise InputError(str(self.folder), "has not learnt anything yet", fix=f"run it: entrenous node {self.folder}")
+            raise InputError(
+                str(self.folder),
+                "has not learnt anything yet",
+                fix=f"run it: entrenous node {self.folder}",
+            )
         return node
 
     def recommender(self) -> tuple[int, OwnModel]:
-        """How often the peer has pushed its newest model, and what scores by it. Raises InputError before its first training."""
+        """How often the peer has pushed its newest model, and what scores by it. Raises InputError
+        before its first training.
+        """
         node = self.trained()
         return node.pushes, OwnModel(node)
 
     def locked(self) -> AbstractContextManager[None]:
-        """A lock, held inside `with`, that keeps a second process from running this peer. Raises InputError that names the
-        process that has it."""
+        """A lock, held inside `with`, that keeps a second process from running this peer. Raises
+        InputError that names the process that has it."""
         return holding(self.folder / "lock")
 
     def is_running(self) -> bool:

@@ -1,6 +1,8 @@
-"""`PeerIntake`: what a receiver decides about offers and bodies, and the models that wait for the node. No socket, no clock.
+"""`PeerIntake`: what a receiver decides about offers and bodies, and the models that wait for the
+node. No socket, no clock.
 
-A body is never read before all of the offer is right, and never believed before its digest, layout and numbers are.
+A body is never read before all of the offer is right, and never believed before its digest, layout
+and numbers are.
 """
 
 from __future__ import annotations
@@ -10,12 +12,12 @@ from typing import final
 
 import numpy as np
 
-from ...core.gossip import ACCEPTED, NOBODY, Headers
-from ...core.gossip_node import wrong
+from ...core.contract.gossip import ACCEPTED, NOBODY, Headers
 from ...core.types import Float32Array
-from ...wire.pushed import digest, unpack
-from ...wire.tensors import Malformed
-from ..terms import FederationTerms
+from ...kernels.merging import wrong
+from ..agreement.terms import FederationTerms
+from ..wire.pushed import digest, unpack
+from ..wire.tensors import Malformed
 from .address_book import AddressBook
 from .messages import Offer, ProtocolError
 from .node import ReceivedModel
@@ -30,12 +32,18 @@ REFUSED = {1: "not-finite", 2: "too-large", 3: "size"}  # core.gossip's codes
 
 @final
 class PeerIntake:
-    """The receiving side of one peer: which offered models it accepts, and the accepted ones that wait for the node. tally:
-    counts of what happened, by name."""
+    """The receiving side of one peer: which offered models it accepts, and the accepted ones that
+    wait for the node. tally: counts of what happened, by name."""
 
-    def __init__(self, terms: FederationTerms, book: AddressBook, limits: RateLimits, tally: Counter[str]) -> None:
+    def __init__(
+        self, terms: FederationTerms, book: AddressBook, limits: RateLimits, tally: Counter[str]
+    ) -> None:
         self.terms, self.book, self.limits, self.tally = terms, book, limits, tally
-        self.size, self.largest, self.width = terms.body_bytes, terms.gossip.largest, terms.gossip.width
+        self.size, self.largest, self.width = (
+            terms.body_bytes,
+            terms.gossip.largest,
+            terms.gossip.width,
+        )
         self.waiting: OrderedDict[int, ReceivedModel] = OrderedDict()
         self.reading: dict[int, bytes] = {}  # sender -> digest, of bodies under way
         self._seen: dict[int, OrderedDict[tuple[int, bytes], None]] = {}
@@ -49,8 +57,10 @@ class PeerIntake:
             own.popitem(last=False)
 
     def offered(self, peer: bytes, offer: Offer, now: float, wall: float) -> str:
-        """The answer to an offer: "go", after which space is reserved until `arrived` or `dropped`, or a reason not to send
-        the body ("busy", "seen", "schema"). Raises ProtocolError for an offer that breaks the protocol."""
+        """The answer to an offer: "go", after which space is reserved until `arrived` or `dropped`,
+        or a reason not to send the body ("busy", "seen", "schema"). Raises ProtocolError for an
+        offer that breaks the protocol.
+        """
         if offer.schema != self.terms.run_bytes:
             return "schema"
         sender = self._sender(peer, offer, wall)
@@ -62,7 +72,9 @@ class PeerIntake:
             return "seen"
         if sender in self.reading or len(self.reading) >= BODIES:
             return "busy"
-        if len(self.waiting.keys() | self.reading.keys() | {sender}) > WAITING or not self.limits.may_offer(peer, now):
+        if len(
+            self.waiting.keys() | self.reading.keys() | {sender}
+        ) > WAITING or not self.limits.may_offer(peer, now):
             return "busy"
         self.reading[sender] = offer.digest
         return "go"
@@ -79,8 +91,8 @@ class PeerIntake:
         self.reading.pop(offer.record.number, None)
 
     def judged(self, offer: Offer, body: bytearray) -> ReceivedModel:
-        """The model in a received body, checked. Raises ProtocolError if it is not the offered one, malformed, not finite or
-        too large. Takes long for a large body; run it in a thread."""
+        """The model in a received body, checked. Raises ProtocolError if it is not the offered one,
+        malformed, not finite or too large. Takes long for a large body; run it in a thread."""
         if digest(body) != offer.digest:
             raise ProtocolError("digest")
         try:
@@ -89,7 +101,9 @@ class PeerIntake:
             raise ProtocolError(f"body-{bad.code}") from None
         if (refused := self._refusal(model)) != ACCEPTED:
             raise ProtocolError(REFUSED[refused])
-        return ReceivedModel(offer.record.number, offer.push, headers_of(offer, self.width), model, offer.digest)
+        return ReceivedModel(
+            offer.record.number, offer.push, headers_of(offer, self.width), model, offer.digest
+        )
 
     def _refusal(self, model: Float32Array) -> int:
         """As the algorithm itself would say: what is refused there must not become an event."""
@@ -109,12 +123,18 @@ class PeerIntake:
 
 
 def headers_of(offer: Offer, width: int) -> Headers:
-    """The header of an offered model (sender, age, samples, known peers, length) as arrays of one model, for the algorithm."""
+    """The header of an offered model (sender, age, samples, known peers, length) as arrays of one
+    model, for the algorithm.
+    """
     peers = np.array([offer.peers or (NOBODY,)], np.int32)
-    sender, age, samples, length = (np.array([n], np.int64) for n in (offer.record.number, offer.age, offer.samples, width))
+    sender, age, samples, length = (
+        np.array([n], np.int64) for n in (offer.record.number, offer.age, offer.samples, width)
+    )
     return Headers(sender, age, samples, peers, length)
 
 
 def deadline(size: int) -> float:
-    """The seconds within which a body of `size` bytes must have arrived: 3 s, and 1 s for each 100 kB."""
+    """The seconds within which a body of `size` bytes must have arrived: 3 s, and 1 s for each 100
+    kB.
+    """
     return FLOOR + size / RATE

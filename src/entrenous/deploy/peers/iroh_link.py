@@ -1,7 +1,9 @@
-"""The transport over QUIC by iroh: TLS 1.3, a peer's public key is its address. The only importer of iroh.
+"""The transport over QUIC by iroh: TLS 1.3, a peer's public key is its address. The only importer
+of iroh.
 
-What iroh does by itself and here does not: no relay, no discovery service, no public server of anybody (preset minimal). What cannot be
-switched off from Python: one SSDP datagram to the local network for each endpoint that is opened (research/p2p.md, 4).
+What iroh does by itself and here does not: no relay, no discovery service, no public server of
+anybody (preset minimal). What cannot be switched off from Python: one SSDP datagram to the local
+network for each endpoint that is opened (research/p2p.md, 4).
 """
 
 from __future__ import annotations
@@ -17,25 +19,34 @@ import iroh
 import iroh.iroh_ffi as ffi
 
 from ...core.errors import InputError, NotYet, may_pass, one_line
-from ..address import is_loopback
+from ..agreement.address import is_loopback
 from .port import Arriving, Connection, LinkError, Stream
 from .reachable import can_be_a_peers
 
 T = TypeVar("T")
 ALPN = b"entrenous-peer/1"
-PIECE = 1 << 18  # bytes that are read or written in one step; larger ones are no faster, and hold up the loop (bench `peers`)
-EARLY = 1 << 12  # bytes that may be read ahead of what was asked for, so that a frame costs one step and not two
-STREAMS, WINDOW = 2, 4 << 20  # of one connection: streams at once, and bytes that nobody has read yet
+PIECE = (
+    1 << 18
+    # bytes that are read or written in one step; larger ones are no faster, and hold up the loop
+    # (bench `peers`)
+)
+EARLY = (
+    1 << 12
+)  # bytes that may be read ahead of what was asked for, so that a frame costs one step and not two
+STREAMS, WINDOW = (
+    2,
+    4 << 20,
+)  # of one connection: streams at once, and bytes that nobody has read yet
 GUARD = 300.0  # seconds to open or accept a stream; callers have their own, shorter deadlines
 SHORT = 4.0  # seconds to bind, to end a stream, to close
 
 
 def hasten() -> bool:
-    """Replace the loop by which iroh 1.2.0 hands bytes to its library one at a time (7 MB/s) by a copy, if it is still there.
-    Returns whether.
+    """Replace the loop by which iroh 1.2.0 hands bytes to its library one at a time (7 MB/s) by a
+    copy, if it is still there. Returns whether.
 
-    uniffi-rs has repaired it (pull request 2824); a release with that no longer has the loop, and is left alone.
-    """
+    uniffi-rs has repaired it (pull request 2824); a release with that no longer has the loop, and
+    is left alone."""
     builder = getattr(ffi, "_UniffiRustBufferBuilder", None)
     slow = getattr(builder, "write", None)
     if builder is None or slow is None or "enumerate" not in slow.__code__.co_names:
@@ -45,7 +56,11 @@ def hasten() -> bool:
         n = len(value)
         with self._reserve(n):
             if n:
-                ctypes.memmove(ctypes.cast(self.rbuf.data, ctypes.c_void_p).value + self.rbuf.len, bytes(value), n)
+                ctypes.memmove(
+                    ctypes.cast(self.rbuf.data, ctypes.c_void_p).value + self.rbuf.len,
+                    bytes(value),
+                    n,
+                )
 
     builder.write = write
     return True
@@ -54,13 +69,23 @@ def hasten() -> bool:
 def answer_at_once() -> bool:
     """Let finished steps of iroh go on at once. Returns whether anything was changed.
 
-    iroh 1.2.0 reports every finished step to the event loop as if from another thread: a write to the loop's pipe and one more
-    turn of the loop, although four steps in five are done before the call returns.
-    """
+    iroh 1.2.0 reports every finished step to the event loop as if from another thread: a write to
+    the loop's pipe and one more turn of the loop, although four steps in five are done before the
+    call returns."""
     before: Any = getattr(ffi, "_uniffi_continuation_callback", None)
-    needed = ("_UNIFFI_RUST_FUTURE_CONTINUATION_CALLBACK", "_UniffiContinuationHandleMap", "_uniffi_set_future_result")
+    needed = (
+        "_UNIFFI_RUST_FUTURE_CONTINUATION_CALLBACK",
+        "_UniffiContinuationHandleMap",
+        "_uniffi_set_future_result",
+    )
     kind, waiting, settle = (getattr(ffi, name, None) for name in needed)
-    if before is None or kind is None or waiting is None or settle is None or hasattr(before, "replaced"):
+    if (
+        before is None
+        or kind is None
+        or waiting is None
+        or settle is None
+        or hasattr(before, "replaced")
+    ):
         return False
 
     def continued(handle: int, code: int) -> None:
@@ -77,7 +102,9 @@ def answer_at_once() -> bool:
 
 
 async def within(seconds: float, step: Awaitable[T]) -> T:
-    """Await a step of iroh for at most some seconds. Raises LinkError for its errors, TimeoutError when it takes longer."""
+    """Await a step of iroh for at most some seconds. Raises LinkError for its errors, TimeoutError
+    when it takes longer.
+    """
     async with asyncio.timeout(seconds):
         return await _plainly(step)
 
@@ -109,20 +136,27 @@ class _Private(iroh.Preset):  # type: ignore[misc]  # iroh is not typed
             builder.bind_addr(one)
 
 
-async def listen(secret: bytes, listen: str = "127.0.0.1:0", advertise: Sequence[str] = ()) -> IrohLink:
-    """A link at a host and port of this machine. advertise: what others are told instead, behind a router that forwards a port.
+async def listen(
+    secret: bytes, listen: str = "127.0.0.1:0", advertise: Sequence[str] = ()
+) -> IrohLink:
+    """A link at a host and port of this machine. advertise: what others are told instead, behind a
+    router that forwards a port.
 
-    Raises NotYet when the address cannot be had now, InputError when it is none. One event loop for each process: iroh's library keeps
-    the first.
-    """
+    Raises NotYet when the address cannot be had now, InputError when it is none. One event loop for
+    each process: iroh's library keeps the first."""
     _check(listen)
     hasten()
     answer_at_once()
-    ffi.uniffi_set_event_loop(asyncio.get_running_loop())  # type: ignore[arg-type]  # any loop will do
+    # any loop will do
+    ffi.uniffi_set_event_loop(asyncio.get_running_loop())  # type: ignore[arg-type]
     for addresses in (_both(listen), (listen,)):  # a machine may have no IPv6
         try:
-            options = iroh.EndpointOptions(preset=_Private(addresses), secret_key=secret, alpns=[ALPN])
-            return IrohLink(await within(SHORT, iroh.Endpoint.bind(options)), addresses[0], advertise)
+            options = iroh.EndpointOptions(
+                preset=_Private(addresses), secret_key=secret, alpns=[ALPN]
+            )
+            return IrohLink(
+                await within(SHORT, iroh.Endpoint.bind(options)), addresses[0], advertise
+            )
         except (LinkError, TimeoutError) as failed:
             cause = failed
     kind = NotYet if _may_come(listen) else InputError
@@ -135,7 +169,9 @@ async def listen(secret: bytes, listen: str = "127.0.0.1:0", advertise: Sequence
 
 
 def _check(listen: str) -> None:
-    """Raises InputError for what is no address and port, of which iroh would speak in its own words."""
+    """Raises InputError for what is no address and port, of which iroh would speak in its own
+    words.
+    """
     host, _, port = listen.rpartition(":")
     try:
         ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
@@ -143,13 +179,16 @@ def _check(listen: str) -> None:
     except ValueError:
         known = False
     if not known:
-        problem, fix = "cannot be listened at: it is no address and port", "say another as `listen` in node.json"
+        problem, fix = (
+            "cannot be listened at: it is no address and port",
+            "say another as `listen` in node.json",
+        )
         raise InputError(one_line(listen, 80), problem, expected="such as 10.77.0.10:9411", fix=fix)
 
 
 def _may_come(listen: str) -> bool:
-    """Whether an address may be had later: another process has its port, or the machine has not got it yet, as one of a private network
-    that comes up late. iroh does not say why it was refused."""
+    """Whether an address may be had later: another process has its port, or the machine has not got
+    it yet, as one of a private network that comes up late. iroh does not say why it was refused."""
     host, _, port = listen.rpartition(":")
     family = socket.AF_INET6 if listen.startswith("[") else socket.AF_INET
     try:
@@ -163,7 +202,9 @@ def _may_come(listen: str) -> bool:
 
 
 def _both(listen: str) -> tuple[str, ...]:
-    """The address, and this machine's own of the other family: without that iroh opens one that all the world can reach."""
+    """The address, and this machine's own of the other family: without that iroh opens one that all
+    the world can reach.
+    """
     return listen, "127.0.0.1:0" if listen.startswith("[") else "[::1]:0"
 
 
@@ -174,15 +215,22 @@ class IrohLink:
     def __init__(self, endpoint: Any, listen: str, advertise: Sequence[str]) -> None:
         self._endpoint, self._advertise = endpoint, list(advertise)
         self.key: bytes = endpoint.id().to_bytes()
-        self._family, self._everywhere = listen.startswith("["), listen.startswith(("0.0.0.0:", "[::]:"))
+        self._family, self._everywhere = (
+            listen.startswith("["),
+            listen.startswith(("0.0.0.0:", "[::]:")),
+        )
         self._on_loopback = is_loopback(listen.rpartition(":")[0].strip("[]"))
 
     def addresses(self) -> list[str]:
-        """The addresses at which others reach this endpoint: the advertised ones, or those it listens at; if it listens
-        everywhere, those that the machine knows."""
+        """The addresses at which others reach this endpoint: the advertised ones, or those it
+        listens at; if it listens everywhere, those that the machine knows."""
         if self._advertise:
             return self._advertise
-        found = self._endpoint.addr().direct_addresses() if self._everywhere else self._endpoint.bound_sockets()
+        found = (
+            self._endpoint.addr().direct_addresses()
+            if self._everywhere
+            else self._endpoint.bound_sockets()
+        )
         own = [one for one in found if one.startswith("[") == self._family]
         return [one for one in own if can_be_a_peers(one, self._on_loopback)][:4]
 
@@ -220,15 +268,19 @@ class IrohLink:
 
 
 def origin(address: Any) -> str:
-    """The machine of a sender: its IPv4 address, or the /64 network of an IPv6 address, which a household has for itself; "" for this
-    machine. It may be forged: who forges it cannot finish the handshake, and has a place for as long as that may take."""
+    """The machine of a sender: its IPv4 address, or the /64 network of an IPv6 address, which a
+    household has for itself; "" for this machine. It may be forged: who forges it cannot finish the
+    handshake, and has a place for as long as that may take.
+    """
     if not address.is_ip():
         return "not by IP"
     host = ipaddress.ip_address(address.addr.rpartition(":")[0].strip("[]").partition("%")[0])
     plain = getattr(host, "ipv4_mapped", None) or host
     if plain.is_loopback:
         return ""
-    return str(plain) if plain.version == 4 else str(ipaddress.ip_network((plain, 64), strict=False))
+    return (
+        str(plain) if plain.version == 4 else str(ipaddress.ip_network((plain, 64), strict=False))
+    )
 
 
 @final
@@ -275,14 +327,16 @@ class IrohConnection:
 
 @final
 class IrohStream:
-    """A QUIC stream, in both directions; a `Stream`. Calls have no deadline of their own, since one for each piece would cost
-    more than the piece."""
+    """A QUIC stream, in both directions; a `Stream`. Calls have no deadline of their own, since one
+    for each piece would cost more than the piece."""
 
     def __init__(self, stream: Any) -> None:
         self._send, self._receive, self._early = stream.send(), stream.recv(), bytearray()
 
     async def read(self, size: int) -> bytearray:
-        """Read exactly `size` bytes. Memory grows with what has arrived, not with what was promised."""
+        """Read exactly `size` bytes. Memory grows with what has arrived, not with what was
+        promised.
+        """
         while len(self._early) < size <= EARLY:
             more = await _plainly(self._receive.read(EARLY))
             if not more:
@@ -299,8 +353,8 @@ class IrohStream:
             await _plainly(self._send.write_all(data[low : low + PIECE]))
 
     async def finish(self) -> None:
-        """End this direction. The other end cannot tell it from a stream that was dropped, so readers rely on lengths and
-        digests alone."""
+        """End this direction. The other end cannot tell it from a stream that was dropped, so
+        readers rely on lengths and digests alone."""
         await within(SHORT, self._send.finish())
 
     async def abort(self) -> None:

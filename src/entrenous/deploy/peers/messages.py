@@ -1,6 +1,8 @@
-"""Control frames between peers: `u32 length (at most 4,096) | msgpack`. A frame is one of four messages, or it is an error.
+"""Control frames between peers: `u32 length (at most 4,096) | msgpack`. A frame is one of four
+messages, or it is an error.
 
-One request on each stream: Shuffle -> Reply; or Offer -> Reply, and if that says `go`, the body of exactly `size` bytes -> Reply.
+One request on each stream: Shuffle -> Reply; or Offer -> Reply, and if that says `go`, the body of
+exactly `size` bytes -> Reply.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 from msgspec import Meta, Struct
 
-from ..tickets import Key, RevocationList, Seconds, Signature
+from ..agreement.tickets import Key, RevocationList, Seconds, Signature
 from .port import Stream
 
 LONGEST = 4096  # bytes of a frame
@@ -23,8 +25,8 @@ ANSWERS = ("go", "busy", "schema", "seen", "ok", "rejected", "records")
 
 
 class ProtocolError(Exception):
-    """Raised for a message that no correct peer sends. code: a word that is counted; answered: whether its sender has been
-    told already."""
+    """Raised for a message that no correct peer sends. code: a word that is counted; answered:
+    whether its sender has been told already."""
 
     def __init__(self, code: str, *, answered: bool = False) -> None:
         self.code, self.answered = code, answered
@@ -32,8 +34,10 @@ class ProtocolError(Exception):
 
 
 class AddressRecord(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A signed statement of a peer's addresses. issued: unix seconds, from which it is valid for a while; until, ticket: the operator's
-    word, up to that second, that the number belongs to the key; signature: by the peer's own key."""
+    """A signed statement of a peer's addresses. issued: unix seconds, from which it is valid for a
+    while; until, ticket: the operator's word, up to that second, that the number belongs to the
+    key; signature: by the peer's own key.
+    """
 
     id: Key
     number: Number
@@ -48,8 +52,10 @@ Records: TypeAlias = Annotated[tuple[AddressRecord, ...], Meta(max_length=CARRIE
 
 
 class Shuffle(Struct, frozen=True, tag="shuffle", forbid_unknown_fields=True):
-    """A request to exchange records: some of the sender's, its own first. wanted: numbers that the sender has heard of and has
-    no record of; serial: of the newest list of revoked keys that it has."""
+    """A request to exchange records: some of the sender's, its own first. wanted: numbers that the
+    sender has heard of and has no record of; serial: of the newest list of revoked keys that it
+    has.
+    """
 
     schema: Annotated[bytes, Meta(min_length=16, max_length=16)]
     records: Records
@@ -58,7 +64,9 @@ class Shuffle(Struct, frozen=True, tag="shuffle", forbid_unknown_fields=True):
 
 
 class Offer(Struct, frozen=True, tag="offer", forbid_unknown_fields=True):
-    """The offer of a model, with the header that goes with it (`core.gossip.Headers`). push: its number at its sender."""
+    """The offer of a model, with the header that goes with it (`core.gossip.Headers`). push: its
+    number at its sender.
+    """
 
     schema: Annotated[bytes, Meta(min_length=16, max_length=16)]
     record: AddressRecord
@@ -71,8 +79,10 @@ class Offer(Struct, frozen=True, tag="offer", forbid_unknown_fields=True):
 
 
 class Reply(Struct, frozen=True, tag="reply", forbid_unknown_fields=True):
-    """The answer to a request. go: send the body; busy: not now; schema: another federation; seen: had that; ok: taken;
-    rejected: not taken; records: answer to an exchange of records, few of them beside a newer list of revoked keys."""
+    """The answer to a request. go: send the body; busy: not now; schema: another federation; seen:
+    had that; ok: taken; rejected: not taken; records: answer to an exchange of records, few of them
+    beside a newer list of revoked keys.
+    """
 
     answer: Annotated[str, Meta(pattern=f"^({'|'.join(ANSWERS)})$")]
     records: Records = ()

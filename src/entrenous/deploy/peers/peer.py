@@ -1,10 +1,12 @@
-"""`Peer`: one node at a link, under supervision. Three loops: one that fails is begun again, one that keeps failing ends the peer.
+"""`Peer`: one node at a link, under supervision. Three loops: one that fails is begun again, one
+that keeps failing ends the peer.
 
-    welcome  takes connections             (serving.py)
-    learn    pushes when the period is over, else merges what arrived; all that changes the node, one after the other, in a thread
-    shuffle  keeps the address book fresh          (sending.py)
+    welcome  takes connections             (serving.py) learn    pushes when the period is over,
+    else merges what arrived; all that changes the node, one after the other, in a thread shuffle
+    keeps the address book fresh          (sending.py)
 
-A prototype lost peers in silence: a KeyError ended one task, and gossip with it. Here no task is on its own.
+A prototype lost peers in silence: a KeyError ended one task, and gossip with it. Here no task is on
+its own.
 """
 
 from __future__ import annotations
@@ -17,11 +19,11 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from threading import Lock
 from typing import Any, NamedTuple, final
 
+from ...core.contract.gossip import ACCEPTED, TOO_AHEAD
 from ...core.errors import EntrenousError, StartAgain, one_line
-from ...core.gossip import ACCEPTED, TOO_AHEAD
-from ..invitation import Contact
-from ..terms import FederationTerms
-from ..tickets import RevocationList
+from ..agreement.invitation import Contact
+from ..agreement.terms import FederationTerms
+from ..agreement.tickets import RevocationList
 from .address_book import AddressBook
 from .connections import KEPT, Connections
 from .intake import PeerIntake
@@ -36,15 +38,17 @@ from .state import StateStore
 
 CRASHES, WITHIN = 5, 60.0  # failures of one loop in so many seconds that end the peer
 BAN = 60.0  # seconds
-OTHERS = 5  # connections that are kept beside those of a view: for exchanges of records, and for the view before
+# connections that are kept beside those of a view: for exchanges of records, and for the view
+# before
+OTHERS = 5
 RENEWALS = 5  # of its record, by a peer, in the time that one is good for
 # names of counts, by what became of a model
 COUNTED = {ACCEPTED: "merged", TOO_OLD: "refused.old", TOO_AHEAD: "refused.ahead"}
 
 
 class PeerTimes(NamedTuple):
-    """Time limits of a peer, in seconds. period: between two pushes; life: of a record; interval: between two offers of one
-    peer; ban: how long a peer is banned."""
+    """Time limits of a peer, in seconds. period: between two pushes; life: of a record; interval:
+    between two offers of one peer; ban: how long a peer is banned."""
 
     period: float
     life: float
@@ -53,8 +57,8 @@ class PeerTimes(NamedTuple):
 
 
 def pace(period: float) -> PeerTimes:
-    """The time limits that follow from the seconds between two pushes: records live for five periods, and an offer may come
-    half a period early."""
+    """The time limits that follow from the seconds between two pushes: records live for five
+    periods, and an offer may come half a period early."""
     return PeerTimes(period, max(15.0, 5 * period), period / 2)
 
 
@@ -64,8 +68,10 @@ class _Stop(Exception):
 
 @final
 class Peer:
-    """A running peer: one node, its timer, and its connections with other peers. revoked, keep: the newest known list of
-    revoked keys, and what writes down a newer one. say: writes a line to the log, which never names an item, a rating or a score."""
+    """A running peer: one node, its timer, and its connections with other peers. revoked, keep: the
+    newest known list of revoked keys, and what writes down a newer one. say: writes a line to the
+    log, which never names an item, a rating or a score.
+    """
 
     def __init__(
         self,
@@ -88,25 +94,42 @@ class Peer:
         self.book = AddressBook(me.number, Verifier(terms, pace.life, revoked, keep), bootstraps)
         self.limits = RateLimits(pace.interval, pace.ban)
         self.intake = PeerIntake(terms, self.book, self.limits, self.tally)
-        self.connections = Connections(link, max(KEPT, min(terms.gossip.view + OTHERS, CONNECTIONS // 2)))
+        self.connections = Connections(
+            link, max(KEPT, min(terms.gossip.view + OTHERS, CONNECTIONS // 2))
+        )
         self.sender = Sender(self.book, self.connections, host, self.tally, self.record)
         self._woken, self._stopping = asyncio.Event(), asyncio.Event()
-        self.server = PeerServer(self.intake, self.book, self.limits, host, self.tally, self.record, self._named, self._woken)
+        self.server = PeerServer(
+            self.intake,
+            self.book,
+            self.limits,
+            host,
+            self.tally,
+            self.record,
+            self._named,
+            self._woken,
+        )
         self._own: AddressRecord | None = None
         self._crashes: dict[str, list[float]] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self._turn = Lock()
 
-    # ---- life ------------------------------------------------------------------------------------------------------------------------
+    # ---- life ------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Run the peer until `stop` is called. Raises EntrenousError when one of its loops keeps failing."""
+        """Run the peer until `stop` is called. Raises EntrenousError when one of its loops keeps
+        failing.
+        """
         failure: EntrenousError | None = None
         self._recall()
         await self.host.work(self._begin)
         try:
             async with asyncio.TaskGroup() as self._tasks:
-                for name, loop in (("welcome", self._welcome), ("learn", self._learn), ("shuffle", self._shuffle)):
+                for name, loop in (
+                    ("welcome", self._welcome),
+                    ("learn", self._learn),
+                    ("shuffle", self._shuffle),
+                ):
                     self._tasks.create_task(self._supervise(name, loop))
                 await self._stopping.wait()
                 raise _Stop
@@ -142,12 +165,15 @@ class Peer:
                 await loop()
             except Exception as bug:
                 self._tell(name, bug)
-                recent = [when for when in self._crashes.get(name, []) if self.host.now() - when < WITHIN]
+                recent = [
+                    when for when in self._crashes.get(name, []) if self.host.now() - when < WITHIN
+                ]
                 self._crashes[name] = [*recent, self.host.now()]
                 if len(self._crashes[name]) >= CRASHES:
                     raise StartAgain(
-                        f"peer {self.me.number}: '{name}' failed {CRASHES} times in {WITHIN:.0f} s, the last time with "
-                        f"{one_line(f'{type(bug).__name__}: {bug}', 200)}; the state is saved; start the peer again"
+                        f"peer {self.me.number}: '{name}' failed {CRASHES} times in {WITHIN:.0f} s,"
+                        f" the last time with {one_line(f'{type(bug).__name__}: {bug}', 200)}; the"
+                        " state is saved; start the peer again"
                     ) from None
                 await asyncio.sleep(min(1.0, self.pace.period))
 
@@ -155,9 +181,12 @@ class Peer:
         self.tally[f"crash.{name}"] += 1
         last = traceback.extract_tb(bug.__traceback__)[-1:]
         where = "".join(f" ({os.path.basename(frame.filename)}:{frame.lineno})" for frame in last)
-        self.say(f"a bug of entrenous in '{name}': {one_line(f'{type(bug).__name__}: {bug}', 200)}{where}; going on")
+        self.say(
+            f"a bug of entrenous in '{name}':"
+            f" {one_line(f'{type(bug).__name__}: {bug}', 200)}{where}; going on"
+        )
 
-    # ---- the loops -------------------------------------------------------------------------------------------------------------------
+    # ---- the loops -------------------------------------------------------------------------------
 
     async def _welcome(self) -> None:
         while True:
@@ -198,11 +227,14 @@ class Peer:
         for number in self.book.unknown(numbers):
             self.sender.told[number] = sender
         if len(self.sender.told) > 4 * self.book.largest:
-            self.sender.told = {n: self.sender.told[n] for n in list(self.sender.told)[-self.book.largest :]}
+            self.sender.told = {
+                n: self.sender.told[n] for n in list(self.sender.told)[-self.book.largest :]
+            }
 
-    # ---- numeric work and the disk: in a thread ----------------------------------------------------------------------------------------
+    # ---- numeric work and the disk: in a thread --------------------------------------------------
 
-    # A thread goes on when whoever waits for it is cancelled, as all loops are when the peer ends: so each takes its turn.
+    # A thread goes on when whoever waits for it is cancelled, as all loops are when the peer ends:
+    # so each takes its turn.
 
     def _begin(self) -> None:
         with self._turn:
@@ -246,17 +278,21 @@ class Peer:
             except ProtocolError:
                 continue
 
-    # ---- what others and people see ----------------------------------------------------------------------------------------------------
+    # ---- what others and people see --------------------------------------------------------------
 
     def record(self) -> AddressRecord:
-        """The current signed record of this peer (key, number, addresses), renewed when it gets old."""
+        """The current signed record of this peer (key, number, addresses), renewed when it gets
+        old.
+        """
         wall = self.host.wall()
         if self._own is None or wall - self._own.issued > self.pace.life / RENEWALS:
             self._own = self.me.record(self.link.addresses(), wall)
         return self._own
 
     def about(self) -> dict[str, Any]:
-        """A summary for people: counts, and the hit rate of the model on the node's weighting set. It names no item."""
+        """A summary for people: counts, and the hit rate of the model on the node's weighting set.
+        It names no item.
+        """
         return {
             "number": self.me.number,
             "pid": os.getpid(),
@@ -266,6 +302,8 @@ class Peer:
             "known": len(self.book.entries),
             "connections": self.server.open,
             "hr@20": self.node.hit_rate(),
-            "errors": sum(count for name, count in self.tally.items() if name.startswith(("error", "crash"))),
+            "errors": sum(
+                count for name, count in self.tally.items() if name.startswith(("error", "crash"))
+            ),
             "tally": dict(sorted(self.tally.items())),
         }

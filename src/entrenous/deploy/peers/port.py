@@ -1,4 +1,6 @@
-"""What a peer needs from a transport, and from the machine that it runs on. Everything else in this package is the same in memory."""
+"""What a peer needs from a transport, and from the machine that it runs on. Everything else in this
+package is the same in memory.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,14 @@ T = TypeVar("T")
 
 
 class LinkError(Exception):
-    """Raised when a connection could not be made or broke. `str(error)` is what the transport says, in one line."""
+    """Raised when a connection could not be made or broke. `str(error)` is what the transport says,
+    in one line.
+    """
 
 
 class Stream(Protocol):
-    """An ordered stream of bytes in both directions, inside a connection. Every method raises LinkError when the other end is
-    gone."""
+    """An ordered stream of bytes in both directions, inside a connection. Every method raises
+    LinkError when the other end is gone."""
 
     async def read(self, size: int) -> bytearray: ...  # exactly so many
     async def write(self, data: bytes) -> None: ...
@@ -36,8 +40,10 @@ class Connection(Protocol):
 
 
 class Arriving(Protocol):
-    """An incoming connection before the handshake, to be taken or refused at no cost. origin: the machine or network that it comes from,
-    as far as can be told without a handshake; "" = this machine, or not known."""
+    """An incoming connection before the handshake, to be taken or refused at no cost. origin: the
+    machine or network that it comes from, as far as can be told without a handshake; "" = this
+    machine, or not known.
+    """
 
     origin: str
 
@@ -46,8 +52,8 @@ class Arriving(Protocol):
 
 
 class PeerLink(Protocol):
-    """The access of one peer to the network: it dials other peers and accepts their connections. key: its public key, 32
-    bytes, which is part of its address."""
+    """The access of one peer to the network: it dials other peers and accepts their connections.
+    key: its public key, 32 bytes, which is part of its address."""
 
     key: bytes
 
@@ -62,7 +68,9 @@ class Host(Protocol):
 
     def now(self) -> float: ...  # seconds, never runs back
     def wall(self) -> float: ...  # seconds since 1970
-    def below(self, n: int) -> int: ...  # 0 .. n - 1 at random: whom to ask, when to begin; never what a model becomes
+    def below(
+        self, n: int
+    ) -> int: ...  # 0 .. n - 1 at random: whom to ask, when to begin; never what a model becomes
     async def work(self, function: Callable[..., T], *arguments: Any) -> T: ...
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ipaddress
 from typing import TypeAlias
 
-from ..address import port_of
+from ..agreement.address import port_of
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 NOWHERE = ipaddress.ip_network("0.0.0.0/8")  # this machine or network, as Linux takes it

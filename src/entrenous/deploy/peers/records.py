@@ -1,9 +1,9 @@
-"""Records: a peer's own word where it is, with the operator's ticket that its number belongs to its key. Anyone can check both, and nobody
-is asked.
+"""Records: a peer's own word where it is, with the operator's ticket that its number belongs to its
+key. Anyone can check both, and nobody is asked.
 
-The operator hands out tickets and is not needed afterwards. Without them anyone could take any number, and one machine many. Keys are
-random and of one federation only: one that is kept for long, or made from a user's name, is itself personal data.
-"""
+The operator hands out tickets and is not needed afterwards. Without them anyone could take any
+number, and one machine many. Keys are random and of one federation only: one that is kept for long,
+or made from a user's name, is itself personal data."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ from typing import NamedTuple, final
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ..identity import is_signed, public_bytes
-from ..terms import FederationTerms
-from ..tickets import RevocationList, Ticket
+from ..agreement.identity import is_signed, public_bytes
+from ..agreement.terms import FederationTerms
+from ..agreement.tickets import RevocationList, Ticket
 from .messages import AddressRecord, ProtocolError
 
 RECORD = b"entrenous peer record 2\0"  # what is signed begins with what it is for
 SKEW = 300  # seconds that a record may be from the future: clocks differ
-GENTLE = ("stale", "revoked")  # codes of records that a correct peer may pass on, since it cannot know better
+GENTLE = (
+    "stale",
+    "revoked",
+)  # codes of records that a correct peer may pass on, since it cannot know better
 
 
 def _record(schema: bytes, one: AddressRecord) -> bytes:
@@ -28,7 +31,9 @@ def _record(schema: bytes, one: AddressRecord) -> bytes:
 
 
 class PeerIdentity(NamedTuple):
-    """The identity of this peer in a federation: its private key, and the operator's ticket for its number."""
+    """The identity of this peer in a federation: its private key, and the operator's ticket for its
+    number.
+    """
 
     key: Ed25519PrivateKey
     schema: bytes
@@ -40,17 +45,27 @@ class PeerIdentity(NamedTuple):
         return self.ticket.number
 
     def record(self, addresses: Sequence[str], wall: float) -> AddressRecord:
-        """A record of this peer, signed with its key, that says it can be reached at `addresses`; issued at wall-clock time
-        `wall`."""
+        """A record of this peer, signed with its key, that says it can be reached at `addresses`;
+        issued at wall-clock time `wall`."""
         number, until, ticket = self.ticket
-        bare = AddressRecord(public_bytes(self.key), number, tuple(addresses)[:4], int(wall), until, ticket, b"\0" * 64)
+        bare = AddressRecord(
+            public_bytes(self.key),
+            number,
+            tuple(addresses)[:4],
+            int(wall),
+            until,
+            ticket,
+            b"\0" * 64,
+        )
         return msgspec.structs.replace(bare, signature=self.key.sign(_record(self.schema, bare)))
 
 
 @final
 class Verifier:
-    """Checks the records of peers of one federation. life: seconds for which a record is valid; revoked: the newest list of revoked keys
-    that is known; keep: is called with a newer one, to write it down."""
+    """Checks the records of peers of one federation. life: seconds for which a record is valid;
+    revoked: the newest list of revoked keys that is known; keep: is called with a newer one, to
+    write it down.
+    """
 
     def __init__(
         self,
@@ -64,8 +79,10 @@ class Verifier:
         self._operator = bytes.fromhex(terms.operator)
 
     def check(self, one: AddressRecord, wall: float, *, ticket: bool = True) -> None:
-        """Raise ProtocolError for a forged record, or one too old or of a revoked key (`stale`, `revoked`, which a correct peer may pass
-        on). ticket: False where the operator's signature has been checked before."""
+        """Raise ProtocolError for a forged record, or one too old or of a revoked key (`stale`,
+        `revoked`, which a correct peer may pass on). ticket: False where the operator's signature
+        has been checked before.
+        """
         if one.number >= self.users or one.issued > wall + SKEW:
             raise ProtocolError("record")
         if not self.is_fresh(one, wall):
@@ -82,7 +99,7 @@ class Verifier:
         """Whether neither a record nor its ticket has expired at wall-clock time `wall`."""
         return wall < one.issued + self.life and wall < one.until
 
-    # ---- who is shut out -------------------------------------------------------------------------------------------------------------
+    # ---- who is shut out -------------------------------------------------------------------------
 
     @property
     def serial(self) -> int:
@@ -94,8 +111,8 @@ class Verifier:
         return self.revoked is not None and key in self.revoked.keys
 
     def take_revoked(self, found: RevocationList) -> bool:
-        """Take a list of revoked keys if it is newer than the known one. Returns whether it is. Raises ProtocolError for one that the
-        operator has not signed."""
+        """Take a list of revoked keys if it is newer than the known one. Returns whether it is.
+        Raises ProtocolError for one that the operator has not signed."""
         if not found.is_of(self._operator, self.schema):
             raise ProtocolError("revocation")
         if found.serial <= self.serial:

@@ -1,5 +1,5 @@
-"""`PeerServer`: the receiving end of a peer. Connections are few, by address, and have time limits; every stream is one request; protocol
-errors are counted."""
+"""`PeerServer`: the receiving end of a peer. Connections are few, by address, and have time limits;
+every stream is one request; protocol errors are counted."""
 
 from __future__ import annotations
 
@@ -11,25 +11,41 @@ from typing import final
 from .address_book import AddressBook
 from .connections import ANSWER
 from .intake import PeerIntake, deadline
-from .messages import CARRIED, AddressRecord, Offer, ProtocolError, Reply, Shuffle, frame, read_message
+from .messages import (
+    CARRIED,
+    AddressRecord,
+    Offer,
+    ProtocolError,
+    Reply,
+    Shuffle,
+    frame,
+    read_message,
+)
 from .node import ReceivedModel
 from .port import Arriving, Connection, Host, LinkError, Stream
 from .rate_limits import Buckets, RateLimits
 from .sending import Spawn
 
 CONNECTIONS = 64
-STRANGERS = CONNECTIONS // 2  # of them for keys that have shown no ticket yet, so that who has one finds a place
+STRANGERS = (
+    CONNECTIONS // 2
+)  # of them for keys that have shown no ticket yet, so that who has one finds a place
 OF_ONE = 16  # connections from one address at once, and as many a second
 STREAMS = 2  # of one connection at once
 HANDSHAKE = 4.0  # seconds
-SMALL = 1 << 20  # bytes of a body that is judged on the spot, in a millisecond: a thread costs more than half of that (bench)
-IDLE = 60.0  # seconds without a request, after which a connection is closed; a stranger's within HANDSHAKE
+SMALL = (
+    1 << 20
+    # bytes of a body that is judged on the spot, in a millisecond: a thread costs more than half of
+    # that (bench)
+)
+# seconds without a request, after which a connection is closed; a stranger's within HANDSHAKE
+IDLE = 60.0
 
 
 @final
 class PeerServer:
-    """The receiving end of one peer. named: is called with a sender and the peer numbers that its message names; woken: is set
-    when a model waits for the node."""
+    """The receiving end of one peer. named: is called with a sender and the peer numbers that its
+    message names; woken: is set when a model waits for the node."""
 
     def __init__(
         self,
@@ -45,7 +61,9 @@ class PeerServer:
         self.intake, self.book, self.limits, self.host = intake, book, limits, host
         self.tally, self.record, self.named, self.woken = tally, record, named, woken
         self.connections: dict[bytes, Connection] = {}
-        self.strangers: dict[int, Connection] = {}  # by id, the oldest first: of keys that have shown no ticket yet
+        self.strangers: dict[
+            int, Connection
+        ] = {}  # by id, the oldest first: of keys that have shown no ticket yet
         self.known: set[int] = set()  # by id: of keys that have
         self.leaving: set[int] = set()  # by id: hung up on, and not ended yet
         self.origins: Counter[str] = Counter()  # how many from each
@@ -53,8 +71,10 @@ class PeerServer:
         self.open = 0
 
     async def welcome(self, arriving: Arriving, spawn: Spawn) -> None:
-        """Accept a connection and serve it in a task, or refuse it before anything is spent on it: one too many from its address, or all
-        places for strangers are taken and none can be made."""
+        """Accept a connection and serve it in a task, or refuse it before anything is spent on it:
+        one too many from its address, or all places for strangers are taken and none can be
+        made.
+        """
         if self._crowded(arriving.origin) or (self._full() and not self._evicted()):
             self.tally["connections.refused"] += 1
             await arriving.refuse()
@@ -65,7 +85,9 @@ class PeerServer:
 
     def _crowded(self, origin: str) -> bool:
         """Whether there are too many from one address, or too often."""
-        return bool(origin) and (self.origins[origin] >= OF_ONE or self.often.take(origin, self.host.now()) > 0)
+        return bool(origin) and (
+            self.origins[origin] >= OF_ONE or self.often.take(origin, self.host.now()) > 0
+        )
 
     def _full(self) -> bool:
         """Whether there is no place for somebody who may be a stranger."""
@@ -73,7 +95,9 @@ class PeerServer:
         return there >= CONNECTIONS or there - len(self.known) >= STRANGERS
 
     def _evicted(self) -> bool:
-        """Whether a place was made by hanging up on the oldest stranger. Who has shown a ticket is never put out for somebody else."""
+        """Whether a place was made by hanging up on the oldest stranger. Who has shown a ticket is
+        never put out for somebody else.
+        """
         if not self.strangers or self.open >= 2 * CONNECTIONS:
             return False
         who, connection = next(iter(self.strangers.items()))
@@ -113,14 +137,18 @@ class PeerServer:
                     del self.connections[connection.peer]
 
     def _only(self, connection: Connection) -> None:
-        """One connection a key: the new one counts, for the old one's peer may have died and come back."""
+        """One connection a key: the new one counts, for the old one's peer may have died and come
+        back.
+        """
         before = self.connections.get(connection.peer)
         if before is not None:
             before.close()
         self.connections[connection.peer] = connection
 
     async def _requests(self, connection: Connection) -> None:
-        """Requests until the connection ends, is idle for too long, or its peer banned. Whatever is under way then ends too."""
+        """Requests until the connection ends, is idle for too long, or its peer banned. Whatever is
+        under way then ends too.
+        """
         under_way: set[asyncio.Task[None]] = set()
         async with asyncio.TaskGroup() as streams:
             async for stream in self._streams(connection, under_way):
@@ -129,7 +157,9 @@ class PeerServer:
                 task.add_done_callback(under_way.discard)
             connection.close()
 
-    async def _streams(self, connection: Connection, under_way: set[asyncio.Task[None]]) -> AsyncIterator[Stream]:
+    async def _streams(
+        self, connection: Connection, under_way: set[asyncio.Task[None]]
+    ) -> AsyncIterator[Stream]:
         while not self.limits.is_banned(connection.peer, self.host.now()):
             if len(under_way) >= STREAMS:
                 await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
@@ -165,7 +195,13 @@ class PeerServer:
                 raise ProtocolError("reply")
             await _end(stream)
         except (ProtocolError, LinkError, TimeoutError) as bad:
-            code = bad.code if isinstance(bad, ProtocolError) else "stalled" if isinstance(bad, TimeoutError) else "dropped"
+            code = (
+                bad.code
+                if isinstance(bad, ProtocolError)
+                else "stalled"
+                if isinstance(bad, TimeoutError)
+                else "dropped"
+            )
             self.tally[f"error.{code}"] += 1
             banned = self.limits.error(peer, self.host.now())
             self.tally["banned"] += banned
@@ -175,7 +211,9 @@ class PeerServer:
                 connection.close()
 
     def _shuffled(self, connection: Connection, message: Shuffle) -> Reply:
-        """Takes the records and gives others; to who has an older list of revoked keys that too, and then no other records."""
+        """Takes the records and gives others; to who has an older list of revoked keys that too,
+        and then no other records.
+        """
         peer = connection.peer
         if message.schema != self.intake.terms.run_bytes:
             return Reply("schema")

@@ -1,7 +1,9 @@
-"""What a peer keeps in its store beside its user's rows: the state of its node, whole or not at all; its events; whom it has met.
+"""What a peer keeps in its store beside its user's rows: the state of its node, whole or not at
+all; its events; whom it has met.
 
-The state is written before every push leaves. So a peer that dies goes on from a state that explains all that others have of it; models
-that it took since are lost, and nobody else's state depends on them.
+The state is written before every push leaves. So a peer that dies goes on from a state that
+explains all that others have of it; models that it took since are lost, and nobody else's state
+depends on them.
 """
 
 from __future__ import annotations
@@ -16,10 +18,10 @@ import msgspec
 
 from ...core.errors import EntrenousError
 from ...core.types import Array
-from ...federation.replay import MESSAGE, PeerEvent
-from ...wire.tensors import Malformed, Schema, read, write
-from ..node_store import NodeStore
+from ..node.node_store import NodeStore
+from ..wire.tensors import Malformed, Schema, read, write
 from .messages import AddressRecord
+from .replay import MESSAGE, PeerEvent
 
 SEEN = 4096  # events, the newest, by which a peer knows what it has taken already
 
@@ -33,7 +35,9 @@ class SavedPeerState(NamedTuple):
 
 @final
 class StateStore:
-    """The part of a store that a peer's training changes. Use it from one thread at a time; other processes may read while one writes."""
+    """The part of a store that a peer's training changes. Use it from one thread at a time; other
+    processes may read while one writes.
+    """
 
     def __init__(self, store: NodeStore) -> None:
         self.path, self._file = store.path, store.connection
@@ -46,8 +50,8 @@ class StateStore:
         about: Mapping[str, Any],
         met: Sequence[AddressRecord],
     ) -> None:
-        """Store a state, and the events that led to it since the last one, in one transaction. first: the number of the first
-        event."""
+        """Store a state, and the events that led to it since the last one, in one transaction.
+        first: the number of the first event."""
         body = write(arrays)
         with self._file as file:
             rows = [(first + n, e.kind, e.sender, e.push, e.digest) for n, e in enumerate(events)]
@@ -55,10 +59,15 @@ class StateStore:
             state = (body, hashlib.sha256(body).digest(), json.dumps(about))
             file.execute("insert or replace into peer values (1, ?, ?, ?)", state)
             file.execute("delete from met")
-            file.executemany("insert into met values (?, ?)", [(r.number, msgspec.msgpack.encode(r)) for r in met])
+            file.executemany(
+                "insert into met values (?, ?)",
+                [(r.number, msgspec.msgpack.encode(r)) for r in met],
+            )
 
     def load(self, schema: Schema) -> SavedPeerState | None:
-        """The stored state; None if none was stored. Raises EntrenousError if it is damaged or has other arrays than `schema`."""
+        """The stored state; None if none was stored. Raises EntrenousError if it is damaged or has
+        other arrays than `schema`.
+        """
         row = self._one("select arrays, sha256, about from peer")
         if row is None:
             return None
@@ -69,7 +78,9 @@ class StateStore:
             return SavedPeerState(read(body, schema), json.loads(about))
         except (Malformed, ValueError) as cause:
             fix = "restore the folder from a backup, or join anew"
-            raise EntrenousError(f"{self.path}: the state cannot be read ({cause}); {fix}") from None
+            raise EntrenousError(
+                f"{self.path}: the state cannot be read ({cause}); {fix}"
+            ) from None
 
     def about(self) -> dict[str, Any]:
         """The stored summary for people (counts, hit rate), without reading the arrays."""
@@ -78,16 +89,25 @@ class StateStore:
 
     def events(self) -> list[PeerEvent]:
         """All stored events in the order in which they happened."""
-        return [PeerEvent(*row) for row in self._all("select kind, sender, push, digest from event order by number")]
+        return [
+            PeerEvent(*row)
+            for row in self._all("select kind, sender, push, digest from event order by number")
+        ]
 
     def taken(self) -> list[tuple[int, int, bytes]]:
         """The newest models that were accepted, as (sender, push, digest), oldest first."""
-        found = self._all(f"select sender, push, digest from event where kind = {MESSAGE} order by number desc limit {SEEN}")
+        found = self._all(
+            f"select sender, push, digest from event where kind = {MESSAGE} order by number desc"
+            f" limit {SEEN}"
+        )
         return [(int(sender), int(push), bytes(sha)) for sender, push, sha in reversed(found)]
 
     def met(self) -> list[AddressRecord]:
         """The stored records of other peers, by which to reach them after a restart."""
-        return [msgspec.msgpack.decode(row[0], type=AddressRecord) for row in self._all("select record from met")]
+        return [
+            msgspec.msgpack.decode(row[0], type=AddressRecord)
+            for row in self._all("select record from met")
+        ]
 
     def _one(self, query: str) -> Any:
         found = self._all(query)
@@ -97,4 +117,6 @@ class StateStore:
         try:
             return self._file.execute(query).fetchall()
         except Error as cause:
-            raise EntrenousError(f"{self.path}: cannot be read ({cause}); restore the folder from a backup") from None
+            raise EntrenousError(
+                f"{self.path}: cannot be read ({cause}); restore the folder from a backup"
+            ) from None

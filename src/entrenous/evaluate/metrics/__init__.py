@@ -1,1 +1,3 @@
-"""One file = one metric, called by its file name. `per_query(ranking, n)` for accuracy, `of_lists(lists, n)` for the rest."""
+"""One file = one metric, called by its file name. `per_query(ranking, n)` for accuracy,
+`of_lists(lists, n)` for the rest.
+"""

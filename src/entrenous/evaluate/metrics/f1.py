@@ -1,4 +1,5 @@
-"""F1@n: the harmonic mean of precision@n and recall@n of each query, averaged over queries (FPL, figure 2).
+"""F1@n: the harmonic mean of precision@n and recall@n of each query, averaged over queries (FPL,
+figure 2).
 
 It is not the harmonic mean of the two averages, which is a different number.
 """

@@ -1,7 +1,9 @@
-"""Gini@n in FPL's sense (section 5.4; Castells et al. 2015): 1 - the Gini index of how recommendations spread over items.
+"""Gini@n in FPL's sense (section 5.4; Castells et al. 2015): 1 - the Gini index of how
+recommendations spread over items.
 
-1 means that all items of the catalogue are recommended equally often, 0 that one item is recommended to everybody: **higher is
-more equal**. The catalogue is every item with a training row; items that are never recommended count as zero.
+1 means that all items of the catalogue are recommended equally often, 0 that one item is
+recommended to everybody: **higher is more equal**. The catalogue is every item with a training row;
+items that are never recommended count as zero.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ from ..ranking import Lists
 
 
 def gini(lists: Lists, n: int) -> float:
-    """1 - sum_j (2 j - m - 1) p(i_j) / (m - 1), items i_1 .. i_m by increasing share p of all recommendations.
+    """1 - sum_j (2 j - m - 1) p(i_j) / (m - 1), items i_1 .. i_m by increasing share p of all
+    recommendations.
 
     >>> from entrenous.evaluate.ranking import lists_of
     >>> gini(lists_of([[0], [1], [1]], popularity=[9, 9, 9, 0]), 1)

@@ -1,8 +1,10 @@
-"""HR@n, the hit rate: whether at least one relevant item stands in the first n places (trec_eval `success_n`).
+"""HR@n, the hit rate: whether at least one relevant item stands in the first n places (trec_eval
+`success_n`).
 
-With one relevant item per query, as in leave-one-out, it equals recall@n. Papers that call recall "hit rate" for users with
-several test items (PEPPER: the share of a user's ten test items) get that number here from a sampled protocol, where each
-held-out item is a query of its own and a user's value is the mean of her queries.
+With one relevant item per query, as in leave-one-out, it equals recall@n. Papers that call recall
+"hit rate" for users with several test items (PEPPER: the share of a user's ten test items) get that
+number here from a sampled protocol, where each held-out item is a query of its own and a user's
+value is the mean of her queries.
 """
 
 from __future__ import annotations

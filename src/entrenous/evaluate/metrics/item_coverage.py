@@ -1,4 +1,5 @@
-"""Item coverage@n: how many different items stand in the lists of all users (FPL, section 5.4; Adomavicius & Kwon 2012).
+"""Item coverage@n: how many different items stand in the lists of all users (FPL, section 5.4;
+Adomavicius & Kwon 2012).
 
 It is a count, not a share.
 """

@@ -1,8 +1,8 @@
-"""MAP@n: average precision of the list cut at n (trec_eval `map_cut_n`): divided by all relevant items, also those beyond n.
+"""MAP@n: average precision of the list cut at n (trec_eval `map_cut_n`): divided by all relevant
+items, also those beyond n.
 
-place      1  2  3  4  5        precision at the hits: 1/2 and 2/4; three relevant items: 1/3 * (1/2 + 2/4) = 1/3
-relevant      x     x   (and one more, not listed)
-"""
+place      1  2  3  4  5        precision at the hits: 1/2 and 2/4; three relevant items: 1/3 * (1/2
++ 2/4) = 1/3 relevant      x     x   (and one more, not listed)"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""MRR@n: the reciprocal rank of the first relevant item, 0 if it is below place n (trec_eval `recip_rank` of lists cut at n)."""
+"""MRR@n: the reciprocal rank of the first relevant item, 0 if it is below place n (trec_eval
+`recip_rank` of lists cut at n).
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """nDCG@n with binary relevance, trec_eval's `ndcg_cut_n`.
 
-DCG@n adds 1 / log2(rank + 1) over the relevant items in the first n places; the ideal DCG puts min(n, relevant) items first.
-(Other libraries divide by the ideal of n places, or do not cut the ideal at n: different numbers for the same list.)
-With one relevant item it is 1 / log2(rank + 1), which is NCF's and PEPPER's log 2 / log(p + 2) with p = rank - 1.
+DCG@n adds 1 / log2(rank + 1) over the relevant items in the first n places; the ideal DCG puts
+min(n, relevant) items first. (Other libraries divide by the ideal of n places, or do not cut the
+ideal at n: different numbers for the same list.) With one relevant item it is 1 / log2(rank + 1),
+which is NCF's and PEPPER's log 2 / log(p + 2) with p = rank - 1.
 
     place      1  2  3  4  5        DCG = 1/log2(3) + 1/log2(5) = 0.6309 + 0.4307
     relevant      x     x           ideal = 1/log2(2) + 1/log2(3) = 1 + 0.6309;  nDCG = 0.6509

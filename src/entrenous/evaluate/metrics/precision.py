@@ -1,4 +1,5 @@
-"""Precision@n: the share of the n places that hold a relevant item (trec_eval `P_n`); a shorter list is still divided by n.
+"""Precision@n: the share of the n places that hold a relevant item (trec_eval `P_n`); a shorter
+list is still divided by n.
 
 place      1  2  3  4  5        two hits in the first five places: 2/5
 relevant      x     x

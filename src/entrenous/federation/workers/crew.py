@@ -1,4 +1,6 @@
-"""`Crew`: worker processes, each with one object that was made there and lives there; the calls to them and what becomes of them."""
+"""`Crew`: worker processes, each with one object that was made there and lives there; the calls to
+them and what becomes of them.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ class Hand(Protocol):
 
 
 class About(NamedTuple):
-    """A worker's process, and the versions that must be the same everywhere: the same model needs the same code."""
+    """A worker's process, and the versions that must be the same everywhere: the same model needs
+    the same code.
+    """
 
     process: int
     machine: str
@@ -48,7 +52,9 @@ class WorkerDied(EntrenousError):
 
 @final
 class Crew:
-    """`many` worker processes of `threads` threads each. Workers are numbered from 0, and results come in that order."""
+    """`many` worker processes of `threads` threads each. Workers are numbered from 0, and results
+    come in that order.
+    """
 
     def __init__(self, ray: Any, kind: type[Hand], many: int, threads: int) -> None:
         self.many, self.threads = many, threads
@@ -60,8 +66,8 @@ class Crew:
     @staticmethod
     @contextmanager
     def hired(ray: Any, kind: type[Hand], many: int, threads: int) -> Iterator[Crew]:
-        """Start a crew, which ends with the context. Raises InputError where there are too few CPUs, or workers have other
-        versions of the software."""
+        """Start a crew, which ends with the context. Raises InputError where there are too few
+        CPUs, or workers have other versions of the software."""
         crew = Crew(ray, kind, many, threads)
         try:
             crew._hands = [crew._new() for _ in range(many)]
@@ -76,20 +82,26 @@ class Crew:
                 ray.kill(hand)
 
     def put(self, thing: Any) -> Any:
-        """Store an object once on each machine. Returns a reference that later calls may be given in its place."""
+        """Store an object once on each machine. Returns a reference that later calls may be given
+        in its place.
+        """
         return self._ray.put(thing)
 
     def call(self, method: str, arguments: Mapping[int, tuple[Any, ...]]) -> Iterator[Any]:
-        """Call one method of several workers at once, and yield the results in the order of their numbers. Arrays in results are
-        read-only. arguments: {number of a worker: arguments}.
+        """Call one method of several workers at once, and yield the results in the order of their
+        numbers. Arrays in results are read-only. arguments: {number of a worker: arguments}.
 
         Raises WorkerDied, and the EntrenousError that the method raised.
         """
-        refs = [(number, self.begin(number, method, *arguments[number])) for number in sorted(arguments)]
+        refs = [
+            (number, self.begin(number, method, *arguments[number])) for number in sorted(arguments)
+        ]
         return (self.result(number, ref) for number, ref in refs)
 
     def begin(self, number: int, method: str, *arguments: Any) -> Any:
-        """Start a method on one worker, after its earlier calls. Returns a reference for `result` and `ended`."""
+        """Start a method on one worker, after its earlier calls. Returns a reference for `result`
+        and `ended`.
+        """
         return getattr(self._hands[number], method).remote(*arguments)
 
     def ended(self, refs: Sequence[Any]) -> Any:
@@ -109,16 +121,22 @@ class Crew:
             raise WorkerDied(f"{self._who(number)} died ({type(lost).__name__})") from None
 
     def renew(self, dead: Sequence[int] | None = None) -> Sequence[int]:
-        """Start a new worker, without data, in place of each dead one. dead: their numbers, None = find them. Returns their
-        numbers."""
-        dead = [number for number in range(self.many) if not self._lives(number)] if dead is None else dead
+        """Start a new worker, without data, in place of each dead one. dead: their numbers, None =
+        find them. Returns their numbers."""
+        dead = (
+            [number for number in range(self.many) if not self._lives(number)]
+            if dead is None
+            else dead
+        )
         for number in dead:
             self._hands[number] = self._new()
         self._wait(dead)
         return dead
 
     def _new(self) -> Any:
-        return self._actor.options(num_cpus=self.threads, scheduling_strategy="SPREAD", max_restarts=0).remote()
+        return self._actor.options(
+            num_cpus=self.threads, scheduling_strategy="SPREAD", max_restarts=0
+        ).remote()
 
     def _wait(self, numbers: Sequence[int]) -> None:
         """Until these are there."""
@@ -126,9 +144,15 @@ class Crew:
         missing = self._ray.wait(refs, num_returns=len(refs), timeout=READY)[1] if refs else []
         if missing:
             cpus = int(self._ray.cluster_resources().get("CPU", 0))
-            problem = f"{len(missing)} of {self.many} did not start within {READY:.0f} s; the cluster has {cpus} CPUs"
+            problem = (
+                f"{len(missing)} of {self.many} did not start within {READY:.0f} s; the cluster has"
+                f" {cpus} CPUs"
+            )
             raise InputError(
-                "--workers", problem, expected=f"{self.threads} free for each", fix="ask for fewer, or for fewer --threads"
+                "--workers",
+                problem,
+                expected=f"{self.threads} free for each",
+                fix="ask for fewer, or for fewer --threads",
             )
         for number, ref in zip(numbers, refs, strict=True):
             self.about[number] = self.result(number, ref)
@@ -141,7 +165,10 @@ class Crew:
                 if version != own[name]:
                     problem = f"{one.machine} has {name} {version}"
                     raise InputError(
-                        "--ray", problem, expected=own[name], fix="every machine needs the same, or models would differ"
+                        "--ray",
+                        problem,
+                        expected=own[name],
+                        fix="every machine needs the same, or models would differ",
                     )
 
     def _lives(self, number: int) -> bool:

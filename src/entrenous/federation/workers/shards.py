@@ -1,4 +1,6 @@
-"""Users in shards, one for each worker, which alone has their histories and their private state between looks."""
+"""Users in shards, one for each worker, which alone has their histories and their private state
+between looks.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,9 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from ...core.protocols import Catalogue, FederatedAlgorithm, State
+from ...core.contract.protocols import Catalogue, FederatedAlgorithm, State
+from ...core.contract.update import Total, merge_totals
 from ...core.types import Int64Array
-from ...core.update import Total, merge_totals
 from ...core.visits import Visits
 from ...core.vocabulary import Vocabulary
 from ...data.interactions import Interactions
@@ -23,8 +25,8 @@ PLACES = ("lat", "lon")  # of the features of items, what devices use
 
 
 class ShardInput(NamedTuple):
-    """What a worker is given once: the algorithm and its users' rows. users: int64 [m]; data, avoid: of these users alone,
-    user r is users[r]."""
+    """What a worker is given once: the algorithm and its users' rows. users: int64 [m]; data,
+    avoid: of these users alone, user r is users[r]."""
 
     algorithm: FederatedAlgorithm
     catalogue: Catalogue
@@ -48,7 +50,13 @@ class ShardHand:
         data, avoid = _own(given.data), None if given.avoid is None else _own(given.avoid)
         users, executor = given.users.copy(), Threads(given.threads)
         self.shard = Shard(
-            given.algorithm, given.catalogue, data, users, executor=executor, avoid=avoid, protection=given.protection
+            given.algorithm,
+            given.catalogue,
+            data,
+            users,
+            executor=executor,
+            avoid=avoid,
+            protection=given.protection,
         )
         self.sent: Total | None = None
 
@@ -56,8 +64,12 @@ class ShardHand:
         """Load the private state of the shard's users: leading axis = users."""
         self.devices, self.changed = _copied(devices), np.zeros(len(self.shard.users), np.bool_)
 
-    def work(self, download: State, users: Int64Array, key: np.uint64, clip: float) -> tuple[Total, Ledger]:
-        """Train some of the shard's users for one round; clip: as in `Shard.work`. Returns the sum of their updates, and what was sent."""
+    def work(
+        self, download: State, users: Int64Array, key: np.uint64, clip: float
+    ) -> tuple[Total, Ledger]:
+        """Train some of the shard's users for one round; clip: as in `Shard.work`. Returns the sum
+        of their updates, and what was sent.
+        """
         if self.sent is not None:
             self.shard.release(self.sent)  # it has left with the answer to the call before
             self.sent = None
@@ -72,13 +84,15 @@ class ShardHand:
         rows = np.flatnonzero(self.changed)
         self.changed[:] = False
         whole = len(rows) == len(self.changed)
-        return self.shard.users[rows], self.devices if whole else type(self.devices)(*(array[rows] for array in self.devices))
+        return self.shard.users[rows], self.devices if whole else type(self.devices)(
+            *(array[rows] for array in self.devices)
+        )
 
 
 @final
 class Shards:
-    """The devices of all users, divided over the workers of a crew. Their sums are added in the order of the shards, so the
-    result is always the same.
+    """The devices of all users, divided over the workers of a crew. Their sums are added in the
+    order of the shards, so the result is always the same.
 
     The caller's private state is that of the last `load` or `gather`; the workers' is newer.
     """
@@ -95,7 +109,9 @@ class Shards:
         self._protection = protection
         self._bounds = bounds(data.counts, crew.many)
         self._none = np.empty(0, np.int64)
-        self._nobody = Shard(algorithm, data.catalogue, data, self._none)  # which keeps the sum of all shards
+        self._nobody = Shard(
+            algorithm, data.catalogue, data, self._none
+        )  # which keeps the sum of all shards
         self._nothing: State = self._nobody.init_devices(np.uint64(0))
         self._loaded: State | None = None
 
@@ -104,10 +120,16 @@ class Shards:
         return self._algorithm.init_devices(np.arange(len(self._data.users)), key)
 
     def work(
-        self, download: State, devices: State, users: Int64Array, key: np.uint64, *, clip: float = 0.0
+        self,
+        download: State,
+        devices: State,
+        users: Int64Array,
+        key: np.uint64,
+        *,
+        clip: float = 0.0,
     ) -> tuple[Total, Ledger]:
-        """Train `users` for one round in the workers. Returns the sum of their updates, and what was sent. `devices` keep
-        their values until `gather`. Raises WorkerDied."""
+        """Train `users` for one round in the workers. Returns the sum of their updates, and what
+        was sent. `devices` keep their values until `gather`. Raises WorkerDied."""
         if self._loaded is not devices:
             self.load(devices)
         received, arguments = self._crew.put(download), {}
@@ -127,15 +149,24 @@ class Shards:
     def load(self, devices: State) -> None:
         """Send every worker the rows and the private state of its users."""
         self._loaded = None
-        given = {number: (self._given(low, high),) for number, (low, high) in enumerate(self._bounds)}
+        given = {
+            number: (self._given(low, high),) for number, (low, high) in enumerate(self._bounds)
+        }
         list(self._crew.call("hold", given))
-        parts = {n: (type(devices)(*(array[low:high] for array in devices)),) for n, (low, high) in enumerate(self._bounds)}
+        parts = {
+            n: (type(devices)(*(array[low:high] for array in devices)),)
+            for n, (low, high) in enumerate(self._bounds)
+        }
         list(self._crew.call("load", parts))
         self._loaded = devices
 
     def gather(self, devices: State) -> None:
-        """Overwrite `devices` with the workers' private state: all of it or, when a worker has died, nothing."""
-        for users, private in list(self._crew.call("gather", dict.fromkeys(range(self._crew.many), ()))):
+        """Overwrite `devices` with the workers' private state: all of it or, when a worker has
+        died, nothing.
+        """
+        for users, private in list(
+            self._crew.call("gather", dict.fromkeys(range(self._crew.many), ()))
+        ):
             for array, new in zip(devices, private, strict=True):
                 array[users] = new
 
@@ -145,12 +176,24 @@ class Shards:
 
     def _given(self, low: int, high: int) -> ShardInput:
         users = np.arange(low, high)
-        data, avoid = _part(self._data, users), None if self._avoid is None else _part(self._avoid, users)
-        return ShardInput(self._algorithm, self._data.catalogue, data, avoid, users, self._crew.threads, self._protection)
+        data, avoid = (
+            _part(self._data, users),
+            None if self._avoid is None else _part(self._avoid, users),
+        )
+        return ShardInput(
+            self._algorithm,
+            self._data.catalogue,
+            data,
+            avoid,
+            users,
+            self._crew.threads,
+            self._protection,
+        )
 
 
 def bounds(counts: Int64Array, many: int) -> list[tuple[int, int]]:
-    """`many` ranges of users, none empty, of about the same work: a user costs something, and every row something. counts: int64 [users].
+    """`many` ranges of users, none empty, of about the same work: a user costs something, and every
+    row something. counts: int64 [users].
 
     >>> bounds(np.array([9, 0, 0, 0, 9]), 2)
     [(0, 2), (2, 5)]
@@ -167,14 +210,30 @@ def _part(data: Interactions, users: Int64Array) -> Interactions:
     """The rows of some users without anybody's name, and of the items only where they are."""
     own = data.of_users(users)
     features = {name: column for name, column in data.features.items() if name in PLACES}
-    return replace(own, users=Vocabulary(size=len(users)), items=Vocabulary(size=len(data.items)), features=features, notes=())
+    return replace(
+        own,
+        users=Vocabulary(size=len(users)),
+        items=Vocabulary(size=len(data.items)),
+        features=features,
+        notes=(),
+    )
 
 
 def _own(data: Interactions) -> Interactions:
-    """The same with arrays that may be written to, as in one process: compiled code is another for those that may not."""
+    """The same with arrays that may be written to, as in one process: compiled code is another for
+    those that may not.
+    """
     time, row = (None if column is None else column.copy() for column in (data.time, data.row))
     visits = None if data.visits is None else Visits(*(column.copy() for column in data.visits))
-    return replace(data, ptr=data.ptr.copy(), item=data.item.copy(), value=data.value.copy(), time=time, row=row, visits=visits)
+    return replace(
+        data,
+        ptr=data.ptr.copy(),
+        item=data.item.copy(),
+        value=data.value.copy(),
+        time=time,
+        row=row,
+        visits=visits,
+    )
 
 
 def _copied(state: State) -> State:

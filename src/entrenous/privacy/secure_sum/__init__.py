@@ -1,25 +1,32 @@
-"""Secure sums: a server learns the total of what its clients send and nothing about any one of them.
+"""Secure sums: a server learns the total of what its clients send and nothing about any one of
+them.
 
-K. Bonawitz et al., "Practical secure aggregation for privacy-preserving machine learning", CCS 2017, on the sparse graph of J. Bell et al.,
-"Secure single-server aggregation with (poly)logarithmic overhead", CCS 2020, which Flower calls SecAgg+. Every pair of neighbours agrees
-on a mask that one adds and the other subtracts; every client adds a mask of its own. Shares of both masks' secrets lie with the
-neighbours, who give the server one kind for each party: that of the own mask for who sent, that of the pairs' masks for who did not.
+K. Bonawitz et al., "Practical secure aggregation for privacy-preserving machine learning", CCS
+2017, on the sparse graph of J. Bell et al., "Secure single-server aggregation with
+(poly)logarithmic overhead", CCS 2020, which Flower calls SecAgg+. Every pair of neighbours agrees
+on a mask that one adds and the other subtracts; every client adds a mask of its own. Shares of both
+masks' secrets lie with the neighbours, who give the server one kind for each party: that of the own
+mask for who sent, that of the pairs' masks for who did not.
 
-    client                                  server
-    advertise()                 ->          add_advert      signed x25519 keys, one for boxes and one for masks; the model's sha256
-    share(roster)               <- ->       roster, add_shares       Shamir shares of both secrets, boxed for each neighbour
-    mask(inbox, vector, rows)   <- ->       inbox, add_masked        the vector with all masks on it
-    consent(survivors)          <- ->       survivors, add_consent   a signature under who sent and who did not
-    unmask(consents)            <- ->       consents, add_unmasking  one share of each neighbour
+    client                                  server advertise()                 ->
+    add_advert      signed x25519 keys, one for boxes and one for masks; the model's sha256
+    share(roster)               <- ->       roster, add_shares       Shamir shares of both secrets,
+    boxed for each neighbour mask(inbox, vector, rows)   <- ->       inbox, add_masked        the
+    vector with all masks on it consent(survivors)          <- ->       survivors, add_consent   a
+    signature under who sent and who did not unmask(consents)            <- ->       consents,
+    add_unmasking  one share of each neighbour
                                             total           int64, exact
 
 No input or output: every method takes and gives bytes, and any transport carries them.
 
-Why not Flower's: (a) its mask generator folds a 32-byte secret into the 32 bits of `np.random.RandomState`, so that all masks are found by
-trying 2^32 seeds (flwrlabs/flower issue 7522, open; verified in 1.41 and 1.42); (b) it exists in the legacy layer alone (`LegacyContext`,
-`DefaultWorkflow`), not for message-based apps; (c) clients take each other's keys from the server unsigned, so that a server which swaps
-keys reads everything. Here masks are AES-256-CTR keyed by HKDF-SHA256, keys are signed by identities known beforehand, and the floors (how
-many must take part, how full a row is, which model, one sum a round, one kind of share) are enforced by the client.
+Why not Flower's: (a) its mask generator folds a 32-byte secret into the 32 bits of
+`np.random.RandomState`, so that all masks are found by trying 2^32 seeds (flwrlabs/flower issue
+7522, open; verified in 1.41 and 1.42); (b) it exists in the legacy layer alone (`LegacyContext`,
+`DefaultWorkflow`), not for message-based apps; (c) clients take each other's keys from the server
+unsigned, so that a server which swaps keys reads everything. Here masks are AES-256-CTR keyed by
+HKDF-SHA256, keys are signed by identities known beforehand, and the floors (how many must take
+part, how full a row is, which model, one sum a round, one kind of share) are enforced by the
+client.
 
 What it promises, with at most a tenth of the parties in league with the server (rounded up, and one
 at least): only sums over the floor's people and parties come out, those in league among them. A

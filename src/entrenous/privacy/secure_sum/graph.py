@@ -1,6 +1,8 @@
-"""Who is whose neighbour, how many shares give a secret, and how many signatures make a list binding.
+"""Who is whose neighbour, how many shares give a secret, and how many signatures make a list
+binding.
 
-Up to 128 parties everyone is everyone's neighbour; above, each has k on a ring (Harary graph H(k, n), Bell et al. 2020, section 3).
+Up to 128 parties everyone is everyone's neighbour; above, each has k on a ring (Harary graph H(k,
+n), Bell et al. 2020, section 3).
 """
 
 from __future__ import annotations
@@ -14,15 +16,18 @@ from typing import NamedTuple
 from ...core.errors import InputError
 
 COMPLETE = 128  # parties up to which everyone is everyone's neighbour
-TOO_FEW, TOO_MANY = 1e-3, 1e-6  # chances, over all parties: below t survivors; t or more neighbours in league with the server
+TOO_FEW, TOO_MANY = (
+    1e-3,
+    1e-6,
+)  # chances, over all parties: below t survivors; t or more neighbours in league with the server
 
 
 class Graph(NamedTuple):
-    """The neighbours among n parties. threshold: shares that give a secret. quorum: signatures that make a list binding.
-    faults: parties that may be in league with the server.
+    """The neighbours among n parties. threshold: shares that give a secret. quorum: signatures that
+    make a list binding. faults: parties that may be in league with the server.
 
-    ring: the order of the places round a ring, and reach: the number of neighbours on either side; empty and 0 where all are
-    neighbours.
+    ring: the order of the places round a ring, and reach: the number of neighbours on either side;
+    empty and 0 where all are neighbours.
     """
 
     n: int
@@ -37,19 +42,26 @@ class Graph(NamedTuple):
         if not self.ring:
             return [*range(place), *range(place + 1, self.n)]
         at = self.ring.index(place)
-        return sorted(self.ring[(at + step) % self.n] for step in range(-self.reach, self.reach + 1) if step)
+        return sorted(
+            self.ring[(at + step) % self.n] for step in range(-self.reach, self.reach + 1) if step
+        )
 
     def around(self, place: int) -> list[int]:
-        """The places of all parties that hold shares of a party's secrets: its neighbours and itself, ascending."""
+        """The places of all parties that hold shares of a party's secrets: its neighbours and
+        itself, ascending.
+        """
         return sorted((place, *self.neighbours(place)))
 
     def least(self, floor: int) -> int:
-        """How many parties a sum has at least, where clients insist on `floor` of them. Whoever is in league, it hides the others among
-        themselves: two at least, unless clients ask for no more than two parties."""
+        """How many parties a sum has at least, where clients insist on `floor` of them. Whoever is
+        in league, it hides the others among themselves: two at least, unless clients ask for no
+        more than two parties.
+        """
         return max(floor, self.quorum, self.faults + min(2, floor - 1))
 
     def joined(self, survivors: Collection[int]) -> bool:
-        """Whether the survivors are connected in the graph, so that no sum over a part of them can be unmasked.
+        """Whether the survivors are connected in the graph, so that no sum over a part of them can
+        be unmasked.
 
         On a ring they are not where `reach` in succession are missing at two places.
         """
@@ -60,12 +72,12 @@ class Graph(NamedTuple):
 
 
 def faults(parties: int, malicious: float = 0.1, members: int = 0) -> int:
-    """How many parties of a sum may be in league with the server: the share `malicious`, rounded up,
-    and never fewer than one.
+    """How many parties of a sum may be in league with the server: the share `malicious`, rounded
+    up, and never fewer than one.
 
-    members: all who can be parties, 0 = those of this sum. Up to COMPLETE members the share is of all
-    of them: a server that leaves some out has no fewer on its side. Of more members the server draws
-    those of a sum, and could draw its friends alone; there the share is of the parties.
+    members: all who can be parties, 0 = those of this sum. Up to COMPLETE members the share is of
+    all of them: a server that leaves some out has no fewer on its side. Of more members the server
+    draws those of a sum, and could draw its friends alone; there the share is of the parties.
 
     >>> faults(3), faults(9), faults(10), faults(11), faults(10, members=11)
     (1, 1, 1, 2, 2)
@@ -91,9 +103,10 @@ def quorum(parties: int, malicious: float = 0.1, members: int = 0) -> int:
 def degree(parties: int, dropout: float = 0.3, malicious: float = 0.1) -> tuple[int, int]:
     """(k, t): neighbours of each and shares that give a secret.
 
-    Complete graph: t is the quorum. Ring: the fewest k with a t such that, by binomial tails and the union over all parties, any has
-    fewer than t surviving neighbours with a chance below 1e-3, and any has t or more in league with the server below 1e-6.
-    Raises InputError where no k below the number of parties does.
+    Complete graph: t is the quorum. Ring: the fewest k with a t such that, by binomial tails and
+    the union over all parties, any has fewer than t surviving neighbours with a chance below 1e-3,
+    and any has t or more in league with the server below 1e-6. Raises InputError where no k below
+    the number of parties does.
 
     >>> degree(100), degree(1000), degree(10_000, dropout=0.1)
     ((99, 56), (60, 24), (34, 19))
@@ -105,7 +118,9 @@ def degree(parties: int, dropout: float = 0.3, malicious: float = 0.1) -> tuple[
         if t:
             return k, t
     raise InputError(
-        "secure sum", f"no graph for {parties} parties, dropout {dropout}, malicious {malicious}", fix="lower one of them"
+        "secure sum",
+        f"no graph for {parties} parties, dropout {dropout}, malicious {malicious}",
+        fix="lower one of them",
     )
 
 
@@ -116,7 +131,9 @@ def threshold(k: int, parties: int, dropout: float, malicious: float) -> int:
     return t if t and parties * sum(_binomial(k, 1 - dropout)[:t]) < TOO_FEW else 0
 
 
-def graph(names: Sequence[str], view: bytes, dropout: float, malicious: float, members: int = 0) -> Graph:
+def graph(
+    names: Sequence[str], view: bytes, dropout: float, malicious: float, members: int = 0
+) -> Graph:
     """The graph of a roster. view: hash of all its signed keys, which decides the order round the
     ring; members: as for `faults`."""
     n = len(names)

@@ -1,20 +1,26 @@
-"""What a client remembers of the sums that it was part of, and which further sums would tell too much beside them.
+"""What a client remembers of the sums that it was part of, and which further sums would tell too
+much beside them.
 
-Two sums over nearly the same parties differ by what the others sent: of FCF exactly that for an equal model, and nearly that between
-rounds. A server that can leave a party out, or say that it did not answer, so chooses whom to see. Therefore every sum that a client
-consents to is held against all that it consented to before:
+Two sums over nearly the same parties differ by what the others sent: of FCF exactly that for an
+equal model, and nearly that between rounds. A server that can leave a party out, or say that it did
+not answer, so chooses whom to see. Therefore every sum that a client consents to is held against
+all that it consented to before:
 
-- of an equal model: the same parties, the same people of the client, and the same vector, so that nothing new is said; or nothing.
-- of another model: each side of the difference is empty or holds at least as many parties and people as one sum must. Fixed disjoint
-  groups, everybody in every round, and large random cohorts pass; one party that is missing does not. The round is then not summed, and the
-  federation waits for that party; its owner may let the others go on (`Floors.apart`).
+- of an equal model: the same parties, the same people of the client, and the same vector, so that
+  nothing new is said; or nothing.
+- of another model: each side of the difference is empty or holds at least as many parties and
+  people as one sum must. Fixed disjoint groups, everybody in every round, and large random cohorts
+  pass; one party that is missing does not. The round is then not summed, and the federation waits
+  for that party; its owner may let the others go on (`Floors.apart`).
 
-Why the client's own memory is enough: a sum comes out only under a list that a quorum of its parties has signed, and each of them
-remembers it. A later sum with few other parties has one of them in it, unless all but a few of that quorum are in league with the server.
-A round that was lost before this client signed a list is therefore not remembered, and the next one may have other parties.
+Why the client's own memory is enough: a sum comes out only under a list that a quorum of its
+parties has signed, and each of them remembers it. A later sum with few other parties has one of
+them in it, unless all but a few of that quorum are in league with the server. A round that was lost
+before this client signed a list is therefore not remembered, and the next one may have other
+parties.
 
-Not covered: combinations of three and more different sums, and the regression of many random cohorts on who took part (Lam et al. 2021):
-against these there is noise on every sum.
+Not covered: combinations of three and more different sums, and the regression of many random
+cohorts on who took part (Lam et al. 2021): against these there is noise on every sum.
 """
 
 from __future__ import annotations
@@ -28,16 +34,20 @@ from .terms import Floors
 
 
 class PastSum(NamedTuple):
-    """A sum that a client consented to. model: sha256 of what devices trained from; parties: those in the sum, with their people; own:
-    which of the client's own users were in it."""
+    """A sum that a client consented to. model: sha256 of what devices trained from; parties: those
+    in the sum, with their people; own: which of the client's own users were in it."""
 
     model: bytes
     parties: Mapping[str, int]
     own: frozenset[int] = frozenset()
 
 
-def check_parties(past: Iterable[PastSum], model: bytes, parties: Mapping[str, int], floors: Floors) -> None:
-    """Raise SumRefused `twice` or `apart` for a sum of `parties`, with their people, that would tell too much beside earlier ones."""
+def check_parties(
+    past: Iterable[PastSum], model: bytes, parties: Mapping[str, int], floors: Floors
+) -> None:
+    """Raise SumRefused `twice` or `apart` for a sum of `parties`, with their people, that would
+    tell too much beside earlier ones.
+    """
     for before in past:
         if before.parties.keys() == parties.keys():
             continue
@@ -46,13 +56,21 @@ def check_parties(past: Iterable[PastSum], model: bytes, parties: Mapping[str, i
         if not floors.apart:
             continue
         for side in (parties, before.parties):
-            some = [people for name, people in side.items() if name not in parties or name not in before.parties]
+            some = [
+                people
+                for name, people in side.items()
+                if name not in parties or name not in before.parties
+            ]
             _enough(len(some), sum(some), floors)
 
 
-def check_own(past: Iterable[PastSum], model: bytes, own: frozenset[int], people: int, floors: Floors) -> None:
-    """Raise SumRefused `twice` or `apart` for a sum with the client's users `own` and `people` in all: the client's part of the difference
-    from an earlier sum, too, must be nobody or its share of the floor."""
+def check_own(
+    past: Iterable[PastSum], model: bytes, own: frozenset[int], people: int, floors: Floors
+) -> None:
+    """Raise SumRefused `twice` or `apart` for a sum with the client's users `own` and `people` in
+    all: the client's part of the difference from an earlier sum, too, must be nobody or its share
+    of the floor.
+    """
     least = ceil(floors.people * len(own) / max(1, people))
     for before in past:
         if before.own == own or not before.own:
@@ -60,8 +78,12 @@ def check_own(past: Iterable[PastSum], model: bytes, own: frozenset[int], people
         if before.model == model:
             raise SumRefused("twice", "this model was summed before, with other users of this node")
         for some in (own - before.own, before.own - own):
-            require(not floors.apart or not some or len(some) >= least, "apart",
-                    f"{len(some)} users of this node more or fewer than in an earlier sum; none, or at least {least}")  # fmt: skip
+            require(
+                not floors.apart or not some or len(some) >= least,
+                "apart",
+                f"{len(some)} users of this node more or fewer than in an earlier sum; none, or at"
+                f" least {least}",
+            )
 
 
 def sums_of(past: Iterable[PastSum], parties: Mapping[str, int]) -> int:
@@ -70,8 +92,10 @@ def sums_of(past: Iterable[PastSum], parties: Mapping[str, int]) -> int:
 
 
 def sharing(past: Iterable[PastSum], one: PastSum) -> PastSum:
-    """A sum as it is to be remembered after others: people and own users that are those of an earlier one are in memory once. They are the
-    same in most rounds, and as long as a list of everybody."""
+    """A sum as it is to be remembered after others: people and own users that are those of an
+    earlier one are in memory once. They are the same in most rounds, and as long as a list of
+    everybody.
+    """
     for before in past:
         if before.parties == one.parties:
             one = one._replace(parties=before.parties)
@@ -84,5 +108,9 @@ def sharing(past: Iterable[PastSum], one: PastSum) -> PastSum:
 
 def _enough(parties: int, people: int, floors: Floors) -> None:
     short = parties < floors.parties or people < floors.people
-    require(not parties or not short, "apart", f"{parties} parties with {people} people more or fewer than in an earlier sum; none, or at "
-            f"least {floors.parties} with {floors.people}: it waits for the same ones")  # fmt: skip
+    require(
+        not parties or not short,
+        "apart",
+        f"{parties} parties with {people} people more or fewer than in an earlier sum; none, or at "
+        f"least {floors.parties} with {floors.people}: it waits for the same ones",
+    )

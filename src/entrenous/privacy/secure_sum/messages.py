@@ -1,7 +1,9 @@
-"""What travels: msgpack arrays read strictly, so that whatever is not exactly a message is refused before anything looks at it.
+"""What travels: msgpack arrays read strictly, so that whatever is not exactly a message is refused
+before anything looks at it.
 
-From a client come `Signed` envelopes, of which the server keeps a journal; from the server `Roster`, `Inbox`, `Survivors`, `Consents`.
-Parties are referred to by their place in the roster; sets of them are bits, least significant first.
+From a client come `Signed` envelopes, of which the server keeps a journal; from the server
+`Roster`, `Inbox`, `Survivors`, `Consents`. Parties are referred to by their place in the roster;
+sets of them are bits, least significant first.
 """
 
 from __future__ import annotations
@@ -42,8 +44,8 @@ class Strict(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 
 
 class Signed(Strict, frozen=True, tag="signed"):
-    """A signed message of one client at one stage. The signature covers terms, stage, sender, what it has seen (`View`) and
-    the body's sha256."""
+    """A signed message of one client at one stage. The signature covers terms, stage, sender, what
+    it has seen (`View`) and the body's sha256."""
 
     stage: Stage
     round: Count
@@ -54,14 +56,16 @@ class Signed(Strict, frozen=True, tag="signed"):
 
 
 class Close(Strict, frozen=True, tag="close"):
-    """A record of the server's journal: a stage is closed, and no message is taken for it any more."""
+    """A record of the server's journal: a stage is closed, and no message is taken for it any
+    more.
+    """
 
     stage: Stage
 
 
 class Advert(Strict, frozen=True):
-    """A client's fresh x25519 public keys, the sha256 of its own mask's seed, the hash of its model, and of how many people its
-    vector will be the sum."""
+    """A client's fresh x25519 public keys, the sha256 of its own mask's seed, the hash of its
+    model, and of how many people its vector will be the sum."""
 
     model: Hash
     boxes: Hash
@@ -96,14 +100,18 @@ class Inbox(Strict, frozen=True, tag="inbox"):
 
 
 class Upload(Strict, frozen=True):
-    """Evidence that a client sent a masked vector: its sha256, and the client's signature over it and the list of sharers."""
+    """Evidence that a client sent a masked vector: its sha256, and the client's signature over it
+    and the list of sharers.
+    """
 
     digest: Hash
     signature: Signature
 
 
 class Survivors(Strict, frozen=True, tag="survivors"):
-    """Server to one client: which clients sent a masked vector, with the evidence for its neighbours."""
+    """Server to one client: which clients sent a masked vector, with the evidence for its
+    neighbours.
+    """
 
     survivors: Bits
     uploads: Annotated[list[Upload], Meta(max_length=MAX_PARTIES)]
@@ -130,7 +138,9 @@ class Opening(Strict, frozen=True):
 
 
 class Consents(Strict, frozen=True, tag="consents"):
-    """Server to all survivors: which clients signed the list of survivors, and their signatures, 64 bytes each."""
+    """Server to all survivors: which clients signed the list of survivors, and their signatures, 64
+    bytes each.
+    """
 
     signers: Bits
     signatures: Annotated[bytes, Meta(max_length=64 * MAX_PARTIES)]
@@ -145,12 +155,16 @@ def encode(message: object) -> bytes:
 
 
 def decode(data: bytes, kind: type[T], limit: int) -> T:
-    """Decode a message of the type `kind`. Raises SumRefused `size` above `limit` bytes, and `malformed` for anything else."""
+    """Decode a message of the type `kind`. Raises SumRefused `size` above `limit` bytes, and
+    `malformed` for anything else.
+    """
     require(len(data) <= limit, "size", f"{len(data)} bytes; at most {limit}")
     try:
         return msgspec.msgpack.decode(data, type=kind)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise SumRefused("malformed", f"no {getattr(kind, '__name__', 'message')}: {error}") from None
+        raise SumRefused(
+            "malformed", f"no {getattr(kind, '__name__', 'message')}: {error}"
+        ) from None
 
 
 def limit_of(stage: int, nbytes: int) -> int:
@@ -166,7 +180,9 @@ def to_bits(places: Iterable[int], parties: int) -> bytes:
 
 
 def from_bits(data: bytes, parties: int) -> list[int] | None:
-    """The places in a set of bits, ascending; None for bytes that are no set over so many parties."""
+    """The places in a set of bits, ascending; None for bytes that are no set over so many
+    parties.
+    """
     number = int.from_bytes(data, "little")
     if len(data) != (parties + 7) // 8 or number >> parties:
         return None
@@ -174,8 +190,8 @@ def from_bits(data: bytes, parties: int) -> list[int] | None:
 
 
 def statement(terms: bytes, stage: int, sender: str, view: bytes, body: bytes) -> bytes:
-    """The bytes that a client signs. terms: digest of the terms; view: what the sender has seen so far; body: sha256 of the
-    message."""
+    """The bytes that a client signs. terms: digest of the terms; view: what the sender has seen so
+    far; body: sha256 of the message."""
     return encode((DOMAIN, terms, stage, sender, view, body))
 
 
@@ -185,6 +201,8 @@ def seen(view: bytes, *parts: bytes) -> bytes:
 
 
 def roster_view(terms: bytes, adverts: Sequence[Signed]) -> bytes:
-    """The hash of what a client has seen after the roster. It binds all later messages to run, round, attempt, model, names
-    and keys."""
-    return seen(terms, *(part for advert in adverts for part in (advert.sender.encode(), advert.body)))
+    """The hash of what a client has seen after the roster. It binds all later messages to run,
+    round, attempt, model, names and keys."""
+    return seen(
+        terms, *(part for advert in adverts for part in (advert.sender.encode(), advert.body))
+    )

@@ -1,4 +1,6 @@
-"""The cryptography under a secure sum, all of it from `cryptography` (OpenSSL): Ed25519, x25519, HKDF-SHA256, AES-256 in GCM and CTR."""
+"""The cryptography under a secure sum, all of it from `cryptography` (OpenSSL): Ed25519, x25519,
+HKDF-SHA256, AES-256 in GCM and CTR.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,11 @@ from ...core.types import Array
 from .messages import encode
 from .refusal import SumRefused
 
-BLOCK = 1 << 16  # bytes of every mask made and added at a time: zeros, mask and sum stay in the second-level cache
+BLOCK = (
+    1 << 16
+    # bytes of every mask made and added at a time: zeros, mask and sum stay in the second-level
+    # cache
+)
 
 
 def sign(identity: bytes, statement: bytes) -> bytes:
@@ -27,7 +33,9 @@ def sign(identity: bytes, statement: bytes) -> bytes:
 
 
 def verified(public: bytes, signature: bytes, statement: bytes) -> bool:
-    """Whether `signature` is a valid Ed25519 signature of `statement`. public: raw public key, 32 bytes."""
+    """Whether `signature` is a valid Ed25519 signature of `statement`. public: raw public key, 32
+    bytes.
+    """
     try:
         Ed25519PublicKey.from_public_bytes(public).verify(signature, statement)
     except (InvalidSignature, ValueError):
@@ -46,8 +54,8 @@ def public_of(private: bytes) -> bytes:
 
 
 def agree(private: X25519PrivateKey, public: bytes) -> bytes:
-    """The secret that two parties derive from one's private and the other's public key. Raises SumRefused `keys` for a point of
-    low order."""
+    """The secret that two parties derive from one's private and the other's public key. Raises
+    SumRefused `keys` for a point of low order."""
     try:
         return private.exchange(X25519PublicKey.from_public_bytes(public))
     except ValueError:
@@ -74,9 +82,11 @@ def unseal(key: bytes, box: bytes, about: bytes) -> bytes | None:
 
 
 def add_masks(words: Array, plus: Sequence[bytes], minus: Sequence[bytes] = ()) -> None:
-    """`words` with the masks of some keys added and of others subtracted, in place, modulo the size of a word.
+    """`words` with the masks of some keys added and of others subtracted, in place, modulo the size
+    of a word.
 
-    words: uint64 or uint32 [n]. A mask is AES-256-CTR under its key from counter 0: a key is used for one mask alone.
+    words: uint64 or uint32 [n]. A mask is AES-256-CTR under its key from counter 0: a key is used
+    for one mask alone.
     """
     streams = [(stream(key), k < len(plus)) for k, key in enumerate((*plus, *minus))]
     zeros, mask = memoryview(bytes(BLOCK)), np.empty(BLOCK + 16, np.uint8)

@@ -37,8 +37,8 @@ CODES: tuple[str, ...] = get_args(Code)
 
 @final
 class SumRefused(EntrenousError):
-    """Raised for a message or step that is refused, with a code and one line. Nothing secret has left, and the state is as it
-    was.
+    """Raised for a message or step that is refused, with a code and one line. Nothing secret has
+    left, and the state is as it was.
 
     evidence: a signed message that says so to others, where there is one (a `Complaint`)."""
 

@@ -1,5 +1,5 @@
-"""`SecureSumServer`: it passes messages on and adds up. What it knows follows from its journal, so a server that died is made again
-from that."""
+"""`SecureSumServer`: it passes messages on and adds up. What it knows follows from its journal, so
+a server that died is made again from that."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ from .unmasking import Answers, WrongSecret, masks_left
 
 
 class Said(NamedTuple):
-    """What one client sent at one stage. body: sha256 of the message, which the signature covers."""
+    """What one client sent at one stage. body: sha256 of the message, which the signature
+    covers.
+    """
 
     body: bytes
     signature: bytes
@@ -30,21 +32,24 @@ class Said(NamedTuple):
 
 @final
 class SecureSumServer:
-    """add_advert, roster, add_shares, inbox, add_masked, survivors, add_consent, consents, add_unmasking, total.
+    """add_advert, roster, add_shares, inbox, add_masked, survivors, add_consent, consents,
+    add_unmasking, total.
 
-    An `add_` takes a client's envelope and returns False for one that came before: an answer whose receipt was lost.
-    The first `roster()`, `inbox()`, `survivors()` and `consents()` each close the stage before them; SumRefused `threshold` then says that
-    too few have answered: the caller waits longer, or gives the attempt up. Every other refusal leaves the state as it was, too.
+    An `add_` takes a client's envelope and returns False for one that came before: an answer whose
+    receipt was lost. The first `roster()`, `inbox()`, `survivors()` and `consents()` each close the
+    stage before them; SumRefused `threshold` then says that too few have answered: the caller waits
+    longer, or gives the attempt up. Every other refusal leaves the state as it was, too.
 
-    Args:
-        terms, roll: as the clients have them.
-        journal: gets every accepted message and every closing of a stage, before its effect can be seen from outside; `rebuilt` takes them.
+    Args: terms, roll: as the clients have them. journal: gets every accepted message and every
+        closing of a stage, before its effect can be seen from outside; `rebuilt` takes them.
 
-    Attributes:
-        liars: who has lied in this attempt, by name, and how. Each can be proved to anybody from what the liar has signed.
+    Attributes: liars: who has lied in this attempt, by name, and how. Each can be proved to anybody
+        from what the liar has signed.
     """
 
-    def __init__(self, terms: SumTerms, roll: Roll, journal: Callable[[bytes], None] | None = None) -> None:
+    def __init__(
+        self, terms: SumTerms, roll: Roll, journal: Callable[[bytes], None] | None = None
+    ) -> None:
         self.terms, self.roll, self.stage = terms, checked(roll), m.ADVERT
         self._journal = journal or (lambda record: None)
         self._digest = terms.digest(self.roll)
@@ -67,13 +72,20 @@ class SecureSumServer:
 
     @classmethod
     def rebuilt(
-        cls, terms: SumTerms, roll: Roll, records: Iterable[bytes], journal: Callable[[bytes], None] | None = None
+        cls,
+        terms: SumTerms,
+        roll: Roll,
+        records: Iterable[bytes],
+        journal: Callable[[bytes], None] | None = None,
     ) -> SecureSumServer:
-        """A server in the state that its journal records. Raises SumRefused for records of another sum."""
+        """A server in the state that its journal records. Raises SumRefused for records of another
+        sum.
+        """
         server = cls(terms, roll)
         for record in records:
             limit = max(m.limit_of(stage, terms.nbytes) for stage in range(len(m.STAGES)))
-            entry = m.decode(record, m.Signed | m.Close, limit)  # type: ignore[arg-type]  # msgspec reads unions of tagged structs
+            # msgspec reads unions of tagged structs
+            entry = m.decode(record, m.Signed | m.Close, limit)  # type: ignore[arg-type]
             if isinstance(entry, m.Close):
                 require(entry.stage == server.stage, "stage", "the journal is not in order")
                 server._close(entry.stage)
@@ -83,30 +95,40 @@ class SecureSumServer:
         return server
 
     def heard(self, stage: int) -> frozenset[str]:
-        """The names of the clients whose message of a stage was accepted (`messages.ADVERT` ... `UNMASKING`)."""
+        """The names of the clients whose message of a stage was accepted (`messages.ADVERT` ...
+        `UNMASKING`).
+        """
         return frozenset(self._said[stage])
 
-    # ---- what clients send -------------------------------------------------------------------------------------------------------
+    # ---- what clients send -----------------------------------------------------------------------
 
     def add_advert(self, data: bytes) -> bool:
-        """Accept a client's public keys. Returns False for a copy of what was accepted before. Raises SumRefused."""
+        """Accept a client's public keys. Returns False for a copy of what was accepted before.
+        Raises SumRefused.
+        """
         return self._add(m.ADVERT, data)
 
     def add_shares(self, data: bytes) -> bool:
-        """Accept a client's encrypted shares for its neighbours. Returns False for a copy. Raises SumRefused."""
+        """Accept a client's encrypted shares for its neighbours. Returns False for a copy. Raises
+        SumRefused.
+        """
         return self._add(m.SHARES, data)
 
     def add_masked(self, data: bytes) -> bool:
-        """Accept a client's masked vector and add it to the sum. Returns False for a copy. Raises SumRefused."""
+        """Accept a client's masked vector and add it to the sum. Returns False for a copy. Raises
+        SumRefused.
+        """
         return self._add(m.MASKED, data)
 
     def add_consent(self, data: bytes) -> bool:
-        """Accept a client's signature of the list of survivors. Returns False for a copy. Raises SumRefused."""
+        """Accept a client's signature of the list of survivors. Returns False for a copy. Raises
+        SumRefused.
+        """
         return self._add(m.CONSENT, data)
 
     def add_unmasking(self, data: bytes) -> bool:
-        """Accept the shares by which the masks of dropped clients, and survivors' own masks, are removed. Returns False for a
-        copy. Raises SumRefused."""
+        """Accept the shares by which the masks of dropped clients, and survivors' own masks, are
+        removed. Returns False for a copy. Raises SumRefused."""
         return self._add(m.UNMASKING, data)
 
     # ---- when a box is bad -------------------------------------------------------------------
@@ -170,15 +192,19 @@ class SecureSumServer:
         view = self._views[m.SHARES]
         return committed_pair(view, owner, holder, share) == self._commitments[owner][holder]
 
-    # ---- what clients are sent ---------------------------------------------------------------------------------------------------
+    # ---- what clients are sent -------------------------------------------------------------------
 
     def roster(self) -> bytes:
-        """The message to all clients after stage 1: the signed public keys of every client. Closes the stage."""
+        """The message to all clients after stage 1: the signed public keys of every client. Closes
+        the stage.
+        """
         self._close(m.ADVERT)
         return m.encode(m.Roster([self._envelopes[name] for name in self._names]))
 
     def inbox(self, name: str) -> bytes:
-        """The message to a client after stage 2: who sent shares, and those encrypted for it. Closes the stage."""
+        """The message to a client after stage 2: who sent shares, and those encrypted for it.
+        Closes the stage.
+        """
         self._close(m.SHARES)
         me = self._on(m.SHARES, name)
         near = [place for place in self._graph.neighbours(me) if place in self._boxes]
@@ -187,15 +213,21 @@ class SecureSumServer:
         return m.encode(m.Inbox(self._bits(m.SHARES), boxes, hashes))
 
     def survivors(self, name: str) -> bytes:
-        """The message to a client after stage 3: who sent a masked vector, and its neighbours' signatures for theirs. Closes
-        the stage."""
+        """The message to a client after stage 3: who sent a masked vector, and its neighbours'
+        signatures for theirs. Closes the stage."""
         self._close(m.MASKED)
         me, said = self._on(m.MASKED, name), self._said[m.MASKED]
         near = [said[self._names[v]] for v in self._graph.neighbours(me) if self._names[v] in said]
-        return m.encode(m.Survivors(self._bits(m.MASKED), [m.Upload(each.body, each.signature) for each in near]))
+        return m.encode(
+            m.Survivors(
+                self._bits(m.MASKED), [m.Upload(each.body, each.signature) for each in near]
+            )
+        )
 
     def consents(self) -> bytes:
-        """The message to all survivors after stage 4: a quorum of signatures under the list of survivors. Closes the stage."""
+        """The message to all survivors after stage 4: a quorum of signatures under the list of
+        survivors. Closes the stage.
+        """
         self._close(m.CONSENT)
         signers = self._lists[m.CONSENT][: self._graph.quorum]
         signatures = b"".join(self._said[m.CONSENT][self._names[v]].signature for v in signers)
@@ -227,7 +259,7 @@ class SecureSumServer:
             self._total = words.view(f"<i{words.itemsize}").astype(np.int64)
         return self._total.copy()
 
-    # ---- stages ------------------------------------------------------------------------------------------------------------------
+    # ---- stages ----------------------------------------------------------------------------------
 
     def _add(self, stage: int, data: bytes) -> bool:
         signed = m.decode(data, m.Signed, m.limit_of(stage, self.terms.nbytes))
@@ -236,7 +268,11 @@ class SecureSumServer:
         earlier = self._said[stage].get(signed.sender)
         if earlier == said:
             return False
-        require(stage == self.stage, "stage", f"{m.STAGES[stage]}: {'too late' if stage < self.stage else 'too early'}")
+        require(
+            stage == self.stage,
+            "stage",
+            f"{m.STAGES[stage]}: {'too late' if stage < self.stage else 'too early'}",
+        )
         take = self._read(stage, signed, said.body)
         require(earlier is None, "duplicate", f"'{signed.sender[:40]}' said something else before")
         self._journal(data)
@@ -250,13 +286,21 @@ class SecureSumServer:
             return self._read_advert(signed)
         place = self._on(min(stage - 1, m.MASKED), signed.sender)
         statement = m.statement(self._digest, stage, signed.sender, self._views[stage], body)
-        require(p.verified(self.roll[signed.sender], signed.signature, statement), "signature",
-                f"'{signed.sender[:40]}' did not sign this {m.STAGES[stage]}: forged, or about another list")  # fmt: skip
-        return (self._read_shares, self._read_masked, self._read_consent, self._read_unmasking)[stage - 1](place, signed.body)
+        require(
+            p.verified(self.roll[signed.sender], signed.signature, statement),
+            "signature",
+            f"'{signed.sender[:40]}' did not sign this {m.STAGES[stage]}: forged, or about another"
+            " list",
+        )
+        return (self._read_shares, self._read_masked, self._read_consent, self._read_unmasking)[
+            stage - 1
+        ](place, signed.body)
 
     def _read_advert(self, signed: m.Signed) -> Callable[[], None]:
         advert = read_advert(self.terms, self.roll, self._digest, signed)
-        require(advert.model == self.terms.model, "model", f"'{signed.sender[:40]}' has another model")
+        require(
+            advert.model == self.terms.model, "model", f"'{signed.sender[:40]}' has another model"
+        )
         for key in (advert.boxes, advert.masks):
             p.agree(X25519PrivateKey.generate(), key)  # else all others would refuse
         return partial(self._take_advert, signed, advert)
@@ -277,7 +321,9 @@ class SecureSumServer:
             "box",
             f"{len(said.commitments)} bytes of hashes for {len(around)} holders of shares",
         )
-        hashes = [said.commitments[m.COMMITTED * k : m.COMMITTED * (k + 1)] for k in range(len(around))]
+        hashes = [
+            said.commitments[m.COMMITTED * k : m.COMMITTED * (k + 1)] for k in range(len(around))
+        ]
 
         def take() -> None:
             self._boxes[place] = dict(zip(near, said.boxes, strict=True))
@@ -286,7 +332,11 @@ class SecureSumServer:
         return take
 
     def _read_masked(self, place: int, body: bytes) -> Callable[[], None]:
-        require(len(body) == self.terms.nbytes, "vector", f"{len(body)} bytes; expected {self.terms.nbytes}")
+        require(
+            len(body) == self.terms.nbytes,
+            "vector",
+            f"{len(body)} bytes; expected {self.terms.nbytes}",
+        )
         return partial(np.add, self._sum, np.frombuffer(body, self.terms.dtype), out=self._sum)
 
     def _read_consent(self, place: int, body: bytes) -> Callable[[], None]:
@@ -296,7 +346,11 @@ class SecureSumServer:
     def _read_unmasking(self, place: int, body: bytes) -> Callable[[], None]:
         sharers = set(self._lists[m.SHARES])
         owners = [v for v in self._graph.around(place) if v in sharers]
-        require(len(body) == m.SHARE * len(owners), "size", f"{len(body)} bytes for the shares of {len(owners)} parties")
+        require(
+            len(body) == m.SHARE * len(owners),
+            "size",
+            f"{len(body)} bytes for the shares of {len(owners)} parties",
+        )
         alive = set(self._lists[m.MASKED])
         right = {}
         for k, owner in enumerate(owners):
@@ -322,14 +376,18 @@ class SecureSumServer:
         return committed(view, owner, holder, "masks", share) == hashes[:half]
 
     def _close(self, stage: int) -> None:
-        """Takes no more of a stage. SumRefused `threshold` if too few were heard; nothing happens if it was closed before."""
+        """Takes no more of a stage. SumRefused `threshold` if too few were heard; nothing happens
+        if it was closed before.
+        """
         if stage < self.stage:
             return
         require(stage == self.stage, "stage", f"{m.STAGES[self.stage]} is still open")
         heard, names = self._said[stage], self._names or sorted(self._said[m.ADVERT])
         least = self._graph.quorum or 2
         require(
-            len(heard) >= least, "threshold", f"{len(heard)} parties at {m.STAGES[stage]}; at least {least}: nothing is revealed"
+            len(heard) >= least,
+            "threshold",
+            f"{len(heard)} parties at {m.STAGES[stage]}; at least {least}: nothing is revealed",
         )
         self._journal(m.encode(m.Close(stage)))
         if stage == m.ADVERT:
@@ -343,7 +401,9 @@ class SecureSumServer:
 
     def _open_shares(self, names: list[str]) -> None:
         self._names, self._place = names, {name: place for place, name in enumerate(names)}
-        self._views[m.SHARES] = m.roster_view(self._digest, [self._envelopes[name] for name in names])
+        self._views[m.SHARES] = m.roster_view(
+            self._digest, [self._envelopes[name] for name in names]
+        )
         about = (self._views[m.SHARES], self.terms.dropout, self.terms.malicious, len(self.roll))
         self._graph = graph(names, *about)
 

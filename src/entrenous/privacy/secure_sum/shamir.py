@@ -1,4 +1,6 @@
-"""Shamir's shares of 32-byte secrets: t of them give the secret, t - 1 say nothing about it. A. Shamir, CACM 22 (1979)."""
+"""Shamir's shares of 32-byte secrets: t of them give the secret, t - 1 say nothing about it. A.
+Shamir, CACM 22 (1979).
+"""
 
 from __future__ import annotations
 
@@ -7,16 +9,22 @@ from collections.abc import Mapping, Sequence
 
 from .messages import SHARE
 
-PRIME = 2**256 + 297  # the first prime above 2^256, so that every 32-byte secret is a number of the field
+PRIME = (
+    2**256 + 297
+)  # the first prime above 2^256, so that every 32-byte secret is a number of the field
 
 
 def split(secret: bytes, t: int, points: Sequence[int]) -> list[bytes]:
-    """A share of `secret` (32 bytes) for each point (small, from 1): the values there of a random polynomial of degree t - 1.
+    """A share of `secret` (32 bytes) for each point (small, from 1): the values there of a random
+    polynomial of degree t - 1.
 
     Points are small, so the numbers stay short and one reduction at the end does.
     """
     coefficients = [secrets.randbelow(PRIME) for _ in range(t - 1)]
-    return [_value(coefficients, int.from_bytes(secret, "big"), x).to_bytes(SHARE, "big") for x in points]
+    return [
+        _value(coefficients, int.from_bytes(secret, "big"), x).to_bytes(SHARE, "big")
+        for x in points
+    ]
 
 
 def _value(coefficients: Sequence[int], constant: int, x: int) -> int:
@@ -39,7 +47,15 @@ def weights(points: Sequence[int]) -> list[int]:
 
 
 def combine(shares: Mapping[int, bytes], factors: Sequence[int] | None = None) -> bytes | None:
-    """The secret of t shares {point: share}; None if they give no 32-byte number. factors: `weights` of the points, if at hand."""
+    """The secret of t shares {point: share}; None if they give no 32-byte number. factors:
+    `weights` of the points, if at hand.
+    """
     factors = factors or weights(list(shares))
-    number = sum(w * int.from_bytes(share, "big") for w, share in zip(factors, shares.values(), strict=True)) % PRIME
+    number = (
+        sum(
+            w * int.from_bytes(share, "big")
+            for w, share in zip(factors, shares.values(), strict=True)
+        )
+        % PRIME
+    )
     return number.to_bytes(32, "big") if number < 1 << 256 else None

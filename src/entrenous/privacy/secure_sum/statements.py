@@ -1,4 +1,6 @@
-"""What client and server make of the same things in the same way: adverts, and what keys are derived for."""
+"""What client and server make of the same things in the same way: adverts, and what keys are
+derived for.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ Secret = Literal["masks", "seed"]  # the private key of the pairs' masks; the se
 
 
 def commitment(seed: bytes) -> bytes:
-    """The hash by which a client commits to the seed of its own mask. A seed has 256 random bits, so the hash hides it."""
+    """The hash by which a client commits to the seed of its own mask. A seed has 256 random bits,
+    so the hash hides it.
+    """
     return hashlib.sha256(b"entrenous secure sum seed" + seed).digest()
 
 
@@ -54,7 +58,9 @@ def about_box_key(view: bytes, sender: int, receiver: int) -> Purpose:
     return ("box", view, sender, receiver)
 
 
-def sealed(view: bytes, sender: int, receiver: int, own: X25519PrivateKey, theirs: bytes, plain: bytes) -> bytes:
+def sealed(
+    view: bytes, sender: int, receiver: int, own: X25519PrivateKey, theirs: bytes, plain: bytes
+) -> bytes:
     """A box: shares that its receiver alone can read.
 
     own: a key pair made for this box; its public key comes first, so that the private one opens
@@ -90,7 +96,9 @@ def about_own(view: bytes, u: int) -> Purpose:
 
 
 def about_box(view: bytes, sender: int, receiver: int) -> bytes:
-    """Associated data of a box. view: of the roster, which binds it to run, round, attempt, model and all keys."""
+    """Associated data of a box. view: of the roster, which binds it to run, round, attempt, model
+    and all keys.
+    """
     return m.encode((view, sender, receiver))
 
 
@@ -100,18 +108,33 @@ def pair(u: int, v: int) -> tuple[int, int]:
 
 
 def read_advert(terms: SumTerms, roll: Roll, digest: bytes, signed: m.Signed) -> m.Advert:
-    """The advert in an envelope: of a known party, for this attempt, signed. The model is for the caller to look at."""
+    """The advert in an envelope: of a known party, for this attempt, signed. The model is for the
+    caller to look at.
+    """
     said_by(terms, roll, signed, m.ADVERT)
     body = hashlib.sha256(signed.body).digest()
     statement = m.statement(digest, m.ADVERT, signed.sender, b"", body)
-    require(p.verified(roll[signed.sender], signed.signature, statement), "signature",
-            f"the advert of '{signed.sender[:40]}' is forged, or was made under other terms")  # fmt: skip
+    require(
+        p.verified(roll[signed.sender], signed.signature, statement),
+        "signature",
+        f"the advert of '{signed.sender[:40]}' is forged, or was made under other terms",
+    )
     return m.decode(signed.body, m.Advert, m.SLACK)
 
 
 def said_by(terms: SumTerms, roll: Roll, signed: m.Signed, stage: int) -> None:
-    """Raise SumRefused unless a signed message belongs to this stage and attempt, and its sender is a party of the sum."""
-    require(signed.stage == stage, "stage", f"a message for {m.SAID[signed.stage]} where {m.SAID[stage]} was expected")
+    """Raise SumRefused unless a signed message belongs to this stage and attempt, and its sender is
+    a party of the sum.
+    """
+    require(
+        signed.stage == stage,
+        "stage",
+        f"a message for {m.SAID[signed.stage]} where {m.SAID[stage]} was expected",
+    )
     at, expected = (signed.round, signed.attempt), (terms.round, terms.attempt)
-    require(at == expected, "round", f"round {at[0]}, attempt {at[1]}; expected {expected[0]}, {expected[1]}")
+    require(
+        at == expected,
+        "round",
+        f"round {at[0]}, attempt {at[1]}; expected {expected[0]}, {expected[1]}",
+    )
     require(signed.sender in roll, "unknown", f"'{signed.sender[:40]}' is not on the roll")

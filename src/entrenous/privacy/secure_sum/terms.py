@@ -1,4 +1,6 @@
-"""What all parties of a secure sum know beforehand (`SumTerms`), and what a client insists on (`Floors`)."""
+"""What all parties of a secure sum know beforehand (`SumTerms`), and what a client insists on
+(`Floors`).
+"""
 
 from __future__ import annotations
 
@@ -47,12 +49,16 @@ class SumTerms:
         if self.bits not in (32, 64):
             raise InputError("secure sum bits", f"got {self.bits}", expected="32 or 64")
         if len(self.model) != 32:
-            raise InputError("secure sum model", f"got {len(self.model)} bytes", expected="a sha256, 32 bytes")
+            raise InputError(
+                "secure sum model", f"got {len(self.model)} bytes", expected="a sha256, 32 bytes"
+            )
         if self.length < 1 or min(self.round, self.attempt) < 0:
             raise InputError("secure sum", "a length below 1, or a negative round or attempt")
         if min(self.dropout, self.malicious) < 0 or self.dropout + self.malicious >= 1:
             raise InputError(
-                "secure sum", f"dropout {self.dropout}, malicious {self.malicious}", expected="shares, together below 1"
+                "secure sum",
+                f"dropout {self.dropout}, malicious {self.malicious}",
+                expected="shares, together below 1",
             )
 
     @property
@@ -79,11 +85,11 @@ class SumTerms:
 class Floors:
     """What a client insists on before anything leaves it.
 
-    people: users of all parties together whose updates are in one sum, and parties: how many those are, each counting the client's own.
-    occupancy: devices that fill a row on average (`SumRows.occupancy`), not asked for with noise on every row. From the measurements of
-    MATCH: at 10, one touched row in 2,000 is one device's alone. apart: whether two sums, too, must differ by nobody or by as many
-    people and parties (`memory.check_parties`).
-    """
+    people: users of all parties together whose updates are in one sum, and parties: how many those
+    are, each counting the client's own. occupancy: devices that fill a row on average
+    (`SumRows.occupancy`), not asked for with noise on every row. From the measurements of MATCH: at
+    10, one touched row in 2,000 is one device's alone. apart: whether two sums, too, must differ by
+    nobody or by as many people and parties (`memory.check_parties`)."""
 
     people: int = 100
     parties: int = 3
@@ -93,12 +99,18 @@ class Floors:
 
 
 def checked(roll: Roll) -> dict[str, bytes]:
-    """The parties and their public keys, ordered by name. Raises InputError for invalid names or keys."""
+    """The parties and their public keys, ordered by name. Raises InputError for invalid names or
+    keys.
+    """
     if len(roll) > MAX_PARTIES:
-        raise InputError("secure sum roll", f"{len(roll)} parties", expected=f"at most {MAX_PARTIES}")
+        raise InputError(
+            "secure sum roll", f"{len(roll)} parties", expected=f"at most {MAX_PARTIES}"
+        )
     for name, key in roll.items():
         if not 1 <= len(name.encode()) <= MAX_NAME or len(key) != 32:
             raise InputError(
-                "secure sum roll", f"{name[:40]!r} with a key of {len(key)} bytes", expected=f"1 to {MAX_NAME} bytes and 32"
+                "secure sum roll",
+                f"{name[:40]!r} with a key of {len(key)} bytes",
+                expected=f"1 to {MAX_NAME} bytes and 32",
             )
     return dict(sorted(roll.items()))

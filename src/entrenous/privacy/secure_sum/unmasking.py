@@ -1,4 +1,6 @@
-"""From shares to the masks still on the sum: the own ones of who sent, and those that who did not send would have taken away."""
+"""From shares to the masks still on the sum: the own ones of who sent, and those that who did not
+send would have taken away.
+"""
 
 from __future__ import annotations
 
@@ -109,7 +111,9 @@ def secrets_of(answers: Answers) -> tuple[dict[int, bytes], list[int]]:
     return found, liars
 
 
-def _of_subset(answers: Answers, owner: int, holders: list[int], factors: dict[tuple[int, ...], list[int]]) -> bytes | None:
+def _of_subset(
+    answers: Answers, owner: int, holders: list[int], factors: dict[tuple[int, ...], list[int]]
+) -> bytes | None:
     """The secret that the shares of some holders give; None if its owner advertised another."""
     points = tuple(holder + 1 for holder in holders)
     if points not in factors:
@@ -122,7 +126,11 @@ def _of_subset(answers: Answers, owner: int, holders: list[int], factors: dict[t
 
 def _subsets(holders: list[int], size: int) -> Iterator[list[int]]:
     """Subsets of so many holders, at most TRIES: the first ones, then without one, two, ..."""
-    left_out = (without for count in range(len(holders) - size + 1) for without in combinations(holders, count))
+    left_out = (
+        without
+        for count in range(len(holders) - size + 1)
+        for without in combinations(holders, count)
+    )
     for without in islice(left_out, TRIES):
         yield [holder for holder in holders if holder not in without][:size]
 

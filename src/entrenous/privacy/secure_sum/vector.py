@@ -7,17 +7,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...core.contract.update import Total
 from ...core.errors import InputError
 from ...core.types import Int64Array
-from ...core.update import Total
 
 
 class SumRows(NamedTuple):
     """How full the rows of a client's vector are.
 
-    sent: the item rows that its devices add to (of all of them together, decoys included); out_of: the items there are, 0 where none is
-    sent; devices: of this client; width: the numbers that a device sends for an item, in a message that has all items, or the same ones in
-    every round.
+    sent: the item rows that its devices add to (of all of them together, decoys included); out_of:
+    the items there are, 0 where none is sent; devices: of this client; width: the numbers that a
+    device sends for an item, in a message that has all items, or the same ones in every round.
     """
 
     sent: int
@@ -26,21 +26,33 @@ class SumRows(NamedTuple):
     width: int = 0
 
     def occupancy(self, people: int, sums: int = 1) -> float:
-        """Devices that fill a row, on average, if all `people` of the sum send as many rows as those of this client do.
+        """Devices that fill a row, on average, if all `people` of the sum send as many rows as
+        those of this client do.
 
-        A message that has a row for every item is full of everybody and says by its numbers alone what was consumed. Each of `sums` sums
-        of the same people is then `width` equations for each item, in one unknown a person: devices an equation. From 1 on such sums come
-        apart by themselves (FCF of 100 parties: after 8 rounds). So it is with rows of the same items in every round. The less of both
-        counts where there are both.
+        A message that has a row for every item is full of everybody and says by its numbers alone
+        what was consumed. Each of `sums` sums of the same people is then `width` equations for each
+        item, in one unknown a person: devices an equation. From 1 on such sums come apart by
+        themselves (FCF of 100 parties: after 8 rounds). So it is with rows of the same items in
+        every round. The less of both counts where there are both.
         """
-        rows = people * self.sent / (self.out_of * max(1, self.devices)) if self.out_of else float(people)
+        rows = (
+            people * self.sent / (self.out_of * max(1, self.devices))
+            if self.out_of
+            else float(people)
+        )
         return min(rows, people / (self.width * sums)) if self.width else rows
 
 
 def rows_of(total: Total, same_rows: bool = False) -> SumRows:
-    """How full the rows of a client's total are. same_rows: its devices send rows of the same items in every round (`Traits.same_rows`)."""
+    """How full the rows of a client's total are. same_rows: its devices send rows of the same items
+    in every round (`Traits.same_rows`).
+    """
     items = len(total.senders)
-    every = [array[0, 0].size for array in total.dense.values() if array.ndim > 1 and array.shape[1] == items]
+    every = [
+        array[0, 0].size
+        for array in total.dense.values()
+        if array.ndim > 1 and array.shape[1] == items
+    ]
     every += [array[0].size for array in total.rows.values()] if same_rows else []
     return SumRows(int(total.senders.sum()), items if total.rows else 0, total.devices, sum(every))
 
@@ -48,21 +60,29 @@ def rows_of(total: Total, same_rows: bool = False) -> SumRows:
 def pack(total: Total) -> Int64Array:
     """int64 [n]: rows by name, senders, dense by name, weight, devices. A copy.
 
-    `shown` is not summed and stays out: what a device shows singly cannot be hidden in a sum, so an algorithm that shows anything is
-    none for secure sums, and this raises InputError.
+    `shown` is not summed and stays out: what a device shows singly cannot be hidden in a sum, so an
+    algorithm that shows anything is none for secure sums, and this raises InputError.
     """
     if total.shown:
         raise InputError(
-            "secure sum", "the algorithm shows arrays singly, with their senders", fix="choose one that only adds up"
+            "secure sum",
+            "the algorithm shows arrays singly, with their senders",
+            fix="choose one that only adds up",
         )
-    return np.concatenate([*(array.ravel() for array in _parts(total)), np.array([total.devices], np.int64)])
+    return np.concatenate(
+        [*(array.ravel() for array in _parts(total)), np.array([total.devices], np.int64)]
+    )
 
 
 def unpack(vector: Int64Array, like: Total) -> Total:
-    """The Total that `vector` is, in the shapes of `like`. Raises InputError for another length or dtype."""
+    """The Total that `vector` is, in the shapes of `like`. Raises InputError for another length or
+    dtype.
+    """
     length = size(like)
     if vector.dtype != np.int64 or vector.shape != (length,):
-        raise InputError("secure sum", f"a vector {vector.dtype} {vector.shape}", expected=f"int64 ({length},)")
+        raise InputError(
+            "secure sum", f"a vector {vector.dtype} {vector.shape}", expected=f"int64 ({length},)"
+        )
     arrays, low = [], 0
     for part in _parts(like):
         arrays.append(vector[low : low + part.size].reshape(part.shape).copy())

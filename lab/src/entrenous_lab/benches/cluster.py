@@ -1,0 +1,106 @@
+"""What sharing a round out costs and saves: one process, threads, and Ray's workers, side by
+side.
+"""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+import numpy as np
+
+from entrenous.algorithms.fcf import FCF
+from entrenous.algorithms.fpl import FPL
+from entrenous.core.contract.protocols import Progress
+from entrenous.core.errors import EntrenousError
+from entrenous.data.interactions import Interactions
+from entrenous.data.synthetic import synthetic
+from entrenous.federation.executors import Threads
+from entrenous.federation.rounds import Rounds
+from entrenous.federation.workers.crew import Crew
+from entrenous.federation.workers.engine import EngineOptions, crew
+from entrenous.federation.workers.rounds import ShardedRounds
+from entrenous.federation.workers.shards import ShardHand
+from entrenous.runs.recommenders import fitted
+from entrenous.runs.store import model_sha256
+
+from .timing import cost, interleaved
+
+SHARDS, TURNS = 2, 3
+ALGORITHMS: dict[str, Any] = {"fpl": FPL(factors=20, triples=0, cohort=0), "fcf": FCF(factors=20)}
+
+
+def cluster(threads: int, progress: Progress) -> dict[str, Any]:
+    """Wall seconds of a round of everybody on data of MovieLens-1M's size (6,040 users, 3,706
+    items, 10^6 rows): two threads and two Ray workers of one thread against one process, and a
+    round of the workers in which nobody trains: what goes down, up and is added.
+    """
+    data, found = (
+        synthetic(users=6040, items=3706, interactions=1_000_000, skew=0.65, seed=0),
+        dict[str, Any](),
+    )
+    with crew(EngineOptions(SHARDS, None, 1), ShardHand, SHARDS) as hired:
+        for number, name in enumerate(ALGORITHMS):
+            progress(number, len(ALGORITHMS), name)
+            found |= {
+                f"{name}_{what}": value for what, value in _measured(hired, name, data).items()
+            }
+    progress(len(ALGORITHMS), len(ALGORITHMS), "done")
+    return {**found, "shards": SHARDS, "against": f"one process; {SHARDS} threads of it"}
+
+
+def _measured(hired: Crew, name: str, data: Interactions) -> dict[str, float]:
+    algorithm = ALGORITHMS[name]
+    ways: list[Any] = [
+        Rounds(algorithm, data),
+        Rounds(algorithm, data, executor=Threads(SHARDS)),
+        ShardedRounds(hired, algorithm, data),
+    ]
+    now: list[Any] = [rounds.advance(rounds.start(), 2) for rounds in ways]
+
+    def one_more(way: int) -> None:
+        now[way] = ways[way].advance(now[way], now[way].round + 1)
+
+    costs = interleaved(TURNS, *(lambda way=way: one_more(way) for way in range(len(ways))))
+    one, threads, shards = (statistics.median(each.wall for each in of) for of in costs)
+    if (
+        len(
+            {
+                model_sha256(fitted(rounds, training).arrays)
+                for rounds, training in zip(ways, now, strict=True)
+            }
+        )
+        != 1
+    ):
+        raise EntrenousError(f"{name}: the models differ")
+    between = _nobody_trains(hired, ways[-1], now[-1].server)
+    parts = {
+        "threads_to_one": threads / one,
+        "shards_to_one": shards / one,
+        "shards_to_threads": shards / threads,
+    }
+    return {
+        "seconds_one_process": one,
+        **parts,
+        "milliseconds_between": 1e3 * between,
+        "share_between": between / shards,
+    }
+
+
+def _nobody_trains(hired: Crew, rounds: Any, server: Any) -> float:
+    """Seconds of a round of the workers without devices: the model to each, a sum from each."""
+    download, nobody = rounds.algorithm.download(server), np.empty(0, np.int64)
+
+    def empty_round() -> None:
+        ref = hired.put(download)
+        list(
+            hired.call(
+                "work", {number: (ref, nobody, np.uint64(0)) for number in range(hired.many)}
+            )
+        )
+
+    empty_round()
+    return statistics.median(cost(empty_round).wall for _ in range(15))
+
+
+BENCHES = {"cluster": cluster}

@@ -1,0 +1,119 @@
+"""Speed of a real federation: seconds a round over sockets, and where they go."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from entrenous.core.contract.protocols import Progress
+from entrenous.data.interactions import Interactions
+from entrenous.data.synthetic import synthetic
+from entrenous.federation.rounds import Rounds
+
+USERS, ITEMS, ROWS, GATEWAYS = (
+    6040,
+    3706,
+    1_000_209,
+    4,
+)  # MovieLens-1M's, in four gateways of 1,510 users
+SETTINGS, ROUNDS, SECURE_ROUNDS = {"factors": 20}, 12, 5
+COUNTS, CEILING = (10, 50), 10.0  # nodes of one user; answers a second
+STUDY, AIM = (
+    5.0,
+    2.0,
+)  # seconds a round: of Flower as it comes (research/engines.md, 1.6), and what we aim for
+
+
+def federation(threads: int, progress: Progress) -> dict[str, Any]:
+    """FPL (F = 20, X+ / |U| triples a device) of four gateways of 1,510 users: the median round in
+    one process; the same with nodes, frames, signatures, stores and journal in one process, over
+    memory; and over HTTPS on loopback, each part a process, without and with secure sums."""
+    data = synthetic(users=USERS, items=ITEMS, interactions=ROWS)
+    alone = _in_process(data)
+    progress(1, 4, "measured")
+    found: dict[str, float] = {}
+    for done, (name, secure, over) in enumerate(
+        [("memory", "none", _memory), ("https", "none", _https), ("https_secure", "masks", _https)],
+        start=2,
+    ):
+        with tempfile.TemporaryDirectory() as folder:
+            found[name] = over(Path(folder) / "f", data, secure)
+        progress(done, 4, "measured")
+    return {
+        "seconds_a_round": found["https"],
+        "ratio_to_aim": found["https"] / AIM,
+        "ratio_to_flower_as_it_comes": found["https"] / STUDY,
+        "training": alone,
+        "frames_stores_journal": found["memory"] - alone,
+        "https_and_sockets": found["https"] - found["memory"],
+        "seconds_a_secure_round": found["https_secure"],
+        "against": (
+            f"the aim of {AIM:g} s and the study's {STUDY:g} s a round of 4 SuperNodes of 1,510"
+            " users; all on this machine at once"
+        ),
+    }
+
+
+def _in_process(data: Interactions) -> float:
+    """The median round of a simulation on one thread."""
+    rounds = Rounds(_terms_algorithm(), data, seed=0)
+    training, took = rounds.start(), []
+    for _ in range(ROUNDS):
+        began = time.perf_counter()
+        training = rounds.one_round(training)
+        took.append(time.perf_counter() - began)
+    return statistics.median(took)
+
+
+def _terms_algorithm() -> Any:
+    from entrenous.algorithms.fpl import FPL
+
+    return FPL(**SETTINGS)  # type: ignore[arg-type]
+
+
+def _founded(folder: Path, data: Interactions, secure: str, count: int = GATEWAYS) -> Any:
+    from entrenous.deploy.operate.founding import Place, found, free_ports
+    from entrenous.privacy.secure_sum.terms import Floors
+
+    return found(
+        folder,
+        data,
+        nodes=count,
+        place=Place(port=free_ports()[0]),
+        floors=Floors(people=1, parties=3, occupancy=0.0),
+        algorithm="fpl",
+        settings=SETTINGS,
+        rounds=ROUNDS if secure == "none" else SECURE_ROUNDS,
+        profile="paper",
+        protect={"secure_sum": True, "people": 1, "parties": 3} if secure == "masks" else {},
+    )
+
+
+def _memory(folder: Path, data: Interactions, secure: str) -> float:
+    from entrenous.deploy.links.port import MemoryServerLink
+    from entrenous.deploy.node.node import FederatedNode
+    from entrenous.deploy.operate.running import status
+    from entrenous.deploy.server.server import serve
+
+    made = _founded(folder, data, secure)
+    nodes = {name: FederatedNode(path) for name, path in made.nodes.items()}
+    link = MemoryServerLink({name: node.answer for name, node in nodes.items()}, workers=1)
+    serve(link, made.server)
+    link.close()
+    for node in nodes.values():
+        node.close()
+    return float(status(made.server)["seconds_a_round"])
+
+
+def _https(folder: Path, data: Interactions, secure: str) -> float:
+    from entrenous.deploy.operate.running import run_all, status
+
+    made = _founded(folder, data, secure)
+    run_all(folder, lambda text: None)
+    return float(status(made.server)["seconds_a_round"])
+
+
+BENCHES = {"federation": federation}

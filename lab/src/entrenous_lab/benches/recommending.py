@@ -1,0 +1,97 @@
+"""How long a node takes to recommend to one of its users: opened for each call, and held open."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from entrenous.core.contract.protocols import Progress, arrays_of
+from entrenous.data.synthetic import synthetic
+
+if TYPE_CHECKING:
+    from entrenous.deploy.operate.recommend import OpenNode
+
+USERS, ITEMS, ROWS, FACTORS = 300, 10_000, 15_000, 32
+OPENED, CALLS = 10, 2000  # calls that open the node, and calls of one that is held open
+AIM = 5.0  # ms of 99 of 100 calls
+
+
+def recommending(threads: int, progress: Progress) -> dict[str, Any]:
+    """The 10 best of 10,000 items by a model of 32 factors, for each user of a gateway of 300 in
+    turn: what a shop's page waits for.
+    """
+    from entrenous.deploy.operate.recommend import open_node, recommend
+
+    with tempfile.TemporaryDirectory() as place:
+        progress(0, 3, "a node with a model")
+        folder = _node_with_a_model(Path(place) / "f")
+        recommend(folder, None, 10)  # compiles
+        progress(1, 3, "opened for each call")
+        opened = [_milliseconds(partial(recommend, folder, None, 10)) for _ in range(OPENED)]
+        progress(2, 3, "held open")
+        with open_node(folder) as node:
+            held = _calls(node)
+    progress(3, 3, "measured")
+    p99 = float(np.percentile(held, 99))
+    return {
+        "opened_each_call_ms": round(statistics.median(opened), 2),
+        "held_open_ms": round(statistics.median(held), 3),
+        "held_open_p99_ms": round(p99, 3),
+        "users": USERS,
+        "items": ITEMS,
+        "ratio": p99 / AIM,
+        "against": (
+            f"the limit of {AIM:g} ms for 99 of 100 calls of a node that is held open (below 1 is"
+            " better)"
+        ),
+    }
+
+
+def _node_with_a_model(folder: Path) -> Path:
+    """The folder of a gateway that has trained nothing, and has the federation's first model."""
+    from entrenous.core.keys import key
+    from entrenous.deploy.node.node import FederatedNode
+    from entrenous.deploy.operate.founding import found
+
+    data = synthetic(users=USERS, items=ITEMS, interactions=ROWS, seed=0)
+    settings = {"factors": FACTORS}
+    made = found(
+        folder,
+        data,
+        algorithm="fpl",
+        settings=settings,
+        rounds=1,
+        nodes=1,
+        profile="paper",
+        seed=0,
+        draws="secret",
+    )
+    place = made.nodes["node-1"]
+    with closing(FederatedNode(place)) as node:
+        state = node.algorithm.init_server(made.terms.catalogue, key(0, "server"))
+        node.store.receive_model(1, arrays_of(node.algorithm.download(state)))
+    return place
+
+
+def _calls(node: OpenNode) -> list[float]:
+    """Milliseconds of each of many calls, a user after the other."""
+    users = node.users
+    node.recommend(users[0])
+    return [_milliseconds(partial(node.recommend, users[n % len(users)])) for n in range(CALLS)]
+
+
+def _milliseconds(act: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    act()
+    return 1e3 * (time.perf_counter() - began)
+
+
+BENCHES = {"recommend": recommending}

@@ -1,0 +1,90 @@
+"""`entrenous experiment` and `bench`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import signature
+from pathlib import Path
+
+from entrenous.cli.console import emit_json, goes_on, progress_bar, table, tell
+from entrenous.core.errors import InputError, at_least
+
+
+def experiment(
+    name: str,
+    /,
+    *,
+    quick: bool = False,
+    threads: int = 0,
+    out: Path = Path("experiments"),
+    json: bool = False,
+) -> None:
+    """Rerun a table or figure of a paper: ours beside the paper's numbers.
+
+    Parameters
+    ----------
+    name:
+        One of {experiments}.
+    quick: An excerpt, which the rows say: some minutes on two cores (the tables of FBALF about
+        eight, `fpl-table2` up to fifteen).
+    threads:
+        Threads over devices, 0 = all cores.
+    out:
+        Where tables and figures go.
+    json:
+        Print one JSON object on stdout.
+    """
+    from entrenous_lab.papers.render import text
+    from entrenous_lab.papers.runner import run_experiment
+
+    at_least("--threads", threads, 0)
+    with goes_on("start it again: what it has trained is remembered"), progress_bar() as progress:
+        result = run_experiment(name, quick=quick, out=out, threads=threads, progress=progress)
+    if json:
+        emit_json(result.as_json())
+    else:
+        tell(text(result))
+
+
+def bench(
+    name: str, /, *, threads: int = 0, devices: int | None = None, json: bool = False
+) -> None:
+    """Measure speed or memory against a named peer or limit, in this run on this machine.
+
+    Parameters
+    ----------
+    name:
+        One of {benches}.
+    threads:
+        Threads, 0 = all cores.
+    devices:
+        How many, in benches of a server's nodes and of growth; default: as the limit is said for.
+    json:
+        Print one JSON object on stdout.
+    """
+    from entrenous.core.registry.discover import offers, pick
+
+    measure = pick("bench", name, offers("entrenous_lab.benches", "BENCHES"))
+    at_least("--threads", threads, 0)
+    with progress_bar() as progress:
+        found = {"bench": name, **measure(threads, progress, **_sized(name, measure, devices))}
+    if json:
+        emit_json(found)
+    else:
+        table(
+            ["figure", "value"],
+            [
+                [key, str(round(value, 4) if isinstance(value, float) else value)]
+                for key, value in found.items()
+            ],
+        )
+
+
+def _sized(name: str, measure: Callable[..., object], devices: int | None) -> dict[str, int]:
+    """What a bench is told of its size. Raises InputError for one that has none."""
+    if devices is None:
+        return {}
+    if "devices" not in signature(measure).parameters:
+        raise InputError("--devices", f"the bench {name} has no devices", fix="leave it out")
+    at_least("--devices", devices, 2)
+    return {"devices": devices}

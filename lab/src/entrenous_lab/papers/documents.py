@@ -1,0 +1,256 @@
+"""What documentation repeats of stored results: blocks between markers, filled from lab/results, so
+that no figure of them is typed.
+
+    <!-- stored: NAME; data=D; metrics=M | N -->     a table: a line for each system, a column for
+    each metric (several data: for each) <!-- stored: NAME; show=findings; with=WORDS --> the
+    findings, or those that have these words <!-- stored: NAME; show=value; data=D; system=S;
+    metric=M -->   one figure, inside a sentence <!-- stored: NAME; show=interval; data=D; system=S;
+    other=T; metric=M -->   S minus T, its interval and p (over
+                                                    users; over seeds where users were not kept)
+    <!-- stored: all; show=index -->                 what is stored of every experiment
+    <!-- stored: all; show=claims; of=PAPER -->      every claim of a paper with its verdict
+
+Each ends with <!-- /stored -->. Further options: systems=S | T (which, in this order), paper=yes
+(the printed figures beside, where there are any), digits=3.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from entrenous.core.errors import InputError
+
+from .render import ABSENT, difference, figure, number, piped
+from .result import Row
+from .stored import StoredResult
+from .table import system_of
+from .verdicts import compared, judged
+
+BLOCK = re.compile(r"<!-- stored: (?P<spec>[^>]+?) -->(?P<content>.*?)<!-- /stored -->", re.S)
+OPTIONS = {
+    "show",
+    "data",
+    "metrics",
+    "systems",
+    "paper",
+    "digits",
+    "with",
+    "system",
+    "other",
+    "metric",
+    "of",
+}
+Stored = Mapping[str, StoredResult]
+Spec = Mapping[str, str]
+
+
+def pages(root: Path) -> list[Path]:
+    """The pages of a checkout that may have blocks."""
+    return [root / "README.md", *sorted((root / "docs").glob("*.md"))]
+
+
+def filled(text: str, stored: Stored, where: str = "") -> str:
+    """A page with every block filled anew. Raises InputError for a block that asks for what no
+    stored result has.
+    """
+
+    def fill(found: re.Match[str]) -> str:
+        spec = _spec(found["spec"], where)
+        content = SHOWS[spec["show"]](spec, stored)
+        inside = content if spec["show"] in ("value", "interval") else f"\n{content}\n"
+        return f"<!-- stored: {found['spec']} -->{inside}<!-- /stored -->"
+
+    return BLOCK.sub(fill, text)
+
+
+def unmarked(text: str) -> list[str]:
+    """The tables of a page that have measured figures (a decimal fraction) and stand in no block:
+    the first line of each.
+    """
+    rest = BLOCK.sub("", text)
+    tables = re.findall(r"(?:^\|.*\n?)+", rest, re.M)
+    return [table.splitlines()[0] for table in tables if re.search(r"(?<![\w.])\d?\.\d{2,}", table)]
+
+
+def _spec(said: str, where: str) -> dict[str, str]:
+    """The options of a marker by name; `name` is the experiment."""
+    first, *rest = (part.strip() for part in said.split(";"))
+    spec = {
+        "show": "table",
+        "digits": "3",
+        **dict(part.split("=", 1) for part in rest if "=" in part),
+        "name": first,
+    }
+    unknown = {part for part in rest if "=" not in part} | spec.keys() - OPTIONS - {"name"}
+    if unknown or spec["show"] not in SHOWS:
+        raise InputError(
+            where or "marker",
+            f"cannot read '{said}'",
+            expected=f"NAME; option=value of {', '.join(sorted(OPTIONS))}",
+        )
+    return spec
+
+
+def _result(spec: Spec, stored: Stored) -> StoredResult:
+    if spec["name"] not in stored:
+        raise InputError(
+            spec["name"],
+            "no result of it is stored",
+            expected="one",
+            fix=f"entrenous papers {spec['name']}",
+        )
+    return stored[spec["name"]]
+
+
+# ---- a table -------------------------------------------------------------------------------------
+
+
+def _table(spec: Spec, stored: Stored) -> str:
+    result = _result(spec, stored)
+    rows = result.content["rows"]
+    data = _names(spec, "data") or list(dict.fromkeys(row["data"] for row in rows))
+    metrics = _names(spec, "metrics") or list(
+        dict.fromkeys(row["metric"] for row in rows if row["data"] in data)
+    )
+    of = {(row["data"], str(system_of(row)), row["metric"]): row for row in rows}
+    systems = _names(spec, "systems") or list(
+        dict.fromkeys(system for one, system, _ in of if one in data)
+    )
+    asked = [(one, metric) for one in data for metric in metrics]
+    columns = {
+        key: column
+        for key in asked
+        if any(column := [of.get((key[0], system, key[1])) for system in systems])
+    }
+    if not columns:
+        raise InputError(spec["name"], f"no rows of {spec}", expected="rows of the stored result")
+    lines = [["", *(f"`{system}`" for system in systems)]]
+    for (one, metric), column in columns.items():
+        lines.extend(_column(", ".join([metric, *([one] if len(data) > 1 else [])]), column, spec))
+    return "\n".join(
+        [*piped([list(line) for line in zip(*lines, strict=True)]), "", caption(result, data)]
+    )
+
+
+def _column(head: str, column: Sequence[Row | None], spec: Spec) -> Iterator[list[str]]:
+    """A column of figures; before it the printed ones, where they are asked for and there are
+    any.
+    """
+    digits, printed = int(spec["digits"]), [None if row is None else row["paper"] for row in column]
+    beside = spec.get("paper") == "yes" and any(one is not None for one in printed)
+    if beside:
+        yield [
+            f"{head}: paper",
+            *(ABSENT if one is None else number(one, digits) for one in printed),
+        ]
+    yield [
+        "ours" if beside else head,
+        *(ABSENT if row is None else figure(row, digits) for row in column),
+    ]
+
+
+def caption(result: StoredResult, data: Sequence[str] = ()) -> str:
+    """The command behind a table, its seeds, and the day and commit."""
+    pins, quick = result.origin["pins"], " --quick" if result.quick else ""
+    excerpt = " **An excerpt (`--quick`), not the full table.**" if result.quick else ""
+    pinned = dict.fromkeys(name.partition(",")[0] for name in data)
+    told = "".join(f", {name} {pins[name][:12]}" for name in pinned if name in pins)
+    said = f"`entrenous experiment {result.name}{quick}`; {result.counted(data)}"
+    for made in result.made(data):
+        said += f"; {made['date']}, commit {made['commit']}"
+        if again := made.get("confirmed"):
+            said += (
+                f"; {again['trainings']} of its trainings, begun again by commit {again['commit']},"
+                " give the same"
+            )
+    return (
+        f"<sub>{said}; sha256 of rows{told.lstrip(',')}.{excerpt}</sub>"
+        if told
+        else f"<sub>{said}.{excerpt}</sub>"
+    )
+
+
+# ---- findings, single figures, an index ----------------------------------------------------------
+
+
+def _findings(spec: Spec, stored: Stored) -> str:
+    result = _result(spec, stored)
+    notes = [note for note in result.content["notes"] if spec.get("with", "") in note]
+    if not notes:
+        raise InputError(
+            spec["name"], f"no finding has '{spec.get('with', '')}'", expected="words of a finding"
+        )
+    return "\n".join([*(f"- {note}" for note in notes), "", caption(result)])
+
+
+def _value(spec: Spec, stored: Stored) -> str:
+    wanted = (spec["data"], spec["system"], spec["metric"])
+    row = _result(spec, stored).row(*wanted)
+    if row is None or row["obtained"] is None:
+        raise InputError(
+            spec["name"], f"no figure of {', '.join(wanted)}", expected="a row of the stored result"
+        )
+    return number(row["obtained"], int(spec["digits"]))
+
+
+def _interval(spec: Spec, stored: Stored) -> str:
+    test = compared(
+        _result(spec, stored), spec["data"], spec["system"], spec["other"], spec["metric"]
+    )
+    if test is None or "p_holm" not in test:
+        raise InputError(
+            spec["name"],
+            f"no test of {spec['system']} against {spec['other']}",
+            expected="a test that is stored",
+        )
+    return difference(test, int(spec["digits"]))
+
+
+def _index(spec: Spec, stored: Stored) -> str:
+    lines = [["experiment", "", "seeds", "day", "figures"]]
+    for name, result in sorted(stored.items()):
+        kind = result.kind + (f": {', '.join(result.only)}" if result.only else "")
+        about = f"[{name}](../lab/results/{name}.md): {result.content['title']}"
+        lines.append(
+            [about, kind, result.seeds, result.origin["date"], str(len(result.content["rows"]))]
+        )
+    return "\n".join(piped(lines))
+
+
+def _claims(spec: Spec, stored: Stored) -> str:
+    lines = [
+        ["where", "the paper says", "here", "command", "figures"],
+        *map(list, judged(spec["of"], stored)),
+    ]
+    counted = Counter(line[2] for line in lines[1:])
+    return "\n".join(
+        [", ".join(f"{what}: {n}" for what, n in counted.items()), "", *piped(lines, numbers=False)]
+    )
+
+
+def _names(spec: Spec, option: str) -> list[str]:
+    return [one.strip() for one in spec[option].split("|")] if option in spec else []
+
+
+SHOWS: Mapping[str, Callable[[Spec, Stored], str]] = {
+    "table": _table,
+    "findings": _findings,
+    "value": _value,
+    "interval": _interval,
+    "index": _index,
+    "claims": _claims,
+}
+
+
+def write_pages(root: Path, stored: Stored) -> Iterator[Path]:
+    """Fills the pages of a checkout; yields those that changed."""
+    from entrenous.runs.store import write_atomically
+
+    for page in pages(root):
+        text = page.read_text(encoding="utf-8")
+        if (now := filled(text, stored, page.name)) != text:
+            write_atomically(page, now.encode())
+            yield page

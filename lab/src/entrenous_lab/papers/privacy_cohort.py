@@ -1,0 +1,48 @@
+"""What sums protect: leakage over the number of parties in a sum, drawn anew in each round or
+always the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from entrenous.audit.subject import AuditPlan
+
+from .leakage import LeakPoint, by_family, found_of, measured_point, rows_of
+from .result import Context
+from .table import PaperTable
+
+COHORTS, QUICK_COHORTS = (10, 30, 100, 300), (10, 30)
+DRAWN, FIXED = "drawn anew", "always the same"
+SYSTEMS = (
+    ("pfpl+", DRAWN, 20),
+    ("fcf", DRAWN, 20),
+    ("fcf", FIXED, 8),
+)  # and how many rounds are attacked
+
+
+def points(context: Context) -> Iterator[LeakPoint]:
+    """Every size of every system."""
+    users = len(rows_of(context).users)
+    for name, how, rounds in SYSTEMS[: 2 if context.quick else None]:
+        for cohort in QUICK_COHORTS if context.quick else COHORTS:
+            plan = AuditPlan(
+                algorithm=name,
+                view="sum",
+                cohort=min(cohort, users),
+                fixed=how == FIXED,
+                rounds=4 if context.quick else rounds,
+            )
+            trained = round(100 * users / plan.cohort) if name == "pfpl+" else None
+            yield measured_point(
+                f"{name}, {plan.cohort} {how}", f"{name}, {how}", plan, context, rounds=trained
+            )
+
+
+EXPERIMENTS = {
+    "privacy-cohort": PaperTable(
+        title="what sums protect: leakage, accuracy and bytes over the parties in a sum",
+        data=lambda context, notes: (),
+        before=found_of(points, by_family),
+    )
+}

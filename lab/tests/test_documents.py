@@ -1,0 +1,289 @@
+"""The documentation repeats stored results as they are: what is in a block is computed, and how
+many typed tables are left.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from entrenous_lab.papers.documents import filled, pages, unmarked
+from entrenous_lab.papers.runner import experiments
+from entrenous_lab.papers.stored import StoredResult, stored_in
+from entrenous_lab.papers.values import stored
+from entrenous_lab.papers.verdicts import JudgedClaim, judged
+from paths import ROOT
+
+from entrenous.core.errors import InputError
+
+PAGES = pages(ROOT)
+# How many tables with figures stand in no block: typed from runs, or made by another command than
+# `entrenous papers`. The numbers may
+# only fall, and a page that is not here has none.
+TYPED = {
+    "algorithms.md": 2,
+    "audit.md": 5,
+    "failures.md": 1,  # tests/pass_table.py
+    "fbalf.md": 1,
+    "flower.md": 1,
+    "fpl.md": 1,
+    "install.md": 1,  # tests/fresh_environment.py
+    "measured.md": 1,  # entrenous_lab.survey
+    "pepper.md": 2,
+    "poisoning.md": 4,
+    "privacy.md": 3,
+    "speed.md": 4,  # entrenous bench
+    "tune.md": 2,
+}
+ORIGIN = {"date": "2026-01-02", "commit": "abc", "pins": {"d": "0123456789abcdef"}}
+TEST = {
+    "data": "d",
+    "a": "x",
+    "b": "y",
+    "metric": "m",
+    "difference": 0.1,
+    "low": 0.05,
+    "high": 0.15,
+    "p_holm": 0.012,
+}
+
+
+def row(system: str, metric: str, obtained: float | None, **more: object) -> dict[str, object]:
+    return {
+        "data": "d",
+        "system": system,
+        "metric": metric,
+        "obtained": obtained,
+        "paper": None,
+        "reading": "",
+        **more,
+    }
+
+
+ROWS = [
+    row("x", "m", 0.6543, spread=0.01, values=[0.64, 0.66], seeds=[0, 1], paper=0.7),
+    row("y", "m", None),
+    row("x", "n", 12.0),
+]
+CONTENT = {
+    "rows": ROWS,
+    "notes": ["x is good.", "y is not."],
+    "tests": [TEST],
+    "quick": False,
+    "origin": ORIGIN,
+    "title": "a table",
+}
+STORED = {"t": StoredResult("t", CONTENT)}
+
+
+def block(spec: str, content: str = "") -> str:
+    return f"<!-- stored: {spec} -->{content}<!-- /stored -->"
+
+
+def test_a_table_has_a_line_for_each_system_and_says_where_it_comes_from() -> None:
+    text = filled(f"before\n{block('t; data=d; metrics=m; paper=yes', 'old')}\nafter", STORED)
+    assert "| `x` | .700 | .654 ± .010 |\n| `y` | - | - |" in text and "old" not in text
+    both = filled(block("t; data=d; metrics=m | n; systems=x; paper=yes"), STORED)
+    assert (
+        "|  | m: paper | ours | n |\n" in both and "| `x` | .700 | .654 ± .010 | 12 |" in both
+    )  # no figure of n is printed
+    assert (
+        "`entrenous experiment t`; 2 seeds; 2026-01-02, commit abc; sha256 of rows d 0123456789ab"
+        in text
+    )
+    assert text.startswith("before\n") and text.endswith("\nafter") and filled(text, STORED) == text
+    assert "(`--quick`), not the full table" in filled(
+        block("t"), {"t": StoredResult("t", {**CONTENT, "quick": True})}
+    )
+
+
+def test_figures_inside_a_sentence() -> None:
+    assert filled(block("t; show=value; data=d; system=x; metric=m; digits=2"), STORED) == block(
+        "t; show=value; data=d; system=x; metric=m; digits=2", ".65"
+    )
+    said = filled(block("t; show=interval; data=d; system=y; other=x; metric=m"), STORED)
+    assert "-->-.100 (95 % -.150 to -.050, p = .012)<!--" in said  # turned round
+
+
+def test_findings_are_quoted_whole() -> None:
+    said = filled(block("t; show=findings; with=good"), STORED)
+    assert "- x is good." in said and "y is not" not in said
+
+
+@pytest.mark.parametrize(
+    ("spec", "problem"),
+    [
+        ("u", "no result of it is stored"),
+        ("t; show=value; data=d; system=z; metric=m", "no figure of d, z, m"),
+        ("t; show=findings; with=bad", "no finding has"),
+        ("t; data=e", "no rows of"),
+        ("t; colour=red", "cannot read"),
+        ("t; show=interval; data=d; system=x; other=z; metric=m", "no test of x against z"),
+    ],
+)
+def test_a_block_that_asks_for_what_is_not_stored_is_refused(spec: str, problem: str) -> None:
+    with pytest.raises(InputError, match=problem):
+        filled(block(spec), STORED)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_filling_a_page_again_changes_nothing(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert (
+        filled(text, stored_in(ROOT / "lab" / "results", experiments()), page.name) == text
+    )  # else: make papers-docs
+
+
+def test_what_stands_in_no_block_is_seen() -> None:
+    table = "| a | b |\n| --- | --- |\n| x | .65 |\n"
+    assert unmarked(f"{table}\n| a |\n| --- |\n| 3 |\n") == ["| a | b |"]
+    assert unmarked(block("t", f"\n{table}")) == []
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda page: page.name
+)
+def test_typed_tables_become_fewer(page: Path) -> None:
+    typed = unmarked(page.read_text(encoding="utf-8"))
+    assert len(typed) <= TYPED.get(page.name, 0), (
+        f"fill it from a stored result (entrenous papers, make papers-docs): {typed}"
+    )
+
+
+# ---- claims --------------------------------------------------------------------------------------
+
+
+def claim(**more: object) -> dict[str, object]:
+    return {"where": "1", "says": "x is good", "by": "t", "metrics": ["m"], **more}
+
+
+@pytest.mark.parametrize(
+    ("asked", "verdict", "said"),
+    [
+        (
+            {"above": [["x", "y"]]},
+            "reproduced",
+            "`x` minus `y` +.1000 (95 % .0500 to .1500, p = .012)",
+        ),
+        ({"lower": [["x", "y"]]}, "not", "`x` minus `y` +.1000"),
+        ({"above": [["x", "y"], ["y", "x"]]}, "partly", "1 of 2 hold"),
+        ({"level": [["x", "y"]], "margin": 0.01}, "reproduced", ""),
+        ({"level": [["y", "x"]], "margin": 0.1}, "not", ""),
+        ({"level": [["y", "x"]], "margin": 0.2}, "reproduced", ""),
+        ({"near": ["x"]}, "reproduced", "`x` .654, printed .700"),
+        ({"near": ["x"], "metrics": ["n"], "printed": 13.0}, "reproduced", "`x` 12, printed 13"),
+        ({"near": ["x"], "metrics": ["n"], "printed": 20.0}, "not", ""),
+        ({"near": ["x"], "metrics": ["n"]}, "not tested", ""),
+        ({"above": [["x", "z"]]}, "not tested", ""),
+        ({"most": [["x", 0.7]]}, "reproduced", "`x` .654, asked at most .700"),
+        ({"most": [["x", 0.6]]}, "not", ""),
+        ({"most": [["y", 0.6]]}, "not tested", ""),
+        ({"same_sign": [["x", "x"]]}, "reproduced", "`x` .654, `x` .654"),
+        ({"alike": [["x", "x", "x", "x"]], "margin": 0.01}, "reproduced", "margin .010"),
+        ({"why": "no rows"}, "not tested", "no rows"),
+        ({"by": "u", "above": [["x", "y"]]}, "not run yet", ""),
+    ],
+)
+def test_a_verdict_follows_from_what_is_stored(
+    monkeypatch: pytest.MonkeyPatch, asked: dict[str, object], verdict: str, said: str
+) -> None:
+    monkeypatch.setattr(
+        "entrenous_lab.papers.verdicts.stored", lambda folder, name: {"claims": [claim(**asked)]}
+    )
+    (found,) = judged("p", STORED)
+    assert found.verdict == verdict and said in found.said
+
+
+def test_a_verdict_on_an_excerpt_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "entrenous_lab.papers.verdicts.stored",
+        lambda folder, name: {"claims": [claim(above=[["x", "y"]])]},
+    )
+    (found,) = judged("p", {"t": StoredResult("t", {**CONTENT, "quick": True})})
+    assert found.verdict == "reproduced (excerpt)"
+
+
+def test_a_verdict_on_some_data_sets_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    part = {"t": StoredResult("t", {**CONTENT, "only": ["d"]})}
+    monkeypatch.setattr(
+        "entrenous_lab.papers.verdicts.stored",
+        lambda folder, name: {"claims": [claim(above=[["x", "y"]])]},
+    )
+    assert [found.verdict for found in judged("p", part)] == ["reproduced (d alone)"]
+    monkeypatch.setattr(
+        "entrenous_lab.papers.verdicts.stored",
+        lambda folder, name: {"claims": [claim(above=[["x", "z"]])]},
+    )
+    assert [found.verdict for found in judged("p", part)] == ["not run yet"]
+
+
+def test_without_a_test_over_users_seeds_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [
+        row("a", "m", 2.0, values=[1.0, 2.0, 3.0]),
+        row("b", "m", 0.0, values=[0.0, 0.0, 0.0]),
+        row("c", "m", 1.0),
+    ]
+    results = {"t": StoredResult("t", {**CONTENT, "rows": rows, "tests": []})}
+    asked = claim(above=[["a", "b"], ["a", "c"]])
+    monkeypatch.setattr(
+        "entrenous_lab.papers.verdicts.stored", lambda folder, name: {"claims": [asked]}
+    )
+    (found,) = judged("p", results)
+    assert (
+        found.verdict == "not"
+    )  # t = 3.46 of two degrees of freedom: p = .074; one value of c allows no test
+    assert (
+        "+2 (95 % -.4841 to 4.4841, p = .074)" in found.said and "one value of each" in found.said
+    )
+
+
+def judged_rows(
+    monkeypatch: pytest.MonkeyPatch, rows: list[dict[str, object]], **asked: object
+) -> JudgedClaim:
+    monkeypatch.setattr(
+        "entrenous_lab.papers.verdicts.stored", lambda folder, name: {"claims": [claim(**asked)]}
+    )
+    (found,) = judged("p", {"t": StoredResult("t", {**CONTENT, "rows": rows, "tests": []})})
+    return found
+
+
+def test_several_comparisons_over_seeds_have_holms_p(monkeypatch: pytest.MonkeyPatch) -> None:
+    """t = 6.93 and 5.20 of two degrees of freedom: p = .0202 and .0351. Beside each other: twice
+    the smaller, and no less for the other.
+    """
+    rows = [
+        row(name, "m", mean, values=[mean - less, mean, mean + less])
+        for name, mean, less in (("a", 4, 1), ("b", 0, 0), ("c", 1, 0))
+    ]
+    assert "p = .020)" in judged_rows(monkeypatch, rows, above=[["a", "b"]]).said
+    assert "p = .035)" in judged_rows(monkeypatch, rows, above=[["a", "c"]]).said
+    both = judged_rows(monkeypatch, rows, above=[["a", "b"], ["a", "c"]])
+    assert both.verdict == "reproduced" and both.said.count("p = .040)") == 2
+    level = judged_rows(monkeypatch, rows, level=[["a", "b"], ["a", "c"]], margin=0.1)
+    assert (
+        "p = .020)" in level.said and "p = .035)" in level.said
+    )  # judged by the interval, of which there is one
+
+
+def test_opposite_signs_and_unlike_changes_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [
+        row("a", "m", 0.2, values=[0.1, 0.3]),
+        row("b", "m", -0.1, values=[-0.1, -0.1]),
+        row("c", "m", 0.2, values=[0.1, 0.3]),
+    ]
+    assert judged_rows(monkeypatch, rows, same_sign=[["a", "b"]]).verdict == "not"
+    assert judged_rows(monkeypatch, rows, same_sign=[["a", "b"], ["a", "c"]]).verdict == "partly"
+    alike = judged_rows(monkeypatch, rows, alike=[["a", "b", "c", "b"]], margin=0.01)
+    assert alike.verdict == "reproduced" and "`a` .3000, `c` .3000" in alike.said
+    assert (
+        judged_rows(monkeypatch, rows, alike=[["a", "b", "b", "c"]], margin=0.01).verdict == "not"
+    )  # .3 and -.3
+
+
+@pytest.mark.parametrize("paper", ["fpl", "cali3f", "fbalf", "pepper"])
+def test_a_claim_names_an_experiment_and_rows_that_there_are(paper: str) -> None:
+    results = stored_in(ROOT / "lab" / "results", experiments())
+    for asked, found in zip(stored("claims", paper)["claims"], judged(paper, results), strict=True):
+        assert asked.get("by", "fpl-table2") in experiments() and (
+            found.said or found.verdict == "not run yet"
+        ), asked["says"]

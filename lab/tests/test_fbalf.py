@@ -1,0 +1,288 @@
+"""FBALF's table and figures on tiny data: what is trained on which folds, what is compared, and
+where the printed numbers belong.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from entrenous_lab.papers import fbalf_accuracy, fbalf_variants, values
+from entrenous_lab.papers.cell import parts_of
+from entrenous_lab.papers.effort import Budget, ratings
+from entrenous_lab.papers.fbalf_variance import (
+    BIASES,
+    FACTORS,
+    ITEMS,
+    USERS,
+    biases_alone,
+    full_model,
+)
+from entrenous_lab.papers.measures import KB_UP
+from entrenous_lab.papers.opened import FOLDS, rated
+from entrenous_lab.papers.remember import Cells
+from entrenous_lab.papers.result import Context
+from entrenous_lab.papers.runner import experiments, run_experiment
+from entrenous_lab.papers.study import Study, System
+from entrenous_lab.papers.values import Tuned, tuned
+
+from entrenous.core.vocabulary import Vocabulary
+from entrenous.data.interactions import Interactions, build
+from entrenous.data.split.protocol import splits
+from entrenous.runs import pipeline as experiment
+from entrenous.runs.plan import RunPlan, check
+from tests.algorithms.test_fbalf_bayes import SMALL
+from tests.algorithms.test_fbalf_bayes import rated as rows
+
+NAMES = ["fbalf-bias", "fbalf-factors", "fbalf-rho", "fbalf-table3"]
+FEW = {
+    name: value
+    for name, value in {**SMALL, "rounds": 3}.items()
+    if name not in ("rho", "user_bias", "item_bias")
+}
+QUICK = {
+    ("small", "fbalf-bayes"): Tuned(FEW, by="a test"),
+    ("small", "fbalf"): Tuned({"factors": 3, "rounds": 2}, by="a test"),
+    ("small", "fbalf, decoys_move_u"): Tuned({"factors": 3, "rounds": 2}, by="a test"),
+    ("small", "fedmf"): Tuned({"factors": 3, "rounds": 3}, by="a test"),
+    ("small", "fedrec, batch"): Tuned(
+        {"factors": 3, "rounds": 60, "decay": 1.0, "learning_rate": 0.2}, by="a test"
+    ),
+    ("small", "fedrec, stochastic"): Tuned({"factors": 3, "rounds": 2}, by="a test"),
+    ("small", "fedrec++, batch"): Tuned(
+        {"factors": 3, "rounds": 60, "decay": 1.0, "learning_rate": 0.2}, by="a test"
+    ),
+    ("small", "fedrec++, stochastic"): Tuned({"factors": 3, "rounds": 2}, by="a test"),
+    ("small", "metamf"): Tuned(
+        {"user": 16, "taste": 16, "hidden": 16, "cohort": 4, "rounds": 2}, by="a test"
+    ),
+    ("small", "rfrec"): Tuned({"factors": 3, "clients": 4, "rounds": 2}, by="a test"),
+    ("small", "rfrecf"): Tuned({"factors": 3, "clients": 4, "rounds": 3}, by="a test"),
+    ("small", "pmf"): Tuned({"factors": 3, "epochs": 2}, by="a test"),
+    ("small", "biased-mf"): Tuned({"factors": 3, "epochs": 2}, by="a test"),
+    ("small", "svd++"): Tuned({"factors": 3, "epochs": 2}, by="a test"),
+}
+
+
+CHOSEN = dict(values.read_tuned("rating"))  # before these tests replace it
+
+
+@cache
+def data() -> Interactions:
+    return replace(rows(30, 25), name="small")
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(values, "read_tuned", lambda family, own=QUICK: own)
+
+
+def test_every_experiment_is_found_by_name() -> None:
+    assert set(NAMES) <= set(experiments())
+
+
+def test_the_paper_has_36_figures_of_six_systems() -> None:
+    assert (
+        len(fbalf_accuracy.PAPER) == 42
+        and len({system for _, system, _ in fbalf_accuracy.PAPER}) == 7
+    )  # FBALF in both forms
+    assert (
+        fbalf_accuracy.PAPER["ml-1m", "fbalf", "rmse"]
+        == fbalf_accuracy.PAPER["ml-1m", "fbalf-bayes", "rmse"]
+        == 0.8442
+    )
+    assert fbalf_accuracy.PAPER["ml-1m", "fedrec, stochastic", "mae"] == 0.6867
+    assert fbalf_accuracy.PAPER["yahoo-r3", "fedrec++, batch", "rmse"] == 1.1794
+
+
+def test_every_tuned_setting_is_one_that_its_system_takes() -> None:
+    systems = {
+        system.name: system
+        for system in (
+            *fbalf_accuracy.FEDERATED,
+            *fbalf_accuracy.CENTRAL,
+            *fbalf_variants.SYSTEMS.values(),
+        )
+    }
+    for (_, name), found in CHOSEN.items():
+        check(
+            RunPlan(
+                algorithm=systems[name].algorithm,
+                settings={**found.settings, **dict(systems[name].own)},
+            )
+        )
+        assert found.by
+
+
+def test_a_system_follows_the_one_that_it_is_compared_with() -> None:
+    assert tuned("rating", "small", "fedrec, hybrid filling") == QUICK["small", "fedrec, batch"]
+    assert tuned("rating", "small", "unknown") == Tuned()
+
+
+@pytest.mark.parametrize(
+    "system",
+    [System("fbalf-bayes"), System("metamf"), System("svd++"), fbalf_accuracy.FEDREC_S],
+    ids=str,
+)
+def test_a_test_cell_is_what_entrenous_run_finds_in_each_fold(system: System) -> None:
+    study = Study(
+        source=ratings("small"),
+        data=data(),
+        cells=Cells(threads=1),
+        budget=Budget(folds=FOLDS),
+        family="rating",
+    )
+    looks = study.tested([system])[system]
+    found = experiment.run(system.algorithm, data(), settings=study.settings(system))
+    assert [look.metrics for look in looks] == [
+        {name: fold[name] for name in ("mae", "rmse")} for fold in found.manifest["folds"]
+    ]
+    assert looks[0].per_user["rmse"] == found.evaluations[0].per_user["rmse"].tolist()
+    assert looks[0].by_category["rmse"]["all"] == pytest.approx(looks[0].metrics["rmse"])
+
+
+def test_the_table_has_every_system_with_its_folds_and_the_statistics_say_what_they_are_of(
+    tmp_path: Path,
+) -> None:
+    result = run_experiment("fbalf-table3", data=data(), out=tmp_path, threads=1)
+    rows = [row for row in result.rows if row["data"] == "small"]
+    systems = [str(system) for system in (*fbalf_accuracy.FEDERATED, *fbalf_accuracy.CENTRAL)]
+    assert [row["system"] for row in rows] == [name for name in systems for _ in range(2)]
+    assert all(
+        len(row["values"]) == 5 and row["obtained"] == pytest.approx(np.mean(row["values"]))
+        for row in rows
+    )
+    assert all(
+        "kfold-5" in row["protocol"] and "clipped to 1 .. 5" in row["protocol"] for row in rows
+    )
+    assert (tmp_path / "fbalf-table3" / "rmse-small.svg").is_file()
+    again = run_experiment("fbalf-table3", data=data(), out=tmp_path, threads=1)
+    assert again.computed == 0 and again.rows == result.rows
+
+
+def test_the_statistics_of_the_printed_errors_are_the_printed_ones() -> None:
+    """The table's own arithmetic on the paper's numbers gives the paper's loss/win, p and
+    F-ranks.
+    """
+
+    class Printed:
+        def __init__(self, mae: float, rmse: float) -> None:
+            self.metrics = {"mae": mae, "rmse": rmse}
+
+    tested = {
+        data: {
+            system: [
+                Printed(
+                    *(fbalf_accuracy.PAPER[data, str(system), metric] for metric in ("mae", "rmse"))
+                )
+            ]
+            for system in fbalf_accuracy.SIX
+        }
+        for data in fbalf_accuracy.ON
+    }
+    table = fbalf_accuracy.loss_win(fbalf_accuracy.SIX, tested)  # type: ignore[arg-type]
+    rows = fbalf_accuracy.statistic_rows("printed", table, tuple(tested), paper=True)
+    printed = [row for row in rows if row["paper"] is not None]
+    assert (
+        len(printed) == 6 + 3 * 5 + 2
+    )  # F-ranks; losses, wins and p of five; losses and wins of all
+    assert [row["obtained"] for row in rows if row["metric"] == "p (Friedman)"] == [
+        table.p
+    ] and table.p < 0.01
+    assert [round(row["obtained"], 4) for row in printed] == pytest.approx(
+        [round(row["paper"], 4) for row in printed]
+    )
+
+
+def test_what_the_biases_buy_is_told_for_every_group() -> None:
+    result = run_experiment("fbalf-bias", data=data(), threads=1)
+    shares = {USERS, ITEMS, BIASES, FACTORS}
+    assert {row["system"] for row in result.rows} == {
+        *(f"fbalf-bayes, {name}" for name in fbalf_variants.VARIANTS),
+        *shares,
+    }
+    metrics = {row["metric"] for row in result.rows}
+    assert {
+        "rmse",
+        "rmse, strict users",
+        "mae, popular items",
+        "mean error, generous users",
+    } <= metrics
+    both, none = (
+        next(
+            row["obtained"]
+            for row in result.rows
+            if row["system"] == f"fbalf-bayes, {name}" and row["metric"] == "rmse"
+        )
+        for name in ("both biases", "no bias")
+    )
+    assert f"all {none - both:+.4f}" in result.notes[0]
+
+
+def test_biases_alone_explain_what_they_made_and_nothing_of_noise() -> None:
+    rng = np.random.default_rng(0)
+    user, item = (
+        where.ravel() for where in np.meshgrid(np.arange(60), np.arange(50), indexing="ij")
+    )
+    ids = {"users": Vocabulary(size=60, kind="user"), "items": Vocabulary(size=50, kind="item")}
+    made = {
+        "users": rng.normal(size=60)[user],
+        "items": rng.normal(size=50)[item],
+        "noise": rng.normal(size=len(user)),
+    }
+    for value, asked, least, most in [
+        (made["users"], (True, False), 0.95, 1),
+        (made["users"], (False, True), -0.1, 0.05),
+        (made["items"], (False, True), 0.95, 1),
+        (made["users"] + made["items"], (True, True), 0.95, 1),
+        (made["users"] + made["items"], (True, False), 0.2, 0.8),
+        (made["noise"], (True, True), -0.2, 0.05),
+    ]:
+        whole = build(user, item, value=value, scale=(-9, 9), **ids)
+        part = parts_of(splits("kfold-5", whole, seed=0)[0])["test"]
+        assert least <= biases_alone(part, *asked) <= most
+    off = part.held.rows.value - float(part.rows.value.mean())
+    assert full_model(part, float(np.sqrt(np.mean(off**2)))) == pytest.approx(0, abs=1e-6)
+    assert full_model(part, 0.0) == 1
+
+
+def test_decoys_cost_bytes_in_proportion_and_fedrec_plus_plus_nothing_else() -> None:
+    result = run_experiment("fbalf-rho", data=data(), threads=1)
+    of = {(row["system"], row["metric"]): row["obtained"] for row in result.rows}
+    none, one = (of[f"fbalf-bayes, rho {rho}", KB_UP] for rho in (0, 1))
+    assert one / none == pytest.approx(2, abs=0.05)
+    assert (
+        of["fedrec++, rho 3", "rmse"]
+        == of["fedrec++, rho 0", "rmse"]
+        == of["fedrec, hybrid filling, rho 0", "rmse"]
+    )
+    assert of["fedrec, user average, rho 3", "rmse"] != of["fedrec, user average, rho 0", "rmse"]
+
+
+def test_absent_data_are_named_and_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ENTRENOUS_DATA", str(tmp_path))
+    notes: list[str] = []
+    assert (
+        rated(ratings("yahoo-r3"), ratings("hetrec-ml"))(Context(cells=Cells(threads=1)), notes)
+        == []
+    )
+    assert [note.split(":")[1].strip() for note in notes] == ["yahoo-r3", "hetrec-ml"]
+    assert all(note.startswith("Left out: ") and "\n" not in note for note in notes)
+
+
+def test_filtered_sources_say_so() -> None:
+    assert (
+        str(ratings("ml-1m", 10)) == "ml-1m, 10 or more ratings"
+        and str(ratings("ml-1m")) == "ml-1m"
+    )
+
+
+def test_results_are_written_as_json(tmp_path: Path) -> None:
+    run_experiment("fbalf-bias", data=data(), out=tmp_path, threads=1)
+    assert json.loads((tmp_path / "fbalf-bias" / "result.json").read_text())["rows"]

@@ -1,0 +1,52 @@
+"""`Greeter`: asks a node for its name, and checks the answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import final
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from entrenous.deploy.agreement.identity import IDENTITY, read_identity
+from entrenous.deploy.agreement.members import MEMBERS, Members
+from entrenous.deploy.agreement.terms import TERMS, FederationTerms
+from entrenous.deploy.frames.codes import FrameRefused
+from entrenous.deploy.frames.frames import opened, seal, signed_by
+
+
+@final
+class Greeter:
+    """The server's question for a node's name. run: the federation's identity; members: whom it may
+    find; key: the server's own.
+    """
+
+    def __init__(self, run: str, members: Members, key: Ed25519PrivateKey) -> None:
+        self._run, self._members, self._key = run, members, key
+
+    @staticmethod
+    def of(folder: Path) -> Greeter:
+        """The greeter of a server's folder. Raises InputError for a folder that is no server's."""
+        terms = FederationTerms.read(folder / TERMS)
+        return Greeter(
+            terms.run, Members.read(folder / MEMBERS, terms.users), read_identity(folder / IDENTITY)
+        )
+
+    def hello(self) -> tuple[bytes, bytes]:
+        """A signed frame that asks a node for its name, and the number that the answer must
+        repeat.
+        """
+        frame = seal(self._key, "hello", run=self._run, node="server")
+        return frame, opened(frame).head.nonce
+
+    def name(self, answer: bytes, nonce: bytes) -> str | None:
+        """The name of the member who signed an answer; None for a stranger's, another federation's,
+        or the answer to another question.
+        """
+        try:
+            found = opened(answer, 0)
+        except FrameRefused:
+            return None
+        member, head = self._members.nodes.get(found.node), found.head
+        if (head.kind, head.run, head.model) != ("hello", self._run, nonce) or member is None:
+            return None
+        return found.node if signed_by(found, member.key) else None

@@ -1,0 +1,152 @@
+"""What the baselines that predict ratings share: settings, the check for ratings, and a step of
+stochastic gradient descent.
+
+A model predicts r_ui = mu + b_u + b_i + p_u . q_i or a part of it, unclipped. Training lessens,
+over the training rows,
+
+    sum (r_ui - predicted)^2 + reg (|p_u|^2 + |q_i|^2) + reg_bias (b_u^2 + b_i^2)
+
+row by row: with e = r_ui - predicted, theta += alpha (e d predicted / d theta - reg theta), where
+alpha = learning_rate decay^epoch (epochs from 0). So what is rated often is regularised often. Rows
+of a table are padded with zeros, which stay zero, to whole registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import numpy as np
+from numba import njit
+from pydantic import Field
+
+from ...core.contract.declarations import Traits
+from ...core.contract.protocols import Progress
+from ...core.contract.settings import Settings
+from ...core.keys import below, draw, fold_name, folds, normals
+from ...core.lanes.simd import LANES, every, inside, load, padded, store, sum_of, zeros
+from ...core.types import Float32Array, Int32Array, Int64Array
+from ...data.interactions import Interactions
+from ...kernels.bpr_mf import scores
+
+
+class RatingSettings(Settings):
+    """Settings that all baselines by stochastic gradient descent share. Their default values are
+    each baseline's own.
+    """
+
+    factors: int = Field(128, ge=1, description="length of a user's and an item's vector")
+    epochs: int = Field(75, ge=1, description="passes over the training rows")
+    learning_rate: float = Field(
+        0.013, gt=0, description="step of the gradient descent in the first epoch (alpha)"
+    )
+    decay: float = Field(
+        0.97, gt=0, le=1, description="what the step is multiplied by after each epoch"
+    )
+    reg: float = Field(0.045, ge=0, description="regularisation of the vectors, at each rating")
+    init_std: float = Field(
+        0.002, ge=0, description="standard deviation of the vectors before training"
+    )
+
+    def search_space(self) -> dict[str, str]:
+        """What a search chooses from unless it is told."""
+        return {
+            "factors": "8..256:log",
+            "learning_rate": "0.002..0.05:log",
+            "reg": "0.01..0.3:log",
+            "epochs": "20..150:log",
+        }
+
+    traits: ClassVar[Traits] = Traits(predicts_ratings=True)
+
+    def table(self, rows: int, key: np.uint64, name: str) -> Float32Array:
+        """Initial factors float32 [rows, padded factors]: N(0, init_std^2), a row's numbers drawn
+        from the key, the table's name and the row."""
+        out = zeros(rows, padded(self.factors))
+        out[:, : self.factors] = normals(
+            folds(fold_name(key, name), np.arange(rows)), self.factors, self.init_std
+        )
+        return out
+
+    def passes(self, key: np.uint64, progress: Progress) -> Iterator[tuple[np.uint64, np.float32]]:
+        """Yields for each epoch its key and its step size; reports progress."""
+        for epoch in range(self.epochs):
+            yield fold_name(key, "epoch", epoch), np.float32(self.learning_rate * self.decay**epoch)
+            progress(epoch + 1, self.epochs, "epochs")
+
+
+def mean_rating(data: Interactions) -> Float32Array:
+    """The mean rating mu of the training rows, float32 [1]."""
+    return np.array([data.value.mean(dtype=np.float64)], np.float32)
+
+
+def predictions(
+    p: Float32Array, q: Float32Array, user: Float32Array, item: Float32Array
+) -> Float32Array:
+    """Predicted ratings of every item, user + item + p . q. p: [m, F], q: [items, F], user: [m],
+    item: [items] -> float32 [m, items].
+    """
+    out = scores(p, q, item)
+    out += user[:, None]
+    return out
+
+
+# ---- inside the loops ----------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def shuffled(order: Int32Array, start: int, stop: int, key: np.uint64) -> None:
+    """Writes start .. stop - 1 to order[start:stop] in an order drawn by Fisher and Yates."""
+    for r in range(start, stop):
+        order[r] = r
+    for n in range(stop - start - 1, 0, -1):
+        a, b = start + n, start + below(draw(key, n), n + 1)
+        order[a], order[b] = order[b], order[a]
+
+
+@inside
+def dot(P: Float32Array, at: int, Q: Float32Array, to: int, width: int) -> np.float32:
+    """The inner product of the `width` numbers at P[at] and at Q[to] (flat positions)."""
+    out = load(P, at) * load(Q, to)
+    for f in range(LANES, width, LANES):
+        out = out + load(P, at + f) * load(Q, to + f)
+    return sum_of(out)
+
+
+@inside
+def pull(
+    P: Float32Array,
+    at: int,
+    Q: Float32Array,
+    to: int,
+    width: int,
+    error: np.float32,
+    alpha: np.float32,
+    reg: np.float32,
+) -> None:
+    """Takes one gradient step of both vectors of a rating: p += alpha (e q - reg p) and q += alpha
+    (e p - reg q), both from their values before, in place."""
+    gain, keep = every(alpha * error), every(np.float32(1) - alpha * reg)
+    for f in range(0, width, LANES):
+        p, q = load(P, at + f), load(Q, to + f)
+        store(P, at + f, keep * p + gain * q)
+        store(Q, to + f, keep * q + gain * p)
+
+
+@njit(cache=True, nogil=True)
+def implicit(
+    P: Float32Array, Y: Float32Array, ptr: Int64Array, item: Int32Array, users: Int64Array
+) -> Float32Array:
+    """User vectors of SVD++, p_u + |I_u|^-1/2 sum_{j in I_u} y_j of some users, float32 [m, F]; I_u
+    is item[ptr[u]:ptr[u + 1]].
+    """
+    out = P[users]
+    for d in range(len(users)):
+        start, stop = ptr[users[d]], ptr[users[d] + 1]
+        for f in range(P.shape[1]):
+            total = np.float32(0)
+            for r in range(start, stop):
+                total += Y[item[r], f]
+            if stop > start:
+                out[d, f] += total / np.float32(np.sqrt(np.float64(stop - start)))
+    return out

@@ -1,0 +1,164 @@
+"""`bpr-mf`: matrix factorisation by Bayesian personalised ranking, the centralised counterpart of
+FPL.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar, Literal, NamedTuple, final
+
+import numpy as np
+from numba import njit
+from pydantic import Field
+
+from ...core.contract.protocols import Progress, silent
+from ...core.contract.settings import Settings
+from ...core.keys import below, draw, fold_name, folds, normals
+from ...core.types import Float32Array, Int32Array, Int64Array
+from ...data.interactions import Interactions
+from ...kernels.bpr_mf import scores
+from ...kernels.negatives import negative
+from ._shared import consumed
+
+
+class BprMfModel(NamedTuple):
+    """A trained model. P: float32 [users, factors]. Q: float32 [items, factors]. b: float32
+    [items], the item biases.
+    """
+
+    P: Float32Array
+    Q: Float32Array
+    b: Float32Array
+
+
+@final
+class BprMf(Settings):
+    """BPR-MF: matrix factorisation that learns to rank a consumed item above one that is not
+    (Rendle et al. 2009, LearnBPR).
+
+    x_ui = p_u . q_i + b_i is trained by stochastic gradient ascent on ln sigma(x_ui - x_uj) - reg/2
+    |theta|^2, one triple (u, i, j) at a time. As in MyMediaLite and Elliot, and as FPL section 5.3
+    sets it: factors start at N(0, 0.1^2), biases at 0; users, consumed items and the others each
+    have their own regularisation; an epoch is X+ triples, drawn with replacement. A value above 0
+    counts as consumed. Single-threaded and deterministic.
+    """
+
+    factors: int = Field(20, ge=1, description="length of a user's and an item's vector")
+    epochs: int = Field(200, ge=1, description="passes of X+ triples")
+    learning_rate: float = Field(0.02, gt=0, description="step of the gradient ascent (alpha)")
+    reg_user: float | None = Field(
+        None, ge=0, description="regularisation of user vectors; not given: learning_rate / 20"
+    )
+    reg_positive: float | None = Field(
+        None, ge=0, description="regularisation of consumed items; not given: learning_rate / 20"
+    )
+    reg_negative: float | None = Field(
+        None, ge=0, description="regularisation of other items; not given: learning_rate / 200"
+    )
+    reg_bias: float = Field(0.0, ge=0, description="regularisation of item biases")
+    sample: Literal["interaction", "user"] = Field(
+        "interaction",
+        description=(
+            "a triple starts at a random row (Rendle et al.) or a random user (MyMediaLite, Elliot,"
+            " FPL)"
+        ),
+    )
+
+    def search_space(self) -> dict[str, str]:
+        """What a search chooses from unless it is told."""
+        return {
+            "factors": "10..128:log",
+            "learning_rate": "0.005..0.1:log",
+            "epochs": "20..300:log",
+        }
+
+    holds: ClassVar[type] = BprMfModel
+
+    def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> BprMfModel:
+        train = consumed(data)
+        P = normals(folds(fold_name(key, "P"), np.arange(len(train.users))), self.factors, 0.1)
+        Q = normals(folds(fold_name(key, "Q"), np.arange(len(train.items))), self.factors, 0.1)
+        b = np.zeros(len(train.items), np.float32)
+        for epoch in range(self.epochs):
+            own = fold_name(key, "epoch", epoch)
+            learn(P, Q, b, train.ptr, train.item, *self._pools(train), own, self._rates())
+            progress(epoch + 1, self.epochs, "epochs")
+        return BprMfModel(P, Q, b)
+
+    def score(self, model: BprMfModel, data: Interactions, users: Int64Array) -> Float32Array:
+        return scores(model.P[users], model.Q, model.b)
+
+    def _pools(self, train: Interactions) -> tuple[Int32Array, bool]:
+        """The users that triples are drawn from: one entry per row, or one per user."""
+        by_row = self.sample == "interaction"
+        return (train.user if by_row else np.flatnonzero(train.counts).astype(np.int32)), by_row
+
+    def _rates(self) -> Float32Array:
+        """learning_rate, reg_user, reg_positive, reg_negative, reg_bias."""
+        alpha = self.learning_rate
+        regs = [
+            (self.reg_user, alpha / 20),
+            (self.reg_positive, alpha / 20),
+            (self.reg_negative, alpha / 200),
+        ]
+        return np.array(
+            [alpha, *(usual if reg is None else reg for reg, usual in regs), self.reg_bias],
+            np.float32,
+        )
+
+
+@njit(cache=True, nogil=True)
+def learn(
+    P: Float32Array,
+    Q: Float32Array,
+    b: Float32Array,
+    ptr: Int64Array,
+    item: Int32Array,
+    pool: Int32Array,
+    by_row: bool,
+    key: np.uint64,
+    rates: Float32Array,
+) -> None:
+    """Runs one epoch in place: X+ draws of (u, i, j). A user who consumed every item has no j and
+    the draw is passed over.
+    """
+    for t in range(len(item)):
+        row = below(draw(key, 3 * t), len(pool))
+        u = pool[row]
+        start, stop = ptr[u], ptr[u + 1]
+        if stop - start < len(b):
+            i = item[row] if by_row else item[start + below(draw(key, 3 * t + 1), stop - start)]
+            j = negative(item[start:stop], below(draw(key, 3 * t + 2), len(b) - (stop - start)))
+            step(P[u], Q, b, i, j, rates)
+
+
+@njit(cache=True, nogil=True)
+def step(
+    p: Float32Array, Q: Float32Array, b: Float32Array, i: int, j: int, rates: Float32Array
+) -> None:
+    """Takes one step, theta += alpha (sigma(-x_uij) d x_uij / d theta - reg theta), in place
+    (Rendle et al. 2009, figure 4).
+    """
+    alpha, reg_user, reg_positive, reg_negative, reg_bias = rates
+    x = b[i] - b[j]
+    for f in range(len(p)):
+        x += p[f] * (Q[i, f] - Q[j, f])
+    s = np.float32(loss_slope(np.float64(x)))
+    for f in range(len(p)):
+        p_f, i_f, j_f = p[f], Q[i, f], Q[j, f]
+        p[f] += alpha * (s * (i_f - j_f) - reg_user * p_f)
+        Q[i, f] += alpha * (s * p_f - reg_positive * i_f)
+        Q[j, f] += alpha * (-s * p_f - reg_negative * j_f)
+    b[i] += alpha * (s - reg_bias * b[i])
+    b[j] += alpha * (-s - reg_bias * b[j])
+
+
+@njit(cache=True, nogil=True)
+def loss_slope(x: float) -> float:
+    """The slope of ln sigma(x), sigma(-x) = d ln sigma(x) / d x, without overflow."""
+    if x > 0:
+        return math.exp(-x) / (1.0 + math.exp(-x))
+    return 1.0 / (1.0 + math.exp(x))
+
+
+ALGORITHMS = {"bpr-mf": BprMf}

@@ -1,0 +1,106 @@
+"""`ease`: a linear model of items by items, in closed form.
+
+H. Steck, "Embarrassingly shallow autoencoders for sparse data", WWW 2019 (EASE^R). Read `Ease.fit`
+beside its section 3."""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple, final
+
+import numpy as np
+from numba import njit
+from pydantic import Field
+
+from ...core.contract.protocols import Progress, silent
+from ...core.contract.settings import Settings
+from ...core.errors import InputError
+from ...core.types import Float32Array, Float64Array, Int32Array, Int64Array
+from ...data.interactions import Interactions
+from ._shared import consumed, one_blas_thread
+
+MOST = 30_000  # items: matrices of float64 of 7 GB each
+
+
+class EaseModel(NamedTuple):
+    """A trained model. B: the weight of a consumed item in the score of another, float32 [items,
+    items]; 0 on the diagonal.
+    """
+
+    B: Float32Array
+
+
+@final
+class Ease(Settings):
+    """EASE: each item's column of X from the other columns by ridge regression, in closed form
+    (Steck 2019).
+
+    Minimises |X - X B|^2 + reg |B|^2 with diag(B) = 0, where x_ui = 1 if u consumed i (a value
+    above 0), else 0. Time grows with the cube of the number of items, memory with its square;
+    nothing is drawn. Its last bits are those of NumPy's linear algebra.
+    """
+
+    reg: float = Field(500.0, gt=0, description="lambda: regularisation of all weights")
+
+    def search_space(self) -> dict[str, str]:
+        """What a search chooses from unless it is told."""
+        return {"reg": "50..5000:log"}
+
+    holds: ClassVar[type] = EaseModel
+
+    def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> EaseModel:
+        """B_ij = - P_ij / P_jj with P = (X^T X + lambda I)^-1, and B_jj = 0 (eq. 8). Raises
+        InputError for more than MOST items.
+        """
+        train, items = consumed(data), len(data.items)
+        if items > MOST:
+            raise InputError(
+                "ease",
+                f"a matrix of {items:,} x {items:,} items",
+                expected=f"at most {MOST:,} items",
+                fix="ials",
+            )
+        progress(0, 2, "X^T X")
+        gram = np.zeros((items, items))
+        _add_pairs(train.ptr, train.item, gram)
+        gram[np.diag_indices(items)] += self.reg
+        progress(1, 2, "inverse")
+        with one_blas_thread():
+            inverse = np.linalg.inv(gram)
+        weights = inverse / -np.diag(inverse)
+        np.fill_diagonal(weights, 0)
+        progress(2, 2, "inverse")
+        return EaseModel(weights.astype(np.float32))
+
+    def score(self, model: EaseModel, data: Interactions, users: Int64Array) -> Float32Array:
+        """Scores x_u B of every item, float32 [len(users), items]: sums of the rows of B of what
+        each user consumed.
+        """
+        train = consumed(data)
+        return _sums_of_rows(train.ptr, train.item, np.asarray(users, np.int64), model.B)
+
+
+@njit(cache=True, nogil=True)
+def _add_pairs(ptr: Int64Array, item: Int32Array, gram: Float64Array) -> None:
+    """Adds X^T X: 1 for each user who consumed both items."""
+    for u in range(len(ptr) - 1):
+        for r in range(ptr[u], ptr[u + 1]):
+            row = gram[item[r]]
+            for s in range(ptr[u], ptr[u + 1]):
+                row[item[s]] += 1
+
+
+@njit(cache=True, nogil=True)
+def _sums_of_rows(
+    ptr: Int64Array, item: Int32Array, users: Int64Array, weights: Float32Array
+) -> Float32Array:
+    out = np.zeros((len(users), len(weights)), np.float32)
+    for n in range(len(users)):
+        total = out[n]
+        for r in range(ptr[users[n]], ptr[users[n] + 1]):
+            row = weights[item[r]]
+            for i in range(len(row)):
+                total[i] += row[i]
+    return out
+
+
+ALGORITHMS = {"ease": Ease}

@@ -1,0 +1,82 @@
+"""`item-knn`: recommends what is most similar to the user's own items."""
+
+from __future__ import annotations
+
+from typing import ClassVar, final
+
+import numpy as np
+from numba import njit
+from pydantic import Field
+
+from ...core.contract.protocols import Progress, silent
+from ...core.contract.settings import Settings
+from ...core.types import Float32Array, Int32Array, Int64Array
+from ...data.interactions import Interactions
+from ._neighbours import Neighbours, NeighbourTable, nearest, reverse, transpose
+from ._shared import consumed
+
+
+@final
+class ItemKnn(Settings):
+    """Item-kNN for implicit feedback with cosine similarity (Linden et al. 2003; FPL, table 2,
+    "Item-kNN").
+
+    The score of item i for user u is the sum of the similarities of those of i's k nearest items
+    that u consumed; with `normalise` it is divided by the sum of all k similarities (MyMediaLite,
+    Elliot), which favours items with weak neighbours. A value above 0 counts as consumed; how much
+    above does not matter.
+    """
+
+    k: int = Field(50, ge=1, description="how many nearest items an item's score is made of")
+    normalise: bool = Field(
+        False, description="divide by the sum of the item's k similarities (MyMediaLite, Elliot)"
+    )
+
+    def search_space(self) -> dict[str, str]:
+        """What a search chooses from unless it is told."""
+        return {"k": "10..300:log"}
+
+    holds: ClassVar[type] = Neighbours
+
+    def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> Neighbours:
+        """Finds the k nearest items of each item, as links from a consumed item to those whose
+        score it raises.
+        """
+        train = consumed(data)
+        by_item = transpose(NeighbourTable(train.ptr, train.item), len(train.items))
+        near = nearest(by_item, len(train.users), self.k, progress)
+        return reverse(normalised(near) if self.normalise else near)
+
+    def score(self, model: Neighbours, data: Interactions, users: Int64Array) -> Float32Array:
+        train = consumed(data)
+        return votes(*model, train.ptr, train.item, np.asarray(users, np.int64))
+
+
+def normalised(near: Neighbours) -> Neighbours:
+    """Similarities scaled so that those of each row sum to 1."""
+    row = np.repeat(np.arange(len(near.ptr) - 1), np.diff(near.ptr))
+    total = np.bincount(row, weights=near.similarity, minlength=len(near.ptr) - 1)
+    return near._replace(similarity=(near.similarity / total[row]).astype(np.float32))
+
+
+@njit(cache=True, nogil=True)
+def votes(
+    link_ptr: Int64Array,
+    target: Int32Array,
+    similarity: Float32Array,
+    ptr: Int64Array,
+    item: Int32Array,
+    users: Int64Array,
+) -> Float32Array:
+    """Scores out[u, i] = sum of similarity(i, j) over the consumed j among i's neighbours, float32
+    [len(users), items].
+    """
+    out = np.zeros((len(users), len(link_ptr) - 1), np.float32)
+    for r in range(len(users)):
+        for j in item[ptr[users[r]] : ptr[users[r] + 1]]:
+            for at in range(link_ptr[j], link_ptr[j + 1]):
+                out[r, target[at]] += similarity[at]
+    return out
+
+
+ALGORITHMS = {"item-knn": ItemKnn}

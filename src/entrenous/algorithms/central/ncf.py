@@ -1,0 +1,439 @@
+"""`central-gmf`, `central-mlp`, `central-neumf`: neural collaborative filtering that sees
+everybody's data.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import ClassVar, Literal, NamedTuple, Self, final
+
+import numpy as np
+from numba import njit
+from pydantic import Field, model_validator
+
+from ...core.contract.protocols import Progress, silent
+from ...core.contract.settings import Settings
+from ...core.keys import below, draw, fold_name, folds, normals
+from ...core.lanes.simd import LANES, Lanes, every, inside, load, store, zeros
+from ...core.types import Float32Array, Float64Array, Int32Array, Int64Array
+from ...data.interactions import Interactions
+from ...kernels import ncf
+from ...kernels.adam import BETA1, BETA2
+from ...kernels.negatives import shuffle
+from .._federated_ncf import Layers
+from ._shared import consumed
+
+
+class NCFModel(NamedTuple):
+    """A trained model. user: float32 [users, row], item: float32 [items, row], the embeddings [p^G
+    ; p^M] and [q^G ; q^M]; network: float32 [1, network], the non-embedding part."""
+
+    user: Float32Array
+    item: Float32Array
+    network: Float32Array
+
+
+class _State(NamedTuple):
+    """What is trained. table: float32 [users + items, gmf + mlp], the embeddings, padded, users
+    before items; net: float32 [1, network]; moments: Adam's, two rows for each row of the table,
+    net_moments [2, network]; decay: float64 [2], the powers of its beta."""
+
+    table: Float32Array
+    net: Float32Array
+    moments: Float32Array
+    net_moments: Float32Array
+    decay: Float64Array
+
+
+class _NCFEpochRoom(NamedTuple):
+    """Memory for an epoch. Of a sample: act, pre, back, see `kernels.ncf`. Of a batch: gnet, the
+    gradient of net, and `gradient`, those of the rows that the batch touches; row_of, which they
+    are; slot_of: int32 [users + items], where a row's is, or -1.
+    """
+
+    act: Float32Array
+    pre: Float32Array
+    back: Float32Array
+    gnet: Float32Array
+    gradient: Float32Array
+    row_of: Int32Array
+    slot_of: Int32Array
+    order: Int64Array
+
+
+@final
+class CentralNCF(Settings):
+    """Centralised GMF, MLP or NeuMF: neural collaborative filtering on everybody's data (He et al.
+    2017).
+
+    y_ui of `kernels.ncf` is trained on each consumed item and `negatives` others that the user did
+    not consume, redrawn every epoch, by binary cross-entropy. An epoch passes over all rows in a
+    new order, each followed by its negatives, in batches whose mean gradient is one step of Adam or
+    SGD; Adam leaves alone the embeddings that a batch does not touch. With `pretrain_epochs`, NeuMF
+    starts from a GMF and an MLP that were trained first (section 3.4.1). A value above 0 counts as
+    consumed. A user who consumed every item has no negatives and teaches with what there is.
+    Single-threaded and deterministic. Each model's defaults were chosen on the validation rows of
+    ml-100k, loo-99; the paper has 4 negatives, batches of 256 and a step of 0.001.
+    """
+
+    factors: int = Field(
+        64, ge=0, le=1024, description="length of the GMF part of an embedding; 0 = MLP alone"
+    )
+    layers: Layers = Field(
+        (16, 8),
+        description=(
+            "outputs of the MLP's layers, the first also the length of its part of an embedding;"
+            " none = GMF alone"
+        ),
+    )
+    epochs: int = Field(20, ge=1, description="passes over all rows")
+    learning_rate: float = Field(0.002, gt=0, le=100, description="step of the optimiser")
+    optimiser: Literal["sgd", "adam"] = Field(
+        "adam", description="of all parts; the paper continues from pre-training by sgd"
+    )
+    reg: float = Field(0.02, ge=0, description="lambda of |p_u|^2 and |q_i|^2, for each sample")
+    negatives: int = Field(
+        8, ge=1, le=1000, description="for each consumed item, redrawn in each epoch"
+    )
+    batch: int = Field(
+        4096, ge=1, le=1 << 20, description="samples whose mean gradient is one step"
+    )
+    init_std: float = Field(0.01, ge=0, description="standard deviation of the first embeddings")
+    pretrain_epochs: int = Field(
+        0,
+        ge=0,
+        description="of GMF and of the MLP, by Adam, before NeuMF starts from both; 0 = none",
+    )
+    pretrain_learning_rate: float = Field(
+        0.002, gt=0, le=100, description="step of Adam in pre-training"
+    )
+    alpha: float = Field(
+        0.5,
+        ge=0,
+        le=1,
+        description="share of the pre-trained GMF in the output; the MLP has the rest",
+    )
+
+    holds: ClassVar[type] = NCFModel
+
+    @model_validator(mode="after")
+    def _some_model(self) -> Self:
+        if not self.factors and not self.layers:
+            raise ValueError(
+                "a model has factors or layers; factors=0 without layers leaves nothing"
+            )
+        if self.pretrain_epochs and not (self.factors and self.layers):
+            raise ValueError("pretrain_epochs is for NeuMF, which has factors and layers")
+        return self
+
+    def search_space(self) -> dict[str, str]:
+        """What a search chooses from unless it is told."""
+        steps = {
+            "learning_rate": "0.0003..0.01:log",
+            "reg": "0.0005..0.1:log",
+            "epochs": "5..60:log",
+        }
+        return {
+            **({"factors": "16..128:log"} if self.factors else {}),
+            **steps,
+            "negatives": "2..12",
+        }
+
+    @property
+    def shape(self) -> ncf.NCFShape:
+        """The layout of the model's embeddings and network in flat arrays."""
+        return ncf.shape_of(self.factors, self.layers)
+
+    def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> NCFModel:
+        train = consumed(data)
+        state = (
+            self._from_parts(train, key, progress)
+            if self.pretrain_epochs
+            else self._start(train, key)
+        )
+        before = 2 * self.pretrain_epochs
+        self._learn(state, train, key, partial(_ahead, progress, before, before + self.epochs))
+        row = ncf.unpadded(self.shape, state.table)
+        return NCFModel(row[: len(train.users)], row[len(train.users) :], state.net)
+
+    def score(self, model: NCFModel, data: Interactions, users: Int64Array) -> Float32Array:
+        """Scores of every item, float32 [m, items]: the logit of y_ui."""
+        return ncf.scores(
+            self.shape, model.user[users], model.item, model.network, np.zeros(len(users), np.int32)
+        )
+
+    def _start(self, train: Interactions, key: np.uint64) -> _State:
+        """Embeddings N(0, init_std^2), the network as `init_network` has it, Adam at rest."""
+        shape, users, items = self.shape, len(train.users), len(train.items)
+        state = _state(shape, users + items, self.optimiser == "adam")
+        for name, rows in (("user", slice(0, users)), ("item", slice(users, users + items))):
+            first = normals(
+                folds(fold_name(key, name), np.arange(rows.stop - rows.start)),
+                shape.row,
+                self.init_std,
+            )
+            state.table[rows, : shape.factors] = first[:, : shape.factors]
+            state.table[rows, shape.gmf : shape.gmf + shape.embedding] = first[:, shape.factors :]
+        state.net[0] = ncf.init_network(shape, self.layers, fold_name(key, "network"))
+        return state
+
+    def _learn(
+        self, state: _State, train: Interactions, key: np.uint64, progress: Progress
+    ) -> None:
+        """All epochs, in place."""
+        shape, rate = self.shape, np.float32(self.learning_rate)
+        reg, none, adam, epsilon = (
+            np.float32(self.reg),
+            np.float32(0),
+            self.optimiser == "adam",
+            np.float32(1e-8),
+        )
+        rates = ncf.NCFRates(
+            rate, rate, rate, reg, none, adam, epsilon, 1, self.negatives, self.batch
+        )
+        room, user = (
+            _room(shape, rates, len(state.table), len(train.item)),
+            np.ascontiguousarray(train.user, np.int32),
+        )
+        for epoch in range(self.epochs):
+            learn(
+                shape,
+                rates,
+                state,
+                train.ptr,
+                user,
+                train.item,
+                len(train.items),
+                fold_name(key, "epoch", epoch),
+                room,
+            )
+            progress(epoch + 1, self.epochs, "epochs")
+
+    # ---- section 3.4.1 ---------------------------------------------------------------------------
+
+    def _from_parts(self, train: Interactions, key: np.uint64, progress: Progress) -> _State:
+        """NeuMF from GMF and MLP, each trained by Adam from a start of its own."""
+        epochs = self.pretrain_epochs
+        own = {
+            "epochs": epochs,
+            "learning_rate": self.pretrain_learning_rate,
+            "optimiser": "adam",
+            "pretrain_epochs": 0,
+        }
+        parts: list[_State] = []
+        for name, part in (("gmf", {"layers": ()}), ("mlp", {"factors": 0})):
+            algorithm, named, done = (
+                self.model_copy(update={**own, **part}),
+                fold_name(key, name),
+                len(parts) * epochs,
+            )
+            state = algorithm._start(train, named)
+            algorithm._learn(
+                state, train, named, partial(_ahead, progress, done, 2 * epochs + self.epochs)
+            )
+            parts.append(state)
+        return joined(self.shape, parts[0], parts[1], self.alpha, self.optimiser == "adam")
+
+
+def _ahead(progress: Progress, done: int, total: int, epoch: int, of: int, what: str) -> None:
+    """Progress of one model as that of all three: `done` epochs of `total` came before it."""
+    progress(done + epoch, total, what)
+
+
+def joined(shape: ncf.NCFShape, gmf: _State, mlp: _State, alpha: float, adam: bool) -> _State:
+    """A NeuMF of `shape` joined from a trained GMF and MLP: embeddings, W and b are theirs, h =
+    [alpha h^GMF ; (1 - alpha) h^MLP] (eq. 13), and h_0 is weighed in the same way, as the authors'
+    program has it. Adam begins at rest.
+    """
+    state, share, head, last = (
+        _state(shape, len(gmf.table), adam),
+        np.float32(alpha),
+        shape.head,
+        shape.head + shape.gmf,
+    )
+    state.table[:, : shape.gmf], state.table[:, shape.gmf :] = gmf.table, mlp.table
+    state.net[0, :head] = mlp.net[0, :head]
+    state.net[0, head:last] = share * gmf.net[0, : shape.gmf]
+    state.net[0, last:] = (1 - share) * mlp.net[0, head:]
+    state.net[0, last + int(shape.width[-1])] += share * gmf.net[0, shape.gmf]
+    return state
+
+
+def _state(shape: ncf.NCFShape, rows: int, adam: bool) -> _State:
+    width = shape.gmf + shape.mlp
+    moments = (
+        (zeros(2 * rows, width), zeros(2, shape.network))
+        if adam
+        else (zeros(1, LANES), zeros(1, LANES))
+    )
+    return _State(zeros(rows, width), zeros(1, shape.network), *moments, np.ones(2))
+
+
+def _room(shape: ncf.NCFShape, rates: ncf.NCFRates, rows: int, interactions: int) -> _NCFEpochRoom:
+    batch = min(rates.batch, max(1, interactions * (1 + rates.negatives)))
+    touched, layers = min(2 * batch, rows), int(shape.width.sum()) + LANES
+    return _NCFEpochRoom(
+        act=zeros(1, layers),
+        pre=zeros(1, layers),
+        back=zeros(1, layers),
+        gnet=zeros(1, shape.network),
+        gradient=zeros(touched, shape.gmf + shape.mlp),
+        row_of=np.empty(touched, np.int32),
+        slot_of=np.full(rows, -1, np.int32),
+        order=np.empty(interactions, np.int64),
+    )
+
+
+# ---- an epoch, compiled --------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def learn(
+    shape: ncf.NCFShape,
+    rates: ncf.NCFRates,
+    state: _State,
+    ptr: Int64Array,
+    user: Int32Array,
+    item: Int32Array,
+    items: int,
+    key: np.uint64,
+    room: _NCFEpochRoom,
+) -> None:
+    """Runs one epoch in place. ptr: int64 [users + 1]; user, item: int32 [X+], the rows, items
+    ascending within a user.
+    """
+    table, net, gnet, gradient, order = state.table, state.net, room.gnet, room.gradient, room.order
+    act, pre, back, row_of, slot_of = room.act, room.pre, room.back, room.row_of, room.slot_of
+    users, width, rows, reg = len(ptr) - 1, table.shape[1], len(item), every(rates.reg)
+    shuffle(order, key)
+    taken, filled, drawn = 0, 0, rows
+    for n in range(rows):
+        positive = order[n]
+        u = int(user[positive])
+        start, length = ptr[u], ptr[u + 1] - ptr[u]
+        extra = rates.negatives if length < items else 0
+        for which in range(1 + extra):
+            i, label = int(item[positive]), True
+            if which > 0:
+                i, label = (
+                    _other(item, start, length, below(draw(key, drawn), items - length)),
+                    False,
+                )
+                drawn += 1
+            i += users
+            to = _place(u, filled, width, gradient, row_of, slot_of)
+            filled = max(filled, to + 1)
+            i_to = _place(i, filled, width, gradient, row_of, slot_of)
+            filled = max(filled, i_to + 1)
+            error = ncf.slope(
+                ncf.forward(shape, net, table, u * width, table, i * width, act, pre, 0), label
+            )
+            ncf.backward(
+                shape,
+                net,
+                table,
+                u * width,
+                table,
+                i * width,
+                act,
+                pre,
+                back,
+                error,
+                reg,
+                gnet,
+                gradient,
+                to * width,
+                gradient,
+                i_to * width,
+                0,
+            )
+            taken += 1
+            if taken == rates.batch or (n == rows - 1 and which == extra):
+                _step(rates, state, room, filled, taken)
+                taken, filled = 0, 0
+
+
+@inside
+def _other(item: Int32Array, start: int, length: int, k: int) -> int:
+    """The k-th item (k = 0, 1, ...) that is not in the ascending item[start : start + length], by
+    bisection as in `triples.negative`.
+    """
+    low = start
+    while length > 1:
+        half = length >> 1
+        low += half if item[low + half - 1] - (low + half - 1 - start) <= k else 0
+        length -= half
+    low += 1 if length == 1 and item[low] - (low - start) <= k else 0
+    return k + low - start
+
+
+@inside
+def _place(
+    row: int,
+    filled: int,
+    width: int,
+    gradient: Float32Array,
+    row_of: Int32Array,
+    slot_of: Int32Array,
+) -> int:
+    """Where the batch adds up the gradient of a row of the table: where it has it, or the next free
+    place, zeroed.
+    """
+    if slot_of[row] >= 0:
+        return int(slot_of[row])
+    slot_of[row], row_of[filled] = filled, row
+    for f in range(0, width, LANES):
+        store(gradient, filled * width + f, every(np.float32(0)))
+    return filled
+
+
+@inside
+def _step(rates: ncf.NCFRates, state: _State, room: _NCFEpochRoom, filled: int, taken: int) -> None:
+    """The step at the end of a batch of `taken` samples that touched `filled` rows."""
+    table, net, moments, net_moments, decay = (
+        state.table,
+        state.net,
+        state.moments,
+        state.net_moments,
+        state.decay,
+    )
+    gradient, gnet, row_of, slot_of = room.gradient, room.gnet, room.row_of, room.slot_of
+    width, size, mean = table.shape[1], net.shape[1], every(np.float32(1) / np.float32(taken))
+    decay[0], decay[1] = decay[0] * BETA1, decay[1] * BETA2
+    c1, c2 = every(np.float32(1 / (1 - decay[0]))), every(np.float32(1 / (1 - decay[1])))
+    for f in range(0, size, LANES):
+        _move(rates, net, f, mean * load(gnet, f), net_moments, f, size + f, c1, c2)
+        store(gnet, f, every(np.float32(0)))
+    for g in range(filled):
+        r = int(row_of[g])
+        slot_of[r] = -1
+        for f in range(0, width, LANES):
+            at, step = 2 * r * width + f, mean * load(gradient, g * width + f)
+            _move(rates, table, r * width + f, step, moments, at, at + width, c1, c2)
+
+
+@inside
+def _move(
+    rates: ncf.NCFRates,
+    array: Float32Array,
+    at: int,
+    step: Lanes,
+    moments: Float32Array,
+    m: int,
+    v: int,
+    c1: Lanes,
+    c2: Lanes,
+) -> None:
+    """Sixteen numbers one step down, all parts at one rate."""
+    if rates.adam:
+        step = ncf.adam(moments, m, v, step, c1, c2, every(rates.epsilon))
+    store(array, at, load(array, at) - every(rates.item) * step)
+
+
+ALGORITHMS = {
+    "central-gmf": partial(CentralNCF, layers=(), reg=0.01),
+    "central-mlp": partial(
+        CentralNCF, factors=0, layers=(32, 16), epochs=15, reg=0.0, negatives=4, batch=1024
+    ),
+    "central-neumf": CentralNCF,
+}

@@ -1,0 +1,105 @@
+"""`pmf`: probabilistic matrix factorisation, the central counterpart of FedMF and of FedRec's PMF.
+
+Salakhutdinov & Mnih (2008), Probabilistic matrix factorization, NIPS 20, eq. 1-4: r_ui = p_u . q_i
+with Gaussian priors on both, maximum a posteriori by stochastic gradient descent as in
+`_ratings.py`. Deviations: the linear form that the paper starts from and FedRec uses, without the
+logistic function of section 2; row by row rather than in batches with momentum. The paper's own
+program subtracts the mean rating, the formula does not: `centred` chooses."""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple, final
+
+import numpy as np
+from numba import njit
+from pydantic import Field
+
+from ...core.contract.protocols import Progress, silent
+from ...core.ratings import rated
+from ...core.types import BoolArray, Float32Array, Int32Array, Int64Array
+from ...data.interactions import Interactions
+from ._ratings import RatingSettings, dot, mean_rating, predictions, pull, shuffled
+
+
+class PmfModel(NamedTuple):
+    """A trained model. P: float32 [users, factors]. Q: float32 [items, factors]. mean: float32 [1],
+    what is added to every product (0 unless centred)."""
+
+    P: Float32Array
+    Q: Float32Array
+    mean: Float32Array
+
+
+@final
+class Pmf(RatingSettings):
+    """Probabilistic matrix factorisation: a rating is p_u . q_i and nothing else (Salakhutdinov &
+    Mnih 2008).
+
+    An epoch takes the training rows one by one, in an order drawn anew. Without biases, a user or
+    item without training rows is predicted with the mean vector of those that have some.
+    Single-threaded and deterministic.
+    """
+
+    epochs: int = Field(95, ge=1, description="passes over the training rows")
+    learning_rate: float = Field(
+        0.01, gt=0, description="step of the gradient descent in the first epoch (alpha)"
+    )
+    reg: float = Field(0.05, ge=0, description="regularisation of the vectors, at each rating")
+    init_std: float = Field(
+        0.01, ge=0, description="standard deviation of the vectors before training"
+    )
+    centred: bool = Field(
+        False,
+        description="p_u . q_i is what a rating differs from the mean of the training ratings",
+    )
+
+    holds: ClassVar[type] = PmfModel
+
+    def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> PmfModel:
+        rated(data.rating_scale, "pmf")
+        P, Q = self.table(len(data.users), key, "P"), self.table(len(data.items), key, "Q")
+        mean = mean_rating(data) if self.centred else np.zeros(1, np.float32)
+        rows = data.user
+        for own, alpha in self.passes(key, progress):
+            learn(P, Q, mean[0], rows, data.item, data.value, own, alpha, np.float32(self.reg))
+        fill(P, data.counts > 0)
+        fill(Q, data.popularity > 0)
+        return PmfModel(P[:, : self.factors].copy(), Q[:, : self.factors].copy(), mean)
+
+    def score(self, model: PmfModel, data: Interactions, users: Int64Array) -> Float32Array:
+        user, item = (
+            np.full(len(users), model.mean[0], np.float32),
+            np.zeros(len(model.Q), np.float32),
+        )
+        return predictions(model.P[users], model.Q, user, item)
+
+
+def fill(table: Float32Array, known: BoolArray) -> None:
+    """Gives the rows (users or items) without ratings the mean vector of the others."""
+    if known.any():
+        table[~known] = table[known].mean(axis=0, dtype=np.float64)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def learn(
+    P: Float32Array,
+    Q: Float32Array,
+    mean: np.float32,
+    user: Int32Array,
+    item: Int32Array,
+    value: Float32Array,
+    key: np.uint64,
+    alpha: np.float32,
+    reg: np.float32,
+) -> None:
+    """Runs one epoch of stochastic gradient descent, in place. user, item, value: [n], the rows."""
+    width, order = P.shape[1], np.empty(len(item), np.int32)
+    shuffled(order, 0, len(item), key)
+    for n in range(len(item)):
+        r = order[n]
+        u, i = int(user[r]), int(item[r])
+        e = value[r] - (mean + dot(P, u * width, Q, i * width, width))
+        pull(P, u * width, Q, i * width, width, e, alpha, reg)
+
+
+ALGORITHMS = {"pmf": Pmf}

@@ -1,0 +1,39 @@
+"""`popular`: recommends the same list to everybody, most consumed first."""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple, final
+
+import numpy as np
+
+from ...core.contract.protocols import Progress, silent
+from ...core.contract.settings import Settings
+from ...core.types import Float32Array, Int64Array
+from ...data.interactions import Interactions
+from ._shared import consumed
+
+
+class PopularModel(NamedTuple):
+    """Popularity of items. popularity: int64 [items], how many users consumed the item."""
+
+    popularity: Int64Array
+
+
+@final
+class Popular(Settings):
+    """Most popular: an item's score is the number of users who consumed it (FPL, table 2,
+    "Top-Pop").
+
+    A value above 0 counts as consumed.
+    """
+
+    holds: ClassVar[type] = PopularModel
+
+    def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> PopularModel:
+        return PopularModel(consumed(data).popularity)
+
+    def score(self, model: PopularModel, data: Interactions, users: Int64Array) -> Float32Array:
+        return np.tile(model.popularity.astype(np.float32), (len(users), 1))
+
+
+ALGORITHMS = {"popular": Popular}

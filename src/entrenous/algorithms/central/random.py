@@ -1,0 +1,51 @@
+"""`random`: recommends at random, which any recommender must beat."""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple, final
+
+import numpy as np
+from numba import njit
+
+from ...core.contract.protocols import Progress, silent
+from ...core.contract.settings import Settings
+from ...core.keys import draw, fold, uniform
+from ...core.types import Array, Float32Array, Int64Array
+from ...data.interactions import Interactions
+
+
+class RandomModel(NamedTuple):
+    """The key of the draws, uint64 []: all that random recommendation needs."""
+
+    key: Array
+
+
+@final
+class Random(Settings):
+    """Random recommendation: an independent uniform score for every (user, item), drawn from the
+    key (FPL, table 2, "Random").
+
+    Reads nothing of the data but its shape.
+    """
+
+    holds: ClassVar[type] = RandomModel
+
+    def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> RandomModel:
+        return RandomModel(np.asarray(key, np.uint64))
+
+    def score(self, model: RandomModel, data: Interactions, users: Int64Array) -> Float32Array:
+        return uniforms(np.uint64(model.key), np.asarray(users, np.int64), len(data.items))
+
+
+@njit(cache=True, nogil=True)
+def uniforms(key: np.uint64, users: Int64Array, items: int) -> Float32Array:
+    """Uniform numbers in [0, 1), float32 [len(users), items]: draw `item` of the user's key."""
+    out = np.empty((len(users), items), np.float32)
+    for r in range(len(users)):
+        own = fold(key, users[r])
+        for i in range(items):
+            out[r, i] = np.float32(uniform(draw(own, i)))
+    return out
+
+
+ALGORITHMS = {"random": Random}

@@ -1,0 +1,68 @@
+"""`user-knn`: recommends what the most similar users consumed."""
+
+from __future__ import annotations
+
+from typing import ClassVar, final
+
+import numpy as np
+from numba import njit
+from pydantic import Field
+
+from ...core.contract.protocols import Progress, silent
+from ...core.contract.settings import Settings
+from ...core.types import Float32Array, Int32Array, Int64Array
+from ...data.interactions import Interactions
+from ._neighbours import Neighbours, NeighbourTable, nearest
+from ._shared import consumed
+
+
+@final
+class UserKnn(Settings):
+    """User-kNN for implicit feedback with cosine similarity (Resnick et al. 1994; FPL, table 2,
+    "User-kNN").
+
+    The score of item i for user u is the sum of the similarities of those of u's k nearest users
+    who consumed i. MyMediaLite and Elliot divide it by the sum of all k similarities, which is one
+    number per user and changes no ranking. A value above 0 counts as consumed; how much above does
+    not matter.
+    """
+
+    k: int = Field(30, ge=1, description="how many nearest users vote")
+
+    def search_space(self) -> dict[str, str]:
+        """What a search chooses from unless it is told."""
+        return {"k": "5..300:log"}
+
+    holds: ClassVar[type] = Neighbours
+
+    def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> Neighbours:
+        train = consumed(data)
+        return nearest(NeighbourTable(train.ptr, train.item), len(train.items), self.k, progress)
+
+    def score(self, model: Neighbours, data: Interactions, users: Int64Array) -> Float32Array:
+        train = consumed(data)
+        return votes(*model, train.ptr, train.item, np.asarray(users, np.int64), len(train.items))
+
+
+@njit(cache=True, nogil=True)
+def votes(
+    near_ptr: Int64Array,
+    near: Int32Array,
+    similarity: Float32Array,
+    ptr: Int64Array,
+    item: Int32Array,
+    users: Int64Array,
+    items: int,
+) -> Float32Array:
+    """Scores out[u, i] = sum of similarity(u, v) over the neighbours v who consumed i, float32
+    [len(users), items].
+    """
+    out = np.zeros((len(users), items), np.float32)
+    for r in range(len(users)):
+        for at in range(near_ptr[users[r]], near_ptr[users[r] + 1]):
+            for i in item[ptr[near[at]] : ptr[near[at] + 1]]:
+                out[r, i] += similarity[at]
+    return out
+
+
+ALGORITHMS = {"user-knn": UserKnn}

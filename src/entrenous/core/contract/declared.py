@@ -1,0 +1,497 @@
+"""The one reader of what algorithms declare (core/contract/declarations.py), and the one place
+where an algorithm is asked what it has.
+
+`declared(algorithm)` is what holds wherever it runs; `bound(algorithm, catalogue)` adds the numbers
+of one federation. What is missing or does not go together is a ContractError that names the class
+and the member.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple, final, get_args, get_type_hints
+
+import numpy as np
+
+from ..errors import InputError, NonFiniteError
+from ..types import Array, Int64Array
+from .declarations import Axes, SentArray, Size, Traits, UpTo, size_name, upper_bound
+from .gossip import GossipAlgorithm
+from .protocols import Catalogue, CentralAlgorithm, FederatedAlgorithm, State
+from .settings import Settings
+from .update import Total, zero_total
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+EVERYONE = ("score",)
+MEMBERS: dict[str, tuple[str, ...]] = {
+    "gossip": (
+        "keeps",
+        "sends",
+        "configured",
+        "default_rounds",
+        "weighing",
+        "init_model",
+        "init_nodes",
+        "on_start",
+        "on_timer",
+        "on_message",
+        *EVERYONE,
+    ),
+    "central": ("holds", "fit", *EVERYONE),
+    "federated": (
+        "holds",
+        "receives",
+        "keeps",
+        "sends",
+        "configured",
+        "default_rounds",
+        "init_server",
+        "init_devices",
+        "select",
+        "download",
+        "local",
+        "aggregate",
+        *EVERYONE,
+    ),
+}
+TELLING = {
+    "gossip": ("on_message", "on_timer", "init_nodes"),
+    "central": ("fit",),
+    "federated": ("local", "aggregate", "sends"),
+}
+ABILITIES = ("local_sum", "solo_rounds", "many_rounds", "deliver", "biases")
+
+
+class ContractError(InputError):
+    """Raised for an algorithm that does not declare what it must, or does not do what it declared:
+    names the algorithm, the array, the rule."""
+
+
+class NotFiniteError(ContractError, NonFiniteError):
+    """A number that is NaN or infinite where finite ones are declared: most often a training that
+    diverged.
+    """
+
+
+class DeclaredArray(NamedTuple):
+    """One declared array: its name, shape in named sizes, and type. dtype: numpy's name of its
+    type.
+    """
+
+    name: str
+    dtype: str
+    axes: Axes
+
+    @property
+    def said(self) -> str:
+        """Its shape, type and range in words, such as `[devices] int32 from 0, below clusters`."""
+        bounds = self.axes
+        sizes = ", ".join(str(size_name(size)) for size in bounds.sizes)
+        low = "" if bounds.least is None else f" from {bounds.least}"
+        high = "" if bounds.below is None else f"{',' if low else ''} below {bounds.below}"
+        return f"{f'[{sizes}] ' if sizes else ''}{self.dtype}{low}{high}"
+
+
+@final
+@dataclass(frozen=True)
+class Declaration:
+    """The declaration of an algorithm, as it was read from its class.
+
+    kind: federated, gossip or central. holds, receives, keeps: the classes of the states of the
+    server (or the model), of a download and of a device, None where there is none. local_sum,
+    solo_rounds, many_rounds, deliver, biases: its optional methods, see `core.protocols`."""
+
+    name: str
+    kind: str
+    holds: type | None
+    receives: type | None
+    keeps: type | None
+    sends: tuple[SentArray, ...]
+    traits: Traits
+    local_sum: Callable[..., Any] | None
+    solo_rounds: Callable[..., Any] | None
+    many_rounds: Callable[..., Any] | None
+    deliver: Callable[..., Any] | None
+    biases: Callable[..., Any] | None
+
+
+def declared(algorithm: Any) -> Declaration:
+    """Reads the declaration of an algorithm. Raises ContractError for a missing or unusable member,
+    by its name.
+    """
+    name, kind = type(algorithm).__name__, _kind(algorithm)
+    missing = [member for member in MEMBERS[kind] if getattr(algorithm, member, None) is None]
+    if missing:
+        raise ContractError(
+            name, f"a {kind} algorithm without `{missing[0]}`", expected=", ".join(MEMBERS[kind])
+        )
+    states = {part: getattr(algorithm, part, None) for part in ("holds", "receives", "keeps")}
+    for part, state in states.items():
+        if state is not None and part in MEMBERS[kind]:
+            fields_of(state, f"{name}.{part}", bare=part == "holds")
+    sends, traits = tuple(getattr(algorithm, "sends", ())), getattr(algorithm, "traits", Traits())
+    if not all(isinstance(sent, SentArray) for sent in sends):
+        raise ContractError(
+            name,
+            "`sends` lists something else",
+            expected="rows(...), dense(...), shown(...), weight(...)",
+        )
+    if not isinstance(traits, Traits):
+        raise ContractError(name, "`traits` is something else", expected="Traits(...)")
+    _check_apart(name, sends, states["keeps"])
+    abilities = {ability: getattr(algorithm, ability, None) for ability in ABILITIES}
+    return Declaration(name=name, kind=kind, sends=sends, traits=traits, **states, **abilities)
+
+
+def _kind(algorithm: Any) -> str:
+    kinds = [
+        kind
+        for kind, telling in TELLING.items()
+        if any(hasattr(algorithm, member) for member in telling)
+    ]
+    if not kinds:
+        said = "; ".join(f"{kind} ones have `{telling[0]}`" for kind, telling in TELLING.items())
+        raise ContractError(type(algorithm).__name__, "is no algorithm", expected=said)
+    return kinds[0]
+
+
+def _check_apart(name: str, sends: tuple[SentArray, ...], keeps: type | None) -> None:
+    """What is sent has names of its own, which nothing that is kept has; but a message between
+    peers may say what its sender keeps too.
+    """
+    names = [sent.name for sent in sends if not sent.only_if]
+    twice = {one for one in names if names.count(one) > 1}
+    updates = {sent.name for sent in sends if sent.way != "pushed"}
+    kept = set() if keeps is None else {field.name for field in fields_of(keeps, name)} & updates
+    if twice or kept:
+        problem = (
+            f"'{min(twice)}' is sent twice" if twice else f"'{min(kept)}' is both kept and sent"
+        )
+        raise ContractError(name, problem, expected="another name for each array")
+    unsaid = [sent.name for sent in sends if not (sent.when and sent.reveals)]
+    if unsaid:
+        raise ContractError(
+            name,
+            f"`sends` does not say when '{unsaid[0]}' leaves and what it reveals",
+            expected="both",
+        )
+
+
+@lru_cache(maxsize=256)
+def fields_of(state: type, where: str, bare: bool = False) -> tuple[DeclaredArray, ...]:
+    """The arrays that a NamedTuple class declares. bare: those that say no shape are passed over
+    (what only a server holds).
+
+    Raises ContractError for a class that declares none.
+    """
+    names = getattr(state, "_fields", None)
+    if names is None:
+        raise ContractError(
+            where, f"{state!r:.60} is no NamedTuple class", expected="class Name(NamedTuple): ..."
+        )
+    try:
+        hints = get_type_hints(state, include_extras=True)
+    except NameError as unknown:
+        raise ContractError(
+            where, f"{unknown}", expected="annotations made of names at the top of its module"
+        ) from None
+    found = [_field(name, hints[name], where) for name in names]
+    unsaid = [name for name, field in zip(names, found, strict=True) if field is None]
+    if unsaid and not bare:
+        raise ContractError(
+            f"{where} '{unsaid[0]}'", "says no shape", expected="Annotated[Float32Array, axes(...)]"
+        )
+    return tuple(field for field in found if field is not None)
+
+
+def _field(name: str, hint: Any, where: str) -> DeclaredArray | None:
+    said = [part for part in getattr(hint, "__metadata__", ()) if isinstance(part, Axes)]
+    if not said:
+        return None
+    parts = get_args(
+        hint.__origin__
+        # of an NDArray: from NumPy 2.5 the type of its numbers alone, before a shape and a
+        # dtype[that]
+    )
+    kinds = [get_args(part)[0] for part in parts if str(part).startswith("numpy.dtype[")] or list(
+        parts
+    )
+    if not kinds or not (isinstance(kinds[0], type) and issubclass(kinds[0], np.generic)):
+        raise ContractError(
+            f"{where} '{name}'",
+            "says no type of its numbers",
+            expected="Float32Array, Int32Array, ...",
+        )
+    return DeclaredArray(name, np.dtype(kinds[0]).name, said[0])
+
+
+# ---- which kind ----------------------------------------------------------------------------------
+
+
+def is_federated(algorithm: Any) -> TypeIs[FederatedAlgorithm]:
+    """Whether an algorithm trains in rounds around a server."""
+    return declared(algorithm).kind == "federated"
+
+
+def is_gossip(algorithm: Any) -> TypeIs[GossipAlgorithm]:
+    """Whether an algorithm trains between peers."""
+    return declared(algorithm).kind == "gossip"
+
+
+def is_central(algorithm: Any) -> TypeIs[CentralAlgorithm]:
+    """Whether an algorithm is trained in one place."""
+    return declared(algorithm).kind == "central"
+
+
+def predicts_ratings(algorithm: Any) -> bool:
+    """Whether scores are ratings on the scale of the data, before they are clipped to it."""
+    return declared(algorithm).traits.predicts_ratings
+
+
+def read_only(state: State) -> State:
+    """A state with the same arrays as views that cannot be written to."""
+    return type(state)(*(_sealed(array) for array in state))
+
+
+def _sealed(array: Any) -> Any:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def rounds_an_epoch(algorithm: Any, catalogue: Catalogue) -> int:
+    """Rounds in which devices learn from as many rows as there are, by the algorithm's own count; 1
+    for an algorithm that does not say.
+    """
+    own = getattr(algorithm, "rounds_an_epoch", None)
+    return 1 if own is None else int(own(catalogue))
+
+
+def search_space(algorithm: Any) -> dict[str, str]:
+    """What a search chooses from unless it is told: {setting: "a..b", "a..b:log" or
+    "value,value,..."}, as an algorithm may say by `search_space()`; {} of one that does not."""
+    own = getattr(algorithm, "search_space", None)
+    return {} if own is None else dict(own())
+
+
+# ---- in one federation ---------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True)
+class Contract:
+    """A declaration with the sizes of one federation, and the shapes and byte counts that follow
+    from both.
+    """
+
+    declaration: Declaration
+    sizes: Mapping[str, int]
+    sends: tuple[SentArray, ...]  # those of the declaration that these settings send
+    mean_history: float = 1.0  # interactions a user
+
+    @property
+    def name(self) -> str:
+        """The name of the algorithm's class."""
+        return self.declaration.name
+
+    @property
+    def groups(self) -> int:
+        """The number of separate sums of dense arrays and weights."""
+        groups = self.declaration.traits.groups
+        return self.sizes[groups] if groups else 1
+
+    @property
+    def weighs(self) -> bool:
+        """Whether devices may have a weight other than 1."""
+        return any(sent.way == "weight" for sent in self.sends)
+
+    @property
+    def usual_weight(self) -> float:
+        """A weight of a device that says nothing of it: as declared, or the mean number of
+        interactions; 1 where nobody weighs.
+        """
+        for sent in self.sends:
+            if sent.way == "weight":
+                return self.mean_history if sent.usual is None else sent.usual
+        return 1.0
+
+    @property
+    def cohort(self) -> int:
+        """The number of devices in a round."""
+        return min(self.sizes.get("cohort", 0), self.sizes["users"]) or self.sizes["users"]
+
+    def delivered(self, download: State, users: Int64Array) -> State:
+        """The download that the devices of `users` receive, not to be written to: all of it, or
+        what `deliver` makes of it for them.
+        """
+        deliver = self.declaration.deliver
+        return read_only(download if deliver is None else deliver(download, users))
+
+    @property
+    def receives(self) -> tuple[DeclaredArray, ...]:
+        """The declared arrays of a download."""
+        return self._fields(self.declaration.receives, "receives")
+
+    @property
+    def shared(self) -> tuple[str, ...]:
+        """The names of the arrays of a download that all devices receive alike: all of them without
+        `deliver`, else those whose shape says nothing of the devices of a delivery."""
+        whole = self.declaration.deliver is None
+        return tuple(
+            field.name for field in self.receives if whole or not _of_delivery(field.axes.sizes)
+        )
+
+    @property
+    def keeps(self) -> tuple[DeclaredArray, ...]:
+        """The declared arrays of private state; their shapes are without the axis of the
+        devices.
+        """
+        return self._fields(self.declaration.keeps, "keeps")
+
+    def _fields(self, state: type | None, part: str) -> tuple[DeclaredArray, ...]:
+        return () if state is None else fields_of(state, f"{self.name}.{part}")
+
+    def way(self, way: str) -> dict[str, tuple[int, ...]]:
+        """Shapes by name of what is sent in one way ("rows", "dense", ...): of one row, or of one
+        device's array.
+        """
+        return {sent.name: self.shape(sent.sizes) for sent in self.sends if sent.way == way}
+
+    def misplaced(self, arrays: Mapping[str, Array]) -> str:
+        """What is wrong with the numbers that devices show, held against their ranges: one line, ""
+        if nothing is.
+        """
+        for sent in self.sends:
+            values = arrays.get(sent.name) if sent.way == "shown" else None
+            if values is None or not values.size or (sent.below is None and sent.least is None):
+                continue
+            least, below = sent.least or 0, np.inf if sent.below is None else self.size(sent.below)
+            if not bool(
+                np.all(
+                    (values >= least)
+                    & (values < below)
+                    & ((sent.below is None) | (values == np.floor(values)))
+                )
+            ):
+                below_it = "" if sent.below is None else f", whole, below {below}"
+                return f"'{sent.name}': a number that is not from {least}{below_it}"
+        return ""
+
+    def shape(self, sizes: tuple[Size, ...]) -> tuple[int, ...]:
+        """A shape in numbers, from named sizes. Raises ContractError for a name that nothing
+        decides.
+        """
+        return tuple(self.size(size) for size in sizes)
+
+    def size(self, size: Size) -> int:
+        """A size as a number; of one that arrays decide, the most it may be. Raises ContractError
+        for a name that nothing decides.
+        """
+        named = upper_bound(size)
+        if isinstance(named, int):
+            return named
+        if named not in self.sizes:
+            known = ", ".join(sorted(self.sizes))
+            raise ContractError(
+                self.name,
+                f"nothing says how much '{named}' is",
+                expected=f"one of {known}, or another by `sizes`",
+            )
+        return self.sizes[named]
+
+    @property
+    def most_bytes(self) -> int:
+        """The most bytes that one device sends in a round."""
+        return self.sizes["rows"] * self.row_bytes + self._once
+
+    @property
+    def block_bytes(self) -> int:
+        """Bytes that one device takes in memory as a rule: what it sends, and what it receives for
+        itself alone.
+        """
+        alone = [field for field in self.receives if field.axes.sizes[:1] == ("devices",)]
+        received = sum(_bytes(self.shape(field.axes.sizes[1:]), field.dtype) for field in alone)
+        return max(1, self.sizes["usual_rows"] * self.row_bytes + self._once + received)
+
+    @property
+    def message_bytes(self) -> int:
+        """The most bytes that one peer pushes to another at once."""
+        return sum(
+            _bytes(self.shape(sent.sizes), sent.dtype)
+            for sent in self.sends
+            if sent.way == "pushed"
+        )
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one item's id and rows as they are sent; 0 where no rows are sent."""
+        rows = self.way("rows")
+        return 4 + sum(_bytes(shape, "float32") for shape in rows.values()) if rows else 0
+
+    @property
+    def _once(self) -> int:
+        return sum(
+            _bytes(shape, "float32")
+            for way in ("dense", "shown")
+            for shape in self.way(way).values()
+        )
+
+    def empty_total(self) -> Total:
+        """An empty sum with arrays of the declared shapes."""
+        return zero_total(self.sizes["items"], self.way("rows"), self.way("dense"), self.groups)
+
+
+def bound(algorithm: Any, catalogue: Catalogue) -> Contract:
+    """The contract of a configured algorithm in the federation of a catalogue. Raises ContractError
+    for a size that nothing decides.
+    """
+    declaration = declared(algorithm)
+    sends = tuple(
+        sent for sent in declaration.sends if not sent.only_if or _setting(algorithm, sent.only_if)
+    )
+    contract = Contract(
+        declaration,
+        _sizes(algorithm, catalogue),
+        sends,
+        catalogue.interactions / max(1, catalogue.users),
+    )
+    fields = (*contract.receives, *contract.keeps)
+    for sizes in (*(field.axes.sizes for field in fields), *(sent.sizes for sent in sends)):
+        contract.shape(tuple(size for size in sizes if upper_bound(size) != "devices"))
+    return contract
+
+
+def _setting(algorithm: Any, name: str) -> bool:
+    if not hasattr(algorithm, name):
+        raise ContractError(
+            type(algorithm).__name__, f"`only_if` names '{name}'", expected="one of its settings"
+        )
+    return bool(getattr(algorithm, name))
+
+
+def _sizes(algorithm: Any, catalogue: Catalogue) -> dict[str, int]:
+    settings = (
+        {name: value for name, value in algorithm if type(value) is int}
+        if isinstance(algorithm, Settings)
+        else {}
+    )
+    own = algorithm.sizes(catalogue) if hasattr(algorithm, "sizes") else {}
+    sizes = {**settings, "items": catalogue.items, "users": catalogue.users, **own}
+    sizes.setdefault("rows", catalogue.items)
+    return {
+        **sizes,
+        "rows": min(sizes["rows"], catalogue.items),
+        "usual_rows": sizes.get("usual_rows", sizes["rows"]),
+    }
+
+
+def _of_delivery(sizes: tuple[Size, ...]) -> bool:
+    return any(isinstance(size, UpTo) or upper_bound(size) == "devices" for size in sizes)
+
+
+def _bytes(shape: tuple[int, ...], dtype: str) -> int:
+    return int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize

@@ -1,0 +1,96 @@
+"""Hyper-parameters as typed, frozen, self-describing values: a wrong one is refused with one line
+that names it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from ..errors import InputError, did_you_mean
+from .declarations import Traits
+
+EXAMPLES = {
+    "--set": "for example --set pi=0.5",
+    "--network": "for example --network loss=0.3",
+    "--protect": "for example --protect noise=0.2",
+    "--own": "for example --own pi=0.5",
+}
+
+
+class Settings(BaseModel):
+    """Base of every algorithm's hyper-parameters. Unknown names are refused; every field carries a
+    description.
+    """
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        arbitrary_types_allowed=True,
+        allow_inf_nan=False,
+        ignored_types=(type, tuple, Traits),  # declarations (holds, sends, ..) are no settings
+    )
+
+    def __reduce__(self) -> Any:
+        """How an instance goes to another process: one whose class is in a file of one's own by the
+        place of that file.
+        """
+        kind = type(self)
+        again = getattr(
+            sys.modules.get(kind.__module__), "__entrenous_again__", None
+        )  # core/registry/own.py
+        return super().__reduce__() if again is None else (again, (kind.__qualname__, dict(self)))
+
+    @classmethod
+    def parse(cls, values: Mapping[str, Any], where: str = "--set") -> Self:
+        """Settings from names and values (text is converted). Raises InputError for the first bad
+        one.
+        """
+        try:
+            return cls(**values)
+        except ValidationError as invalid:
+            raise _input_error(cls, invalid, where) from None
+
+
+def _input_error(cls: type[Settings], invalid: ValidationError, where: str) -> InputError:
+    first = invalid.errors()[0]
+    if not first["loc"]:  # not one setting is wrong, but all of them together
+        return InputError(
+            where,
+            "these settings do not go together",
+            expected=first["msg"].removeprefix("Value error, "),
+        )
+    name = str(first["loc"][0])
+    if first["type"] == "extra_forbidden":
+        return InputError(
+            f"{where} {name}", "unknown setting", fix=did_you_mean(name, cls.model_fields)
+        )
+    field = cls.model_fields.get(name)
+    expected = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    meaning = f"{name} is: {field.description}" if field is not None and field.description else ""
+    return InputError(
+        f"{where} {name}", f"got {str(first['input'])[:80]!r}", expected=expected, fix=meaning
+    )
+
+
+def parse_assignments(pairs: Iterable[str], where: str = "--set") -> dict[str, str]:
+    """`["pi=0.5", "factors=20"]` as a dictionary. Raises InputError for anything that is not
+    name=value.
+
+    >>> parse_assignments(["pi=0.5"])
+    {'pi': '0.5'}
+    """
+    found = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.strip():
+            raise InputError(
+                where, f"got {pair!r}", expected="name=value", fix=EXAMPLES.get(where, "")
+            )
+        if name.strip() in found:
+            raise InputError(where, f"{name.strip()} is given twice", expected="each setting once")
+        found[name.strip()] = value.strip()
+    return found

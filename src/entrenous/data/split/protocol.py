@@ -1,0 +1,85 @@
+"""`splits`: a protocol name such as `loo-99`, `temporal-80-20` or `kfold-5` to the splits it stands
+for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from ...core.errors import InputError, did_you_mean
+from ...core.registry.discover import offers, with_plugins
+from ..interactions import Interactions
+from .given import with_features
+from .read import read
+from .types import Split
+
+GIVEN = "given"
+
+
+def protocols() -> list[str]:
+    """The names that files of this package and installed packages (`entrenous.splits`) offer, and
+    `given`. A number in a name may be replaced by another one: `loo-99`, `loo-50`."""
+    return sorted([*_known(), GIVEN])
+
+
+def _known() -> dict[str, Callable[..., list[Split]]]:
+    return with_plugins("splits", offers("entrenous.data.split", "PROTOCOLS"))
+
+
+def splits(
+    protocol: str,
+    data: Interactions | None = None,
+    *,
+    seed: int = 0,
+    given: Split | Path | str | None = None,
+) -> list[Split]:
+    """The splits of `data` under a protocol: one, or K for `kfold-K`. The same name, data and seed
+    give the same splits.
+
+    given: for the protocol `given`, a Split made by `split.given.given`, or a folder with its parts
+    as files (`split.read.read`). `data` then only lends the features of items (titles) that the
+    split does not know. Raises InputError for an unknown name, for a number the protocol cannot
+    use, and for data that lacks what it needs (times).
+    """
+    if protocol == GIVEN:
+        return [_given(given, data)]
+    build, numbers = _parse(protocol)
+    if data is None:
+        raise InputError(
+            f"protocol {protocol}",
+            "there is no data to split",
+            expected="interactions",
+            fix="pass data",
+        )
+    return build(data, *numbers, seed=seed)
+
+
+def without_candidates(protocol: str) -> str:
+    """The protocol that holds out the same rows and draws no candidates for them, where there is
+    one: for who needs the training rows.
+    """
+    return "loo-full" if re.fullmatch(r"loo-\d{1,9}", protocol) else protocol
+
+
+def _given(given: Split | Path | str | None, data: Interactions | None) -> Split:
+    if given is None:
+        fix = "pass given=split.given.given(train, test, ...) or a folder with train and test files"
+        raise InputError(
+            "protocol given", "no split was given", expected="a Split or a folder", fix=fix
+        )
+    split = given if isinstance(given, Split) else read(given)
+    return split if data is None else with_features(split, data)
+
+
+def _parse(protocol: str) -> tuple[Callable[..., list[Split]], list[int]]:
+    known = _known()
+    for name, build in known.items():
+        pattern = re.sub(r"\d+", r"(\\d{1,9})", re.escape(name))
+        found = re.fullmatch(pattern, protocol)
+        if found:
+            return build, [int(number) for number in found.groups()]
+    raise InputError(
+        "protocol", f"unknown protocol '{protocol}'", fix=did_you_mean(protocol, [*known, GIVEN])
+    )

@@ -1,0 +1,325 @@
+"""A split from a folder of files.
+
+With a split.json it is one that `split.export.write` wrote and comes back identical: indices, rows,
+candidates, notes. Without one it is somebody's folder with train.* and test.*, perhaps
+validation.*, test_candidates.* and validation_candidates.*, in any format and with any usual column
+names that `load` reads."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core.cells import ESCAPED
+from ...core.errors import InputError
+from ...core.types import Array
+from ...core.vocabulary import Vocabulary
+from ..interactions import NO_TIME, Interactions, build
+from ..visits import VisitColumns, with_visits
+from .export import ABOUT, FEATURE
+from .given import CandidateColumns, given
+from .types import Split, between_peers
+
+PARTS = ("train", "validation", "test")
+MOST_ABSENT = 100_000  # held-out rows of one user; a rank is made for each
+ENDINGS = ("parquet", "csv", "tsv", "csv.gz", "tsv.gz", "inter", "dat", "txt")
+
+
+def read(folder: Path | str) -> Split:
+    """Read an exported split from its folder. Raises InputError that names the file, the line where
+    there is one, and what was expected."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise InputError(
+            str(folder), "no such folder", expected="a folder with train and test files"
+        )
+    return _exported(folder) if (folder / ABOUT).exists() else _foreign(folder)
+
+
+# ---- what others wrote
+
+
+def _foreign(folder: Path) -> Split:
+    from ..load import load
+
+    files = {part: _find(folder, part) for part in PARTS}
+    for part in ("train", "test"):
+        if files[part] is None:
+            raise InputError(
+                str(folder),
+                f"no {part} file",
+                expected=f"{part}.csv, or another of {', '.join(ENDINGS)}",
+            )
+    parts = {part: load(path, part=True) for part, path in files.items() if path is not None}
+    tables = {part: _foreign_candidates(folder, f"{part}_candidates") for part in PARTS[1:]}
+    return _given(parts, tables, name=folder.name, refit=False)
+
+
+def _find(folder: Path, part: str) -> Path | None:
+    return next(
+        (path for ending in ENDINGS if (path := folder / f"{part}.{ending}").exists()), None
+    )
+
+
+def _foreign_candidates(folder: Path, part: str) -> CandidateColumns | None:
+    from ..columns import USUAL, Reading, find_usual
+    from ..files import read_table
+
+    path = _find(folder, part)
+    if path is None:
+        return None
+    frame = read_table(path, Reading(part=True)).frame
+    usual = {
+        "user": USUAL["user"],
+        "item": USUAL["item"],
+        "candidate": ("candidate", "candidate_id", "negative", "negative_item_id"),
+    }
+    names = {kind: find_usual(frame.columns, some) or kind for kind, some in usual.items()}
+    return CandidateColumns(
+        *(
+            _text(
+                frame.rename({names[kind]: kind} if names[kind] in frame.columns else {}),
+                kind,
+                path,
+            )
+            for kind in usual
+        )
+    )
+
+
+def _given(
+    parts: dict[str, Interactions],
+    tables: dict[str, CandidateColumns | None],
+    *,
+    name: str,
+    refit: bool,
+) -> Split:
+    return given(
+        parts["train"],
+        parts["test"],
+        parts.get("validation"),
+        tables["test"],
+        validation_candidates=tables["validation"],
+        name=name,
+        refit=refit,
+    )
+
+
+# ---- what `write` wrote
+
+
+class SplitIds(NamedTuple):
+    """The external ids and the item features of an exported split."""
+
+    users: Vocabulary
+    items: Vocabulary
+    features: dict[str, Array]
+
+
+def _exported(folder: Path) -> Split:
+    about, items = _about(folder / ABOUT), _load(folder, "items")
+    labels = [label for label in items.columns if label.startswith(FEATURE)]
+    ids = SplitIds(
+        Vocabulary(_text(_load(folder, "users"), "user", folder / "users"), kind="user"),
+        Vocabulary(_text(items, "item", folder / "items"), kind="item"),
+        {label.removeprefix(FEATURE): _text(items, label, folder / "items") for label in labels},
+    )
+    parts = {
+        part: _part(folder, part, ids, about)
+        for part in PARTS
+        if part != "validation" or _present(folder, part)
+    }
+    tables = {part: _candidates(folder, f"{part}_candidates") for part in PARTS[1:]}
+    if about["weighting"] and tables["validation"] is None:
+        expected = "the candidates that each row of the weighting sets is ranked among"
+        raise InputError(
+            str(folder),
+            "no validation_candidates file",
+            expected=expected,
+            fix="export the split again",
+        )
+    split = _given(parts, tables, name=about["name"], refit=about["refit"])
+    split = split._replace(
+        notes=tuple(about["notes"]),
+        test=split.test._replace(absent=_absent(folder, "test_absent", ids)),
+    )
+    return between_peers(split) if about["weighting"] else split
+
+
+def _about(path: Path) -> dict[str, Any]:
+    kinds = {
+        "name": str,
+        "refit": bool,
+        "weighting": bool,
+        "notes": list,
+        "data": str,
+        "data_notes": list,
+    }
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError) as problem:
+        raise InputError(
+            str(path), f"cannot be read: {problem}", expected="JSON", fix="mend or remove it"
+        ) from None
+    if isinstance(about, dict):
+        about = {"weighting": False, **about}  # what an earlier version wrote does not say
+    if not isinstance(about, dict) or not all(
+        isinstance(about.get(name), kind) for name, kind in kinds.items()
+    ):
+        raise InputError(
+            str(path), "does not describe a split", expected=f"an object with {', '.join(kinds)}"
+        )
+    return about
+
+
+def _present(folder: Path, part: str) -> bool:
+    return any((folder / f"{part}.{ending}").exists() for ending in ("parquet", "csv"))
+
+
+def _load(folder: Path, part: str) -> Any:
+    """The table of a part, columns as text (CSV) or as they are (Parquet)."""
+    import polars as pl
+
+    parquet, csv = folder / f"{part}.parquet", folder / f"{part}.csv"
+    if not _present(folder, part):
+        raise InputError(
+            str(folder),
+            f"no {part} file",
+            expected=f"{part}.csv or {part}.parquet",
+            fix="export the split again",
+        )
+    try:
+        if parquet.exists():
+            return pl.read_parquet(parquet)
+        return pl.read_csv(csv, infer_schema=False).with_columns(
+            pl.all().str.replace(ESCAPED, "${1}")
+        )
+    except (pl.exceptions.PolarsError, OSError) as problem:
+        raise InputError(
+            str(folder / part), f"cannot be read: {problem}", expected="a table with a header"
+        ) from None
+
+
+def _part(folder: Path, part: str, ids: SplitIds, about: dict[str, Any]) -> Interactions:
+    frame, path = _load(folder, part), folder / part
+    user, item = (
+        _listed(ids.users, _text(frame, "user", path), path),
+        _listed(ids.items, _text(frame, "item", path), path),
+    )
+    value, time, row = (_numbers(frame, name, path) for name in ("value", "time", "row"))
+    built = build(
+        user,
+        item,
+        value=value,
+        time=time,
+        users=ids.users,
+        items=ids.items,
+        features=ids.features,
+        name=str(path),
+    )
+    rows = None if row is None or built.row is None else row[built.row]
+    found = replace(built, row=rows, name=about["data"], notes=tuple(about["data_notes"]))
+    return (
+        _visited(found, folder, f"{part}_visits") if _present(folder, f"{part}_visits") else found
+    )
+
+
+def _absent(folder: Path, part: str, ids: SplitIds) -> Array | None:
+    """How many more rows of each user are held out, int64 [users]; None if there is no such
+    file.
+    """
+    if not _present(folder, part):
+        return None
+    frame, path = _load(folder, part), folder / part
+    user, rows = _listed(ids.users, _text(frame, "user", path), path), _numbers(frame, "rows", path)
+    if (
+        rows is None
+        or (rows < 1).any()
+        or (rows > MOST_ABSENT).any()
+        or len(np.unique(user)) < len(user)
+    ):
+        expected = f"columns user and rows, each user once, 1 to {MOST_ABSENT:,}"
+        raise InputError(str(path), "does not count rows", expected=expected)
+    absent = np.zeros(len(ids.users), np.int64)
+    absent[user] = rows
+    return absent
+
+
+def _visited(rows: Interactions, folder: Path, part: str) -> Interactions:
+    """The rows with the visits in a file."""
+    frame, path = _load(folder, part), folder / part
+    user, item = (
+        _listed(rows.users, _text(frame, "user", path), path),
+        _listed(rows.items, _text(frame, "item", path), path),
+    )
+    time, row = (_numbers(frame, name, path) for name in ("time", "row"))
+    if time is None or row is None:
+        raise InputError(
+            str(path), "no column time or no column row", expected="columns user, item, time, row"
+        )
+    return with_visits(
+        rows, VisitColumns(user.astype(np.int64), item.astype(np.int64), time, row), str(path)
+    )
+
+
+def _listed(names: Vocabulary, ids: Array, path: Path) -> Array:
+    found = names.indices(ids.tolist())
+    if len(found) and found.min() < 0:
+        line = int(np.argmin(found))
+        raise InputError(
+            f"{path}:{line + 2}",
+            f"{names.kind} '{ids[line]}' is not in the {names.kind}s file",
+            fix="add it there",
+        )
+    return found
+
+
+def _candidates(folder: Path, part: str) -> CandidateColumns | None:
+    if not _present(folder, part):
+        return None
+    frame = _load(folder, part)
+    return CandidateColumns(
+        *(_text(frame, name, folder / part) for name in CandidateColumns._fields)
+    )
+
+
+def _text(frame: Any, name: str, path: Path) -> Array:
+    """A column of ids or features as text. An id must not be empty; a feature may be."""
+    import polars as pl
+
+    if name not in frame.columns:
+        raise InputError(
+            str(path),
+            f"no column '{name}'",
+            expected=f"'{name}'",
+            fix=f"the columns are: {', '.join(frame.columns)[:200]}",
+        )
+    column = frame[name].cast(pl.String).fill_null("").to_numpy().astype(np.str_)
+    if name in CandidateColumns._fields and len(column) and bool((column == "").any()):
+        raise InputError(
+            f"{path}:{int(np.argmax(column == '')) + 2}", f"the {name} is empty", expected="an id"
+        )
+    return column
+
+
+def _numbers(frame: Any, name: str, path: Path) -> Array | None:
+    """The column value (float32), time or row (int64); None if there is none. A missing time
+    becomes NO_TIME.
+    """
+    import polars as pl
+
+    if name not in frame.columns:
+        return None
+    text = frame[name].cast(pl.String).fill_null("").to_numpy()
+    number = frame[name].cast(pl.Float32 if name == "value" else pl.Int64, strict=False)
+    bad = number.is_null().to_numpy() & ((text != "") | (name != "time"))
+    if name == "value":
+        bad |= ~np.isfinite(number.fill_null(0).to_numpy())
+    if bad.any():
+        line, expected = int(np.argmax(bad)), "a finite number" if name == "value" else "an integer"
+        raise InputError(f"{path}:{line + 2}", f"the {name} is '{text[line]}'", expected=expected)
+    return number.fill_null(NO_TIME if name == "time" else 0).to_numpy()

@@ -1,0 +1,79 @@
+"""Where a server listens, and the rule that nothing beyond loopback goes in plain text unless
+somebody says so.
+"""
+
+from __future__ import annotations
+
+import re
+from ipaddress import ip_address
+
+from ...core.errors import InputError
+
+# of a host's name, between its dots
+LABEL = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
+ZONE = re.compile(r"[A-Za-z0-9_.-]{1,32}")  # what follows the % of a link-local IPv6 address
+LONGEST_NAME = 253  # characters of a host's name
+
+
+def split_address(where: str, address: str) -> tuple[str, int]:
+    """The host and port of `host:port` or `[v6]:port`. Raises InputError for anything else: an
+    address comes from others, is shown to people, and is dialled."""
+    host, _, digits = address.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    port = port_of(digits)
+    if not is_host(host) or not port:
+        hosts = "a host of letters, digits, dots and hyphens, or an IP address"
+        expected = f"HOST:PORT, such as 10.0.0.7:8443, with {hosts}"
+        fix = "ask who gave it to you for the right one"
+        raise InputError(where, f"{address!r} is no address", expected=expected, fix=fix)
+    return host, port
+
+
+def port_of(digits: str) -> int | None:
+    """The port that a text of ASCII digits names, 0 to 65535; None for another text."""
+    known = digits.isascii() and digits.isdigit() and len(digits) <= 5
+    return int(digits) if known and int(digits) < 65536 else None
+
+
+def is_host(host: str) -> bool:
+    """Whether a text is an IP address, or could be the name of a host: labels of ASCII letters,
+    digits and hyphens between dots."""
+    if not host.isascii() or len(host) > LONGEST_NAME:
+        return False
+    plain, percent, zone = host.partition("%")
+    if percent and not ZONE.fullmatch(zone):
+        return False
+    try:
+        ip_address(plain)
+    except ValueError:
+        labels = host.removesuffix(".").split(".")
+        return not percent and all(LABEL.fullmatch(label) for label in labels)
+    return True
+
+
+def checked_address(where: str, address: str) -> None:
+    """Raise InputError for what is no IP address."""
+    try:
+        ip_address(address)
+    except ValueError:
+        raise InputError(
+            where, f"{address!r} is no IP address", expected="one such as 127.0.0.1"
+        ) from None
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def refuse_plain(where: str, host: str, insecure: bool) -> None:
+    """Raise InputError for plain text beyond loopback, unless `insecure` asks for it."""
+    if not insecure and not is_loopback(host):
+        raise InputError(
+            where,
+            f"plain text to {host}",
+            expected="keys beyond loopback",
+            fix="make keys, or pass insecure=True",
+        )

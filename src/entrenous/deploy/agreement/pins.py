@@ -1,0 +1,320 @@
+"""What terms pin of an algorithm: its declared contract, its settings in force, and what a fixed
+test round computes.
+
+Two versions of a program that agree in all three compute the same, whatever else of their source
+differs. The test round runs on made-up users: nothing in it is anybody's. Its data are plain
+arithmetic, so that a change of a generator of data does not change them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, final
+
+import numpy as np
+from pydantic import Field
+
+from ... import __version__
+from ...core.contract.declarations import SentArray, Size, UpTo, upper_bound
+from ...core.contract.declared import (
+    Contract,
+    DeclaredArray,
+    bound,
+    declared,
+    is_federated,
+    predicts_ratings,
+)
+from ...core.contract.protocols import Catalogue, State, arrays_of
+from ...core.contract.settings import Settings
+from ...core.types import Array
+from ...core.visits import grouped_visits
+from ...core.vocabulary import Vocabulary
+from ...data.interactions import Interactions
+from ...federation.gossip import Gossip
+from ...federation.recorder import NeighbourRecorder, Recorder, Seen
+from ...federation.rounds import Rounds
+from ...privacy.protection import Protection
+from ...runs.pins import in_force
+from ...runs.store import model_sha256
+
+USERS, ITEMS = 64, 40  # of the test round
+FEWEST, MORE = 3, 18  # rows of its users: from the first number on, that many more
+ROUNDS, PUSHES = (
+    12,
+    3,
+    # rounds of it: some algorithms ask one device a round, or learn in one of five; and between
+    # peers
+)
+LARGEST = 1 << 30  # bytes of its arrays
+RATINGS = 5  # different ones, where ratings are predicted
+BEGAN, APART = 1_500_000_000, 600  # seconds: of its first row, and between two rows
+RECEIVED, SENT, PROTECTED, KEPT, MODEL = "received", "sent", "protected", "kept", "model"
+TRAITS = "traits"
+PARTS = {
+    TRAITS: "how it works",
+    SENT: "what devices send",
+    PROTECTED: "what devices send under the federation's protection",
+    KEPT: "what devices keep",
+    RECEIVED: "what devices receive",
+    MODEL: "the model",
+}  # of a contract and of a test round, in words, in the order in which they are compared
+
+
+@final
+class AlgorithmPins(Settings):
+    """What a federation has agreed on about its algorithm, in digests that every program can
+    compute for itself.
+    """
+
+    version: str = Field(description="of entrenous, that made them; for people")
+    contract: dict[str, str] = Field(
+        description="sha256 of each part of what is declared, with this federation's sizes"
+    )
+    settings: dict[str, Any] = Field(
+        description="all that are not a user's to decide, with the values in force, defaults too"
+    )
+    test_round: dict[str, str] = Field(
+        description=(
+            "sha256 of each part of what a fixed test round ends with; none = it cannot be run, and"
+            " the source counts"
+        )
+    )
+
+    def difference(self, other: AlgorithmPins) -> str:
+        """The first thing in which `other`, of the program that runs, is not what was agreed on, in
+        words; "" where there is none.
+
+        A setting that only `other` has is none: the test round shows whether it changes anything.
+        """
+        for name, value in self.settings.items():
+            if name not in other.settings:
+                return f"there is no setting '{name}', which was {value!r}"
+            if other.settings[name] != value:
+                return f"the setting '{name}' is {other.settings[name]!r}, and {value!r} was agreed"
+        if self.test_round and not other.test_round:
+            return "the fixed test round cannot be run"
+        if part := _first(self.contract, other.contract):
+            return f"{part}, as declared, is something else"
+        if part := _first(self.test_round, other.test_round):
+            return f"in the fixed test round {part} comes out otherwise"
+        return ""
+
+
+def _first(agreed: Mapping[str, str], here: Mapping[str, str]) -> str:
+    """The first part whose digest is another one here, in words; "" where all are the same."""
+    known = [part for part in PARTS if part in agreed]
+    unknown = [part for part in agreed if part not in PARTS]
+    differing = [part for part in (*known, *unknown) if here.get(part) != agreed[part]]
+    return PARTS.get(differing[0], differing[0]) if differing else ""
+
+
+def pins_of(algorithm: Any, catalogue: Catalogue, protection: Protection) -> AlgorithmPins:
+    """The pins of an algorithm under a federation's settings, as this program computes them.
+
+    Args:
+        algorithm: before it is `configured`, without settings of a single user.
+        catalogue: of the federation; its scale of ratings is that of the test round, too.
+        protection: of the federation. Noise is drawn from the seed here, and floors do not count.
+    """
+    decided = set(declared(algorithm).traits.decided_by_user)
+    settings = {name: value for name, value in in_force(algorithm).items() if name not in decided}
+    return AlgorithmPins(
+        version=__version__,
+        contract=contract_digests(algorithm, catalogue),
+        settings=settings,
+        test_round=test_round(algorithm, catalogue, protection),
+    )
+
+
+# ---- the contract --------------------------------------------------------------------------------
+
+
+def contract_digests(algorithm: Any, catalogue: Catalogue) -> dict[str, str]:
+    """The sha256 of each part of what an algorithm declares, with the sizes of a federation: what
+    is received, kept and sent, and those traits that say how it works. Prose does not count, nor do
+    settings that were measured for a profile.
+    """
+    contract = bound(algorithm.configured(catalogue), catalogue)
+    traits = contract.declaration.traits
+    works = {
+        "kind": contract.declaration.kind,
+        "predicts_ratings": traits.predicts_ratings,
+        "draws_negatives": traits.draws_negatives,
+        "decided_by_user": traits.decided_by_user,
+        "groups": contract.groups,
+        "holds_out_own": traits.holds_out_own,
+        "same_rows": traits.same_rows,
+    }
+    return {
+        RECEIVED: _digest([_field(contract, field) for field in contract.receives]),
+        KEPT: _digest([_field(contract, field) for field in contract.keeps]),
+        SENT: _digest([_sent(contract, sent) for sent in contract.sends]),
+        TRAITS: _digest(works),
+    }
+
+
+def _digest(said: Any) -> str:
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
+def _field(contract: Contract, field: DeclaredArray) -> list[Any]:
+    bounds = field.axes
+    sizes = [_size(contract, size) for size in bounds.sizes]
+    return [
+        field.name,
+        field.dtype,
+        sizes,
+        _size(contract, bounds.below),
+        bounds.least,
+        bounds.finite,
+    ]
+
+
+def _sent(contract: Contract, sent: SentArray) -> list[Any]:
+    sizes = [_size(contract, size) for size in sent.sizes]
+    return [
+        sent.way,
+        sent.name,
+        sent.dtype,
+        sizes,
+        _size(contract, sent.below),
+        sent.least,
+        sent.usual,
+    ]
+
+
+def _size(contract: Contract, size: Size | None) -> Any:
+    """A size as a number; the name of one that a delivery decides, with the most that it may be."""
+    if size is None or size == "devices":
+        return size
+    if isinstance(size, UpTo):
+        return [size.name, _size(contract, size.most)]
+    return contract.sizes.get(size, size) if isinstance(size, str) else size
+
+
+# ---- the test round ------------------------------------------------------------------------------
+
+
+def test_round(algorithm: Any, catalogue: Catalogue, protection: Protection) -> dict[str, str]:
+    """The sha256 of each part of what made-up devices end with after a few rounds: all that they
+    received, sent and keep, and the model; with a server also what they send under the federation's
+    protection. {} for an algorithm that cannot be run on so few.
+    """
+    data = _made_up(catalogue.scale if predicts_ratings(algorithm) else (1.0, 1.0))
+    if not _tried(lambda: _sized(algorithm, data.catalogue)):
+        return {}
+    if not is_federated(algorithm):
+        return _tried(lambda: _gossiped(algorithm, data))
+    plain = _tried(lambda: _trained(algorithm, data, Protection()))
+    if not (plain and protection.active):
+        return plain
+    limited = _tried(lambda: _trained(algorithm, data, _for_one_process(protection)))
+    return {**plain, PROTECTED: limited[SENT]} if limited else plain
+
+
+def _tried(run: Callable[[], dict[str, str]]) -> dict[str, str]:
+    """What a run gives; {} where it fails: an algorithm of the user's own may need more users, or a
+    file that is not there, and noise for thousands of users may be too much for a few."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return run()
+        except Exception:
+            return {}
+
+
+def _sized(algorithm: Any, catalogue: Catalogue) -> dict[str, str]:
+    """The bytes of the test round's arrays, in words; {} where they are too many: settings come
+    from others.
+    """
+    contract = bound(algorithm.configured(catalogue), catalogue)
+    shapes = [field.axes.sizes for field in (*contract.receives, *contract.keeps)]
+    known = [
+        contract.shape(tuple(size for size in sizes if upper_bound(size) != "devices"))
+        for sizes in shapes
+    ]
+    numbers = sum(math.prod(shape) for shape in known)
+    each = 8 * numbers + contract.most_bytes + contract.message_bytes
+    return {"bytes": str(USERS * each)} if USERS * each <= LARGEST else {}
+
+
+def _for_one_process(protection: Protection) -> Protection:
+    """The protection as a simulation can repeat it: noise from the seed, no masks or groups, and no
+    floors, for which there are too few.
+    """
+    one_sum = {"secure_sum": False, "people": 1, "parties": 1, "groups": 1, "noise_from": "seed"}
+    return protection.model_copy(update=one_sum)
+
+
+def _trained(algorithm: Any, data: Interactions, protection: Protection) -> dict[str, str]:
+    """Digests after some rounds around a server."""
+    recorder = Recorder()
+    rounds = Rounds(algorithm, data, recorder=recorder, protection=protection)
+    training = rounds.advance(rounds.start(), ROUNDS)
+    return {
+        RECEIVED: _each(seen.received for seen in recorder.rounds),
+        SENT: _each({"users": seen.users, **seen.sent} for seen in recorder.rounds),
+        KEPT: model_sha256(arrays_of(training.devices)),
+        MODEL: model_sha256(_arrays(training.server)),
+    }
+
+
+def _gossiped(algorithm: Any, data: Interactions) -> dict[str, str]:
+    """Digests after some rounds between peers."""
+    recorder = NeighbourRecorder(np.arange(USERS))
+    gossip = Gossip(algorithm, data, recorder=recorder)
+    swarm = gossip.advance(gossip.start(), PUSHES)
+    return {
+        SENT: _each(_message(seen) for seen in recorder.rounds),
+        KEPT: model_sha256(arrays_of(swarm.nodes)),
+        MODEL: model_sha256({"models": swarm.pool.values[swarm.slot]}),
+    }
+
+
+def _message(seen: Seen) -> dict[str, Array]:
+    return {"round": np.array([seen.round]), **seen.sent}
+
+
+def _arrays(server: State) -> dict[str, Array]:
+    """The arrays of a server's state; what it holds beside arrays does not count."""
+    return {name: array for name, array in arrays_of(server).items() if array.dtype.kind in "fiub"}
+
+
+def _each(found: Iterable[Mapping[str, Array]]) -> str:
+    """One digest of the arrays of several rounds."""
+    return hashlib.sha256("\n".join(model_sha256(arrays) for arrays in found).encode()).hexdigest()
+
+
+def _made_up(scale: tuple[float, float]) -> Interactions:
+    """The data of the test round: by arithmetic alone, with ratings on a scale, times, places and,
+    of every third row, two visits.
+    """
+    counts = FEWEST + np.arange(USERS) % MORE
+    chosen = [
+        np.sort((5 * user + 7 * np.arange(count)) % ITEMS)
+        for user, count in enumerate(counts.tolist())
+    ]
+    item = np.concatenate(chosen).astype(np.int32)
+    row, place = np.arange(len(item)), np.arange(ITEMS)
+    low, high = scale
+    value = low + (high - low) * (7 * row % RATINGS) / (RATINGS - 1)
+    time, again = BEGAN + APART * row, row[::3]
+    visited = np.append(again, row)
+    when = np.append(time[again] - APART // 2, time)
+    return Interactions(
+        ptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        item=item,
+        value=value.astype(np.float32),
+        time=time,
+        row=row,
+        users=Vocabulary(size=USERS, kind="user"),
+        items=Vocabulary(size=ITEMS, kind="item"),
+        features={"lat": 40 + place / 100, "lon": 3 - place / 100},
+        name="test round",
+        scale=scale,
+        visits=grouped_visits(visited, when, np.arange(len(visited)), len(row)),
+    )

@@ -1,0 +1,607 @@
+"""What a federation has agreed on, which everybody gets with the invitation: one format with a
+server and without.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from math import ceil
+from pathlib import Path
+from typing import Any, Literal, Self, final
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from pydantic import Field, field_validator, model_validator
+
+from ...algorithms.gossip_learning import GossipLearning
+from ...core.contract.declarations import SentArray
+from ...core.contract.declared import Contract, bound, declared, is_federated
+from ...core.contract.protocols import Catalogue, FederatedAlgorithm
+from ...core.contract.settings import Settings
+from ...core.errors import InputError, one_line
+from ...core.registry.own import is_place, short
+from ...core.registry.program import source_sha256
+from ...privacy import evidence
+from ...privacy.in_force import ProtectionInForce
+from ...privacy.protection import DP, PAPER, PROTECT, ROBUST, Protection
+from ...privacy.unsampled import proven_for_all_rounds
+from ...runs.plan import algorithm_of
+from ..wire.pushed import packed_bytes
+from .files import FORMAT, read_json
+from .pins import AlgorithmPins, pins_of
+
+TERMS = "terms.json"
+OWN = (  # begins the name of an algorithm that is no part of this package or of an installed one
+    "own"
+)
+OF_SERVER = {
+    "rounds",
+    "protection",
+    "apart",
+    "deadline",
+    "quorum",
+    "most_norm",
+    "most_weight",
+    "most_move",
+}
+OF_PEERS = {"period", "oldest"}
+LARGEST = 16 << 20  # bytes of a model between peers
+SPARE = 10  # a round in so many may be lost under masks and is made up for
+LAST_NUMBER = 999_999_999  # of a round under masks: files are named by nine digits
+EACH_PUSH = (
+    "who receives a model can hold it against the base model; of the first push that gives all"
+    " items trained on"
+)
+SINGLE = ", and of each user singly, in no sum and under no mask or clip"
+MASKS, SINGLY = (
+    "--profile private",
+    "--profile paper, under which the server sees what each node sends",
+)
+
+
+@final
+class FederationTerms(Settings):
+    """The terms of a federation, which never change while it runs: their hash is its identity."""
+
+    format: int = Field(
+        FORMAT, description="of the files; a program refuses one that it does not know"
+    )
+    topology: Literal["server", "peers"] = Field(
+        "server",
+        description=(
+            "server: nodes around a server; peers: everybody one user, nobody in the middle"
+        ),
+    )
+    algorithm: str = Field(
+        description="a name of `entrenous algorithms`; own:NAME for a class that each node is given"
+    )
+    algorithm_sha256: str = Field(
+        "",
+        description=(
+            "of the algorithm's source; another one must have the same pins; an empty one is not"
+            " checked"
+        ),
+    )
+    pins: AlgorithmPins | None = Field(
+        None,
+        description=(
+            "what another source must have in common with it; none = nothing will do, as of terms"
+            " before there were pins"
+        ),
+    )
+    settings: dict[str, Any] = Field(
+        {}, description="its hyper-parameters; what is not there has its default"
+    )
+    seed: int = Field(
+        0,
+        ge=0,
+        description=(
+            "names the randomness of the server or the base model; with public draws all else too"
+        ),
+    )
+    draws: Literal["public", "secret"] = Field(
+        "secret",
+        description=(
+            "public: nodes draw from the seed, so that a simulation can repeat the run to the bit,"
+            " and others could guess what a device drew; secret: each node draws from a number of"
+            " its own"
+        ),
+    )
+    users: int = Field(ge=2, description="of all nodes together")
+    items: int = Field(ge=1, description="of the catalogue")
+    interactions: int = Field(
+        1,
+        ge=1,
+        description=(
+            "rows of all nodes together, as estimated by whoever wrote the terms; peers do not ask"
+            " for it"
+        ),
+    )
+    scale: tuple[float, float] = Field(
+        (1.0, 1.0), description="lowest and highest rating; 1 and 1 where nothing is rated"
+    )
+    items_sha256: str = Field("", description="of items.json, so that all number the items alike")
+    operator: str = Field(
+        description=(
+            "public key, Ed25519, hexadecimal: of the server, which signs requests, or of who signs"
+            " the tickets of peers"
+        )
+    )
+    nonce: str = Field("", description="tells federations apart that agreed on the same")
+    rounds: int = Field(
+        0, ge=0, le=10_000_000, description="rounds after which training is over, with a server"
+    )
+    profile: Literal["paper", "private", "robust"] = Field(
+        "paper",
+        description=(
+            "what limits the data that leaves nodes: a name of `privacy.protection.PROFILES`"
+        ),
+    )
+    protection: Protection = Field(
+        Protection(), description="its settings, all of them: nodes and server have no others"
+    )
+    apart: bool = Field(
+        True,
+        description=(
+            "whether two masked sums, too, differ by no node or by as many people and nodes; a node"
+            " that is away is waited for"
+        ),
+    )
+    deadline: float = Field(
+        600.0,
+        gt=0,
+        description="seconds after which a round goes on without the nodes that have not answered",
+    )
+    quorum: float = Field(
+        1.0, gt=0, le=1, description="share of the asked users below which a round is not counted"
+    )
+    most_norm: float | None = Field(
+        None,
+        gt=0,
+        description=(
+            "Euclidean length of what one device sends in a round, beyond which it is refused; none"
+            " = any"
+        ),
+    )
+    most_weight: float | None = Field(
+        None,
+        gt=0,
+        description=(
+            "what one device may weigh; none = as many as there are items, or 256 where that is"
+            " more"
+        ),
+    )
+    most_move: float | None = Field(
+        None,
+        gt=0,
+        description=(
+            "how far any number of the model may move in one round, beyond which the server stops;"
+            " none = any"
+        ),
+    )
+    period: float = Field(
+        10.0, ge=0.05, le=86_400, description="seconds between two pushes of a peer"
+    )
+    oldest: int | None = Field(
+        None,
+        ge=0,
+        description=(
+            "updates by which a received model may be behind a peer's own, beyond which it is"
+            " refused; none = any"
+        ),
+    )
+
+    @field_validator("profile", mode="before")
+    @classmethod
+    def _crosses(cls, value: Any) -> Any:
+        if value == DP:
+            raise ValueError(
+                "paper, private or robust: dp is for simulations so far, where one program is"
+                " server and all devices, since a server knows whom it samples; private with clip"
+                " and more noise proves an epsilon without sampling"
+            )
+        return value
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        fields, others = (
+            type(self).model_fields,
+            OF_SERVER if self.topology == "peers" else OF_PEERS,
+        )
+        if foreign := [
+            name for name in sorted(others) if getattr(self, name) != fields[name].default
+        ]:
+            raise ValueError(f"no {foreign[0]} where the topology is '{self.topology}'")
+        own = self.protection
+        if self.topology == "peers" and self.profile == ROBUST:
+            raise ValueError("paper or private between peers: robust is what a server does")
+        if own.noise_by == "server" or own.sampling == "poisson" or own.epsilon is not None:
+            raise ValueError(
+                "noise by devices and fixed sampling: a node cannot see that a server adds noise,"
+                " or how it draws"
+            )
+        if self.topology == "server" and self.rounds < 1:
+            raise ValueError("rounds of at least 1")
+        return self
+
+    @cached_property
+    def run(self) -> str:
+        """The identity of the federation: the first 32 hexadecimal digits of the sha256 of the
+        terms.
+        """
+        return hashlib.sha256(self.text().encode()).hexdigest()[:32]
+
+    @cached_property
+    def run_bytes(self) -> bytes:
+        """The identity of the federation as peers say it before every model, 16 bytes."""
+        return bytes.fromhex(self.run)
+
+    @cached_property
+    def _singly(self) -> dict[str, tuple[SentArray, ...]]:
+        """What `singly` has found, by place: an algorithm is made once for it."""
+        return {}
+
+    @property
+    def has_server(self) -> bool:
+        """Whether there is a server; else there are peers."""
+        return self.topology == "server"
+
+    @property
+    def masked(self) -> bool:
+        """Whether the server sees the sum of a round's nodes, and none of them singly."""
+        return self.protection.secure_sum
+
+    @property
+    def spare(self) -> int:
+        """How many rounds may be lost and are made up for by further ones: a tenth of them under
+        masks. Without masks the same round is asked for again, and none is lost."""
+        return further(self.rounds) if self.masked else 0
+
+    @property
+    def sums(self) -> int:
+        """The rounds of which a node's update leaves it at most, counted ones and lost ones, unless
+        its owner allows more.
+        """
+        return self.rounds + self.spare
+
+    @property
+    def last_number(self) -> int:
+        """The largest number that a request may carry: of the trained model. Under masks numbers
+        only name rounds, for each of which a node sends one masked input at most; it counts these
+        by itself (`sums`), so a server that leaves numbers out gains nothing.
+        """
+        return LAST_NUMBER if self.masked else self.rounds
+
+    @property
+    def people_for_noise(self) -> int:
+        """The users that a federation, or a group of it, has to have for the sums of rounds to have
+        the noise that was promised.
+
+        A round asks a share of all users, and shares of noise are sized for `lost` of those to be
+        missing. 1 where devices add no noise.
+        """
+        own = self.protection
+        if not (self.masked and own.noise and own.noise_by == "devices"):
+            return 1
+        # 1e-9: 60 (1 - 0.1) is a little above 54 in binary
+        return ceil(self.users / own.groups * (1 - own.lost) - 1e-9)
+
+    @property
+    def defended(self) -> bool:
+        """Whether the server looks at all updates of a round, each of one device, before it adds
+        them.
+        """
+        return self.protection.defence != "none"
+
+    @property
+    def catalogue(self) -> Catalogue:
+        return Catalogue(self.users, self.items, self.interactions, self.scale)
+
+    @property
+    def operator_key(self) -> Ed25519PublicKey:
+        """The public key of the server, or of the operator of peers."""
+        return Ed25519PublicKey.from_public_bytes(bytes.fromhex(self.operator))
+
+    # ---- the algorithm ---------------------------------------------------------------------------
+
+    def check(self, own: Mapping[str, Any] | None = None, place: str = "") -> None:
+        """Raise InputError for an algorithm that this federation cannot have; arguments as of
+        `make`.
+        """
+        if self.has_server:
+            self.make(own, place)
+        else:
+            self.gossip  # noqa: B018  # for what it refuses
+
+    def make(self, own: Mapping[str, Any] | None = None, place: str = "") -> FederatedAlgorithm:
+        """The algorithm of a federation with a server, made concrete for it.
+
+        Args: own: a node's settings where its users decide (`decided_by_user`). place: of a class
+            of one's own, as whoever runs this program named it: terms come from others, and a file
+            runs when it is
+                loaded, so no place is ever taken from them.
+
+        Raises: InputError: for an algorithm whose source is not that of the federation, one without
+            a server, and settings that are not a
+                user's to decide.
+        """
+        made = self._algorithm(own, place)
+        if not is_federated(made):
+            problem = f"{self.algorithm} has no server with devices"
+            raise InputError("algorithm", problem, fix="choose one such as fpl or cali3f-gmf")
+        theirs = declared(made).traits.decided_by_user
+        if foreign := sorted((own or {}).keys() - set(theirs)):
+            expected = (
+                f"one of {', '.join(theirs)}"
+                if theirs
+                else f"none: {self.algorithm} leaves users nothing to decide"
+            )
+            raise InputError(f"--own {foreign[0]}", "is the same for all nodes", expected=expected)
+        configured: FederatedAlgorithm = made.configured(self.catalogue)
+        contract = bound(configured, self.catalogue)
+        if self.masked:
+            self._check_masks(contract)
+        ProtectionInForce(self.protection, contract)  # for what it refuses
+        return configured
+
+    @cached_property
+    def gossip(self) -> GossipLearning:
+        """The algorithm of a federation of peers, made concrete for it. Raises InputError for one
+        that cannot be used between peers.
+        """
+        made = self._algorithm({}, "")
+        if not isinstance(made, GossipLearning):
+            fix = "try --algorithm pepper-gmf"
+            raise InputError(
+                "--algorithm",
+                f"{self.algorithm} needs a server",
+                expected="one that gossips",
+                fix=fix,
+            )
+        configured = made.configured(self.catalogue)
+        # one place of the view stays random: else those who once looked good are all that a peer
+        # ever hears from
+        if configured.exploited >= configured.view and self.users > 2:
+            problem, fix = (
+                f"all {configured.view} places of the view go to the best",
+                "use a larger view, or more exploration (alpha)",
+            )
+            raise InputError("--set alpha", problem, expected="one at random", fix=fix)
+        if (size := packed_bytes(configured.width)) > LARGEST:
+            raise InputError(
+                "--set factors",
+                f"a model has {size >> 20} MB",
+                expected=f"at most {LARGEST >> 20} MB",
+            )
+        return configured
+
+    @property
+    def body_bytes(self) -> int:
+        """The bytes of one model between peers."""
+        return packed_bytes(self.gossip.width)
+
+    def _algorithm(self, own: Mapping[str, Any] | None, place: str) -> Any:
+        if is_place(self.algorithm) and not place:
+            problem = (
+                f"the federation's algorithm, {short(self.algorithm)}, is none of `entrenous"
+                " algorithms`"
+            )
+            fix = "ask the operator for it, read it, and name it: --algorithm ./FILE.py"
+            raise InputError("algorithm", problem, expected="its file", fix=fix)
+        made = algorithm_of(place or self.algorithm, {**self.settings, **(own or {})}, self.profile)
+        if self.algorithm_sha256 and source_sha256(type(made)) != self.algorithm_sha256:
+            self._check_pins(place)
+        return made
+
+    def _check_pins(self, place: str) -> None:
+        """Raise InputError where the source of the algorithm is another one, and what it declares
+        or computes is, too.
+        """
+        name, by = short(self.algorithm), "" if self.pins is None else f" ({self.pins.version})"
+        fix = f"use the same file and the version of entrenous that founded the federation{by}"
+        problem = f"the source of {name} here is not the one that the federation agreed on"
+        if self.pins is None or not self.pins.test_round:
+            raise InputError(
+                "algorithm", problem, expected=f"sha256 {self.algorithm_sha256[:16]}...", fix=fix
+            )
+        differs = self.pins.difference(self._own_pins(place))
+        if differs:
+            raise InputError("algorithm", f"{problem}, and it differs: {differs}", fix=fix)
+
+    def _own_pins(self, place: str) -> AlgorithmPins:
+        """The pins of the algorithm as this program has it."""
+        return pins_of(
+            algorithm_of(place or self.algorithm, self.settings, self.profile),
+            self.catalogue,
+            self.protection,
+        )
+
+    def pinned(self, place: str = "") -> Self:
+        """These terms with the pins of their algorithm, as this program has it. place: as of
+        `make`.
+        """
+        pins = self._own_pins(place)
+        return type(self).parse(
+            {**self.model_dump(mode="json"), "pins": pins.model_dump(mode="json")}, "terms"
+        )
+
+    def other_source(self, place: str = "") -> str:
+        """That the source of the algorithm here is not the one of the founding, in one line, though
+        it computes the same; "" where it is the same, or nothing is agreed on. Raises InputError
+        where it does not compute the same. place: as of `make`.
+        """
+        made = self._algorithm({}, place)
+        if not self.algorithm_sha256 or source_sha256(type(made)) == self.algorithm_sha256:
+            return ""
+        name, founded = short(self.algorithm), self.algorithm_sha256[:16]
+        here = source_sha256(type(made))[:16]
+        return one_line(
+            f"the source of {name} here (sha256 {here}...) is not the one that the federation was"
+            f" founded with ({founded}...); it declares and, in the fixed test round, computes the"
+            " same, so this goes on"
+        )
+
+    def _check_masks(self, contract: Contract) -> None:
+        """Raise InputError for an algorithm whose sums may be of one device: masks hide nothing in
+        them; and for too few people.
+        """
+        if contract.cohort == 1:
+            problem = f"{self.algorithm} asks one device a round, and a sum of one hides nothing"
+            raise InputError(
+                MASKS,
+                problem,
+                fix=f"choose an algorithm with more devices in a round, such as fpl; or {SINGLY}",
+            )
+        if contract.groups > 1:
+            problem = (
+                f"{self.algorithm} adds up in {contract.groups} groups, and a group of one hides"
+                " nothing"
+            )
+            raise InputError(
+                MASKS,
+                problem,
+                fix=f"choose an algorithm with one sum a round, such as fpl; or {SINGLY}",
+            )
+        if self.users < (
+            people := self.protection.people
+        ):  # groups have as many each: ProtectionInForce
+            problem, fix = (
+                f"{self.users} users, where no sum may be of fewer than {people}",
+                "bring more users in, or say another floor",
+            )
+            raise InputError(
+                f"{PROTECT} people",
+                problem,
+                fix=f"{fix}, as each owner must: {PROTECT} people=N, join --people N",
+            )
+
+    def singly(self, place: str = "") -> tuple[SentArray, ...] | None:
+        """The arrays that leave each device as they are and that nobody adds up, under masks
+        either: the server sees whose they are. None where this program cannot know, since `place`,
+        the file of an algorithm of the owner's own, was not given.
+
+        It is what the contract declares `shown`, so that what people are told is what is sent."""
+        if not self.has_server:
+            return ()
+        if is_place(self.algorithm) and not place:
+            return None
+        if place not in self._singly:
+            made: Any = algorithm_of(place or self.algorithm, self.settings, self.profile)
+            contract = bound(made.configured(self.catalogue), self.catalogue)
+            self._singly[place] = tuple(sent for sent in contract.sends if sent.way == "shown")
+        return self._singly[place]
+
+    def reveals(self, place: str = "") -> list[str]:
+        """Lines for a node's owner: of each array that leaves its devices singly what it reveals,
+        as declared, and what an audit measured with it and without. place: as of `singly`."""
+        name, found = short(self.algorithm), self.singly(place)
+        if found is None:
+            file = "--algorithm ./FILE.py"
+            return [f"what {name} shows of each user singly is said to who names its file: {file}"]
+        return [f"{_leaves(one)}; {_measured(name, one)}" for one in found]
+
+    def limits(self, place: str = "") -> str:
+        """What limits the data that leaves nodes, or what nothing limits, in one line for people.
+        place: as of `singly`."""
+        own, name = self.protection, short(self.algorithm)
+        if not self.has_server:
+            made = self.gossip
+            pushes = f"the first {made.noisy_pushes} pushes" if made.noisy_pushes else "all pushes"
+            noise = (
+                f"{pushes} of a node carry noise of {made.push_noise:g} on every number; later ones"
+                " can be read"
+            )
+            return f"profile {self.profile}: {noise if made.push_noise else EACH_PUSH}"
+        measured = (
+            evidence.gives_away(name) or f"`entrenous audit {name}` measures what that gives away"
+        )
+        if self.defended:
+            how = (
+                "the server reads each device's update, to refuse poisoned ones"
+                f" (defence={own.defence}), histories too"
+            )
+            return f"profile {self.profile}: {how}; {measured}"
+        if self.profile == PAPER and not own.active:
+            sent = f"what each node sends, of one user or their sum{self._and_singly(place)}"
+            return f"profile paper: the server can read {sent}; {measured}"
+        people = f"sums of at least {own.people} people and {own.parties} nodes"
+        people += f", one of each of {own.groups} groups" if own.groups > 1 else ""
+        sums = (
+            f"the server sees masked {people}"
+            if own.secure_sum
+            else "the server sees what each node sends"
+        )
+        trial = (
+            ", repeatable from the seed and so no protection: for trying out"
+            if own.noise_from == "seed"
+            else ""
+        )
+        noise = (
+            f"noise of {own.noise:g} on every number of a sum, a share by each device{trial}"
+            if own.noise
+            else "no noise"
+        )
+        proof = (
+            "no epsilon"
+            if (epsilon := self.proven(own.people)) is None
+            else f"epsilon {epsilon:.3g} at delta {own.delta:g} for each user"
+        )
+        clip = f"; clip {own.clip:g}" if own.clip else ""
+        return f"profile {self.profile}: {sums}{self._and_singly(place)}; {noise}{clip}; {proof}"
+
+    def _and_singly(self, place: str) -> str:
+        """What the server sees of each user besides sums, as the end of a clause; "" = nothing."""
+        found = self.singly(place)
+        if found is None:
+            return f", and of each user singly what {short(self.algorithm)} shows"
+        names = ", ".join(one.name for one in found)
+        return f"{SINGLE}: {names}" if names else ""
+
+    def proven(self, people: int, rounds: int | None = None) -> float | None:
+        """The epsilon of a user who is in so many rounds (None: in all, with those that may be
+        lost, of which a server that lies may have the sum), if every sum has the noise of `people`
+        users; None where the terms prove nothing.
+        """
+        asked = max(0, int(self.settings.get("cohort", 0)))
+        cohort = (
+            min(asked or self.users, self.users) / self.protection.groups
+        )  # where the terms name no number: all, which proves less
+        return proven_for_all_rounds(
+            self.protection, people, cohort, self.sums if rounds is None else rounds
+        )
+
+    # ---- as text ---------------------------------------------------------------------------------
+
+    def text(self) -> str:
+        """The terms as the JSON text that is stored and hashed; without what its topology does not
+        have and limits that are not set.
+        """
+        foreign = OF_PEERS if self.has_server else OF_SERVER
+        said = self.model_dump(mode="json", exclude=foreign, exclude_none=True)
+        return json.dumps(said, sort_keys=True, indent=1)
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read terms from a file. Raises InputError that names the file and the field."""
+        return cls.parse(read_json(path), str(path))
+
+
+def further(rounds: int) -> int:
+    """How many lost rounds may be made up for beside so many.
+
+    >>> further(6), further(200)
+    (1, 20)
+    """
+    return -(-rounds // SPARE)
+
+
+def _leaves(one: SentArray) -> str:
+    return f"'{one.name}' of each user leaves by itself, {one.when}: {one.reveals}"
+
+
+def _measured(algorithm: str, one: SentArray) -> str:
+    """What audits have measured of an array that travels singly, or that none has."""
+    found = evidence.of_array(algorithm, one.name)
+    return found or f"no audit of {algorithm} has measured what it gives away"

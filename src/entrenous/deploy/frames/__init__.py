@@ -1,0 +1,3 @@
+"""Signed messages between a server and its nodes, and the checks that each must pass before it
+counts.
+"""

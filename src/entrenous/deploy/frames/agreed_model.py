@@ -1,0 +1,76 @@
+"""The trained model of a masked federation: a node keeps it when a quorum of all nodes has the
+same.
+
+A server that gave each node a model of its own would be found out by nobody, since no round follows
+the last one. So each node signs the hash of the model that came, and the server passes these words
+on. Two models cannot both have a quorum (`privacy/secure_sum/graph.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, NamedTuple
+
+import msgspec
+from msgspec import Meta
+
+from ...core.types import Array
+from ...privacy.secure_sum.graph import quorum
+from ...privacy.secure_sum.messages import MAX_PARTIES
+from ..agreement.members import Members
+from .codes import Code, FrameRefused
+from .frames import HEAD, SIGNATURE, Frame, headed, signed_by
+
+AGREED = "agreed"  # brings the words of the others
+TAKEN, KEPT = "taken", "kept"  # answers: a model has come; it is the one that a quorum has
+
+
+class OfferedModel(NamedTuple):
+    """A model that has come and is not kept yet. digest: sha256 of what all nodes get alike."""
+
+    round: int
+    digest: bytes
+    arrays: Mapping[str, Array]
+
+
+class Word(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The head of a node's `taken`, with its signature."""
+
+    said: Annotated[bytes, Meta(max_length=HEAD)]
+    signature: Annotated[bytes, Meta(min_length=SIGNATURE, max_length=SIGNATURE)]
+
+
+Words = Annotated[list[Word], Meta(max_length=MAX_PARTIES)]
+
+
+def written(frames: Iterable[Frame]) -> bytes:
+    """The words of nodes that have taken a model, to be passed on."""
+    return msgspec.msgpack.encode([Word(frame.said, frame.signature) for frame in frames])
+
+
+def enough(members: Members) -> int:
+    """How many nodes must have taken the same model before any of them keeps it."""
+    return quorum(len(members.roll()))  # who was shut out counts: nodes do not know that it was
+
+
+def check_agreed(body: memoryview, offered: OfferedModel, run: str, members: Members) -> None:
+    """Raise FrameRefused unless enough members have signed that they took the offered model."""
+    try:
+        words = msgspec.msgpack.decode(body, type=Words)
+    except (msgspec.MsgspecError, RecursionError) as bad:
+        raise FrameRefused(Code.MALFORMED, type(bad).__name__) from None
+    agreed = set()
+    for word in words:
+        frame = headed(word.said, word.signature)
+        head = frame.head
+        if frame.node not in members.nodes:
+            raise FrameRefused(Code.UNKNOWN_NODE)
+        if not signed_by(frame, members.nodes[frame.node].key):
+            raise FrameRefused(Code.BAD_SIGNATURE, "of a word about the model")
+        if head.kind != TAKEN or head.run != run:
+            raise FrameRefused(Code.WRONG_KIND, "not the word of a node that took a model")
+        if (head.round, head.model) == (offered.round, offered.digest):
+            agreed.add(frame.node)
+    if len(agreed) < enough(members):
+        text = f"{len(agreed)} nodes have the model that came here; at least {enough(members)}"
+        raise FrameRefused(Code.WRONG_MODEL, text)

@@ -1,0 +1,97 @@
+"""What both sides of a secure round make of the same things: the kinds of its frames, its terms,
+and what a masked answer holds.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...core.contract.declared import Contract
+from ...core.contract.update import ShownArrays
+from ...core.types import Array, Int64Array
+from ...privacy.in_force import ProtectionInForce
+from ...privacy.secure_sum.messages import limit_of
+from ...privacy.secure_sum.terms import SumTerms
+from ...privacy.secure_sum.vector import size
+from ..agreement.members import Members
+from ..agreement.terms import FederationTerms
+from ..wire import tensors
+from ..wire.tensors import Malformed, TensorField
+from . import contribution
+from .codes import Code, FrameRefused
+from .frames import HEAD, SIGNATURE, START, Frame
+
+KINDS = ("advert", "share", "mask", "consent", "unmask")  # in the order of secure_sum's stages
+OPEN, OPENED = "open", "opening"  # asks for the key of a box that somebody complained of; the key
+COMPLAINT = "complaint"  # the answer to `mask` of who got a bad box
+ANSWERED = {OPEN: OPENED}  # kinds of answers, where they are not those of their requests
+MESSAGE = 1 << 30  # bytes of a message, at most
+
+
+def sum_terms(
+    terms: FederationTerms, contract: Contract, number: int, attempt: int, model: bytes
+) -> SumTerms:
+    """The terms of one attempt at the sum of a round: all that its parties know beforehand.
+
+    contract: as `contribution.agreed` has it; model: sha256 of the arrays that all devices get.
+    """
+    own = terms.protection
+    held = ProtectionInForce(own, contract)
+    # a sum of fewer would have less noise than was promised. The difference of two sums need not be
+    # of
+    # as many: it has the noise of both
+    people = max(own.people, held.fewest)
+    return SumTerms(
+        run=terms.run,
+        round=number,
+        attempt=attempt,
+        model=model,
+        length=size(contract.empty_total()),
+        people=people,
+        parties=own.parties,
+        noise=held.share,
+    )
+
+
+def upload(message: bytes, shown: dict[str, Array]) -> bytes:
+    """The body of a masked answer: the masked vector, and the arrays that the server must see for
+    each device.
+    """
+    return tensors.write({"message": np.frombuffer(message, np.uint8), **shown})
+
+
+def uploaded(
+    frame: Frame, contract: Contract, users: Int64Array
+) -> tuple[bytes, tuple[ShownArrays, ...]]:
+    """The masked vector of an answer, and what each device of `users` shows beside it. Raises
+    FrameRefused.
+    """
+    if frame.head.kind != "mask":
+        return bytes(frame.body), ()
+    schema = {
+        "message": TensorField("u1", ((0, MESSAGE),)),
+        **contribution.shown_schema(contract, len(users)),
+    }
+    try:
+        arrays = tensors.read(frame.body, schema)
+    except Malformed as bad:
+        raise FrameRefused(Code.MALFORMED, bad.code) from None
+    return arrays["message"].tobytes(), contribution.checked_shown(arrays, contract, users)
+
+
+def largest_answer(terms: FederationTerms, members: Members, place: str = "") -> int:
+    """Bytes of the longest frame that a node of a federation may send, at most. place: of an
+    algorithm of one's own.
+    """
+    contract = contribution.agreed(terms.make(place=place), terms.catalogue, terms.protection)
+    body = contribution.largest_body(
+        contract, {name: member.users for name, member in members.nodes.items()}
+    )
+    nbytes = sum_terms(terms, contract, 0, 0, bytes(32)).nbytes if terms.masked else 0
+    return (
+        START.size
+        + HEAD
+        + SIGNATURE
+        + body
+        + max(limit_of(stage, nbytes) for stage in range(len(KINDS)))
+    )

@@ -1,0 +1,237 @@
+"""`NodeWatch`: what a node's process knows of itself, for its owner: rounds, answers, refusals,
+when the server was last heard, the disk.
+
+It names no user, no item and no number of a model. It is kept in status.json of the node's folder,
+for `entrenous federation status`, and told at /metrics and /v1/health of `entrenous node
+--metrics`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from threading import Lock
+from typing import Any, NamedTuple, final
+
+from ... import __version__
+from ...core.lock import is_held
+from ..agreement.files import read_json, write_text
+from ..agreement.terms import TERMS, FederationTerms
+from ..frames.codes import Code, reason
+from ..frames.frames import opened
+from ..links.health import DiskHealth, Trouble
+from ..links.metrics import LinkTally, counter, counters, gauge, of_port, process, text_of
+from ..server.server_folder import STATUS, told
+from .node_store import NODE, STORE, NodeStore, StoreStanding
+
+EVERY = 5.0  # seconds between two writes of the status
+MOVES = (
+    "update",
+    "sum",
+    "part",
+    "mask",
+    "consent",
+    "taken",
+)  # kinds of answers after which a node's store is further
+# seconds without a word of the server after which health says so: it holds a question for 20
+AWAY = 120.0
+
+
+class NodeTally(NamedTuple):
+    """What a node's process has counted and seen. given: answers by kind of frame; refused:
+    requests by code; contact, answer: when the server was last heard and answered, seconds since
+    1970, 0 = never; lost: why the connection was, "" = it is there; failed: why the last request
+    was not answered, "" = it was.
+    """
+
+    given: Counter[str]
+    refused: Counter[str]
+    contact: float = 0.0
+    answer: float = 0.0
+    lost: str = ""
+    failed: str = ""
+
+
+@final
+class NodeWatch:
+    """What is told of a running node. look: how far its store is, asked after an answer in the
+    thread that gave it; link: counts the port of a relay; clock: seconds since 1970."""
+
+    def __init__(
+        self,
+        folder: Path,
+        terms: FederationTerms,
+        look: Callable[[], StoreStanding],
+        link: Callable[[], LinkTally] | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._folder, self._terms, self._look, self._link, self._clock = (
+            folder,
+            terms,
+            look,
+            link,
+            clock,
+        )
+        self.disk = DiskHealth(folder)
+        self.standing = look()
+        self._tally = NodeTally(Counter(), Counter())
+        self._began, self._written = clock(), 0.0
+        self._handed_on = False  # the trained model, by a relay, which keeps none
+        self._turn = Lock()
+
+    # ---- what happens ----------------------------------------------------------------------------
+
+    def answered(self, said: bytes) -> None:
+        """Note an answer, whatever it says."""
+        head, body = (frame := opened(said)).head, frame.body
+        with self._turn:
+            if head.kind == "refused":
+                code = reason(bytes(body[:120])) or "unknown"
+                self._tally.refused[code] += 1
+                text = bytes(body[:120]).decode("ascii", "replace").partition("\n")[2]
+                self._tally = self._tally._replace(failed=text if code == Code.FAILED.value else "")
+            else:
+                self._tally.given[head.kind] += 1
+                self._tally = self._tally._replace(failed="")
+            self._tally = self._tally._replace(answer=self._clock())
+            self._handed_on |= head.kind == "taken" and head.round >= self._terms.rounds
+            if head.kind in MOVES:
+                self.standing = self._look()
+        self._write()
+
+    def heard(self) -> None:
+        """Note a word of the server."""
+        self._tally = self._tally._replace(contact=self._clock(), lost="")
+        self._write()
+
+    def lost(self, why: str) -> None:
+        """Note that the server cannot be reached."""
+        self._tally = self._tally._replace(lost=why)
+        self._write()
+
+    def finished(self) -> bool:
+        """Whether the model after the last round is here, or was handed on: the server has no more
+        to give.
+        """
+        here = self.standing.model is not None and self.standing.model >= self._terms.rounds
+        return here or self._handed_on
+
+    def close(self) -> None:
+        """Write the status once more."""
+        self._write(0.0)
+
+    # ---- what is told ----------------------------------------------------------------------------
+
+    def about(self) -> dict[str, Any]:
+        """The status as it is written."""
+        tally = self._tally
+        return {
+            "pid": os.getpid(),
+            "version": __version__,
+            "last_contact": round(tally.contact, 3),
+            "last_answer": round(tally.answer, 3),
+            "connection_lost": tally.lost,
+            "failed": tally.failed,
+            "answers": dict(sorted(tally.given.items())),
+            "refused": dict(sorted(tally.refused.items())),
+            "disk_errors": self.disk.errors,
+        }
+
+    def trouble(self) -> Trouble | None:
+        """Why the node cannot do its work now. None where nothing is known to be wrong, and once it
+        has the trained model.
+        """
+        if (disk := self.disk.trouble()) is not None:
+            return disk
+        tally = self._tally
+        if tally.failed:
+            return Trouble("failed", f"the last request was not answered: {tally.failed}")
+        silent = self._clock() - max(tally.contact, self._began)
+        if silent > AWAY and not self.finished():
+            return Trouble(
+                "server", f"no word for {silent:.0f} s{f': {tally.lost}' if tally.lost else ''}"
+            )
+        return None
+
+    def text(self) -> str:
+        """The text of /metrics."""
+        tally, standing = self._tally, self.standing
+        codes = {"given": tally.given.total(), **tally.refused}
+        families = [
+            gauge(
+                "rounds_done",
+                "Rounds that this node has trained in, or that were over before.",
+                standing.rounds,
+            ),
+            gauge("rounds", "Rounds of the federation.", self._terms.rounds),
+            gauge(
+                "model_round",
+                "The round of the newest model here; -1 before the first.",
+                _or_none(standing.model),
+            ),
+            gauge("finished", "1 when the model after the last round is here.", self.finished()),
+            gauge(
+                "last_contact_seconds",
+                "When the server was last heard, since 1970; 0 before.",
+                tally.contact,
+            ),
+            gauge(
+                "last_answer_seconds",
+                "When the last request was answered, since 1970; 0 before.",
+                tally.answer,
+            ),
+            gauge("sums_remembered", "Secure sums that this node has consented to.", standing.sums),
+            counters(
+                "answers_total",
+                "Requests of the server: answers that were given, and refusals by code.",
+                codes,
+            ),
+            counter("disk_errors_total", "Writes of the status that failed.", self.disk.errors),
+            *process(),
+        ]
+        return text_of([*families, *([] if self._link is None else of_port(self._link()))])
+
+    def _write(self, every: float = EVERY) -> None:
+        with self._turn:
+            now = self._clock()
+            if 0 <= now - self._written < every:
+                return
+            self._written = now
+            try:
+                write_text(self._folder / STATUS, json.dumps(self.about(), indent=1))
+                self.disk.wrote(STATUS)
+            except OSError as cause:
+                self.disk.failed(STATUS, cause)
+
+
+def _or_none(number: int | None) -> int:
+    return -1 if number is None else number
+
+
+def node_status(folder: Path) -> dict[str, Any]:
+    """Where a node stands, running or not: by its store, and by what its process last said. Raises
+    InputError for a folder that has not joined."""
+    about, terms = read_json(folder / NODE), FederationTerms.read(folder / TERMS)
+    found = {
+        "name": about["name"],
+        "run": terms.run,
+        "profile": terms.limits(),
+        "server": about.get("server", ""),
+        "running": is_held(folder / "lock"),
+        "rounds": terms.rounds,
+    }
+    if not about.get("relay"):
+        with closing(NodeStore(folder / STORE)) as store:
+            standing, (users, rows) = store.standing(), store.counted()
+        found |= {
+            "round": standing.rounds,
+            "model_round": standing.model,
+            "finished": standing.model == terms.rounds,
+        }
+        found |= {"users": users, "rows": rows, "sums_remembered": standing.sums}
+    return {**found, **{key: value for key, value in told(folder).items() if key != "pid"}}

@@ -1,0 +1,152 @@
+"""A relay: a node that has nodes of its own. It asks them for what it is asked for, and answers
+with their sum.
+
+Sums are associative, so a tree of relays of any depth ends with the model of one server. Whom a
+relay could not hear in time is left out, and it says so. What its nodes have sent is in its journal
+before they hear that it is; its answer is kept, so that it is the same however often it is asked
+for.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from threading import Event, Lock
+from typing import final
+
+from ...core.contract.protocols import State
+from ...core.contract.update import Total
+from ...core.files import write_atomically
+from ...core.types import Int64Array
+from ..agreement.files import read_json
+from ..agreement.identity import IDENTITY, read_identity
+from ..agreement.members import MEMBERS, Members
+from ..agreement.terms import TERMS, FederationTerms
+from ..frames import contribution
+from ..frames.agreed_model import TAKEN
+from ..frames.codes import Code, FrameRefused
+from ..frames.frames import Frame
+from ..frames.request import NodeRequest, RoundWork
+from ..links.port import ServerLink
+from ..server.collector import Collector
+from ..server.server_folder import ServerFolder
+from .node_store import NODE, StoreStanding
+from .responder import Responder
+
+BELOW = "below"  # the folder of the federation of its own nodes
+EARLY = 0.8  # share of a round's time after which it answers without those who have not
+GIVING = 20.0  # seconds for its nodes to take a trained model
+KEPT = 4  # answers
+
+
+@final
+class Relay:
+    """One relay, opened from its folder. link: to its own nodes; below: the open folder of their
+    server. Answers one request at a time.
+    """
+
+    def __init__(self, folder: Path, below: ServerFolder, link: ServerLink, stop: Event) -> None:
+        about, terms = read_json(folder / NODE), FederationTerms.read(folder / TERMS)
+        self.folder, self.name, self.terms, self.key = (
+            folder,
+            str(about["name"]),
+            terms,
+            read_identity(folder / IDENTITY),
+        )
+        users = Members.read(folder / MEMBERS, terms.users).nodes[self.name].users
+        contract = contribution.agreed(
+            terms.make(place=str(about.get("algorithm", ""))), terms.catalogue, terms.protection
+        )
+        self.responder = Responder(self.name, self.key, terms, contract, users)
+        self._below, self._collector, self._turn = (
+            below,
+            Collector(below, contract, link, stop),
+            Lock(),
+        )
+        self._kinds = {"hello": self.responder.hello, "work": self._work, "model": self._model}
+
+    def answer(self, request: bytes) -> bytes:
+        """Answers a request of the server above. Requests that come together are answered one after
+        the other.
+        """
+        with self._turn:
+            return self.responder.answer(request, self._kinds)
+
+    def standing(self) -> StoreStanding:
+        """How far it is. It keeps no model and remembers no sums."""
+        return StoreStanding(max(self._answers(), default=-1) + 1, None, 0)
+
+    def _work(self, frame: Frame) -> bytes:
+        request, _ = self.responder.read_request(frame)
+        given = self._given(request)
+        if given is None:
+            total, heard = self._collected(request, frame.head.model)
+            given = self.responder.seal_for(
+                frame, "part", contribution.of_part(total, heard), heard=len(heard)
+            )
+            self._keep(request, given)
+        return given
+
+    def _collected(self, request: NodeRequest, model: bytes) -> tuple[Total, Int64Array]:
+        """The sum of what the relay's nodes answer, and whose. Raises FrameRefused where these are
+        too few.
+        """
+        asked = self._below.members.by_node(request.users)
+        work, own = (
+            RoundWork(request.round, model, asked, request.download, request.users),
+            self._collector,
+        )
+        own.begin(work)
+        try:
+            own.gather(EARLY * self.terms.deadline)
+            heard = own.heard
+        finally:
+            total = own.end()
+        self._below.log(f"round {request.round}: {len(heard)} of {len(request.users)} devices")
+        if not len(heard) or len(heard) < self.terms.quorum * sum(
+            len(users) for users in asked.values()
+        ):
+            raise FrameRefused(Code.WITHHELD, "quorum: too few of this relay's nodes have answered")
+        return total, heard
+
+    def _model(self, frame: Frame) -> bytes:
+        """A model for all users, handed on to the relay's nodes."""
+        download, _ = self.responder.read_download(frame, {}, len(self.responder.users))
+        self._hand_on(frame.head.round, download)
+        return self.responder.seal(TAKEN, round=frame.head.round)
+
+    def _hand_on(self, number: int, download: State) -> None:
+        everyone = {name: member.users for name, member in self._below.members.nodes.items()}
+        self._collector.offer(RoundWork(number, b"", everyone, download, self.responder.users))
+        self._collector.give(GIVING)
+        if self._collector.without:
+            self._below.log(
+                f"{len(self._collector.without)} nodes were not there to take the model of round"
+                f" {number}"
+            )
+
+    # ---- answers that were given -----------------------------------------------------------------
+
+    def _given(self, request: NodeRequest) -> bytes | None:
+        """The answer that was given to the same request. Raises FrameRefused for another one of a
+        round that was answered: two sums of one round may tell what one node sent."""
+        newest = max(self._answers(), default=-1)
+        if request.round > newest:
+            return None
+        path = self._answer_path(request.round)
+        said = path.read_bytes() if path.exists() else b""
+        if said[:32] != request.asked:
+            raise FrameRefused(Code.PAST_ROUND, f"round {request.round} is over for this relay")
+        return said[32:]
+
+    def _keep(self, request: NodeRequest, answer: bytes) -> None:
+        """An answer is on the disk before it leaves; what it was made of is not needed then."""
+        write_atomically(self._answer_path(request.round), request.asked + answer)
+        for number in sorted(self._answers())[:-KEPT]:
+            self._answer_path(number).unlink(missing_ok=True)
+        self._below.drop_journals()
+
+    def _answers(self) -> list[int]:
+        return [int(path.stem.rpartition("-")[2]) for path in self.folder.glob("answer-*.frame")]
+
+    def _answer_path(self, number: int) -> Path:
+        return self.folder / f"answer-{number:09d}.frame"

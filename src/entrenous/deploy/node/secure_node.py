@@ -1,0 +1,248 @@
+"""A node's side of a secure round. It trusts the server for nothing but to pass messages on, and
+insists on its own floors.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Protocol, final
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from ...core.contract.protocols import State
+from ...core.contract.update import Total
+from ...federation.shard import Shard
+from ...privacy.secure_sum.client import SecureSumClient
+from ...privacy.secure_sum.memory import PastSum, sharing
+from ...privacy.secure_sum.refusal import SumRefused
+from ...privacy.secure_sum.terms import Floors
+from ...privacy.secure_sum.vector import pack, rows_of, size, unpack
+from ..agreement.groups import group_of
+from ..agreement.members import Members
+from ..agreement.terms import FederationTerms
+from ..frames import contribution
+from ..frames.codes import Code, FrameRefused
+from ..frames.frames import Frame
+from ..frames.request import NodeRequest, announced
+from ..frames.secure import ANSWERED, COMPLAINT, KINDS, MESSAGE, sum_terms, upload
+from ..wire.tensors import TensorField
+from .node_store import MaskedVector, NodeStore
+from .responder import Responder
+
+MASKED = "masked"  # the fact that names the newest round of which this node's masked input has left
+INPUTS = "inputs"  # the fact that says of how many rounds it has
+# the fact that says of how many it may, where the owner has allowed more than the terms say
+ALLOWED = "allowed"
+
+
+class TrainingNode(Protocol):
+    """The members of a node that a secure round uses: its identity and store, and the steps of a
+    plain round.
+    """
+
+    name: str
+    key: Ed25519PrivateKey
+    terms: FederationTerms
+    store: NodeStore
+    shard: Shard
+    responder: Responder
+
+    def before(self, request: NodeRequest) -> tuple[State, np.uint64]: ...
+    def train_sum(self, request: NodeRequest) -> tuple[State, Total]: ...
+    def keep(
+        self,
+        request: NodeRequest,
+        answer: bytes,
+        devices: State,
+        facts: Mapping[str, str] | None = None,
+        masked: MaskedVector | None = None,
+    ) -> None: ...
+
+
+@final
+class SecureSide:
+    """A node's part in secure sums, one attempt at a time. Its secrets are in memory alone: a node
+    that restarts during an attempt has dropped out of it, as any node may. What it has consented to
+    is on its disk.
+    """
+
+    def __init__(self, node: TrainingNode, members: Members, floors: Floors) -> None:
+        self._node, self._floors = node, floors
+        self._roll = members.roll()
+        # where there are groups, the others of them have nobody in this node's sums: a server that
+        # dealt nodes anew in every round would choose whom to subtract
+        group = group_of(members, node.terms, node.name)
+        self._most = {
+            name: len(member.users) for name, member in members.nodes.items() if name in group
+        }
+        self._past = node.store.past_sums()
+        self._length = size(node.shard.contract.empty_total())
+        self._remembered: PastSum | None = None  # the newest of `_past`, as its client has it
+        self._client: SecureSumClient | None = None
+        self._answers: dict[bytes, bytes] = {}  # of this attempt, by the sha256 of what was asked
+
+    def answer(self, frame: Frame) -> bytes:
+        """The node's message for a stage of a secure sum. The same request gets the same answer.
+
+        A box that does not hold what it should is answered by a complaint. Raises FrameRefused.
+        """
+        self._node.responder.enough(frame)
+        asked = hashlib.sha256(frame.head.kind.encode() + frame.head.digest).digest()
+        client = self._of_attempt(frame)
+        if asked in self._answers:
+            return self._answers[asked]
+        try:
+            answer = self._said(client, frame)
+        except SumRefused as why:
+            if why.evidence:
+                return self._node.responder.seal_for(frame, COMPLAINT, why.evidence)
+            raise FrameRefused(Code.WITHHELD, f"{why.code}: {why.text}") from None
+        self._answers[asked] = answer
+        return answer
+
+    def _of_attempt(self, frame: Frame) -> SecureSumClient:
+        """The client of this attempt: a new one for the first stage of a new attempt."""
+        head = frame.head
+        asked = (head.round, head.attempt)
+        current = None
+        if self._client is not None:
+            current = (self._client.terms.round, self._client.terms.attempt)
+        if self._client is not None and current == asked:
+            self._as_agreed(self._client, frame)
+            return self._client
+        if head.kind != KINDS[0]:
+            text = "this node does not take part in this attempt: it was not there when it began"
+            raise FrameRefused(Code.NOT_ASKED, text)
+        if current is not None and current > asked:
+            raise FrameRefused(Code.PAST_ROUND)
+        if int(self._node.store.fact(MASKED) or -1) >= head.round:
+            text = "this node's masked input of this round has left before"
+            raise FrameRefused(Code.PAST_ROUND, text)
+        sent = inputs(self._node.store)
+        allowed = allowed_inputs(self._node.store, self._node.terms)
+        if sent >= allowed:
+            text = f"sums: {sent} masked inputs have left this node; its owner allows {allowed}"
+            raise FrameRefused(Code.WITHHELD, text)
+        self._client = SecureSumClient(
+            sum_terms(self._node.terms, self._node.shard.contract, *asked, head.model),
+            self._roll,
+            self._node.name,
+            self._node.key.private_bytes_raw(),
+            self._floors,
+            people=self._node.responder.asked_for(frame),
+            most=self._most,
+            past=self._past,
+        )
+        self._answers = {}
+        return self._client
+
+    def _as_agreed(self, client: SecureSumClient, frame: Frame) -> None:
+        """Raise FrameRefused unless a stage is about what this node signed at the first one.
+
+        All parties signed the same transcript. A server that asks this node about anything else
+        asks about something that the others do not know of.
+        """
+        head = frame.head
+        if head.model != client.terms.model:
+            text = "another model than this node and the others have signed for this attempt"
+            raise FrameRefused(Code.WRONG_MODEL, text)
+        users = head.about.get("users", 0)
+        if users != client.people:
+            text = f"asked about {users} users, where this node has signed {client.people}"
+            raise FrameRefused(Code.WRONG_COUNT, text)
+
+    def _said(self, client: SecureSumClient, frame: Frame) -> bytes:
+        """The node's whole answer to a stage. Raises SumRefused, FrameRefused."""
+        kind, body = frame.head.kind, bytes(frame.body)
+        if kind == "mask":
+            return self._masked(client, frame)
+        if kind == "advert":
+            answer = client.advertise()
+        elif kind == "share":
+            answer = client.share(body)
+        elif kind == "consent":
+            answer = self._consent(client, body)
+        elif kind == "unmask":
+            answer = client.unmask(body)
+        else:
+            answer = client.open_box(body)
+        return self._node.responder.seal_for(frame, ANSWERED.get(kind, kind), answer)
+
+    def _masked(self, client: SecureSumClient, frame: Frame) -> bytes:
+        """Trains, masks, and has the disk know it before anything leaves: the whole answer."""
+        node = self._node
+        inbox = {"inbox": TensorField("u1", ((0, MESSAGE),))}
+        request, arrays = node.responder.read_request(frame, inbox)
+        # what came, not what a head says of it: a model made for this node alone would say in the
+        # sum what this node sends
+        if announced(node.shard.contract, request.download) != client.terms.model:
+            text = "the download is not the model that all have signed for this attempt"
+            raise FrameRefused(Code.WRONG_MODEL, text)
+        client.check_inbox(arrays["inbox"].tobytes())
+        devices, total, masked, trained = self._vector(request, client.terms.model)
+        try:
+            users = frozenset(request.users.tolist())
+            same_rows = node.shard.contract.declaration.traits.same_rows
+            rows = rows_of(total, same_rows)
+            message = client.mask(arrays["inbox"].tobytes(), masked.vector, rows, users)
+            body = upload(message, contribution.shown_of(total))
+        finally:
+            if trained:
+                node.shard.release(total)
+        answer = node.responder.seal_for(frame, "mask", body)
+        sent = {MASKED: str(request.round), INPUTS: str(inputs(node.store) + 1)}
+        node.keep(request, answer, devices, sent, masked)
+        return answer
+
+    def _vector(
+        self, request: NodeRequest, model: bytes
+    ) -> tuple[State, Total, MaskedVector, bool]:
+        """What the devices send: for the model and users that were masked last the same numbers
+        again, noise and all, since new ones would say more with each time that a server has a model
+        summed. The last tells whether they were trained now: then the sum is the shard's, and is to
+        be given back to it.
+        """
+        node, kept, length = self._node, self._node.store.masked(), self._length
+        if (
+            kept is not None
+            and kept.model == model
+            and np.array_equal(kept.users, request.users)
+            and len(kept.vector) == length
+        ):
+            total = unpack(kept.vector, node.shard.contract.empty_total())
+            if not node.shard.contract.way("shown"):
+                return node.before(request)[0], total, kept, False
+        devices, total = node.train_sum(request)
+        return (
+            devices,
+            total,
+            MaskedVector(model, request.users, pack(total._replace(shown=()))),
+            True,
+        )
+
+    def _consent(self, client: SecureSumClient, body: bytes) -> bytes:
+        """Signs the list of survivors, once the disk knows whose sum that allows."""
+        answer = client.consent(body)
+        assert client.consented is not None  # by `consent`
+        if self._remembered is not client.consented:
+            self._node.store.remember_sum(client.terms.round, client.consented)
+            self._past = (*self._past, sharing(reversed(self._past), client.consented))
+            self._remembered = client.consented
+        return answer
+
+
+def inputs(store: NodeStore) -> int:
+    """How many masked inputs have left a node; as many as there may be, of a store from before they
+    were counted.
+    """
+    counted = store.fact(INPUTS)
+    return int(counted) if counted is not None else int(store.fact(MASKED) or -1) + 1
+
+
+def allowed_inputs(store: NodeStore, terms: FederationTerms) -> int:
+    """How many masked inputs may leave a node: those of the terms, or more if its owner has said
+    so.
+    """
+    return int(store.fact(ALLOWED) or terms.sums)

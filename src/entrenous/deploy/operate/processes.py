@@ -1,0 +1,105 @@
+"""The parts of a federation as processes of this machine, for trying it out: each has a log in its
+folder, and ends with its parent.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Self, final
+
+# the environment variable with the id of the process that started one for a trial
+PARENT = "ENTRENOUS_PARENT"
+LOG = "process.log"
+
+
+@final
+class Processes:
+    """The processes of servers, nodes and peers, by folder. Only these are ever signalled, each by
+    its process id; leaving `with` stops those that are left."""
+
+    def __init__(self) -> None:
+        self.of: dict[Path, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def start(self, folder: Path, command: str = "node") -> None:
+        """Start `entrenous COMMAND FOLDER`."""
+        with open(folder / LOG, "ab") as log:
+            here = {**os.environ, PARENT: str(os.getpid())}
+            said = [sys.executable, "-m", "entrenous", command, str(folder)]
+            self.of[folder] = subprocess.Popen(
+                said, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=here
+            )
+
+    def kill(self, folder: Path) -> None:
+        """Kill a process with SIGKILL, so that it saves nothing and tells nobody."""
+        process = self.of.pop(folder)
+        process.kill()
+        process.wait()
+
+    def stop(self, folders: Iterable[Path] | None = None, seconds: float = 20.0) -> list[Path]:
+        """Stop processes by SIGTERM, and by SIGKILL if they do not end in time. Returns those whose
+        exit code was not 0.
+        """
+        ending = {
+            folder: self.of.pop(folder) for folder in list(self.of if folders is None else folders)
+        }
+        for process in ending.values():
+            process.terminate()
+        until = time.monotonic() + seconds
+        return [
+            folder
+            for folder, process in ending.items()
+            if _ended(process, until - time.monotonic())
+        ]
+
+    def ended(self) -> list[Path]:
+        """The folders of those whose process has ended without having been stopped."""
+        return [folder for folder, process in self.of.items() if process.poll() is not None]
+
+
+def _ended(process: subprocess.Popen[bytes], seconds: float) -> int:
+    try:
+        return process.wait(max(0.1, seconds))
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()
+
+
+def orphaned(stop: threading.Event) -> None:
+    """Set `stop` when the parent process that started this one for a trial has ended, since no
+    other program would end this one."""
+    parent = os.environ.get(PARENT)
+
+    def watch() -> None:
+        while not stop.wait(1.0):
+            if os.getppid() != int(parent or 0):
+                stop.set()
+
+    if parent:
+        threading.Thread(target=watch, daemon=True, name="parent").start()
+
+
+def last_line(folder: Path) -> str:
+    """The last error message in the log of a folder's process, else its last line."""
+    log = folder / LOG
+    said = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
+    lines = [line for line in said if line.strip()]
+    complaints = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    return (complaints or lines or ["it said nothing"])[-1]

@@ -1,0 +1,139 @@
+"""What a node or a peer tells its own users, on its own machine: nobody is asked, and nobody
+told.
+"""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import closing
+from pathlib import Path
+from threading import Lock
+from types import TracebackType
+from typing import Any, NamedTuple, Self, final
+
+import numpy as np
+
+from ...core.contract.protocols import Recommender
+from ...core.errors import EntrenousWarning, InputError, at_least
+from ...core.types import BoolArray
+from ...evaluate.recommend import recommend as best_items
+from ..agreement.files import read_json
+from ..agreement.terms import TERMS, FederationTerms
+from ..node.node import FederatedNode
+from ..node.node_store import NODE, NodeStore
+from ..peers.folder import PeerFolder
+
+
+class NodeRecommendations(NamedTuple):
+    """What a node recommends. user: the external id; round: of the model (of a peer's: the number
+    of its pushes); items: best first, each with `item`, `title` and `score`."""
+
+    user: str
+    round: int
+    items: list[dict[str, Any]]
+
+
+@final
+class OpenNode:
+    """A node or a peer that is held open to recommend to its own users, also while another process
+    runs it; a newer model counts from the next call on. Calls from several threads take turns.
+    `close` it, or use it in `with`.
+
+    Raises InputError for a folder that is no node's.
+    """
+
+    def __init__(self, folder: Path | str) -> None:
+        self._folder = Path(folder)
+        has_server = FederationTerms.read(self._folder / TERMS).has_server
+        self._node = FederatedNode(self._folder) if has_server else PeerFolder(self._folder)
+        place = str(read_json(self._folder / NODE).get("algorithm", ""))
+        if line := self._node.terms.other_source(place):
+            warnings.warn(line, EntrenousWarning, stacklevel=2)
+        self._known: BoolArray = np.ones(
+            len(self._node.items.ids), np.bool_
+        )  # others have learnt of what nobody has touched here
+        self._seen = -1  # the version of the store that `_model` was read from
+        self._model: tuple[int, Recommender] | None = None
+        self._turn = Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the node's store."""
+        self._node.close()
+
+    @property
+    def users(self) -> list[str]:
+        """The external ids of the node's users."""
+        return [str(user) for user in self._node.rows.users.ids]
+
+    def recommend(self, user: str | None = None, n: int = 10) -> NodeRecommendations:
+        """Recommend n items that a user does not have, by the newest model. user: None = the node's
+        first.
+
+        Raises InputError for a node that has no model yet, and for a user that is not one of its
+        own.
+        """
+        at_least("n", n, 1)
+        with self._turn:
+            node, place = self._node, self._place(user)
+            number, recommender = self._newest()
+            best = best_items(
+                recommender,
+                node.rows,
+                np.array([place]),
+                n,
+                known=self._known,
+                label=node.terms.algorithm,
+                seed=node.terms.seed,
+            )
+            items = [
+                {"item": node.items.ids[i], "title": node.items.titles[i], "score": float(score)}
+                for i, score in zip(best.item[0].tolist(), best.score[0].tolist(), strict=True)
+                if i >= 0
+            ]
+            return NodeRecommendations(node.rows.users[place], number, items)
+
+    def _place(self, user: str | None) -> int:
+        """Where a user is among the node's. Raises InputError, which names no other user: whoever
+        reads it may be none of them.
+        """
+        if user is None:
+            return 0
+        found = int(self._node.rows.users.indices([user])[0])
+        if found < 0:
+            raise InputError(
+                "--user",
+                "no user of this node has that id",
+                expected="an id of the rows that it joined with",
+            )
+        return found
+
+    def _newest(self) -> tuple[int, Recommender]:
+        """The newest model, read again only when another connection has written to the store."""
+        store: NodeStore = self._node.store
+        version = store.version()
+        if self._model is None or version != self._seen:
+            self._model, self._seen = self._node.recommender(), version
+        return self._model
+
+
+def open_node(folder: Path | str) -> OpenNode:
+    """Open the folder of a node or a peer to recommend to its own users, again and again: `with
+    open_node(folder) as node: node.recommend("u7", 10)`. Raises InputError."""
+    return OpenNode(folder)
+
+
+def recommend(folder: Path, user: str | None, n: int) -> NodeRecommendations:
+    """Recommend n items to one of a node's users, once; see `OpenNode`."""
+    with closing(OpenNode(folder)) as node:
+        return node.recommend(user, n)

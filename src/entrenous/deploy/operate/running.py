@@ -1,0 +1,386 @@
+"""Running the parts of a federation over HTTPS: a server, a node, or all of one on this machine."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ...core.errors import EntrenousError, InputError
+from ...core.lock import holding, is_held
+from ...core.types import Array
+from ...runs.store import model_sha256, read_arrays
+from ..agreement.address import checked_address, is_loopback
+from ..agreement.files import read_json
+from ..agreement.members import MEMBERS, Members
+from ..agreement.terms import TERMS, FederationTerms
+from ..frames.caps import RoundHalted
+from ..frames.request import largest_request
+from ..frames.secure import largest_answer
+from ..links.admission import here
+from ..links.https import HttpsPlan, HttpsServerLink
+from ..links.metrics import Metrics, served
+from ..links.port import Answer
+from ..node.node import FederatedNode
+from ..node.node_store import NODE, STORE, NodeStore
+from ..node.node_watch import NodeWatch
+from ..node.relay import BELOW, Relay
+from ..server.log_line import LogFormat, LogLine
+from ..server.pool import WorkerPool
+from ..server.server import FederationServer, serve_opened
+from ..server.server_folder import ServerFolder, told
+from .membership import certificate_ends
+from .processes import Processes, last_line
+
+if TYPE_CHECKING:
+    from ..links.polling import PollingNode
+    from ..ray_serve import RayPlan
+
+Say = Callable[[str], None]
+LOOK = 0.5  # seconds between two looks at the server's status
+
+
+def run_server(
+    folder: Path,
+    stop: threading.Event,
+    say: Say,
+    *,
+    insecure: bool = False,
+    workers: int = 1,
+    metrics: int | None = None,
+    log_format: LogFormat = "text",
+    proxy: str = "",
+    ray: RayPlan | None = None,
+    pace: float = 0.0,
+) -> None:
+    """Run a server until its rounds are done or `stop` is set. workers: processes that take
+    answers; metrics: the port on 127.0.0.1 that tells what is counted, None = none; log_format: of
+    server.log; proxy: the address of a proxy in front, "" = as place.json says; ray: replicas that
+    take answers, in place of workers; pace: seconds between two rounds, at least.
+
+    A server that was halted ends at once where nobody reads its metrics; where somebody may, it
+    tells so until `stop` is set.
+
+    Raises InputError for a folder or an address that cannot be used, and RoundHalted.
+    """
+    plan = _plan(folder, insecure, proxy)
+    with (
+        closing(ServerFolder(folder, log_format=log_format, pace=pace)) as held,
+        _telling(folder, say),
+    ):
+        _warn_of_source(held, say)
+        telling = _told_by(held)
+        with served(telling, metrics):
+            until_stopped = _halted_until(stop, say) if metrics is not None else nullcontext()
+            if ray is not None:
+                from ..ray_serve import serve_by_ray  # nobody else needs Ray
+
+                telling.link = lambda: None
+                with until_stopped:
+                    serve_by_ray(held, plan, ray, stop)
+            elif workers > 1:
+                with until_stopped:
+                    serve_by_workers(
+                        held, plan, workers, stop, lambda pool: setattr(telling, "link", pool.tally)
+                    )
+            else:
+                with closing(https_link(held, plan)) as link, until_stopped:
+                    telling.link = link.tally
+                    link.start()
+                    serve_opened(link, held, stop)
+
+
+def _told_by(held: ServerFolder) -> Metrics:
+    """What a server tells of itself, before its first word too."""
+    first = {"rounds": held.terms.rounds, "of": len(held.members.nodes)}
+    certificate = certificate_ends(held.path)
+    ends = None if certificate is None else certificate.timestamp()
+    return Metrics(
+        lambda: {**first, **held.said, **held.standing()},
+        trouble=held.trouble,
+        certificate_ends=ends,
+    )
+
+
+@contextmanager
+def _halted_until(stop: threading.Event, say: Say) -> Iterator[None]:
+    """Keeps a server that was halted where it can be seen: its process lives, its metrics say so
+    and its port says 503, until `stop` is set. A process that ends can be read by nobody who comes
+    every few seconds.
+    """
+    try:
+        yield
+    except RoundHalted as why:
+        say(f"halted: {why}; /metrics says so until this process is stopped")
+        stop.wait()
+        raise
+
+
+def _warn_of_source(held: ServerFolder, say: Say) -> None:
+    """Says and logs it where the source of the algorithm is not the one of the founding. Raises
+    InputError where it computes otherwise.
+    """
+    if line := held.terms.other_source(held.algorithm):
+        held.log(LogLine(line, "source", level="warning"))
+        say(f"warning: {line}")
+
+
+def _plan(folder: Path, insecure: bool, proxy: str) -> HttpsPlan:
+    """Where a server listens. Behind a proxy on the same machine, which ends TLS, it is plain HTTP
+    on loopback.
+    """
+    place = read_json(folder / "place.json")
+    proxy = proxy or str(place.get("proxy", ""))
+    if proxy:
+        checked_address("--proxy", proxy)
+    local = bool(proxy) and is_loopback(proxy) and is_loopback(place["host"])
+    keys = folder / "keys" if place["tls"] and not local else None
+    return HttpsPlan(place["host"], int(place["port"]), keys, insecure, proxy=proxy)
+
+
+def serve_by_workers(
+    held: ServerFolder,
+    plan: HttpsPlan,
+    workers: int,
+    stop: threading.Event,
+    ready: Callable[[WorkerPool], None] = lambda pool: None,
+) -> str | None:
+    """Run the server of an open folder with answers taken by several processes; see `server.serve`.
+    ready: is given the pool once nodes can reach it. Raises InputError for secure sums and
+    defences, for which one process must hear all nodes.
+    """
+    if held.terms.masked or held.terms.defended:
+        problem = "a secure sum or a defence is over all nodes of a round, which one process hears"
+        raise InputError(
+            "--workers",
+            problem,
+            expected="1 with secure sums or a defence",
+            fix="leave --workers out",
+        )
+    server = FederationServer(held, stop)
+    with closing(WorkerPool(held, server.contract, plan, workers, stop, server.wait)) as pool:
+        ready(pool)
+        return server.served_by(pool)
+
+
+def https_link(held: ServerFolder, plan: HttpsPlan) -> HttpsServerLink:
+    """The port of the server of a folder to its nodes, not yet listening. Raises InputError."""
+    most = largest_answer(held.terms, held.members, held.algorithm)
+    return HttpsServerLink(plan, held.terms.run, held.members.nodes, most, trouble=held.trouble)
+
+
+def run_node(
+    folder: Path,
+    stop: threading.Event,
+    say: Say,
+    *,
+    threads: int = 1,
+    insecure: bool = False,
+    metrics: int | None = None,
+) -> None:
+    """Run a node until `stop` is set. metrics: the port on 127.0.0.1 that tells what is counted,
+    None = none. Raises InputError.
+    """
+    from ..links.polling import serve  # with httpx, which a server does not need in its memory
+
+    about = read_json(folder / NODE)
+    with holding(folder / "lock"), closing(FederatedNode(folder, threads=threads)) as node:
+        say(
+            f"{node.name}: {len(node.shard.users)} users, {len(node.rows)} rows, server"
+            f" {about['server']}"
+        )
+        say(node.terms.limits())
+        if line := node.terms.other_source(str(about.get("algorithm", ""))):
+            say(f"warning: {line}")
+        ca = folder / "ca.crt"
+        trusted = ca if ca.exists() else None
+        watch = NodeWatch(folder, node.terms, node.store.standing)
+        with closing(watch), served(watch, metrics):
+            asked = polling(node, watch)
+            serve(
+                about["server"], trusted, asked, stop, tls=about["tls"], insecure=insecure, say=say
+            )
+
+
+def run_relay(
+    folder: Path,
+    stop: threading.Event,
+    say: Say,
+    *,
+    insecure: bool = False,
+    metrics: int | None = None,
+) -> None:
+    """Run a relay until `stop` is set: a server to its own nodes, a node to the server above.
+    metrics: as in `run_node`. Raises InputError."""
+    from ..links.polling import PollingNode, serve
+
+    about, server = read_json(folder / NODE), folder / BELOW / "server"
+    plan = _plan(server, insecure, "")
+    with (
+        holding(folder / "lock"),
+        closing(ServerFolder(server)) as held,
+        closing(https_link(held, plan)) as link,
+    ):
+        _warn_of_source(held, say)
+        relay, ca = Relay(folder, held, link, stop), folder / "ca.crt"
+        link.start()
+        say(
+            f"{relay.name}: {len(held.members.nodes)} nodes at {link.address}, server"
+            f" {about['server']}"
+        )
+        largest = largest_request(
+            relay.responder.contract, len(relay.responder.users), relay.terms.masked
+        )
+        watch = NodeWatch(folder, relay.terms, relay.standing, link.tally)
+        with closing(watch), served(watch, metrics):
+            shown = lambda: here(relay.key, relay.terms.run, relay.name)  # noqa: E731
+            asked = PollingNode(shown, _watched(relay.answer, watch), watch, largest)
+            serve(
+                about["server"],
+                ca if ca.exists() else None,
+                asked,
+                stop,
+                tls=about["tls"],
+                insecure=insecure,
+                say=say,
+            )
+
+
+def polling(node: FederatedNode, watch: NodeWatch | None = None) -> PollingNode:
+    """A node as one that asks a server for work. watch: is told of it."""
+    from ..links.polling import PollingNode
+
+    shown = lambda: here(node.key, node.terms.run, node.name)  # noqa: E731
+    largest = largest_request(node.contract, len(node.shard.users), node.terms.masked)
+    if watch is None:
+        return PollingNode(shown, node.answer, largest=largest)
+    return PollingNode(shown, _watched(node.answer, watch), watch, largest)
+
+
+def _watched(answer: Answer, watch: NodeWatch) -> Answer:
+    """The same answers, of each of which `watch` is told."""
+
+    def answered(request: bytes) -> bytes:
+        said = answer(request)
+        watch.answered(said)
+        return said
+
+    return answered
+
+
+def run_all(folder: Path, say: Say) -> None:
+    """Run the server and nodes of a federation on this machine, each in a process, until the server
+    is done. Raises EntrenousError if one fails."""
+    server, nodes = folder / "server", sorted((folder / "nodes").iterdir())
+    with _telling(server, say), Processes() as processes:
+        processes.start(server, "server")
+        for node in nodes:
+            processes.start(node)
+        while not (ended := processes.ended()):
+            time.sleep(LOOK)
+        if server not in ended or processes.of[server].returncode:
+            raise EntrenousError(f"{ended[0].name} ended: {last_line(ended[0])}")
+
+
+@contextmanager
+def _telling(folder: Path, say: Say) -> Iterator[None]:
+    """Says when a round is over, while the server's own process is at work."""
+    over = threading.Event()
+
+    def look() -> None:
+        before = status(folder)
+        told = _standing(before) if before else ""
+        while not over.wait(LOOK):
+            now = status(folder)
+            if now and _standing(now) != told:
+                told = _standing(now)
+                say(told)
+
+    watching = threading.Thread(target=look, daemon=True, name="status")
+    watching.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watching.join()
+
+
+def _standing(now: Mapping[str, Any]) -> str:
+    """One line of a status."""
+    if now["waiting_for"]:
+        return f"round {now['round']} waits for {', '.join(now['waiting_for'])}"
+    return (
+        f"round {now['round']} of {now['rounds']}: {now['nodes']} of {now['of']} nodes,"
+        f" {now['seconds_a_round']:.2f} s a round"
+    )
+
+
+def status(folder: Path) -> dict[str, Any]:
+    """The status that a server last wrote about itself; {} before its first word."""
+    return told(folder)
+
+
+def status_of_server(folder: Path) -> dict[str, Any]:
+    """What a server last wrote about itself, and whether its process is there; before its first
+    word what its folder says. Raises InputError for a folder that is none."""
+    terms = FederationTerms.read(folder / TERMS)
+    running = is_held(folder / "lock")
+    if found := told(folder):
+        return {"running": running, **found}
+    members = Members.read(folder / MEMBERS, terms.users)
+    standing = "starting" if running else "not started yet: entrenous server FOLDER"
+    first = {
+        "status": standing,
+        "run": terms.run,
+        "profile": terms.limits(),
+        "round": 0,
+        "rounds": terms.rounds,
+    }
+    return {
+        "running": running,
+        **first,
+        "nodes": 0,
+        "of": len(members.nodes),
+        "waiting_for": [],
+        "answers": {},
+    }
+
+
+class Gathered(NamedTuple):
+    """The model of a whole federation, which only a holder of all its folders can put together."""
+
+    arrays: dict[str, Array]
+
+    @property
+    def sha256(self) -> str:
+        """The hash of these arrays, equal to `model_sha256` of a simulation that ended with
+        them.
+        """
+        return model_sha256(self.arrays)
+
+
+def gathered(folder: Path) -> Gathered:
+    """The model of a federation whose folders are all on this machine, server and private vectors
+    together, as a simulation stores it. Only a trial can do this: otherwise no one has all
+    folders.
+    """
+    terms = FederationTerms.read(folder / "server" / TERMS)
+    arrays, _ = read_arrays(folder / "server" / "model.safetensors")
+    parts: dict[int, dict[str, Array]] = {}
+    for path in sorted((folder / "nodes").iterdir()):
+        with closing(NodeStore(path / STORE)) as store:
+            newest = store.newest_state()
+            private = {} if newest is None else newest[1]
+            for place, user in enumerate(store.users.tolist()):
+                parts[user] = {name: array[place] for name, array in private.items()}
+    names = list(parts[0]) if parts else []
+    devices = {
+        f"devices.{name}": np.stack([parts[user][name] for user in range(terms.users)])
+        for name in names
+    }
+    return Gathered({**arrays, **devices})

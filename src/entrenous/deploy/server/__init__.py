@@ -1,0 +1,3 @@
+"""A server: rounds, intake, journal, masked sums, its folder, and the worker processes that share
+its load.
+"""

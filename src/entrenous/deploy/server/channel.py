@@ -1,0 +1,64 @@
+"""`Channel`: messages between a server's process and one of its workers, over a socket of their
+own.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from select import select
+from typing import Any, NamedTuple, final
+
+import msgspec
+
+HEAD = 8  # bytes of the length before each message
+
+
+class Order(NamedTuple):
+    """A message: what it is, values by name, and bytes."""
+
+    word: str
+    about: Mapping[str, Any]
+    body: bytes = b""
+
+
+@final
+class Channel:
+    """One end of the socket. A message is read whole; used by one thread."""
+
+    def __init__(self, line: socket.socket) -> None:
+        self._line = line
+
+    def fileno(self) -> int:
+        """The descriptor, to wait for messages of many at once."""
+        return self._line.fileno()
+
+    def send(self, word: str, about: Mapping[str, Any], body: bytes = b"") -> None:
+        """Send a message. Raises OSError when the other end is gone."""
+        said = msgspec.msgpack.encode(Order(word, about, body))
+        self._line.sendall(len(said).to_bytes(HEAD, "little") + said)
+
+    def receive(self, seconds: float | None = None) -> Order | None:
+        """The next message; None if none has come in `seconds`. Raises EOFError when the other end
+        is gone.
+        """
+        if seconds is not None and not select([self._line], [], [], seconds)[0]:
+            return None
+        length = int.from_bytes(self._exactly(HEAD), "little")
+        return msgspec.msgpack.decode(self._exactly(length), type=Order)
+
+    def close(self) -> None:
+        self._line.close()
+
+    def _exactly(self, size: int) -> bytes:
+        parts, left = [], size
+        while left:
+            try:
+                part = self._line.recv(min(left, 1 << 20))
+            except OSError:
+                part = b""
+            if not part:
+                raise EOFError
+            parts.append(part)
+            left -= len(part)
+        return b"".join(parts)

@@ -1,0 +1,303 @@
+"""`Collector`: one round of a server, in this process: who was asked, what came, what it adds up
+to. What has come is on the disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from threading import Event
+from typing import Protocol, TypeVar, final
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from ...core.contract.declared import Contract
+from ...core.contract.update import Total
+from ...core.types import Int64Array
+from ..frames import agreed_model
+from ..frames.agreed_model import AGREED, KEPT, TAKEN
+from ..frames.caps import Caps
+from ..frames.codes import Code, FrameRefused
+from ..frames.frames import Frame, FrameParts, opened
+from ..frames.request import Requests, RoundWork
+from ..links.health import DiskHealth
+from ..links.port import ServerLink
+from .exchange import Exchange, SentRequest
+from .intake import CONTRIBUTIONS, Open, RoundIntake
+from .journal import FRAME, Journal, JournalRecord
+from .log_line import LogLine
+from .rounds import Founded
+from .server_folder import kept
+
+T = TypeVar("T")
+
+
+class Collecting(Protocol):
+    """What a server needs to have a round collected, here or in other processes. counts: answers by
+    what became of them; lengths: of each node's answer of the open round; bytes_up, bytes_down,
+    messages: so far.
+    """
+
+    @property
+    def counts(self) -> Mapping[Code, int]: ...
+    @property
+    def lengths(self) -> Mapping[str, float]: ...
+    @property
+    def bytes_up(self) -> int: ...
+    @property
+    def bytes_down(self) -> int: ...
+    @property
+    def messages(self) -> int: ...
+
+    @property
+    def present(self) -> int:
+        """How many nodes are connected."""
+        ...
+
+    @property
+    def taken(self) -> Collection[str]:
+        """The names of the nodes whose answers count."""
+        ...
+
+    @property
+    def devices(self) -> int:
+        """How many devices are in what was taken."""
+        ...
+
+    def begin(self, work: RoundWork) -> None:
+        """Open a round, with what its journals hold of it."""
+        ...
+
+    def gather(self, seconds: float) -> None:
+        """Ask and hear nodes until all have answered or the time is up. Raises ServerStopped."""
+        ...
+
+    def end(self) -> Total:
+        """Close the round. Returns the sum of what was taken."""
+        ...
+
+    def offer(self, work: RoundWork) -> None:
+        """Have a model to give to all nodes."""
+        ...
+
+    def give(self, seconds: float) -> None:
+        """Give it to every node that is there, until all have it or the time is up. Raises
+        ServerStopped.
+        """
+        ...
+
+    def rest(self, seconds: float) -> None:
+        """Ask nobody for some seconds. Raises ServerStopped."""
+        ...
+
+    @property
+    def without(self) -> Collection[str]:
+        """The names of the nodes that have not got the model."""
+        ...
+
+
+class RoundFolder(Founded, Protocol):
+    """What a process that collects rounds has of its federation, and where its journals are. start:
+    of the server, a number that grows.
+    """
+
+    @property
+    def key(self) -> Ed25519PrivateKey: ...
+    @property
+    def start(self) -> int: ...
+    @property
+    def disk(self) -> DiskHealth: ...
+
+    def log(self, text: str) -> None:
+        """Append a line to the log."""
+        ...
+
+    def journal(self, number: int, attempt: int = 0) -> Journal:
+        """Open the journal of a round to append to it."""
+        ...
+
+    def recorded_of(self, number: int, part: int, of: int) -> list[JournalRecord]:
+        """The records of a round that are those of process `part` of as many."""
+        ...
+
+
+@final
+class Collector:
+    """The `Collecting` of one process. part, of: its number among as many processes that share the
+    round's journals. elsewhere: nodes that another process has dealt with, who are not asked
+    here.
+    """
+
+    def __init__(
+        self,
+        folder: RoundFolder,
+        contract: Contract,
+        link: ServerLink,
+        stop: Event,
+        waits: Callable[[list[str]], None] = lambda missing: None,
+        part: int = 0,
+        of: int = 1,
+    ) -> None:
+        terms = folder.terms
+        self._folder, self._part, self._of = folder, part, of
+        self.requests = Requests(folder.key, terms, contract, folder.start)
+        self.exchange = Exchange(link, stop, waits)
+        self.intake = RoundIntake(
+            terms.run,
+            folder.members,
+            contract,
+            folder.log,
+            Caps.of(contract, terms.most_norm, terms.most_weight),
+            terms.defended,
+        )
+        self.bytes_up = 0
+        self._work: RoundWork | None = None
+        self._sent: dict[str, SentRequest] = {}  # in this round
+        self._journal: Journal | None = None
+        self.without: set[str] = set()
+        self.words: dict[str, Frame] = {}  # of the nodes that have got the model
+        self.elsewhere: set[str] = set()
+
+    @property
+    def counts(self) -> dict[Code, int]:
+        return self.intake.counts
+
+    @property
+    def lengths(self) -> dict[str, float]:
+        return self.intake.lengths
+
+    @property
+    def bytes_down(self) -> int:
+        return self.exchange.bytes_down
+
+    @property
+    def messages(self) -> int:
+        return self.exchange.messages
+
+    @property
+    def present(self) -> int:
+        return len(self.exchange.present)
+
+    @property
+    def devices(self) -> int:
+        return self.intake.total.devices
+
+    @property
+    def heard(self) -> Int64Array:
+        """The users whose devices are in what was taken, ascending."""
+        return np.sort(np.concatenate(list(self.intake.heard.values()) or [np.empty(0, np.int64)]))
+
+    @property
+    def taken(self) -> Collection[str]:
+        return self.intake.taken.keys()
+
+    @property
+    def work(self) -> RoundWork:
+        """What was begun or offered last."""
+        assert self._work is not None
+        return self._work
+
+    def begin(self, work: RoundWork, without: Collection[str] = ()) -> None:
+        """`Collecting.begin`. without: nodes whose answers another process has taken."""
+        self._work, self._sent = work, {}
+        self._journal = self.kept("journal", lambda: self._folder.journal(work.round, self._part))
+        recorded = [
+            record.content
+            for record in self._folder.recorded_of(work.round, self._part, self._of)
+            if record.kind == FRAME
+        ]
+        recorded = [frame for frame in recorded if opened(frame).node not in without]
+        self.intake.begin(Open(work.round, work.model, work.asked), self._journal, recorded)
+        if recorded:
+            line = f"round {work.round}: {len(self.intake.taken)} answers from the journal"
+            self._folder.log(LogLine(line, "recovered", round=work.round))
+
+    def gather(self, seconds: float) -> None:
+        work = self.work
+        request = lambda name: self.requests.work(work, work.asked[name])  # noqa: E731
+        self.exchange.gather(self.missing, request, self.take, seconds, self._sent)
+
+    def missing(self) -> list[str]:
+        """The nodes whose answers are still to come."""
+        return [name for name in self.intake.missing() if name not in self.elsewhere]
+
+    def take(self, frames: Sequence[bytes]) -> None:
+        """Take answers that came together."""
+        receipts = self.kept("journal", lambda: self.intake.receive_all(frames))
+        self.bytes_up += sum(
+            len(frame)
+            for frame, receipt in zip(frames, receipts, strict=True)
+            if receipt.code is Code.ACCEPTED
+        )
+
+    def end(self) -> Total:
+        total = self.intake.total
+        self.intake.end()
+        if self._journal is not None:
+            self._journal.close()
+        self._journal = None
+        return total
+
+    def offer(self, work: RoundWork) -> None:
+        self._work, self._sent, self.without = work, {}, set(work.asked)
+        self.words = {}
+
+    def give(self, seconds: float) -> None:
+        work = self.work
+        request = lambda name: self.requests.model(work, work.asked[name])  # noqa: E731
+        self.exchange.gather(
+            lambda: self.without - self.elsewhere, request, self.thank, seconds, self._sent
+        )
+
+    def rest(self, seconds: float) -> None:
+        self.exchange.rest(seconds, self.thank)
+
+    def thank(self, frames: Sequence[bytes]) -> None:
+        """Take the words of nodes that have a model now."""
+        for frame in frames:
+            with suppress(FrameRefused):
+                found = opened(frame)
+                if found.head.kind in CONTRIBUTIONS:
+                    self.intake.receive(frame)  # late
+                    continue
+                node = self.intake.identified(found)
+                self.words[node] = found
+                self.without.discard(node)
+
+    def agree(self, digest: bytes, seconds: float) -> set[str]:
+        """Tells the nodes that have taken the offered model of each other's words, by which they
+        know that all have the same, and keep it. Returns the names of those that do.
+
+        digest: sha256 of what all nodes get of the model alike. Raises ServerStopped.
+        """
+        number = self.work.round
+        words = {
+            name: word
+            for name, word in self.words.items()
+            if (word.head.kind, word.head.round, word.head.model) == (TAKEN, number, digest)
+        }
+        body = agreed_model.written(words.values())
+        items = self.intake.contract.sizes["items"]
+        waiting = set(words) if len(words) >= agreed_model.enough(self.intake.members) else set()
+        kept = set[str]()
+
+        def request(name: str) -> FrameParts:
+            return self.requests.seal(AGREED, body, round=number, model=digest, items=items)
+
+        def take(frames: Sequence[bytes]) -> None:
+            for frame in frames:
+                with suppress(FrameRefused):
+                    found = opened(frame)
+                    node = self.intake.identified(found)
+                    waiting.discard(node)
+                    if found.head.kind == KEPT:
+                        kept.add(node)
+
+        self.exchange.gather(lambda: waiting, request, take, seconds)
+        return kept
+
+    def kept(self, what: str, act: Callable[[], T]) -> T:
+        """Write something to the disk, however long that takes."""
+        number = 0 if self._work is None else self._work.round
+        return kept(self._folder, f"round {number}: the {what}", act, self.exchange.pause)

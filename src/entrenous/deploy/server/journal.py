@@ -1,0 +1,206 @@
+"""The journal of a round: what the server has taken, written and flushed before it counts, so that
+a restarted server has lost nothing.
+
+    file:   head | record | record | ... head:   MAGIC, 4 bytes | mark, 16 bytes | crc32 of both,
+    u32 record: mark | length of the content, u32 | kind, one byte | crc32 of those three, u32 |
+    content | crc32 of all before it, u32
+
+The mark is drawn at random for each journal, and whoever sends a frame does not know it, so that no
+frame can hold what looks like a record. A damaged record is skipped up to the next mark: those
+after it are read all the same, and `read` tells what is missing. An append that a crash has cut
+short was never acknowledged: it is no damage, and the next append writes over it.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import struct
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple, final
+
+from ...core.files import sync_folder
+
+MAGIC = b"ejl2"
+MARK_BYTES = 16
+CRC = struct.Struct("<I")
+HEAD_BYTES = len(MAGIC) + MARK_BYTES + CRC.size
+ABOUT = struct.Struct(f"<{MARK_BYTES}sIc")  # mark, length, kind
+BEFORE = ABOUT.size + CRC.size  # bytes of a record before its content
+AROUND = BEFORE + CRC.size  # bytes of a record beside its content
+DAMAGED = ".damaged"  # ends the name of a journal in which nothing can be read
+FRAME, MARK = b"F", b"M"  # a frame that was taken; a decision of the server
+
+
+class JournalRecord(NamedTuple):
+    """One entry of a journal. kind: FRAME for an accepted message, MARK for a decision of the
+    server.
+    """
+
+    kind: bytes
+    content: bytes
+
+
+class JournalContent(NamedTuple):
+    """What a journal holds. records: in the order in which they were written; damaged: what could
+    not be read, a line for each place; mark: its mark, b"" of one that has none that can be told;
+    whole: bytes without an append that was cut short.
+    """
+
+    records: list[JournalRecord]
+    damaged: list[str]
+    mark: bytes
+    whole: int
+
+
+@final
+class Journal:
+    """A file to which records are appended. A record is safe from a crash of process and machine
+    when `append` returns.
+
+    A journal in which nothing can be read is put aside under another name, and begun anew. damaged:
+    as `JournalContent` has it, of the moment when the journal was opened.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        found = read(path) if path.exists() else JournalContent([], [], b"", 0)
+        self.damaged = found.damaged
+        if found.damaged and not found.mark:
+            os.replace(path, path.with_name(f"{path.name}{DAMAGED}"))
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._mark, self._whole = found.mark or secrets.token_bytes(MARK_BYTES), found.whole
+        os.ftruncate(self._file, self._whole)
+        sync_folder(path.parent)
+
+    def append(self, kind: bytes, *contents: bytes) -> None:
+        """Write a record of each content, whole, and wait for the disk once. After an OSError (a
+        full disk, say) the journal is as it was before."""
+        head = b"" if self._whole else _head(self._mark)
+        records = head + b"".join(_record(self._mark, kind, content) for content in contents)
+        rest = memoryview(records)
+        try:
+            if (
+                os.fstat(self._file).st_size != self._whole
+            ):  # a failed append that could not be cut off
+                os.ftruncate(self._file, self._whole)
+            while rest:
+                rest = rest[os.write(self._file, rest) :]
+            os.fsync(self._file)
+        except OSError as cause:
+            with suppress(OSError):
+                os.ftruncate(self._file, self._whole)
+            raise OSError(cause.errno, cause.strerror, str(self.path)) from None
+        self._whole += len(records)
+
+    def close(self) -> None:
+        os.close(self._file)
+
+
+def read(path: Path) -> JournalContent:
+    """Read a journal file: all records that are whole, and what is damaged."""
+    content = path.read_bytes()
+    if len(content) < HEAD_BYTES:  # its first append was cut short
+        return JournalContent([], [], b"", 0)
+    mark, damaged = content[len(MAGIC) : HEAD_BYTES - CRC.size], list[str]()
+    if content[:HEAD_BYTES] != _head(mark):
+        mark, damaged = _told_by_records(content), [f"{path.name}: its head is damaged"]
+    if not mark:
+        return JournalContent([], [f"{path.name}: nothing in it can be read"], b"", 0)
+    records, whole = list[JournalRecord](), HEAD_BYTES
+    for found in _pieces(content, mark):
+        whole = found.end
+        if found.record is not None:
+            records.append(found.record)
+        else:
+            size = found.end - found.begin
+            damaged.append(
+                f"{path.name}: {size} bytes from byte {found.begin} on, behind record"
+                f" {len(records)}, are damaged"
+            )
+    return JournalContent(records, damaged, mark, whole)
+
+
+def _head(mark: bytes) -> bytes:
+    return MAGIC + mark + CRC.pack(zlib.crc32(MAGIC + mark))
+
+
+def _record(mark: bytes, kind: bytes, content: bytes) -> bytes:
+    about = ABOUT.pack(mark, len(content), kind)
+    check = CRC.pack(zlib.crc32(about))
+    last = CRC.pack(zlib.crc32(content, zlib.crc32(about + check)))
+    return b"".join((about, check, content, last))
+
+
+def _told_by_records(content: bytes) -> bytes:
+    """The mark of a journal whose head is damaged: that by which a record can be read, of the head
+    or of the first record; or b"".
+    """
+    candidates = [
+        content[len(MAGIC) : HEAD_BYTES - CRC.size],
+        content[HEAD_BYTES : HEAD_BYTES + MARK_BYTES],
+    ]
+    for mark in candidates:
+        if any(piece.record is not None for piece in _pieces(content, mark)):
+            return mark
+    return b""
+
+
+class _Piece(NamedTuple):
+    """A part of a journal from byte `begin` to byte `end`: a record, or None where it is
+    damaged.
+    """
+
+    begin: int
+    end: int
+    record: JournalRecord | None
+
+
+def _pieces(content: bytes, mark: bytes) -> Iterator[_Piece]:
+    """The parts of a journal behind its head, without an append at its end that was cut short."""
+    at = HEAD_BYTES
+    while at < len(content):
+        length = _length(content, at, mark)
+        end = at + AROUND + length
+        if length >= 0 and end > len(content):
+            return
+        record = _whole(content, at, end) if length >= 0 else None
+        if record is None:
+            after = content.find(mark, at + 1)
+            end = after if after >= 0 else len(content)
+            if (
+                length < 0
+                and end == len(content)
+                and end - at < BEFORE
+                and mark.startswith(content[at : at + MARK_BYTES])
+            ):
+                return  # cut short in the midst of a mark, or just behind it
+        yield _Piece(at, end, record)
+        at = end
+
+
+def _length(content: bytes, at: int, mark: bytes) -> int:
+    """The length of the content of the record that begins at a byte; -1 where none begins that can
+    be read.
+    """
+    about = content[at : at + ABOUT.size]
+    check = content[at + ABOUT.size : at + BEFORE]
+    if (
+        len(check) < CRC.size
+        or not about.startswith(mark)
+        or CRC.unpack(check)[0] != zlib.crc32(about)
+    ):
+        return -1
+    return int(ABOUT.unpack(about)[1])
+
+
+def _whole(content: bytes, at: int, end: int) -> JournalRecord | None:
+    """The record between two bytes; None where it is damaged."""
+    said = memoryview(content)[at : end - CRC.size]
+    if zlib.crc32(said) != CRC.unpack_from(content, end - CRC.size)[0]:
+        return None
+    kind = bytes(said[ABOUT.size - 1 : ABOUT.size])
+    return JournalRecord(kind, bytes(said[BEFORE:]))

@@ -1,0 +1,94 @@
+"""Where a federation stands by its server's folder, and what its next round asks of whom: the same
+for a server and for its workers.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from ...core.contract.declared import Contract
+from ...core.contract.protocols import FederatedAlgorithm, State, arrays_of
+from ...core.keys import key, select_key
+from ...core.types import Array
+from ...federation.ledger import Ledger
+from ..agreement.members import Members
+from ..agreement.terms import FederationTerms
+from ..frames.request import RoundWork, announced_of
+from .server_folder import RoundCount, ServerFolder, ServerStanding
+
+
+class Founded(Protocol):
+    """What the parts of a federation have agreed on."""
+
+    @property
+    def terms(self) -> FederationTerms: ...
+    @property
+    def members(self) -> Members: ...
+
+
+def standing(folder: ServerFolder, algorithm: FederatedAlgorithm) -> ServerStanding:
+    """Where a federation stands. Raises InputError for checkpoints none of which is whole."""
+    return folder.newest(algorithm) or first_standing(folder, algorithm)
+
+
+def first_standing(folder: Founded, algorithm: FederatedAlgorithm) -> ServerStanding:
+    """Where a federation stands before its first round."""
+    terms = folder.terms
+    return ServerStanding(
+        0, algorithm.init_server(terms.catalogue, key(terms.seed, "server")), Ledger(), RoundCount()
+    )
+
+
+def stored(state: State) -> dict[str, Array]:
+    """A server's state as it is stored, arrays by name."""
+    return {f"server.{name}": array for name, array in arrays_of(state).items()}
+
+
+def round_work(
+    folder: Founded,
+    algorithm: FederatedAlgorithm,
+    contract: Contract,
+    number: int,
+    state: State,
+    drawn: int | None = None,
+) -> RoundWork:
+    """What round `number` asks: the users that the algorithm selects, by their nodes, and its
+    download. drawn: which draw of users it has, None = that of its number."""
+    terms = folder.terms
+    chosen = np.uint64(select_key(key(terms.seed, "rounds"), number if drawn is None else drawn))
+    users, download = algorithm.select(state, terms.catalogue, chosen), algorithm.download(state)
+    return RoundWork(
+        number, announced_of(contract, download), folder.members.by_node(users), download
+    )
+
+
+def model_work(
+    folder: Founded, algorithm: FederatedAlgorithm, number: int, state: State
+) -> RoundWork:
+    """The model after `number` rounds, for all users of all nodes."""
+    everyone = {name: member.users for name, member in folder.members.nodes.items()}
+    return RoundWork(number, b"", everyone, algorithm.download(state))
+
+
+def moved_on(state: State, algorithm: FederatedAlgorithm, contract: Contract) -> State:
+    """The state with one number moved to the next that there is, so that nodes are asked from
+    another model.
+
+    From a model that was summed before, nodes answer with the very numbers of then, and for the
+    same parties only: to take some parties out, noise and all would be the same in both sums, and
+    cancel. Where others are asked than before, as after a node was shut out, they are to draw anew,
+    which is what they do for another model.
+    """
+    before = announced_of(contract, algorithm.download(state))
+    arrays = arrays_of(state)
+    for name, array in arrays.items():
+        if array.dtype.kind != "f" or not array.size:
+            continue
+        other = array.copy()
+        other.flat[0] = np.nextafter(other.flat[0], other.dtype.type(np.inf))
+        found = type(state)(**{**arrays, name: other})
+        if announced_of(contract, algorithm.download(found)) != before:
+            return found
+    return state

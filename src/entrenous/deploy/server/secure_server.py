@@ -1,0 +1,411 @@
+"""A round in which the server learns the sum of its nodes and none of them: the stages of a secure
+sum over frames, journalled.
+
+What is signed, boxed and masked is privacy/secure_sum; here its messages are asked for, taken, and
+survive a restart. Once masked inputs have been asked for, the round is counted or lost: it is never
+tried again, for two sums of one round over different nodes would tell what a node sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple, Protocol, TypeVar, final
+
+import numpy as np
+
+from ...core.contract.declared import Contract
+from ...core.contract.update import ShownArrays, Total
+from ...core.types import Int64Array
+from ...privacy.secure_sum import messages as stages
+from ...privacy.secure_sum.memory import PastSum, check_parties
+from ...privacy.secure_sum.refusal import SumRefused
+from ...privacy.secure_sum.server import SecureSumServer
+from ...privacy.secure_sum.terms import Floors, SumTerms
+from ...privacy.secure_sum.vector import unpack
+from ..agreement.members import Members
+from ..agreement.terms import FederationTerms
+from ..frames.codes import Code, FrameRefused, reason
+from ..frames.contribution import largest_body
+from ..frames.frames import Frame, FrameParts, opened
+from ..frames.request import RoundWork
+from ..frames.secure import COMPLAINT, KINDS, OPEN, OPENED, sum_terms, uploaded
+from ..frames.totals import check_sent, check_total
+from .collector import Collector
+from .intake import Open
+from .journal import FRAME, MARK, Journal
+from .log_line import LogLine
+from .server_folder import SPAN, ServerFolder
+
+T = TypeVar("T")
+LONGEST = 30.0  # seconds between two attempts, at most
+
+
+class AskingServer(Protocol):
+    """The members of a server that a secure round uses."""
+
+    folder: ServerFolder
+    terms: FederationTerms
+    members: Members
+    contract: Contract
+
+    def kept(self, what: str, act: Callable[[], T]) -> T: ...
+    def enough(self, work: RoundWork, answered: set[str]) -> bool: ...
+
+
+class Stage(NamedTuple):
+    """One stage of a secure sum. number: as in privacy/secure_sum; request: makes the frame for a
+    node.
+    """
+
+    number: int
+    request: Callable[[str], FrameParts]
+
+
+@final
+class SecureRound:
+    """One round of a server by a secure sum: the server learns the sum of the updates and no single
+    one.
+
+    group, of_group: where there are groups, the number of the one whose sum this is, from 0, and
+    all nodes that are or were in it. Its attempts have numbers of their own, and earlier sums of
+    other groups do not count: no node is in both.
+    """
+
+    def __init__(
+        self,
+        server: AskingServer,
+        collector: Collector,
+        work: RoundWork,
+        group: int = 0,
+        of_group: Collection[str] = (),
+    ) -> None:
+        self._server, self._collector = server, collector
+        self._past, terms = server.folder.summed(), server.terms
+        self._first = group * SPAN
+        self._what = f"round {work.round}"
+        self._unsummed = "the model is unchanged"
+        if of_group:
+            self._past = tuple(
+                before for before in self._past if not before.parties.keys().isdisjoint(of_group)
+            )
+            self._what += f", group {group + 1}"
+            self._unsummed = "the group is left out"
+        self._floors = Floors(terms.protection.people, terms.protection.parties, apart=terms.apart)
+        # as nodes have it
+        self._least = sum_terms(terms, server.contract, work.round, 0, work.model).people
+        self._work = work._replace(asked=self._of_before(work))
+        self._now = Open(work.round, work.model, self._work.asked)
+        self._roll = server.members.roll()
+        self._empty = server.contract.empty_total()  # the sum of nobody
+        self._gone: set[str] = (
+            set()
+        )  # who has refused a stage of this attempt, or was not heard in time
+        self._shown: dict[str, tuple[ShownArrays, ...]] = {}
+        self._sum: SecureSumServer | None = (
+            None  # None: what was asked for is not known, as far as a damaged journal tells
+        )
+        self._attempt_number = 0
+        self._taking: bytes | None = None  # the frame whose message is being taken
+        # whether nodes are asked at all: if there is no sum then, the round is lost, else passed
+        # over
+        self.begun = False
+
+    def run(self) -> Total:
+        """Run the stages of the sum, in several attempts if need be. Returns the sum, which has no
+        devices if the round is lost."""
+        server, number = self._server, self._now.round
+        alone = (
+            "all who were asked are of one node, whom a sum would not hide"
+            if len(self._now.asked) < 2
+            else ""
+        )
+        people = sum(len(users) for users in self._now.asked.values())
+        few = (
+            ""
+            if people >= self._least
+            else f"{people} people are asked, and a sum is of at least {self._least}"
+        )
+        if never := alone or few or self._too_near(self._now.asked):
+            line = f"{self._what}: {never}; {self._unsummed}"
+            server.folder.log(LogLine(line, "lost", level="warning", round=number))
+            return self._empty
+        self.begun = True
+        attempt = server.folder.newest_attempt(number, self._first)
+        while True:
+            # used at once
+            journal = server.kept("journal", lambda: server.folder.journal(number, attempt))  # noqa: B023
+            server.folder.drop_attempts(number, attempt, self._first)
+            try:
+                return self._attempt(attempt, journal)
+            except SumRefused as why:
+                line = (
+                    f"{self._what}, attempt {attempt - self._first}: {why.text}; nothing was"
+                    f" revealed, {self._unsummed}"
+                )
+                server.folder.log(LogLine(line, "lost", level="warning", round=number))
+                if self._sum is None or self._sum.stage >= stages.MASKED:
+                    return self._empty
+            finally:
+                journal.close()
+                self._name_liars()
+            self._collector.exchange.pause(min(LONGEST, 1.0 + attempt - self._first))
+            attempt += 1
+
+    def _of_before(self, work: RoundWork) -> Mapping[str, Int64Array]:
+        """Whom to ask: all of a round's nodes but those that have lied.
+
+        Where these and those of an earlier sum differ by too few for nodes to consent, all of the
+        round's nodes; or where they do not fit either, those of an earlier sum.
+        """
+        everybody = work.asked.keys()
+        honest = everybody - self._server.folder.liars().keys()
+        earlier = (before.parties.keys() for before in reversed(self._past))
+        for some in (honest, everybody, *earlier):
+            if len(some) > 1 and some <= everybody and not self._too_near(some, work):
+                return {name: work.asked[name] for name in sorted(some)}
+        return {name: work.asked[name] for name in sorted(everybody)}
+
+    def _too_near(self, names: Collection[str], work: RoundWork | None = None) -> str:
+        """Why nodes would not consent to the sum of these, beside earlier ones; empty if they
+        would.
+        """
+        work = work or self._work
+        try:
+            check_parties(
+                self._past,
+                work.model,
+                {name: len(work.asked[name]) for name in names},
+                self._floors,
+            )
+        except SumRefused as why:
+            return why.text
+        return ""
+
+    def _attempt(self, attempt: int, journal: Journal) -> Total:
+        self._gone, self._shown, self._sum = set(), {}, None
+        self._attempt_number = attempt
+        server, now = self._server, self._now
+        terms = sum_terms(server.terms, server.contract, now.round, attempt, now.model)
+        self._largest = max(stages.limit_of(stage, terms.nbytes) for stage in range(len(KINDS)))
+        self._largest += largest_body(self._server.contract, self._now.asked)
+        self._journal = journal
+        self._sum = own = self._restored(terms, attempt)
+        if own.heard(stages.ADVERT) - self._now.asked.keys():
+            raise SumRefused("roster", "nodes were in it that are asked no more, since a restart")
+        for stage in self._stages(attempt, own):
+            if own.stage <= stage.number:  # those before were closed before a restart
+                self._hear(stage, own)
+        return self._total(own)
+
+    def _stages(self, attempt: int, own: SecureSumServer) -> list[Stage]:
+        """What is asked at each stage, of those who were heard at the one before."""
+
+        def work(name: str) -> FrameParts:
+            return self._collector.requests.work(
+                self._work, self._now.asked[name], "mask", attempt=attempt, inbox=own.inbox(name)
+            )
+
+        asks: tuple[Callable[[str], FrameParts], ...] = (
+            lambda name: self._seal("advert", b"", name),
+            lambda name: self._seal("share", own.roster(), name),
+            work,
+            lambda name: self._seal("consent", own.survivors(name), name),
+            lambda name: self._seal("unmask", own.consents(), name),
+        )
+        return [Stage(number, ask) for number, ask in enumerate(asks)]
+
+    def _seal(self, kind: str, body: bytes, name: str) -> FrameParts:
+        """A request to a node that has no arrays of its own."""
+        return self._collector.requests.seal(
+            kind,
+            body,
+            round=self._now.round,
+            attempt=self._attempt_number,
+            model=self._now.model,
+            items=self._server.terms.items,
+            about={"users": len(self._now.asked[name])},
+        )
+
+    def _hear(self, stage: Stage, own: SecureSumServer) -> None:
+        """Asks for the messages of a stage until all have come, or enough of them when the time is
+        up. The first question of a stage closes the one before. Raises NotTaken if too few are
+        there for it to be worth going on.
+        """
+        server, number = self._server, stage.number
+        before = set(self._now.asked) if number == 0 else set(own.heard(number - 1))
+
+        def missing() -> set[str]:
+            return before - own.heard(number) - self._gone
+
+        if number == stages.CONSENT:
+            some = {name: len(self._now.asked[name]) for name in own.heard(stages.MASKED)}
+            server.kept(
+                "list of sums", lambda: server.folder.remember_sum(PastSum(self._work.model, some))
+            )
+        self._collector.exchange.gather(missing, stage.request, self._take, server.terms.deadline)
+        if number == stages.MASKED:
+            self._settle(own)
+        while number <= stages.MASKED and not self._enough(set(own.heard(number))):
+            if not missing():
+                raise SumRefused(
+                    "threshold", f"{stages.STAGES[number]}: too many nodes withhold theirs"
+                )
+            self._collector.exchange.gather(
+                missing, stage.request, self._take, server.terms.deadline
+            )
+        self._gone |= missing()
+
+    def _settle(self, own: SecureSumServer) -> None:
+        """Has boxes opened that somebody complained of, which tells which of the two lied."""
+
+        def opening(name: str) -> FrameParts:
+            return self._seal(OPEN, own.accused[name], name)
+
+        if own.accused:
+            seconds = min(LONGEST, self._server.terms.deadline)
+            self._collector.exchange.gather(lambda: set(own.accused), opening, self._take, seconds)
+        for name in own.accused:
+            line = f"{self._what}: {name} does not open a box that was complained of"
+            self._server.folder.log(LogLine(line, "unsettled", level="warning", node=name))
+
+    def _name_liars(self) -> None:
+        """Stores and logs who has lied in an attempt."""
+        own, number = self._sum, self._now.round
+        for name, lie in sorted({} if own is None else own.liars.items()):
+            line = f"round {number}: {name} lied: {lie}"
+            self._server.folder.log(LogLine(line, "liar", level="error", round=number, node=name))
+            self._server.kept("liars", partial(self._server.folder.remember_liar, name, line))
+
+    def _enough(self, heard: set[str]) -> bool:
+        """Whether these are enough for their sum to count, and not nearly those of an earlier sum;
+        if not, that is logged.
+        """
+        if not self._server.enough(self._work, heard):
+            return False
+        people = sum(len(self._now.asked[name]) for name in heard)
+        if people < self._least:
+            line = f"{self._what}: {people} people, at least {self._least}"
+            self._server.folder.log(LogLine(line, "few", level="warning", round=self._now.round))
+            return False
+        if why := self._too_near(heard):
+            self._server.folder.log(
+                LogLine(f"{self._what}: {why}", "apart", level="warning", round=self._now.round)
+            )
+        return not why
+
+    # ---- what nodes answer -----------------------------------------------------------------------
+
+    def _take(self, frames: Sequence[bytes]) -> None:
+        for frame in frames:
+            self._take_one(frame)
+
+    def _take_one(self, frame: bytes) -> None:
+        """One answer. A disk that refuses leaves all as it was."""
+        server, node = self._server, None
+        try:
+            found = opened(frame, self._largest)
+            node = self._collector.intake.identified(found)
+            self._check(found)
+            server.kept("journal", lambda: self._read(frame, found, node))
+            self._collector.bytes_up += len(frame)
+            self._collector.intake.said(Code.ACCEPTED, node, "")
+        except FrameRefused as why:
+            if why.code is Code.WITHHELD and node is not None:
+                self._gone.add(node)
+            self._collector.intake.said(why.code, node, why.text)
+        except SumRefused as why:
+            self._collector.intake.said(Code.NOT_SUMMED, node, f"{why.code}: {why.text}")
+
+    def _check(self, found: Frame) -> None:
+        head, attempt = found.head, self._attempt_number
+        self._collector.intake.belonging(found, found.node, self._now)
+        if head.kind == "refused" and head.attempt == attempt:
+            raise FrameRefused(Code.WITHHELD, reason(bytes(found.body[:120])))
+        if head.kind not in (*KINDS, COMPLAINT, OPENED):
+            raise FrameRefused(Code.WRONG_KIND)
+
+    def _read(self, frame: bytes, found: Frame, node: str) -> None:
+        """Hands a message to the sum, which journals the frame before it counts."""
+        if found.head.kind in (COMPLAINT, OPENED):
+            self._read_aside(found, node)
+            return
+        message, shown = uploaded(found, self._server.contract, self._now.asked[node])
+        self._taking = frame
+        try:
+            self._add(KINDS.index(found.head.kind))(message)
+        finally:
+            self._taking = None
+        if found.head.kind == "mask":
+            self._shown[node] = shown
+
+    def _read_aside(self, found: Frame, node: str) -> None:
+        """A complaint about a box, whose author is missing from this sum; or the key of that
+        box.
+        """
+        own = self._sum
+        assert own is not None  # while frames are taken
+        if found.head.kind == OPENED:
+            own.add_opening(bytes(found.body))
+            return
+        self._gone.add(node)
+        dealer = own.add_complaint(bytes(found.body))
+        line = f"{self._what}: {node} complains of the box of {dealer}"
+        self._server.folder.log(LogLine(line, "complaint", level="warning", node=node))
+
+    def _add(self, stage: int) -> Callable[[bytes], bool]:
+        own = self._sum
+        assert own is not None  # while frames are taken
+        return (own.add_advert, own.add_shares, own.add_masked, own.add_consent, own.add_unmasking)[
+            stage
+        ]
+
+    def _record(self, record: bytes) -> None:
+        """What the sum wants to be journalled: the message being taken, by its frame; or that a
+        stage is closed.
+        """
+        if self._taking is None:
+            self._server.kept("journal", lambda: self._journal.append(MARK, record))
+        else:
+            self._journal.append(FRAME, self._taking)
+
+    def _restored(self, terms: SumTerms, attempt: int) -> SecureSumServer:
+        """The sum as the journal has it."""
+        records = []
+        for record in self._server.folder.recorded(self._now.round, attempt):
+            if record.kind == FRAME:
+                found = opened(record.content)
+                users = self._now.asked.get(found.node, np.empty(0, np.int64))
+                message, shown = uploaded(found, self._server.contract, users)
+                records.append(message)
+                if found.head.kind == "mask":
+                    self._shown[found.node] = shown
+            else:
+                records.append(record.content)
+        return SecureSumServer.rebuilt(terms, self._roll, records, self._record)
+
+    # ---- the end ---------------------------------------------------------------------------------
+
+    def _total(self, own: SecureSumServer) -> Total:
+        """The sum of the survivors, held against what their devices can have sent. Raises
+        NotTaken.
+        """
+        names = sorted(own.heard(stages.MASKED))
+        total, devices = (
+            unpack(own.total(), self._empty),
+            sum(len(self._now.asked[name]) for name in names),
+        )
+        try:
+            if total.devices != devices:
+                raise FrameRefused(Code.WRONG_COUNT, "of devices")
+            check_total(total, self._server.contract, devices)
+            check_sent(total)
+            self._collector.intake.caps.check(total)
+        except FrameRefused as bad:
+            problem = (
+                "the sum is none that these devices can have: a node lied, and the sum does not say"
+                " which"
+            )
+            raise SumRefused("vector", f"{problem} ({bad.code.value})") from None
+        return total._replace(
+            shown=tuple(part for name in names for part in self._shown.get(name, ()))
+        )

@@ -1,0 +1,265 @@
+"""Named arrays as bytes: the safetensors layout, written plainly and read strictly against what was
+agreed beforehand.
+
+    u64 length of the header | header: JSON {name: {"dtype", "shape", "data_offsets"}}, spaces up to
+    a multiple of 8 | the arrays, one after the other, little-endian
+
+A reader that takes whatever a header says can be made to use gigabytes by a hundred bytes
+(research/p2p.md, 5: 300,000 empty tensors, headers of 99 MB, names given twice). Here the header is
+bounded before it is parsed, and must say what the schema says and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple, NoReturn, TypeAlias, final
+
+import numpy as np
+
+from ...core.errors import EntrenousError
+from ...core.types import Array
+
+LONGEST_HEADER = 1 << 14  # bytes
+ALIGNED = 8  # bytes: where the arrays begin, so that each may be used where it lies
+KINDS = {
+    "<f8": "F64",
+    "<i8": "I64",
+    "<u8": "U64",
+    "<f4": "F32",
+    "<i4": "I32",
+    "<u4": "U32",
+    "<f2": "F16",
+    "|i1": "I8",
+    "|u1": "U8",
+}
+CODES = (
+    "short",
+    "header",
+    "json",
+    "duplicate",
+    "names",
+    "entry",
+    "dtype",
+    "shape",
+    "bounds",
+    "offsets",
+    "size",
+)
+
+Extent: TypeAlias = int | tuple[int, int]  # one dimension: exactly so many, or from low to high
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+
+@final
+class Malformed(EntrenousError):
+    """Bytes that are not the arrays that were agreed on. code: one of CODES, which stay what they
+    are; text: what is wrong.
+    """
+
+    def __init__(self, code: str, text: str) -> None:
+        self.code, self.text = code, text
+        super().__init__(f"{code}: {text}")
+
+
+class TensorField(NamedTuple):
+    """One agreed array. dtype: a key of KINDS or anything numpy calls so ("f4"); shape: each
+    dimension a number, or (low, high).
+    """
+
+    dtype: str
+    shape: tuple[Extent, ...]
+
+
+Schema: TypeAlias = Mapping[str, TensorField]
+
+
+def write(arrays: Mapping[str, Array]) -> bytes:
+    """The arrays as bytes, the same for the same arrays: larger types first, then by name, so that
+    each lies where its type may.
+    """
+    return b"".join(parts(arrays))
+
+
+def parts(arrays: Mapping[str, Array]) -> list[Buffer]:
+    """The same bytes as parts that follow each other: the header, and views of the arrays where
+    these lie.
+    """
+    whole = {name: _plain(array) for name, array in arrays.items()}
+    names = sorted(whole, key=lambda name: (-whole[name].itemsize, name))
+    header, end = {}, 0
+    for name in names:
+        array = whole[name]
+        header[name] = {
+            "dtype": KINDS[_kind(array.dtype)],
+            "shape": array.shape,
+            "data_offsets": (end, end + array.nbytes),
+        }
+        end += array.nbytes
+    said = json.dumps(header, separators=(",", ":")).encode()
+    said += b" " * (-len(said) % ALIGNED)
+    return [
+        len(said).to_bytes(8, "little") + said,
+        *(whole[name].reshape(-1).view(np.uint8).data for name in names),
+    ]
+
+
+def schema_of(arrays: Mapping[str, Array]) -> dict[str, TensorField]:
+    """The schema that accepts exactly the names, types and shapes of these arrays."""
+    return {name: TensorField(_kind(array.dtype), array.shape) for name, array in arrays.items()}
+
+
+def largest(schema: Schema) -> int:
+    """Bytes of the longest message that a schema allows, at most: what a receiver needs to be ready
+    for.
+    """
+    numbers = sum(_count(field) * np.dtype(field.dtype).itemsize for field in schema.values())
+    return 8 + LONGEST_HEADER + numbers
+
+
+def read(buffer: Buffer, schema: Schema) -> dict[str, Array]:
+    """The arrays of a message, in the order of the schema: views of `buffer`, not to be written to
+    (a copy only where it does not begin at a multiple of 8). Raises Malformed for anything but
+    exactly the agreed names, types and shapes, laid out without gaps or overlap.
+    """
+    data = memoryview(buffer).cast("B")
+    header, start = _header(data)
+    if header.keys() != schema.keys():
+        _bad("names", f"got {sorted(header)[:8]}, agreed were {sorted(schema)}")
+    spans = {name: _span(name, header[name], field) for name, field in schema.items()}
+    _check_layout(sorted(spans.values()), len(data) - start)
+    return {
+        name: _array(data, start + spans[name][0], header[name]["shape"], field)
+        for name, field in schema.items()
+    }
+
+
+def _header(data: memoryview) -> tuple[dict[str, Any], int]:
+    """The header, and where the arrays begin."""
+    if len(data) < 8:
+        _bad("short", f"{len(data)} bytes are not even a length")
+    length = int.from_bytes(data[:8], "little")
+    if not 2 <= length <= LONGEST_HEADER or length % ALIGNED:
+        _bad(
+            "header",
+            f"a header of {length} bytes; expected a multiple of {ALIGNED} up to {LONGEST_HEADER}",
+        )
+    if len(data) < 8 + length:
+        _bad("short", f"a header of {length} bytes in a message of {len(data)}")
+    try:
+        header = json.loads(
+            bytes(data[8 : 8 + length]).decode("utf-8"),
+            object_pairs_hook=_once,
+            parse_constant=_no_number,
+        )
+    except (
+        ValueError,
+        RecursionError,
+    ) as cause:  # not UTF-8, not JSON, a number of 5,000 digits, 10,000 brackets
+        raise Malformed("json", f"the header cannot be read ({type(cause).__name__})") from None
+    if not isinstance(header, dict):
+        _bad("json", "the header is not an object")
+    return header, 8 + length
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose names differ."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        _bad("duplicate", "a name is given twice")
+    return found
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(text)  # NaN and Infinity, which JSON does not have
+
+
+def _span(name: str, entry: Any, field: TensorField) -> tuple[int, int]:
+    """Where an array lies, once its type and shape are what was agreed."""
+    if not isinstance(entry, dict) or entry.keys() != {"dtype", "shape", "data_offsets"}:
+        _bad("entry", f"'{name}' has not exactly dtype, shape and data_offsets")
+    shape, offsets, dtype = entry["shape"], entry["data_offsets"], np.dtype(field.dtype)
+    if not isinstance(entry["dtype"], str) or entry["dtype"] != KINDS[_kind(dtype)]:
+        _bad("dtype", f"'{name}' is {entry['dtype']!r:.40}, agreed was {KINDS[_kind(dtype)]}")
+    if not _whole_numbers(shape) or len(shape) != len(field.shape):
+        _bad("shape", f"'{name}' has the shape {shape!r:.60}, agreed was {field.shape}")
+    for extent, agreed in zip(shape, field.shape, strict=True):
+        _check_extent(name, extent, agreed)
+    if not _whole_numbers(offsets) or len(offsets) != 2:
+        _bad("offsets", f"'{name}' lies at {offsets!r:.60}")
+    low, high = offsets
+    if high - low != _product(shape) * dtype.itemsize or low % dtype.itemsize:
+        _bad(
+            "offsets",
+            f"'{name}' of shape {shape} and {dtype.itemsize} bytes each lies at {low} to {high}",
+        )
+    return low, high
+
+
+def _check_extent(name: str, extent: int, agreed: Extent) -> None:
+    if isinstance(agreed, tuple):
+        if not agreed[0] <= extent <= agreed[1]:
+            _bad("bounds", f"'{name}' has {extent} rows, agreed were {agreed[0]} to {agreed[1]}")
+    elif extent != agreed:
+        _bad("shape", f"'{name}' has {extent} where {agreed} was agreed")
+
+
+def _check_layout(spans: list[tuple[int, int]], room: int) -> None:
+    """The arrays follow each other from the first byte to the last."""
+    end = 0
+    for low, high in spans:
+        if low != end:
+            _bad("offsets", f"an array begins at {low} where the one before ended at {end}")
+        end = high
+    if end != room:
+        _bad("size", f"the arrays take {end} bytes, the message has {room}")
+
+
+def _array(data: memoryview, start: int, shape: list[int], field: TensorField) -> Array:
+    array = (
+        np.frombuffer(data, np.dtype(field.dtype), _product(shape), start)
+        if _product(shape)
+        else np.empty(0, field.dtype)
+    )
+    array = array if array.flags.aligned else array.copy()
+    array.flags.writeable = False
+    return array.reshape(shape)
+
+
+def _plain(array: Array) -> Array:
+    """Contiguous and little-endian; a type that is not agreed on is an error of the caller."""
+    whole = np.asarray(array, order="C")
+    return whole.astype(_kind(whole.dtype), copy=False)
+
+
+def _kind(dtype: Any) -> str:
+    """A type as KINDS calls it. Raises ValueError for one that never travels (objects, text,
+    booleans).
+    """
+    kind = np.dtype(dtype).newbyteorder("<").str
+    if kind not in KINDS:
+        raise ValueError(
+            f"arrays of type {np.dtype(dtype)} do not travel; those that do: {', '.join(KINDS)}"
+        )
+    return kind
+
+
+def _count(field: TensorField) -> int:
+    return _product([extent[1] if isinstance(extent, tuple) else extent for extent in field.shape])
+
+
+def _product(numbers: Any) -> int:
+    """In Python's whole numbers: numpy's overflow."""
+    product = 1
+    for number in numbers:
+        product *= number
+    return product
+
+
+def _whole_numbers(found: Any) -> bool:
+    """Whether it is a list of whole numbers from 0 (of which True is none)."""
+    return isinstance(found, list) and all(type(number) is int and number >= 0 for number in found)
+
+
+def _bad(code: str, text: str) -> NoReturn:
+    raise Malformed(code, text)

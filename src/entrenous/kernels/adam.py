@@ -1,0 +1,73 @@
+"""Adam, an optimiser whose steps are scaled by running means of the gradient and of its square.
+
+D. P. Kingma, J. Ba, "Adam: a method for stochastic optimization", ICLR 2015, algorithm 1. For a
+gradient g, in step t = 1, 2, ...
+
+    m <- beta1 m + (1 - beta1) g,   v <- beta2 v + (1 - beta2) g^2,   x <- x - rate m^ / (sqrt(v^) +
+    epsilon), m^ = m / (1 - beta1^t),   v^ = v / (1 - beta2^t)
+
+Both formulas are plain Python on whatever knows + * /: NumPy arrays as they are; in compiled
+kernels float32 numbers, or sixteen at a time (core/lanes/simd.py). The order of operations is part
+of the result, so it is written here alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numba.extending import register_jitable
+
+from ..core.lanes.simd import root
+
+Numbers: TypeAlias = Any  # a float32, an array, or sixteen lanes
+
+BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # as the paper recommends
+
+
+class AdamStep(NamedTuple):
+    """The coefficients of Adam's step number t in float32. first: rate / (1 - beta1^t); second: 1 /
+    (1 - beta2^t); rest1, rest2: 1 - beta1, 1 - beta2."""
+
+    first: np.float32
+    second: np.float32
+    beta1: np.float32
+    rest1: np.float32
+    beta2: np.float32
+    rest2: np.float32
+    epsilon: np.float32
+
+
+def adam_step(rate: float, step: int) -> AdamStep:
+    """The coefficients of step number `step` (>= 1) at this learning rate, with the betas that the
+    paper recommends.
+
+    >>> float(adam_step(0.5, 1).first)
+    5.0
+    """
+    first, second = rate / (1 - BETA1**step), 1 / (1 - BETA2**step)
+    return AdamStep(*map(np.float32, (first, second, BETA1, 1 - BETA1, BETA2, 1 - BETA2, EPSILON)))
+
+
+@register_jitable(inline="always")  # type: ignore[untyped-decorator]
+def moment(old: Numbers, new: Numbers, beta: Numbers, rest: Numbers) -> Numbers:
+    """A running mean after one more value: beta old + rest new. rest: 1 - beta; new: the gradient,
+    or its square.
+
+    >>> float(moment(1.0, 3.0, 0.75, 0.25))
+    1.5
+    """
+    return beta * old + rest * new
+
+
+@register_jitable(inline="always")  # type: ignore[untyped-decorator]
+def direction(
+    mean: Numbers, square: Numbers, first: Numbers, second: Numbers, epsilon: Numbers
+) -> Numbers:
+    """first mean / (sqrt(second square) + epsilon): what is taken off x, but for a rate that
+    `first` may hold or not.
+
+    >>> float(direction(0.5, 0.25, 1.0, 1.0, 0.0))
+    1.0
+    """
+    return first * mean / (root(second * square) + epsilon)

@@ -1,0 +1,225 @@
+"""Compiled ranking of score blocks: the n best items of each row, and the ranks of given items,
+exact and deterministic.
+
+Both share one order. Item i precedes item j if its score is higher, or if the scores are equal and
+i comes earlier in a keyed shuffle of the items (`place`). Item numbers never break a tie: they
+correlate with popularity, and a constant score would look good. An item competes for user u unless
+it is not `known` or stands in row u of the mask (a CSR table: ptr, item), usually the training
+rows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from ..core.keys import draws
+from ..core.types import Array, BoolArray, Float32Array, Int32Array, Int64Array
+
+
+def shuffle_places(n: int, key: np.uint64) -> Int32Array:
+    """The place of each of n items in a keyed shuffle, int32 [n]: a permutation of 0..n-1 that
+    depends on the key alone.
+    """
+    place = np.empty(n, np.int32)
+    place[np.argsort(draws(key, n), kind="stable")] = np.arange(n, dtype=np.int32)
+    return place
+
+
+@njit(cache=True, nogil=True)
+def nonfinite_row(scores: Float32Array) -> int:
+    """The first row of scores [m, items] that holds a NaN or an infinity; -1 if there is none."""
+    for r in range(len(scores)):
+        row, bad = scores[r], 0
+        for i in range(len(row)):
+            bad += not (abs(row[i]) < np.inf)
+        if bad:
+            return r
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def top_n(
+    scores: Float32Array,
+    users: Int64Array,
+    known: BoolArray,
+    ptr: Int64Array,
+    item: Int32Array,
+    place: Int32Array,
+    best: Int32Array,
+    value: Float32Array,
+) -> None:
+    """Writes the n best competing items of each row into best [m, n] (-1 where fewer compete) and
+    value [m, n] (-inf there).
+
+    scores: [m, items], finite; row r belongs to user users[r]. One pass per row; only an item that
+    enters the list costs more.
+    """
+    for r in range(len(scores)):
+        score = _competing(scores[r], known, item[ptr[users[r]] : ptr[users[r] + 1]])
+        _insert_best(score, place, best[r], value[r])
+
+
+@njit(cache=True, nogil=True)
+def _competing(row: Float32Array, known: BoolArray, masked: Int32Array) -> Float32Array:
+    """A copy of a row of scores with -inf for every item that does not compete."""
+    score = np.empty_like(row)
+    for i in range(len(row)):
+        score[i] = row[i] if known[i] else -np.inf
+    for i in masked:
+        score[i] = -np.inf
+    return score
+
+
+@njit(cache=True, nogil=True)
+def _insert_best(
+    score: Float32Array, place: Int32Array, best: Int32Array, value: Float32Array
+) -> None:
+    last = len(best) - 1
+    best[:] = -1
+    value[:] = -np.inf
+    for i in range(len(score)):
+        s = score[i]
+        if s < value[last] or s == -np.inf or (s == value[last] and place[i] > place[best[last]]):
+            continue
+        k = last
+        while k > 0 and (s > value[k - 1] or (s == value[k - 1] and place[i] < place[best[k - 1]])):
+            best[k], value[k] = best[k - 1], value[k - 1]
+            k -= 1
+        best[k], value[k] = i, s
+
+
+@njit(cache=True, nogil=True)
+def ranks(
+    scores: Float32Array,
+    users: Int64Array,
+    known: BoolArray,
+    ptr: Int64Array,
+    item: Int32Array,
+    place: Int32Array,
+    held_ptr: Int64Array,
+    held_item: Int32Array,
+    rank: Int64Array,
+    competing: Int64Array,
+) -> None:
+    """Writes, for each row, the ranks of its held items among all that compete, ascending, and how
+    many compete.
+
+    Row r's held items are held_item[held_ptr[users[r]]:held_ptr[users[r] + 1]]; their ranks go to
+    the same positions of `rank`, sorted. A held item that does not compete has rank competing + 1.
+    One pass of comparisons per held item.
+    """
+    for r in range(len(scores)):
+        start, stop = held_ptr[users[r]], held_ptr[users[r] + 1]
+        score = _competing(scores[r], known, item[ptr[users[r]] : ptr[users[r] + 1]])
+        competing[r] = _count_above(score, -np.inf)
+        for h in range(start, stop):
+            i = held_item[h]
+            insert_ascending(
+                rank,
+                start,
+                h,
+                competing[r] + 1 if score[i] == -np.inf else 1 + _count_ahead(score, place, i),
+            )
+
+
+@njit(cache=True, nogil=True)
+def insert_ascending(ordered: Int64Array, start: int, stop: int, number: int) -> None:
+    """Puts a number in its place among ordered[start:stop], ascending, which grows by one. (numba
+    takes seconds to compile a sort.)
+    """
+    at = stop
+    while at > start and ordered[at - 1] > number:
+        ordered[at] = ordered[at - 1]
+        at -= 1
+    ordered[at] = number
+
+
+@njit(cache=True, nogil=True)
+def _count_above(score: Float32Array, s: float) -> int:
+    above = 0
+    for i in range(len(score)):
+        above += score[i] > s
+    return above
+
+
+@njit(cache=True, nogil=True)
+def _count_ahead(score: Float32Array, place: Int32Array, i: int) -> int:
+    """How many items precede item i. Ties are rare, so they have a loop of their own and the common
+    one stays branch-free.
+    """
+    above, equal, s = 0, 0, score[i]
+    for j in range(len(score)):
+        above += score[j] > s
+        equal += score[j] == s
+    for j in range(len(score) if equal > 1 else 0):
+        above += score[j] == s and place[j] < place[i]
+    return above
+
+
+@njit(cache=True, nogil=True)
+def ranks_among(
+    scores: Float32Array,
+    row: Int64Array,
+    item: Int32Array,
+    candidates: Int32Array,
+    known: BoolArray,
+    place: Int32Array,
+    rank: Int64Array,
+    competing: Int64Array,
+) -> None:
+    """Writes the rank of item[h] among itself and its own candidates[h], by row row[h] of the
+    scores, and how many items that is.
+
+    candidates: int32 [len(item), k], -1 where there are fewer. A candidate that is not known stands
+    behind every known item; an item that is not known itself has rank competing + 1."""
+    for h in range(len(item)):
+        score, i = scores[row[h]], item[h]
+        ahead, present = 0, 0
+        for j in candidates[h]:
+            if j >= 0:
+                present += 1
+                ahead += known[j] and (
+                    score[j] > score[i] or (score[j] == score[i] and place[j] < place[i])
+                )
+        competing[h] = present + known[i]
+        rank[h] = ahead + 1 if known[i] else competing[h] + 1
+
+
+@njit(cache=True, nogil=True)
+def others(candidates: Int32Array, own: Int32Array) -> Int32Array:
+    """The candidates that are items (not -1) and none of `own`, which is ascending."""
+    keep = np.empty(len(candidates), np.bool_)
+    for c in range(len(candidates)):
+        at = np.searchsorted(own, candidates[c])
+        keep[c] = candidates[c] >= 0 and not (at < len(own) and own[at] == candidates[c])
+    return candidates[keep]
+
+
+@njit(cache=True, nogil=True)
+def all_below(values: Array, limit: float) -> bool:
+    """Whether every number of a flat array is finite and its absolute value below `limit`."""
+    ok = True
+    for i in range(len(values)):
+        ok &= abs(values[i]) < limit
+    return ok
+
+
+@njit(cache=True, nogil=True)
+def squares(values: Array) -> float:
+    """The sum of the squares of a flat array, added up in order in float64."""
+    total = 0.0
+    for i in range(len(values)):
+        total += np.float64(values[i]) * np.float64(values[i])
+    return total
+
+
+@njit(cache=True, nogil=True)
+def has_repeats(numbers: Int32Array, below: int) -> bool:
+    """Whether a number occurs twice. numbers: each from 0 to below - 1."""
+    seen = np.zeros(below, np.uint8)
+    for number in numbers:
+        if seen[number]:
+            return True
+        seen[number] = 1
+    return False

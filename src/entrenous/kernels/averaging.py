@@ -1,0 +1,69 @@
+"""Federated averaging of a table of items, for which a server needs sums alone.
+
+H. B. McMahan, E. Moore, D. Ramage, S. Hampson, B. Aguera y Arcas, "Communication-efficient learning
+of deep networks from decentralized data", AISTATS 2017, algorithm 1: device k of a round learns w_k
+from the server's model w on its n_k rows, and
+
+    w <- sum_k (n_k / n) w_k = w + sum_k (n_k / n) (w_k - w),   n = sum_k n_k over the round's
+    devices.
+
+A device sends n_k (w_k - w) of the items that it touched, w_k being w in all others, and n_k. Where
+every device weighs the same in the place of n_k, the mean counts all alike, as in Reptile (Nichol,
+Achiam and Schulman 2018, algorithm 2).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..core.contract.declarations import weight
+from ..core.contract.protocols import Histories
+from ..core.contract.update import Total, real
+from ..core.types import Float32Array, Float64Array, Int64Array
+
+EACH = np.float32(
+    2.0**8
+)  # what every device weighs where all count alike: keeps small moves above the grid of 2^-16
+HOW_MUCH = weight(
+    when="each round: n_k",
+    reveals="how many interactions the device has; in a sum, how many the cohort has",
+)
+ALIKE = weight(
+    when="each round: 256, or 0 from a device without a history",
+    reveals="whether the device has a history; in a sum, how many have one",
+    usual=float(EACH),
+)
+
+
+def counts(histories: Histories) -> Float32Array:
+    """The number of interactions n_k on each device, float32 [m]."""
+    return np.diff(histories.ptr).astype(np.float32)
+
+
+def alike(histories: Histories) -> Float32Array:
+    """Equal weights: EACH of every device that has interactions, 0 of one that has none; float32
+    [m].
+    """
+    return EACH * (counts(histories) > 0)
+
+
+def weighted_moves(
+    moved: Float32Array, ptr: Int64Array, weight: Float32Array
+) -> dict[str, Float32Array]:
+    """The rows that a device sends, n_k (w_k - w) of each item that it touched. moved: w_k - w,
+    float32 [n, row], ordered by device as `ptr` says; weight: n_k, float32 [m]."""
+    return {"item": np.repeat(weight, np.diff(ptr))[:, None] * moved}
+
+
+def average(item: Float32Array, total: Total, rate: float = 1.0) -> Float32Array:
+    """The new table of items, w + rate sum_k (n_k / n) (w_k - w) over the round's devices, whether
+    they touched an item or not.
+    """
+    return moved_by(
+        item, rate * (real(total.rows["item"]) / max(float(real(total.weight).sum()), 1e-9))
+    )
+
+
+def moved_by(array: Float32Array, step: Float64Array) -> Float32Array:
+    """The sum of float32 numbers and their steps, added in float64."""
+    return (array.astype(np.float64) + step).astype(np.float32)

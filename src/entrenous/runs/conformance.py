@@ -1,0 +1,170 @@
+"""`conform`: an algorithm held against its own declaration on small made data, in words where it
+breaks a rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..core.contract.declared import ContractError, bound, declared, read_only
+from ..core.contract.enforce import check_kept, check_received, check_update
+from ..core.contract.protocols import arrays_of
+from ..core.errors import one_line
+from ..core.keys import key
+from ..core.visits import grouped_visits
+from ..data.interactions import Interactions
+from ..data.synthetic import synthetic
+from ..federation.executors import Debug, Threads
+from ..federation.rounds import Rounds, Training
+from .recommenders import checkpoint_arrays
+
+ROUNDS = 3
+USERS, ITEMS, ROWS = 30, 40, 300  # of the made-up data
+MEMBERS = "no member is missing, and what it declares can be read"
+CHECKED = {
+    "federated": (
+        MEMBERS,
+        "what devices receive and keep has the declared names, types, shapes and ranges",
+        "devices do not write to what they receive",
+        (
+            "what they send is declared, of the declared shape, without an item twice and without a"
+            " private array"
+        ),
+        "the same key gives the same update",
+        "one device at a time and all at once end with the same bits",
+        "scores are finite float32 numbers for every user and item",
+    ),
+    "gossip": (MEMBERS,),
+    "central": (MEMBERS,),
+}  # by kind, what `conform` checks, in words
+
+
+def conform(algorithm: Any, data: Interactions | None = None) -> None:
+    """Hold an algorithm against its own declaration, on small data. In a test file: `def
+    test_mine(): conform(MyAlgorithm())`.
+
+    Of one with a server, three rounds are trained. Checked: no member is missing; what devices
+    receive has the declared names, types, shapes and ranges and is not written to; what they send
+    is declared, of the declared shape, without an item twice or a private array, and the same for
+    the same key; one device at a time and all at once end with the same bits; no device at all
+    sends empty arrays; scores are finite float32 numbers for every user and item, the same when
+    asked again. Of a centralised one: no member is missing, the same key gives the same model, and
+    the scores likewise. Of one that gossips: no member is missing.
+
+    Args:
+        algorithm: an instance, with its settings.
+        data: what to train on; None = 30 made-up users and 40 items.
+
+    Raises: ContractError: for the first rule that is broken, in one line that names algorithm,
+        array and rule.
+    """
+    kind, rated = declared(algorithm).kind, declared(algorithm).traits.predicts_ratings
+    data = data or _made_up(rated)
+    if kind == "federated":
+        _federated(algorithm, data)
+    elif kind == "central":
+        _central(algorithm, data)
+
+
+def _federated(algorithm: Any, data: Interactions) -> None:
+    name, own = type(algorithm).__name__, algorithm.configured(data.catalogue)
+    together = _trained(Rounds(own, data, executor=Threads(1, strict=True)))
+    for executor in (
+        Threads(1),
+        Debug(),
+    ):  # rounds of one device compiled as a whole, where it can; one device at a time
+        _check_same(name, together, _trained(Rounds(own, data, executor=executor)))
+    _check_nobody(own, data, together)
+    users, contract = np.arange(len(data.users)), bound(own, data.catalogue)
+    received = contract.delivered(read_only(own.download(together.server)), users)
+    check_received(contract, received, len(users))
+    _check_scores(name, data, lambda: own.score(received, together.devices, data.histories(users)))
+
+
+def _central(algorithm: Any, data: Interactions) -> None:
+    name, models = type(algorithm).__name__, [algorithm.fit(data, key(0, "fit")) for _ in range(2)]
+    first, second = map(arrays_of, models)
+    for array, values in first.items():
+        if values.tobytes() != second[array].tobytes():
+            raise ContractError(
+                f"{name}: '{array}'", "another model for the same key", expected="the same bits"
+            )
+    _check_scores(name, data, lambda: algorithm.score(models[0], data, np.arange(len(data.users))))
+
+
+def _check_nobody(algorithm: Any, data: Interactions, training: Training) -> None:
+    """Private state and an Update of no device: empty arrays, not an error."""
+    name, nobody, contract = (
+        type(algorithm).__name__,
+        np.zeros(0, np.int64),
+        bound(algorithm, data.catalogue),
+    )
+    try:
+        devices = algorithm.init_devices(nobody, key(0, "devices"))
+        received = contract.delivered(read_only(algorithm.download(training.server)), nobody)
+        devices, update = algorithm.local(
+            received, devices, data.histories(nobody), nobody, key(0, "round")
+        )
+    except ContractError:
+        raise
+    except Exception as wrong:
+        problem = f"{type(wrong).__name__} with no device: {one_line(str(wrong), 120)}"
+        raise ContractError(
+            f"{name}: local", problem, expected="empty arrays of the declared shapes"
+        ) from None
+    check_kept(contract, devices, 0)
+    check_update(contract, update, nobody, devices, devices)
+
+
+def _made_up(rated: bool) -> Interactions:
+    """Random users and items, with the times and places that some algorithms need, every third row
+    of two visits; with ratings from 1 to 5 where they are predicted."""
+    data, row = synthetic(users=USERS, items=ITEMS, interactions=ROWS, seed=0), np.arange(ROWS)
+    item = np.arange(ITEMS)
+    time, again = 1_500_000_000 + 600 * row, row[::3]
+    each, when = np.append(again, row), np.append(time[again] - 5_000, time)
+    return replace(
+        data,
+        value=np.float32(1) + (7 * row % 5).astype(np.float32) if rated else data.value,
+        time=time,
+        features={"lat": 40 + item / 100, "lon": 3 - item / 100},
+        row=row,
+        visits=grouped_visits(each, when, np.arange(len(each)), ROWS),
+    )
+
+
+def _trained(rounds: Rounds) -> Training:
+    """After ROUNDS rounds."""
+    training = rounds.start()
+    check_kept(rounds.contract, training.devices, rounds.catalogue.users)
+    return rounds.advance(training, ROUNDS)
+
+
+def _check_same(name: str, together: Training, other: Training) -> None:
+    """The same bits in every array that a checkpoint has."""
+    expected, found = checkpoint_arrays(together), checkpoint_arrays(other)
+    for array, values in expected.items():
+        if values.tobytes() != found[array].tobytes():
+            raise ContractError(
+                f"{name}: '{array}'",
+                "depends on which devices train together",
+                expected="the same bits alone",
+            )
+
+
+def _check_scores(name: str, data: Interactions, ask: Callable[[], Any]) -> None:
+    """Scores of all users: float32 [users, items], finite, the same when asked again."""
+    scores = ask()
+    if scores.dtype != np.float32 or scores.shape != (len(data.users), len(data.items)):
+        expected = f"float32 {(len(data.users), len(data.items))}"
+        raise ContractError(f"{name}: score", f"{scores.dtype} {scores.shape}", expected=expected)
+    if not np.isfinite(scores).all():
+        raise ContractError(
+            f"{name}: score", "a score that is NaN or infinite", expected="finite numbers"
+        )
+    if ask().tobytes() != scores.tobytes():
+        raise ContractError(f"{name}: score", "other scores when asked again", expected="the same")

@@ -1,0 +1,227 @@
+"""The leak check: a model that learns from nobody else must score like chance.
+
+Trained on one device alone, with nothing aggregated, an item the device never saw is worth as much
+as any other. If the held-out items still stand out, the experiment tells the model which they are:
+held-out rows in training, or negatives drawn from "not in train, validation or test", which pushes
+down everything but the held-out items. Published accuracies of this field rest on that leak
+(PFedRec issue 3). Each user is a federation of one, under any algorithm with a server; by default
+FPL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, final
+
+import numpy as np
+
+from ..algorithms.named import maker_of
+from ..core.contract.declared import declared
+from ..core.contract.protocols import FederatedAlgorithm, Progress, silent
+from ..core.errors import InputError
+from ..core.keys import fold_name, key
+from ..core.registry.own import short
+from ..core.types import Float32Array, Float64Array, Int64Array
+from ..core.visits import some_visits
+from ..core.vocabulary import Vocabulary
+from ..data.interactions import Interactions
+from ..data.split.types import Held
+from ..evaluate.protocol import evaluate
+from ..evaluate.ranking import Ranking
+from ..federation.rounds import Rounds
+from .pipeline import material
+from .plan import RunPlan, check, leaky, make
+from .recommenders import check_trainable, fitted
+
+SIGNIFICANT = 4.0  # standard errors from chance at which the check fails: one honest run in 16,000
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Alone:
+    """Every user as a federation of one, with nobody to learn from. avoid: rows never drawn as
+    negatives (honest: the training rows).
+    """
+
+    algorithm: FederatedAlgorithm
+    train: Interactions
+    avoid: Interactions
+    rounds: int
+    seed: int
+    progress: Progress = silent
+
+    def scores(self, users: Int64Array) -> Float32Array:
+        """float32 [len(users), items]: each user's private model, trained on the spot."""
+        return np.concatenate([self._one(int(user)) for user in users])
+
+    def _one(self, user: int) -> Float32Array:
+        # each starts from a model of its own: with a shared one, chance differences between items
+        # would repeat over users
+        seed = int(fold_name(key(self.seed, "alone"), user) >> np.uint64(1))
+        own, avoid = (_rows_of(rows, user) for rows in (self.train, self.avoid))
+        rounds = Rounds(self.algorithm, own, seed=seed, avoid=avoid)
+        trained = rounds.advance(rounds.start(), self.rounds)
+        self.progress(user + 1, len(self.train.users), "private model")
+        return fitted(rounds, trained).recommender.scores(np.array([0]))
+
+
+def _rows_of(data: Interactions, user: int) -> Interactions:
+    """The rows of one user, who is then the only one; the items stay as they are."""
+    low, high = data.ptr[user], data.ptr[user + 1]
+    time, row = (None if column is None else column[low:high] for column in (data.time, data.row))
+    return replace(
+        data,
+        ptr=np.array([0, high - low]),
+        item=data.item[low:high],
+        value=data.value[low:high],
+        time=time,
+        row=row,
+        visits=some_visits(data.visits, slice(low, high)),
+        users=Vocabulary(size=1),
+        scale=data.rating_scale,
+    )
+
+
+def leakcheck(
+    data: str | Interactions,
+    protocol: str = "loo-99",
+    *,
+    algorithm: str = "fpl",
+    settings: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    rounds: int = 30,
+    given: str | None = None,
+    load: Mapping[str, Any] | None = None,
+    negatives: str = "train",
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """AUC and, with candidates, HR@10 of purely local models beside chance.
+
+    `passed`: both are within SIGNIFICANT standard errors.
+
+    algorithm, settings: what each user trains alone; one with a server. negatives: "leaky" draws
+    them from "not in train, validation or test", as the field's leaky samplers do, to see the check
+    fail."""
+    name = data if isinstance(data, str) else data.name
+    plan = RunPlan(
+        algorithm=algorithm,
+        data=name,
+        protocol=protocol,
+        seed=seed,
+        rounds=rounds,
+        given=given,
+        load=load or {},
+        settings=settings or {},
+        negatives=negatives,
+    )
+    check(plan)
+    _check_trains_alone(plan)
+    rows, parts = material(plan, None if isinstance(data, str) else data)
+    split = parts[0]
+    train = split.final_train
+    check_trainable(train)
+    made = _check_one_user(make(plan, rows), train)
+    model = Alone(made, train, split.all_rows if leaky(plan) else train, rounds, seed, progress)
+    found = evaluate(
+        model,
+        train,
+        _competing(split.test, train),
+        label=f"local {short(algorithm)}",
+        n=(10,),
+        seed=seed,
+    )
+    ranking = found.candidates_ranking or found.ranking
+    checks = [_check("auc", found.per_user["auc"], ranking, *_auc_by_chance(ranking))]
+    if found.candidates_ranking is not None:
+        checks.append(_check("hr@10", found.per_user["hr@10"], ranking, *_hit_by_chance(ranking)))
+    return {
+        "data": rows.name,
+        "protocol": protocol,
+        "algorithm": short(algorithm),
+        "negatives": "not in train, validation or test (leaky)" if leaky(plan) else "not in train",
+        "seed": seed,
+        "rounds": rounds,
+        "users": len(found.user),
+        "checks": checks,
+        "passed": all(check["passed"] for check in checks),
+        "protocol_text": list(found.protocol),
+    }
+
+
+def _check_trains_alone(plan: RunPlan) -> None:
+    """Refuses an algorithm without devices that could train alone."""
+    kind = declared(maker_of(plan.algorithm)()).kind
+    if kind != "federated":
+        why = "is trained in one place" if kind == "central" else "gossips"
+        fix = (
+            "an algorithm with a server, whose devices can each be left alone, such as fpl or"
+            " fedavg-gmf"
+        )
+        raise InputError("leakcheck", f"{plan.algorithm} {why}", expected=fix)
+
+
+def _check_one_user(algorithm: Any, train: Interactions) -> FederatedAlgorithm:
+    """The algorithm, if it can do with one user. Raises InputError with what it lacks."""
+    try:
+        algorithm.configured(_rows_of(train, 0).catalogue)
+    except InputError as bad:
+        problem = f"{bad.problem}, and in this check each user trains alone"
+        raise InputError(bad.where, problem, expected=bad.expected, fix=bad.fix) from None
+    made: FederatedAlgorithm = algorithm
+    return made
+
+
+def _competing(held: Held, train: Interactions) -> Held:
+    """The held-out rows and candidates that training knows: the others rank last by protocol, not
+    by chance.
+    """
+    known = train.popularity > 0
+    keep = known[held.rows.item]
+    if held.candidates is None:
+        return held._replace(rows=held.rows.select(keep))
+    return held._replace(
+        rows=held.rows.select(keep),
+        candidates=np.where(known[held.candidates], held.candidates, -1)[keep],
+    )
+
+
+def _auc_by_chance(ranking: Ranking) -> tuple[Float64Array, Float64Array]:
+    """Mean and variance of each query's AUC if all orders are alike: those of the Mann-Whitney
+    statistic, 1/2 and (r + c + 1) / 12 r c.
+    """
+    r, c = ranking.relevant, ranking.candidates - ranking.relevant
+    return np.full(len(r), 0.5), np.where(c > 0, (r + c + 1) / (12.0 * r * np.maximum(c, 1)), 0.0)
+
+
+def _hit_by_chance(ranking: Ranking) -> tuple[Float64Array, Float64Array]:
+    """Mean and variance of each query's HR@10 if one item is anywhere among its candidates."""
+    p = np.minimum(1.0, 10 / ranking.candidates)
+    return p, p * (1 - p)
+
+
+def _check(
+    metric: str,
+    values: Float64Array,
+    ranking: Ranking,
+    chance: Float64Array,
+    variance: Float64Array,
+) -> dict[str, Any]:
+    """The mean over users, that of chance, and their distance in standard errors of chance. A
+    user's value is the mean of their queries.
+    """
+    _, user = np.unique(ranking.user, return_inverse=True)
+    queries = np.bincount(user)
+    expected, error = (
+        (np.bincount(user, chance) / queries).mean(),
+        np.sqrt((np.bincount(user, variance) / queries**2).sum()) / len(values),
+    )
+    z = float((values.mean() - expected) / error) if error else 0.0
+    passed = bool(abs(z) < SIGNIFICANT)
+    return {
+        "metric": metric,
+        "obtained": float(values.mean()),
+        "chance": float(expected),
+        "standard_errors": z,
+        "passed": passed,
+    }

@@ -1,0 +1,146 @@
+"""What a search chooses from: `learning_rate=0.01..1:log`, `factors=8..64`, `optimiser=adam,sgd`,
+held against the algorithm's settings.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple, get_args
+
+from ...algorithms.named import kind_of
+from ...core.errors import InputError, did_you_mean
+from ..plan import RunPlan, check
+
+DIGITS = 4  # of a drawn number: what a table shows is what was tried
+
+
+class Range(NamedTuple):
+    """A numeric setting from low to high, both included. whole: integers only; log: drawn uniformly
+    on a logarithmic scale.
+    """
+
+    low: float
+    high: float
+    log: bool
+    whole: bool
+
+    @property
+    def ends(self) -> tuple[int | float, int | float]:
+        """The lowest and highest value, int for a setting of whole numbers and else float."""
+        return (int(self.low), int(self.high)) if self.whole else (self.low, self.high)
+
+    def rounded(self, value: float) -> int | float:
+        """A drawn value rounded to DIGITS significant digits, unless that leaves the range."""
+        short = int(value) if self.whole else float(f"{value:.{DIGITS}g}")
+        return short if self.low <= short <= self.high else value
+
+
+class Choices(NamedTuple):
+    """A setting whose values are texts without an order."""
+
+    values: tuple[str, ...]
+
+    def rounded(self, value: str) -> str:
+        """The value unchanged, since texts are not rounded."""
+        return value
+
+
+def read_space(
+    algorithm: str, asked: Mapping[str, str], fixed: Mapping[str, Any]
+) -> dict[str, Range | Choices]:
+    """Parse the ranges and choices of a search, by name of setting. Raises InputError for what the
+    algorithm does not have or does not allow, and for bad `fixed` settings.
+
+    Each end of a range and each value is checked against its own setting; values that do not go
+    together are found when they are tried.
+    """
+    if not asked:
+        raise InputError(
+            "--search",
+            "there is nothing to choose from",
+            expected="name=a..b or name=value,value,...",
+        )
+    fields = kind_of(algorithm)[0].model_fields
+    for name, value in fixed.items():
+        _check_value(algorithm, name, value, "--set")
+    space = {}
+    for name, text in asked.items():
+        if name not in fields:
+            raise InputError(f"--search {name}", "unknown setting", fix=did_you_mean(name, fields))
+        space[name] = read_choice(name, text, fields[name].annotation)
+        one = space[name]
+        for value in one.values if isinstance(one, Choices) else one.ends:
+            _check_value(algorithm, name, value, "--search")
+    return space
+
+
+def read_choice(name: str, text: str, annotation: Any) -> Range | Choices:
+    """`a..b`, `a..b:log` or `value,value,...` for a setting of type `annotation`. Raises
+    InputError.
+
+    >>> read_choice("learning_rate", "0.01..1:log", float)
+    Range(low=0.01, high=1.0, log=True, whole=False)
+    """
+    if ".." not in text or text.startswith("@"):
+        return Choices(tuple(dict.fromkeys(value.strip() for value in text.split(","))))
+    where, types = f"--search {name}", _types(annotation)
+    if not types & {int, float}:
+        raise InputError(
+            where,
+            f"got {text!r}",
+            expected="values, as it is not a number",
+            fix=f"list them: {name}=value,value",
+        )
+    ends, colon, scale = text.partition(":")
+    low, _, high = ends.partition("..")
+    found = Range(_number(where, low), _number(where, high), bool(colon), float not in types)
+    if colon and scale != "log":
+        raise InputError(where, f"got {text!r}", expected="a..b or a..b:log")
+    if found.whole and not (found.low.is_integer() and found.high.is_integer()):
+        raise InputError(where, f"got {text!r}", expected="whole numbers")
+    if found.low >= found.high:
+        raise InputError(where, f"got {text!r}", expected="a range a..b with a below b")
+    if found.log and found.low <= 0:
+        raise InputError(
+            where,
+            f"got {text!r}",
+            expected="a range above 0, for its logarithm is searched",
+            fix="leave :log out",
+        )
+    return found
+
+
+def _number(where: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise InputError(where, f"got {text.strip()!r}", expected="a number at each end of a..b")
+    return value
+
+
+def _types(annotation: Any) -> set[Any]:
+    """The types that a setting may have: {float, NoneType} of `float | None`."""
+    inner = get_args(annotation)
+    return (
+        set().union(*map(_types, inner))
+        if inner
+        else {annotation}
+        if isinstance(annotation, type)
+        else set()
+    )
+
+
+def _check_value(algorithm: str, name: str, value: Any, where: str) -> None:
+    """Refuses a value that its own setting refuses; the others stand at their defaults, and what
+    they say to it does not count.
+    """
+    try:
+        check(RunPlan(algorithm=algorithm, settings={name: value}))
+    except InputError as bad:
+        if bad.where == f"--set {name}":
+            raise InputError(
+                f"{where} {name}", bad.problem, expected=bad.expected, fix=bad.fix
+            ) from None

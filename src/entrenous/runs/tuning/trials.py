@@ -1,0 +1,135 @@
+"""The trials of a search and their file: a line that says which search it is, then a line for each
+finished trial.
+
+A trial is on the disk before the next one (with workers: the next batch) begins. What a killed
+search was writing is cut off when it goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+
+from ...core.errors import InputError
+from ...core.files import write_atomically
+from ...evaluate.goal import GOALS, Goal
+
+
+class TuningTrial(BaseModel):
+    """One setting tried, as a line of the file.
+
+    trial: its number, from 0. settings: those searched for. looks: by seed, {round: {metric: value
+    on validation}}. stopped: early, in seed 0. reason: why it failed, or "".
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    trial: int
+    settings: dict[str, int | float | str]
+    looks: list[dict[int, dict[str, float]]]
+    stopped: bool
+    reason: str
+
+    @model_validator(mode="after")
+    def _has_looks(self) -> Self:
+        if not self.reason and not (self.looks and all(self.looks)):
+            raise ValueError("a trial that did not fail has looks")
+        names = [goal.metric for goal in GOALS]
+        if any(
+            metrics.keys().isdisjoint(names)
+            for of_seed in self.looks
+            for metrics in of_seed.values()
+        ):
+            raise ValueError(f"a look has {' or '.join(names)}")
+        return self
+
+    def curve(self, goal: Goal) -> dict[int, float]:
+        """The goal's metric of seed 0 by round: what stopping early compares."""
+        return (
+            {at: metrics[goal.metric] for at, metrics in self.looks[0].items()}
+            if self.looks
+            else {}
+        )
+
+
+def check_file(path: Path | None, resume: bool) -> None:
+    """Refuses to begin a search in a file that is there, and to go on from one that is not. Raises
+    InputError.
+    """
+    if resume and path is None:
+        raise InputError(
+            "--resume", "there is no file to go on from", fix="name it with --out FILE.jsonl"
+        )
+    if resume and path is not None and not path.exists():
+        raise InputError(
+            f"--resume {path}", "there is no such file", fix="leave --resume out to begin a search"
+        )
+    if not resume and path is not None and path.exists():
+        raise InputError(
+            f"--out {path}",
+            "it is there already",
+            fix="go on with it with --resume, or name another file",
+        )
+
+
+def begin_file(path: Path | None, about: dict[str, Any], resume: bool) -> list[TuningTrial]:
+    """The trials in the file at `path`, which a new search makes; None = no file. about: what must
+    be the same for a search to go on.
+
+    A line that was being written when the search was killed is cut off. Raises InputError for
+    another search's file or a damaged one.
+    """
+    if path is None:
+        return []
+    said = json.dumps(about, default=str)
+    if not resume:
+        write_atomically(path, said.encode() + b"\n")
+        return []
+    first, *lines = path.read_bytes().split(b"\n")
+    _check_same(path, first, json.loads(said))
+    if lines and lines[-1]:
+        write_atomically(path, b"".join(line + b"\n" for line in (first, *lines[:-1])))
+    return [_read(path, number, line) for number, line in enumerate(lines[:-1])]
+
+
+def _check_same(path: Path, line: bytes, about: dict[str, Any]) -> None:
+    try:
+        own = {"workers": 1, **json.loads(line)}  # as it was before there were any
+        differing = [name for name, value in about.items() if own[name] != value]
+    except (ValueError, KeyError, TypeError):
+        raise InputError(
+            f"{path}:1", "this is not the file of a search", expected="one that --out wrote"
+        ) from None
+    for name in differing:
+        said = "the same rows" if name == "rows_sha256" else f"{name} = {json.dumps(own[name])}"
+        raise InputError(
+            f"--resume {path}",
+            f"it is a search with another {name}",
+            expected=said,
+            fix="or begin a new search with --out",
+        )
+
+
+def _read(path: Path, number: int, line: bytes) -> TuningTrial:
+    try:
+        trial = TuningTrial.model_validate_json(line)
+    except ValidationError:
+        trial = None
+    if trial is None or trial.trial != number:
+        raise InputError(
+            f"{path}:{number + 2}",
+            "the line is damaged",
+            expected=f"trial {number}",
+            fix="cut the file before this line",
+        )
+    return trial
+
+
+def append(path: Path, trial: TuningTrial) -> None:
+    """Append a trial as a line of the file, and return when it is on the disk."""
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(trial.model_dump_json() + "\n")
+        file.flush()
+        os.fsync(file.fileno())

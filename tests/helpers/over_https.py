@@ -1,0 +1,44 @@
+"""A federation in one process over real sockets: TLS 1.3, node keys, a connection for each node."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import closing
+
+from entrenous.core.contract.protocols import Progress, silent
+from entrenous.deploy.links.https import HttpsPlan
+from entrenous.deploy.links.polling import serve_many
+from entrenous.deploy.node.node import FederatedNode
+from entrenous.deploy.operate import running
+from entrenous.deploy.operate.founding import FoundedFederation
+from entrenous.deploy.server.server import serve_opened
+from entrenous.deploy.server.server_folder import ServerFolder
+
+
+def over_https(made: FoundedFederation, progress: Progress = silent) -> str:
+    """The model of a federation whose nodes are tasks of this process, each with a connection of
+    its own, TLS 1.3; `model_sha256` of all of it."""
+    nodes = [FederatedNode(folder) for folder in made.nodes.values()]
+    stop = threading.Event()
+    plan = HttpsPlan(port=0, keys=made.server / "keys")
+    with (
+        closing(ServerFolder(made.server)) as held,
+        closing(running.https_link(held, plan)) as link,
+    ):
+        link.start()
+        polled = [running.polling(node) for node in nodes]
+        ca = made.server / "keys" / "ca.crt"
+        at_work = threading.Thread(
+            target=serve_many,
+            args=(link.address, ca, polled, stop),
+            kwargs={"say": lambda text: None},
+        )
+        at_work.start()
+        try:
+            assert serve_opened(link, held, progress=progress)
+        finally:
+            stop.set()
+            at_work.join(240)
+    for node in nodes:
+        node.close()
+    return running.gathered(made.server.parent).sha256

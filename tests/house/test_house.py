@@ -1,0 +1,64 @@
+"""The code stays as plain as it is: each figure of `python -m tests.house` against its bound."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from entrenous.algorithms.named import algorithms
+from tests.house import bounds
+from tests.house.readers import files_of
+from tests.house.source import Source, python_files, signatures, source_of
+from tests.house.traced import from_csv_to_recommendation, from_device_to_model
+
+SOURCE = source_of(python_files())
+
+
+def test_what_is_counted_is_what_the_bounds_say(tmp_path: Path) -> None:
+    file = tmp_path / "one.py"
+    file.write_text('"""A docstring."""\n\nx = 1  # why\n# alone\ny = f(x)  # noqa: E501\n')
+    # x = 1 is Assign, Name, Constant; y = f(x) is Assign, Name, Call, Name, Name; the docstring two
+    assert source_of((file,)) == Source(files=1, nodes=10, code=2, lines=5, commented=2)
+
+
+def test_syntax_nodes() -> None:
+    assert SOURCE.nodes <= bounds.NODES
+
+
+def test_nodes_per_code_line() -> None:
+    assert SOURCE.nodes_a_line <= bounds.NODES_A_LINE
+
+
+def test_comments() -> None:
+    assert SOURCE.comment_share >= bounds.LEAST_COMMENTS
+
+
+def test_nothing_is_kept_from_the_formatter() -> None:
+    kept = [str(path) for path in python_files() if "# fmt:" in path.read_text(encoding="utf-8")]
+    assert kept == []
+
+
+def test_parameters() -> None:
+    found = signatures()
+    many = [one for one in found if one.parameters > 8]
+    assert len(many) <= bounds.MORE_THAN_8
+    assert found[0].parameters <= bounds.MOST_PARAMETERS, found[0]
+
+
+def test_files_from_a_csv_to_a_recommendation(tmp_path: Path) -> None:
+    opened = from_csv_to_recommendation(tmp_path)
+    assert {"data/load.py", "algorithms/fpl.py", "evaluate/recommend.py"} <= set(opened)
+    assert len(opened) <= bounds.CSV_TO_RECOMMENDATION
+
+
+def test_files_of_one_https_round(tmp_path: Path) -> None:
+    opened = from_device_to_model(tmp_path)
+    way = {"deploy/node/node.py", "deploy/server/intake.py", "deploy/links/application.py"}
+    assert way <= set(opened)
+    assert len(opened) <= bounds.HTTPS_ROUND
+
+
+@pytest.mark.parametrize("name", sorted(algorithms()))
+def test_files_of_an_algorithm(name: str) -> None:
+    assert len(files_of(name)) <= bounds.FILES_OF_AN_ALGORITHM
