@@ -25,7 +25,7 @@ def command(capsys: pytest.CaptureFixture[str]) -> Command:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_of_the_lab_is_listed(name: str, command: Command) -> None:
-    assert re.search(rf"^│ {name}  +[A-Z].*\. *│$", command().out, re.MULTILINE)
+    assert re.search(rf"^│ {name}  +[A-Z]", command().out, re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", LISTED)

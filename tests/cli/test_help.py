@@ -127,7 +127,7 @@ def test_an_algorithm_that_a_package_brings_is_listed(
     monkeypatch.setattr(
         about.explain,
         "__doc__",
-        "Measure.\n\n    Parameters\n    ----------\n    name:\n        One of {algorithms}.",
+        "Measure.\n\n    Parameters\n    ----------\n    algorithm:\n        One of {algorithms}.",
     )
     assert "One of of-a-package." in command("explain", "--help").out
 
