@@ -186,7 +186,7 @@ FPL = "entrenous.algorithms.fpl"
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "entrenous.module"),
+    ("algorithm", "module"),
     [
         (FPL, "entrenous.privacy.choice"),
         (FPL, "entrenous.runs.train"),
