@@ -86,8 +86,8 @@ def fetch(name: str, *, json: Json = False) -> None:
 
     Parameters
     ----------
-
-
+    name:
+        A data set from `entrenous data list`.
     """
     from ..data.dataset import dataset
 
@@ -117,10 +117,10 @@ def info(data: str, *, load: LoadListed = None, json: Json = False) -> None:
 
     Parameters
     ----------
-
-
-
-
+    data:
+        A named data set, a file or a folder.
+    load:
+        How to read a file, name=value; may be repeated, such as item=venue. {load}.
     """
     from ..data.describe import describe
     from ..data.load import load as load_data
@@ -143,10 +143,10 @@ def check(file: str, *, load: LoadListed = None, json: Json = False) -> None:
 
     Parameters
     ----------
-
-
-
-
+    file:
+        A file or folder with interactions, or a named data set.
+    load:
+        How to read a file, name=value; may be repeated, such as item=venue. {load}.
     """
     from ..data.describe import describe
     from ..data.load import load as load_data
