@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from command_line import shop, write_shop
 
+from entrenous.algorithms import named
 from entrenous.algorithms.fpl import FPL
 from entrenous.core.errors import InputError
-from entrenous.algorithms import named
 from entrenous.data.split.export import write
 from entrenous.privacy.choice import Choice
 from entrenous.runs.pipeline import material
