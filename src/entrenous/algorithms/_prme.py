@@ -21,6 +21,7 @@ from ..core.contract.protocols import Catalogue, Histories
 from ..core.contract.settings import Settings
 from ..core.errors import InputError
 from ..core.keys import fold_name, folds, normals
+from ..core.lanes.sealed import sealed
 from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
 from ..core.visits import Moments
 from ..kernels import prme
@@ -91,12 +92,11 @@ class PRMESettings(Settings):
                 fix="give a time column",
             )
         if own.places is None:
-            problem, fix = (
-                "the data does not say where items are",
-                "give items with columns lat and lon, in degrees",
-            )
             raise InputError(
-                "PRME-G", problem, expected="places, as in foursquare-nyc and gowalla-nyc", fix=fix
+                "PRME-G",
+                "the data does not say where items are",
+                expected="places, as in foursquare-nyc and gowalla-nyc",
+                fix="give items with columns lat and lon, in degrees",
             )
         row = np.arange(len(own.item)) if own.row is None else own.row
         visits = Moments(own.time, row, own.visits if self.visits == "all" else None).each
@@ -113,8 +113,17 @@ class PRMESettings(Settings):
 
     def rates(self) -> prme.PRMERates:
         """Learning rate, regularisation and the other constants of local training."""
-        numbers = np.float32(self.learning_rate), np.float32(self.reg), np.float32(self.preference)
-        return prme.PRMERates(*numbers, int(self.tau * HOUR), self.local_epochs)
+        return prme.PRMERates(
+            rate=np.float32(self.learning_rate),
+            reg=np.float32(self.reg),
+            alpha=np.float32(self.preference),
+            tau=int(self.tau * HOUR),
+            epochs=self.local_epochs,
+        )
+
+    def scoring(self) -> prme.PRMEScoring:
+        """How the kernels score venues."""
+        return prme.PRMEScoring(HOW[self.contexts], np.float32(self.preference))
 
     def first_users(self, users: Int64Array, key: np.uint64) -> Float32Array:
         """Initial user vectors, drawn from N(0, init_std^2), float32 [m, factors]; each user's
@@ -132,15 +141,16 @@ class PRMESettings(Settings):
 
 
 class PRMELearnt(NamedTuple):
-    """Moves and new vectors that m devices learnt from one model. ptr, item: as in an Update,
-    ascending within a device; row: float32 [n, 2 factors], how a venue's vectors moved; user:
-    float32 [m, factors], the new user vectors.
-    """
+    """Moves and new vectors that m devices learnt from one model."""
 
     ptr: Int64Array
+    """int64 [m + 1], as in an Update."""
     item: Int32Array
+    """int32 [n], ascending within a device."""
     row: Float32Array
+    """float32 [n, 2 factors], how a venue's vectors moved."""
     user: Float32Array
+    """float32 [m, factors], the new user vectors."""
 
 
 def moves(
@@ -150,46 +160,45 @@ def moves(
     rates: prme.PRMERates,
     keys: UInt64Array,
 ) -> PRMELearnt:
-    """The moves that each of m devices learns on its rows from `table`, float32 [items, 2 factors],
-    and its own user vector, user[d]; neither changes."""
+    """Returns the moves that each of m devices learns on its rows from `table`, float32 [items, 2
+    factors], and its own user vector, user[d]; neither changes.
+    """
     met = np.diff(rows.ptr) + rates.epochs * np.diff(rows.visits.ptr[rows.ptr])
     most = int(np.minimum(met, len(table)).sum())
-    ptr, item, row = (
-        np.zeros(len(user) + 1, np.int64),
-        np.empty(most, np.int32),
-        np.empty((most, table.shape[1]), np.float32),
+    out = PRMELearnt(
+        ptr=np.zeros(len(user) + 1, np.int64),
+        item=np.empty(most, np.int32),
+        row=np.empty((most, table.shape[1]), np.float32),
+        user=user.copy(),
     )
-    table, learnt = np.ascontiguousarray(table), user.copy()
-    n = _moves(table, table.copy(), learnt, rows, rates, keys, ptr, item, row)
-    return PRMELearnt(ptr, item[:n], row[:n], learnt)
+    n = _moves(sealed(table), np.array(table, order="C"), rows, rates, keys, out)
+    return out._replace(item=out.item[:n], row=out.row[:n])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _moves(
     table: Float32Array,
     own_table: Float32Array,
-    user: Float32Array,
     rows: prme.PRMERows,
     rates: prme.PRMERates,
     keys: UInt64Array,
-    ptr: Int64Array,
-    item: Int32Array,
-    out: Float32Array,
+    out: PRMELearnt,
 ) -> int:
-    """Writes ptr, item, out and `user`; returns how many rows moved. own_table: a copy, on which
-    one device after the other learns.
+    """Writes to `out`; returns how many rows moved. own_table: a copy of `table`, on which one
+    device after the other learns.
     """
-    total, items, width = 0, table.shape[0], table.shape[1]
+    total, width = 0, table.shape[1]
     for d in range(len(keys)):
         met = np.empty(prme.met_by(rows, d, rates.epochs), np.int32)
-        n = prme.learn(own_table.ravel(), user[d], rows, d, rates, items, keys[d], met)
+        n = prme.learn(own_table.ravel(), out.user[d], rows, d, rates, keys[d], met)
+        # Each venue that a step was about, ascending; then the copy is as before.
         for v in np.unique(met[:n]) if n else met[:0]:
-            item[total] = v
+            out.item[total] = v
             for k in range(width):
-                out[total, k] = own_table[v, k] - table[v, k]
+                out.row[total, k] = own_table[v, k] - table[v, k]
                 own_table[v, k] = table[v, k]
             total += 1
-        ptr[d + 1] = total
+        out.ptr[d + 1] = total
     return total
 
 
@@ -262,8 +271,8 @@ class FederatedPRME(PRMESettings):
         """Scores of every venue l, float32 [m, items]: -D(u, c, l) (Feng et al. 2015, section 4), c
         being the previous venues that `contexts` chooses."""
         here, pool = np.arange(len(user)), np.ascontiguousarray(item).reshape(1, -1)
-        how, alpha = HOW[self.contexts], np.float32(self.preference)
-        return prme.scores(pool, 0 * here, user, here, self.rows(histories), how, alpha, len(item))
+        rows = self.rows(histories)
+        return prme.scores(pool, 0 * here, user, here, rows, self.scoring())
 
 
 # ---- one global model, the mean of what a round's devices learnt: FedAvg, Reptile ----------------

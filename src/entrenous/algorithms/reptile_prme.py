@@ -21,7 +21,7 @@ from ..core.keys import fold_name, folds
 from ..core.types import Float32Array, Int64Array, UInt64Array
 from ..kernels import prme
 from ..kernels.averaging import ALIKE, alike, average, weighted_moves
-from ._prme import HOW, AveragedPRME, PRMEVenues, moves_of_venues
+from ._prme import AveragedPRME, PRMEVenues, moves_of_venues
 
 
 class ReptilePRMEDevices(NamedTuple):
@@ -94,16 +94,13 @@ class ReptilePRME(AveragedPRME):
             np.empty((len(devices.user), len(download.item)), np.float32),
             np.zeros(1, np.int64),
         )
-        how, alpha = HOW[self.contexts], np.float32(self.preference)
         for d in range(len(out)):
             private = everyone._replace(
                 ptr=everyone.ptr[d : d + 2], avoid_ptr=everyone.avoid_ptr[d : d + 2]
             )
             pool, own = download.item.reshape(1, -1).copy(), devices.user[d : d + 1].copy()
-            prme.train(
-                pool, one, own, one, private, rates, len(download.item), devices.key[d : d + 1]
-            )
-            out[d] = prme.scores(pool, one, own, one, private, how, alpha, len(download.item))
+            prme.train(pool, one, own, one, private, rates, devices.key[d : d + 1])
+            out[d] = prme.scores(pool, one, own, one, private, self.scoring())
         return out
 
 
