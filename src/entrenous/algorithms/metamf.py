@@ -406,14 +406,11 @@ class MetaMF(Settings):
         server.ratings[sender] = shown["ratings"][:, 0]
         scale = np.float32(1 / max(1, int((batches >= 0).sum())))
         rise = shown["rise"].reshape(len(sender), self.low * self.factors)
-        parts = batches, shown["low"], rise, shown["first"], shown["second"]
-        meta_network.back(
-            meta_network.views(server.theta, sizes),
-            sender,
-            *parts,
-            scale,
-            meta_network.views(slope, sizes),
+        by_models = meta_network.GeneratedModels(
+            shown["low"], rise, shown["first"], shown["second"]
         )
+        theta, out = meta_network.views(server.theta, sizes), meta_network.views(slope, sizes)
+        meta_network.back(theta, sender, batches, by_models, scale, out)
         rate = self.learning_rate * self.rate_decay ** (step // int(server.epoch[0]))
         regs = (self.reg, 0.0) if self.decay == "gradient" else (0.0, rate * self.reg)
         touched = np.array([[0, len(slope)]])
