@@ -21,6 +21,7 @@ from ..core.contract.settings import Settings
 from ..core.contract.update import STEP, Total, Update, add_devices, add_rows, tabled
 from ..core.errors import NonFiniteError
 from ..core.keys import below, draw, fold, folds, local_key, normals, select_key, uniform
+from ..core.lanes.sealed import sealed
 from ..core.lanes.simd import LANES, SCALE, every, load, padded, store, sum_of, zeros
 from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
 from ..kernels import bpr_mf
@@ -204,9 +205,8 @@ class FPL(Settings):
         """Local training and what it sends, for the devices of `users` (step 2, Federated
         Optimization, and step 3, Transmission to Server)."""
         p, sent = devices.p.copy(), self._room(len(users), histories)
-        n = _local(
-            download, p, self._data(users, histories, key), 0, len(users), self.numbers(), sent
-        )
+        theta, data = _sealed(download), self._data(users, histories, key)
+        n = _local(theta, p, data, 0, len(users), self.numbers(), sent)
         of_items = {
             "q": sent.rows[:n, : self.factors].copy(),
             "b": sent.rows[:n, self.factors].copy(),
@@ -228,7 +228,8 @@ class FPL(Settings):
         the same bits. Also returns how many rows and bytes were sent."""
         p, (total, table), together = devices.p.copy(), tabled(total), self._together(len(users))
         room, data = self._room(together, histories), self._data(users, histories, key)
-        rows = _local_sum(download, p, data, together, self.numbers(), room, table)
+        theta = _sealed(download)
+        rows = _local_sum(theta, p, data, together, self.numbers(), room, table)
         if rows < 0:
             raise NonFiniteError(
                 "update: a value is not finite or beyond +-32768; the model is unchanged"
@@ -277,9 +278,9 @@ class FPL(Settings):
             if isinstance(self.pi, Choice)
             else np.array([self.pi], np.float32)
         )
-        return _Data(
-            *histories[:5], pi, folds(key, users)
-        )  # a triple needs neither times nor places
+        # A triple needs neither values nor times nor places.
+        own = histories.ptr, histories.item, histories.avoid_ptr, histories.avoid
+        return _Data(*own, pi, folds(key, users))
 
     def numbers(self) -> _Numbers:
         """Constants of local training: T, alpha, the three lambdas with their defaults, and whether
@@ -336,14 +337,17 @@ class _Numbers(NamedTuple):
     per_triple: bool
 
 
+def _sealed(server: FPLServer) -> FPLServer:
+    return FPLServer(sealed(server.q), sealed(server.b))
+
+
 class _Data(NamedTuple):
-    """The private data of m devices: `Histories`, pi of each history row (or [1], the same for
-    all), and the key each draws from.
+    """The private data of m devices: `Histories` without values, pi of each history row (or [1],
+    the same for all), and the key each draws from.
     """
 
     ptr: Int64Array
     item: Int32Array
-    value: Float32Array
     avoid_ptr: Int64Array
     avoid: Int32Array
     pi: Float32Array
