@@ -122,7 +122,7 @@ class PRMESettings(Settings):
         )
 
     def scoring(self) -> prme.PRMEScoring:
-        """How the kernels score venues."""
+        """Returns the rule by which the kernels score venues."""
         return prme.PRMEScoring(HOW[self.contexts], np.float32(self.preference))
 
     def first_users(self, users: Int64Array, key: np.uint64) -> Float32Array:

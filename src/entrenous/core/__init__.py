@@ -1,3 +1,3 @@
-"""What every other package builds on: keys, arrays, updates, protocols, errors. Imports nothing of
+"""The ground of all other packages: keys, arrays, updates, protocols, errors. Imports nothing of
 Entrenous outside `core`.
 """

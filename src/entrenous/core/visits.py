@@ -25,7 +25,7 @@ class Visits(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """When n rows happened."""
+    """The times of n rows."""
 
     time: Int64Array
     """int64 [n], the column of that name."""

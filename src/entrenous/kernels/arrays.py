@@ -18,8 +18,8 @@ from ..core.types import Array, BoolArray, Float32Array, Int32Array, Int64Array
 
 
 def shuffle_places(n: int, key: np.uint64) -> Int32Array:
-    """The place of each of n items in a keyed shuffle, int32 [n]: a permutation of 0..n-1 that
-    depends on the key alone.
+    """Returns the place of each of n items in a keyed shuffle, int32 [n]: a permutation of 0..n-1
+    that depends on the key alone.
     """
     place = np.empty(n, np.int32)
     place[np.argsort(draws(key, n), kind="stable")] = np.arange(n, dtype=np.int32)
@@ -28,7 +28,7 @@ def shuffle_places(n: int, key: np.uint64) -> Int32Array:
 
 @njit(cache=True, nogil=True)
 def nonfinite_row(scores: Float32Array) -> int:
-    """The first row of scores [m, items] that holds a NaN or an infinity; -1 if there is none."""
+    """Returns the first row of scores [m, items] with a NaN or an infinity; -1 if there is none."""
     for r in range(len(scores)):
         row = scores[r]
         bad = 0
@@ -116,12 +116,8 @@ def ranks(
         competing[r] = _count_above(score, -np.inf)
         for h in range(start, stop):
             i = held_item[h]
-            insert_ascending(
-                rank,
-                start,
-                h,
-                competing[r] + 1 if score[i] == -np.inf else 1 + _count_ahead(score, place, i),
-            )
+            ahead = competing[r] if score[i] == -np.inf else _count_ahead(score, place, i)
+            insert_ascending(rank, start, h, 1 + ahead)
 
 
 @njit(cache=True, nogil=True)
@@ -146,7 +142,7 @@ def _count_above(score: Float32Array, s: float) -> int:
 
 @njit(cache=True, nogil=True)
 def _count_ahead(score: Float32Array, place: Int32Array, i: int) -> int:
-    """How many items precede item i. Ties are rare, so they have a loop of their own and the common
+    """Returns how many items precede item i. Ties are rare: they have a second loop, and the common
     one stays branch-free.
     """
     above = 0
@@ -192,7 +188,7 @@ def ranks_among(
 
 @njit(cache=True, nogil=True)
 def others(candidates: Int32Array, own: Int32Array) -> Int32Array:
-    """The candidates that are items (not -1) and none of `own`, which is ascending."""
+    """Returns the candidates that are items (not -1) and none of `own`, which is ascending."""
     keep = np.empty(len(candidates), np.bool_)
     for c in range(len(candidates)):
         at = np.searchsorted(own, candidates[c])
@@ -202,7 +198,7 @@ def others(candidates: Int32Array, own: Int32Array) -> Int32Array:
 
 @njit(cache=True, nogil=True)
 def all_below(values: Array, limit: float) -> bool:
-    """Whether every number of a flat array is finite and its absolute value below `limit`."""
+    """Tells whether all numbers of a flat array are finite and below `limit` in absolute value."""
     ok = True
     for i in range(len(values)):
         ok &= abs(values[i]) < limit
@@ -211,7 +207,7 @@ def all_below(values: Array, limit: float) -> bool:
 
 @njit(cache=True, nogil=True)
 def squares(values: Array) -> float:
-    """The sum of the squares of a flat array, added up in order in float64."""
+    """Returns the sum of the squares of a flat array, added up in order in float64."""
     total = 0.0
     for i in range(len(values)):
         total += np.float64(values[i]) * np.float64(values[i])
@@ -220,7 +216,7 @@ def squares(values: Array) -> float:
 
 @njit(cache=True, nogil=True)
 def has_repeats(numbers: Int32Array, below: int) -> bool:
-    """Whether a number occurs twice. numbers: each from 0 to below - 1."""
+    """Tells whether a number occurs twice. numbers: each from 0 to below - 1."""
     seen = np.zeros(below, np.uint8)
     for number in numbers:
         if seen[number]:

@@ -56,7 +56,7 @@ class BiasedMFRows(NamedTuple):
 
 
 class BiasedMFItems(NamedTuple):
-    """What devices receive of the items, of K models."""
+    """The items as devices receive them, of K models."""
 
     q: Float32Array
     """float32 [items, K, F]."""

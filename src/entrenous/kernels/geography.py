@@ -1,4 +1,4 @@
-"""Where venues are, and how many kilometres lie between them.
+"""Places of venues, and the kilometres between them.
 
 Great circles from points on the unit sphere, whose coordinates NumPy computes once for all venues:
 the distance along the sphere follows from the straight one by an arcsine, for which additions,
@@ -36,7 +36,7 @@ def points(places: Float64Array) -> Float32Array:
     """Points on the unit sphere, float32 [items, 3], of degrees latitude and longitude, float64
     [items, 2]; NaN stays NaN.
 
-    A step of float32 is .4 m on the ground.
+    A step of float32 is 0.4 m on the ground.
     """
     north, east = np.radians(places).T
     return np.stack(

@@ -296,7 +296,7 @@ def _move_items(model: Float32Array, room: TrainingRoom, shape: GMFShape) -> Non
 
 
 class ShareRule(NamedTuple):
-    """How two performances become the share of a received model."""
+    """The rule by which two performances become the share of a received model."""
 
     half: bool
     """One half, whatever the performances."""

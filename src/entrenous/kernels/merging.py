@@ -25,9 +25,9 @@ from ..core.types import (
 def refusals(
     pool: Float32Array, received: Int64Array, length: Int64Array, largest: float, numbers: Int8Array
 ) -> Int8Array:
-    """Reasons for refusing each received model, int8 [m]: ACCEPTED, WRONG_LENGTH, NOT_FINITE, or
-    TOO_LARGE for a number beyond `largest`. numbers: int8 [slots], as in `Arrivals`; UNSEEN models
-    are looked at, and what was found is noted there.
+    """Returns the reason for refusing each received model, int8 [m]: ACCEPTED, WRONG_LENGTH,
+    NOT_FINITE, or TOO_LARGE for a number beyond `largest`. numbers: int8 [slots], as in `Arrivals`;
+    UNSEEN models are looked at, and the verdict is noted there.
     """
     out = np.full(len(received), WRONG_LENGTH, np.int8)
     for d in range(len(received)):
@@ -41,9 +41,7 @@ def refusals(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def wrong(model: Float32Array, largest: np.float32) -> int:
-    """What is wrong with the numbers of a model: NOT_FINITE, TOO_LARGE for one beyond `largest`,
-    ACCEPTED if nothing is.
-    """
+    """Returns NOT_FINITE, TOO_LARGE for a number beyond `largest`, or ACCEPTED."""
     beyond = np.int32(0)
     for f in range(len(model)):
         beyond |= np.int32(not (abs(model[f]) <= largest))  # also of what is not a number

@@ -383,7 +383,7 @@ class NCFLearnt(NamedTuple):
 
 
 class _NCFGiven(NamedTuple):
-    """What the devices of one call start from; read only."""
+    """The start of the devices of one call; read only."""
 
     item: Float32Array
     """float32 [items, row]."""

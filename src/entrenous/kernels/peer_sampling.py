@@ -18,7 +18,7 @@ from ..core.types import Int32Array, Int64Array, UInt64Array
 
 @njit(cache=True, nogil=True)
 def contains(peers: Int32Array, length: int, peer: int) -> bool:
-    """Whether a peer is among the first `length`."""
+    """Tells whether a peer is among the first `length`."""
     for p in range(length):  # noqa: SIM110  # compiled
         if peers[p] == peer:
             return True
@@ -27,8 +27,8 @@ def contains(peers: Int32Array, length: int, peer: int) -> bool:
 
 @njit(cache=True, nogil=True)
 def introduced(who: Int64Array, n: int, m: int, keys: UInt64Array) -> Int32Array:
-    """m different nodes of n for each of `who`, at random, none of them itself, int32 [len(who),
-    m]; m < n.
+    """Draws m different nodes of n for each of `who`, none of them itself, int32 [len(who), m]; m <
+    n.
     """
     out = np.empty((len(who), m), np.int32)
     for d in range(len(who)):
@@ -52,8 +52,8 @@ def exchange(
     brought: Int32Array,
     keys: UInt64Array,
 ) -> None:
-    """What each node knows, known[who[d]], after me[d] has heard from sender[d], who brought some
-    peers, int32 [m, j].
+    """Updates the nodes that each node knows, known[who[d]], after me[d] has heard from sender[d],
+    who brought some peers, int32 [m, j].
     """
     k = known.shape[1]
     pile = np.empty(k + brought.shape[1], np.int32)
@@ -71,6 +71,7 @@ def exchange(
                 ):
                     pile[n] = peer
                     n += 1
+        # The sender stays, who is alive; the other places are drawn.
         mine[0] = sender[d]
         for p in range(1, k):
             mine[p] = NOBODY
@@ -89,7 +90,7 @@ def _draw_first(pile: Int32Array, n: int, m: int, key: np.uint64, offset: int) -
 
 @njit(cache=True, nogil=True)
 def sample(known: Int32Array, who: Int64Array, m: int, keys: UInt64Array) -> Int32Array:
-    """m of the peers that each node knows, int32 [len(who), m]; NOBODY where it knows fewer."""
+    """Draws m of the peers of each node, int32 [len(who), m]; NOBODY where it knows fewer."""
     out = np.full((len(who), m), NOBODY, np.int32)
     pile = np.empty(known.shape[1], np.int32)
     for d in range(len(who)):
@@ -112,7 +113,7 @@ def _listed(known: Int32Array, pile: Int32Array) -> int:
 
 @njit(cache=True, nogil=True)
 def random_views(known: Int32Array, who: Int64Array, size: int, keys: UInt64Array) -> Int32Array:
-    """A new view of each node, int32 [len(who), size]: peers at random, of those it knows; NOBODY
+    """Draws a new view of each node, int32 [len(who), size], from the peers that it knows; NOBODY
     where it knows fewer.
     """
     out = np.full((len(who), size), NOBODY, np.int32)

@@ -99,7 +99,7 @@ def width_of(items: int, factors: int) -> int:
 
 
 class PRMEDevice(NamedTuple):
-    """What one device learns from."""
+    """The data that one device learns from."""
 
     own: Int32Array
     """Its venues, ascending."""
@@ -296,7 +296,7 @@ def step(
 
 
 class PRMEScoring(NamedTuple):
-    """How venues are scored."""
+    """The rule by which venues are scored."""
 
     how: int
     """NEAREST, MEAN or LATEST."""

@@ -11,12 +11,12 @@ from ..core.types import Int64Array
 
 @njit(cache=True)
 def one_of(key: np.uint64, users: int) -> int:
-    """A user number below `users`, drawn uniformly at random from `key`."""
+    """Draws a user number below `users`, uniformly at random from `key`."""
     return below(draw(key, 0), users)
 
 
 def cohort(key: np.uint64, size: int, users: int) -> Int64Array:
-    """Draw `size` distinct users from `users`, uniformly at random, in ascending order. One user
+    """Draws `size` distinct users from `users`, uniformly at random, in ascending order. One user
     costs O(1), more cost O(users)."""
     if size >= users:
         return np.arange(users)
@@ -27,9 +27,9 @@ def cohort(key: np.uint64, size: int, users: int) -> Int64Array:
 
 @njit(cache=True)
 def shuffled(key: np.uint64, t: int, n: int) -> int:
-    """What stands at place t (0 <= t < n) of a random order of 0 .. n - 1 that the key names, n <
-    2^32, without making the order: a Feistel network of four rounds over the next power of 4,
-    walked until it is below n.
+    """Returns the number at place t (0 <= t < n) of a random order of 0 .. n - 1 that the key
+    names, n < 2^32, without making the order: a Feistel network of four rounds over the next power
+    of 4, walked until it is below n.
     """
     half = np.uint64(1)
     while np.int64(1) << (np.int64(2) * np.int64(half)) < n:
@@ -47,7 +47,7 @@ def shuffled(key: np.uint64, t: int, n: int) -> int:
 
 
 def in_turns(key: np.uint64, first: int, size: int, turns: Int64Array) -> Int64Array:
-    """The users whose turns are `first` .. first + size - 1 of a random order of all turns,
+    """Returns the users whose turns are `first` .. first + size - 1 of a random order of all turns,
     ascending, each once. The order begins anew after the last. turns: int64 [users], how many each
     user has in an order; one each where nobody has any.
     """

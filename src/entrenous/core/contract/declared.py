@@ -1,9 +1,9 @@
-"""The one reader of what algorithms declare (core/contract/declarations.py), and the one place
-where an algorithm is asked what it has.
+"""The one reader of declarations (core/contract/declarations.py), and the one place that asks an
+algorithm for its members.
 
-`declared(algorithm)` is what holds wherever it runs; `bound(algorithm, catalogue)` adds the numbers
-of one federation. What is missing or does not go together is a ContractError that names the class
-and the member.
+`declared(algorithm)` holds wherever the algorithm runs; `bound(algorithm, catalogue)` adds the
+numbers of one federation. A member that is missing, or does not fit another, is a ContractError
+that names the class and the member.
 """
 
 from __future__ import annotations
@@ -79,38 +79,44 @@ class NotFiniteError(ContractError, NonFiniteError):
 
 
 class DeclaredArray(NamedTuple):
-    """One declared array: its name, shape in named sizes, and type. dtype: numpy's name of its
-    type.
-    """
+    """One declared array."""
 
     name: str
     dtype: str
+    """NumPy's name of its type."""
     axes: Axes
+    """Its shape in named sizes, and its range."""
 
     @property
     def said(self) -> str:
         """Its shape, type and range in words, such as `[devices] int32 from 0, below clusters`."""
-        bounds = self.axes
-        sizes = ", ".join(str(size_name(size)) for size in bounds.sizes)
-        low = "" if bounds.least is None else f" from {bounds.least}"
-        high = "" if bounds.below is None else f"{',' if low else ''} below {bounds.below}"
-        return f"{f'[{sizes}] ' if sizes else ''}{self.dtype}{low}{high}"
+        sizes = ", ".join(str(size_name(size)) for size in self.axes.sizes)
+        words = f"[{sizes}] {self.dtype}" if sizes else self.dtype
+        if self.axes.least is not None:
+            words += f" from {self.axes.least}"
+        if self.axes.below is not None:
+            comma = "" if self.axes.least is None else ","
+            words += f"{comma} below {self.axes.below}"
+        return words
 
 
 @final
 @dataclass(frozen=True)
 class Declaration:
-    """The declaration of an algorithm, as it was read from its class.
-
-    kind: federated, gossip or central. holds, receives, keeps: the classes of the states of the
-    server (or the model), of a download and of a device, None where there is none. local_sum,
-    solo_rounds, many_rounds, deliver, biases: its optional methods, see `core.protocols`."""
+    """The declaration of an algorithm, as it was read from its class. The last five fields are its
+    optional methods, see `protocols.Abilities`.
+    """
 
     name: str
+    """Of the class."""
     kind: str
+    """federated, gossip or central."""
     holds: type | None
+    """The class of the server's state, or of the model."""
     receives: type | None
+    """The class of a download."""
     keeps: type | None
+    """The class of a device's state."""
     sends: tuple[SentArray, ...]
     traits: Traits
     local_sum: Callable[..., Any] | None
@@ -163,31 +169,28 @@ def _kind(algorithm: Any) -> str:
 
 
 def _check_apart(name: str, sends: tuple[SentArray, ...], keeps: type | None) -> None:
-    """What is sent has names of its own, which nothing that is kept has; but a message between
-    peers may say what its sender keeps too.
+    """Checks that no two sent arrays have one name, and that none has the name of a kept one,
+    except in a message between peers, which may say what its sender keeps.
     """
+    another = "another name for each array"
     names = [sent.name for sent in sends if not sent.only_if]
-    twice = {one for one in names if names.count(one) > 1}
+    twice = {sent for sent in names if names.count(sent) > 1}
+    if twice:
+        raise ContractError(name, f"'{min(twice)}' is sent twice", expected=another)
     updates = {sent.name for sent in sends if sent.way != "pushed"}
     kept = set() if keeps is None else {field.name for field in fields_of(keeps, name)} & updates
-    if twice or kept:
-        problem = (
-            f"'{min(twice)}' is sent twice" if twice else f"'{min(kept)}' is both kept and sent"
-        )
-        raise ContractError(name, problem, expected="another name for each array")
-    unsaid = [sent.name for sent in sends if not (sent.when and sent.reveals)]
-    if unsaid:
-        raise ContractError(
-            name,
-            f"`sends` does not say when '{unsaid[0]}' leaves and what it reveals",
-            expected="both",
-        )
+    if kept:
+        raise ContractError(name, f"'{min(kept)}' is both kept and sent", expected=another)
+    for sent in sends:
+        if not (sent.when and sent.reveals):
+            problem = f"`sends` does not say when '{sent.name}' leaves and what it reveals"
+            raise ContractError(name, problem, expected="both")
 
 
 @lru_cache(maxsize=256)
 def fields_of(state: type, where: str, bare: bool = False) -> tuple[DeclaredArray, ...]:
-    """The arrays that a NamedTuple class declares. bare: those that say no shape are passed over
-    (what only a server holds).
+    """Returns the arrays that a NamedTuple class declares. bare: arrays without a declared shape,
+    which a server may hold, are passed over.
 
     Raises ContractError for a class that declares none.
     """
@@ -202,56 +205,54 @@ def fields_of(state: type, where: str, bare: bool = False) -> tuple[DeclaredArra
         raise ContractError(
             where, f"{unknown}", expected="annotations made of names at the top of its module"
         ) from None
-    found = [_field(name, hints[name], where) for name in names]
-    unsaid = [name for name, field in zip(names, found, strict=True) if field is None]
-    if unsaid and not bare:
-        raise ContractError(
-            f"{where} '{unsaid[0]}'", "says no shape", expected="Annotated[Float32Array, axes(...)]"
-        )
-    return tuple(field for field in found if field is not None)
+    fields = []
+    for name in names:
+        field = _field(name, hints[name], where)
+        if field is not None:
+            fields.append(field)
+        elif not bare:
+            expected = "Annotated[Float32Array, axes(...)]"
+            raise ContractError(f"{where} '{name}'", "says no shape", expected=expected)
+    return tuple(fields)
 
 
 def _field(name: str, hint: Any, where: str) -> DeclaredArray | None:
-    said = [part for part in getattr(hint, "__metadata__", ()) if isinstance(part, Axes)]
-    if not said:
+    declared_axes = [part for part in getattr(hint, "__metadata__", ()) if isinstance(part, Axes)]
+    if not declared_axes:
         return None
-    parts = get_args(
-        hint.__origin__
-        # of an NDArray: from NumPy 2.5 the type of its numbers alone, before a shape and a
-        # dtype[that]
-    )
-    kinds = [get_args(part)[0] for part in parts if str(part).startswith("numpy.dtype[")] or list(
-        parts
-    )
+    # Of an NDArray: from NumPy 2.5 the type of its numbers alone, before a shape and a dtype[type].
+    parts = get_args(hint.__origin__)
+    dtypes = [get_args(part)[0] for part in parts if str(part).startswith("numpy.dtype[")]
+    kinds = dtypes or list(parts)
     if not kinds or not (isinstance(kinds[0], type) and issubclass(kinds[0], np.generic)):
         raise ContractError(
             f"{where} '{name}'",
             "says no type of its numbers",
             expected="Float32Array, Int32Array, ...",
         )
-    return DeclaredArray(name, np.dtype(kinds[0]).name, said[0])
+    return DeclaredArray(name, np.dtype(kinds[0]).name, declared_axes[0])
 
 
 # ---- which kind ----------------------------------------------------------------------------------
 
 
 def is_federated(algorithm: Any) -> TypeIs[FederatedAlgorithm]:
-    """Whether an algorithm trains in rounds around a server."""
+    """Tells whether an algorithm trains in rounds around a server."""
     return declared(algorithm).kind == "federated"
 
 
 def is_gossip(algorithm: Any) -> TypeIs[GossipAlgorithm]:
-    """Whether an algorithm trains between peers."""
+    """Tells whether an algorithm trains between peers."""
     return declared(algorithm).kind == "gossip"
 
 
 def is_central(algorithm: Any) -> TypeIs[CentralAlgorithm]:
-    """Whether an algorithm is trained in one place."""
+    """Tells whether an algorithm is trained in one place."""
     return declared(algorithm).kind == "central"
 
 
 def predicts_ratings(algorithm: Any) -> bool:
-    """Whether scores are ratings on the scale of the data, before they are clipped to it."""
+    """Tells whether scores are ratings on the scale of the data, before they are clipped to it."""
     return declared(algorithm).traits.predicts_ratings
 
 
@@ -261,16 +262,17 @@ def read_only(state: State) -> State:
 
 
 def rounds_an_epoch(algorithm: Any, catalogue: Catalogue) -> int:
-    """Rounds in which devices learn from as many rows as there are, by the algorithm's own count; 1
-    for an algorithm that does not say.
+    """Returns the rounds in which devices learn from as many rows as there are, by the algorithm's
+    count; 1 if it has none.
     """
     own = getattr(algorithm, "rounds_an_epoch", None)
     return 1 if own is None else int(own(catalogue))
 
 
 def search_space(algorithm: Any) -> dict[str, str]:
-    """What a search chooses from unless it is told: {setting: "a..b", "a..b:log" or
-    "value,value,..."}, as an algorithm may say by `search_space()`; {} of one that does not."""
+    """Returns the ranges of a search without given ranges, as the algorithm's `search_space()` has
+    them: {setting: "a..b", "a..b:log" or "value,value,..."}; {} if it has none.
+    """
     own = getattr(algorithm, "search_space", None)
     return {} if own is None else dict(own())
 
@@ -287,8 +289,10 @@ class Contract:
 
     declaration: Declaration
     sizes: Mapping[str, int]
-    sends: tuple[SentArray, ...]  # those of the declaration that these settings send
-    mean_history: float = 1.0  # interactions a user
+    sends: tuple[SentArray, ...]
+    """Those of the declaration that these settings send."""
+    mean_history: float = 1.0
+    """Interactions of a user."""
 
     @property
     def name(self) -> str:
@@ -303,12 +307,12 @@ class Contract:
 
     @property
     def weighs(self) -> bool:
-        """Whether devices may have a weight other than 1."""
+        """True if devices may have a weight other than 1."""
         return any(sent.way == "weight" for sent in self.sends)
 
     @property
     def usual_weight(self) -> float:
-        """A weight of a device that says nothing of it: as declared, or the mean number of
+        """A weight that says nothing of its device: as declared, or the mean number of
         interactions; 1 where nobody weighs.
         """
         for sent in self.sends:
@@ -322,8 +326,8 @@ class Contract:
         return min(self.sizes.get("cohort", 0), self.sizes["users"]) or self.sizes["users"]
 
     def delivered(self, download: State, users: Int64Array) -> State:
-        """The download that the devices of `users` receive, not to be written to: all of it, or
-        what `deliver` makes of it for them.
+        """Returns the download for the devices of `users`, not to be written to: all of it, or the
+        part that `deliver` makes for them.
         """
         deliver = self.declaration.deliver
         return read_only(download if deliver is None else deliver(download, users))
@@ -336,7 +340,8 @@ class Contract:
     @property
     def shared(self) -> tuple[str, ...]:
         """The names of the arrays of a download that all devices receive alike: all of them without
-        `deliver`, else those whose shape says nothing of the devices of a delivery."""
+        `deliver`, else those whose shape does not depend on the devices of a delivery.
+        """
         whole = self.declaration.deliver is None
         return tuple(
             field.name for field in self.receives if whole or not _of_delivery(field.axes.sizes)
@@ -353,41 +358,38 @@ class Contract:
         return () if state is None else fields_of(state, f"{self.name}.{part}")
 
     def way(self, way: str) -> dict[str, tuple[int, ...]]:
-        """Shapes by name of what is sent in one way ("rows", "dense", ...): of one row, or of one
-        device's array.
+        """Returns the shapes of arrays sent in one way ("rows", "dense", ...) by name: of one row,
+        or of one device's array.
         """
         return {sent.name: self.shape(sent.sizes) for sent in self.sends if sent.way == way}
 
     def misplaced(self, arrays: Mapping[str, Array]) -> str:
-        """What is wrong with the numbers that devices show, held against their ranges: one line, ""
-        if nothing is.
+        """Compares the numbers that devices show with their ranges. Returns the first error as one
+        line, "" if there is none.
         """
         for sent in self.sends:
             values = arrays.get(sent.name) if sent.way == "shown" else None
             if values is None or not values.size or (sent.below is None and sent.least is None):
                 continue
-            least = sent.least or 0
-            below = np.inf if sent.below is None else self.size(sent.below)
-            if not bool(
-                np.all(
-                    (values >= least)
-                    & (values < below)
-                    & ((sent.below is None) | (values == np.floor(values)))
-                )
-            ):
-                below_it = "" if sent.below is None else f", whole, below {below}"
-                return f"'{sent.name}': a number that is not from {least}{below_it}"
+            least, range_ = sent.least or 0, f"from {sent.least or 0}"
+            right = values >= least
+            if sent.below is not None:
+                below = self.size(sent.below)
+                range_ += f", whole, below {below}"
+                right &= (values < below) & (values == np.floor(values))
+            if not bool((right & (values < np.inf)).all()):
+                return f"'{sent.name}': a number that is not {range_}"
         return ""
 
     def shape(self, sizes: tuple[Size, ...]) -> tuple[int, ...]:
-        """A shape in numbers, from named sizes. Raises ContractError for a name that nothing
-        decides.
+        """Returns a shape in numbers, from named sizes. Raises ContractError for a name that
+        nothing decides.
         """
         return tuple(self.size(size) for size in sizes)
 
     def size(self, size: Size) -> int:
-        """A size as a number; of one that arrays decide, the most it may be. Raises ContractError
-        for a name that nothing decides.
+        """Returns a size as a number; of a size that arrays decide, the most it may be. Raises
+        ContractError for a name that nothing decides.
         """
         named = upper_bound(size)
         if isinstance(named, int):
@@ -408,8 +410,8 @@ class Contract:
 
     @property
     def block_bytes(self) -> int:
-        """Bytes that one device takes in memory as a rule: what it sends, and what it receives for
-        itself alone.
+        """Bytes that one device usually takes in memory: all that it sends, and all that it
+        receives for itself alone.
         """
         alone = [field for field in self.receives if field.axes.sizes[:1] == ("devices",)]
         received = sum(_bytes(self.shape(field.axes.sizes[1:]), field.dtype) for field in alone)
@@ -439,27 +441,25 @@ class Contract:
         )
 
     def empty_total(self) -> Total:
-        """An empty sum with arrays of the declared shapes."""
+        """Returns an empty sum with arrays of the declared shapes."""
         return zero_total(self.sizes["items"], self.way("rows"), self.way("dense"), self.groups)
 
 
 def bound(algorithm: Any, catalogue: Catalogue) -> Contract:
-    """The contract of a configured algorithm in the federation of a catalogue. Raises ContractError
-    for a size that nothing decides.
+    """Returns the contract of a configured algorithm in the federation of a catalogue. Raises
+    ContractError for a size that nothing decides.
     """
     declaration = declared(algorithm)
     sends = tuple(
         sent for sent in declaration.sends if not sent.only_if or _setting(algorithm, sent.only_if)
     )
-    contract = Contract(
-        declaration,
-        _sizes(algorithm, catalogue),
-        sends,
-        catalogue.interactions / max(1, catalogue.users),
-    )
-    fields = (*contract.receives, *contract.keeps)
-    for sizes in (*(field.axes.sizes for field in fields), *(sent.sizes for sent in sends)):
-        contract.shape(tuple(size for size in sizes if upper_bound(size) != "devices"))
+    mean_history = catalogue.interactions / max(1, catalogue.users)
+    contract = Contract(declaration, _sizes(algorithm, catalogue), sends, mean_history)
+    # each size must have a number; that of the devices comes with a delivery
+    shapes = [field.axes.sizes for field in (*contract.receives, *contract.keeps)]
+    shapes += [sent.sizes for sent in sends]
+    for shape in shapes:
+        contract.shape(tuple(size for size in shape if upper_bound(size) != "devices"))
     return contract
 
 
@@ -472,19 +472,15 @@ def _setting(algorithm: Any, name: str) -> bool:
 
 
 def _sizes(algorithm: Any, catalogue: Catalogue) -> dict[str, int]:
-    settings = (
-        {name: value for name, value in algorithm if type(value) is int}
-        if isinstance(algorithm, Settings)
-        else {}
-    )
-    own = algorithm.sizes(catalogue) if hasattr(algorithm, "sizes") else {}
-    sizes = {**settings, "items": catalogue.items, "users": catalogue.users, **own}
+    settings = algorithm if isinstance(algorithm, Settings) else ()
+    sizes = {name: value for name, value in settings if type(value) is int}
+    sizes |= {"items": catalogue.items, "users": catalogue.users}
+    if hasattr(algorithm, "sizes"):
+        sizes |= algorithm.sizes(catalogue)
     sizes.setdefault("rows", catalogue.items)
-    return {
-        **sizes,
-        "rows": min(sizes["rows"], catalogue.items),
-        "usual_rows": sizes.get("usual_rows", sizes["rows"]),
-    }
+    sizes.setdefault("usual_rows", sizes["rows"])
+    sizes["rows"] = min(sizes["rows"], catalogue.items)
+    return sizes
 
 
 def _of_delivery(sizes: tuple[Size, ...]) -> bool:

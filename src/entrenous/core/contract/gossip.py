@@ -13,15 +13,18 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+from ..rows import rows_of
 from ..types import Array, Float32Array, Int8Array, Int32Array, Int64Array, UInt64Array
 from ..visits import some_visits
 from .declarations import SentArray
 from .protocols import Catalogue, Histories, State
 
-NOBODY = np.int32(-1)  # in lists of peers: no peer
-# what became of a received model
+# In lists of peers: no peer.
+NOBODY = np.int32(-1)
+# The outcome of a received model.
 ACCEPTED, NOT_FINITE, TOO_LARGE, WRONG_LENGTH, TOO_AHEAD = range(5)
-UNSEEN = -1  # a model that nobody has looked at
+# A model that nobody has looked at.
+UNSEEN = -1
 AHEAD = "more updates than any model can have had"
 REFUSALS = ("", "not finite", "too large", "wrong length", AHEAD)
 
@@ -47,42 +50,37 @@ class DeviceData(NamedTuple):
 
 
 def data_of(data: DeviceData, who: Int64Array) -> DeviceData:
-    """The data of some devices alone, in the order of `who`: int64 [m], places in `data`."""
+    """Returns the data of some devices, in the order of `who`: int64 [m], places in `data`."""
     own, sets = data.histories, data.weighing
-    rows, avoided, weighed = (_gathered(ptr, who) for ptr in (own.ptr, own.avoid_ptr, sets.ptr))
-    time, row = (None if column is None else column[rows[1]] for column in (own.time, own.row))
+    ptr, rows = rows_of(own.ptr, who)
+    avoid_ptr, avoided = rows_of(own.avoid_ptr, who)
     histories = own._replace(
-        ptr=rows[0],
-        item=own.item[rows[1]],
-        value=own.value[rows[1]],
-        avoid_ptr=avoided[0],
-        avoid=own.avoid[avoided[1]],
-        time=time,
-        row=row,
-        visits=some_visits(own.visits, rows[1]),
+        ptr=ptr,
+        item=own.item[rows],
+        value=own.value[rows],
+        avoid_ptr=avoid_ptr,
+        avoid=own.avoid[avoided],
+        time=None if own.time is None else own.time[rows],
+        row=None if own.row is None else own.row[rows],
+        visits=some_visits(own.visits, rows),
     )
-    return DeviceData(
-        histories, Weighing(weighed[0], sets.item[weighed[1]], sets.candidates[weighed[1]])
-    )
-
-
-def _gathered(ptr: Int64Array, who: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """Where the rows of some devices begin once they are side by side, and which rows these are."""
-    counts = np.diff(ptr)[who]
-    starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return starts, np.repeat(ptr[who] - starts[:-1], counts) + np.arange(starts[-1])
+    sets_ptr, weighed = rows_of(sets.ptr, who)
+    return DeviceData(histories, Weighing(sets_ptr, sets.item[weighed], sets.candidates[weighed]))
 
 
 class Headers(NamedTuple):
-    """Headers of m messages, which travel beside the models. sender: int64 [m]; age: int64 [m],
-    updates the model has had; samples: int64 [m], rows that its sender trains on; peers: int32 [m,
-    k], nodes its sender knows, NOBODY where fewer; length: int64 [m], numbers in the model."""
+    """Headers of m messages, which travel with the models."""
 
     sender: Int64Array
+    """int64 [m]."""
     age: Int64Array
+    """int64 [m], updates that the model has had."""
     samples: Int64Array
+    """int64 [m], rows that its sender trains on."""
     peers: Int32Array
+    """int32 [m, k], nodes that its sender knows, NOBODY where fewer."""
     length: Int64Array
+    """int64 [m], numbers in the model."""
 
     def at(self, rows: Array) -> Headers:
         """Headers of some of the models; rows: places or a mask."""

@@ -1,5 +1,5 @@
-"""Calls of device functions that are the same everywhere: what goes in cannot be written to, what
-goes wrong is said in one line.
+"""Calls of device functions that are the same everywhere: their arguments cannot be written to, and
+an error is one line.
 """
 
 from __future__ import annotations
@@ -16,11 +16,8 @@ from .enforce import check_same, check_update, vanishing
 from .protocols import FederatedAlgorithm, Histories, State, arrays_of
 from .update import Update
 
-SEALED = (
-    "read-only",
-    "readonly",
-    "read only",
-)  # how NumPy and numba call an array that cannot be written to
+# Words of NumPy and numba for an array that cannot be written to.
+SEALED = ("read-only", "readonly", "read only")
 
 
 def local(
@@ -56,7 +53,7 @@ def _written(
     users: Int64Array,
     key: np.uint64,
 ) -> str:
-    """The first array of a download that `local` changes when it may; "" if none is."""
+    """Returns the first array of a download that `local` changes if it may; "" if there is none."""
     copy = type(received)(*(array.copy() for array in received))
     algorithm.local(copy, own, histories, users, key)
     before, after = arrays_of(received), arrays_of(copy)
@@ -136,7 +133,7 @@ def delivered_to(contract: Contract, delivered: State, rows: Int64Array) -> Stat
 
 
 def _decided_by(size: Size, below: str | int | None) -> bool:
-    """Whether an array's first size is one that the devices of a delivery decide, into which the
-    numbers of another point.
+    """Tells whether the devices of a delivery decide an array's first size, into which the numbers
+    of another array point.
     """
     return isinstance(size, UpTo) and size.most == "devices" and size.name == below
