@@ -105,7 +105,9 @@ def test_a_full_folder_is_refused_before_any_data_is_fetched(
 ) -> None:
     (tmp_path / "mine").write_text("")
     for name in ("trial.material", "trial_peers.load"):
-        monkeypatch.setattr(f"entrenous.deploy.{name}", lambda *_: pytest.fail("data were fetched"))
+        monkeypatch.setattr(
+            f"entrenous.deploy.operate.{name}", lambda *_: pytest.fail("data were fetched")
+        )
     with pytest.raises(InputError, match="is not empty"):
         trial.begin(tmp_path, trial.TrialPlan("fpl"), nodes=4)
     with pytest.raises(InputError, match="is not empty"):

@@ -36,8 +36,8 @@ DEVICES_COMPUTE = (
 )
 SERVER_COMPUTES = (
     "algorithms/fcf.py",
-    "downhill = self._summed(",
-    "downhill = 1.001 * self._summed(",
+    "self._summed(server.y, total) -",
+    "1.001 * self._summed(server.y, total) -",
 )
 NOT_REACHED = (  # by the settings of a federation whose FCF is the printed one
     "algorithms/fcf.py",

@@ -8,6 +8,7 @@ import pytest
 
 from entrenous.algorithms.named import algorithms
 from tests.house import bounds
+from tests.house.english import AVOIDED, OPENINGS, avoided_words, weak_openings
 from tests.house.readers import files_of
 from tests.house.source import Source, python_files, signatures, source_of
 from tests.house.traced import from_csv_to_recommendation, from_device_to_model
@@ -32,6 +33,19 @@ def test_nodes_per_code_line() -> None:
 
 def test_comments() -> None:
     assert SOURCE.comment_share >= bounds.LEAST_COMMENTS
+
+
+def test_what_english_is_counted() -> None:
+    assert OPENINGS.match("What of it is a plan.") and not OPENINGS.match("Whatever holds.")
+    assert AVOIDED.findall("ours beside theirs, of one's own") == ["beside", "of one's own"]
+
+
+def test_docstrings_open_with_a_verb_or_a_noun() -> None:
+    assert len(weak_openings()) <= bounds.WEAK_OPENINGS
+
+
+def test_words_to_avoid() -> None:
+    assert len(avoided_words()) <= bounds.AVOIDED_WORDS
 
 
 def test_nothing_is_kept_from_the_formatter() -> None:

@@ -1,4 +1,4 @@
-"""`entrenous demo`."""
+"""`entrenous demo`: the main job on MovieLens-100K, from training to a report, in one command."""
 
 from __future__ import annotations
 

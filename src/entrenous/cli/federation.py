@@ -59,8 +59,9 @@ def try_(
         Without a server: each node is a peer, with one of the first users.
     data:
         A data set, file or folder.
-    algorithm: One of `entrenous algorithms`, or a class of one's own: ./my_algo.py; default: fpl,
-        and for peers pepper-gmf.
+    algorithm:
+        One of `entrenous algorithms`, or a class of one's own: ./my_algo.py; default: fpl, and for
+        peers pepper-gmf.
     settings:
         A setting of the algorithm, name=value; may be repeated.
     nodes:
@@ -69,12 +70,15 @@ def try_(
         After which training is over, with a server.
     protocol:
         How rows are held out, as in `entrenous run`; the nodes get what is left for training.
-    seed: Names all randomness. Draws around a server are public here, so that the simulation can
+    seed:
+        Names all randomness. Draws around a server are public here, so that the simulation can
         repeat them; in earnest they are secret.
-    profile: private: the server learns masked sums with noise; peers push nothing of their own
-        alone. robust: it reads each device's update, one user a node, and refuses poisoned ones.
-        paper: as published.
-    protect: A setting of the protection where it differs from the profile's, name=value; may be
+    profile:
+        private: the server learns masked sums with noise; peers push nothing of their own alone.
+        robust: it reads each device's update, one user a node, and refuses poisoned ones. paper: as
+        published.
+    protect:
+        A setting of the protection where it differs from the profile's, name=value; may be
         repeated, such as noise=0.2.
     seconds:
         How long peers run, from when all have begun.

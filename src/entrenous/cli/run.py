@@ -76,53 +76,68 @@ def run(
         ./my_algo.py:MyAlgorithm or my_module:MyAlgorithm. Names: {algorithms}.
     data:
         A file or folder, or a data set of `entrenous data list`: {datasets}.
-    protocol: How rows are held out: {protocols}. Numbers may differ, as in loo-50; X-given and
-        ncf-99 need a data set beside which X published its own parts; given reads a split from
-        files. Default: loo-99; kfold-5 for an algorithm that predicts ratings; for one that gossips
+    protocol:
+        How rows are held out: {protocols}. Numbers may differ, as in loo-50; X-given and ncf-99
+        need a data set beside which X published its own parts; given reads a split from files.
+        Default: loo-99; kfold-5 for an algorithm that predicts ratings; for one that gossips
         pepper-given where the parts are beside the data, else pepper-85-15.
-    rounds: Rounds of training; default: the algorithm's own. Between peers a round is the time from
-        one push of a node to its next.
-    seed: Names all randomness: the split, the candidates and the training. Same seed, same model
+    rounds:
+        Rounds of training; default: the algorithm's own. Between peers a round is the time from one
+        push of a node to its next.
+    seed:
+        Names all randomness: the split, the candidates and the training. Same seed, same model
         bytes.
-    threads: Threads over devices, 0 = all cores; with --workers of each of them, 0 = the cores
-        shared out. Never changes a result.
-    workers: Processes among which the users are shared out, for an algorithm with a server; they
-        end with the run. Needs the extra `cluster` (Ray). Never changes a result. With --ray the
+    threads:
+        Threads over devices, 0 = all cores; with --workers of each of them, 0 = the cores shared
+        out. Never changes a result.
+    workers:
+        Processes among which the users are shared out, for an algorithm with a server; they end
+        with the run. Needs the extra `cluster` (Ray). Never changes a result. With --ray the
         default is a worker for each CPU of the cluster.
-    ray: A Ray cluster that is running, HOST:PORT or auto; this machine must be one of it. Trusted
+    ray:
+        A Ray cluster that is running, HOST:PORT or auto; this machine must be one of it. Trusted
         machines on a private network only: `export RAY_AUTH_MODE=token` and the token of `ray
         get-auth-token --generate` on each keep others out, and RAY_USE_TLS=1 encrypts.
     settings:
         A hyper-parameter, name=value; may be repeated. `entrenous explain ALGORITHM` lists them.
         pi=@file.csv reads a choice per user or per (user, item).
-    every: Rounds between looks at validation (a learning curve in the report), of a first training
+    every:
+        Rounds between looks at validation (a learning curve in the report), of a first training
         where the final model trains on these rows.
     patience:
         Stop after this many looks without improvement and use the best round. Needs --every.
-    tune: Choose settings on validation rows first, in so many trainings: the defaults, then a
-        search of what the algorithm declares (the extra `tune`). What --set names stays; --rounds
-        is the most. Finished trials stay in a file under --out: the same command goes on.
+    tune:
+        Choose settings on validation rows first, in so many trainings: the defaults, then a search
+        of what the algorithm declares (the extra `tune`). What --set names stays; --rounds is the
+        most. Finished trials stay in a file under --out: the same command goes on.
     checkpoint_every:
         Rounds between checkpoints; default: a tenth of the training.
-    given: The folder of a given split, for --protocol given: it is then the data, as if --data
-        named it.
-    negatives: What devices draw as negatives: train = what is not among their training rows; leaky
-        = nor among held-out rows, the leak behind many published tables, to see what it does. Such
-        a run warns, and says so wherever its figures are shown.
-    refit: Whether the final model trains on training and validation rows, once the latter have
-        chosen (--patience, `entrenous tune`), as NCF and those after it do; --no-refit: on the
-        training rows alone. Default: on both, but between peers, which weigh models by validation
-        rows, and in a given split that does not say so.
-    network: What is between peers that gossip, name=value; may be repeated, such as loss=0.3 or
+    given:
+        The folder of a given split, for --protocol given: it is then the data, as if --data named
+        it.
+    negatives:
+        What devices draw as negatives: train = what is not among their training rows; leaky = nor
+        among held-out rows, the leak behind many published tables, to see what it does. Such a run
+        warns, and says so wherever its figures are shown.
+    refit:
+        Whether the final model trains on training and validation rows, once the latter have chosen
+        (--patience, `entrenous tune`), as NCF and those after it do; --no-refit: on the training
+        rows alone. Default: on both, but between peers, which weigh models by validation rows, and
+        in a given split that does not say so.
+    network:
+        What is between peers that gossip, name=value; may be repeated, such as loss=0.3 or
         latency=uniform:0:5. Names: {network}; `entrenous explain network` says what each is.
-    profile: What limits the data that leaves devices: paper = what is published and no more;
-        private = sums alone, with noise, of at least 100 people; dp = differential privacy for each
-        user; robust. docs/privacy.md says what each does not protect, and what it costs.
-    protect: A setting of the protection where it differs from the profile's, name=value; may be
+    profile:
+        What limits the data that leaves devices: paper = what is published and no more; private =
+        sums alone, with noise, of at least 100 people; dp = differential privacy for each user;
+        robust. docs/privacy.md says what each does not protect, and what it costs.
+    protect:
+        A setting of the protection where it differs from the profile's, name=value; may be
         repeated, such as noise=0.2. Names: {protect}.
     out:
         Where runs are stored.
-    resume: Continue this interrupted run, named as `entrenous runs` lists it; what determines its
+    resume:
+        Continue this interrupted run, named as `entrenous runs` lists it; what determines its
         result comes from its manifest. One of an algorithm of one's own needs its place beside:
         entrenous run ./my_algo.py --resume RUN.
     todays_code:
