@@ -15,7 +15,7 @@ import numpy as np
 
 from ..algorithms._gossip_gmf import GMFModel
 from ..algorithms.named import maker_of
-from ..core.contract.declared import bound, cohort_of, declared
+from ..core.contract.declared import bound, declared
 from ..core.contract.protocols import Progress, silent
 from ..core.errors import InputError, at_least
 from ..core.keys import key
@@ -31,6 +31,7 @@ from .colluders import Poison
 from .contest import AttackOutcome, Contest, trained
 from .peers import PEER_DEFENCES, PEERS
 from .plan import AttackPlan
+from .scene import selects_cohort
 
 # Consumers of an item that is drawn as a target: few, and not none, since an item that nobody has
 # is never recommended.
@@ -201,7 +202,7 @@ def _among_honest(made: Any, plan: AttackPlan, train: Interactions, poison: Pois
             )
         return made
     configured = made.configured(train.catalogue)
-    if cohort_of(made) == 0:
+    if selects_cohort(made) and made.cohort == 0:
         configured = configured.model_copy(update={"cohort": 0})
     contract = bound(configured.configured(train.catalogue), train.catalogue)
     server = configured.init_server(train.catalogue, key(plan.seed, "server"))

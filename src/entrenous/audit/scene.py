@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from ..core.contract.declared import Contract, cohort_of
+from ..core.contract.declared import Contract
 from ..core.errors import InputError, at_least, did_you_mean
 from ..core.keys import key
 from ..core.types import Int64Array
@@ -72,7 +72,7 @@ def check_parties(plan: AuditPlan, data: Interactions) -> None:
 
 def selects_cohort(algorithm: Any) -> bool:
     """Whether the algorithm draws the users of a round itself, as many as its setting `cohort`."""
-    return cohort_of(algorithm) is not None
+    return "cohort" in type(algorithm).model_fields
 
 
 def with_cohort(algorithm: Any, users: int) -> Any:

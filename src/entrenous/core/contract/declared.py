@@ -271,14 +271,6 @@ def rounds_an_epoch(algorithm: Any, catalogue: Catalogue) -> int:
     return 1 if own is None else int(own(catalogue))
 
 
-def cohort_of(algorithm: Any) -> int | None:
-    """Returns the users that the algorithm draws for a round, 0 for all; None if it draws none
-    itself and takes whom it is given.
-    """
-    cohort: int | None = getattr(algorithm, "cohort", None)
-    return cohort
-
-
 def search_space(algorithm: Any) -> dict[str, str]:
     """What a search chooses from unless it is told: {setting: "a..b", "a..b:log" or
     "value,value,..."}, as an algorithm may say by `search_space()`; {} of one that does not."""
