@@ -14,12 +14,12 @@ from entrenous_lab.papers.compute import compute
 from entrenous_lab.papers.remember import Cells, read
 from small_data import random_data
 from small_federations import shop
+from tests.csv_to_recommendation import callers
 
 from entrenous.algorithms.named import kind_of
 from entrenous.core.registry import program
 from entrenous.core.registry.program import closure, program_sha256, without_docstrings
 from entrenous.data.split.protocol import splits
-from tests.csv_to_recommendation import callers
 
 DATA = random_data(users=30, items=40, rows=700)
 PARTS = parts_of(splits("temporal-80-20", DATA)[0])

@@ -14,7 +14,8 @@ from ..data.interactions import Interactions
 from ..data.split.types import Split
 from ..privacy.protection import PAPER, Protection
 from ..runs import pipeline, reopen
-from ..runs.plan import RunPlan, algorithm_of, check, make, protection_in, usual_protocol
+from ..runs.options import Profile, RunPlan
+from ..runs.plan import algorithm_of, check, make, protection_in, usual_protocol
 from ..runs.store import StoredRun
 from .scene import Scene
 from .transcript import View
@@ -48,7 +49,7 @@ class AuditPlan:
     fixed: bool = False
     people: int = 1
     watched: int = 0
-    profile: str = PAPER
+    profile: Profile = PAPER
     protect: Mapping[str, Any] = field(default_factory=dict)
     public_draws: bool = False
     replayed: bool = False

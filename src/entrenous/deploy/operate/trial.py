@@ -16,8 +16,9 @@ from ...privacy import evidence
 from ...privacy.protection import PAPER, PRIVATE, protection_of, refuse_groups
 from ...privacy.secure_sum.terms import Floors
 from ...runs import pipeline
+from ...runs.options import Profile, RunPlan
 from ...runs.pipeline import RunResult, material
-from ...runs.plan import RunPlan, algorithm_of, check, usual_protocol
+from ...runs.plan import algorithm_of, check, usual_protocol
 from ..agreement.files import read_json, write_json
 from .founding import FoundedFederation, Place, found, free_ports, must_be_new
 from .recommend import recommend
@@ -38,7 +39,7 @@ class TrialPlan:
     rounds: int = 20
     settings: Mapping[str, Any] = field(default_factory=dict)
     load: Mapping[str, Any] = field(default_factory=dict)
-    profile: str = PRIVATE
+    profile: Profile = PRIVATE
     protect: Mapping[str, Any] = field(default_factory=dict)
 
     def plan(self) -> RunPlan:
