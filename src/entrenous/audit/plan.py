@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, final
 
+from ..runs.options import Profile
+
 View = Literal["individual", "sum", "difference", "neighbour", "model"]
 """individual: a server that opens every update. sum: a server that gets the sum of a round and
 knows who was asked. difference: a server that gets two sums, with and without one party. neighbour:
@@ -54,7 +56,7 @@ class AuditPlan:
     watched: int = 0
     """Users whose single messages are kept; between peers, how many of them look on. 0 = as many as
     512 MB hold."""
-    profile: str = "paper"
+    profile: Profile = "paper"
     """What limits the data that leaves devices: a name of `privacy.protection.PROFILES`."""
     protect: Mapping[str, Any] = field(default_factory=dict)
     """Settings of `privacy.protection.Protection` where they differ from the profile's."""
