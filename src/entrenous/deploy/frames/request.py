@@ -29,7 +29,8 @@ LISTS = (
 class RoundWork(NamedTuple):
     """What a round asks of whom: its number, the sha256 of its model, which users of each node, and
     the download. of: the users that the download was delivered for already, int64 ascending; None =
-    it is as the algorithm made it.
+    it is as the algorithm made it. state: the server's, from which another process makes the
+    download; None for a relay's work.
     """
 
     round: int
@@ -37,6 +38,7 @@ class RoundWork(NamedTuple):
     asked: Mapping[str, Int64Array]
     download: State
     of: Int64Array | None = None
+    state: State | None = None
 
     def delivered(self, contract: Contract, users: Int64Array) -> State:
         """The download for the devices of some users."""

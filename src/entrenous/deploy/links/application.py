@@ -30,6 +30,7 @@ from .health import Trouble, no_trouble
 from .listening import Guard
 from .rates import STRANGERS, UNASKED, Rates
 from .resources import Bodies, Body, is_number
+from .siblings import Siblings, disconnected
 from .traffic import HELD, LATER, Traffic
 
 PIECE = (
@@ -49,6 +50,12 @@ class Front(NamedTuple):
     largest: int
     counts: Counter[str]
     trouble: Callable[[], Trouble | None] = no_trouble
+    siblings: Siblings | None = None
+    """Other workers, which serve some of the nodes; None where this process serves all."""
+
+    def elsewhere(self, node: str) -> int | None:
+        """The number of the worker that serves a node; None for this process."""
+        return None if self.siblings is None else self.siblings.elsewhere(node)
 
 
 def application(front: Front) -> Starlette:
@@ -99,6 +106,9 @@ class _Requests:
         """The next request for the node that asks."""
         node, traffic = self._admitted(request), self._front.traffic
         _refuse_body(request)
+        worker = self._front.elsewhere(node)
+        if worker is not None:
+            return await self._passed_on(request, worker)
         traffic.heard(node)
         frame = traffic.parked(node)
         if frame is None:
@@ -113,7 +123,7 @@ class _Requests:
         self, request: Request, node: str, question: asyncio.Future[FrameParts | None]
     ) -> FrameParts | None:
         """Waits for a request, for some time, and as long as the node does."""
-        away = asyncio.ensure_future(_disconnected(request))
+        away = asyncio.ensure_future(disconnected(request))
         try:
             await asyncio.wait((question, away), timeout=HELD, return_when=asyncio.FIRST_COMPLETED)
             if away.done() and not question.done():
@@ -131,15 +141,23 @@ class _Requests:
             raise Denied(411, "no-length")
         if int(size) > self._front.largest:
             raise Denied(413, "too-long")
-        asked = self._front.traffic.waits_for(node)
+        worker = self._front.elsewhere(node)
+        asked = worker is not None or self._front.traffic.waits_for(node)
         if not asked and not self._unasked.allow(node):
             raise Denied(429, "too-often")  # the server itself never hears of it
         async with self._bodies.of(node, asked) as body:
             frame = await _read(request, int(size), body)
             _check_sender(frame, node)
+            if worker is not None:
+                return await self._passed_on(request, worker, frame)
             self._front.counts["answer"] += 1
             await self._front.traffic.arrived(node, frame)
         return Response(status_code=200)
+
+    async def _passed_on(self, request: Request, worker: int, body: bytes = b"") -> Response:
+        assert self._front.siblings is not None  # where a node is elsewhere
+        self._front.counts["passed-on"] += 1
+        return await self._front.siblings.passed_on(request, worker, body)
 
     async def health(self, request: Request) -> Response:
         """That the server is there and can do its work. Who shows no key may ask a few times a
@@ -198,11 +216,6 @@ def _header(request: Request, name: bytes) -> str:
     return next(
         (value.decode("latin-1") for key, value in request.scope["headers"] if key == name), ""
     )
-
-
-async def _disconnected(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 def _refuse_body(request: Request) -> None:
