@@ -49,7 +49,7 @@ class RunPlan:
     "train" = a device draws as a negative any item without a training row of its user; "leaky" =
     any but those held out too, as the samplers behind many published tables do. That tells the
     model which items were held out. Only `run` offers it. refit: whether the final model trains on
-    the validation rows too, after they have chosen (`split.cut.refitted`); None = as the protocol
+    the validation rows too, after they have chosen (`split.types.refitted`); None = as the protocol
     does: yes, but between peers, and in a given split that does not say so. network: what is
     between peers that gossip, where it differs from lock-step rounds: settings of
     `federation.network.Network`. profile: what limits the data that leaves devices: a name of
