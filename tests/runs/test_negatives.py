@@ -30,8 +30,9 @@ from entrenous.evaluate.protocol import RANKING
 from entrenous.federation.rounds import Rounds
 from entrenous.report.html import write_report
 from entrenous.runs import store
+from entrenous.runs.options import RunPlan
 from entrenous.runs.pipeline import LEAK, RunResult, run
-from entrenous.runs.plan import RunPlan, check
+from entrenous.runs.plan import check
 from entrenous.runs.reopen import resume
 from entrenous.runs.train import Watch, best_round, train_phase
 from entrenous.runs.tuning.grid import tune

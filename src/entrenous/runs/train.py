@@ -36,7 +36,8 @@ from ..privacy.accountant import SampledGaussian, multiplier_for
 from ..privacy.budget import PrivacyBudget
 from ..privacy.protection import Protection
 from . import store
-from .plan import RunPlan, leaky, network_of, protection_in
+from .options import RunPlan
+from .plan import leaky, network_of, protection_in
 from .recommenders import (
     Algorithm,
     Federation,

@@ -24,8 +24,9 @@ from ...federation.executors import Threads
 from ...federation.workers.calls import prepare, spread
 from ...federation.workers.crew import About, about_here
 from ...federation.workers.engine import EngineOptions, crew
+from ..options import RunPlan
 from ..pipeline import material
-from ..plan import RunPlan, check, make, usual_protocol
+from ..plan import check, make, usual_protocol
 from ..recommenders import Fitted, Standing, Trained, check_trainable, federated, fitted
 from ..train import Periodic, advance, federation_of, fit_central
 
