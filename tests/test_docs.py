@@ -16,8 +16,10 @@ from tests.docstrings import FEW, public
 
 PAGE = ROOT / "docs" / "add-your-own.md"
 GROUPS = {
-    f"entrenous.{group}" for group in ("algorithms", "datasets", "metrics", "splits", "experiments")
+    f"entrenous.{group}"
+    for group in ("algorithms", "commands", "datasets", "metrics", "splits", "experiments")
 }  # of entry points
+OTHERS = (ROOT / "lab", ROOT / "packages")  # the other distributions
 EXAMPLE = ROOT / "docs" / "examples" / "my_algo.py"
 
 
@@ -95,9 +97,17 @@ def is_there(name: str, page: Path) -> bool:
     if name.endswith(".py"):
         near = any(
             (folder / name).is_file()
-            for folder in (page.parent, page.parent / "examples", ROOT, SOURCE.parent, SOURCE)
+            for folder in (
+                page.parent,
+                page.parent / "examples",
+                ROOT,
+                SOURCE.parent,
+                SOURCE,
+                *OTHERS,
+            )
         )
-        return near or ("/" not in name and any(SOURCE.rglob(name)))
+        bare = "/" not in name
+        return near or (bare and any(any(top.rglob(name)) for top in (SOURCE, *OTHERS)))
     path = SOURCE.parent / name.replace(".", "/")
     if path.is_dir() or path.with_suffix(".py").is_file():
         return True

@@ -84,7 +84,7 @@ def test_what_the_page_on_operating_names_is_told_and_its_commands_parse() -> No
     alarmed = set(re.findall(r"entrenous_([a-z_]+)", page))
     said = "".join(
         (ROOT / "src" / "entrenous" / "deploy" / name).read_text(encoding="utf-8")
-        for name in ("metrics.py", "node_watch.py", "peers/running.py")
+        for name in ("links/metrics.py", "node/node_watch.py", "peers/running.py")
     )
     told = set(re.findall(r'(?:gauge|counter|counters|Family)\(\s*"([a-z_]+)"', said))
     assert len(told) >= 30 and named | alarmed == told

@@ -1,6 +1,4 @@
-"""Pairwise matrix factorisation in plain NumPy: a device keeps its user's vector, and sends how the
-vectors of items should move.
-"""
+"""Pairwise matrix factorisation in plain NumPy: a device keeps its user's vector, and sends how the vectors of items should move."""
 
 from typing import Annotated, NamedTuple
 

@@ -3,6 +3,7 @@ threads.
 """
 
 import json
+import sys
 from dataclasses import replace
 from threading import Event
 
@@ -14,12 +15,12 @@ from entrenous_lab.papers.compute import compute
 from entrenous_lab.papers.remember import Cells, read
 from small_data import random_data
 from small_federations import shop
-from tests.csv_to_recommendation import callers
 
 from entrenous.algorithms.named import kind_of
 from entrenous.core.registry import program
 from entrenous.core.registry.program import closure, program_sha256, without_docstrings
 from entrenous.data.split.protocol import splits
+from tests.house.traced import tracing
 
 DATA = random_data(users=30, items=40, rows=700)
 PARTS = parts_of(splits("temporal-80-20", DATA)[0])
@@ -187,20 +188,20 @@ FPL = "entrenous.algorithms.fpl"
 @pytest.mark.parametrize(
     ("algorithm", "module"),
     [
-        (FPL, "privacy.choice"),
-        (FPL, "runs.train"),
-        (FPL, "runs.recommenders"),
-        (FPL, "federation.rounds"),
-        (FPL, "evaluate.recommend"),
-        (FPL, "papers.compute"),
-        (FPL, "core.keys"),
-        ("entrenous.algorithms.pepper", "algorithms._gossip_gmf"),
-        ("entrenous.algorithms.pepper", "federation.gossip"),
+        (FPL, "entrenous.privacy.choice"),
+        (FPL, "entrenous.runs.train"),
+        (FPL, "entrenous.runs.recommenders"),
+        (FPL, "entrenous.federation.rounds"),
+        (FPL, "entrenous.evaluate.recommend"),
+        (FPL, "entrenous_lab.papers.compute"),
+        (FPL, "entrenous.core.keys"),
+        ("entrenous.algorithms.pepper", "entrenous.algorithms._gossip_gmf"),
+        ("entrenous.algorithms.pepper", "entrenous.federation.gossip"),
     ],
 )
 def test_a_change_in_what_a_training_imports_changes_its_identity(algorithm, module, monkeypatch):
-    assert f"entrenous.{module}" in closure(algorithm, COMPUTED_BY)
-    before, path = program_sha256(algorithm, COMPUTED_BY), program.path_of(f"entrenous.{module}")
+    assert module in closure(algorithm, COMPUTED_BY)
+    before, path = program_sha256(algorithm, COMPUTED_BY), program.path_of(module)
     source = program.source_of
 
     def changed(of):
@@ -285,10 +286,13 @@ def test_whatever_runs_in_a_training_is_part_of_its_identity(algorithm):
     looks = (0,) if algorithm in ("bpr-mf", "pmf", "nearest-place") else (1,)
     one = Cell(algorithm=algorithm, settings={}, part="test", looks=looks)
     compute(one, parts["test"], lambda *told: None, Event())  # what is imported on the way is
-    found = callers(lambda: compute(one, parts["test"], lambda *told: None, Event()))
+    with tracing() as trace:
+        compute(one, parts["test"], lambda *told: None, Event())
+    called = trace.called["start-up"]
     run = {
-        f"entrenous.{file.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}"
-        for file, _ in found
+        name
+        for name, module in list(sys.modules.items())
+        if name.startswith("entrenous") and getattr(module, "__file__", None) in called
     }
     covered = closure(type(one.made(data)).__module__, COMPUTED_BY, *measuring())
     assert {"entrenous_lab.papers.compute", type(one.made(data)).__module__} <= run and len(

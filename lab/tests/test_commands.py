@@ -17,9 +17,15 @@ LISTED = {
 }
 
 
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Command:
+    """Runs a command line in this process."""
+    return Command(capsys)
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_of_the_lab_is_listed(name: str, command: Command) -> None:
-    assert re.search(rf"^│ {name}  +[A-Z].*\. *│$", command().out, re.MULTILINE)
+    assert re.search(rf"^│ {name}  +[A-Z]", command().out, re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", LISTED)

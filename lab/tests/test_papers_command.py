@@ -63,6 +63,7 @@ def test_pages_are_filled_where_the_results_are(two, tmp_path, capsys, monkeypat
     assert "error: --docs: no README.md and docs in" in capsys.readouterr().err
     called(tmp_path, "good", "--threads", "1")
     marker = "<!-- stored: good; show=value; data=tiny; system=fcf; metric=hr@10 -->"
+    (tmp_path / "docs").mkdir()
     (tmp_path / "README.md").write_text(f"It is {marker}<!-- /stored -->.")
     assert called(tmp_path, "--docs") == 0 and "README.md changed" in capsys.readouterr().err
     assert (

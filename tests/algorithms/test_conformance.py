@@ -36,6 +36,7 @@ from entrenous.core.contract.settings import Settings
 from entrenous.core.contract.update import Update, add_update, empty_total
 from entrenous.core.errors import InputError
 from entrenous.core.keys import fold_name, folds, key
+from entrenous.core.printed import summary_of
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import Interactions, build
 from entrenous.federation.gossip import Gossip
@@ -139,7 +140,7 @@ def test_there_are_algorithms_of_every_kind():
 def test_it_explains_itself(name):
     algorithm = ALL[name]()
     assert isinstance(algorithm, Settings)
-    first = (type(algorithm).__doc__ or "").strip().splitlines()[0]
+    first = summary_of(type(algorithm).__doc__)
     assert first.endswith((".", ").", ":")) and len(first) > 20
     for field, info in type(algorithm).model_fields.items():
         assert info.description, f"{name}: setting '{field}' has no description"

@@ -76,7 +76,7 @@ def test_every_command_explains_itself_and_each_of_its_options(name: str, comman
         return
     group, _, inside = name.partition(" ")
     app = APP[group][inside] if inside else APP[group]
-    assert app.help.split("\n")[0].endswith((".", "?"))
+    assert app.help.split("\n\n")[0].endswith((".", "?"))
     found = described(said.out)
     shown = {"settings": "set", "folder": "runs" if "--runs" in found else "folder"}
     wanted = {shown.get(one, one) for one in parameters(app.default_command)}
@@ -127,7 +127,7 @@ def test_an_algorithm_that_a_package_brings_is_listed(
     monkeypatch.setattr(
         about.explain,
         "__doc__",
-        "Measure.\n\n    Parameters\n    ----------\n    name:\n        One of {algorithms}.",
+        "Measure.\n\n    Parameters\n    ----------\n    algorithm:\n        One of {algorithms}.",
     )
     assert "One of of-a-package." in command("explain", "--help").out
 

@@ -528,7 +528,7 @@ def test_an_unknown_user_is_told_no_other_users_id(tmp_path: Path) -> None:
 
 LOOK = """
 import gc, sys
-from entrenous.deploy import running
+from entrenous.deploy.operate import running
 def look(*arguments, **options): print(gc.get_threshold()[0])
 running.run_server = running.run_node = look
 usual = gc.get_threshold()[0]

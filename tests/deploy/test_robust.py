@@ -111,7 +111,7 @@ def test_between_peers_there_is_no_server_to_defend(tmp_path: Path) -> None:
             algorithm="pepper-gmf",
             settings={},
             rounds=0,
-            topology="peers",
+            peers=True,
             profile="robust",
         )
 

@@ -18,6 +18,7 @@ from federation_links import ratings
 from entrenous.core.errors import InputError
 from entrenous.core.lock import is_held
 from entrenous.deploy.operate import trial, trial_peers
+from entrenous.deploy.operate.plans import TrialPlan
 
 pytest.importorskip("uvicorn")
 
@@ -105,8 +106,10 @@ def test_a_full_folder_is_refused_before_any_data_is_fetched(
 ) -> None:
     (tmp_path / "mine").write_text("")
     for name in ("trial.material", "trial_peers.load"):
-        monkeypatch.setattr(f"entrenous.deploy.{name}", lambda *_: pytest.fail("data were fetched"))
+        monkeypatch.setattr(
+            f"entrenous.deploy.operate.{name}", lambda *_: pytest.fail("data were fetched")
+        )
     with pytest.raises(InputError, match="is not empty"):
-        trial.begin(tmp_path, trial.TrialPlan("fpl"), nodes=4)
+        trial.begin(tmp_path, TrialPlan())
     with pytest.raises(InputError, match="is not empty"):
-        trial_peers.show("ml-100k", 16, "pepper-gmf", {}, 1.0, tmp_path, print)
+        trial_peers.show(tmp_path, TrialPlan(peers=True, seconds=1.0), print)

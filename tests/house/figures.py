@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from entrenous.algorithms.named import algorithms
 from tests.house import bounds
+from tests.house.english import avoided_words, weak_openings
 from tests.house.readers import files_of
 from tests.house.source import python_files, signatures, source_of
 from tests.house.traced import from_csv_to_recommendation, from_device_to_model
@@ -40,6 +41,16 @@ def figures(folder: Path) -> list[Figure]:
             "lines with a comment",
             f"{source.comment_share:.2%}",
             f"at least {bounds.LEAST_COMMENTS:.1%}",
+        ),
+        Figure(
+            "docstrings that open with What, Whether, How",
+            f"{len(weak_openings())}",
+            f"at most {bounds.WEAK_OPENINGS}",
+        ),
+        Figure(
+            "words to avoid in docstrings",
+            f"{len(avoided_words())}",
+            f"at most {bounds.AVOIDED_WORDS}",
         ),
         Figure("functions of more than 8 parameters", f"{many}", f"at most {bounds.MORE_THAN_8}"),
         Figure(

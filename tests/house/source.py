@@ -88,9 +88,9 @@ def _docstring_lines(path: Path) -> set[int]:
     """The lines of strings that are statements: docstrings of modules, functions and fields."""
     lines: set[int] = set()
     for node in ast.walk(tree_of(path)):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            if isinstance(node.value.value, str):
-                lines.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+        text = node.value if isinstance(node, ast.Expr) else None
+        if isinstance(text, ast.Constant) and isinstance(text.value, str):
+            lines.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     return lines
 
 

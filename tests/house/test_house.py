@@ -8,11 +8,10 @@ import pytest
 
 from entrenous.algorithms.named import algorithms
 from tests.house import bounds
+from tests.house.english import AVOIDED, OPENINGS, avoided_words, weak_openings
 from tests.house.readers import files_of
 from tests.house.source import Source, python_files, signatures, source_of
 from tests.house.traced import from_csv_to_recommendation, from_device_to_model
-
-SOURCE = source_of(python_files())
 
 
 def test_what_is_counted_is_what_the_bounds_say(tmp_path: Path) -> None:
@@ -23,15 +22,28 @@ def test_what_is_counted_is_what_the_bounds_say(tmp_path: Path) -> None:
 
 
 def test_syntax_nodes() -> None:
-    assert SOURCE.nodes <= bounds.NODES
+    assert source_of(python_files()).nodes <= bounds.NODES
 
 
 def test_nodes_per_code_line() -> None:
-    assert SOURCE.nodes_a_line <= bounds.NODES_A_LINE
+    assert source_of(python_files()).nodes_a_line <= bounds.NODES_A_LINE
 
 
 def test_comments() -> None:
-    assert SOURCE.comment_share >= bounds.LEAST_COMMENTS
+    assert source_of(python_files()).comment_share >= bounds.LEAST_COMMENTS
+
+
+def test_what_english_is_counted() -> None:
+    assert OPENINGS.match("What of it is a plan.") and not OPENINGS.match("Whatever holds.")
+    assert AVOIDED.findall("ours beside theirs, of one's own") == ["beside", "of one's own"]
+
+
+def test_docstrings_open_with_a_verb_or_a_noun() -> None:
+    assert len(weak_openings()) <= bounds.WEAK_OPENINGS
+
+
+def test_words_to_avoid() -> None:
+    assert len(avoided_words()) <= bounds.AVOIDED_WORDS
 
 
 def test_nothing_is_kept_from_the_formatter() -> None:

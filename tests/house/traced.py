@@ -26,18 +26,17 @@ class Trace:
         self.called: dict[str, set[str]] = {}
 
     def files(self, phase: str) -> list[str]:
-        """The files of a phase, sorted, such as `runs/pipeline.py`."""
-        return sorted(self.called.get(phase, set()))
+        """The files of the package in a phase, sorted, such as `runs/pipeline.py`."""
+        paths = [Path(file) for file in self.called.get(phase, set())]
+        ours = [path for path in paths if path.is_relative_to(PACKAGE)]
+        return sorted(path.relative_to(PACKAGE).as_posix() for path in ours)
 
     def look(self, frame: FrameType, event: str, _: Any) -> None:
         """Notes a call; a profile function as `sys.setprofile` takes it."""
         code = frame.f_code
         # Bodies of modules and classes run when they are imported: that is start-up, whenever it is.
         if event == "call" and code.co_flags & inspect.CO_OPTIMIZED:
-            path = code.co_filename
-            if path.startswith(str(PACKAGE)):
-                name = Path(path).relative_to(PACKAGE).as_posix()
-                self.called.setdefault(self.phase, set()).add(name)
+            self.called.setdefault(self.phase, set()).add(code.co_filename)
 
 
 @contextmanager

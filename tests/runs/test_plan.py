@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from command_line import shop, write_shop
 
+from entrenous.algorithms import named
 from entrenous.algorithms.fpl import FPL
 from entrenous.core.errors import InputError
-from entrenous.core.registry import discover
 from entrenous.data.split.export import write
 from entrenous.privacy.choice import Choice
 from entrenous.runs.options import RunPlan
@@ -146,7 +146,7 @@ def test_more_devices_in_a_round_than_there_are(tmp_path: Path) -> None:
 def test_a_cohort_that_nobody_asked_for_is_everybody_where_there_are_fewer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(discover, "algorithms", lambda: {"many": partial(FPL, cohort=400)})
+    monkeypatch.setattr(named, "algorithms", lambda: {"many": partial(FPL, cohort=400)})
     data = shop(tmp_path, users=10)
     assert make(RunPlan(algorithm="many"), data).configured(data.catalogue).cohort == 10  # type: ignore[union-attr]
 

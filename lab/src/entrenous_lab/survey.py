@@ -21,8 +21,8 @@ from entrenous.audit.apart import attempts
 from entrenous.audit.examine import audited
 from entrenous.audit.measures import measured
 from entrenous.audit.observe import observe
-from entrenous.audit.subject import AuditPlan
-from entrenous.audit.transcript import Transcript, View
+from entrenous.audit.plan import AuditPlan, View
+from entrenous.audit.transcript import Transcript
 from entrenous.core.errors import EntrenousError
 from entrenous.core.files import write_atomically
 from entrenous.core.types import Array
@@ -183,10 +183,10 @@ def _entry(found: Mapping[str, Any], view: str) -> dict[str, Any]:
 def _without_each(look: Look, data: str) -> dict[str, Any]:
     """{array: the attack that ranks histories best without that array, None if none applies}."""
     split = _split(look.algorithm, data)
-    seen = observe(
-        look.algorithm, split.final_train, view=look.view, rounds=look.rounds, watched=look.watched
+    plan = AuditPlan(
+        algorithm=look.algorithm, view=look.view, rounds=look.rounds, watched=look.watched
     )
-    seen = seen._replace(about={**seen.about, "algorithm": look.algorithm})
+    seen = observe(plan, split.final_train)
     return {sent["name"]: _best(without(seen, sent["name"]), split) for sent in seen.about["sends"]}
 
 

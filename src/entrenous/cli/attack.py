@@ -64,7 +64,8 @@ def attack(
         The item to promote, by its id; may be repeated. Without one, --targets are drawn.
     targets:
         How many items to draw, among those with 5 to 9 consumers; each is a training of its own.
-    defence: May be repeated. With a server: {defences}; default: none and robust. Between peers:
+    defence:
+        May be repeated. With a server: {defences}; default: none and robust. Between peers:
         {peerdefences}; default: all of these.
     rounds:
         Rounds of training; default: the algorithm's own.
@@ -76,36 +77,40 @@ def attack(
         Length of the lists of er@K.
     settings:
         A setting of the algorithm, name=value; may be repeated.
-    attack_set: A setting of the attack, name=value; may be repeated, such as strength=10. An
-        unknown name lists those that there are.
+    attack_set:
+        A setting of the attack, name=value; may be repeated, such as strength=10. An unknown name
+        lists those that there are.
     protocol:
         How rows are held out, as for `entrenous run`.
-    refit: Whether devices train on validation rows too, as for `entrenous run`; --no-refit: on the
+    refit:
+        Whether devices train on validation rows too, as for `entrenous run`; --no-refit: on the
         training rows alone.
     json:
         Print one JSON object on stdout.
     """
+    from ..audit.plan import AttackPlan
     from ..audit.robustness import attack as measure
 
+    plan = AttackPlan(
+        algorithm=algorithm,
+        data=data,
+        attack=attack,
+        share=share,
+        target=tuple(target or ()),
+        targets=targets,
+        defences=tuple(defence or ()),
+        settings=assignments(settings),
+        attack_settings=assignments(attack_set, "--attack-set"),
+        protocol=protocol,
+        refit=refit,
+        rounds=rounds,
+        seed=seed,
+        seeds=seeds,
+        k=k,
+        load=assignments(load, "--load"),
+    )
     with progress_bar(algorithm) as progress:
-        found = measure(
-            algorithm,
-            data,
-            attack=attack,
-            share=share,
-            targets=target or targets,
-            defences=defence or (),
-            settings=assignments(settings),
-            attack_settings=assignments(attack_set, "--attack-set"),
-            protocol=protocol,
-            refit=refit,
-            rounds=rounds,
-            seed=seed,
-            seeds=seeds,
-            k=k,
-            load=assignments(load, "--load"),
-            progress=progress,
-        )
+        found = measure(plan, progress=progress)
     if json:
         emit_json(found)
     else:

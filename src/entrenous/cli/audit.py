@@ -71,13 +71,15 @@ def audit(
         An algorithm of `entrenous algorithms`, or a stored run, by its name or folder.
     data:
         A data set, file or folder; default: ml-100k, or that of the run.
-    view: What the onlooker sees: individual = every update; sum = the sum of a round; difference =
+    view:
+        What the onlooker sees: individual = every update; sum = the sum of a round; difference =
         two sums, with and without one party; neighbour = what reaches a peer; model = the final
         model alone. Default: individual; sum under a profile that masks single messages; neighbour
         where there is no server.
     cohort:
         Parties in a round; 0 = everybody, and 100 in sums.
-    rounds: Rounds that are seen; 0 = 1, of sums 20, of differences 30. Between peers a round is the
+    rounds:
+        Rounds that are seen; 0 = 1, of sums 20, of differences 30. Between peers a round is the
         time from one push of a node to its next.
     fixed:
         The same parties in every round.
@@ -87,11 +89,14 @@ def audit(
         Of how many users updates are kept, or how many peers look on; 0 = as many as 512 MB hold.
     profile:
         What limits the data that leaves devices, as for `entrenous run`.
-    protect: A setting of that, name=value, where it is to differ from the profile's; may be
-        repeated. Names: {protect}.
-    public_draws: What devices draw can be repeated by the onlooker, as in a federation whose draws
-        are public.
-    replayed: An active server shows devices the same model in every round; those whose messages are
+    protect:
+        A setting of that, name=value, where it is to differ from the profile's; may be repeated.
+        Names: {protect}.
+    public_draws:
+        What devices draw can be repeated by the onlooker, as in a federation whose draws are
+        public.
+    replayed:
+        An active server shows devices the same model in every round; those whose messages are
         masked do not answer.
     chosen:
         An active server asks changing cohorts of so many users alone; 0 = of all.
@@ -101,7 +106,8 @@ def audit(
         The name of an attack; may be repeated. Default: all that apply.
     protocol:
         As for `entrenous run`: which rows are trained on.
-    refit: Whether devices train on validation rows too, as for `entrenous run`; --no-refit: on the
+    refit:
+        Whether devices train on validation rows too, as for `entrenous run`; --no-refit: on the
         training rows alone.
     network:
         What is between peers that gossip, name=value, as for `entrenous run`; may be repeated.
@@ -111,8 +117,9 @@ def audit(
         Threads over devices, 0 = all cores.
     quick:
         Do not train to the end: no accuracy, and nothing is said of the final model.
-    canaries: Users who become canaries in a training of their own, under a profile with a clip: a
-        lower bound of epsilon from how well it is guessed which of them took part; 0 = none.
+    canaries:
+        Users who become canaries in a training of their own, under a profile with a clip: a lower
+        bound of epsilon from how well it is guessed which of them took part; 0 = none.
     attacks:
         List the attacks with their sources, and do nothing else.
     todays_code:

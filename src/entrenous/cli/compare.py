@@ -58,7 +58,8 @@ def compare(
         The label that the others are tested against; default: the first.
     given:
         The folder of a given split, for --protocol given; default: DATA.
-    refit: Whether the final models train on training and validation rows, as for `entrenous run`;
+    refit:
+        Whether the final models train on training and validation rows, as for `entrenous run`;
         --no-refit: on the training rows alone.
     network:
         What is between peers that gossip, name=value, as for `entrenous run`; may be repeated.
@@ -70,8 +71,9 @@ def compare(
         Threads over devices, 0 = all cores.
     out:
         Store every run under this folder; default: none is stored.
-    table: Also write the table to this file: .csv (numbers in full) or .tex (LaTeX with booktabs);
-        may be repeated.
+    table:
+        Also write the table to this file: .csv (numbers in full) or .tex (LaTeX with booktabs); may
+        be repeated.
     json:
         Print one JSON object on stdout.
     """

@@ -86,7 +86,7 @@ def fetch(name: str, *, json: Json = False) -> None:
 
     Parameters
     ----------
-    name
+    name:
         A data set from `entrenous data list`.
     """
     from ..data.dataset import dataset
@@ -117,9 +117,9 @@ def info(data: str, *, load: LoadListed = None, json: Json = False) -> None:
 
     Parameters
     ----------
-    data
+    data:
         A named data set, a file or a folder.
-    load
+    load:
         How to read a file, name=value; may be repeated, such as item=venue. {load}.
     """
     from ..data.describe import describe
@@ -143,9 +143,9 @@ def check(file: str, *, load: LoadListed = None, json: Json = False) -> None:
 
     Parameters
     ----------
-    file
+    file:
         A file or folder with interactions, or a named data set.
-    load
+    load:
         How to read a file, name=value; may be repeated, such as item=venue. {load}.
     """
     from ..data.describe import describe

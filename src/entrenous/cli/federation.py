@@ -59,8 +59,9 @@ def try_(
         Without a server: each node is a peer, with one of the first users.
     data:
         A data set, file or folder.
-    algorithm: One of `entrenous algorithms`, or a class of one's own: ./my_algo.py; default: fpl,
-        and for peers pepper-gmf.
+    algorithm:
+        One of `entrenous algorithms`, or a class of one's own: ./my_algo.py; default: fpl, and for
+        peers pepper-gmf.
     settings:
         A setting of the algorithm, name=value; may be repeated.
     nodes:
@@ -69,12 +70,15 @@ def try_(
         After which training is over, with a server.
     protocol:
         How rows are held out, as in `entrenous run`; the nodes get what is left for training.
-    seed: Names all randomness. Draws around a server are public here, so that the simulation can
+    seed:
+        Names all randomness. Draws around a server are public here, so that the simulation can
         repeat them; in earnest they are secret.
-    profile: private: the server learns masked sums with noise; peers push nothing of their own
-        alone. robust: it reads each device's update, one user a node, and refuses poisoned ones.
-        paper: as published.
-    protect: A setting of the protection where it differs from the profile's, name=value; may be
+    profile:
+        private: the server learns masked sums with noise; peers push nothing of their own alone.
+        robust: it reads each device's update, one user a node, and refuses poisoned ones. paper: as
+        published.
+    protect:
+        A setting of the protection where it differs from the profile's, name=value; may be
         repeated, such as noise=0.2.
     seconds:
         How long peers run, from when all have begun.
@@ -82,40 +86,37 @@ def try_(
         Print one JSON object on stdout.
     """
     need_libraries("federation", *(PEERS if peers else NETWORK))
+    from ..deploy.operate.plans import TrialPlan
+
+    plan = TrialPlan(
+        peers=peers,
+        data=data,
+        algorithm=algorithm,
+        settings=assignments(settings),
+        nodes=nodes,
+        rounds=rounds,
+        protocol=protocol,
+        seed=seed,
+        profile=profile,
+        protect=assignments(protect, "--protect"),
+        seconds=seconds,
+        load=assignments(load, "--load"),
+    ).complete()
     if peers:
         from ..deploy.operate.trial_peers import show
 
-        chosen = assignments(settings)
-        return (
-            0
-            if show(
-                data, nodes or 16, algorithm or "pepper-gmf", chosen, seconds, folder, tell, profile
-            )
-            else 1
-        )
+        return 0 if show(folder, plan, tell) else 1
     from ..core.registry.own import is_place
     from ..deploy.operate import trial
 
-    folder, algorithm, nodes = folder or Path("runs/federation"), algorithm or "fpl", nodes or 4
-    if not (folder / "trial.json").exists():
-        protecting = assignments(protect, "--protect")
-        plan = trial.TrialPlan(
-            algorithm,
-            data,
-            protocol,
-            seed,
-            rounds,
-            assignments(settings),
-            assignments(load, "--load"),
-            profile,
-            protecting,
-        )
-        made = trial.begin(folder, plan, nodes=nodes, say=say)
+    folder = folder or Path("runs/federation")
+    if not (folder / trial.TRIAL).exists():
+        made = trial.begin(folder, plan, say)
         say(
-            f"{nodes} nodes and a server in {folder}, with keys and certificates; run"
+            f"{plan.nodes} nodes and a server in {folder}, with keys and certificates; run"
             f" {made.terms.run}"
         )
-        say(made.terms.limits(algorithm if is_place(algorithm) else ""))
+        say(made.terms.limits(plan.algorithm if is_place(plan.algorithm) else ""))
     else:
         say(f"going on with {folder}")
     with goes_on("start it again: it goes on from where it was"):

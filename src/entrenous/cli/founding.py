@@ -28,10 +28,12 @@ def identity(folder: Path, /, *, name: str, listen: str = "", advertise: Repeate
         The node's, new.
     name:
         By which the operator will know it: a-z, 0-9, - and . It should not name a person.
-    listen: Of a peer: HOST:PORT of this machine, UDP; default: any port of all its addresses.
-        Whoever is to be a bootstrap says a port, and an address that others reach.
-    advertise: Of a peer: HOST:PORT that others are told instead, behind a router that forwards it;
-        may be repeated.
+    listen:
+        Of a peer: HOST:PORT of this machine, UDP; default: any port of all its addresses. Whoever
+        is to be a bootstrap says a port, and an address that others reach.
+    advertise:
+        Of a peer: HOST:PORT that others are told instead, behind a router that forwards it; may be
+        repeated.
     """
     need_libraries("federation", *NETWORK)
     from ..deploy.operate.enrolment import identity as make
@@ -85,14 +87,17 @@ def new(
     ----------
     folder:
         A new folder.
-    items: A CSV file with a column `item` and, if known, `title`, `lat` and `lon`: what all nodes
+    items:
+        A CSV file with a column `item` and, if known, `title`, `lat` and `lon`: what all nodes
         number alike.
-    node: REQUEST.json:USERS, a node's request and how many users it may have; of a peer
-        REQUEST.json; repeated for every node.
+    node:
+        REQUEST.json:USERS, a node's request and how many users it may have; of a peer REQUEST.json;
+        repeated for every node.
     peers:
         Without a server: each node is a peer, of one user.
-    algorithm: One with a server, of `entrenous algorithms`; or a class of one's own, ./my_algo.py,
-        which each node must be given. With --peers one that gossips; default: pepper-gmf.
+    algorithm:
+        One with a server, of `entrenous algorithms`; or a class of one's own, ./my_algo.py, which
+        each node must be given. With --peers one that gossips; default: pepper-gmf.
     settings:
         A hyper-parameter, name=value; may be repeated.
     rounds:
@@ -107,33 +112,41 @@ def new(
         What the server listens on; 0.0.0.0 = every address of the machine.
     port:
         Where the server listens.
-    name: A host name or address by which nodes reach the server, as its certificate shall say; may
-        be repeated; nodes use the first.
-    profile: private: the server learns sums of at least 100 people of 3 nodes, with noise, and no
-        node by itself; peers push nothing of their own alone. robust: the server reads each
-        device's update, one user a node, and refuses poisoned ones. paper: the algorithm as
-        published, whose messages can be read.
-    protect: A setting of the protection where it differs from the profile's, name=value; may be
+    name:
+        A host name or address by which nodes reach the server, as its certificate shall say; may be
+        repeated; nodes use the first.
+    profile:
+        private: the server learns sums of at least 100 people of 3 nodes, with noise, and no node
+        by itself; peers push nothing of their own alone. robust: the server reads each device's
+        update, one user a node, and refuses poisoned ones. paper: the algorithm as published, whose
+        messages can be read.
+    protect:
+        A setting of the protection where it differs from the profile's, name=value; may be
         repeated, such as people=60 or noise=0.2. groups=9 sums each round in nine groups of nodes,
         and shortens the sum of a group that one lying member makes too long.
-    apart: Two masked sums differ by no node, or by as many: one that is away is waited for.
-        --no-apart goes on without, where owners agree.
-    draws: secret: nodes draw from numbers of their own; public: from the seed, so that a simulation
+    apart:
+        Two masked sums differ by no node, or by as many: one that is away is waited for. --no-apart
+        goes on without, where owners agree.
+    draws:
+        secret: nodes draw from numbers of their own; public: from the seed, so that a simulation
         can repeat all.
     deadline:
         Seconds after which a round goes on without the nodes that have not answered.
     quorum:
         Share of a round's users below which it is not counted.
-    most_norm: Euclidean length of what one device sends, beyond which it is refused: some ten times
-        what a trial's status calls longest_answer.
+    most_norm:
+        Euclidean length of what one device sends, beyond which it is refused: some ten times what a
+        trial's status calls longest_answer.
     most_weight:
         What one device may weigh; default: as many as there are items, or 256.
-    most_move: How far any number of the model may move in one round (a trial's status: moved);
-        beyond it the server stops and says why.
+    most_move:
+        How far any number of the model may move in one round (a trial's status: moved); beyond it
+        the server stops and says why.
     period:
         Seconds between two pushes of a peer.
-    oldest: Updates by which a received model may be behind a peer's own, beyond which it is
-        refused; default: any.
+    oldest:
+        Updates by which a received model may be behind a peer's own, beyond which it is refused;
+        default: any.
     days:
         That the tickets of peers are good for.
     seed:
@@ -142,32 +155,27 @@ def new(
         Without TLS; beyond loopback, server and nodes then also want --insecure.
     """
     need_libraries("federation", *NETWORK)
-    from ..core.contract.protocols import Catalogue
     from ..core.registry.own import is_place
     from ..deploy.agreement.catalogue import Items
     from ..deploy.operate.founding import Place, found_federation
+    from ..deploy.operate.plans import FoundingPlan
 
     if not 0 < port < 65536:
         raise InputError("--port", f"got {port}", expected="1 to 65535")
     requests = [requested(each) for each in node]
-    listed, count = Items.read_csv(items), users or sum(count for _, count in requests)
-    algorithm = algorithm or ("pepper-gmf" if peers else "")
-    made = found_federation(
-        folder,
-        listed,
-        Catalogue(count, len(listed.ids), interactions, scale),
-        requests,
-        Place(host, port, tuple(name or ()), not plain),
-        days=days,
-        topology="peers" if peers else "server",
+    listed = Items.read_csv(items)
+    plan = FoundingPlan(
+        peers=peers,
         algorithm=algorithm,
         settings=assignments(settings),
-        draws=draws,
-        seed=seed,
         rounds=rounds,
+        interactions=interactions,
+        users=users,
+        scale=scale,
         profile=profile,
         protect=assignments(protect, "--protect"),
         apart=apart,
+        draws=draws,
         deadline=deadline,
         quorum=quorum,
         most_norm=most_norm,
@@ -175,7 +183,11 @@ def new(
         most_move=most_move,
         period=period,
         oldest=oldest,
+        days=days,
+        seed=seed,
     )
+    place = Place(host, port, tuple(name or ()), not plain)
+    made = found_federation(folder, listed, requests, plan, place)
     say(made.terms.limits(algorithm if is_place(algorithm) else ""))
     if peers:
         begin = f"its key is in {made.server}"
@@ -243,21 +255,28 @@ def join(
         Of secure sums: users of all nodes in one sum, below which this node sends nothing.
     parties:
         Of secure sums: nodes in one sum, below which this node sends nothing.
-    occupancy: Of secure sums: devices that fill a row on average, below which this node sends
-        nothing, unless there is noise on every row.
-    apart: Of secure sums: send nothing either where two sums would differ by fewer nodes or people
+    occupancy:
+        Of secure sums: devices that fill a row on average, below which this node sends nothing,
+        unless there is noise on every row.
+    apart:
+        Of secure sums: send nothing either where two sums would differ by fewer nodes or people
         than that. --no-apart goes on where a node has dropped out, and lets a server compute what
         that one sent.
-    least_users: Users of whom one answer must be: a server that asks for fewer at once gets
-        nothing. Rounds draw users: it needs a quorum below 1.
-    own: A setting that is the user's to decide, name=value, such as pi=0.5 in FPL: half of the
+    least_users:
+        Users of whom one answer must be: a server that asks for fewer at once gets nothing. Rounds
+        draw users: it needs a quorum below 1.
+    own:
+        A setting that is the user's to decide, name=value, such as pi=0.5 in FPL: half of the
         positive updates are sent.
-    public_draws: Join also where devices draw from the federation's seed, so that others can repeat
-        what they draw: for trying out.
-    epsilon: Of differential privacy: join only where the terms prove at most this for each user
-        over all rounds, whoever the server asks, if the devices of --people users in each sum add
-        their noise; default: no bound.
-    algorithm: The file of the federation's algorithm, where that is none of `entrenous algorithms`:
+    public_draws:
+        Join also where devices draw from the federation's seed, so that others can repeat what they
+        draw: for trying out.
+    epsilon:
+        Of differential privacy: join only where the terms prove at most this for each user over all
+        rounds, whoever the server asks, if the devices of --people users in each sum add their
+        noise; default: no bound.
+    algorithm:
+        The file of the federation's algorithm, where that is none of `entrenous algorithms`:
         ./my_algo.py. Its code runs on this machine; it must be the one that the federation agreed
         on.
     """
@@ -265,7 +284,7 @@ def join(
     from ..data.load import load as load_data
     from ..deploy.operate.enrolment import accept
     from ..deploy.operate.enrolment import join as take
-    from ..privacy.secure_sum.terms import Floors
+    from ..deploy.operate.plans import JoinPlan
 
     if not data:
         accept(folder, invitation)
@@ -273,19 +292,18 @@ def join(
         return
     # a device has one user: that a file is a part of a whole is as it should be
     rows = load_data(data, part=Path(data).exists(), **loading(load))
-    decided = assignments(own, "--own")
-    users = take(
-        folder,
-        invitation,
-        rows,
-        Floors(people, parties, occupancy, apart=apart),
-        decided,
-        algorithm,
-        least_users,
-        say,
-        public_draws,
-        epsilon,
+    plan = JoinPlan(
+        people=people,
+        parties=parties,
+        occupancy=occupancy,
+        apart=apart,
+        least_users=least_users,
+        own=assignments(own, "--own"),
+        public_draws=public_draws,
+        epsilon=epsilon,
+        algorithm=algorithm,
     )
+    users = take(folder, invitation, rows, plan, say)
     say(f"{len(users)} users, {len(rows)} rows; run it with: entrenous node {folder}")
 
 
@@ -314,8 +332,9 @@ def relay(
         The relay's, with its key, as `entrenous federation identity` made it.
     invitation:
         The folder that the operator of the server above sent.
-    node: REQUEST.json:USERS, the request of a node of the relay and how many of the relay's users
-        it has; repeated for every node.
+    node:
+        REQUEST.json:USERS, the request of a node of the relay and how many of the relay's users it
+        has; repeated for every node.
     host:
         What the relay listens on for its nodes; 0.0.0.0 = every address of the machine.
     port:

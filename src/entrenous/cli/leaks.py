@@ -46,8 +46,9 @@ def leakcheck(
         Rounds of local training; a leak grows with them.
     given:
         The folder of a given split, for --protocol given.
-    negatives: What devices draw as negatives: train = what is not among their training rows; leaky
-        = nor among held-out rows, as the field's leaky samplers do, to see the check fail.
+    negatives:
+        What devices draw as negatives: train = what is not among their training rows; leaky = nor
+        among held-out rows, as the field's leaky samplers do, to see the check fail.
     json:
         Print one JSON object on stdout.
     """

@@ -26,8 +26,9 @@ def invite(
     ----------
     folder:
         The federation's, as `entrenous federation new` made it.
-    node: REQUEST.json:USERS, a node's request and how many users it may have; REQUEST.json of a
-        peer, and of `rotate`; may be repeated.
+    node:
+        REQUEST.json:USERS, a node's request and how many users it may have; REQUEST.json of a peer,
+        and of `rotate`; may be repeated.
     days:
         That the ticket of a peer is good for.
     """
@@ -59,8 +60,9 @@ def shut_out(
         The federation's, as `entrenous federation new` made it.
     name:
         The node's name.
-    rest_others: Have those others rest for good: they stay members, are asked no more, and get the
-        trained model.
+    rest_others:
+        Have those others rest for good: they stay members, are asked no more, and get the trained
+        model.
     """
     need_libraries("federation", *NETWORK)
     from ..deploy.operate import membership
@@ -142,9 +144,11 @@ def rewind(folder: Path, /, *, rounds: int, after: int = -1) -> None:
     ----------
     folder:
         The federation's or the server's, as the operator; or the node's.
-    rounds: Rounds done: of the server one that it has kept (it says which); on a node as the
-        operator says.
-    after: Of a server under masks whose folder was restored from a backup: the largest number of a
+    rounds:
+        Rounds done: of the server one that it has kept (it says which); on a node as the operator
+        says.
+    after:
+        Of a server under masks whose folder was restored from a backup: the largest number of a
         round that server.log or a node's log had.
     """
     need_libraries("federation", *NETWORK)

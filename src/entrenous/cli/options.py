@@ -145,7 +145,7 @@ def documented(command: Callable[..., Any]) -> str:
         kinds = get_type_hints(plan)
         for name, words in field_texts(plan).items():
             if name not in own or f"\n{name}:\n" not in text:
-                more = REPEATED.get(get_origin(kinds[name]), "")
+                more = "" if "repeated" in words else REPEATED.get(get_origin(kinds[name]), "")
                 text += f"\n{name}:\n    {words}{more}"
     return text
 

@@ -45,24 +45,31 @@ def server(
     ----------
     folder:
         The server's, as `entrenous federation new` or `try` made it.
-    workers: Processes that take answers, on the one port; 1: the server alone. Never changes a
-        result. Not with secure sums.
-    insecure: Beyond loopback without TLS: everybody on the way may read and change what passes. For
-        a private network that is encrypted itself.
-    metrics: The port on 127.0.0.1 where GET /metrics tells what the server counts, as Prometheus
-        reads it, and GET /v1/health whether it can do its work. A halted server then goes on
-        telling so until it is stopped. Default: none.
+    workers:
+        Processes that take answers, on the one port; 1: the server alone. Never changes a result.
+        Not with secure sums.
+    insecure:
+        Beyond loopback without TLS: everybody on the way may read and change what passes. For a
+        private network that is encrypted itself.
+    metrics:
+        The port on 127.0.0.1 where GET /metrics tells what the server counts, as Prometheus reads
+        it, and GET /v1/health whether it can do its work. A halted server then goes on telling so
+        until it is stopped. Default: none.
     log_format:
         Of server.log: text, or json for one object a line.
-    proxy: The address from which a proxy connects that limits connections itself. If it and the
-        server are on loopback, TLS ends there.
-    ray: Have answers taken by replicas of Ray Serve, in place of --workers: HOST:PORT of a cluster
+    proxy:
+        The address from which a proxy connects that limits connections itself. If it and the server
+        are on loopback, TLS ends there.
+    ray:
+        Have answers taken by replicas of Ray Serve, in place of --workers: HOST:PORT of a cluster
         whose head this machine is, or local.
     replicas:
         How many of them; with --ray; default: 2.
-    journal: Their folder for journals, on each machine; with --ray. The default is one in the
-        server's folder.
-    pace: Seconds from the end of a round to the next one, at least: 3600 = about a round an hour.
+    journal:
+        Their folder for journals, on each machine; with --ray. The default is one in the server's
+        folder.
+    pace:
+        Seconds from the end of a round to the next one, at least: 3600 = about a round an hour.
         Nodes need not know.
     """
     need_libraries("federation", *NETWORK)
@@ -127,8 +134,9 @@ def node(
         Threads over its users' devices, 0 = all cores. Never changes a result.
     insecure:
         Speak to a server beyond loopback without TLS.
-    metrics: The port on 127.0.0.1 where GET /metrics tells what the node counts, as Prometheus
-        reads it, and GET /v1/health whether it can do its work. Default: none.
+    metrics:
+        The port on 127.0.0.1 where GET /metrics tells what the node counts, as Prometheus reads it,
+        and GET /v1/health whether it can do its work. Default: none.
     """
     need_libraries("federation", *NETWORK)
     from ..deploy.agreement.files import read_json

@@ -47,9 +47,11 @@ def tune(
     ----------
     algorithm:
         A name of `entrenous algorithms`.
-    grid: A setting and the values to try, name=value,value,...; may be repeated: every combination
-        is tried.
-    search: A setting and where to look, name=a..b, name=a..b:log or name=value,value,...; may be
+    grid:
+        A setting and the values to try, name=value,value,...; may be repeated: every combination is
+        tried.
+    search:
+        A setting and where to look, name=a..b, name=a..b:log or name=value,value,...; may be
         repeated. Needs the extra `tune` (Optuna).
     trials:
         How many settings a search tries; default: 30.
@@ -57,7 +59,8 @@ def tune(
         Of the search's own draws; default: 0. The trainings have the seeds of --seeds.
     settings:
         A setting that is the same for all, name=value; may be repeated.
-    data: A data set, file or folder; or several, separated by commas, for a grid: settings are then
+    data:
+        A data set, file or folder; or several, separated by commas, for a grid: settings are then
         ranked on each, the best mean rank first.
     protocol:
         As for `entrenous run`.
@@ -65,12 +68,15 @@ def tune(
         Seeds 0 .. N - 1, averaged.
     rounds:
         Rounds of each training; default: the algorithm's own.
-    every: Rounds between looks, so that the number of rounds is chosen too, and a search stops poor
+    every:
+        Rounds between looks, so that the number of rounds is chosen too, and a search stops poor
         trials early.
-    threads: Threads over devices, 0 = all cores; with --workers of each of them, 0 = the cores
-        shared out.
-    workers: Settings tried at once, each in a process of its own; needs the extra `cluster` (Ray).
-        It changes nothing in a grid; a search draws so many settings at once, so that what it tries
+    threads:
+        Threads over devices, 0 = all cores; with --workers of each of them, 0 = the cores shared
+        out.
+    workers:
+        Settings tried at once, each in a process of its own; needs the extra `cluster` (Ray). It
+        changes nothing in a grid; a search draws so many settings at once, so that what it tries
         depends on this number.
     ray:
         A Ray cluster that is running, HOST:PORT or auto, as for `entrenous run`.

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.contract.protocols import Recommender
+from ..core.contract.protocols import rated as rated_on
 from ..core.errors import InputError
-from ..core.ratings import rated as rated_on
 from ..core.types import Float32Array, Float64Array, Int64Array
 from ..data.interactions import Interactions
 from .metric_kinds import RatingMetric, metrics

@@ -321,7 +321,7 @@ def field_of(found: Opened, path: Where) -> tuple[str, str]:
 
 def loaded() -> None:
     """Imports all modules that declare messages, so that `declared_structs` knows them."""
-    import entrenous.deploy.node.node.node
-    import entrenous.deploy.server.server.server  # noqa: F401
+    import entrenous.deploy.node.node
+    import entrenous.deploy.server.server  # noqa: F401
 
     assert "entrenous.privacy.secure_sum.messages" in sys.modules

@@ -158,7 +158,7 @@ def test_who_is_away_is_left_out_at_the_deadline(
     """A node that fails at every request: the round ends at its deadline with those who are
     there.
     """
-    from entrenous.deploy.server.server import server
+    from entrenous.deploy.server import server
 
     monkeypatch.setattr(server, "FAREWELL", 0.5)
     made = federation(tmp_path / "f", 4, 1, quorum=0.5, deadline=3.0)

@@ -25,8 +25,9 @@ def experiment(
     ----------
     name:
         One of {experiments}.
-    quick: An excerpt, which the rows say: some minutes on two cores (the tables of FBALF about
-        eight, `fpl-table2` up to fifteen).
+    quick:
+        An excerpt, which the rows say: some minutes on two cores (the tables of FBALF about eight,
+        `fpl-table2` up to fifteen).
     threads:
         Threads over devices, 0 = all cores.
     out:

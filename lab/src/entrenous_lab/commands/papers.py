@@ -43,23 +43,28 @@ def papers(
         Which, instead of all: of {experiments}.
     quick:
         Excerpts; they never take the place of a full result.
-    list: Run nothing; say what is stored, and whether today's program and settings would give the
+    list:
+        Run nothing; say what is stored, and whether today's program and settings would give the
         same.
-    estimate: As --list, and how long what is left would take, at the pace of the trainings that are
+    estimate:
+        As --list, and how long what is left would take, at the pace of the trainings that are
         remembered.
     seeds:
         How many seeds, where a table has seeds; 0 = as many as it usually has.
-    data: Which data sets, of those that a table has (ml-100k,ml-1m). The result is stored as a
-        part, or added to the part that is stored.
+    data:
+        Which data sets, of those that a table has (ml-100k,ml-1m). The result is stored as a part,
+        or added to the part that is stored.
     threads:
         Trainings at once, 0 = one a core.
     again:
         Run fresh ones again, too; finished trainings stay remembered.
-    confirm: Make no table: record a sample of the trainings behind fresh results, and begin that of
+    confirm:
+        Make no table: record a sample of the trainings behind fresh results, and begin that of
         stale ones again. One whose trainings all give the same to the last digit counts as today's
         program's; its file says so.
-    docs: Run nothing; fill the tables and figures of README.md and docs/*.md, and the page of
-        claims, from the results in --out.
+    docs:
+        Run nothing; fill the tables and figures of README.md and docs/*.md, and the page of claims,
+        from the results in --out.
     out:
         Where results go: NAME.json, NAME.md and figures.
     cells:

@@ -14,7 +14,7 @@ import numpy as np
 
 from entrenous.audit.examine import audited
 from entrenous.audit.measures import SURE
-from entrenous.audit.subject import AuditPlan
+from entrenous.audit.plan import AuditPlan
 from entrenous.data.interactions import Interactions
 from entrenous.data.load import load
 from entrenous.privacy.evidence import best

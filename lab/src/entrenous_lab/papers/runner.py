@@ -108,7 +108,7 @@ def need_scipy() -> None:
     remembered under (`cell.libraries`).
     """
     if find_spec("scipy") is None:
-        raise InputError("papers", "SciPy is not installed", fix='pip install "entrenous[papers]"')
+        raise InputError("papers", "SciPy is not installed", fix="pip install entrenous-lab")
 
 
 def writable(folder: Path) -> bool:

@@ -16,7 +16,7 @@ def check_flower() -> None:
     """
     if not is_supported(found := version("flwr")):
         raise InputError(
-            "flwr", f"version {found}", expected=EXPECTED, fix="pip install 'entrenous[flower]'"
+            "flwr", f"version {found}", expected=EXPECTED, fix="pip install entrenous-flower"
         )
 
 

@@ -1,0 +1,69 @@
+"""What can be counted of the English in the package: how docstrings open, and words to avoid.
+
+`python -m tests.house.english SEED` prints thirty docstrings, drawn by the seed, for a reader.
+"""
+
+from __future__ import annotations
+
+import ast
+import random
+import re
+import sys
+from typing import NamedTuple
+
+from .source import PACKAGE, python_files, tree_of
+
+# A sentence that opens so has no subject of its own: "What of it is a plan."
+OPENINGS = re.compile(r"(What|Whether|How|Who|Whom|Whose|Which|That|Where|When)\b")
+# Words that an engineer reads twice, and what to write: "compared with", "the user's own".
+AVOIDED = re.compile(r"\bbeside\b|\bof (?:one|its|their)(?:'s|s)? own\b", re.IGNORECASE)
+NO_ZERO = re.compile(r"(?<![\w.)\]])\.\d")
+DRAWN = 30
+Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class Docstring(NamedTuple):
+    """A docstring and where it is."""
+
+    where: str
+    """`file:name`."""
+    text: str
+
+
+def docstrings() -> list[Docstring]:
+    """All docstrings of modules, classes, functions and fields."""
+    found = []
+    for path in python_files():
+        file = path.relative_to(PACKAGE).as_posix()
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, Documented):
+                text = ast.get_docstring(node)
+                if text:
+                    found.append(Docstring(f"{file}:{getattr(node, 'name', '')}", text))
+    return found
+
+
+def weak_openings() -> list[str]:
+    """Docstrings that open with a relative or a question word."""
+    return [one.where for one in docstrings() if OPENINGS.match(one.text)]
+
+
+def avoided_words() -> list[str]:
+    """`file:name word` of words that CONTRIBUTING.md asks to avoid, in docstrings."""
+    return [f"{one.where} {word}" for one in docstrings() for word in AVOIDED.findall(one.text)]
+
+
+def without_a_zero() -> list[str]:
+    """Docstrings with a number such as `.5`, which wants a leading zero."""
+    return [one.where for one in docstrings() if NO_ZERO.search(one.text)]
+
+
+def main(seed: int) -> None:
+    """Prints docstrings drawn by a seed."""
+    drawn = random.Random(seed).sample(docstrings(), DRAWN)
+    for one in sorted(drawn):
+        print(f"{one.where}\n    {one.text.replace(chr(10), chr(10) + '    ')}\n")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
