@@ -26,7 +26,7 @@ from entrenous.core.contract.protocols import arrays_of
 from entrenous.core.errors import EntrenousWarning, InputError
 from entrenous.data.interactions import Interactions
 from entrenous.data.split.protocol import splits
-from entrenous.evaluate.goal import RANKING
+from entrenous.evaluate.protocol import RANKING
 from entrenous.federation.rounds import Rounds
 from entrenous.report.html import write_report
 from entrenous.runs import store

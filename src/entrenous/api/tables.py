@@ -121,8 +121,8 @@ def latex(found: Mapping[str, Any], asked: Sequence[str] = ()) -> str:
     best = {name: _best(found, name) for name in names}
     body = [_latex_row(row, names, best, found) for row in found["rows"]]
     note = (
-        rf"\textdagger: differs from {escaped(found['reference'])}, p $<$ 0.05 (paired t over users,"
-        r" Holm)"
+        rf"\textdagger: differs from {escaped(found['reference'])}, p $<$ 0.05"
+        r" (paired t over users, Holm)"
     )
     header = ["algorithm", *(_headed(name) for name in names)]
     return booktabs(header, body, f"{escaped(caption(found))}. {note}.") + "\n"

@@ -32,6 +32,7 @@ from .colluders import Poison
 from .contest import AttackOutcome, Contest, trained
 from .peers import PEER_DEFENCES, PEERS
 from .plan import AttackPlan
+from .scene import selects_cohort
 
 # Consumers of an item that is drawn as a target: few, and not none, since an item that nobody has
 # is never recommended.
@@ -202,7 +203,7 @@ def _among_honest(made: Any, plan: AttackPlan, train: Interactions, poison: Pois
             )
         return made
     configured = made.configured(train.catalogue)
-    if getattr(made, "cohort", None) == 0:
+    if selects_cohort(made) and made.cohort == 0:
         configured = configured.model_copy(update={"cohort": 0})
     contract = bound(configured.configured(train.catalogue), train.catalogue)
     server = configured.init_server(train.catalogue, key(plan.seed, "server"))

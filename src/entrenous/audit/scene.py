@@ -72,7 +72,7 @@ def check_parties(plan: AuditPlan, data: Interactions) -> None:
 
 def selects_cohort(algorithm: Any) -> bool:
     """Whether the algorithm draws the users of a round itself, as many as its setting `cohort`."""
-    return hasattr(algorithm, "cohort")
+    return "cohort" in type(algorithm).model_fields
 
 
 def with_cohort(algorithm: Any, users: int) -> Any:

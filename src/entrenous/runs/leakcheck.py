@@ -27,8 +27,8 @@ from ..core.visits import some_visits
 from ..core.vocabulary import Vocabulary
 from ..data.interactions import Interactions
 from ..data.split.types import Held
+from ..evaluate.metric_kinds import Ranking
 from ..evaluate.protocol import evaluate
-from ..evaluate.ranking import Ranking
 from ..federation.rounds import Rounds
 from .options import Negatives, RunPlan
 from .pipeline import material

@@ -39,12 +39,10 @@ class Arrived(NamedTuple):
 @final
 class Traffic:
     """What is under way. Methods of the event loop are coroutines or say so; all others are the
-    server's thread's. `begin` comes first. once: a request is handed out once, since the node may
-    answer another process, which does not say so here.
+    server's thread's. `begin` comes first.
     """
 
-    def __init__(self, once: bool = False) -> None:
-        self._once = once
+    def __init__(self) -> None:
         self._parked: dict[str, Parked] = {}
         self._asking: dict[str, asyncio.Future[FrameParts | None]] = {}
         self._heard: dict[str, float] = {}  # when each node last said something
@@ -112,7 +110,7 @@ class Traffic:
 
     def parked(self, node: str) -> FrameParts | None:
         """The request that waits for a node."""
-        found = self._parked.pop(node, None) if self._once else self._parked.get(node)
+        found = self._parked.get(node)
         if found is not None and found.until < time.monotonic():
             self._parked.pop(node, None)
             return None
@@ -147,10 +145,8 @@ class Traffic:
         question.cancel()
 
     def waits_for(self, node: str) -> bool:
-        """Whether a node has a request that it has not answered; with `once` it may have one of
-        another process.
-        """
-        return self._once or node in self._parked
+        """Whether a node has a request that it has not answered."""
+        return node in self._parked
 
     def arrived(self, node: str, frame: bytes) -> asyncio.Future[None]:
         """Hand an answer to the server; what is returned resolves when it has been dealt with."""
@@ -163,11 +159,9 @@ class Traffic:
 
     def _park(self, node: str, request: Parked) -> None:
         question = self._asking.pop(node, None)
-        asking = question is not None and not question.done()
-        if question is not None and asking:
+        if question is not None and not question.done():
             question.set_result(request.frame)
-        if not (self._once and asking):
-            self._parked[node] = request
+        self._parked[node] = request
 
 
 def _resolve(done: list[Arrived]) -> None:

@@ -19,7 +19,7 @@ from ...core.contract.protocols import Progress, silent
 from ...core.errors import InputError, NonFiniteError, at_least
 from ...data.interactions import Interactions
 from ...data.split.types import Held
-from ...evaluate.goal import Goal, goal_of, look
+from ...evaluate.protocol import Goal, goal_of, look
 from ...federation.executors import Threads
 from ...federation.workers.calls import prepare, spread
 from ...federation.workers.crew import About, about_here
