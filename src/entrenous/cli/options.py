@@ -114,7 +114,9 @@ def _parameter(option: Field[Any], kind: Any) -> inspect.Parameter:
     """The parameter by which cyclopts reads an option."""
     default = None if option.default is MISSING else option.default
     negative = "--no-" + option.name if kind == bool | None else ""
-    if get_origin(kind) in REPEATED:
+    if Path in get_args(kind):
+        kind = Path | None  # `str | Path` of Python
+    elif get_origin(kind) in REPEATED:
         kind, default = list[str] | None, None
     annotation = Annotated[
         kind, Parameter(name=option_name(option.name, option.type), negative=negative)
@@ -145,7 +147,7 @@ def documented(command: Callable[..., Any]) -> str:
         kinds = get_type_hints(plan)
         for name, words in field_texts(plan).items():
             if name not in own or f"\n{name}:\n" not in text:
-                more = REPEATED.get(get_origin(kinds[name]), "")
+                more = "" if "repeated" in words else REPEATED.get(get_origin(kinds[name]), "")
                 text += f"\n{name}:\n    {words}{more}"
     return text
 
