@@ -27,7 +27,7 @@ from entrenous.deploy.coordinator import (
 from entrenous.deploy.frames.contribution import agreed, of_part, read_part
 from entrenous.deploy.frames.frames import seal
 from entrenous.deploy.frames.request import Requests, RoundWork
-from entrenous.deploy.links.traffic import Parked, Traffic
+from entrenous.deploy.links.application import Parked, Traffic
 from entrenous.deploy.operate.founding import FoundedFederation
 from entrenous.deploy.ray_serve import replica_plan
 from entrenous.deploy.replica import Replica, ReplicaLink

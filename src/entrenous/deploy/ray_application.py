@@ -14,8 +14,9 @@ from typing import Any
 
 from ..core.errors import InputError, one_line
 from .coordinator import ReplicaPlan
+from .links.admission import HELD
+from .links.application import WAITING
 from .links.https import HttpsPlan
-from .links.traffic import HELD, WAITING
 from .replica import App, Replica
 
 ALONE = 8  # requests that are answered at once, beside questions that are held

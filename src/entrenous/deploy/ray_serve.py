@@ -23,8 +23,8 @@ from ..core.errors import EntrenousError, InputError, StartAgain, at_least, one_
 from ..federation.workers.engine import EngineOptions, engine
 from .agreement.address import refuse_plain
 from .coordinator import Coordinator, Dealt, MergedTotal, ReplicaPlan, ReplicasSummary
-from .frames.codes import Code
 from .frames.contribution import read_sum
+from .frames.frames import Code
 from .frames.request import RoundWork
 from .links.https import HttpsPlan
 from .ray_application import deployment, http_options, serving

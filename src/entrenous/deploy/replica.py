@@ -22,8 +22,7 @@ from .frames.contribution import agreed, of_part
 from .frames.frames import FrameParts
 from .frames.secure import largest_answer
 from .links.admission import Admission
-from .links.application import Front, application
-from .links.traffic import Traffic
+from .links.application import Front, Traffic, application
 from .replica_folder import ReplicaFolder
 from .server.collector import Collector
 from .server.exchange import ServerStopped

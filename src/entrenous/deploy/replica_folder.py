@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ..core.errors import InputError
 from ..core.lock import is_held, locked
 from .coordinator import ReplicaPlan
-from .links.health import DiskHealth
+from .links.metrics import DiskHealth
 from .server.journal import Journal, JournalRecord, read
 from .server.log_line import LogLine, written
 
