@@ -39,8 +39,8 @@ from entrenous.deploy.server.server import RoundsLost, serve
 from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.federation.rounds import Rounds
 from entrenous.privacy.secure_sum.terms import Floors
+from entrenous.runs.options import RunPlan
 from entrenous.runs.pipeline import material
-from entrenous.runs.plan import RunPlan
 from entrenous.runs.recommenders import FederatedRecommender
 from entrenous.runs.tested import tested
 

@@ -182,8 +182,8 @@ def test_without_any_difference_p_is_1() -> None:
 
 def test_a_split_in_files(data: Interactions, tmp_path: Path) -> None:
     from entrenous.data.split.export import write
+    from entrenous.runs.options import RunPlan
     from entrenous.runs.pipeline import material
-    from entrenous.runs.plan import RunPlan
 
     (part,) = material(RunPlan(algorithm="popular", protocol="loo-20"), data).parts
     folder = str(write(part, tmp_path / "split"))

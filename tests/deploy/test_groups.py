@@ -537,7 +537,8 @@ def test_an_epsilon_is_of_the_noise_of_one_groups_sum(tmp_path: Path) -> None:
 
 
 def test_neither_a_trial_nor_a_run_has_groups(tmp_path: Path) -> None:
-    from entrenous.runs.plan import RunPlan, check
+    from entrenous.runs.options import RunPlan
+    from entrenous.runs.plan import check
 
     protect = {"groups": 3, "noise": 0.1}
     for refuse in (

@@ -20,8 +20,9 @@ from ..data.split.protocol import GIVEN
 from ..evaluate.ratings import ERRORS
 from ..federation.executors import Threads
 from ..privacy.protection import PAPER
+from ..runs.options import Profile, RunPlan
 from ..runs.pipeline import run
-from ..runs.plan import RunPlan, check, make, usual_protocol
+from ..runs.plan import check, make, usual_protocol
 from . import tables
 from .asked import SplitAsked, data_asked, metrics_asked, split_asked
 from .budgets import spent_on_all
@@ -126,7 +127,7 @@ def compared(
     load: Mapping[str, Any] | None = None,
     refit: bool | None = None,
     network: Mapping[str, Any] | None = None,
-    profile: str = PAPER,
+    profile: Profile = PAPER,
     protect: Mapping[str, Any] | None = None,
     out: Path | None = None,
     metrics: Mapping[str, Any] | None = None,
@@ -193,12 +194,12 @@ def compared(
         given=given,
         threads=threads,
         out=out,
-        load=load if named and own != GIVEN else None,
+        load=(load or {}) if named and own != GIVEN else {},
         metrics=metrics or {},
         refit=refit,
-        network=network,
+        network=network or {},
         profile=profile,
-        protect=protect,
+        protect=protect or {},
     )
     runs: dict[str, list[Any]] = {one.label: [judged(each) for each in one.runs] for one in found}
     for number, (one, seed) in enumerate(product(new, numbers)):

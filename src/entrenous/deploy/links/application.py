@@ -76,12 +76,10 @@ class Arrived(NamedTuple):
 class Traffic:
     """Requests that wait for their nodes, and answers that wait for the server.
 
-    The section of each method says which thread calls it; call `begin` first. once: a request is
-    handed out once, since the node may answer another process, which does not say so here.
+    The section of each method says which thread calls it; call `begin` first.
     """
 
-    def __init__(self, once: bool = False) -> None:
-        self._once = once
+    def __init__(self) -> None:
         self._parked: dict[str, Parked] = {}
         self._asking: dict[str, asyncio.Future[FrameParts | None]] = {}
         self._heard: dict[str, float] = {}  # monotonic seconds of each node's last word
@@ -148,7 +146,7 @@ class Traffic:
 
     def parked(self, node: str) -> FrameParts | None:
         """Returns the request that waits for a node."""
-        request = self._parked.pop(node, None) if self._once else self._parked.get(node)
+        request = self._parked.get(node)
         if request is None:
             return None
         if request.until < time.monotonic():
@@ -187,10 +185,8 @@ class Traffic:
         question.cancel()
 
     def waits_for(self, node: str) -> bool:
-        """Returns whether a node has a request that it has not answered; with `once` it may have
-        one of another process.
-        """
-        return self._once or node in self._parked
+        """Returns whether a node has a request that it has not answered."""
+        return node in self._parked
 
     def arrived(self, node: str, frame: bytes) -> asyncio.Future[None]:
         """Hands an answer to the server. Returns a future that resolves when the server has dealt
@@ -207,8 +203,6 @@ class Traffic:
         question = self._asking.pop(node, None)
         if question is not None and not question.done():
             question.set_result(request.frame)
-            if self._once:
-                return
         self._parked[node] = request
 
 

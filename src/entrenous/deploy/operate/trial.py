@@ -16,8 +16,9 @@ from ...privacy import evidence
 from ...privacy.protection import PAPER, protection_of, refuse_groups
 from ...privacy.secure_sum.terms import Floors
 from ...runs import pipeline
+from ...runs.options import RunPlan
 from ...runs.pipeline import RunResult, material
-from ...runs.plan import RunPlan, algorithm_of, check, usual_protocol
+from ...runs.plan import algorithm_of, check, usual_protocol
 from ..agreement.files import read_json, write_json
 from .founding import FoundedFederation, Place, found, free_ports, must_be_new
 from .plans import FoundingPlan, TrialPlan
