@@ -20,8 +20,8 @@ from ...core.contract.update import Total
 from ...core.errors import StartAgain
 from ...privacy.secure_sum.memory import PastSum
 from ..frames import agreed_model
-from ..frames.codes import Code
 from ..frames.contribution import add, read_sum
+from ..frames.frames import Code
 from ..frames.request import RoundWork
 from ..links.metrics import LinkTally
 from .channel import Order

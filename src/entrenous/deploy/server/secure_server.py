@@ -21,12 +21,10 @@ from ...privacy.secure_sum.refusal import SumRefused
 from ...privacy.secure_sum.server import SecureSumServer
 from ...privacy.secure_sum.terms import Floors, SumTerms
 from ...privacy.secure_sum.vector import unpack
-from ..frames.codes import Code, FrameRefused, reason
-from ..frames.contribution import largest_body
-from ..frames.frames import Frame, FrameParts, opened
+from ..frames.contribution import check_sent, check_total, largest_body
+from ..frames.frames import Code, Frame, FrameParts, FrameRefused, opened, reason
 from ..frames.request import Requests, RoundWork
 from ..frames.secure import COMPLAINT, KINDS, OPEN, OPENED, sum_terms, uploaded
-from ..frames.totals import check_sent, check_total
 from .exchange import Exchange
 from .intake import Open, RoundIntake
 from .journal import FRAME, MARK, Journal
