@@ -64,8 +64,10 @@ def test_two_rounds_give_the_ratings_of_models_without_biases(algorithm: str) ->
     claims = two_step.ATTACK.run(transcript)
     found = right(claims, movielens())
     assert found.precision >= 0.97 and found.recall >= 0.99
-    first, second = (two_step.messages(transcript, one)[3] for one in transcript.rounds)
-    ratings = two_step.ratings_of(transcript, first, second, 0)
+    first, second = (
+        two_step.messages(transcript, place, one)[3] for place, one in enumerate(transcript.rounds)
+    )
+    ratings = two_step.ratings_of(transcript, first, second)
     own = movielens().histories(np.array([3]))
     at = np.searchsorted(first.item, own.item)
     assert np.abs(ratings[at] - own.value).max() < 0.01
