@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
 
@@ -25,3 +26,11 @@ def _files_of_former_tests_are_closed() -> Iterator[None]:
     yield
     if len(os.listdir("/proc/self/fd")) > MANY:
         gc.collect()
+
+
+@pytest.fixture
+def forked_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Children of this test are forked instead of started: see tests/helpers/forked.py."""
+    from forked import Forked
+
+    monkeypatch.setattr(subprocess, "Popen", Forked)

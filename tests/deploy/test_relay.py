@@ -16,8 +16,7 @@ from entrenous.core.errors import InputError
 from entrenous.deploy.agreement.catalogue import Items
 from entrenous.deploy.agreement.certificates import make_keys
 from entrenous.deploy.frames import contribution
-from entrenous.deploy.frames.codes import Code
-from entrenous.deploy.frames.frames import opened, seal
+from entrenous.deploy.frames.frames import Code, opened, seal
 from entrenous.deploy.frames.request import Requests
 from entrenous.deploy.links.metrics import LinkTally
 from entrenous.deploy.node.node_watch import NodeWatch, node_status

@@ -48,7 +48,7 @@ class Vocabulary:
         return str(name) in self._index
 
     def index(self, name: object) -> int:
-        """Returns the index of an external id. Raises InputError, with the nearest known id."""
+        """Returns the index of an external id. Raises InputError that names the nearest one."""
         number = self._index.get(str(name))
         if number is None:
             # To compare with every id of a large vocabulary would take seconds.

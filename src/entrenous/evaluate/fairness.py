@@ -17,9 +17,9 @@ times 1 - 1/m for the spread of m users around their own mean. (At h = 0.1 that 
 at h = 0.6 of 0.275: a better model looks less fair, up to h = 0.60.) Where a query has r > 1
 held-out items (full ranking), k = min(n, Binomial(r, p)) of them are in the top n, HR is
 1 - (1 - p)^r, and the sum of k values of g without replacement has mean k G1 and variance
-k (G2 - G1^2) (n - k) / (n - 1). Only HR is matched, not mean NDCG: where r differs much between users and a system hits those
-with many, p is high, and the std may lie below that of chance. A random order of the items has the
-std of chance, whatever r.
+k (G2 - G1^2) (n - k) / (n - 1). Only HR is matched, not mean NDCG: where r differs much between
+users and a system hits those with many, p is high, and the std may lie below that of chance. A
+random order of the items has the std of chance, whatever r.
 
 Places are uniform on purpose: drawn from the observed ranks of hits, chance would have the observed
 std exactly whenever users have one item, and the comparison could not say anything. With one item

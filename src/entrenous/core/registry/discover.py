@@ -67,7 +67,7 @@ def names_offered(path: Path, constant: str) -> list[str]:
     table = ast.parse(rest).body[0]
     if not isinstance(table, ast.Expr) or not isinstance(table.value, ast.Dict):
         raise ValueError(f"{path}: {constant} is no literal dictionary")
-    return [str(key.value) for key in table.value.keys if isinstance(key, ast.Constant)]
+    return [ast.literal_eval(key) for key in table.value.keys if key is not None]
 
 
 def pick(kind: str, name: str, known: dict[str, Any]) -> Any:

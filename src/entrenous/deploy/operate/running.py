@@ -19,7 +19,7 @@ from ..agreement.address import checked_address, is_loopback
 from ..agreement.files import read_json
 from ..agreement.members import MEMBERS, Members
 from ..agreement.terms import TERMS, FederationTerms
-from ..frames.caps import RoundHalted
+from ..frames.contribution import RoundHalted
 from ..frames.request import largest_request
 from ..frames.secure import largest_answer
 from ..links.admission import here

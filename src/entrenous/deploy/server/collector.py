@@ -16,9 +16,8 @@ from ...core.contract.update import Total
 from ...core.types import Int64Array
 from ..frames import agreed_model
 from ..frames.agreed_model import AGREED, KEPT, TAKEN
-from ..frames.caps import Caps
-from ..frames.codes import Code, FrameRefused
-from ..frames.frames import Frame, FrameParts, opened
+from ..frames.contribution import Caps
+from ..frames.frames import Code, Frame, FrameParts, FrameRefused, opened
 from ..frames.request import Requests, RoundWork
 from ..links.port import ServerLink
 from .exchange import Exchange, SentRequest
