@@ -113,7 +113,7 @@ def test_a_bad_space_is_refused_before_anything_is_trained(
     ("options", "said"),
     [
         ({"trials": 0}, "--trials: got 0"),
-        ({"seed": -1}, "--search-seed: got -1"),
+        ({"search_seed": -1}, "--search-seed: got -1"),
         ({"seeds": 0}, "--seeds: got 0"),
         ({"every": -1}, "--every: got -1"),
         ({"rounds": 0}, "--rounds: got 0"),
@@ -154,7 +154,7 @@ def test_the_same_search_every_time_and_the_same_beginning_of_a_longer_one(
 ) -> None:
     files = [tmp_path / name for name in ("one", "again", "longer", "other")]
     found = [
-        searched(data, out=file, trials=n, seed=seed)
+        searched(data, out=file, trials=n, search_seed=seed)
         for file, n, seed in zip(files, (14, 14, 18, 14), (3, 3, 3, 4), strict=True)
     ]
     one, again, longer, other = (file.read_bytes() for file in files)
@@ -348,7 +348,7 @@ def begun(data: Interactions, tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("options", "said"),
     [
         (
-            {"seed": 1},
+            {"search_seed": 1},
             "it is a search with another seed; expected seed = 0; or begin a new search with --out",
         ),
         ({"rounds": 7}, "it is a search with another rounds; expected rounds = 6"),
