@@ -230,6 +230,7 @@ def test_a_node_that_is_named_twice_is_refused_and_nothing_is_written(tmp_path: 
     )
 
 
+@pytest.mark.usefixtures("forked_children")
 def test_processes_over_https_and_a_relay_that_is_killed(tmp_path: Path) -> None:
     """Server, two relays and six nodes as processes; a relay is killed with SIGKILL in the middle
     and started again.

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from command_line import Command, Printed, write_shop
+from forked import Forked
 
 from entrenous.core.errors import EntrenousWarning, InputError
 from entrenous.runs import store
@@ -133,7 +134,7 @@ def start(
     *arguments: object, code: str = "from entrenous.cli import main; main()"
 ) -> subprocess.Popen[str]:
     """A real `entrenous` in a process group of its own, which is ended by its id."""
-    return subprocess.Popen(
+    return Forked(
         [sys.executable, "-c", code, *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
