@@ -32,7 +32,7 @@ def test_the_walk_finds_the_modules():
     assert {
         "entrenous.core.keys",
         "entrenous.evaluate.metrics.ndcg",
-        "entrenous.data.split.cut",
+        "entrenous.data.split.types",
     } <= set(NAMES)
 
 

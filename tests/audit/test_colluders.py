@@ -12,11 +12,12 @@ import pytest
 
 from entrenous.algorithms.fpl import FPL
 from entrenous.algorithms.pepper import PepperGMF
+from entrenous.api.attacking import attack
 from entrenous.audit import contest as contests
 from entrenous.audit.colluders import Colluders, Plot, joined_by
 from entrenous.audit.exposure import exposure
 from entrenous.audit.peers import PEERS, LyingPeers, honest_peers
-from entrenous.audit.robustness import attack, poisons
+from entrenous.audit.robustness import poisons
 from entrenous.core.contract.declared import bound
 from entrenous.core.contract.enforce import check_sent
 from entrenous.core.contract.update import Update

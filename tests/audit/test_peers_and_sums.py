@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onlooker import histories, movielens, right
+from onlooker import histories, movielens, observe, right
 
 from entrenous.audit.attacks import (
     carried,
@@ -24,7 +24,6 @@ from entrenous.audit.attacks import (
 from entrenous.audit.attacks._rows_seen import prior
 from entrenous.audit.claims import Claims
 from entrenous.audit.measures import measured
-from entrenous.audit.observe import observe
 from entrenous.audit.side_knowledge import known_items
 from entrenous.audit.transcript import Transcript
 from entrenous.data.synthetic import synthetic

@@ -266,7 +266,7 @@ def test_nodes_come_and_go_and_nobody_gets_the_numbers_of_another(
 def test_a_node_with_a_new_key_keeps_its_users_and_its_store(
     folder: Path, command: Command
 ) -> None:
-    from entrenous.deploy.agreement.identity import public_bytes, read_identity
+    from entrenous.deploy.agreement.files import public_bytes, read_identity
     from entrenous.deploy.node.node import FederatedNode
 
     founded(command)

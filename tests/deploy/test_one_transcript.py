@@ -19,10 +19,9 @@ from secure_sum_in_memory import roll, terms
 
 from entrenous.algorithms.named import kind_of
 from entrenous.core.contract.protocols import State
-from entrenous.deploy.agreement.identity import read_identity
+from entrenous.deploy.agreement.files import read_identity
 from entrenous.deploy.frames.agreed_model import OfferedModel, check_agreed, written
-from entrenous.deploy.frames.codes import FrameRefused
-from entrenous.deploy.frames.frames import Frame, FrameParts, opened, seal, seal_parts
+from entrenous.deploy.frames.frames import Frame, FrameParts, FrameRefused, opened, seal, seal_parts
 from entrenous.deploy.frames.request import RoundWork, announced, announced_of
 from entrenous.deploy.frames.secure import KINDS
 from entrenous.deploy.node.node import FederatedNode

@@ -16,14 +16,14 @@ from entrenous.core.errors import InputError
 from entrenous.deploy.agreement.catalogue import Items
 from entrenous.deploy.agreement.certificates import make_keys
 from entrenous.deploy.frames import contribution
-from entrenous.deploy.frames.codes import Code
-from entrenous.deploy.frames.frames import opened, seal
+from entrenous.deploy.frames.frames import Code, opened, seal
 from entrenous.deploy.frames.request import Requests
 from entrenous.deploy.links.metrics import LinkTally
 from entrenous.deploy.node.node_watch import NodeWatch, node_status
 from entrenous.deploy.node.relay import BELOW
 from entrenous.deploy.operate.enrolment import identity
 from entrenous.deploy.operate.founding import Place, found_federation, found_relay, free_ports
+from entrenous.deploy.operate.plans import FoundingPlan
 from entrenous.deploy.operate.processes import Processes
 from entrenous.deploy.operate.running import status
 from entrenous.deploy.server.intake import Open, RoundIntake
@@ -219,11 +219,8 @@ def test_a_node_that_is_named_twice_is_refused_and_nothing_is_written(tmp_path: 
     root = found_federation(
         tmp_path / "root",
         Items.of(DATA),
-        DATA.catalogue,
         [(asked["east"], 12)],
-        algorithm="fpl",
-        rounds=1,
-        profile="paper",
+        FoundingPlan(algorithm="fpl", rounds=1, profile="paper").with_catalogue(DATA.catalogue),
     )
     for twice in ([asked["e1"]] * 2, [asked["e1"], asked["other"]._replace(key=asked["e1"].key)]):
         with pytest.raises(InputError, match="is named twice"):

@@ -23,7 +23,7 @@ from federation_links import (
 )
 
 from entrenous.core.errors import InputError
-from entrenous.deploy.agreement.identity import read_identity
+from entrenous.deploy.agreement.files import read_identity
 from entrenous.deploy.frames.frames import FrameParts, opened, seal
 from entrenous.deploy.frames.request import RoundWork
 from entrenous.deploy.frames.secure import KINDS

@@ -17,7 +17,7 @@ from entrenous.algorithms.named import algorithms
 from entrenous.core.contract.declared import bound, is_federated
 from entrenous.core.errors import EntrenousError, InputError
 from entrenous.deploy.agreement.address import is_host, split_address
-from entrenous.deploy.agreement.identity import public_bytes
+from entrenous.deploy.agreement.files import public_bytes
 from entrenous.deploy.agreement.terms import FederationTerms
 from entrenous.deploy.operate.enrolment import told
 

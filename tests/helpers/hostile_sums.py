@@ -19,11 +19,10 @@ from hostile_rounds import Sides, code_of, loaded
 from hostile_values import Hostile, signed, taken_apart
 
 from entrenous.core.contract.update import Total
-from entrenous.deploy.frames.codes import Code
-from entrenous.deploy.frames.frames import Frame, opened, signed_by
+from entrenous.deploy.frames.contribution import check_total
+from entrenous.deploy.frames.frames import Code, Frame, opened, signed_by
 from entrenous.deploy.frames.request import RoundWork, announced_of
 from entrenous.deploy.frames.secure import KINDS, sum_terms
-from entrenous.deploy.frames.totals import check_total
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.server.journal import Journal
 from entrenous.deploy.server.secure_server import SecureRound

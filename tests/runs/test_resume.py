@@ -20,6 +20,7 @@ from forked import Forked
 
 from entrenous.core.errors import EntrenousWarning, InputError
 from entrenous.runs import store
+from entrenous.runs.options import RunOptions
 from entrenous.runs.pipeline import run
 from entrenous.runs.reopen import resume
 
@@ -399,7 +400,8 @@ def test_the_search_for_the_best_round_goes_on_where_it_stopped(
         checkpoint_every=checkpoint_every,
         **SEARCH,
     )
-    finished = resume(path.name, root=tmp_path, checkpoint_every=checkpoint_every)
+    options = RunOptions(checkpoint_every=checkpoint_every)
+    finished = resume(path.name, root=tmp_path, options=options)
     assert {name: finished.manifest.get(name) for name in KEPT} == {
         name: searched.manifest.get(name) for name in KEPT
     }

@@ -33,12 +33,11 @@ from numba import njit
 from pydantic import Field
 
 from ..core.contract.declarations import SentArray, Traits, axes, dense, rows
-from ..core.contract.protocols import Catalogue, Histories
+from ..core.contract.protocols import Catalogue, Histories, rated
 from ..core.contract.settings import Settings
 from ..core.contract.update import LIMIT, STEP, Total, Update, add_devices, add_rows, count_items
 from ..core.errors import NonFiniteError
 from ..core.keys import folds, normals
-from ..core.ratings import rated
 from ..core.types import Float32Array, Int64Array
 from ..kernels import bpr_mf
 

@@ -33,7 +33,7 @@ from numba import njit
 from pydantic import Field, model_validator
 
 from ..core.contract.declarations import SentArray, Traits, axes, rows
-from ..core.contract.protocols import Catalogue, Histories
+from ..core.contract.protocols import Catalogue, Histories, rated
 from ..core.contract.update import STEP, Total, Update, real
 from ..core.errors import NonFiniteError
 from ..core.keys import draw, fold_name, folds, uniform
@@ -50,7 +50,6 @@ from ..core.lanes.simd import (
     store,
     sum_of,
 )
-from ..core.ratings import rated
 from ..core.types import Float32Array, Int64Array, UInt64Array
 from ..kernels import bpr_mf
 from ..privacy.decoys import Mixed, SendsDecoys

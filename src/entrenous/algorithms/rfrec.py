@@ -30,12 +30,11 @@ from numba import njit
 from pydantic import Field
 
 from ..core.contract.declarations import SentArray, Traits, UpTo, axes, dense
-from ..core.contract.protocols import Catalogue, Histories
+from ..core.contract.protocols import Catalogue, Histories, rated
 from ..core.contract.settings import Settings
 from ..core.contract.update import STEP, Total, Update, add_devices, add_rows
 from ..core.errors import NonFiniteError
 from ..core.keys import draw, fold_name, folds, normals, uniform
-from ..core.ratings import rated
 from ..core.types import BoolArray, Float32Array, Int32Array, Int64Array, UInt64Array
 from ..kernels import bpr_mf
 from ..kernels.adam import AdamStep, adam_step, direction, moment

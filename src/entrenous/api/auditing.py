@@ -8,7 +8,7 @@ from typing import Any
 
 from ..algorithms.named import algorithms
 from ..audit.examine import audited
-from ..audit.subject import AuditPlan
+from ..audit.plan import AuditPlan
 from ..core.contract.protocols import Progress
 from ..core.errors import InputError
 from ..core.registry.own import is_place
@@ -40,7 +40,7 @@ def audit(
         "difference", "neighbour", "model"), cohort, rounds, fixed, people, watched, profile,
         protect,
             public_draws, replayed, chosen, canaries, protocol, load, refit, network, seed, quick,
-            threads: as `audit.subject.AuditPlan` describes them.
+            threads: as `audit.plan.AuditPlan` describes them.
 
     Returns: The report as a dictionary: `attacks` has one entry an attack with its figures and its
         verdict, which is never "safe".

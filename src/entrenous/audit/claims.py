@@ -14,7 +14,8 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from ..core.types import BoolArray, Float32Array, Int32Array, Int64Array
-from .transcript import Transcript, View
+from .plan import View
+from .transcript import Transcript
 
 Asks = Literal["histories", "members", "communities"]
 """histories: what did this user consume? members: was this user in training? communities: which

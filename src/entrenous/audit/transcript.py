@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from safetensors import safe_open
@@ -19,12 +19,6 @@ from safetensors.numpy import save_file
 
 from ..core.types import Array, Int64Array
 from ..federation.recorder import Seen
-
-View = Literal["individual", "sum", "difference", "neighbour", "model"]
-"""individual: a server that opens every update. sum: one that gets the sum of a round, and knows
-who was asked. difference: one that gets two sums, with and without one party. neighbour: a peer,
-which keeps every message that reaches it. model: whoever has the final model.
-"""
 
 
 class Transcript(NamedTuple):

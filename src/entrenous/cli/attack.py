@@ -88,27 +88,29 @@ def attack(
     json:
         Print one JSON object on stdout.
     """
+    from ..audit.plan import AttackPlan
     from ..audit.robustness import attack as measure
 
+    plan = AttackPlan(
+        algorithm=algorithm,
+        data=data,
+        attack=attack,
+        share=share,
+        target=tuple(target or ()),
+        targets=targets,
+        defences=tuple(defence or ()),
+        settings=assignments(settings),
+        attack_settings=assignments(attack_set, "--attack-set"),
+        protocol=protocol,
+        refit=refit,
+        rounds=rounds,
+        seed=seed,
+        seeds=seeds,
+        k=k,
+        load=assignments(load, "--load"),
+    )
     with progress_bar(algorithm) as progress:
-        found = measure(
-            algorithm,
-            data,
-            attack=attack,
-            share=share,
-            targets=target or targets,
-            defences=defence or (),
-            settings=assignments(settings),
-            attack_settings=assignments(attack_set, "--attack-set"),
-            protocol=protocol,
-            refit=refit,
-            rounds=rounds,
-            seed=seed,
-            seeds=seeds,
-            k=k,
-            load=assignments(load, "--load"),
-            progress=progress,
-        )
+        found = measure(plan, progress=progress)
     if json:
         emit_json(found)
     else:

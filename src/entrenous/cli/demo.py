@@ -10,7 +10,7 @@ from .console import announce_compilation, progress_bar, say, table, tell
 from .options import RUNS
 
 if TYPE_CHECKING:
-    from ..audit.subject import AuditPlan
+    from ..audit.plan import AuditPlan
     from ..runs.pipeline import RunResult
 
 BY_SERVER = {
@@ -39,7 +39,7 @@ def demo(*, user: str = "196", threads: int = 0, out: Path = RUNS) -> None:
     out:
         Where the runs are stored.
     """
-    from ..audit.subject import AuditPlan
+    from ..audit.plan import AuditPlan
     from ..data.load import load
     from ..privacy.protection import PRIVATE
     from ..report.html import write_report

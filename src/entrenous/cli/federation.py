@@ -86,40 +86,37 @@ def try_(
         Print one JSON object on stdout.
     """
     need_libraries("federation", *(PEERS if peers else NETWORK))
+    from ..deploy.operate.plans import TrialPlan
+
+    plan = TrialPlan(
+        peers=peers,
+        data=data,
+        algorithm=algorithm,
+        settings=assignments(settings),
+        nodes=nodes,
+        rounds=rounds,
+        protocol=protocol,
+        seed=seed,
+        profile=profile,
+        protect=assignments(protect, "--protect"),
+        seconds=seconds,
+        load=assignments(load, "--load"),
+    ).complete()
     if peers:
         from ..deploy.operate.trial_peers import show
 
-        chosen = assignments(settings)
-        return (
-            0
-            if show(
-                data, nodes or 16, algorithm or "pepper-gmf", chosen, seconds, folder, tell, profile
-            )
-            else 1
-        )
+        return 0 if show(folder, plan, tell) else 1
     from ..core.registry.own import is_place
     from ..deploy.operate import trial
 
-    folder, algorithm, nodes = folder or Path("runs/federation"), algorithm or "fpl", nodes or 4
-    if not (folder / "trial.json").exists():
-        protecting = assignments(protect, "--protect")
-        plan = trial.TrialPlan(
-            algorithm,
-            data,
-            protocol,
-            seed,
-            rounds,
-            assignments(settings),
-            assignments(load, "--load"),
-            profile,
-            protecting,
-        )
-        made = trial.begin(folder, plan, nodes=nodes, say=say)
+    folder = folder or Path("runs/federation")
+    if not (folder / trial.TRIAL).exists():
+        made = trial.begin(folder, plan, say)
         say(
-            f"{nodes} nodes and a server in {folder}, with keys and certificates; run"
+            f"{plan.nodes} nodes and a server in {folder}, with keys and certificates; run"
             f" {made.terms.run}"
         )
-        say(made.terms.limits(algorithm if is_place(algorithm) else ""))
+        say(made.terms.limits(plan.algorithm if is_place(plan.algorithm) else ""))
     else:
         say(f"going on with {folder}")
     with goes_on("start it again: it goes on from where it was"):

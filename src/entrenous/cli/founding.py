@@ -155,32 +155,27 @@ def new(
         Without TLS; beyond loopback, server and nodes then also want --insecure.
     """
     need_libraries("federation", *NETWORK)
-    from ..core.contract.protocols import Catalogue
     from ..core.registry.own import is_place
     from ..deploy.agreement.catalogue import Items
     from ..deploy.operate.founding import Place, found_federation
+    from ..deploy.operate.plans import FoundingPlan
 
     if not 0 < port < 65536:
         raise InputError("--port", f"got {port}", expected="1 to 65535")
     requests = [requested(each) for each in node]
-    listed, count = Items.read_csv(items), users or sum(count for _, count in requests)
-    algorithm = algorithm or ("pepper-gmf" if peers else "")
-    made = found_federation(
-        folder,
-        listed,
-        Catalogue(count, len(listed.ids), interactions, scale),
-        requests,
-        Place(host, port, tuple(name or ()), not plain),
-        days=days,
-        topology="peers" if peers else "server",
+    listed = Items.read_csv(items)
+    plan = FoundingPlan(
+        peers=peers,
         algorithm=algorithm,
         settings=assignments(settings),
-        draws=draws,
-        seed=seed,
         rounds=rounds,
+        interactions=interactions,
+        users=users,
+        scale=scale,
         profile=profile,
         protect=assignments(protect, "--protect"),
         apart=apart,
+        draws=draws,
         deadline=deadline,
         quorum=quorum,
         most_norm=most_norm,
@@ -188,7 +183,11 @@ def new(
         most_move=most_move,
         period=period,
         oldest=oldest,
+        days=days,
+        seed=seed,
     )
+    place = Place(host, port, tuple(name or ()), not plain)
+    made = found_federation(folder, listed, requests, plan, place)
     say(made.terms.limits(algorithm if is_place(algorithm) else ""))
     if peers:
         begin = f"its key is in {made.server}"
@@ -285,7 +284,7 @@ def join(
     from ..data.load import load as load_data
     from ..deploy.operate.enrolment import accept
     from ..deploy.operate.enrolment import join as take
-    from ..privacy.secure_sum.terms import Floors
+    from ..deploy.operate.plans import JoinPlan
 
     if not data:
         accept(folder, invitation)
@@ -293,19 +292,18 @@ def join(
         return
     # a device has one user: that a file is a part of a whole is as it should be
     rows = load_data(data, part=Path(data).exists(), **loading(load))
-    decided = assignments(own, "--own")
-    users = take(
-        folder,
-        invitation,
-        rows,
-        Floors(people, parties, occupancy, apart=apart),
-        decided,
-        algorithm,
-        least_users,
-        say,
-        public_draws,
-        epsilon,
+    plan = JoinPlan(
+        people=people,
+        parties=parties,
+        occupancy=occupancy,
+        apart=apart,
+        least_users=least_users,
+        own=assignments(own, "--own"),
+        public_draws=public_draws,
+        epsilon=epsilon,
+        algorithm=algorithm,
     )
+    users = take(folder, invitation, rows, plan, say)
     say(f"{len(users)} users, {len(rows)} rows; run it with: entrenous node {folder}")
 
 

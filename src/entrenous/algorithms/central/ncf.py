@@ -46,14 +46,12 @@ class _State(NamedTuple):
 
 
 class _NCFEpochRoom(NamedTuple):
-    """Memory for an epoch. Of a sample: act, pre, back, see `kernels.ncf`. Of a batch: gnet, the
-    gradient of net, and `gradient`, those of the rows that the batch touches; row_of, which they
-    are; slot_of: int32 [users + items], where a row's is, or -1.
+    """Memory for an epoch. Of a sample: tower. Of a batch: gnet, the gradient of net, and
+    `gradient`, those of the rows that the batch touches; row_of, which they are; slot_of: int32
+    [users + items], where a row's is, or -1.
     """
 
-    act: Float32Array
-    pre: Float32Array
-    back: Float32Array
+    tower: ncf.NCFTower
     gnet: Float32Array
     gradient: Float32Array
     row_of: Int32Array
@@ -271,11 +269,9 @@ def _state(shape: ncf.NCFShape, rows: int, adam: bool) -> _State:
 
 def _room(shape: ncf.NCFShape, rates: ncf.NCFRates, rows: int, interactions: int) -> _NCFEpochRoom:
     batch = min(rates.batch, max(1, interactions * (1 + rates.negatives)))
-    touched, layers = min(2 * batch, rows), int(shape.width.sum()) + LANES
+    touched = min(2 * batch, rows)
     return _NCFEpochRoom(
-        act=zeros(1, layers),
-        pre=zeros(1, layers),
-        back=zeros(1, layers),
+        tower=ncf.tower_of(shape),
         gnet=zeros(1, shape.network),
         gradient=zeros(touched, shape.gmf + shape.mlp),
         row_of=np.empty(touched, np.int32),
@@ -303,7 +299,8 @@ def learn(
     ascending within a user.
     """
     table, net, gnet, gradient, order = state.table, state.net, room.gnet, room.gradient, room.order
-    act, pre, back, row_of, slot_of = room.act, room.pre, room.back, room.row_of, room.slot_of
+    tower, row_of, slot_of = room.tower, room.row_of, room.slot_of
+    model, slopes = ncf.NCFParts(table, table, net), ncf.NCFParts(gradient, gradient, gnet)
     users, width, rows, reg = len(ptr) - 1, table.shape[1], len(item), every(rates.reg)
     shuffle(order, key)
     taken, filled, drawn = 0, 0, rows
@@ -325,28 +322,10 @@ def learn(
             filled = max(filled, to + 1)
             i_to = _place(i, filled, width, gradient, row_of, slot_of)
             filled = max(filled, i_to + 1)
-            error = ncf.slope(
-                ncf.forward(shape, net, table, u * width, table, i * width, act, pre, 0), label
-            )
-            ncf.backward(
-                shape,
-                net,
-                table,
-                u * width,
-                table,
-                i * width,
-                act,
-                pre,
-                back,
-                error,
-                reg,
-                gnet,
-                gradient,
-                to * width,
-                gradient,
-                i_to * width,
-                0,
-            )
+            at = ncf.NCFPlace(u * width, i * width, 0)
+            error = ncf.slope(ncf.forward(shape, model, at, tower), label)
+            into = ncf.NCFPlace(to * width, i_to * width, 0)
+            ncf.backward(shape, model, at, tower, error, reg, slopes, into)
             taken += 1
             if taken == rates.batch or (n == rows - 1 and which == extra):
                 _step(rates, state, room, filled, taken)

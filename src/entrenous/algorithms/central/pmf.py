@@ -14,8 +14,7 @@ import numpy as np
 from numba import njit
 from pydantic import Field
 
-from ...core.contract.protocols import Progress, silent
-from ...core.ratings import rated
+from ...core.contract.protocols import Progress, rated, silent
 from ...core.types import BoolArray, Float32Array, Int32Array, Int64Array
 from ...data.interactions import Interactions
 from ._ratings import RatingSettings, dot, mean_rating, predictions, pull, shuffled

@@ -24,10 +24,9 @@ import numpy as np
 from numba import njit
 from pydantic import Field
 
-from ...core.contract.protocols import Progress, silent
+from ...core.contract.protocols import Progress, rated, silent
 from ...core.keys import fold
 from ...core.lanes.simd import LANES, Lanes, every, inside, load, store, sum_of, zeros
-from ...core.ratings import rated
 from ...core.types import Float32Array, Int32Array, Int64Array
 from ...data.interactions import Interactions
 from ._ratings import RatingSettings, implicit, mean_rating, predictions, shuffled

@@ -26,14 +26,12 @@ from ...federation.executors import Threads
 from ...federation.shard import Shard
 from ...privacy.secure_sum.terms import Floors
 from ..agreement.catalogue import ITEMS, Items
-from ..agreement.files import read_json
-from ..agreement.identity import IDENTITY, read_identity
+from ..agreement.files import IDENTITY, read_identity, read_json
 from ..agreement.members import MEMBERS, Members
 from ..agreement.terms import TERMS, FederationTerms
 from ..frames import contribution
 from ..frames.agreed_model import AGREED, KEPT, TAKEN, OfferedModel, check_agreed
-from ..frames.codes import Code, FrameRefused
-from ..frames.frames import Frame
+from ..frames.frames import Code, Frame, FrameRefused
 from ..frames.request import NodeRequest, announced
 from ..frames.secure import KINDS, OPEN
 from .draws import SecretDraws

@@ -15,10 +15,8 @@ from ...core.contract.declared import Contract, ContractError
 from ...core.contract.protocols import State
 from ...core.types import Array, Int64Array
 from ..agreement.terms import FederationTerms
-from ..frames.codes import Code, FrameRefused
-from ..frames.frames import Frame, opened, seal, signed_by
-from ..frames.request import NodeRequest, announced
-from ..wire.download import read_download
+from ..frames.frames import Code, Frame, FrameRefused, opened, seal, signed_by
+from ..frames.request import NodeRequest, announced, read_download
 from ..wire.tensors import Malformed, TensorField
 
 Handlers = Mapping[str, Callable[[Frame], bytes]]

@@ -19,7 +19,7 @@ from ..agreement.address import checked_address, is_loopback
 from ..agreement.files import read_json
 from ..agreement.members import MEMBERS, Members
 from ..agreement.terms import TERMS, FederationTerms
-from ..frames.caps import RoundHalted
+from ..frames.contribution import RoundHalted
 from ..frames.request import largest_request
 from ..frames.secure import largest_answer
 from ..links.admission import here
@@ -39,7 +39,6 @@ from .processes import Processes, last_line
 
 if TYPE_CHECKING:
     from ..links.polling import PollingNode
-    from ..ray_serve import RayPlan
 
 Say = Callable[[str], None]
 LOOK = 0.5  # seconds between two looks at the server's status
@@ -55,13 +54,13 @@ def run_server(
     metrics: int | None = None,
     log_format: LogFormat = "text",
     proxy: str = "",
-    ray: RayPlan | None = None,
     pace: float = 0.0,
 ) -> None:
-    """Run a server until its rounds are done or `stop` is set. workers: processes that take
-    answers; metrics: the port on 127.0.0.1 that tells what is counted, None = none; log_format: of
-    server.log; proxy: the address of a proxy in front, "" = as place.json says; ray: replicas that
-    take answers, in place of workers; pace: seconds between two rounds, at least.
+    """Run a server until its rounds are done or `stop` is set.
+
+    workers: processes that take answers. metrics: the port on 127.0.0.1 that tells what is
+    counted, None = none. log_format: of server.log. proxy: the address of a proxy in front, "" =
+    as place.json says. pace: seconds between two rounds, at least.
 
     A server that was halted ends at once where nobody reads its metrics; where somebody may, it
     tells so until `stop` is set.
@@ -77,13 +76,7 @@ def run_server(
         telling = _told_by(held)
         with served(telling, metrics):
             until_stopped = _halted_until(stop, say) if metrics is not None else nullcontext()
-            if ray is not None:
-                from ..ray_serve import serve_by_ray  # nobody else needs Ray
-
-                telling.link = lambda: None
-                with until_stopped:
-                    serve_by_ray(held, plan, ray, stop)
-            elif workers > 1:
+            if workers > 1:
                 with until_stopped:
                     serve_by_workers(
                         held, plan, workers, stop, lambda pool: setattr(telling, "link", pool.tally)

@@ -10,25 +10,21 @@ from threading import Event
 from typing import Protocol, TypeVar, final
 
 import numpy as np
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ...core.contract.declared import Contract
 from ...core.contract.update import Total
 from ...core.types import Int64Array
 from ..frames import agreed_model
 from ..frames.agreed_model import AGREED, KEPT, TAKEN
-from ..frames.caps import Caps
-from ..frames.codes import Code, FrameRefused
-from ..frames.frames import Frame, FrameParts, opened
+from ..frames.contribution import Caps
+from ..frames.frames import Code, Frame, FrameParts, FrameRefused, opened
 from ..frames.request import Requests, RoundWork
-from ..links.health import DiskHealth
 from ..links.port import ServerLink
 from .exchange import Exchange, SentRequest
 from .intake import CONTRIBUTIONS, Open, RoundIntake
-from .journal import FRAME, Journal, JournalRecord
+from .journal import FRAME, Journal
 from .log_line import LogLine
-from .rounds import Founded
-from .server_folder import kept
+from .server_folder import ServerFolder, kept
 
 T = TypeVar("T")
 
@@ -97,41 +93,15 @@ class Collecting(Protocol):
         ...
 
 
-class RoundFolder(Founded, Protocol):
-    """What a process that collects rounds has of its federation, and where its journals are. start:
-    of the server, a number that grows.
-    """
-
-    @property
-    def key(self) -> Ed25519PrivateKey: ...
-    @property
-    def start(self) -> int: ...
-    @property
-    def disk(self) -> DiskHealth: ...
-
-    def log(self, text: str) -> None:
-        """Append a line to the log."""
-        ...
-
-    def journal(self, number: int, attempt: int = 0) -> Journal:
-        """Open the journal of a round to append to it."""
-        ...
-
-    def recorded_of(self, number: int, part: int, of: int) -> list[JournalRecord]:
-        """The records of a round that are those of process `part` of as many."""
-        ...
-
-
 @final
 class Collector:
     """The `Collecting` of one process. part, of: its number among as many processes that share the
-    round's journals. elsewhere: nodes that another process has dealt with, who are not asked
-    here.
+    round's journals.
     """
 
     def __init__(
         self,
-        folder: RoundFolder,
+        folder: ServerFolder,
         contract: Contract,
         link: ServerLink,
         stop: Event,
@@ -157,7 +127,6 @@ class Collector:
         self._journal: Journal | None = None
         self.without: set[str] = set()
         self.words: dict[str, Frame] = {}  # of the nodes that have got the model
-        self.elsewhere: set[str] = set()
 
     @property
     def counts(self) -> dict[Code, int]:
@@ -216,11 +185,7 @@ class Collector:
     def gather(self, seconds: float) -> None:
         work = self.work
         request = lambda name: self.requests.work(work, work.asked[name])  # noqa: E731
-        self.exchange.gather(self.missing, request, self.take, seconds, self._sent)
-
-    def missing(self) -> list[str]:
-        """The nodes whose answers are still to come."""
-        return [name for name in self.intake.missing() if name not in self.elsewhere]
+        self.exchange.gather(self.intake.missing, request, self.take, seconds, self._sent)
 
     def take(self, frames: Sequence[bytes]) -> None:
         """Take answers that came together."""
@@ -246,9 +211,7 @@ class Collector:
     def give(self, seconds: float) -> None:
         work = self.work
         request = lambda name: self.requests.model(work, work.asked[name])  # noqa: E731
-        self.exchange.gather(
-            lambda: self.without - self.elsewhere, request, self.thank, seconds, self._sent
-        )
+        self.exchange.gather(lambda: self.without, request, self.thank, seconds, self._sent)
 
     def rest(self, seconds: float) -> None:
         self.exchange.rest(seconds, self.thank)

@@ -22,8 +22,8 @@ import numpy as np
 from ...core.contract.declared import Contract
 from ...core.contract.update import Total
 from ...core.errors import StartAgain, at_least
-from ..frames.codes import Code
 from ..frames.contribution import add, read_sum
+from ..frames.frames import Code
 from ..frames.request import RoundWork
 from ..links.https import HttpsPlan, listen
 from ..links.metrics import LinkTally

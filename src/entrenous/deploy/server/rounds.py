@@ -4,28 +4,14 @@ for a server and for its workers.
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 
 from ...core.contract.declared import Contract
 from ...core.contract.protocols import FederatedAlgorithm, State, arrays_of
 from ...core.keys import key, select_key
-from ...core.types import Array
 from ...federation.ledger import Ledger
-from ..agreement.members import Members
-from ..agreement.terms import FederationTerms
 from ..frames.request import RoundWork, announced_of
 from .server_folder import RoundCount, ServerFolder, ServerStanding
-
-
-class Founded(Protocol):
-    """What the parts of a federation have agreed on."""
-
-    @property
-    def terms(self) -> FederationTerms: ...
-    @property
-    def members(self) -> Members: ...
 
 
 def standing(folder: ServerFolder, algorithm: FederatedAlgorithm) -> ServerStanding:
@@ -33,7 +19,7 @@ def standing(folder: ServerFolder, algorithm: FederatedAlgorithm) -> ServerStand
     return folder.newest(algorithm) or first_standing(folder, algorithm)
 
 
-def first_standing(folder: Founded, algorithm: FederatedAlgorithm) -> ServerStanding:
+def first_standing(folder: ServerFolder, algorithm: FederatedAlgorithm) -> ServerStanding:
     """Where a federation stands before its first round."""
     terms = folder.terms
     return ServerStanding(
@@ -41,13 +27,8 @@ def first_standing(folder: Founded, algorithm: FederatedAlgorithm) -> ServerStan
     )
 
 
-def stored(state: State) -> dict[str, Array]:
-    """A server's state as it is stored, arrays by name."""
-    return {f"server.{name}": array for name, array in arrays_of(state).items()}
-
-
 def round_work(
-    folder: Founded,
+    folder: ServerFolder,
     algorithm: FederatedAlgorithm,
     contract: Contract,
     number: int,
@@ -65,7 +46,7 @@ def round_work(
 
 
 def model_work(
-    folder: Founded, algorithm: FederatedAlgorithm, number: int, state: State
+    folder: ServerFolder, algorithm: FederatedAlgorithm, number: int, state: State
 ) -> RoundWork:
     """The model after `number` rounds, for all users of all nodes."""
     everyone = {name: member.users for name, member in folder.members.nodes.items()}

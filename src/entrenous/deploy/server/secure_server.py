@@ -24,12 +24,10 @@ from ...privacy.secure_sum.terms import Floors, SumTerms
 from ...privacy.secure_sum.vector import unpack
 from ..agreement.members import Members
 from ..agreement.terms import FederationTerms
-from ..frames.codes import Code, FrameRefused, reason
-from ..frames.contribution import largest_body
-from ..frames.frames import Frame, FrameParts, opened
+from ..frames.contribution import check_sent, check_total, largest_body
+from ..frames.frames import Code, Frame, FrameParts, FrameRefused, opened, reason
 from ..frames.request import RoundWork
 from ..frames.secure import COMPLAINT, KINDS, OPEN, OPENED, sum_terms, uploaded
-from ..frames.totals import check_sent, check_total
 from .collector import Collector
 from .intake import Open
 from .journal import FRAME, MARK, Journal

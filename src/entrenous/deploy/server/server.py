@@ -24,8 +24,7 @@ from ...federation.visible import defended_sum
 from ...privacy.in_force import ProtectionInForce
 from ...privacy.secure_sum.vector import size
 from ..frames.agreed_model import enough
-from ..frames.caps import RoundHalted, halted, moved
-from ..frames.contribution import agreed
+from ..frames.contribution import RoundHalted, agreed, halted, moved
 from ..frames.request import RoundWork, announced_of
 from ..links.port import ServerLink
 from .collector import Collecting, Collector

@@ -19,13 +19,14 @@ from ...core.contract.protocols import Progress, silent
 from ...core.errors import InputError, NonFiniteError, at_least
 from ...data.interactions import Interactions
 from ...data.split.types import Held
-from ...evaluate.goal import Goal, goal_of, look
+from ...evaluate.protocol import Goal, goal_of, look
 from ...federation.executors import Threads
 from ...federation.workers.calls import prepare, spread
 from ...federation.workers.crew import About, about_here
 from ...federation.workers.engine import EngineOptions, crew
+from ..options import RunPlan
 from ..pipeline import material
-from ..plan import RunPlan, check, make, usual_protocol
+from ..plan import check, make, usual_protocol
 from ..recommenders import Fitted, Standing, Trained, check_trainable, federated, fitted
 from ..train import Periodic, advance, federation_of, fit_central
 

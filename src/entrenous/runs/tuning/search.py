@@ -21,7 +21,7 @@ from ...core.contract.protocols import Progress, silent
 from ...core.errors import InputError, at_least
 from ...core.keys import key
 from ...data.interactions import Interactions
-from ...evaluate.goal import Goal
+from ...evaluate.protocol import Goal
 from ...federation.workers.engine import EngineOptions
 from ..plan import check
 from .grid import (

@@ -12,7 +12,7 @@ from ...core.contract.protocols import Progress, silent
 from ...core.errors import InputError
 from ...data.load import load as rows_of
 from ...data.options import load_arguments
-from ...evaluate.goal import GOALS
+from ...evaluate.protocol import GOALS
 from .grid import tune
 
 

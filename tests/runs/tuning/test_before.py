@@ -15,12 +15,12 @@ import entrenous
 from entrenous.algorithms.named import algorithms
 from entrenous.core.contract.declared import search_space
 from entrenous.core.errors import InputError
+from entrenous.runs.pipeline import RunRequest
 from entrenous.runs.tuning import search as module
 from entrenous.runs.tuning.before import chosen_before, space_of
 
 FEW: dict[str, Any] = {
     "protocol": "loo-20",
-    "trials": 3,
     "rounds": 4,
     "settings": {"factors": 4},
     "threads": 1,
@@ -57,29 +57,30 @@ def test_the_defaults_come_first_and_a_file_goes_on(
 ) -> None:
     pytest.importorskip("optuna")
     data, begun = shop(tmp_path), list[int]()
-    whole = chosen_before("pfpl+", data, folder=tmp_path / "whole", **FEW)
-    assert whole.settings["factors"] == 4 and whole.rounds is not None and 1 <= whole.rounds <= 4
+    whole = chosen_before(RunRequest("pfpl+", data, out=tmp_path / "whole", **FEW), 3)
+    settings, rounds = whole.request.settings, whole.request.rounds
+    assert settings["factors"] == 4 and rounds is not None and 1 <= rounds <= 4
     assert set(whole.told["changed"]) <= {"learning_rate", "init_std"} and whole.told["trials"] == 3
     told = whole.told["validation"]
     assert told["chosen"] >= told["default"] > 0
-    chosen_before("pfpl+", data, folder=tmp_path / "part", **{**FEW, "trials": 1})
+    chosen_before(RunRequest("pfpl+", data, out=tmp_path / "part", **FEW), 1)
     (part,), (file,) = (list((tmp_path / name).iterdir()) for name in ("part", "whole"))
     first, usual = json.loads(part.read_text().splitlines()[1]), dict(algorithms()["pfpl+"]())
     assert first["settings"] == {name: usual[name] for name in ("learning_rate", "init_std")}
     assert part.name == file.name and file.read_bytes().startswith(part.read_bytes())
     real = module.attempt
     monkeypatch.setattr(module, "attempt", lambda *arguments: begun.append(1) or real(*arguments))
-    again = chosen_before("pfpl+", data, folder=tmp_path / "part", **FEW)
-    assert (again.settings, again.rounds, len(begun)) == (whole.settings, whole.rounds, 2)
+    again = chosen_before(RunRequest("pfpl+", data, out=tmp_path / "part", **FEW), 3)
+    assert (again.request.settings, again.request.rounds, len(begun)) == (settings, rounds, 2)
     assert part.read_bytes() == file.read_bytes()
 
 
 def test_what_cannot_be_searched_is_refused(tmp_path: Path) -> None:
     data = shop(tmp_path)
     with pytest.raises(InputError, match="--tune: popular declares no search space"):
-        chosen_before("popular", data, protocol="loo-20", trials=2)
+        chosen_before(RunRequest("popular", data, protocol="loo-20"), 2)
     with pytest.raises(InputError, match="all that is searched for is fixed"):
-        chosen_before("ease", data, protocol="loo-20", trials=2, settings={"reg": 100})
+        chosen_before(RunRequest("ease", data, protocol="loo-20", settings={"reg": 100}), 2)
 
 
 def test_run_tunes_first_says_what_changed_and_trains_with_it(

@@ -21,8 +21,8 @@ from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions
 from entrenous.data.split.export import write
 from entrenous.data.split.types import Held
+from entrenous.runs.options import RunPlan
 from entrenous.runs.pipeline import material
-from entrenous.runs.plan import RunPlan
 from entrenous.runs.tuning import search as module
 from entrenous.runs.tuning.grid import Tried, tune
 from entrenous.runs.tuning.search import COMPLETE, RANDOM, search
