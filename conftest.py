@@ -17,9 +17,9 @@ if "hypothesis" in sys.modules:
 
 # The order of the tests, by folder; a folder that is not named comes at FREE. Of two workers one
 # begins at the start, with the algorithms, and compiles every kernel; the other one begins in the
-# middle, with tests that need hardly any. So few kernels are compiled twice, and Ray starts once.
-COMPILING = ("tests/federation/workers", "tests/algorithms", "tests/kernels")
-COMPILED = ("tests/audit", "tests/deploy")
+# middle, with tests that need hardly any. So few kernels are compiled twice.
+COMPILING = ("tests/algorithms", "tests/kernels")
+COMPILED = ("tests/federation/workers", "tests/audit", "tests/deploy")
 FREE = len(COMPILING + COMPILED)
 LATER = ("tests/cli", "tests/core", "tests/api", "tests/runs", "tests/federation")
 

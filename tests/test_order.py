@@ -22,4 +22,4 @@ def test_what_compiles_comes_before_what_needs_it_compiled() -> None:
             "federation/test_gossip",
         )
     )
-    assert ray < fpl < data == FREE < gossip
+    assert fpl < ray < data == FREE < gossip
