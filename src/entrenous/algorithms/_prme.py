@@ -22,6 +22,7 @@ from ..core.contract.settings import Settings
 from ..core.contract.update import Total
 from ..core.errors import InputError
 from ..core.keys import fold_name, folds, normals
+from ..core.lanes.sealed import sealed
 from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
 from ..core.visits import Moments
 from ..kernels import prme
@@ -123,6 +124,10 @@ class PRMESettings(Settings):
             epochs=self.local_epochs,
         )
 
+    def scoring(self) -> prme.PRMEScoring:
+        """Returns the constants of the kernels that score venues."""
+        return prme.PRMEScoring(HOW[self.contexts], np.float32(self.preference))
+
     def first_users(self, users: Int64Array, key: np.uint64) -> Float32Array:
         """Returns the initial user vectors U, drawn from N(0, init_std^2), float32 [m, factors];
         each depends on the key and the user number alone."""
@@ -188,9 +193,8 @@ class FederatedPRME(PRMESettings, ServedModel):
         section 4), c being the previous venues that `contexts` chooses."""
         here = np.arange(len(user))
         pool = np.ascontiguousarray(w.item).reshape(1, -1)
-        how, alpha = HOW[self.contexts], np.float32(self.preference)
         rows = self.rows(histories)
-        return prme.scores(pool, 0 * here, user, here, rows, how, alpha, len(w.item))
+        return prme.scores(pool, 0 * here, user, here, rows, self.scoring())
 
     def adapted_scores(
         self,
@@ -206,7 +210,6 @@ class FederatedPRME(PRMESettings, ServedModel):
         out = np.empty((len(user), items), np.float32)
         everyone = self.rows(histories)
         rates = self.rates()._replace(epochs=epochs)
-        how, alpha = HOW[self.contexts], np.float32(self.preference)
         first = np.zeros(1, np.int64)
         for d in range(len(out)):
             own = everyone._replace(
@@ -215,8 +218,8 @@ class FederatedPRME(PRMESettings, ServedModel):
             # The device's own model: a pool of one copy of w, and a copy of its U.
             pool = w.item.reshape(1, -1).copy()
             taste = user[d : d + 1].copy()
-            prme.train(pool, first, taste, first, own, rates, items, keys[d : d + 1])
-            out[d] = prme.scores(pool, first, taste, first, own, how, alpha, items)
+            prme.train(pool, first, taste, first, own, rates, keys[d : d + 1])
+            out[d] = prme.scores(pool, first, taste, first, own, self.scoring())
         return out
 
     # ---- on the server ---------------------------------------------------------------------------
@@ -263,10 +266,9 @@ def moves(
     ptr = np.zeros(len(user) + 1, np.int64)
     item = np.empty(most, np.int32)
     row = np.empty((most, table.shape[1]), np.float32)
-    table = np.ascontiguousarray(table)
     learnt = user.copy()
     sent = _MovesOut(ptr, item, row)
-    n = _moves(table, table.copy(), learnt, rows, rates, keys, sent)
+    n = _moves(sealed(table), np.array(table, order="C"), learnt, rows, rates, keys, sent)
     return Learnt(ptr, item[:n], row[:n], learnt, {})
 
 
@@ -292,10 +294,10 @@ def _moves(
     own_table: a copy of `table`, on which one device after the other learns.
     """
     total = 0
-    items, width = table.shape
+    width = table.shape[1]
     for d in range(len(keys)):
         met = np.empty(prme.met_by(rows, d, rates.epochs), np.int32)
-        n = prme.learn(own_table.ravel(), user[d], rows, d, rates, items, keys[d], met)
+        n = prme.learn(own_table.ravel(), user[d], rows, d, rates, keys[d], met)
         for v in np.unique(met[:n]) if n else met[:0]:
             sent.item[total] = v
             # The move of this venue; then its row is as the next device receives it.
