@@ -1,9 +1,9 @@
 """The parts of a system around a server: a policy and a model.
 
 A policy (FedAvg, Reptile, FedFast) says which devices take part in a round, how each of them counts
-and what the server does with the sum. A model (NCF in _federated_ncf.py, PRME-G in _prme.py) says
-what the server and the devices hold, how a device learns, and how it scores. A system inherits from
-one of each.
+and what the server does with the sum. A model (NCF in _federated_ncf.py, PRME-G in
+_federated_prme.py) says what the server and the devices hold, how a device learns, and how it
+scores. A system inherits from one of each.
 
 Both speak of the model w that the server holds, whose table of items has a row for each item, and
 of the user's own vector U, one for each device.

@@ -64,7 +64,7 @@ class FedMFDevices(NamedTuple):
     """float32 [m, F], user factors. They never leave."""
 
 
-class _Numbers(NamedTuple):
+class FedMFNumbers(NamedTuple):
     """Constants of a round."""
 
     rate: np.float32
@@ -231,7 +231,7 @@ class FedMF(Settings):
         u = devices.u.copy()
         g = np.empty((len(histories.item), self.width), np.float32)
         rate, reg = np.float32(self.learning_rate), np.float32(self.reg)
-        _gradients(download.v, u, histories, _Numbers(rate, reg, self.step == "mean"), g)
+        _gradients(download.v, u, histories, FedMFNumbers(rate, reg, self.step == "mean"), g)
         return u, g
 
     def aggregate(self, server: FedMFServer, total: Total) -> FedMFServer:
@@ -257,7 +257,7 @@ def _without_rows(devices: int) -> Update:
 
 @njit(cache=True, nogil=True)
 def _gradients(
-    v: Float32Array, u: Float32Array, histories: Histories, numbers: _Numbers, g: Float32Array
+    v: Float32Array, u: Float32Array, histories: Histories, numbers: FedMFNumbers, g: Float32Array
 ) -> None:
     """Steps u in place; then writes Gradient_ij (and a 1) of every rated item to g, float32 [n, F
     or F + 1].

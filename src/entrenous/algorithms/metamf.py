@@ -102,7 +102,7 @@ class MetaMFDevices(NamedTuple):
     """uint64 [m], names the order in which a device draws its ratings."""
 
 
-class _Batches(NamedTuple):
+class MetaMFBatches(NamedTuple):
     """Ratings that m devices drew in a round."""
 
     item: Int32Array
@@ -379,12 +379,12 @@ class MetaMF(Settings):
 
     def _drawn(
         self, histories: Histories, rows: Int64Array, devices: MetaMFDevices
-    ) -> tuple[_Batches, Int64Array]:
+    ) -> tuple[MetaMFBatches, Int64Array]:
         """Draws the batches of the devices in some rows of `histories`. Returns them, and how many
         ratings each device drew since it began, int64 [m]. devices: of these rows.
         """
         item = np.full((len(rows), self.batch), NONE, np.int32)
-        batches = _Batches(item, np.zeros(item.shape, np.float32))
+        batches = MetaMFBatches(item, np.zeros(item.shape, np.float32))
         done = devices.done.copy()
         _draw_batches(histories[:3], rows, devices.key, done, batches)
         return batches, done
@@ -430,7 +430,7 @@ class MetaMF(Settings):
         step = int(server.step[0])
         rate = self.learning_rate * self.rate_decay ** (step // int(server.epoch[0]))
         apart = self.decay == "apart"
-        numbers = _Descent(
+        numbers = MetaMFDescent(
             clip=self.clip,
             reg=0.0 if apart else self.reg,
             shrink=rate * self.reg if apart else 0.0,
@@ -484,7 +484,7 @@ def _copied(server: MetaMFServer) -> MetaMFServer:
 
 
 def _sent(
-    models: MetaMFDownload, batches: _Batches, counts: Int64Array, users: Int64Array
+    models: MetaMFDownload, batches: MetaMFBatches, counts: Int64Array, users: Int64Array
 ) -> Update:
     """Returns what devices send after their batches. models: theirs, of A_u the rows of their
     batches alone, low [m, B, L].
@@ -562,7 +562,7 @@ def _score(received: MetaMFDownload, out: Float32Array) -> None:
 @njit(cache=True, nogil=True)
 def _gradients(
     models: MetaMFDownload,
-    batches: _Batches,
+    batches: MetaMFBatches,
     d_low: Float32Array,
     d_rise: Float32Array,
     d_first: Float32Array,
@@ -615,7 +615,7 @@ def _draw_batches(
     rows: Int64Array,
     keys: UInt64Array,
     done: Int64Array,
-    batches: _Batches,
+    batches: MetaMFBatches,
 ) -> None:
     """Writes to `batches` the ratings that each device draws, ascending: the next of a random order
     of all that it has, and of another order after each. No batch is of two orders, so that the last
@@ -658,7 +658,7 @@ def _norm(slope: Float32Array, touched: Int64Array) -> float:
     return np.sqrt(total)  # type: ignore[no-any-return]
 
 
-class _Descent(NamedTuple):
+class MetaMFDescent(NamedTuple):
     """Constants of a step."""
 
     clip: float
@@ -677,7 +677,7 @@ def _descend(
     s: Float32Array,
     slope: Float32Array,
     touched: Int64Array,
-    numbers: _Descent,
+    numbers: MetaMFDescent,
 ) -> None:
     """Takes a step of Adam in place, in the parts `touched` (from, to), along the slope cut to
     length `clip`, plus reg theta; theta also shrinks by a share of itself. The slope is 0 after it.

@@ -270,9 +270,9 @@ class RFRec(Settings):
         total = add_devices(total, _update(download, {}))
         return after, total, sent, sent * 4 * (1 + self.factors)
 
-    def _numbers(self, state: RFRecDownload | RFRecServer) -> _Numbers:
+    def _numbers(self, state: RFRecDownload | RFRecServer) -> RFRecNumbers:
         step = adam_step(self.learning_rate, int(state.step[0]) + 1)
-        return _Numbers(step, np.float32(self.reg))
+        return RFRecNumbers(step, np.float32(self.reg))
 
     def score(
         self, download: RFRecDownload, devices: RFRecDevices, histories: Histories
@@ -303,7 +303,7 @@ class RFRec(Settings):
         )
 
 
-class _Ratings(NamedTuple):
+class RFRecRatings(NamedTuple):
     """The ratings of m devices on [0, 1]."""
 
     ptr: Int64Array
@@ -312,16 +312,16 @@ class _Ratings(NamedTuple):
     value: Float32Array
 
 
-class _Numbers(NamedTuple):
+class RFRecNumbers(NamedTuple):
     """Constants of a round."""
 
     step: AdamStep
     reg: np.float32
 
 
-def _ratings(download: RFRecDownload, histories: Histories) -> _Ratings:
+def _ratings(download: RFRecDownload, histories: Histories) -> RFRecRatings:
     low, high = download.scale
-    return _Ratings(histories.ptr, histories.item, (histories.value - low) / (high - low))
+    return RFRecRatings(histories.ptr, histories.item, (histories.value - low) / (high - low))
 
 
 def _update(download: RFRecDownload, dense: dict[str, Float32Array]) -> Update:
@@ -341,7 +341,7 @@ def _update(download: RFRecDownload, dense: dict[str, Float32Array]) -> Update:
 # ---- in plain loops ------------------------------------------------------------------------------
 
 
-class _Room(NamedTuple):
+class RFRecRoom(NamedTuple):
     """Working memory of a device."""
 
     slope: Float32Array
@@ -351,16 +351,21 @@ class _Room(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def _room(ptr: Int64Array, factors: int) -> _Room:
+def _room(ptr: Int64Array, factors: int) -> RFRecRoom:
     longest = 0
     for d in range(len(ptr) - 1):
         longest = max(longest, ptr[d + 1] - ptr[d])
-    return _Room(np.empty(factors, np.float32), np.empty((longest, factors), np.float32))
+    return RFRecRoom(np.empty(factors, np.float32), np.empty((longest, factors), np.float32))
 
 
 @njit(cache=True, nogil=True)
 def _device(
-    v: Float32Array, d: int, own: RFRecDevices, ratings: _Ratings, numbers: _Numbers, room: _Room
+    v: Float32Array,
+    d: int,
+    own: RFRecDevices,
+    ratings: RFRecRatings,
+    numbers: RFRecNumbers,
+    room: RFRecRoom,
 ) -> None:
     """Writes EACH times dL/dv_i of the rated items of device d to room.rows, and takes one Adam
     step on its u. v: float32 [items, F], its gateway's table.
@@ -396,8 +401,8 @@ def _local(
     v: Float32Array,
     at: Int32Array,
     own: RFRecDevices,
-    ratings: _Ratings,
-    numbers: _Numbers,
+    ratings: RFRecRatings,
+    numbers: RFRecNumbers,
     out: Float32Array,
 ) -> None:
     """Trains every device that has ratings. Writes the gradients to out, float32 [m, items, F]."""
@@ -417,8 +422,8 @@ def _local_sum(
     v: Float32Array,
     at: Int32Array,
     own: RFRecDevices,
-    ratings: _Ratings,
-    numbers: _Numbers,
+    ratings: RFRecRatings,
+    numbers: RFRecNumbers,
     group: Int32Array,
     total: Int64Array,
 ) -> bool:

@@ -75,6 +75,14 @@ class RatingSettings(Settings):
             progress(epoch + 1, self.epochs, "epochs")
 
 
+class RatingRows(NamedTuple):
+    """The training rows, each of them in all three arrays."""
+
+    user: Int32Array
+    item: Int32Array
+    value: Float32Array
+
+
 class RatingStep(NamedTuple):
     """Constants of the steps of an epoch, for a model with biases."""
 

@@ -50,7 +50,7 @@ class _State(NamedTuple):
     """float64 [2], the powers of Adam's two betas."""
 
 
-class Rows(NamedTuple):
+class NCFRows(NamedTuple):
     """The training rows, user by user."""
 
     ptr: Int64Array
@@ -208,7 +208,7 @@ class CentralNCF(Settings):
             batch=self.batch,
         )
         user = np.ascontiguousarray(train.user, np.int32)
-        rows = Rows(train.ptr, user, train.item, len(train.items))
+        rows = NCFRows(train.ptr, user, train.item, len(train.items))
         room = _room(self.shape, rates, len(state.table), len(train.item))
         for epoch in range(self.epochs):
             learn(self.shape, rates, state, rows, fold_name(key, "epoch", epoch), room)
@@ -293,7 +293,7 @@ def learn(
     shape: ncf.NCFShape,
     rates: ncf.NCFRates,
     state: _State,
-    rows: Rows,
+    rows: NCFRows,
     key: np.uint64,
     room: _NCFEpochRoom,
 ) -> None:
