@@ -22,7 +22,7 @@ from ...core.errors import InputError, at_least
 from ...core.keys import key
 from ...data.interactions import Interactions
 from ...evaluate.protocol import Goal
-from ...federation.workers.engine import EngineOptions
+from ...federation.executors import EngineOptions
 from ..plan import check
 from .grid import (
     Each,
