@@ -64,7 +64,12 @@ def described(text: str) -> dict[str, str]:
 
 
 def parameters(function: Any) -> set[str]:
-    return {name.replace("_", "-") for name in inspect.signature(function).parameters}
+    """The names of the options and arguments that a command should show."""
+    names = set()
+    for name, parameter in inspect.signature(function).parameters.items():
+        spelled = [one.name[0] for one in getattr(parameter.annotation, "__metadata__", ())]
+        names.add(spelled[0].removeprefix("--") if spelled else name.replace("_", "-"))
+    return names
 
 
 @pytest.mark.parametrize("name", [*COMMANDS, *INSIDE])

@@ -17,7 +17,7 @@ from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import Interactions
 from entrenous.data.load import load
 from entrenous.deploy.agreement.catalogue import Items
-from entrenous.deploy.agreement.identity import read_identity
+from entrenous.deploy.agreement.files import read_identity
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.node.node_store import NodeStore
 from entrenous.deploy.operate.enrolment import identity, join, told, with_items

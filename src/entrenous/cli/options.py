@@ -51,6 +51,8 @@ Protect: TypeAlias = Annotated[list[str] | None, Parameter(name="--protect", neg
 Refit: TypeAlias = Annotated[bool | None, Parameter(negative="--no-refit")]
 
 
+# The options whose fields have another name.
+SPELLED = {"settings": "set", "attack_settings": "attack-set", "space": "search"}
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
 REPEATED = {
     Mapping: " Written as name=value; may be repeated.",
@@ -104,17 +106,19 @@ def option_name(name: str, kind: Any = None) -> str:
     """The option of a field: `--checkpoint-every`; `--set` for settings; `--attack` for a tuple of
     attacks, each of which is named by itself.
     """
-    words = "set" if name == "settings" else name.replace("_settings", "_set")
-    if get_origin(kind) is tuple:
-        words = words.removesuffix("s")
-    return "--" + words.replace("_", "-")
+    if name in SPELLED:
+        return "--" + SPELLED[name]
+    word = name.removesuffix("s") if get_origin(kind) is tuple else name
+    return "--" + word.replace("_", "-")
 
 
 def _parameter(option: Field[Any], kind: Any) -> inspect.Parameter:
     """The parameter by which cyclopts reads an option."""
     default = None if option.default is MISSING else option.default
     negative = "--no-" + option.name if kind == bool | None else ""
-    if get_origin(kind) in REPEATED:
+    if Path in get_args(kind):
+        kind = Path | None  # `str | Path` of Python
+    elif get_origin(kind) in REPEATED:
         kind, default = list[str] | None, None
     annotation = Annotated[
         kind, Parameter(name=option_name(option.name, option.type), negative=negative)
@@ -130,8 +134,13 @@ def _read(option: str, kind: Any, given: Any) -> Any:
         return tuple(given or ())
     if get_origin(kind) is not Mapping:
         return given
-    of_labels = get_origin(get_args(kind)[1]) is Mapping
-    return by_label(given or [], option) if of_labels else assignments(given, option)
+    of_each = get_origin(get_args(kind)[1])
+    if of_each is Mapping:
+        return by_label(given or [], option)
+    pairs = assignments(given, option)
+    if of_each is Sequence:
+        return {name: text.split(",") for name, text in pairs.items()}
+    return pairs
 
 
 def documented(command: Callable[..., Any]) -> str:
@@ -145,7 +154,7 @@ def documented(command: Callable[..., Any]) -> str:
         kinds = get_type_hints(plan)
         for name, words in field_texts(plan).items():
             if name not in own or f"\n{name}:\n" not in text:
-                more = REPEATED.get(get_origin(kinds[name]), "")
+                more = "" if "repeated" in words else REPEATED.get(get_origin(kinds[name]), "")
                 text += f"\n{name}:\n    {words}{more}"
     return text
 

@@ -24,7 +24,7 @@ from entrenous.core.contract.protocols import State, arrays_of
 from entrenous.core.errors import EntrenousError
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import Interactions, build
-from entrenous.deploy.agreement.identity import read_identity
+from entrenous.deploy.agreement.files import read_identity
 from entrenous.deploy.agreement.members import MEMBERS, Members
 from entrenous.deploy.frames.frames import FrameParts, Head, opened
 from entrenous.deploy.links.https import HttpsPlan, HttpsServerLink

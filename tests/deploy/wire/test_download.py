@@ -13,8 +13,8 @@ from entrenous.algorithms.named import algorithms
 from entrenous.core.contract.declared import ContractError, bound, is_federated
 from entrenous.core.contract.protocols import arrays_of
 from entrenous.core.keys import key
+from entrenous.deploy.frames.request import download_schema, read_download, write_download
 from entrenous.deploy.wire import tensors
-from entrenous.deploy.wire.download import download_schema, read_download, write_download
 from entrenous.deploy.wire.tensors import Malformed, TensorField
 
 DATA = shop()

@@ -34,14 +34,15 @@ from ...data.interactions import Interactions
 from ...privacy.secure_sum.terms import Floors
 from ..agreement.address import is_host, port_of
 from ..agreement.catalogue import ITEMS, Items
-from ..agreement.files import read_json, write_json
-from ..agreement.identity import (
+from ..agreement.files import (
     IDENTITY,
     is_name,
     is_signed,
     public_bytes,
     read_identity,
+    read_json,
     write_identity,
+    write_json,
 )
 from ..agreement.invitation import INVITED, read_peer_invitation, read_server_invitation
 from ..agreement.members import MEMBERS, Member, Members

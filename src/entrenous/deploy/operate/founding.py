@@ -34,9 +34,16 @@ from ...privacy.protection import DP, PAPER, PRIVATE, PROTECT, protection_of
 from ...privacy.secure_sum.terms import Floors
 from ..agreement.catalogue import ITEMS, Items
 from ..agreement.certificates import make_keys
-from ..agreement.files import read_json, write_json, write_text
+from ..agreement.files import (
+    IDENTITY,
+    public_bytes,
+    read_identity,
+    read_json,
+    write_identity,
+    write_json,
+    write_text,
+)
 from ..agreement.groups import check_groups
-from ..agreement.identity import IDENTITY, public_bytes, read_identity, write_identity
 from ..agreement.invitation import BOOTSTRAPS, INVITATION
 from ..agreement.members import MEMBERS, Member, Members
 from ..agreement.terms import OWN, TERMS, FederationTerms
