@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from command_line import Command, shop, write_shop
+from forked import Forked
 
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions
@@ -321,7 +322,7 @@ def test_a_killed_search_goes_on_and_ends_with_the_same_bytes(
     data, command = write_shop(tmp_path / "shop.csv"), Command(capsys)
     whole = command(*arguments(data, tmp_path / "whole.jsonl"), "--json").json
     out = tmp_path / "killed.jsonl"
-    going = subprocess.Popen(
+    going = Forked(
         [sys.executable, "-m", "entrenous", *arguments(data, out)], stderr=subprocess.DEVNULL
     )
     until = time.monotonic() + 240
