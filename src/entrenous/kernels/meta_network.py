@@ -19,7 +19,7 @@ from numba import njit
 
 from ..core.keys import fold_name, folds, normals
 from ..core.lanes.simd import LANES, every, inside, load, store, sum_of
-from ..core.types import Float32Array, Int64Array
+from ..core.types import Float32Array, Int32Array, Int64Array
 
 GENERATORS = 4  # of low, rise, first and second
 
@@ -140,11 +140,11 @@ def first_parameters(sizes: MetaSizes, key: np.uint64, shared_std: float) -> Flo
 
 
 def generate(
-    meta: MetaParameters, sizes: MetaSizes, users: Int64Array, item: Float32Array | None = None
+    meta: MetaParameters, sizes: MetaSizes, users: Int64Array, item: Int32Array | None = None
 ) -> GeneratedModels:
     """The item tables and predictors that the meta network makes for some users (eq. 3-11).
 
-    item: float32 [m, n], the items of which rows of each user's A_u are wanted, below 0 for none
+    item: int32 [m, n], the items of which rows of each user's A_u are wanted, below 0 for none
     (that row is 0); low is then [m, n, L], with the bits that the whole table has. None = all
     items."""
     m, h = len(users), np.empty((len(users), GENERATORS, sizes.hidden), np.float32)
@@ -221,7 +221,7 @@ def _all_hidden(meta: MetaParameters, users: Int64Array, c: Float32Array, h: Flo
 
 @njit(cache=True, nogil=True)
 def _some_rows(
-    weight: Float32Array, bias: Float32Array, h: Float32Array, item: Float32Array, low: Float32Array
+    weight: Float32Array, bias: Float32Array, h: Float32Array, item: Int32Array, low: Float32Array
 ) -> None:
     """low[u, n] = row item[u, n] of A_u, where there is one."""
     hidden, length, none = weight.shape[1], low.shape[2], np.float32(0)
@@ -250,7 +250,7 @@ def _outputs(
 def back(
     meta: MetaParameters,
     users: Int64Array,
-    item: Float32Array,
+    item: Int32Array,
     low: Float32Array,
     rise: Float32Array,
     first: Float32Array,
