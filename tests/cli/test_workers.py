@@ -1,9 +1,7 @@
-"""`entrenous server --workers` and `--ray`: who takes answers."""
+"""`entrenous server --workers`: who takes answers."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -42,50 +40,3 @@ def test_the_server_gets_as_many_workers_as_were_asked_for(
     )
     assert command("server", str(tmp_path), *words).code == 0
     assert [one["workers"] for one in given] == [workers]
-
-
-def test_workers_and_ray_together_are_one_line(tmp_path: Path, command: Command) -> None:
-    line = command("server", str(tmp_path), "--workers", "2", "--ray", "local").error
-    assert "--ray" in line and "--workers or --ray" in line
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("words", [[], ["--ray", "local", "--replicas", "3"]])
-def test_only_who_asks_for_ray_gets_it(
-    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch, words: list[str]
-) -> None:
-    from entrenous.deploy.operate import running
-
-    given: list[Any] = []
-    monkeypatch.setattr(
-        running, "run_server", lambda folder, stop, say, **options: given.append(options["ray"])
-    )
-    assert command("server", str(tmp_path), *words).code == 0
-    if not words:
-        assert given == [None]
-    else:
-        assert (given[0].address, given[0].replicas, given[0].journal) == (
-            "local",
-            3,
-            (tmp_path / "replicas").absolute(),
-        )
-
-
-@pytest.mark.parametrize("words", [["--replicas", "3"], ["--journal", "elsewhere"]])
-def test_what_is_of_replicas_is_refused_without_ray(
-    tmp_path: Path, command: Command, words: list[str]
-) -> None:
-    refused = command("server", str(tmp_path), *words)
-    assert refused.code == 2 and refused.err.startswith(
-        f"error: {words[0]}: is of replicas of Ray Serve"
-    )
-
-
-def test_a_server_without_ray_imports_none_of_it() -> None:
-    code = "import sys; from entrenous.deploy.operate import running; print('ray' in sys.modules)"
-    assert (
-        subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        ).stdout.strip()
-        == "False"
-    )

@@ -37,7 +37,8 @@ from entrenous.deploy.frames.secure import sum_terms
 from entrenous.deploy.node.secure_node import inputs
 from entrenous.deploy.operate.founding import FoundedFederation
 from entrenous.deploy.operate.membership import shut_out
-from entrenous.deploy.operate.trial import TrialPlan, begin
+from entrenous.deploy.operate.plans import TrialPlan
+from entrenous.deploy.operate.trial import begin
 from entrenous.deploy.server import exchange, secure_server, server
 from entrenous.deploy.server.grouped_round import shortened, times_the_median
 from entrenous.deploy.server.server import RoundsLost, serve
@@ -536,11 +537,12 @@ def test_an_epsilon_is_of_the_noise_of_one_groups_sum(tmp_path: Path) -> None:
 
 
 def test_neither_a_trial_nor_a_run_has_groups(tmp_path: Path) -> None:
-    from entrenous.runs.plan import RunPlan, check
+    from entrenous.runs.options import RunPlan
+    from entrenous.runs.plan import check
 
     protect = {"groups": 3, "noise": 0.1}
     for refuse in (
-        lambda: begin(tmp_path / "t", TrialPlan("fcf", protect=protect), nodes=12),
+        lambda: begin(tmp_path / "t", TrialPlan(algorithm="fcf", protect=protect, nodes=12)),
         lambda: check(
             RunPlan(
                 algorithm="fcf",

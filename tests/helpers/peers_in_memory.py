@@ -13,7 +13,7 @@ from memory_transport import EPOCH, Hub, MemoryPeerLink, VirtualHost
 from small_gossip import shop
 
 from entrenous.core.contract.gossip import DeviceData, data_of
-from entrenous.deploy.agreement.identity import public_bytes
+from entrenous.deploy.agreement.files import public_bytes
 from entrenous.deploy.agreement.invitation import Contact
 from entrenous.deploy.agreement.terms import FederationTerms
 from entrenous.deploy.agreement.tickets import RevocationList, Ticket

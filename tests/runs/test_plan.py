@@ -15,8 +15,9 @@ from entrenous.algorithms.fpl import FPL
 from entrenous.core.errors import InputError
 from entrenous.data.split.export import write
 from entrenous.privacy.choice import Choice
+from entrenous.runs.options import RunPlan
 from entrenous.runs.pipeline import material
-from entrenous.runs.plan import SEEDS, RunPlan, check, check_parts, make
+from entrenous.runs.plan import SEEDS, check, check_parts, make
 
 
 @pytest.mark.parametrize(

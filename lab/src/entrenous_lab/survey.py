@@ -32,7 +32,8 @@ from entrenous.privacy import evidence
 from entrenous.privacy.protection import PAPER
 from entrenous.privacy.told import NOT_TRIED, said, verdict_of
 from entrenous.runs import pipeline
-from entrenous.runs.plan import RunPlan, usual_protocol
+from entrenous.runs.options import Profile, RunPlan
+from entrenous.runs.plan import usual_protocol
 
 DATA, BY_SERVER = (
     "ml-100k",
@@ -97,7 +98,7 @@ class Look(NamedTuple):
 
     algorithm: str
     view: View
-    profile: str = "paper"
+    profile: Profile = "paper"
     rounds: int = 0
     cohort: int = 0
     fixed: bool = False

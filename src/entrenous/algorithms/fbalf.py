@@ -39,11 +39,10 @@ import numpy as np
 from pydantic import Field
 
 from ..core.contract.declarations import SentArray, Traits, axes, rows
-from ..core.contract.protocols import Catalogue, Histories
+from ..core.contract.protocols import Catalogue, Histories, rated
 from ..core.contract.update import Total, Update, real
 from ..core.errors import NonFiniteError
 from ..core.keys import fold_name, folds, normals
-from ..core.ratings import rated
 from ..core.types import Float32Array, Int64Array, UInt64Array
 from ..kernels import biased_sgd, bpr_mf
 from ..privacy.decoys import COUNTED, Mixed, SendsDecoys

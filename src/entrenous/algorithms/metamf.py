@@ -36,11 +36,10 @@ from numba import njit
 from pydantic import Field
 
 from ..core.contract.declarations import SentArray, Traits, axes, shown
-from ..core.contract.protocols import Catalogue, Histories
+from ..core.contract.protocols import Catalogue, Histories, rated
 from ..core.contract.settings import Settings
 from ..core.contract.update import Total, Update, add_update, empty_total, gathered
 from ..core.keys import fold, fold_name, folds, select_key
-from ..core.ratings import rated
 from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
 from ..kernels import meta_network
 from ..kernels.adam import AdamStep, adam_step, direction, moment

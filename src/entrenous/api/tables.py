@@ -19,12 +19,12 @@ LEVEL = 0.05  # below which a corrected p is marked
 
 
 def p_text(p: float) -> str:
-    """A p-value as it is printed: one below .0001 as that.
+    """A p-value as it is printed: one below 0.0001 as that.
 
     >>> p_text(0.00001), p_text(0.0312)
-    ('<.0001', '.0312')
+    ('<0.0001', '0.0312')
     """
-    return "<.0001" if p < 0.0001 else f"{p:.4f}".removeprefix("0")
+    return "<0.0001" if p < 0.0001 else f"{p:.4f}"
 
 
 def records(found: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -114,15 +114,15 @@ def csv_text(found: Mapping[str, Any]) -> str:
 
 
 def latex(found: Mapping[str, Any], asked: Sequence[str] = ()) -> str:
-    """The table for LaTeX with booktabs: the best of each metric in bold, a dagger where p < .05
+    """The table for LaTeX with booktabs: the best of each metric in bold, a dagger where p < 0.05
     after Holm against the reference.
     """
     names = shown(found, asked)
     best = {name: _best(found, name) for name in names}
     body = [_latex_row(row, names, best, found) for row in found["rows"]]
     note = (
-        rf"\textdagger: differs from {escaped(found['reference'])}, p $<$ .05 (paired t over users,"
-        r" Holm)"
+        rf"\textdagger: differs from {escaped(found['reference'])}, p $<$ 0.05"
+        r" (paired t over users, Holm)"
     )
     header = ["algorithm", *(_headed(name) for name in names)]
     return booktabs(header, body, f"{escaped(caption(found))}. {note}.") + "\n"

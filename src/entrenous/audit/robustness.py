@@ -24,8 +24,9 @@ from ..core.registry.own import short
 from ..data.interactions import Interactions
 from ..federation.defences import DEFENCES, known_of
 from ..kernels.generator import generator
+from ..runs.options import RunPlan
 from ..runs.pipeline import material
-from ..runs.plan import RunPlan, check, make, usual_protocol
+from ..runs.plan import check, make, usual_protocol
 from ..runs.recommenders import check_trainable
 from .colluders import Poison
 from .contest import AttackOutcome, Contest, trained

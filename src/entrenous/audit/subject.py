@@ -11,7 +11,8 @@ from ..core.errors import InputError
 from ..data.interactions import Interactions
 from ..data.split.types import Split
 from ..runs import pipeline, reopen
-from ..runs.plan import RunPlan, algorithm_of, check, make, protection_in, usual_protocol
+from ..runs.options import RunPlan
+from ..runs.plan import algorithm_of, check, make, protection_in, usual_protocol
 from ..runs.store import StoredRun
 from .plan import AuditPlan, View
 

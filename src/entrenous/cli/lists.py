@@ -1,4 +1,4 @@
-"""What `--help` lists (algorithms, data sets, protocols, ..): found in the package when a page of
+"""The lists in `--help` (algorithms, data sets, protocols, ..): found in the package when a page of
 help is shown, never written by hand.
 """
 
@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from .brought import brought
+from .options import documented
 
 PLACE = re.compile(r"\{([a-z]+)\}")  # in the docstring of a command, such as {protocols}
 
@@ -143,5 +144,5 @@ def _commands(app: Any) -> list[Any]:
 
 def _fill_docstring(command: Any) -> None:
     function = command.default_command
-    if function is not None and PLACE.search(function.__doc__ or ""):
-        function.__doc__ = filled(function.__doc__)
+    if function is not None:
+        function.__doc__ = filled(documented(function))

@@ -38,8 +38,8 @@ def split(
         Parquet instead of CSV.
     """
     from ..data.split.export import write
+    from ..runs.options import RunPlan
     from ..runs.pipeline import material
-    from ..runs.plan import RunPlan
 
     plan = RunPlan(
         algorithm="popular",

@@ -1,15 +1,17 @@
 """Cells of CSV files that a spreadsheet would run as a formula, and how they are written so that it
 does not.
 
-A text that begins with = + - @, a tab or a carriage return gets a leading '; one that begins with
-such marks and then one of those gets one more, so that reading can take exactly one away (OWASP,
+A text that begins with = + - @, a tab or a carriage return gets a leading '. A text that begins
+with ' marks and then one of those gets one more, so that reading can take exactly one away (OWASP,
 "CSV Injection").
 """
 
 from __future__ import annotations
 
-FORMULA = r"^('*[=+\-@\t\r])"  # what must not start a cell
-ESCAPED = r"^'('*[=+\-@\t\r])"  # the same once it is written
+# Must not start a cell.
+FORMULA = r"^('*[=+\-@\t\r])"
+# The same once it is written.
+ESCAPED = r"^'('*[=+\-@\t\r])"
 CHANGED = (
     "got a leading ' where a spreadsheet would take them for formulas (they begin with = + - @); "
     "take it away to have the ids again"
@@ -17,7 +19,7 @@ CHANGED = (
 
 
 def is_formula(text: str) -> bool:
-    """Whether a spreadsheet would run a text, or it begins like one that was made harmless.
+    """Tells whether a spreadsheet would run a text, or it begins like one that was made harmless.
 
     >>> is_formula("=1+1"), is_formula("'-5"), is_formula("'tis"), is_formula("u0")
     (True, True, False, False)
@@ -26,7 +28,7 @@ def is_formula(text: str) -> bool:
 
 
 def harmless(text: str) -> str:
-    """A text as a cell that no spreadsheet runs.
+    """Returns a text as a cell that no spreadsheet runs.
 
     >>> harmless("=1+1"), harmless("'=1"), harmless("u0")
     ("'=1+1", "''=1", 'u0')

@@ -1,4 +1,4 @@
-"""Errors a user meets: one line that says what is wrong, where, what was expected and what to
+"""Errors that a user meets: one line that says what is wrong, where, what was expected, and what to
 do.
 """
 
@@ -8,6 +8,7 @@ import difflib
 import errno
 from collections.abc import Iterable
 
+# What the system refuses now and may grant later.
 PASSING = frozenset(
     {
         errno.ENOSPC,
@@ -26,7 +27,8 @@ PASSING = frozenset(
         errno.EHOSTUNREACH,
     }
 )
-PASSING_SQLITE = frozenset({5, 6, 7, 10, 13})  # busy, locked, no memory, input or output, full
+# busy, locked, no memory, input or output, full
+PASSING_SQLITE = frozenset({5, 6, 7, 10, 13})
 
 
 class EntrenousError(Exception):
@@ -38,8 +40,8 @@ class CheckFailed(EntrenousError):
 
 
 class StartAgain(EntrenousError):
-    """A program has ended for something that may be gone when it is started again, as a service
-    manager does: one line, exit code 75.
+    """Ends a program for a cause that may be gone when it is started again, as a service manager
+    does: one line, exit code 75.
     """
 
 
@@ -62,22 +64,24 @@ class InputError(EntrenousError):
     """
 
     def __init__(self, where: str, problem: str, *, expected: str = "", fix: str = "") -> None:
-        self.where, self.problem, self.expected, self.fix = where, problem, expected, fix
+        self.where = where
+        self.problem = problem
+        self.expected = expected
+        self.fix = fix
         parts = [problem, f"expected {expected}" if expected else "", fix]
         super().__init__(one_line(f"{where}: " + "; ".join(part for part in parts if part)))
 
 
 class NotYet(StartAgain, InputError):
-    """What is wrong now and may be right later, without anybody changing what this program was
-    given: a full disk, a port that another process still has, a server that does not know a node
-    yet. Reads as an InputError, and has exit code 75 in a service, 2 in a command that ends by
-    itself.
+    """Raised for a cause that may pass without anybody changing the input: a full disk, a port that
+    another process still has, a server that does not know a node yet. Reads as an InputError. The
+    exit code is 75 in a service, 2 in a command that ends by itself.
     """
 
 
 def may_pass(error: BaseException) -> bool:
-    """Whether the system, or SQLite, refuses for something that may be gone when it is tried again,
-    such as a full disk.
+    """Tells whether the system, or SQLite, refused for a cause that may be gone at the next
+    attempt, such as a full disk.
     """
     if isinstance(error, MemoryError):
         return True
@@ -87,25 +91,25 @@ def may_pass(error: BaseException) -> bool:
 
 
 def at_least(where: str, value: int | None, least: int) -> None:
-    """Raise InputError, naming `where`, for a number below `least`. None passes."""
+    """Raises InputError, naming `where`, for a number below `least`. None passes."""
     if value is not None and value < least:
         raise InputError(where, f"got {value}", expected=f"a whole number from {least}")
 
 
 class NonFiniteError(EntrenousError):
-    """Raised when a score, a weight or an update is NaN or infinite. A NaN would rank first under a
-    plain comparison.
+    """Raised for a score, a weight or an update that is NaN or infinite. A NaN would rank first
+    under a plain comparison.
     """
 
 
 def one_line(text: str, limit: int = 600) -> str:
-    """A text without line breaks or control characters, cut at `limit` characters."""
-    clean = "".join(ch if ch.isprintable() else " " for ch in text)
+    """Returns a text without line breaks or control characters, cut at `limit` characters."""
+    clean = "".join(letter if letter.isprintable() else " " for letter in text)
     return clean if len(clean) <= limit else clean[: limit - 1] + "…"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """`did you mean 'x'?`, or the list of what is known.
+    """Returns `did you mean 'x'?`, or the list of what is known.
 
     >>> did_you_mean("pfpl-", ["pfpl+", "random"])
     "did you mean 'pfpl+'?"

@@ -1,4 +1,4 @@
-"""Writing a file so that it is whole or not there, whatever happens in between."""
+"""Writes files so that each is whole or not there, whatever happens in between."""
 
 from __future__ import annotations
 
@@ -10,74 +10,79 @@ from pathlib import Path
 
 
 def write_atomically(path: Path, content: bytes | Sequence[bytes | memoryview]) -> None:
-    """Write a file so that it has the whole new content or, after a crash, the whole old one: into
-    a temporary file, flushed to the disk, then renamed. content: bytes, or parts to be joined."""
+    """Writes a file so that it has the whole new content or, after a crash, the whole old one: into
+    a temporary file, flushed to the disk, then renamed. content: bytes, or parts to be joined.
+    """
     make_folder(path.parent)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = _temporary(path)
     try:
-        with open(beside, "wb") as file:
+        with open(temporary, "wb") as file:
             file.writelines([content] if isinstance(content, bytes) else content)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(beside, path)
+        os.replace(temporary, path)
     except OSError as cause:
-        raise OSError(
-            cause.errno, cause.strerror, str(path)
-        ) from None  # a full disk does not say which file it was
+        # A full disk does not say which file it was.
+        raise OSError(cause.errno, cause.strerror, str(path)) from None
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
     sync_folder(path.parent)
 
 
 def write_private(path: Path, content: bytes, *, new: bool = True) -> None:
-    """Write a file that its owner alone may read, from its first byte on: whole, and on the disk
-    with its name when this returns; after a crash it is as it was before, or whole. new: raise
+    """Writes a file that its owner alone may read, from its first byte on. When this returns, it is
+    whole and on the disk with its name; after a crash it is as it was before, or whole. new: raise
     FileExistsError instead of overwriting.
     """
     make_folder(path.parent)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = _temporary(path)
     try:
-        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         if new:
-            _name_new(beside, path)
+            _name_new(temporary, path)
         else:
-            os.replace(beside, path)
+            os.replace(temporary, path)
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
     sync_folder(path.parent)
 
 
-def _name_new(beside: Path, path: Path) -> None:
-    """Give a file a second name that no file has. Raises FileExistsError."""
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+
+
+def _name_new(temporary: Path, path: Path) -> None:
+    """Gives a file a second name that no file has. Raises FileExistsError."""
     try:
-        os.link(beside, path)
+        os.link(temporary, path)
     except FileExistsError:
         raise
-    except OSError:  # a file system without second names
+    except OSError:
+        # A file system without second names: there it can only be looked at and then renamed.
         if path.exists():
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from None
-        os.replace(beside, path)
+        os.replace(temporary, path)
 
 
 def copy_file(source: Path, to: Path) -> None:
-    """Copy the content of a file, whole or not at all, and on the disk when this returns."""
+    """Copies the content of a file, whole or not at all; it is on the disk when this returns."""
     write_atomically(to, source.read_bytes())
 
 
 def rename_file(path: Path, to: Path) -> None:
-    """Give a file another name in its folder, in place of the file that has it, and wait until that
-    is on the disk.
+    """Gives a file another name in its folder, in place of the file that has it, and waits until
+    that is on the disk.
     """
     os.replace(path, to)
     sync_folder(to.parent)
 
 
 def make_folder(path: Path, mode: int = 0o777) -> None:
-    """Make a folder and those above it that are not there, and wait until their names are on the
+    """Makes a folder and those above it that do not exist, and waits until their names are on the
     disk. mode: of `path` alone.
     """
     if path.is_dir():
@@ -85,17 +90,18 @@ def make_folder(path: Path, mode: int = 0o777) -> None:
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True, mode=mode)
     for folder in reversed(missing):
-        with suppress(PermissionError):  # one above that this user may enter and not read
+        # This user may enter a folder above and not read it.
+        with suppress(PermissionError):
             sync_folder(folder.parent)
 
 
 def others_may_read(path: Path) -> bool:
-    """Whether anybody but its owner may read or write a file, as far as the system says."""
+    """Tells whether anybody but its owner may read or write a file, as far as the system says."""
     return os.name == "posix" and bool(path.stat().st_mode & 0o077)
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until the names of the files in a folder are on the disk."""
+    """Waits until the names of the files in a folder are on the disk."""
     if os.name == "posix":
         handle = os.open(folder, os.O_RDONLY)
         try:

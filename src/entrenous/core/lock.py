@@ -1,4 +1,4 @@
-"""One process at work on a folder: a lock that ends with its holder, whatever happens to it."""
+"""One process at work on a folder: a lock that ends with its holder, however that one ends."""
 
 from __future__ import annotations
 
@@ -12,27 +12,33 @@ from .errors import NotYet
 
 try:
     import fcntl
-except ImportError:  # Windows: nothing is locked there
+except ImportError:
+    # Windows: nothing is locked there.
     fcntl = None  # type: ignore[assignment]
 
-LOOK = 1.0  # seconds that a lock is waited for: who looks whether it is held has it for a moment
+# Seconds that a lock is waited for: a process that only looks whether it is held has it for a
+# moment.
+LOOK = 1.0
 
 
 def locked(path: Path) -> int:
-    """Takes the lock `path`, and writes this process's id into it; closing the descriptor that is
-    returned gives it back.
+    """Takes the lock `path` and writes this process's id into it. Returns a descriptor; closing it
+    releases the lock.
 
-    Raises NotYet that names the process which has it, and OSError where the file cannot be made.
+    Raises NotYet that names the process which holds it, and OSError if the file cannot be made.
     """
-    lock, until = os.open(path, os.O_RDWR | os.O_CREAT, 0o600), time.monotonic() + LOOK
+    lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    until = time.monotonic() + LOOK
     while not _taken(lock, "LOCK_EX"):
         if time.monotonic() > until:
             pid = os.read(lock, 20).decode(errors="replace").strip()
             os.close(lock)
-            problem, fix = f"process {pid} is at work on it", f"stop {pid} first"
             raise NotYet(
-                str(path.parent), problem, expected="one process a folder", fix=fix
-            ) from None
+                str(path.parent),
+                f"process {pid} is at work on it",
+                expected="one process a folder",
+                fix=f"stop {pid} first",
+            )
         time.sleep(LOOK / 20)
     os.ftruncate(lock, 0)
     os.write(lock, f"{os.getpid()}\n".encode())
@@ -41,7 +47,7 @@ def locked(path: Path) -> int:
 
 @contextmanager
 def holding(path: Path) -> Iterator[None]:
-    """Hold the lock on a file inside `with`. Raises NotYet if another process has it."""
+    """Holds the lock on a file inside `with`. Raises NotYet if another process has it."""
     lock = locked(path)
     try:
         yield
@@ -50,7 +56,7 @@ def holding(path: Path) -> Iterator[None]:
 
 
 def is_held(path: Path) -> bool:
-    """Whether some process holds the lock on a file."""
+    """Tells whether some process holds the lock on a file."""
     if not path.exists():
         return False
     lock = os.open(path, os.O_RDONLY)

@@ -1,23 +1,25 @@
-"""`plain`: what came from outside, as it may be shown on a terminal. The one filter between a name,
-a title or an address and a screen."""
+"""`plain` makes text from outside fit to be shown on a terminal. It is the one filter between a
+name, a title or an address and a screen.
+"""
 
 from __future__ import annotations
 
 import unicodedata
 
-# categories: control characters (C0, DEL, C1), halves of surrogate pairs, separators of lines
+# Categories: control characters (C0, DEL, C1), halves of surrogate pairs, separators of lines.
 OBEYED = ("Cc", "Cs", "Zl", "Zp")
-# marks of the direction of text
+# Marks of the direction of text.
 TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-UNSEEN = range(0xE0000, 0xE0080)  # tags: letters that nobody sees
+# Tags: letters that nobody sees.
+UNSEEN = range(0xE0000, 0xE0080)
 
 
 def plain(text: str, keep: str = "") -> str:
-    r"""A text in which each character that a terminal obeys, or that turns the text around it, is
-    written out. keep: characters that stay.
+    r"""Returns a text in which each character that a terminal obeys, or that turns the text around
+    it, is written out. keep: characters that stay.
 
     Such a character can erase the line above, set the window's title, or show a name backwards.
-    It becomes `\u` and its number, so that who reads sees that it was there; inside the strings of
+    It becomes `\u` and its number, so that a reader sees that it was there; inside the strings of
     JSON that means the same character.
 
     >>> print(plain("WITHOUT TLS\x1b[2K\x9b1A"), plain("a\u202eb"), plain("naïve 日本"))
@@ -25,7 +27,10 @@ def plain(text: str, keep: str = "") -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    return "".join(one if one in keep or not _is_obeyed(one) else _written_out(one) for one in text)
+    return "".join(
+        letter if letter in keep or not _is_obeyed(letter) else _written_out(letter)
+        for letter in text
+    )
 
 
 def summary_of(docstring: str | None) -> str:
@@ -34,11 +39,11 @@ def summary_of(docstring: str | None) -> str:
     return " ".join(first.split())
 
 
-def _is_obeyed(one: str) -> bool:
-    return one in TURNING or ord(one) in UNSEEN or unicodedata.category(one) in OBEYED
+def _is_obeyed(letter: str) -> bool:
+    return letter in TURNING or ord(letter) in UNSEEN or unicodedata.category(letter) in OBEYED
 
 
-def _written_out(one: str) -> str:
-    """A character as `\\u` and four digits, or as two of these."""
-    units = one.encode("utf-16-be", "surrogatepass").hex()
+def _written_out(letter: str) -> str:
+    """Returns a character as `\\u` and four digits, or as two of these."""
+    units = letter.encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))

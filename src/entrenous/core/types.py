@@ -1,5 +1,5 @@
-"""Short names for the array types in signatures. Users and items are dense indices 0..n-1 inside
-the package, external ids at its edges.
+"""Short names for the array types in signatures. Inside the package, users and items are dense
+indices 0..n-1; external ids appear at its edges alone.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""External ids in, external ids out: a two-way map between the ids of a data set and dense indices
-0..n-1.
-"""
+"""A two-way map between the external ids of a data set and dense indices 0..n-1."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ class Vocabulary:
 
     @property
     def is_range(self) -> bool:
-        """Whether the ids are just the numbers 0..n - 1 as text."""
+        """Tells whether the ids are just the numbers 0..n - 1 as text."""
         return self._ids is None
 
     def __len__(self) -> int:
@@ -50,20 +48,21 @@ class Vocabulary:
         return str(name) in self._index
 
     def index(self, name: object) -> int:
-        """The index of one external id. Raises InputError that names the nearest known id."""
-        found = self._index.get(str(name))
-        if found is None:
-            some = self._index if len(self) <= 100_000 else list(self._index)[:1000]
+        """Returns the index of an external id. Raises InputError that names the nearest one."""
+        number = self._index.get(str(name))
+        if number is None:
+            # To compare with every id of a large vocabulary would take seconds.
+            compared = self._index if len(self) <= 100_000 else list(self._index)[:1000]
             near = len(str(name)) > 2 or not self.size
-            hint = did_you_mean(str(name), some) if near else f"for example '{self[0]}'"
+            hint = did_you_mean(str(name), compared) if near else f"for example '{self[0]}'"
             raise InputError(
                 self.kind,
                 f"unknown {self.kind} '{name}'",
                 expected=f"one of {len(self)} ids",
                 fix=hint[:200],
             )
-        return found
+        return number
 
     def indices(self, names: Sequence[object]) -> Int32Array:
-        """The indices of many external ids; an unknown one is -1."""
+        """Returns the indices of many external ids; an unknown one is -1."""
         return np.array([self._index.get(str(name), -1) for name in names], np.int32)

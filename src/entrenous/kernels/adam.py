@@ -3,12 +3,13 @@
 D. P. Kingma, J. Ba, "Adam: a method for stochastic optimization", ICLR 2015, algorithm 1. For a
 gradient g, in step t = 1, 2, ...
 
-    m <- beta1 m + (1 - beta1) g,   v <- beta2 v + (1 - beta2) g^2,   x <- x - rate m^ / (sqrt(v^) +
-    epsilon), m^ = m / (1 - beta1^t),   v^ = v / (1 - beta2^t)
+    m <- beta1 m + (1 - beta1) g
+    v <- beta2 v + (1 - beta2) g^2
+    x <- x - rate m^ / (sqrt(v^) + epsilon),   m^ = m / (1 - beta1^t),   v^ = v / (1 - beta2^t)
 
-Both formulas are plain Python on whatever knows + * /: NumPy arrays as they are; in compiled
-kernels float32 numbers, or sixteen at a time (core/lanes/simd.py). The order of operations is part
-of the result, so it is written here alone.
+`moment` and `direction` are plain Python on whatever knows + * /: NumPy arrays as they are; in
+compiled kernels float32 numbers, or sixteen at a time (core/lanes/simd.py). The order of operations
+is part of the result, so it is written here alone.
 """
 
 from __future__ import annotations
@@ -20,27 +21,34 @@ from numba.extending import register_jitable
 
 from ..core.lanes.simd import root
 
-Numbers: TypeAlias = Any  # a float32, an array, or sixteen lanes
+# A float32, an array, or sixteen lanes.
+Numbers: TypeAlias = Any
 
-BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # as the paper recommends
+# As the paper recommends.
+BETA1 = 0.9
+BETA2 = 0.999
+EPSILON = 1e-8
 
 
 class AdamStep(NamedTuple):
-    """The coefficients of Adam's step number t in float32. first: rate / (1 - beta1^t); second: 1 /
-    (1 - beta2^t); rest1, rest2: 1 - beta1, 1 - beta2."""
+    """The coefficients of Adam's step number t, in float32."""
 
     first: np.float32
+    """rate / (1 - beta1^t)"""
     second: np.float32
+    """1 / (1 - beta2^t)"""
     beta1: np.float32
     rest1: np.float32
+    """1 - beta1"""
     beta2: np.float32
     rest2: np.float32
+    """1 - beta2"""
     epsilon: np.float32
 
 
 def adam_step(rate: float, step: int) -> AdamStep:
-    """The coefficients of step number `step` (>= 1) at this learning rate, with the betas that the
-    paper recommends.
+    """Returns the coefficients of step number `step` (>= 1) at this learning rate, with the betas
+    that the paper recommends.
 
     >>> float(adam_step(0.5, 1).first)
     5.0
@@ -51,8 +59,8 @@ def adam_step(rate: float, step: int) -> AdamStep:
 
 @register_jitable(inline="always")  # type: ignore[untyped-decorator]
 def moment(old: Numbers, new: Numbers, beta: Numbers, rest: Numbers) -> Numbers:
-    """A running mean after one more value: beta old + rest new. rest: 1 - beta; new: the gradient,
-    or its square.
+    """Returns a running mean after one more value, beta old + rest new. rest: 1 - beta; new: the
+    gradient, or its square.
 
     >>> float(moment(1.0, 3.0, 0.75, 0.25))
     1.5
@@ -64,8 +72,8 @@ def moment(old: Numbers, new: Numbers, beta: Numbers, rest: Numbers) -> Numbers:
 def direction(
     mean: Numbers, square: Numbers, first: Numbers, second: Numbers, epsilon: Numbers
 ) -> Numbers:
-    """first mean / (sqrt(second square) + epsilon): what is taken off x, but for a rate that
-    `first` may hold or not.
+    """Returns first mean / (sqrt(second square) + epsilon), which is taken off x; the learning rate
+    may be part of `first` or be multiplied later.
 
     >>> float(direction(0.5, 0.25, 1.0, 1.0, 0.0))
     1.0

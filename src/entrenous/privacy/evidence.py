@@ -193,4 +193,4 @@ def percent(value: float | None) -> str:
 
 def _figure(value: float) -> str:
     """Three digits, as tables have them."""
-    return f"{value:.3f}".removeprefix("0") if value < 1 else f"{value:.3f}"
+    return f"{value:.3f}"

@@ -8,7 +8,7 @@ from ..core.contract.declared import is_central, is_federated
 from ..core.registry.own import short
 from ..privacy import evidence
 from ..privacy.protection import PAPER
-from .plan import RunPlan
+from .options import RunPlan
 from .recommenders import Algorithm
 
 

@@ -27,11 +27,12 @@ from ..core.visits import some_visits
 from ..core.vocabulary import Vocabulary
 from ..data.interactions import Interactions
 from ..data.split.types import Held
+from ..evaluate.metric_kinds import Ranking
 from ..evaluate.protocol import evaluate
-from ..evaluate.ranking import Ranking
 from ..federation.rounds import Rounds
+from .options import Negatives, RunPlan
 from .pipeline import material
-from .plan import RunPlan, check, leaky, make
+from .plan import check, leaky, make
 from .recommenders import check_trainable, fitted
 
 SIGNIFICANT = 4.0  # standard errors from chance at which the check fails: one honest run in 16,000
@@ -93,7 +94,7 @@ def leakcheck(
     rounds: int = 30,
     given: str | None = None,
     load: Mapping[str, Any] | None = None,
-    negatives: str = "train",
+    negatives: Negatives = "train",
     progress: Progress = silent,
 ) -> dict[str, Any]:
     """AUC and, with candidates, HR@10 of purely local models beside chance.

@@ -5,7 +5,7 @@ figures.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from ..evaluate.fairness import fairness
 from ..evaluate.protocol import Evaluation
 from ..federation.ledger import Ledger
 from . import store
-from .plan import RunPlan
+from .options import RunPlan
 from .recommenders import Algorithm, Fitted, federated
 
 
@@ -35,34 +35,40 @@ class Fold(NamedTuple):
     evaluate_seconds: float
 
 
-def opening(
-    plan: RunPlan, rows: Interactions, by_name: bool, objects: Sequence[str]
-) -> dict[str, Any]:
-    """The manifest of a run before it is trained. objects: settings that are neither numbers nor
-    text (a Choice), which are described.
+def opening(plan: RunPlan, rows: Interactions, by_name: bool) -> dict[str, Any]:
+    """The manifest of a run before it is trained. Settings that are neither numbers nor text (a
+    Choice, say) are described.
     """
     asked = asdict(plan)
+    rounds = asked.pop("rounds")
+    in_memory = [
+        name
+        for name, value in {**plan.settings, **plan.network}.items()
+        if not isinstance(value, str | int | float)
+    ]
     return {
         "run": None,
-        **{name: value for name, value in asked.items() if name != "rounds"},
-        **{
-            kind: {
-                name: value if isinstance(value, str | int | float) else str(value)
-                for name, value in given.items()
-            }
-            for kind, given in (
-                ("settings", plan.settings),
-                ("network", plan.network),
-                ("protect", plan.protect),
-            )
-        },
+        "algorithm": asked.pop("algorithm"),
+        "data": asked.pop("data"),
+        **asked,
+        "settings": _described(plan.settings),
+        "network": _described(plan.network),
+        "protect": _described(plan.protect),
         "data_by_name": by_name,
-        "settings_in_memory": list(objects),
-        "rounds_asked": plan.rounds,
+        "settings_in_memory": in_memory,
+        "rounds_asked": rounds,
         "status": "running",
         "catalogue": rows.catalogue._asdict(),
         "data_sha256": rows.sha256(),
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+    }
+
+
+def _described(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings that JSON can hold."""
+    return {
+        name: value if isinstance(value, str | int | float) else str(value)
+        for name, value in settings.items()
     }
 
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, final
 from ..core.contract.declared import predicts_ratings
 from ..core.contract.protocols import Progress, silent
 from ..core.errors import EntrenousError, EntrenousWarning, at_least
+from ..core.keywords import called_with, values
 from ..core.registry.own import is_place, lasting, short
 from ..core.types import Array
 from ..data.dataset import datasets
@@ -22,24 +23,23 @@ from ..data.interactions import Interactions
 from ..data.kept import arrays_of_rows
 from ..data.load import load as load_rows
 from ..data.options import load_arguments
-from ..data.split.cut import refitted
 from ..data.split.protocol import GIVEN, splits
-from ..data.split.types import Split
+from ..data.split.types import Split, refitted
 from ..evaluate.metric_kinds import Metric
 from ..evaluate.predict import predictions
-from ..evaluate.protocol import NO_METRICS, Evaluation, evaluate
+from ..evaluate.protocol import Evaluation, evaluate
 from ..evaluate.recommend import recommendations
-from ..federation.executors import Debug, Executor, Threads
+from ..federation.executors import Debug, EngineOptions, Executor, Threads
 from ..federation.workers.crew import Crew
-from ..federation.workers.engine import EngineOptions, crew
+from ..federation.workers.engine import crew
 from ..federation.workers.rounds import refuse
 from ..federation.workers.shards import ShardHand
-from ..privacy.protection import PAPER
 from . import store
 from .disclosure import gives_away
 from .manifest import Fold, between, closing, ignored, opening
+from .options import RunOptions, RunPlan, TrainingOptions
 from .pins import pins
-from .plan import TRACE, RunPlan, check, check_parts, leaky, make, network_of, usual_protocol
+from .plan import TRACE, check, check_parts, leaky, make, network_of, usual_protocol
 from .recommenders import (
     Algorithm,
     CentralRecommender,
@@ -102,127 +102,114 @@ class Material(NamedTuple):
     parts: list[Split]
 
 
-def run(
-    algorithm: str,
-    data: str | Interactions = "ml-100k",
-    *,
-    protocol: str | None = None,
-    seed: int = 0,
-    rounds: int | None = None,
-    settings: Mapping[str, Any] | None = None,
-    patience: int = 0,
-    every: int = 0,
-    given: str | None = None,
-    load: Mapping[str, Any] | None = None,
-    negatives: str = "train",
-    refit: bool | None = None,
-    network: Mapping[str, Any] | None = None,
-    profile: str = PAPER,
-    protect: Mapping[str, Any] | None = None,
-    threads: int = 0,
-    workers: int | None = None,
-    ray: str | None = None,
-    checkpoint_every: int | None = None,
-    out: str | Path | None = None,
-    debug: bool = False,
-    progress: Progress = silent,
-    say: Say = unsaid,
-    parts: Sequence[Split] = (),
-    metrics: Mapping[str, Metric] = NO_METRICS,
-    on_round: OnRound | None = None,
-) -> RunResult:
-    """Splits, trains, evaluates and, with `out`, stores. See `RunPlan` for what determines the
-    result.
+@final
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RunRequest(RunOptions, TrainingOptions):
+    """Everything that `run` takes: the options of a run, and what only Python can hand in."""
 
-    protocol: None = the usual one: loo-99, kfold-5 for an algorithm that predicts ratings, PEPPER's
-    for one that gossips. profile, protect: what limits the data that leaves devices, and settings
-    of its own (`privacy.protection`). given: the folder of a given split; it is then the data.
-    negatives: "leaky" shows what the field's leaky samplers do, with a warning (EntrenousWarning)
-    and in every text about the run. refit: whether the final model trains on training and
-    validation rows; None = as the protocol does. threads: 0 = all cores; never changes a result.
-    workers, ray: over so many processes of this machine, or of the Ray cluster at this address;
-    they never change a result either. checkpoint_every: rounds, None = a tenth of the training, 0 =
-    never. debug: one device at a time, so that an error names the device. parts: a split of one's
-    own, or one a fold, in place of a protocol; `data` is then its rows. metrics: further ones by
-    name. say: is told, before the first round, what a run without a protection gives away.
-    on_round: called after each round of training with its number and the metrics on validation, if
-    these were just looked at. Raises InputError for anything that cannot be run, before anything is
-    written.
+    algorithm: str = field(kw_only=False)
+    """A name of `entrenous algorithms`, or the place of the user's own class."""
+    data: str | Interactions = field(default="ml-100k", kw_only=False)
+    """The name of a data set, a file or folder, or rows in memory."""
+    parts: Sequence[Split] = ()
+    """The user's own split, or one for each fold, in place of a protocol; `data` is then its
+    rows."""
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
+    """Further metrics by name."""
+    progress: Progress = silent
+    say: Say = unsaid
+    """Receives, before the first round, what a run without a protection gives away."""
+    on_round: OnRound | None = None
+    """Called after each round of training with its number and the metrics on validation, or {} if
+    there was no look."""
+
+
+def carry_out(asked: RunRequest) -> RunResult:
+    """Splits, trains, evaluates and, with `out`, stores.
+
+    Raises InputError for anything that cannot be run, before anything is written.
     """
-    by_name = isinstance(data, str) and not parts
-    objects = [
-        name
-        for name, value in {**(settings or {}), **(network or {})}.items()
-        if not isinstance(value, str | int | float)
-    ]
-    if isinstance(data, str) and given is not None and protocol == GIVEN:
-        data, given = given, None
-    protocol = protocol or (parts[0].name if parts else usual_protocol(data, algorithm))
-    plan = RunPlan(
-        algorithm=lasting(algorithm) if is_place(algorithm) else algorithm,
-        data=_lasting(data) if isinstance(data, str) else data.name,
-        protocol=protocol,
-        seed=seed,
-        rounds=rounds,
-        settings=settings or {},
-        patience=patience,
-        every=every,
-        given=None if given is None else _lasting(given),
-        load={
-            name: _lasting(value) if name == "items" else value
-            for name, value in (load or {}).items()
-        },
-        negatives=negatives,
-        refit=refit,
-        network=network or {},
-        profile=profile,
-        protect=protect or {},
-    )
+    plan = planned(asked)
     check(plan)
-    asked = EngineOptions(workers, ray, threads)
-    asked.check()
-    between_nodes = dict(
-        network_of(plan)
-    )  # read once, as settings are: a file of delays may change
-    at_least("--checkpoint-every", checkpoint_every, 0)
-    threads_executor = Threads(threads)
-    what = (
-        Material(parts[0].all_rows, parts_of(plan, parts))
-        if parts
-        else material(plan, None if isinstance(data, str) else data)
-    )
-    made = make(plan, what.rows)  # settings are checked before anything is written
+    engine = engine_of(asked)
+    # A file of delays may change during a run: it is read once, as the files of settings are.
+    network = dict(network_of(plan))
+    at_least("--checkpoint-every", asked.checkpoint_every, 0)
+    in_threads = Threads(asked.threads)
+    if asked.parts:
+        what = Material(asked.parts[0].all_rows, parts_of(plan, asked.parts))
+    else:
+        what = material(plan, None if isinstance(asked.data, str) else asked.data)
+    # Settings and splits are checked before anything is written.
+    algorithm = make(plan, what.rows)
     check_parts(plan, what.parts)
-    executor: Executor = Debug(lambda user: what.rows.users[user]) if debug else threads_executor
-    with hired_crew(asked, plan, what, made, debug) as hired:
-        folder, begun = _opened(
-            plan, what, made, by_name, objects, None if out is None else Path(out)
-        )
+    executor: Executor = Debug(lambda user: what.rows.users[user]) if asked.debug else in_threads
+    with hired_crew(engine, plan, what, algorithm, asked.debug) as hired:
+        folder, begun = _opened(plan, what, algorithm, asked)
         watch = Watch(
-            every=every,
-            patience=patience,
-            checkpoint_every=checkpoint_every,
+            every=asked.every,
+            patience=asked.patience,
+            checkpoint_every=asked.checkpoint_every,
             folder=folder,
             executor=executor,
-            progress=progress,
-            say=say,
+            progress=asked.progress,
+            say=asked.say,
             crew=hired,
-            metrics=metrics,
-            on_round=on_round,
+            metrics=asked.metrics,
+            on_round=asked.on_round,
         )
         with _nothing_left_behind(folder):
-            return execute(replace(plan, network=between_nodes), what, made, begun, watch)
+            return execute(replace(plan, network=network), what, algorithm, begun, watch)
+
+
+@called_with(RunRequest)
+def run(asked: RunRequest) -> RunResult:
+    """Makes a request of its keywords, and carries it out."""
+    return carry_out(asked)
+
+
+def planned(asked: RunRequest) -> RunPlan:
+    """The plan of a request. The protocol is named, and paths are absolute, so that a stored run
+    can be repeated from another folder.
+    """
+    options = values(asked, TrainingOptions)
+    data = asked.data
+    if isinstance(data, str) and asked.given is not None and asked.protocol == GIVEN:
+        data = asked.given
+        options["given"] = None
+    if options["given"] is not None:
+        options["given"] = _absolute(options["given"])
+    if asked.protocol is None:
+        usual = asked.parts[0].name if asked.parts else usual_protocol(data, asked.algorithm)
+        options["protocol"] = usual
+    if "items" in asked.load:
+        options["load"] = {**asked.load, "items": _absolute(asked.load["items"])}
+    return RunPlan(
+        algorithm=lasting(asked.algorithm) if is_place(asked.algorithm) else asked.algorithm,
+        data=_absolute(data) if isinstance(data, str) else data.name,
+        **options,
+    )
+
+
+def engine_of(options: RunOptions) -> EngineOptions:
+    """The workers and threads that are asked for. Raises InputError for numbers that make no sense,
+    and where Ray is not installed.
+    """
+    engine = EngineOptions(options.workers, options.ray, options.threads)
+    engine.check()
+    return engine
 
 
 def material(plan: RunPlan, data: Interactions | None = None) -> Material:
     """Loads (unless `data` is at hand) and splits. The rows are those of the split where it has
     users of its own (`pepper-given`).
     """
-    if plan.protocol == GIVEN:
+    protocol = plan.protocol or usual_protocol(plan.data if data is None else data, plan.algorithm)
+    if protocol == GIVEN:
         parts = splits(GIVEN, data, seed=plan.seed, given=plan.given or plan.data)
         return Material(parts[0].all_rows, parts_of(plan, parts))
     rows = load_rows(plan.data, **load_arguments(plan.load)) if data is None else data
-    parts = splits(plan.protocol, rows, seed=plan.seed)
+    parts = splits(protocol, rows, seed=plan.seed)
     first = parts[0].train
     whole = first.users is rows.users and first.items is rows.items
     return Material(rows if whole else parts[0].all_rows, parts_of(plan, parts))
@@ -254,27 +241,24 @@ def hired_crew(
         yield hired
 
 
-def _lasting(name: str) -> str:
+def _absolute(name: str) -> str:
     """A path as it can be found again from another folder; the name of a data set as it is."""
     return str(Path(name).resolve()) if name not in datasets() and Path(name).exists() else name
 
 
 def _opened(
-    plan: RunPlan,
-    what: Material,
-    made: Algorithm,
-    by_name: bool,
-    objects: list[str],
-    out: Path | None,
+    plan: RunPlan, what: Material, algorithm: Algorithm, asked: RunRequest
 ) -> tuple[Path | None, dict[str, Any]]:
-    """The folder of a new run under `out`, and what its manifest says until training is done. Rows
-    that were in memory alone are kept there."""
-    manifest = opening(plan, what.rows, by_name, objects) | pins(made)
-    if out is None:
+    """The folder of a new run, None where runs are not stored, and its manifest until training is
+    done. Rows that were in memory alone are kept in the folder.
+    """
+    by_name = isinstance(asked.data, str) and not asked.parts
+    manifest = opening(plan, what.rows, by_name) | pins(algorithm)
+    if asked.out is None:
         return None, manifest
     protocol = f"{plan.protocol}-leaky" if leaky(plan) else plan.protocol
     name = f"{short(plan.algorithm)}-{Path(plan.data).stem}-{protocol}-seed{plan.seed}"
-    folder = store.new_folder(out, name)
+    folder = store.new_folder(Path(asked.out), name)
     kept = {
         "settings": _keep_files(manifest["settings"], folder),
         "network": _keep_traces(manifest["network"], folder),

@@ -1,12 +1,11 @@
-"""`RunPlan`: what determines a result, checked before anything is loaded; and what it needs: rows,
-splits, an algorithm.
+"""The plan of a run, checked before anything is loaded; and the algorithm, protection and network
+that it asks for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, final
+from typing import Any, get_args
 
 from ..algorithms.named import kind_of
 from ..core.contract.declarations import Traits
@@ -23,55 +22,12 @@ from ..federation.network import Network
 from ..privacy.choice import read_choice
 from ..privacy.in_force import ProtectionInForce
 from ..privacy.protection import DP, PAPER, PRIVATE, Protection, protection_of, refuse_groups
+from .options import Negatives, RunPlan
 from .recommenders import Algorithm, check_trainable, federated
 
 SEEDS = 1 << 63  # seeds are below: keys hold 64 bits, and one seed must not stand for two
 TRACE = "trace:"  # begins the name of a file of numbers, in a setting of the network
 LEAVE_ONE_OUT, CROSS_VALIDATION = "loo-99", "kfold-5"
-NEGATIVES = (
-    "train",
-    "leaky",
-)  # what devices draw as negatives: what is not in training, or not in validation and test either
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class RunPlan:
-    """The settings that determine a result. Two runs of one plan end with the same model bytes and
-    the same metrics.
-
-    algorithm: a name of `entrenous algorithms`. settings: its hyper-parameters where they differ
-    from the defaults. data: a data set, file or folder. load: how to read the file
-    (`data.options.LoadOptions`), such as {"item": "venue"}. protocol: how rows are held out. given:
-    the folder of a given split, for the protocol `given` (default: `data`). rounds: None = the
-    algorithm's own. patience: looks at validation (every `every` rounds) without an improvement
-    after which training stops and the best round is used; 0 = train for `rounds`. negatives:
-    "train" = a device draws as a negative any item without a training row of its user; "leaky" =
-    any but those held out too, as the samplers behind many published tables do. That tells the
-    model which items were held out. Only `run` offers it. refit: whether the final model trains on
-    the validation rows too, after they have chosen (`split.cut.refitted`); None = as the protocol
-    does: yes, but between peers, and in a given split that does not say so. network: what is
-    between peers that gossip, where it differs from lock-step rounds: settings of
-    `federation.network.Network`. profile: what limits the data that leaves devices: a name of
-    `privacy.protection.PROFILES`. protect: settings of `privacy.protection.Protection` where they
-    differ from the profile's.
-    """
-
-    algorithm: str
-    data: str = "ml-100k"
-    protocol: str = LEAVE_ONE_OUT
-    seed: int = 0
-    rounds: int | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    patience: int = 0
-    every: int = 0
-    given: str | None = None
-    load: Mapping[str, Any] = field(default_factory=dict)
-    negatives: str = "train"
-    refit: bool | None = None
-    network: Mapping[str, Any] = field(default_factory=dict)
-    profile: str = PAPER
-    protect: Mapping[str, Any] = field(default_factory=dict)
 
 
 def usual_protocol(data: str | Interactions, *algorithms_named: str) -> str:
@@ -137,9 +93,8 @@ def check(plan: RunPlan) -> None:
             expected="files as `entrenous split` writes them, or usual ones",
         )
     if plan.given is not None and plan.protocol != GIVEN:
-        raise InputError(
-            "--given", f"the protocol is {plan.protocol}", expected=f"--protocol {GIVEN}"
-        )
+        protocol = plan.protocol or usual_protocol(plan.data, plan.algorithm)
+        raise InputError("--given", f"the protocol is {protocol}", expected=f"--protocol {GIVEN}")
 
 
 def network_of(plan: RunPlan) -> Network:
@@ -250,9 +205,11 @@ def leaky(plan: RunPlan) -> bool:
     """Whether devices are kept from drawing held-out items as negatives. Raises InputError for a
     choice that is none.
     """
-    if plan.negatives not in NEGATIVES:
-        problem, fix = f"unknown choice '{plan.negatives}'", did_you_mean(plan.negatives, NEGATIVES)
-        raise InputError("--negatives", problem, expected=" or ".join(NEGATIVES), fix=fix)
+    choices = get_args(Negatives)
+    if plan.negatives not in choices:
+        fix = did_you_mean(plan.negatives, choices)
+        problem = f"unknown choice '{plan.negatives}'"
+        raise InputError("--negatives", problem, expected=" or ".join(choices), fix=fix)
     return plan.negatives == "leaky"
 
 

@@ -4,13 +4,14 @@ then), model and recommendations.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..core.contract.protocols import Progress, silent
 from ..core.errors import EntrenousError, InputError, at_least
+from ..core.keywords import names_of
 from ..core.registry.own import is_place, short
 from ..core.types import Array
 from ..data.interactions import Interactions
@@ -20,16 +21,17 @@ from ..data.split.types import Split
 from ..evaluate.predict import predictions
 from ..evaluate.recommend import recommendations
 from ..federation.executors import Threads
-from ..federation.workers.engine import EngineOptions
-from ..privacy.protection import PAPER
 from . import store
+from .options import RunOptions, RunPlan
 from .pins import check_algorithm, check_program
-from .pipeline import Material, RunResult, execute, hired_crew, material
-from .plan import TRACE, RunPlan, make
+from .pipeline import Material, RunResult, engine_of, execute, hired_crew, material
+from .plan import TRACE, make
 from .recommenders import CentralRecommender, FederatedRecommender, GossipRecommender, restore
 from .train import Say, Watch, unsaid
 
-KEPT = ("algorithm", "data", "protocol", "seed", "settings", "patience", "every", "given", "load")
+STORED_AS = {"rounds": "rounds_asked"}  # an option that the manifest has by another name
+# Options that the manifests of the first versions do not have.
+LATER = {"negatives", "refit", "network", "profile", "protect"}
 
 
 def plan_of(run: store.StoredRun, algorithm: str | None = None) -> RunPlan:
@@ -50,32 +52,23 @@ def plan_of(run: store.StoredRun, algorithm: str | None = None) -> RunPlan:
             expected="a number, a text or @file",
             fix="use the Run object in Python",
         )
-    missing = [name for name in (*KEPT, "rounds_asked", "data_sha256") if name not in run.manifest]
-    if missing:
-        raise InputError(
-            f"{run.path}/manifest.json",
-            f"'{missing[0]}' is missing",
-            expected="a manifest written by entrenous",
-            fix="run it again",
-        )
-    kept = {name: run.manifest[name] for name in KEPT}
-    kept["negatives"] = run.manifest.get(
-        "negatives", "train"
-    )  # runs of earlier versions had no choice
-    kept["refit"] = run.manifest.get("refit")
-    kept["settings"] = {
-        name: _own_file(value, "@", run) for name, value in kept["settings"].items()
+    entries = {name: STORED_AS.get(name, name) for name in names_of(RunPlan)}
+    needed = [entry for name, entry in entries.items() if name not in LATER]
+    for entry in (*needed, "data_sha256"):
+        if entry not in run.manifest:
+            raise InputError(
+                f"{run.path}/manifest.json",
+                f"'{entry}' is missing",
+                expected="a manifest written by entrenous",
+                fix="run it again",
+            )
+    options = {
+        name: run.manifest[entry] for name, entry in entries.items() if entry in run.manifest
     }
-    kept["network"] = {
-        name: _own_file(value, TRACE, run)
-        for name, value in run.manifest.get("network", {}).items()
-    }
-    kept["profile"], kept["protect"] = (
-        run.manifest.get("profile", PAPER),
-        run.manifest.get("protect", {}),
-    )
-    kept["algorithm"] = _algorithm(run, algorithm)
-    return RunPlan(**kept, rounds=run.manifest["rounds_asked"])
+    options["settings"] = _with_files(options["settings"], "@", run)
+    options["network"] = _with_files(options.get("network", {}), TRACE, run)
+    options["algorithm"] = _algorithm(run, algorithm)
+    return RunPlan(**options)
 
 
 def _algorithm(run: store.StoredRun, named: str | None) -> str:
@@ -99,12 +92,16 @@ def _algorithm(run: store.StoredRun, named: str | None) -> str:
     return own if named is None else named
 
 
-def _own_file(value: Any, mark: str, run: store.StoredRun) -> Any:
-    """`@pi.csv` stands for the copy in the run's folder, and so does
-    `trace:network-latency.txt`.
+def _with_files(settings: Mapping[str, Any], mark: str, run: store.StoredRun) -> dict[str, Any]:
+    """Settings in which `@pi.csv`, or `trace:network-latency.txt`, names the copy in the run's
+    folder.
     """
-    own = isinstance(value, str) and value.startswith(mark)
-    return f"{mark}{run.path / value.removeprefix(mark)}" if own else value
+    return {
+        name: f"{mark}{run.path / value.removeprefix(mark)}"
+        if isinstance(value, str) and value.startswith(mark)
+        else value
+        for name, value in settings.items()
+    }
 
 
 def material_of(run: store.StoredRun, plan: RunPlan) -> Material:
@@ -159,9 +156,9 @@ def reopen(
             fix=f"continue it with `entrenous run --resume {run.path}`",
         )
     plan = plan_of(run, algorithm)
-    rows, train, split = _rows_of(
-        run, plan if candidates else replace(plan, protocol=without_candidates(plan.protocol))
-    )
+    if not candidates:
+        plan = replace(plan, protocol=without_candidates(run.manifest["protocol"]))
+    rows, train, split = _rows_of(run, plan)
     made = make(plan, rows)
     check_algorithm(run.manifest, made, str(run.path), todays_code)
     arrays, _ = store.read_arrays(run.path / "model.safetensors")
@@ -224,23 +221,22 @@ def resume(
     run_name: str,
     *,
     root: Path = Path("runs"),
-    threads: int = 0,
-    workers: int | None = None,
-    ray: str | None = None,
-    checkpoint_every: int | None = None,
     algorithm: str | None = None,
     todays_code: bool = False,
+    options: RunOptions = RunOptions(),  # noqa: B008  # it is frozen
     progress: Progress = silent,
     say: Say = unsaid,
 ) -> RunResult:
-    """Continues an interrupted run from its newest checkpoint to the model an uninterrupted run
-    ends with. workers, ray: as of `run`, whatever the run was begun with. todays_code: go on though
-    the code or a library is not what the run began with.
+    """Continues an interrupted run from its newest checkpoint to the model that an uninterrupted
+    run ends with.
+
+    algorithm: as of `plan_of`. todays_code: continue although the code or a library is not what the
+    run began with. options: threads, workers, ray and checkpoint_every, whatever the run began
+    with. Raises InputError for a run that is finished.
     """
-    at_least("--checkpoint-every", checkpoint_every, 0)
-    asked = EngineOptions(workers, ray, threads)
-    asked.check()
-    executor = Threads(threads)
+    at_least("--checkpoint-every", options.checkpoint_every, 0)
+    engine = engine_of(options)
+    executor = Threads(options.threads)
     stored = store.unfinished(run_name, root)
     if stored.manifest["status"] == "finished":
         raise InputError(
@@ -253,11 +249,11 @@ def resume(
     made = make(plan, what.rows)
     check_algorithm(stored.manifest, made, str(stored.path), todays_code)
     check_program(stored.manifest, str(stored.path), todays_code)
-    with hired_crew(asked, plan, what, made) as hired:
+    with hired_crew(engine, plan, what, made) as hired:
         watch = Watch(
             every=plan.every,
             patience=plan.patience,
-            checkpoint_every=checkpoint_every,
+            checkpoint_every=options.checkpoint_every,
             folder=stored.path,
             executor=executor,
             progress=progress,

@@ -24,8 +24,8 @@ from ..core.keys import key
 from ..core.registry.own import short
 from ..data.interactions import Interactions
 from ..data.split.types import Held, Split
-from ..evaluate.goal import Goal, goal_of, look
 from ..evaluate.metric_kinds import Metric
+from ..evaluate.protocol import Goal, goal_of, look
 from ..federation.executors import Executor, Threads
 from ..federation.gossip import Gossip
 from ..federation.network import Network
@@ -36,7 +36,8 @@ from ..privacy.accountant import SampledGaussian, multiplier_for
 from ..privacy.budget import PrivacyBudget
 from ..privacy.protection import Protection
 from . import store
-from .plan import RunPlan, leaky, network_of, protection_in
+from .options import RunPlan
+from .plan import leaky, network_of, protection_in
 from .recommenders import (
     Algorithm,
     Federation,

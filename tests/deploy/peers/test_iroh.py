@@ -19,7 +19,7 @@ from peers_in_memory import ITEMS, UNTIL, identity_of, key_of, rows_of, terms
 
 iroh_link = pytest.importorskip("entrenous.deploy.peers.iroh_link")
 
-from entrenous.deploy.agreement.identity import public_bytes  # noqa: E402
+from entrenous.deploy.agreement.files import public_bytes  # noqa: E402
 from entrenous.deploy.agreement.invitation import Contact  # noqa: E402
 from entrenous.deploy.agreement.tickets import Ticket  # noqa: E402
 from entrenous.deploy.peers import serving  # noqa: E402

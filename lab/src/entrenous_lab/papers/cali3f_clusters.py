@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from entrenous.evaluate.goal import RANKING
+from entrenous.evaluate.protocol import RANKING
 from entrenous.evaluate.significance import paired_spread
 from entrenous.report.figures import lines
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from entrenous.evaluate.goal import RANKING
+from entrenous.evaluate.protocol import RANKING
 from entrenous.evaluate.significance import paired_spread
 from entrenous.report.figures import lines
 

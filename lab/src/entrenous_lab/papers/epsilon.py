@@ -28,7 +28,8 @@ from entrenous.evaluate.protocol import evaluate
 from entrenous.federation.executors import Threads
 from entrenous.privacy.accountant import multiplier_for
 from entrenous.privacy.protection import DP, PAPER, PROTECT, Protection
-from entrenous.runs.plan import RunPlan, make, protection_in
+from entrenous.runs.options import RunPlan
+from entrenous.runs.plan import make, protection_in
 from entrenous.runs.store import write_atomically
 from entrenous.runs.train import Watch, train_phase
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from entrenous.evaluate.metric_kinds import Lists
 from entrenous.evaluate.metrics.bias_disparity import source_bias
 from entrenous.evaluate.protocol import categories
-from entrenous.evaluate.ranking import Lists
 from entrenous.report.figures import bars
 
 from .fpl_accuracy import AS_RUN, protocol_note

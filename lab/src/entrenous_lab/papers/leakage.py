@@ -20,7 +20,8 @@ from entrenous.data.load import load
 from entrenous.privacy.evidence import best
 from entrenous.privacy.told import verdict_of
 from entrenous.runs import pipeline
-from entrenous.runs.plan import RunPlan, protection_in, usual_protocol
+from entrenous.runs.options import RunPlan
+from entrenous.runs.plan import protection_in, usual_protocol
 from entrenous.runs.recommenders import FederatedRecommender
 
 from .result import Context, Found, Row, row

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final, get_args, get_type_hin
 import numpy as np
 
 from ..errors import InputError, NonFiniteError
+from ..lanes.sealed import view_only
 from ..types import Array, Int64Array
 from .declarations import Axes, SentArray, Size, Traits, UpTo, size_name, upper_bound
 from .gossip import GossipAlgorithm
@@ -253,14 +254,8 @@ def predicts_ratings(algorithm: Any) -> bool:
 
 
 def read_only(state: State) -> State:
-    """A state with the same arrays as views that cannot be written to."""
-    return type(state)(*(_sealed(array) for array in state))
-
-
-def _sealed(array: Any) -> Any:
-    view = array.view()
-    view.flags.writeable = False
-    return view
+    """Returns a state with the same arrays as views that cannot be written to."""
+    return type(state)(*map(view_only, state))
 
 
 def rounds_an_epoch(algorithm: Any, catalogue: Catalogue) -> int:

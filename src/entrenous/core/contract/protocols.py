@@ -1,5 +1,5 @@
-"""The shapes of the main parts. An algorithm is hyper-parameters plus pure functions over explicit
-state (NamedTuples of arrays).
+"""The shapes of the main parts. An algorithm is a set of hyper-parameters and pure functions over
+explicit state (NamedTuples of arrays).
 """
 
 from __future__ import annotations
@@ -9,13 +9,16 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+from ..errors import InputError
 from ..types import Array, Float32Array, Float64Array, Int32Array, Int64Array
 from ..visits import Visits
 from .declarations import SentArray
 from .update import Total, Update
 
-State = Any  # a NamedTuple of arrays; each algorithm defines its own
-Progress = Callable[[int, int, str], None]  # (done, of how many, what)
+# A NamedTuple of arrays; each algorithm defines its own.
+State = Any
+# Is called with (done, of how many, what).
+Progress = Callable[[int, int, str], None]
 
 
 def silent(done: int, total: int, what: str) -> None:
@@ -23,39 +26,58 @@ def silent(done: int, total: int, what: str) -> None:
 
 
 class Catalogue(NamedTuple):
-    """What a coordinating server knows before training: how many users, items and interactions (X+)
-    there are, and the scale on which users rate, (lowest, highest); both 1 where nothing is rated.
-    Nothing else.
-    """
+    """Everything that a coordinating server knows of the data before training."""
 
     users: int
     items: int
     interactions: int
+    """Rows of all users together (X+)."""
     scale: tuple[float, float] = (1.0, 1.0)
+    """(lowest, highest) rating; both 1 where nothing is rated."""
+
+
+def rated(scale: tuple[float, float], where: str) -> tuple[float, float]:
+    """Returns the scale, (lowest, highest) rating. where: what cannot do without ratings. Raises
+    InputError if all ratings are the same.
+
+    >>> rated((1.0, 5.0), "fbalf")
+    (1.0, 5.0)
+    """
+    low, high = scale
+    if not low < high:
+        fix = "name their column with --load value=COLUMN, or use an algorithm that ranks"
+        raise InputError(
+            where, "the data has no ratings to learn from", expected="ratings that differ", fix=fix
+        )
+    return low, high
 
 
 class Histories(NamedTuple):
-    """The private data of m devices. Device d holds item[ptr[d]:ptr[d + 1]], ascending, with their
-    values.
+    """The private data of m devices. Device d holds item[ptr[d]:ptr[d + 1]], ascending.
 
-    ptr: int64 [m + 1] from 0; item: int32 [ptr[m]]; value: float32 [ptr[m]]. avoid_ptr, avoid: what
-    device d never draws as a negative, laid out in the same way. An honest experiment avoids the
-    history and nothing else; avoiding held-out items too is the leak that the leak check is there
-    to find. time, row: int64 [ptr[m]] or None, when each row was and its place in the source, as in
-    Interactions. places: float64 [items, 2] or None, degrees latitude and longitude of every item,
-    NaN where not known: not private, the same for all. visits: of every row, where rows stand for
-    several visits; None if each is one.
+    An honest experiment avoids the history and nothing else. Avoiding held-out items too is the
+    leak that the leak check looks for.
     """
 
     ptr: Int64Array
+    """int64 [m + 1] from 0."""
     item: Int32Array
+    """int32 [ptr[m]]."""
     value: Float32Array
+    """float32 [ptr[m]], the rating of each row."""
     avoid_ptr: Int64Array
+    """int64 [m + 1] from 0, the layout of `avoid`."""
     avoid: Int32Array
+    """Items that device d never draws as a negative, ascending."""
     time: Int64Array | None = None
+    """int64 [ptr[m]], when each row was, as in Interactions."""
     row: Int64Array | None = None
+    """int64 [ptr[m]], the place of each row in the source."""
     places: Float64Array | None = None
+    """float64 [items, 2], degrees latitude and longitude of every item, NaN where not known. Not
+    private: the same for all devices."""
     visits: Visits | None = None
+    """The visits of every row, where rows stand for several; None if each row is one visit."""
 
 
 @runtime_checkable
@@ -74,9 +96,9 @@ class FederatedAlgorithm(Protocol):
     keeps: ClassVar[type]
     sends: ClassVar[tuple[SentArray, ...]]
 
-    def configured(
-        self, catalogue: Catalogue
-    ) -> Any: ...  # the same settings, made concrete for this federation
+    def configured(self, catalogue: Catalogue) -> Any:
+        """Returns the same settings, made concrete for this federation."""
+
     def default_rounds(self, catalogue: Catalogue) -> int: ...
     def init_server(self, catalogue: Catalogue, key: np.uint64) -> State: ...
     def init_devices(self, users: Int64Array, key: np.uint64) -> State: ...
@@ -94,12 +116,9 @@ class FederatedAlgorithm(Protocol):
     def score(self, download: State, devices: State, histories: Histories) -> Float32Array: ...
 
 
-# ---- what a federated algorithm may also offer: `core.declared` finds it -------------------------
-
-
-class SumsItself(Protocol):
-    """Adds up what its devices send while it trains them, with the bits of `local` and
-    `add_update`.
+class Abilities(Protocol):
+    """Methods that a federated algorithm may have besides. `declared` finds each by its name, and
+    tests/core/test_contract.py holds the signatures of all algorithms to these.
     """
 
     def local_sum(
@@ -110,27 +129,17 @@ class SumsItself(Protocol):
         users: Int64Array,
         key: np.uint64,
         total: Total,
-    ) -> tuple[
-        State, Total, int, int
-    ]: ...  # private state, total, how many rows and bytes were sent
-
-
-class RunsAlone(Protocol):
-    """Runs many rounds of one device each as one compiled loop, with the bits of one round at a
-    time.
-    """
+    ) -> tuple[State, Total, int, int]:
+        """Adds up what devices send while it trains them, with the bits of `local` and
+        `add_update`. Returns private state, total, and how many rows and bytes were sent."""
+        ...
 
     def solo_rounds(
         self, server: State, devices: State, histories: Histories, rounds: range, key: np.uint64
-    ) -> tuple[
-        State, State, int, int
-    ]: ...  # server, private state, how many rows and bytes were sent
-
-
-class RunsMany(Protocol):
-    """Runs many rounds of any cohorts at once, with the bits of one round at a time, where a round
-    needs little of what devices receive.
-    """
+    ) -> tuple[State, State, int, int]:
+        """Runs many rounds of one device each as one compiled loop, with the bits of one round at a
+        time. Returns server, private state, and how many rows and bytes were sent."""
+        ...
 
     def many_rounds(
         self,
@@ -140,25 +149,22 @@ class RunsMany(Protocol):
         rounds: range,
         key: np.uint64,
         catalogue: Catalogue,
-    ) -> tuple[
-        State, State, int, int
-    ]: ...  # server, private state, how many devices took part, and how many bytes were sent
+    ) -> tuple[State, State, int, int]:
+        """Runs many rounds of any cohorts at once, with the bits of one round at a time, where a
+        round needs little of what devices receive. Returns server, private state, how many devices
+        took part, and how many bytes were sent."""
+        ...
 
-
-class Delivers(Protocol):
-    """Has a download of their own for the devices of `users`."""
-
-    def deliver(self, download: State, users: Int64Array) -> State: ...
-
-
-class TellsParts(Protocol):
-    """Tells the user's part of a predicted rating, float32 [m], from the item's, float32
-    [items].
-    """
+    def deliver(self, download: State, users: Int64Array) -> State:
+        """Returns the download for the devices of `users` alone."""
+        ...
 
     def biases(
         self, download: State, devices: State, histories: Histories
-    ) -> tuple[Float32Array, Float32Array]: ...
+    ) -> tuple[Float32Array, Float32Array]:
+        """Returns the user's part of a predicted rating, float32 [m], and the item's, float32
+        [items]."""
+        ...
 
 
 @runtime_checkable
@@ -179,21 +185,21 @@ class Recommender(Protocol):
     """A trained algorithm, as evaluation and recommendation see it."""
 
     def scores(self, users: Int64Array) -> Float32Array:
-        """Scores of all items, float32 [len(users), items]; higher is better. Ratings, where the
-        algorithm predicts ratings.
+        """Returns the scores of all items, float32 [len(users), items]; higher is better. They are
+        ratings where the algorithm predicts ratings.
         """
         ...
 
 
 class TopN(NamedTuple):
-    """Recommendation lists: item int32 [m, n] (-1 where a list is shorter) and score float32 [m,
-    n].
-    """
+    """Recommendation lists of m users."""
 
     item: Int32Array
+    """int32 [m, n], -1 where a list is shorter."""
     score: Float32Array
+    """float32 [m, n]."""
 
 
 def arrays_of(state: State) -> dict[str, Array]:
-    """The arrays of a state by field name, in field order."""
+    """Returns the arrays of a state by field name, in field order."""
     return {name: np.asarray(value) for name, value in state._asdict().items()}

@@ -1,13 +1,14 @@
 """Names to files: an algorithm, a data set, a split, a metric or an attack is one file, and adding
 the file is enough.
 
-Each such file carries a module constant that says what it offers; nothing is registered by import
-order or by decorators. Installed packages add theirs by entry points (core/registry/plugins.py),
-and an algorithm may be named by its place (core/registry/own.py).
+Each such file has a module constant, a dictionary of what it offers; nothing is registered by
+import order or by decorators. Installed packages add theirs by entry points
+(core/registry/plugins.py), and an algorithm may be named by its place (core/registry/own.py).
 """
 
 from __future__ import annotations
 
+import ast
 import importlib
 import pkgutil
 from functools import cache
@@ -31,42 +32,58 @@ def modules(package: str) -> dict[str, ModuleType]:
 
 
 def offers(package: str, constant: str) -> dict[str, Any]:
-    """Every entry of the dictionaries called `constant` in the modules of a package: {name:
-    thing}.
+    """Returns the entries of all dictionaries called `constant` in the modules of a package.
+
+    Raises ValueError if two modules offer one name.
     """
-    found: dict[str, Any] = {}
+    things: dict[str, Any] = {}
     for module in modules(package).values():
         for name, thing in getattr(module, constant, {}).items():
-            if name in found:
+            if name in things:
                 raise ValueError(f"two files of {package} offer '{name}'")
-            found[name] = thing
-    return found
+            things[name] = thing
+    return things
 
 
 def offered(package: str, constant: str, name: str) -> Any:
-    """What the modules of a package offer under a name, as `offers` has it, or None; without
-    importing the modules that do not speak of it."""
+    """Returns the one entry `name` of `offers`, or None. Imports only the module that has it."""
     parent = importlib.import_module(package)
     for path in sorted(Path(parent.__path__[0]).glob("[!_]*.py")):
-        if f'"{name}"' in path.read_text(encoding="utf-8"):
-            found = getattr(importlib.import_module(f"{package}.{path.stem}"), constant, {})
-            if name in found:
-                return found[name]
+        if name in names_offered(path, constant):
+            module = importlib.import_module(f"{package}.{path.stem}")
+            return getattr(module, constant)[name]
     return None
 
 
+def names_offered(path: Path, constant: str) -> list[str]:
+    """Returns the keys of the dictionary that a module assigns to `constant`, read from its source.
+
+    The module is not imported, and only its last part is parsed: a module lists what it offers in
+    one literal dictionary, behind everything that it defines.
+    """
+    _, assigned, rest = path.read_text(encoding="utf-8").partition(f"\n{constant} = ")
+    if not assigned:
+        return []
+    table = ast.parse(rest).body[0]
+    if not isinstance(table, ast.Expr) or not isinstance(table.value, ast.Dict):
+        raise ValueError(f"{path}: {constant} is no literal dictionary")
+    return [ast.literal_eval(key) for key in table.value.keys if key is not None]
+
+
 def pick(kind: str, name: str, known: dict[str, Any]) -> Any:
-    """Look up `known[name]`. Raises InputError that suggests the nearest name."""
+    """Returns `known[name]`. Raises InputError that suggests the nearest name."""
     if name not in known:
         raise InputError(kind, f"unknown {kind} '{name}'", fix=did_you_mean(name, known))
     return known[name]
 
 
 def with_plugins(group: str, own: dict[str, Any]) -> dict[str, Any]:
-    """What files of this package offer, and what installed packages bring to `entrenous.GROUP`.
-    Raises InputError for a name that is taken."""
+    """Returns `own`, which this package offers, and what installed packages add to
+    `entrenous.GROUP`. Raises InputError for a name that is taken.
+    """
     brought = plugged(group)
-    if taken := own.keys() & brought.keys():
+    taken = own.keys() & brought.keys()
+    if taken:
         raise InputError(
             f"entrenous.{group}",
             f"a package offers '{min(taken)}', which is taken",

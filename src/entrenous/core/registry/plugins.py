@@ -1,5 +1,5 @@
-"""What installed packages bring: entry points of the groups `entrenous.algorithms`, `.datasets`,
-`.metrics`, `.splits`, `.experiments`.
+"""Extensions from installed packages: entry points of the groups `entrenous.algorithms`,
+`.datasets`, `.metrics`, `.splits`, `.experiments`.
 
 [project.entry-points."entrenous.algorithms"]
 my-algorithm = "my_package.my_module:MyAlgorithm"
@@ -16,33 +16,29 @@ from ..errors import InputError, one_line
 
 @cache
 def plugged(group: str) -> dict[str, Any]:
-    """{name: thing} that installed packages offer in the group `entrenous.GROUP`.
+    """Returns {name: thing} of the entry points in the group `entrenous.GROUP`.
 
     Raises InputError, with the package's name, for one that cannot be loaded, and for two that
     offer one name.
     """
-    found: dict[str, Any] = {}
-    for point in sorted(
-        entry_points(group=f"entrenous.{group}"), key=lambda one: (one.name, one.value)
-    ):
+    things: dict[str, Any] = {}
+    points = entry_points(group=f"entrenous.{group}")
+    for point in sorted(points, key=lambda point: (point.name, point.value)):
         package = point.dist.name if point.dist is not None else point.value
-        if point.name in found:
+        if point.name in things:
             raise InputError(
                 f"package {package}",
                 f"offers '{point.name}' in entrenous.{group}, as another package does",
                 fix="remove one",
             )
         try:
-            found[point.name] = point.load()
+            things[point.name] = point.load()
         except Exception as wrong:
-            problem = (
-                f"'{point.name} = {point.value}' cannot be loaded: {type(wrong).__name__}:"
-                f" {one_line(str(wrong), 160)}"
-            )
             raise InputError(
                 f"package {package}",
-                problem,
+                f"'{point.name} = {point.value}' cannot be loaded: {type(wrong).__name__}:"
+                f" {one_line(str(wrong), 160)}",
                 expected=f"what entrenous.{group} takes",
                 fix="repair or remove it",
             ) from None
-    return found
+    return things

@@ -18,8 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec import Meta, Struct
 
 from ...core.errors import InputError
-from .files import read_json, write_json
-from .identity import is_signed
+from .files import is_signed, read_json, write_json
 
 REVOKED = "revoked.json"
 TICKET, REVOCATION = (

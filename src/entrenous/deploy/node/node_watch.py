@@ -22,10 +22,18 @@ from ... import __version__
 from ...core.lock import is_held
 from ..agreement.files import read_json, write_text
 from ..agreement.terms import TERMS, FederationTerms
-from ..frames.codes import Code, reason
-from ..frames.frames import opened
-from ..links.health import DiskHealth, Trouble
-from ..links.metrics import LinkTally, counter, counters, gauge, of_port, process, text_of
+from ..frames.frames import Code, opened, reason
+from ..links.metrics import (
+    DiskHealth,
+    LinkTally,
+    Trouble,
+    counter,
+    counters,
+    gauge,
+    of_port,
+    process,
+    text_of,
+)
 from ..server.server_folder import STATUS, told
 from .node_store import NODE, STORE, NodeStore, StoreStanding
 

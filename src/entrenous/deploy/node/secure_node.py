@@ -23,8 +23,7 @@ from ..agreement.groups import group_of
 from ..agreement.members import Members
 from ..agreement.terms import FederationTerms
 from ..frames import contribution
-from ..frames.codes import Code, FrameRefused
-from ..frames.frames import Frame
+from ..frames.frames import Code, Frame, FrameRefused
 from ..frames.request import NodeRequest, announced
 from ..frames.secure import ANSWERED, COMPLAINT, KINDS, MESSAGE, sum_terms, upload
 from ..wire.tensors import TensorField

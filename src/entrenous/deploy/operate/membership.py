@@ -19,9 +19,8 @@ from ...core.errors import InputError, at_least
 from ...core.files import copy_file, rename_file
 from ...privacy.secure_sum.terms import Floors
 from ..agreement.certificates import expiry, make_keys, names_of
-from ..agreement.files import read_json, write_json, write_text
+from ..agreement.files import IDENTITY, read_identity, read_json, write_json, write_text
 from ..agreement.groups import group_of, groups_left
-from ..agreement.identity import IDENTITY, read_identity
 from ..agreement.members import MEMBERS, Members
 from ..agreement.terms import TERMS, FederationTerms
 from ..agreement.tickets import DAYS, MOST, REVOKED, RevocationList, ends

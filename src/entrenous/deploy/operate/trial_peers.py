@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, final
 
 from ...core.errors import EntrenousError, at_least
 from ...data.load import load
-from ...privacy.protection import PRIVATE
 from ..agreement.invitation import BOOTSTRAPS
 from ..peers.running import check, status
 from .founding import found, must_be_new
+from .plans import FoundingPlan, TrialPlan
 from .processes import LOG, Processes
 from .recommend import recommend
 
@@ -31,40 +31,31 @@ BEGIN = 120.0  # seconds in which all must have pushed once
 PATIENCE = 30.0
 
 
-def show(
-    data: str,
-    peers: int,
-    algorithm: str,
-    settings: Mapping[str, Any],
-    seconds: float,
-    out: Path | None,
-    say: Callable[[str], None],
-    profile: str = PRIVATE,
-) -> bool:
-    """Run a federation of peers on this machine, kill and restart some, and check the result by
-    replay, with a line of output for each step. Returns whether all was right."""
-    at_least("--nodes", peers, LEAST)
+def show(out: Path | None, trial: TrialPlan, say: Callable[[str], None]) -> bool:
+    """Runs a federation of peers on this machine, kills and restarts some, and checks the result by
+    replay, with a line of output for each step. out: None = a folder that is removed at the end.
+    Returns whether all was right."""
+    trial = trial.complete()
+    at_least("--nodes", trial.nodes, LEAST)
     with tempfile.TemporaryDirectory(prefix="entrenous-") as temporary:
         folder = out or Path(temporary) / "peers"
         must_be_new(folder)  # before any data is fetched
-        made = found(
-            folder,
-            load(data),
-            nodes=peers,
-            topology="peers",
-            algorithm=algorithm,
-            settings=settings,
+        plan = FoundingPlan(
+            peers=True,
+            algorithm=trial.algorithm,
+            settings=trial.settings,
             period=PERIOD,
-            profile=profile,
+            profile=trial.profile,
         )
+        made = found(folder, load(trial.data), plan, nodes=trial.nodes)
         say(made.terms.limits())
         paths = list(made.nodes.values())
         say(
-            f"{peers} peers, users of {data}, each a process with its own key, rows and model; no"
-            f" server; a push each {PERIOD:g} s"
+            f"{trial.nodes} peers, users of {trial.data}, each a process with its own key, rows and"
+            f" model; no server; a push each {PERIOD:g} s"
         )
         with Processes() as processes:
-            good = _Story(paths, processes, seconds, say).tell()
+            good = _Story(paths, processes, trial.seconds, say).tell()
             say("all peers are told to end")
             good &= not processes.stop()
         return good & _replayed(paths, say) & _recommended(paths[BOOTSTRAPS], say)

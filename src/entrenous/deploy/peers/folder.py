@@ -26,8 +26,7 @@ from ...core.types import Float32Array, Int64Array
 from ...data.interactions import Interactions
 from ...federation.gossip import device_data
 from ..agreement.catalogue import ITEMS, Items
-from ..agreement.files import read_json
-from ..agreement.identity import IDENTITY, public_bytes, read_identity
+from ..agreement.files import IDENTITY, public_bytes, read_identity, read_json
 from ..agreement.invitation import Contact, read_peer_invitation
 from ..agreement.terms import TERMS, FederationTerms
 from ..agreement.tickets import REVOKED, RevocationList

@@ -17,8 +17,8 @@ from ...core.contract.gossip import ACCEPTED, NOBODY, TOO_AHEAD, Arrivals, Devic
 from ...core.contract.protocols import State, arrays_of
 from ...core.keys import folded
 from ...core.types import Array, Float32Array, Int64Array, UInt64Array
+from ...evaluate.metric_kinds import Ranking
 from ...evaluate.metrics.hr import hr
-from ...evaluate.ranking import Ranking
 from ...evaluate.recommend import tie_places
 from ...federation.gossip import base_model, first_known, first_nodes, node_keys, weighting_keys
 from ...federation.push_noise import add_push_noise, carries_noise

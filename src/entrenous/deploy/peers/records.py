@@ -13,7 +13,7 @@ from typing import NamedTuple, final
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ..agreement.identity import is_signed, public_bytes
+from ..agreement.files import is_signed, public_bytes
 from ..agreement.terms import FederationTerms
 from ..agreement.tickets import RevocationList, Ticket
 from .messages import AddressRecord, ProtocolError

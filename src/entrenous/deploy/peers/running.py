@@ -15,8 +15,7 @@ from typing import Any, NamedTuple, final
 
 from ...core.errors import InputError
 from ...runs.store import model_sha256
-from ..links.health import DiskHealth, Trouble
-from ..links.metrics import counter, counters, gauge, process, served, text_of
+from ..links.metrics import DiskHealth, Trouble, counter, counters, gauge, process, served, text_of
 from .folder import PeerFolder
 from .node import PeerNode
 from .peer import Peer, pace

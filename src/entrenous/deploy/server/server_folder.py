@@ -23,11 +23,18 @@ from ...federation.ledger import Ledger
 from ...privacy.secure_sum.memory import PastSum
 from ...runs import store
 from ...runs.recommenders import restore_state
-from ..agreement.files import FORMAT, check_format, read_json, write_json, write_text
-from ..agreement.identity import IDENTITY, read_identity
+from ..agreement.files import (
+    FORMAT,
+    IDENTITY,
+    check_format,
+    read_identity,
+    read_json,
+    write_json,
+    write_text,
+)
 from ..agreement.members import MEMBERS, Members
 from ..agreement.terms import TERMS, FederationTerms
-from ..links.health import DiskHealth, Trouble, failed
+from ..links.metrics import DiskHealth, Trouble, failed
 from .journal import Journal, JournalRecord, read
 from .log_line import LogFormat, LogLine, written
 

@@ -1,0 +1,28 @@
+"""Rows of several owners side by side: owner d has rows[ptr[d]:ptr[d + 1]]."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .types import Array, Int64Array
+
+
+def starts_of(counts: Array) -> Int64Array:
+    """Returns where the rows of each owner begin, int64 [n + 1] from 0. counts: rows of each.
+
+    >>> starts_of(np.array([2, 0, 3])).tolist()
+    [0, 2, 2, 5]
+    """
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+def rows_of(ptr: Int64Array, owners: Array) -> tuple[Int64Array, Int64Array]:
+    """Returns the rows of some owners side by side: where those of each begin, int64 [m + 1], and
+    their places among all rows, int64.
+
+    >>> [found.tolist() for found in rows_of(np.array([0, 2, 2, 5]), np.array([2, 0]))]
+    [[0, 3, 5], [2, 3, 4, 0, 1]]
+    """
+    counts = np.diff(ptr)[owners]
+    starts = starts_of(counts)
+    return starts, np.repeat(ptr[owners] - starts[:-1], counts) + np.arange(starts[-1])
