@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from command_line import Command, write_shop
+from forked import Forked
 
 from entrenous.core.errors import Interrupted
 from entrenous.runs import pipeline, store
@@ -59,7 +60,7 @@ print([name for name in heavy if name in sys.modules])
 def begun(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     """A run in a process of its own, which has written a checkpoint."""
     code = "from entrenous.cli import main; main()"
-    process = subprocess.Popen(
+    process = Forked(
         [sys.executable, "-c", code, *arguments],
         text=True,
         stdout=subprocess.PIPE,

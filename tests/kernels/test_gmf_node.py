@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from plain_python import printed_both_ways
 
+from entrenous.core.contract.gossip import Weighing
 from entrenous.core.keys import folds, key
 from entrenous.kernels import gmf_node, gmf_train
 
@@ -56,17 +57,16 @@ def private(seed: int = 1) -> gmf_node.GMFPrivate:
     )
 
 
-PTR, ITEM = (
-    np.array([0, 4, 4, 7]),
-    np.array([1, 8, 9, 30, 0, 2, 36], np.int32),
-)  # node 1 has no rows
+# Node 1 has no rows.
+PTR = np.array([0, 4, 4, 7])
+ITEM = np.array([1, 8, 9, 30, 0, 2, 36], np.int32)
+NO_SETS = Weighing(np.zeros(NODES + 1, np.int64), ITEM[:0], np.empty((0, 1), np.int32))
+ROWS = gmf_train.GMFRows(PTR, ITEM, PTR, ITEM, NO_SETS)
 WHO = np.arange(NODES)
 
 
 def trained(pool: np.ndarray, own: gmf_node.GMFPrivate, how: gmf_train.GMFRates) -> None:
-    gmf_train.train(
-        pool, WHO, own, WHO, PTR, ITEM, PTR, ITEM, how, ITEMS, FACTORS, folds(key(5, "train"), WHO)
-    )
+    gmf_train.train(pool, WHO, own, WHO, ROWS, how, SHAPE, folds(key(5, "train"), WHO))
 
 
 def parts(model: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
@@ -82,7 +82,7 @@ def parts(model: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
 
 def test_scores_are_the_logits() -> None:
     pool, own = models(), private()
-    found = gmf_node.scores(pool, WHO, own.user, WHO, ITEMS, FACTORS)
+    found = gmf_node.scores(pool, WHO, own.user, WHO, SHAPE)
     for u in WHO:
         table, h, c = parts(pool[u])
         np.testing.assert_allclose(found[u], table @ (h * own.user[u]) + c, rtol=1e-5, atol=1e-6)
@@ -169,7 +169,7 @@ def test_training_lowers_the_loss_and_leaves_padding_alone() -> None:
     pool, own = models(), private()
     for _ in range(200):
         trained(pool, own, rates(epochs=1, reg=0.1))
-    found = gmf_node.scores(pool, WHO, own.user, WHO, ITEMS, FACTORS)
+    found = gmf_node.scores(pool, WHO, own.user, WHO, SHAPE)
     assert found[0, ITEM[:4]].min() > np.delete(found[0], ITEM[:4]).mean() + 1
     table = pool[:, : FACTORS * SHAPE.stride].reshape(NODES, FACTORS, SHAPE.stride)
     assert (table[:, :, ITEMS:] == 0).all()
@@ -213,14 +213,10 @@ def test_performance_is_hit_ratio_and_ndcg_of_the_weighting_set() -> None:
     pool[0, :ITEMS], pool[0, FACTORS * SHAPE.stride] = np.arange(ITEMS), 1
     ptr, item = np.array([0, 2]), np.array([10, 36], np.int32)
     candidates = np.array([[11, 12, 13, 14, 15, 3, -1], [0, 1, 2, 3, 4, 5, 6]], np.int32)
-    one = np.zeros(1, np.int64)
-    hr, ndcg = gmf_node.performance(
-        pool, one, user, one, ptr, item, candidates, gmf_node.discounts(6), FACTORS
-    )
+    one, sets = np.zeros(1, np.int64), Weighing(ptr, item, candidates)
+    hr, ndcg = gmf_node.performance(pool, one, user, one, sets, gmf_node.discounts(6), SHAPE)
     assert hr.tolist() == [1.0] and ndcg[0] == pytest.approx((np.log(2) / np.log(5 + 2) + 1) / 2)
-    hr, ndcg = gmf_node.performance(
-        pool, one, user, one, ptr, item, candidates, gmf_node.discounts(5), FACTORS
-    )
+    hr, ndcg = gmf_node.performance(pool, one, user, one, sets, gmf_node.discounts(5), SHAPE)
     assert hr.tolist() == [0.5] and ndcg[0] == pytest.approx(0.5)
 
 
@@ -230,18 +226,8 @@ def test_equal_scores_count_against_an_item() -> None:
         np.ones((1, FACTORS), np.float32),
         np.zeros(1, np.int64),
     )
-    candidates = np.array([[1, 2, 3]], np.int32)
-    hr, _ = gmf_node.performance(
-        pool,
-        one,
-        user,
-        one,
-        np.array([0, 1]),
-        np.array([0], np.int32),
-        candidates,
-        gmf_node.discounts(3),
-        FACTORS,
-    )
+    sets = Weighing(np.array([0, 1]), np.array([0], np.int32), np.array([[1, 2, 3]], np.int32))
+    hr, _ = gmf_node.performance(pool, one, user, one, sets, gmf_node.discounts(3), SHAPE)
     assert hr.tolist() == [0.0]
 
 
@@ -253,7 +239,7 @@ for _ in range(3):
     trained(pool, own, rates(epochs=2, reg=0.1))
 merge(pool, np.array([0]), np.array([2]), np.array([1]), np.array([0.3], np.float32))
 candidates = np.arange(7 * 30, dtype=np.int32).reshape(7, 30) % ITEMS
-hr = gmf_node.performance(pool, WHO, own.user, WHO, PTR, ITEM, candidates, gmf_node.discounts(9), FACTORS)
+hr = gmf_node.performance(pool, WHO, own.user, WHO, Weighing(PTR, ITEM, candidates), gmf_node.discounts(9), SHAPE)
 import hashlib
 print(hashlib.sha256(b"".join(a.tobytes() for a in (pool, *own, *hr))).hexdigest())
 """

@@ -20,7 +20,7 @@ from small_federations import when_and_where
 from stored_runs import Page
 
 from entrenous.algorithms.named import algorithms
-from entrenous.api.compare import compared as compare
+from entrenous.api.compare import compare
 from entrenous.core.contract.declared import declared, is_federated, predicts_ratings
 from entrenous.core.contract.protocols import arrays_of
 from entrenous.core.errors import EntrenousWarning, InputError

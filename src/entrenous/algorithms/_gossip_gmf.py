@@ -142,51 +142,28 @@ class GMFModel(GossipModel):
         keys: UInt64Array,
     ) -> None:
         """Trains each of m models in place for `local_epochs` steps on the rows of its node."""
-        own, private = data.histories, part_of(nodes, gmf_node.GMFPrivate)
-        gmf_train.train(
-            pool,
-            at,
-            private,
-            who,
-            own.ptr,
-            own.item,
-            own.avoid_ptr,
-            own.avoid,
-            self.rates(),
-            self._items,
-            self.factors,
-            keys,
-        )
+        private = part_of(nodes, gmf_node.GMFPrivate)
+        gmf_train.train(pool, at, private, who, rows_of(data), self.rates(), self.shape, keys)
 
     def rates(self) -> gmf_train.GMFRates:
         """The constants of a node's training."""
-        numbers = (
-            self.learning_rate,
-            self.learning_rate_user,
-            self.learning_rate_output,
-            self.reg,
-            self.decay,
+        return gmf_train.GMFRates(
+            item=np.float32(self.learning_rate),
+            user=np.float32(self.learning_rate_user),
+            output=np.float32(self.learning_rate_output),
+            reg=np.float32(self.reg),
+            decay=np.float32(self.decay),
+            epochs=self.local_epochs,
+            negatives=self.negatives,
         )
-        item, user, output, reg, decay = (np.float32(number) for number in numbers)
-        return gmf_train.GMFRates(item, user, output, reg, decay, self.local_epochs, self.negatives)
 
     def judged(
         self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData
     ) -> tuple[Float64Array, ...]:
         """Performance on the weighting items, each ranked among its candidates: HR@20 and NDCG@20,
         float64 [m] each (PEPPER, eq. 4 and 5)."""
-        sets = data.weighing
-        return gmf_node.performance(
-            pool,
-            at,
-            nodes.user,
-            who,
-            sets.ptr,
-            sets.item,
-            sets.candidates,
-            gmf_node.discounts(RANKED),
-            self.factors,
-        )
+        discount = gmf_node.discounts(RANKED)
+        return gmf_node.performance(pool, at, nodes.user, who, data.weighing, discount, self.shape)
 
     def judge_merge_train(
         self,
@@ -200,20 +177,15 @@ class GMFModel(GossipModel):
         2), node by node. keys: uint64 [m], for the draws of each. Returns the performances of
         received models, float64 [m], and which nodes trained, bool [m].
         """
-        own, sets = data.histories, data.weighing
-        rows = gmf_train.GMFRows(
-            own.ptr, own.item, own.avoid_ptr, own.avoid, sets.ptr, sets.item, sets.candidates
-        )
         return gmf_train.judge_merge_train(
             a.pool,
             gmf_train.ModelsToMerge(a.who, a.own, a.received, a.into, keys),
             part_of(nodes, gmf_node.GMFPrivate),
-            rows,
+            rows_of(data),
             shares,
             gmf_node.discounts(RANKED),
             self.rates(),
-            self._items,
-            self.factors,
+            self.shape,
         )
 
     def leads(
@@ -223,22 +195,18 @@ class GMFModel(GossipModel):
         candidates that stand behind, its lead over the own model's, and the variance of the lead,
         float64 [m] each.
         """
-        sets = data.weighing
         return gmf_node.leads(
-            a.pool,
-            a.own,
-            a.received,
-            nodes.user,
-            a.who,
-            sets.ptr,
-            sets.item,
-            sets.candidates,
-            self._items,
-            self.factors,
+            a.pool, a.own, a.received, nodes.user, a.who, data.weighing, self.shape
         )
 
     def score(
         self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData
     ) -> Float32Array:
         """Scores of every item, float32 [m, items]: the logit of y_ui."""
-        return gmf_node.scores(pool, at, nodes.user, who, self._items, self.factors)
+        return gmf_node.scores(pool, at, nodes.user, who, self.shape)
+
+
+def rows_of(data: DeviceData) -> gmf_train.GMFRows:
+    """Returns the rows of nodes as the kernels need them."""
+    own = data.histories
+    return gmf_train.GMFRows(own.ptr, own.item, own.avoid_ptr, own.avoid, data.weighing)

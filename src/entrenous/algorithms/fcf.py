@@ -238,18 +238,16 @@ class FCF(Settings):
         x_u x_u^T y_i for every consumed item, where w = `unobserved`. Of all other items that is
         0.
         """
-        x, c = self._solve(download, histories), self._confidence(histories)
+        consumed = self._consumed(histories)
+        x = self._solve(download, consumed)
         ones = np.ones(len(users), np.float32)
         if self.by_gram:
-            own = np.empty((len(histories.item), self.factors), np.float32)
-            kernels.own_rows(download.y, x, histories, c, self.unobserved, own)
-            outer = np.empty((len(users), self.factors * (self.factors + 1) // 2), np.float32)
-            kernels.outer_products(x, outer)
+            own = kernels.own_rows(download.y, x, consumed, self.unobserved)
+            outer = kernels.outer_products(x)
             return FCFDevices(x), Update(
                 histories.ptr, histories.item, {"own": own}, {"outer": outer}, ones
             )
-        f = np.empty((len(users), *download.y.shape), np.float32)
-        kernels.gradients(download.y, x, histories, c, self.unobserved, f)
+        f = kernels.gradients(download.y, x, consumed, self.unobserved)
         nothing = np.zeros(len(users) + 1, np.int64)
         return FCFDevices(x), Update(nothing, np.empty(0, np.int32), {}, {"f": f}, ones)
 
@@ -310,11 +308,12 @@ class FCF(Settings):
             np.asarray(self.unobserved * total.devices + self._extra * total.senders, np.float64)
         )
 
-    def _reg_of_users(self, items: int, histories: Histories, c: Float32Array) -> Float64Array:
+    def _reg_of_users(self, items: int, consumed: kernels.Consumed) -> Float64Array:
         """lambda on the x_u of each device, float64 [m]."""
-        devices = len(histories.ptr) - 1
-        user = np.repeat(np.arange(devices), np.diff(histories.ptr))
-        extra = np.bincount(user, weights=c.astype(np.float64) - self.unobserved, minlength=devices)
+        devices = len(consumed.ptr) - 1
+        user = np.repeat(np.arange(devices), np.diff(consumed.ptr))
+        weights = consumed.c.astype(np.float64) - self.unobserved
+        extra = np.bincount(user, weights=weights, minlength=devices)
         return self._reg_by(np.asarray(self.unobserved * items + extra, np.float64))
 
     def _reg_by(self, confidence: Float64Array) -> Float64Array:
@@ -330,22 +329,20 @@ class FCF(Settings):
         items].
         """
         none = np.zeros(len(download.y), np.float32)
-        return bpr_mf.scores(self._solve(download, histories), download.y, none)
+        return bpr_mf.scores(self._solve(download, self._consumed(histories)), download.y, none)
 
-    def _solve(self, download: FCFDownload, histories: Histories) -> Float32Array:
-        x, c = (
-            np.empty((len(histories.ptr) - 1, self.factors), np.float32),
-            self._confidence(histories),
-        )
-        reg = self._reg_of_users(len(download.y), histories, c)
-        kernels.solve(download.y, download.gram, histories, c, self.unobserved, reg, x)
-        return x
+    def _solve(self, download: FCFDownload, consumed: kernels.Consumed) -> Float32Array:
+        reg = self._reg_of_users(len(download.y), consumed)
+        return kernels.solve(download.y, download.gram, consumed, self.unobserved, reg)
 
-    def _confidence(self, histories: Histories) -> Float32Array:
-        """c_ui of every consumed item, float32 like histories.item."""
+    def _consumed(self, histories: Histories) -> kernels.Consumed:
+        """The consumed items of the devices, with c_ui of each."""
         if self.ratings:
-            return (self.unobserved + self.alpha * histories.value).astype(np.float32)
-        return np.full(len(histories.item), 1 + self.alpha if self.unobserved else 1, np.float32)
+            c = (self.unobserved + self.alpha * histories.value).astype(np.float32)
+        else:
+            confidence = 1 + self.alpha if self.unobserved else 1
+            c = np.full(len(histories.item), confidence, np.float32)
+        return kernels.Consumed(histories.ptr, histories.item, c)
 
 
 ALGORITHMS = {

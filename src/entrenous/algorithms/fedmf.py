@@ -38,6 +38,7 @@ from ..core.contract.settings import Settings
 from ..core.contract.update import LIMIT, STEP, Total, Update, add_devices, add_rows, count_items
 from ..core.errors import NonFiniteError
 from ..core.keys import folds, normals
+from ..core.lanes.sealed import sealed
 from ..core.types import Float32Array, Int64Array
 from ..kernels import bpr_mf
 
@@ -195,12 +196,13 @@ class FedMF(Settings):
         """Local training as `local`, with the updates added to `total`, zeros left out: the same
         bits. Also returns how many rows and bytes were sent."""
         u, g = self._gradients(download, devices, histories)
-        if not add_rows(histories.item, g, total.rows["v"] if self.part else total.dense["v"][0]):
+        item, target = sealed(histories.item), total.rows["v"] if self.part else total.dense["v"][0]
+        if not add_rows(item, sealed(g), target):
             raise NonFiniteError(
                 f"update 'v': a value is not finite or beyond +-{LIMIT:.0f}; the model is unchanged"
             )
         if self.part:
-            count_items(histories.item, total.senders)
+            count_items(item, total.senders)
         nothing, none = np.zeros(len(users) + 1, np.int64), np.empty(0, np.int32)
         total = add_devices(total, Update(nothing, none, {}, {}, np.ones(len(users), np.float32)))
         sent = len(histories.item) if self.part else 0

@@ -1,4 +1,4 @@
-"""`entrenous run`."""
+"""`entrenous run`: trains an algorithm, evaluates it, and stores the run."""
 
 from __future__ import annotations
 

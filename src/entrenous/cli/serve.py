@@ -41,7 +41,7 @@ def server(
         The server's, as `entrenous federation new` or `try` made it.
     workers:
         Processes that take answers, on the one port; 1: the server alone. Never changes a result.
-        Not with secure sums.
+        Secure sums of one group each are made side by side. Not with a defence.
     insecure:
         Beyond loopback without TLS: everybody on the way may read and change what passes. For a
         private network that is encrypted itself.

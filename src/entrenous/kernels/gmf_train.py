@@ -1,5 +1,5 @@
-"""What a peer learns with GMF (kernels/gmf_node.py): it trains a model in place, or first judges
-and merges one that it received, as PEPPER's algorithm 2 has it.
+"""Training of GMF on a peer (kernels/gmf_node.py): it trains a model in place, or first judges and
+merges one that it received (PEPPER, algorithm 2).
 
 One local epoch is one step along the mean gradient of all samples (the history and `negatives`
 others for each of its items), which for item i is (the sum of its errors) times p * h. So a step
@@ -16,51 +16,96 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from ..core.contract.gossip import Weighing
 from ..core.keys import below, draw, fold
 from ..core.lanes.simd import LANES, every, inside, load, store, sum_of
 from ..core.types import BoolArray, Float32Array, Float64Array, Int32Array, Int64Array, UInt64Array
-from ..kernels.merging import merge_one
-from .gmf_node import GMFPrivate, judge, model_scores
+from .gmf_node import GMFPrivate, GMFShape, judge, model_scores
 from .logistic import logistic
+from .merging import merge_one
 from .negatives import count_gaps, fill_gaps
 
-DECAY, EPSILON, ONE = np.float32(0.999), np.float32(1e-7), np.float32(1)
-CHUNK = 512  # numbers gathered side by side, so that a loop over them is one of vector instructions
+DECAY, EPSILON = np.float32(0.999), np.float32(1e-7)
+ONE = np.float32(1)
+# Numbers gathered side by side, so that a loop over them is one of vector instructions.
+CHUNK = 512
 
 
 class GMFRates(NamedTuple):
-    """Constants of a node's training: learning rates of item, user and output vectors; reg: the
-    part by which a step shortens the vectors that it moves, for each unit of learning rate
-    (decoupled, Loshchilov & Hutter 2019); decay: the learning rates of step t are divided by 1 +
-    decay t; passes and negatives for each consumed item.
-    """
+    """Constants of a node's training."""
 
     item: np.float32
+    """Learning rate of item vectors."""
     user: np.float32
+    """Learning rate of the user vector."""
     output: np.float32
+    """Learning rate of h and c."""
     reg: np.float32
+    """How much a step shortens the vectors that it moves, for each unit of learning rate
+    (decoupled, Loshchilov & Hutter 2019)."""
     decay: np.float32
+    """The learning rates of step t are divided by 1 + decay t."""
     epochs: int
     negatives: int
+    """For each consumed item."""
+
+
+class GMFRows(NamedTuple):
+    """The rows of all nodes."""
+
+    ptr: Int64Array
+    item: Int32Array
+    """Trained on, as in `Histories`."""
+    avoid_ptr: Int64Array
+    avoid: Int32Array
+    """Never drawn, as in `Histories`."""
+    sets: Weighing
+    """Weighed by."""
 
 
 class TrainingRoom(NamedTuple):
-    """What a training step works in, for one node after the other: of every item its score, its
-    error, its step and its shortening, each [stride], zeros between steps but for the scores; the
-    items `touched` [stride + 1]; the gaps [stride + LANES] between the items that are not drawn;
-    toward [factors]; items and two numbers of each that are gathered side by side [CHUNK].
+    """Working memory of a training step, for one node after the other. error, step and shrink are
+    zeros between steps.
     """
 
     score: Float32Array
+    """[stride], of every item."""
     error: Float32Array
+    """[stride], the sum of each item's errors."""
     step: Float32Array
+    """[stride]"""
     shrink: Float32Array
+    """[stride], by which part a vector is shortened."""
     touched: Int32Array
+    """[stride + 1], the items of the samples, each once."""
     gaps: Int32Array
+    """[stride + LANES], between the items that are not drawn."""
     toward: Float32Array
+    """[factors]"""
     drawn: Int32Array
+    """[CHUNK]"""
     first: Float32Array
+    """[CHUNK], numbers that are gathered side by side."""
     second: Float32Array
+    """[CHUNK], likewise."""
+
+
+@njit(cache=True, nogil=True)
+def training_room(shape: GMFShape) -> TrainingRoom:
+    """Returns the working memory for training models of this layout."""
+    stride = shape.stride
+    return TrainingRoom(
+        np.empty(stride, np.float32),
+        np.zeros(stride, np.float32),
+        np.zeros(stride, np.float32),
+        np.zeros(stride, np.float32),
+        np.empty(stride + 1, np.int32),
+        np.empty(stride + LANES, np.int32),
+        np.empty(shape.factors, np.float32),
+        np.empty(CHUNK, np.int32),
+        np.empty(CHUNK, np.float32),
+        np.empty(CHUNK, np.float32),
+    )
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -69,45 +114,15 @@ def train(
     at: Int64Array,
     private: GMFPrivate,
     who: Int64Array,
-    ptr: Int64Array,
-    item: Int32Array,
-    avoid_ptr: Int64Array,
-    avoid: Int32Array,
+    rows: GMFRows,
     rates: GMFRates,
-    items: int,
-    factors: int,
+    shape: GMFShape,
     keys: UInt64Array,
 ) -> None:
-    """Trains the model pool[at[d]] of each node d in place on its own rows
-    item[ptr[who[d]]:ptr[who[d] + 1]].
-    """
-    room = training_room(items, factors)
+    """Trains the model pool[at[d]] of each node d in place on the rows of node who[d]."""
+    room = training_room(shape)
     for d in range(len(at)):
-        u = who[d]
-        own, avoided = item[ptr[u] : ptr[u + 1]], avoid[avoid_ptr[u] : avoid_ptr[u + 1]]
-        learn(pool[at[d]], private, u, own, avoided, rates, items, factors, keys[d], room)
-
-
-@njit(cache=True, nogil=True)
-def training_room(items: int, factors: int) -> TrainingRoom:
-    """The room for training models of so many items and factors."""
-    stride = -(-items // LANES) * LANES
-    zeros = np.zeros(stride, np.float32), np.zeros(stride, np.float32), np.zeros(stride, np.float32)
-    touched, gaps, drawn = (
-        np.empty(stride + 1, np.int32),
-        np.empty(stride + LANES, np.int32),
-        np.empty(CHUNK, np.int32),
-    )
-    chunks = np.empty(CHUNK, np.float32), np.empty(CHUNK, np.float32)
-    return TrainingRoom(
-        np.empty(stride, np.float32),
-        *zeros,
-        touched,
-        gaps,
-        np.empty(factors, np.float32),
-        drawn,
-        *chunks,
-    )
+        learn(pool[at[d]], private, who[d], rows, rates, shape, keys[d], room)
 
 
 @inside
@@ -115,23 +130,23 @@ def learn(
     model: Float32Array,
     private: GMFPrivate,
     u: int,
-    own: Int32Array,
-    avoided: Int32Array,
+    rows: GMFRows,
     rates: GMFRates,
-    items: int,
-    factors: int,
+    shape: GMFShape,
     key: np.uint64,
     room: TrainingRoom,
 ) -> None:
-    """Trains one model in place on the rows `own` of node u, which never draws `avoided`."""
-    user, stride = private.user[u], len(room.score)
+    """Trains one model in place on the rows of node u."""
+    own = rows.item[rows.ptr[u] : rows.ptr[u + 1]]
+    start = rows.avoid_ptr[u]
+    avoided = rows.avoid_ptr[u + 1] - start
     if len(own) > 0:
-        fill_gaps(avoided, 0, len(avoided), room.gaps)
+        fill_gaps(rows.avoid, start, avoided, room.gaps)
         for epoch in range(rates.epochs):
-            model_scores(model, user, factors, stride, room.score)
-            n = _errors(room, own, len(avoided), items, rates.negatives, fold(key, epoch))
+            model_scores(model, private.user[u], shape, room.score)
+            n = _errors(room, own, avoided, shape.items, rates.negatives, fold(key, epoch))
             private.steps[u] += 1
-            _step(model, user, private, u, rates, factors, stride, len(own), n, room)
+            _step(model, private, u, rates, shape, len(own), n, room)
 
 
 @inside
@@ -141,14 +156,10 @@ def _errors(
     """Adds sigmoid(y_ui) - y of every sample to its item's `error`, and lists the items `touched`.
     Returns how many.
     """
-    score, error, touched, drawn, value = (
-        room.score,
-        room.error,
-        room.touched,
-        room.drawn,
-        room.first,
-    )
+    score, error, touched = room.score, room.error, room.touched
+    drawn, value = room.drawn, room.first
     n, left = 0, items - avoided
+    # The history, y = 1, in chunks: gather, compute, scatter.
     for low in range(0, len(own), CHUNK):
         count = min(CHUNK, len(own) - low)
         for s in range(count):
@@ -159,6 +170,7 @@ def _errors(
             error[own[low + s]] = value[s] - ONE
             touched[n + s] = own[low + s]
         n += count
+    # The negatives, y = 0; an item may be drawn twice.
     for low in range(0, len(own) * negatives if left > 0 else 0, CHUNK):
         count = min(CHUNK, len(own) * negatives - low)
         for s in range(count):
@@ -169,7 +181,8 @@ def _errors(
             value[s] = logistic(value[s])
         for s in range(count):
             j = drawn[s]
-            touched[n] = j  # overwritten by the next one if it is already there
+            # overwritten by the next one if it is listed already
+            touched[n] = j
             n += error[j] == 0
             error[j] += value[s]
     return n
@@ -178,44 +191,43 @@ def _errors(
 @inside
 def _step(
     model: Float32Array,
-    user: Float32Array,
     private: GMFPrivate,
     u: int,
     rates: GMFRates,
-    factors: int,
-    stride: int,
+    shape: GMFShape,
     consumed: int,
     n: int,
     room: TrainingRoom,
 ) -> None:
-    """One step of Q, p, h along the mean gradient of the n touched items."""
-    error, step, shrink, touched, toward = (
-        room.error,
-        room.step,
-        room.shrink,
-        room.touched,
-        room.toward,
-    )
+    """Takes one step of Q, p, h along the mean gradient of the n touched items."""
+    error, step, shrink = room.error, room.step, room.shrink
+    touched, toward = room.touched, room.toward
     gradient, square = room.first, room.second
-    output, each = factors * stride, np.float32(1.0 / (consumed * (1 + rates.negatives)))
-    correct = np.float32(1.0 / (1.0 - math.pow(np.float64(DECAY), np.float64(private.steps[u]))))
-    slower = ONE / (ONE + rates.decay * np.float32(private.steps[u]))
-    item_pace, user_pace, output_pace = (
-        slower * rates.item,
-        slower * rates.user,
-        slower * rates.output,
-    )
+    user, squares = private.user[u], private.item_square[u]
+    factors = shape.factors
+    output = factors * shape.stride
+    each = np.float32(1.0 / (consumed * (1 + rates.negatives)))
+    # Adam's correction of the start, and the decay of the learning rates
+    steps = private.steps[u]
+    correct = np.float32(1.0 / (1.0 - math.pow(np.float64(DECAY), np.float64(steps))))
+    slower = ONE / (ONE + rates.decay * np.float32(steps))
+    item_pace = slower * rates.item
+    user_pace = slower * rates.user
+    output_pace = slower * rates.output
+    # The gradient of item i is error_i (h * p), whose mean square needs `size` alone.
     size = np.float32(0)
     for k in range(factors):
         toward[k] = model[output + k] * user[k]
         size += toward[k] * toward[k]
     size /= np.float32(factors)
-    squares, total = private.item_square[u], np.float32(0)
+    # How far each touched item moves, in chunks: gather, compute, scatter.
+    total = np.float32(0)
     for low in range(0, n, CHUNK):
         count = min(CHUNK, n - low)
         for t in range(count):
             i = touched[low + t]
-            gradient[t], square[t] = error[i] * each, squares[i]
+            gradient[t] = error[i] * each
+            square[t] = squares[i]
             total += gradient[t]
         for t in range(count):
             g = gradient[t]
@@ -223,13 +235,14 @@ def _step(
             gradient[t] = item_pace / (np.sqrt(square[t] * correct) + EPSILON) * g
         for t in range(count):
             i = touched[low + t]
-            squares[i], step[i], shrink[i] = square[t], gradient[t], item_pace * rates.reg
+            squares[i] = square[t]
+            step[i] = gradient[t]
+            shrink[i] = item_pace * rates.reg
+    _move_items(model, room, shape)
+    # From here on the gradient of p_k is h_k toward_k, that of h_k is p_k toward_k.
     user_size, output_size = np.float32(0), np.float32(0)
-    _move_items(model, room, factors, stride)
     for k in range(factors):
-        toward[k] *= (
-            each  # from here on the gradient of p_k is h_k toward_k, that of h_k is p_k toward_k
-        )
+        toward[k] *= each
         user_size += (model[output + k] * toward[k]) ** 2
         output_size += (user[k] * toward[k]) ** 2
     for t in range(n):
@@ -242,6 +255,7 @@ def _step(
     private.output_square[u] = DECAY * private.output_square[u] + (ONE - DECAY) * (
         (output_size + total * total) / np.float32(factors + 1)
     )
+    # p, h and c
     user_rate = user_pace / (np.sqrt(private.user_square[u] * correct) + EPSILON)
     output_rate = output_pace / (np.sqrt(private.output_square[u] * correct) + EPSILON)
     for k in range(factors):
@@ -252,67 +266,55 @@ def _step(
 
 
 @inside
-def _move_items(model: Float32Array, room: TrainingRoom, factors: int, stride: int) -> None:
+def _move_items(model: Float32Array, room: TrainingRoom, shape: GMFShape) -> None:
     """Moves Q by the step and the shortening of every item, and leaves in `toward` the sum over
     items of error times Q as it was.
     """
-    error, step, shrink, toward = room.error, room.step, room.shrink, room.toward
-    for k in range(factors):
-        by, total = every(toward[k]), every(np.float32(0))
-        for i in range(0, stride, LANES):
-            row = load(model, k * stride + i)
-            total = total + load(error, i) * row
-            store(model, k * stride + i, row - (load(shrink, i) * row + load(step, i) * by))
-        toward[k] = sum_of(total)
+    for k in range(shape.factors):
+        by, total = every(room.toward[k]), every(np.float32(0))
+        at = k * shape.stride
+        for i in range(0, shape.stride, LANES):
+            row = load(model, at + i)
+            total = total + load(room.error, i) * row
+            moved = load(room.shrink, i) * row + load(room.step, i) * by
+            store(model, at + i, row - moved)
+        room.toward[k] = sum_of(total)
 
 
 # ---- a received model ----------------------------------------------------------------------------
 #
 # Algorithm 2 judges both models, merges them and trains the result. Step by step for many nodes,
-# each step reads their models from memory
-# again: 54 kB each for the items of MovieLens-100K. Here all of it is done for one node before the
-# next, while its two models lie in the
-# cache. The outcome is the same to the last bit.
+# each step reads their models from memory again: 54 kB each for the items of MovieLens-100K. Here
+# all of it is done for one node before the next, while its two models lie in the cache. The outcome
+# is the same to the last bit.
 
 
 class ShareRule(NamedTuple):
-    """How two performances become the share of a received model. half: whether that is one half,
-    whatever they are; least: nothing is taken of a model that does less than this times as well as
-    the own one; ranked: whether P is HR x NDCG, not HR.
-    """
+    """How two performances become the share of a received model."""
 
     half: bool
+    """One half, whatever the performances."""
     least: float
+    """Nothing is taken of a model that does less than this times as well as the own one."""
     ranked: bool
+    """P is HR x NDCG, not HR."""
 
 
 class ModelsToMerge(NamedTuple):
-    """Models that m nodes received, as in `Arrivals`, and the key of each for its training."""
+    """Models that m nodes received, as in `Arrivals`."""
 
     who: Int64Array
     own: Int64Array
     received: Int64Array
     into: Int64Array
     keys: UInt64Array
-
-
-class GMFRows(NamedTuple):
-    """The rows of all nodes: `item` trained on, `avoid` never drawn, `weighing` that weigh, each
-    among its `candidates`; as in `Histories` and `Weighing`."""
-
-    ptr: Int64Array
-    item: Int32Array
-    avoid_ptr: Int64Array
-    avoid: Int32Array
-    weighing_ptr: Int64Array
-    weighing: Int32Array
-    candidates: Int32Array
+    """For the training of each."""
 
 
 @inside
 def share_of(p_x: float, p_i: float, few: bool, least: float) -> float:
-    """The share of a received model that does p_x, beside the own one that does p_i; half where too
-    few rows weigh, 0 where both fail.
+    """Returns the share of a received model that does p_x, next to the own one that does p_i: half
+    where too few rows weigh, 0 where both fail.
     """
     if few:
         return 0.5
@@ -328,36 +330,32 @@ def judge_merge_train(
     shares: ShareRule,
     discount: Float64Array,
     rates: GMFRates,
-    items: int,
-    factors: int,
+    shape: GMFShape,
 ) -> tuple[Float64Array, BoolArray]:
     """Merges the model that each of m nodes received by how well it does, and trains the result on
     the node's rows (PEPPER, algorithm 2).
 
     discount: of the places of a list, as long as HR and NDCG count. Writes to pool[into] and the
-    nodes' private state. Returns the performances of what was received, float64 [m], and which
+    nodes' private state. Returns the performances of the received models, float64 [m], and which
     nodes trained, bool [m]: all but those to which both models fail.
     """
-    m, room = len(arrived.who), training_room(items, factors)
+    m = len(arrived.who)
+    room = training_room(shape)
+    sets = rows.sets
     p, trained = np.zeros(m, np.float64), np.zeros(m, np.bool_)
     for d in range(m):
         u = arrived.who[d]
         mine, theirs, out = pool[arrived.own[d]], pool[arrived.received[d]], pool[arrived.into[d]]
-        user, low, high = private.user[u], rows.weighing_ptr[u], rows.weighing_ptr[u + 1]
-        hr_x, ndcg_x = judge(
-            theirs, user, low, high, rows.weighing, rows.candidates, discount, factors, room.score
-        )
-        hr_i, ndcg_i = judge(
-            mine, user, low, high, rows.weighing, rows.candidates, discount, factors, room.score
-        )
+        user = private.user[u]
+        # judge both
+        hr_x, ndcg_x = judge(theirs, user, u, sets, discount, shape, room.score)
+        hr_i, ndcg_i = judge(mine, user, u, sets, discount, shape, room.score)
         p_x, p_i = (hr_x * ndcg_x, hr_i * ndcg_i) if shares.ranked else (hr_x, hr_i)
-        few = shares.half or high - low < 2
+        few = shares.half or sets.ptr[u + 1] - sets.ptr[u] < 2
+        # merge, and train unless both fail
         merge_one(mine, theirs, np.float32(share_of(p_x, p_i, few, shares.least)), out)
-        p[d], trained[d] = p_x, few or p_i + p_x > 0
+        p[d] = p_x
+        trained[d] = few or p_i + p_x > 0
         if trained[d]:
-            own, avoided = (
-                rows.item[rows.ptr[u] : rows.ptr[u + 1]],
-                rows.avoid[rows.avoid_ptr[u] : rows.avoid_ptr[u + 1]],
-            )
-            learn(out, private, u, own, avoided, rates, items, factors, arrived.keys[d], room)
+            learn(out, private, u, rows, rates, shape, arrived.keys[d], room)
     return p, trained

@@ -23,16 +23,15 @@ from ..data.interactions import Interactions
 from ..data.kept import arrays_of_rows
 from ..data.load import load as load_rows
 from ..data.options import load_arguments
-from ..data.split.cut import refitted
 from ..data.split.protocol import GIVEN, splits
-from ..data.split.types import Split
+from ..data.split.types import Split, refitted
 from ..evaluate.metric_kinds import Metric
 from ..evaluate.predict import predictions
 from ..evaluate.protocol import Evaluation, evaluate
 from ..evaluate.recommend import recommendations
-from ..federation.executors import Debug, Executor, Threads
+from ..federation.executors import Debug, EngineOptions, Executor, Threads
 from ..federation.workers.crew import Crew
-from ..federation.workers.engine import EngineOptions, crew
+from ..federation.workers.engine import crew
 from ..federation.workers.rounds import refuse
 from ..federation.workers.shards import ShardHand
 from . import store

@@ -93,9 +93,8 @@ def check(plan: RunPlan) -> None:
             expected="files as `entrenous split` writes them, or usual ones",
         )
     if plan.given is not None and plan.protocol != GIVEN:
-        raise InputError(
-            "--given", f"the protocol is {plan.protocol}", expected=f"--protocol {GIVEN}"
-        )
+        protocol = plan.protocol or usual_protocol(plan.data, plan.algorithm)
+        raise InputError("--given", f"the protocol is {protocol}", expected=f"--protocol {GIVEN}")
 
 
 def network_of(plan: RunPlan) -> Network:

@@ -5,8 +5,8 @@ import pytest
 from paths import real
 from small_data import interactions, random_data, rows_of
 
-from entrenous.data.split.cut import share
 from entrenous.data.split.protocol import splits
+from entrenous.data.split.types import share
 
 TEN = [("ann", f"i{n}", n) for n in range(10)]
 FOUR = [("bob", f"i{n}", n) for n in range(4)]

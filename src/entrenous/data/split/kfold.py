@@ -12,8 +12,7 @@ from ...core.errors import InputError
 from ...core.keys import fold_name, key
 from ...core.types import BoolArray, Int64Array
 from ..interactions import Interactions
-from .cut import assemble, row_draws, without_test
-from .types import Split
+from .types import Split, assemble, row_draws, without_test
 
 
 def kfold(data: Interactions, k: int, *, seed: int) -> list[Split]:

@@ -18,8 +18,7 @@ from ...core.errors import InputError
 from ...core.keys import below, draw, fold, folds, key
 from ...core.types import Array, Int32Array, Int64Array, UInt64Array
 from ..interactions import Interactions
-from .cut import assemble, newest_first
-from .types import Split, named
+from .types import Split, assemble, named, newest_first
 
 
 def sampled(data: Interactions, k: int, *, seed: int) -> list[Split]:

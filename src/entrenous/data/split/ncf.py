@@ -22,9 +22,8 @@ from ...core.types import BoolArray, Int32Array, Int64Array
 from ..dataset import published
 from ..interactions import NO_TIME, Interactions, pairs_of
 from ..published import Published
-from .cut import assemble, newest_first, shuffled
 from .leave_one_out import draw_candidates
-from .types import Split
+from .types import Split, assemble, newest_first, shuffled
 
 SHIPPED = 99  # candidates of a test row
 

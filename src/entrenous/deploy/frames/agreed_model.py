@@ -43,7 +43,7 @@ class Word(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
 Words = Annotated[list[Word], Meta(max_length=MAX_PARTIES)]
 
 
-def written(frames: Iterable[Frame]) -> bytes:
+def written(frames: Iterable[Frame | Word]) -> bytes:
     """Returns the words of nodes that have taken a model, to be passed on."""
     return msgspec.msgpack.encode([Word(frame.said, frame.signature) for frame in frames])
 

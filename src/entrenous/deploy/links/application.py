@@ -42,6 +42,7 @@ from .admission import (
 )
 from .listening import Guard
 from .metrics import Trouble, no_trouble
+from .siblings import Siblings, disconnected
 
 # Bytes of a frame that are given to a connection at once: TLS keeps as many of each connection.
 PIECE = 1 << 16
@@ -227,6 +228,12 @@ class Front(NamedTuple):
     """Requests by what became of them."""
     trouble: Callable[[], Trouble | None] = no_trouble
     """Tells why the server cannot do its work; may wait for a disk."""
+    siblings: Siblings | None = None
+    """The other workers, which serve some of the nodes; None where this process serves all."""
+
+    def elsewhere(self, node: str) -> int | None:
+        """Returns the number of the worker that serves a node; None for this process."""
+        return None if self.siblings is None else self.siblings.elsewhere(node)
 
 
 def application(front: Front) -> Starlette:
@@ -274,6 +281,9 @@ class _Requests:
         """Answers with the next request for the node that asks."""
         node, traffic = self._admitted(request), self._front.traffic
         _refuse_body(request)
+        worker = self._front.elsewhere(node)
+        if worker is not None:
+            return await self._passed_on(request, worker)
         traffic.heard(node)
         frame = traffic.parked(node)
         if frame is None:
@@ -288,7 +298,7 @@ class _Requests:
         self, request: Request, node: str, question: asyncio.Future[FrameParts | None]
     ) -> FrameParts | None:
         """Waits for a request, for some time, and as long as the node does."""
-        away = asyncio.ensure_future(_disconnected(request))
+        away = asyncio.ensure_future(disconnected(request))
         try:
             await asyncio.wait((question, away), timeout=HELD, return_when=asyncio.FIRST_COMPLETED)
             if away.done() and not question.done():
@@ -307,16 +317,24 @@ class _Requests:
             raise Denied(411, "no-length")
         if int(size) > self._front.largest:
             raise Denied(413, "too-long")
-        asked = self._front.traffic.waits_for(node)
+        worker = self._front.elsewhere(node)
+        asked = worker is not None or self._front.traffic.waits_for(node)
         # Refused here, so that a flood of answers never reaches the server itself.
         if not asked and not self._unasked.allow(node):
             raise Denied(429, "too-often")
         async with self._bodies.of(node, asked) as body:
             frame = await _read(request, int(size), body)
             _check_sender(frame, node)
+            if worker is not None:
+                return await self._passed_on(request, worker, frame)
             self._front.counts["answer"] += 1
             await self._front.traffic.arrived(node, frame)
         return Response(status_code=200)
+
+    async def _passed_on(self, request: Request, worker: int, body: bytes = b"") -> Response:
+        assert self._front.siblings is not None  # where a node is elsewhere
+        self._front.counts["passed-on"] += 1
+        return await self._front.siblings.passed_on(request, worker, body)
 
     async def health(self, request: Request) -> Response:
         """Tells whether the server can do its work. Whoever shows no key may ask a few times a
@@ -375,11 +393,6 @@ def _header(request: Request, name: bytes) -> str:
         if key == name:
             return str(value.decode("latin-1"))
     return ""
-
-
-async def _disconnected(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 def _refuse_body(request: Request) -> None:

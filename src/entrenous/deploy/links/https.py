@@ -31,6 +31,7 @@ from .admission import HEAD, HEAD_SECONDS, HELD, Admission
 from .application import Front, Traffic, application
 from .listening import Bounds, Guard, GuardedSocket
 from .metrics import LinkTally, Trouble, no_trouble
+from .siblings import Siblings
 
 KEPT = int(2 * HELD)  # seconds that a connection stays open between two requests
 READY = 60.0  # seconds for the thread to begin
@@ -141,15 +142,20 @@ class HttpsPlan(NamedTuple):
     proxy: str = ""
     """The address from which a proxy connects that limits connections and rates itself; "" = there
     is none."""
+    nearby: str = "127.0.0.1"
+    """The address at which the other workers of a server reach this one, on a port of its own."""
 
 
 @final
 class HttpsServerLink:
     """A `ServerLink` that nodes connect to. It listens from `start` to `close`.
 
-    members: who may come in. largest: bytes of an answer, at most. trouble: as in `Front`. Raises
-    InputError for an address that is not this machine's or is taken, keys that cannot be read, and
-    plain text beyond loopback."""
+    members: who may come in. largest: bytes of an answer, at most. trouble, siblings: as in
+    `Front`. nearby: HOST:PORT for siblings, "" where there are none.
+
+    Raises InputError for an address that is not this machine's or is taken, for keys that cannot be
+    read, and for plain text beyond loopback.
+    """
 
     def __init__(
         self,
@@ -159,6 +165,7 @@ class HttpsServerLink:
         largest: int,
         listening: socket.socket | None = None,
         trouble: Callable[[], Trouble | None] = no_trouble,
+        siblings: Siblings | None = None,
     ) -> None:
         if plan.keys is None:
             refuse_plain("server", plan.host, plan.insecure)
@@ -166,8 +173,13 @@ class HttpsServerLink:
         self.guard = Guard(plan.bounds, proxy=plan.proxy)
         self._socket = GuardedSocket(listening or listen(plan.host, plan.port), self.guard)
         admission = Admission(run, members)
-        front = Front(admission, self.traffic, self.guard, largest, self.counts, trouble)
-        self._server = uvicorn.Server(_configured(front, plan.keys))
+        front = Front(admission, self.traffic, self.guard, largest, self.counts, trouble, siblings)
+        # Each with the socket that it listens to.
+        self._servers: list[tuple[uvicorn.Server, socket.socket]] = []
+        self._servers.append((uvicorn.Server(_configured(front, plan.keys)), self._socket))
+        self.nearby = ""
+        if siblings is not None:
+            self._listen_nearby(front, plan.nearby)
         self._begun, self._failure = threading.Event(), list[BaseException]()
         self._thread = threading.Thread(target=self._run, daemon=True, name="https")
 
@@ -207,10 +219,22 @@ class HttpsServerLink:
     def close(self) -> None:
         """Hangs up on everybody and ends the thread."""
         self.acknowledge()
-        self._server.should_exit = True
+        for server, _ in self._servers:
+            server.should_exit = True
         if self._thread.is_alive():
             self._thread.join(READY)
-        self._socket.close()
+        for _, listening in self._servers:
+            listening.close()
+
+    def _listen_nearby(self, front: Front, host: str) -> None:
+        """Listens to the other workers, too: without TLS, and without a guard, since each of them
+        speaks for many nodes.
+        """
+        listening = listen(host, 0)
+        port = listening.getsockname()[1]
+        self.nearby = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        alone = front._replace(guard=None, siblings=None)
+        self._servers.append((uvicorn.Server(_configured(alone, None)), listening))
 
     def _run(self) -> None:
         try:
@@ -223,11 +247,16 @@ class HttpsServerLink:
     async def _serve(self) -> None:
         self.traffic.begin()
         sweeping = asyncio.create_task(self._sweep())
-        serving = asyncio.create_task(self._server.serve(sockets=[self._socket]))
-        while not self._server.started and not serving.done():
+        serving = [
+            asyncio.create_task(server.serve(sockets=[listening]))
+            for server, listening in self._servers
+        ]
+        while not all(server.started for server, _ in self._servers):
+            if any(task.done() for task in serving):
+                break
             await asyncio.sleep(0.01)
         self._begun.set()
-        await serving
+        await asyncio.gather(*serving)
         sweeping.cancel()
 
     async def _sweep(self) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ...core.errors import EntrenousError, InputError
+from ...core.errors import EntrenousError, InputError, at_least
 from ...core.lock import holding, is_held
 from ...core.types import Array
 from ...runs.store import model_sha256, read_arrays
@@ -30,6 +30,7 @@ from ..node.node import FederatedNode
 from ..node.node_store import NODE, STORE, NodeStore
 from ..node.node_watch import NodeWatch
 from ..node.relay import BELOW, Relay
+from ..server.local_workers import LocalWorkers, WorkerProcess
 from ..server.log_line import LogFormat, LogLine
 from ..server.pool import WorkerPool
 from ..server.server import FederationServer, serve_opened
@@ -141,24 +142,28 @@ def serve_by_workers(
     plan: HttpsPlan,
     workers: int,
     stop: threading.Event,
-    ready: Callable[[WorkerPool], None] = lambda pool: None,
+    ready: Callable[[WorkerPool[WorkerProcess]], None] = lambda pool: None,
 ) -> str | None:
     """Run the server of an open folder with answers taken by several processes; see `server.serve`.
-    ready: is given the pool once nodes can reach it. Raises InputError for secure sums and
-    defences, for which one process must hear all nodes.
+    ready: is given the pool once nodes can reach it. Raises InputError for a defence, for which one
+    process must hear all nodes.
     """
-    if held.terms.masked or held.terms.defended:
-        problem = "a secure sum or a defence is over all nodes of a round, which one process hears"
-        raise InputError(
-            "--workers",
-            problem,
-            expected="1 with secure sums or a defence",
-            fix="leave --workers out",
-        )
+    at_least("--workers", workers, 1)
+    refuse_defended(held, "--workers")
     server = FederationServer(held, stop)
-    with closing(WorkerPool(held, server.contract, plan, workers, stop, server.wait)) as pool:
+    hiring = LocalWorkers(held, plan, workers)
+    pool = WorkerPool(held, server.contract, hiring, workers, stop, server.wait)
+    with closing(pool):
         ready(pool)
         return server.served_by(pool)
+
+
+def refuse_defended(held: ServerFolder, option: str) -> None:
+    """Raise InputError where workers would take the answers of a federation with a defence."""
+    if held.terms.defended:
+        problem = "a defence looks at the updates of all nodes of a round, which one process hears"
+        expected, fix = "1 with a defence", f"leave {option} out"
+        raise InputError(option, problem, expected=expected, fix=fix)
 
 
 def https_link(held: ServerFolder, plan: HttpsPlan) -> HttpsServerLink:

@@ -12,29 +12,26 @@ import importlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...core.contract.protocols import Progress, silent
 from ...core.errors import InputError, at_least
 from ...core.keys import key
-from ...data.interactions import Interactions
+from ...core.keywords import called_with
 from ...evaluate.protocol import Goal
-from ...federation.workers.engine import EngineOptions
 from ..plan import check
 from .grid import (
     Each,
     Task,
     Tried,
+    TuneRequest,
     attempt,
     begin,
     described,
     failed,
     made,
     ordered,
-    planned,
     refuse_both,
     rows_of,
     trying,
@@ -63,49 +60,23 @@ class Told(NamedTuple):
     first: Mapping[str, Any] | None = None
 
 
-def search(
-    algorithm: str,
-    data: str | Interactions = "ml-100k",
-    *,
-    protocol: str | None = None,
-    space: Mapping[str, str],
-    trials: int = TRIALS,
-    seed: int = 0,
-    first: Mapping[str, Any] | None = None,
-    split_seed: int = 0,
-    settings: Mapping[str, Any] | None = None,
-    seeds: int = 1,
-    rounds: int | None = None,
-    every: int = 0,
-    looks: int = 0,
-    load: Mapping[str, Any] | None = None,
-    threads: int = 0,
-    workers: int | None = None,
-    ray: str | None = None,
-    out: Path | None = None,
-    resume: bool = False,
-    progress: Progress = silent,
-) -> dict[str, Any]:
-    """`trials` settings of `space`, each over seeds 0 .. seeds - 1, best on validation first.
+def try_space(asked: TuneRequest) -> dict[str, Any]:
+    """Trains `trials` settings of `space`, each over seeds 0 .. seeds - 1; the best on validation
+    comes first.
 
-    space: {name: "a..b", "a..b:log" or "value,value,..."}. seed: of the search's own draws. first:
-    settings of `space` that trial 0 has; None = it is drawn as well. split_seed: of the first of
-    the `seeds` splits. settings, every: as in `tune`; looks: at validation in each training, in the
-    place of `every`. With looks (`every`), a trial that is worse in seed 0 than the median of those
-    before it at the same round is stopped there. workers, ray: so many trials at once, as in
-    `experiment.run`. They are a batch: drawn after what is known of the batches before, and the
-    next one begins when all of it has ended. So the trials depend on the number of workers, but on
-    nothing else that was not named before. out: a file that gets a line for each finished trial;
-    resume: go on with the trials in it. Returns {"rows": [{"trial", "settings", "rounds": of the
-    best look, "validation"}], "stopped": [..], "failed": [..], ...}.
+    With looks at validation, a trial that is worse in seed 0 than the median of those before it at
+    the same round is stopped there. Trials of several workers are a batch: they are drawn after the
+    batches before, and the next batch begins when this one has ended. So the trials depend on the
+    number of workers, and on nothing else that was not named before. Returns {"rows": [{"trial",
+    "settings", "rounds": of the best look, "validation"}], "stopped": [..], "failed": [..], ...}.
     """
-    fixed, plan, asked = (
-        dict(settings or {}),
-        replace(planned(algorithm, data, protocol, rounds, load), seed=split_seed),
-        EngineOptions(workers, ray, threads),
-    )
-    asked.check()
-    if ray is not None and workers is None:
+    fixed = dict(asked.settings)
+    trials = TRIALS if asked.trials is None else asked.trials
+    seed = asked.search_seed or 0
+    out = None if asked.out is None else Path(asked.out)
+    engine = asked.engine
+    engine.check()
+    if asked.ray is not None and asked.workers is None:
         raise InputError(
             "--workers",
             "it is not given",
@@ -114,39 +85,39 @@ def search(
         )
     at_least("--trials", trials, 1)
     at_least("--search-seed", seed, 0)
-    check(plan)
-    choose_from = read_space(algorithm, space, fixed)
-    refuse_both(fixed, space, "--search")
-    check_file(out, resume)
+    check(asked.plan)
+    choose_from = read_space(asked.algorithm, asked.space, fixed)
+    refuse_both(fixed, asked.space, "--search")
+    check_file(out, asked.resume)
     optuna = _optuna()
-    task = begin(plan, data, seeds=seeds, every=every, threads=threads, looks=looks)
-    told = Told(choose_from, fixed, seed, workers or 1, task.goal, first)
-    about = {
-        **_identity(task),
-        "settings": fixed,
-        "search": dict(space),
-        "seed": seed,
-        "workers": told.at_once,
-    }
-    about |= {} if first is None else {"first": dict(first)}
-    past = begin_file(out, about, resume)
-    with trying(asked, task, told.at_once) as each:
+    task = begin(asked)
+    told = Told(choose_from, fixed, seed, asked.workers or 1, task.goal, asked.first)
+    draws = {"search": dict(asked.space), "seed": seed, "workers": told.at_once}
+    about = {**_identity(task), "settings": fixed, **draws}
+    if asked.first is not None:
+        about["first"] = dict(asked.first)
+    past = begin_file(out, about, asked.resume)
+    with trying(engine, task, told.at_once) as each:
         while len(past) < trials:
-            progress(len(past), trials, "trials" if not past else _so_far(past, task.goal))
+            asked.progress(len(past), trials, _so_far(past, task.goal))
             for trial in _batch(each, optuna, told, list(past), trials):
                 past.append(trial)
                 if out is not None:
                     append(out, trial)
-                progress(len(past), trials, _so_far(past, task.goal))
-    progress(trials, trials, "done")
+                asked.progress(len(past), trials, _so_far(past, task.goal))
+    asked.progress(trials, trials, "done")
     return {
         **described(task),
-        "search": dict(space),
-        "seed": seed,
-        "workers": told.at_once,
+        **draws,
         "sampler": f"optuna {optuna.__version__} TPE",
         **_summary(past, fixed, task.goal),
     }
+
+
+@called_with(TuneRequest)
+def search(asked: TuneRequest) -> dict[str, Any]:
+    """Makes a request of its keywords, and searches its space."""
+    return try_space(asked)
 
 
 def _identity(task: Task) -> dict[str, Any]:
