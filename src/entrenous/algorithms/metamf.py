@@ -412,17 +412,15 @@ class MetaMF(Settings):
         # A shown number between two integers stands for the lower one: below 0 is no item.
         item = np.floor(shown["item"]).astype(np.int32)
         listed = item >= 0
-        meta_network.back(
-            meta_network.views(server.theta, sizes),
-            sender,
-            item,
+        by_models = meta_network.GeneratedModels(
             shown["low"],
             shown["rise"].reshape(len(sender), self.low * self.factors),
             shown["first"],
             shown["second"],
-            np.float32(1 / max(1, int(listed.sum()))),
-            meta_network.views(slope, sizes),
         )
+        scale = np.float32(1 / max(1, int(listed.sum())))
+        theta = meta_network.views(server.theta, sizes)
+        meta_network.back(theta, sender, item, by_models, scale, meta_network.views(slope, sizes))
         if self.sparse:
             touched = sizes.touched(sender, np.unique(item[listed]).astype(np.int64))
         else:

@@ -59,6 +59,12 @@ def data_asked(data: Any) -> str | Interactions:
     return data if isinstance(data, Interactions) else from_frame(data)
 
 
+def named_rows(data: Any) -> tuple[str, Interactions | None]:
+    """The name of the data, and the rows where they are at hand: see `data_asked`."""
+    rows = data_asked(data)
+    return (rows, None) if isinstance(rows, str) else (rows.name, rows)
+
+
 def split_asked(
     split: SplitAsked | None, data: str | Interactions, seed: int, load: Mapping[str, Any]
 ) -> tuple[str | None, list[Split]]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from ..audit.plan import AuditOptions
 from ..core.errors import InputError
 from .console import emit_json, progress_bar, table, tell
-from .options import Load, Profile, Protect, Refit, Runs, Set, assignments
+from .options import Runs, takes
 
 HEADERS = (
     "attack",
@@ -23,39 +24,19 @@ HEADERS = (
     "half after",
     "verdict",
 )
-ViewNamed = Literal["individual", "sum", "difference", "neighbour", "model"]
 
 
+@takes(AuditOptions)
 def audit(
     what: str | None = None,
     /,
     *,
     data: str | None = None,
-    view: ViewNamed | None = None,
-    cohort: int = 0,
-    rounds: int = 0,
-    fixed: bool = False,
-    people: int = 1,
-    watched: int = 0,
-    profile: Profile = "paper",
-    protect: Protect = None,
-    public_draws: bool = False,
-    replayed: bool = False,
-    chosen: int = 0,
-    settings: Set = None,
-    attack: Annotated[list[str] | None, Parameter(negative="")] = None,
-    protocol: str | None = None,
-    refit: Refit = None,
-    load: Load = None,
-    network: Annotated[list[str] | None, Parameter(negative="")] = None,
-    seed: int = 0,
-    threads: int = 0,
-    quick: bool = False,
-    canaries: int = 0,
-    attacks: bool = False,
+    list_attacks: Annotated[bool, Parameter(name="--attacks")] = False,
     todays_code: bool = False,
-    folder: Runs = Path("runs"),
+    root: Runs = Path("runs"),
     json: bool = False,
+    **options: Any,
 ) -> None:
     """Measure what an onlooker learns of histories: record exactly what it sees, run attacks on
     that alone, compare with the truth.
@@ -71,110 +52,36 @@ def audit(
         An algorithm of `entrenous algorithms`, or a stored run, by its name or folder.
     data:
         A data set, file or folder; default: ml-100k, or that of the run.
-    view:
-        What the onlooker sees: individual = every update; sum = the sum of a round; difference =
-        two sums, with and without one party; neighbour = what reaches a peer; model = the final
-        model alone. Default: individual; sum under a profile that masks single messages; neighbour
-        where there is no server.
-    cohort:
-        Parties in a round; 0 = everybody, and 100 in sums.
-    rounds:
-        Rounds that are seen; 0 = 1, of sums 20, of differences 30. Between peers a round is the
-        time from one push of a node to its next.
-    fixed:
-        The same parties in every round.
-    people:
-        Users of each party, whom a gateway answers for.
-    watched:
-        Of how many users updates are kept, or how many peers look on; 0 = as many as 512 MB hold.
-    profile:
-        What limits the data that leaves devices, as for `entrenous run`.
-    protect:
-        A setting of that, name=value, where it is to differ from the profile's; may be repeated.
-        Names: {protect}.
-    public_draws:
-        What devices draw can be repeated by the onlooker, as in a federation whose draws are
-        public.
-    replayed:
-        An active server shows devices the same model in every round; those whose messages are
-        masked do not answer.
-    chosen:
-        An active server asks changing cohorts of so many users alone; 0 = of all.
-    settings:
-        A hyper-parameter, name=value; may be repeated.
-    attack:
-        The name of an attack; may be repeated. Default: all that apply.
-    protocol:
-        As for `entrenous run`: which rows are trained on.
-    refit:
-        Whether devices train on validation rows too, as for `entrenous run`; --no-refit: on the
-        training rows alone.
-    network:
-        What is between peers that gossip, name=value, as for `entrenous run`; may be repeated.
-    seed:
-        Names all randomness.
-    threads:
-        Threads over devices, 0 = all cores.
-    quick:
-        Do not train to the end: no accuracy, and nothing is said of the final model.
-    canaries:
-        Users who become canaries in a training of their own, under a profile with a clip: a lower
-        bound of epsilon from how well it is guessed which of them took part; 0 = none.
-    attacks:
+    list_attacks:
         List the attacks with their sources, and do nothing else.
     todays_code:
-        Audit a stored run though its algorithm's code has changed.
-    folder:
+        Audit a stored run although its algorithm's code has changed.
+    root:
         The folder that holds the stored runs.
     json:
         Print one JSON object on stdout.
     """
-    from ..api.auditing import audited_what
-
-    if attacks:
+    if list_attacks:
         _list(json)
         return
     if what is None:
-        expected = "an algorithm of `entrenous algorithms`, or a stored run"
         raise InputError(
             "entrenous audit",
             "nothing was named",
-            expected=expected,
+            expected="an algorithm of `entrenous algorithms`, or a stored run",
             fix="try: entrenous audit pfpl+",
         )
-    named = {
-        "view": view,
-        "cohort": cohort,
-        "rounds": rounds,
-        "fixed": fixed,
-        "people": people,
-        "watched": watched,
-        "profile": profile,
-        "public_draws": public_draws,
-        "replayed": replayed,
-        "chosen": chosen,
-        "protocol": protocol,
-        "refit": refit,
-        "seed": seed,
-        "threads": threads,
-        "quick": quick,
-        "canaries": canaries,
-    }
+    from ..api.auditing import AuditKeywords, audited_what
+
     with progress_bar() as progress:
-        found = audited_what(
-            what,
-            data,
-            settings=assignments(settings),
-            load=assignments(load, "--load"),
-            root=folder,
-            todays_code=todays_code,
-            network=assignments(network, "--network"),
-            protect=assignments(protect, "--protect"),
-            attacks=tuple(attack or ()),
-            progress=progress,
-            **named,
+        asked = AuditKeywords(
+            what, data, root=root, todays_code=todays_code, progress=progress, **options
         )
-    emit_json(found) if json else _show(found)
+        report = audited_what(asked)
+    if json:
+        emit_json(report)
+    else:
+        _show(report)
 
 
 def _list(json: bool) -> None:

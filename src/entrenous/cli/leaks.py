@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ..runs.options import Negatives
 from .console import emit_json, say, table
-from .options import Load, Negatives, Set, assignments
+from .options import Load, Set, assignments
 
 
 def leakcheck(
