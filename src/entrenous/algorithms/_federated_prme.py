@@ -56,6 +56,7 @@ class FederatedPRME(PRMESettings, ServedModel):
         """Returns the sizes of the declared arrays: numbers of U (row) and of both vectors of a
         venue (vectors), and the venues that a device touches with a history of the mean length and
         no venue drawn twice (usual_rows)."""
+        # Each visit brings another venue in every epoch.
         touched = catalogue.interactions / max(1, catalogue.users) * (1 + self.local_epochs)
         return {
             "row": self.factors,
@@ -74,6 +75,7 @@ class FederatedPRME(PRMESettings, ServedModel):
     def scores(self, w: Any, user: Float32Array, histories: Histories) -> Float32Array:
         """Returns the scores of every venue l, float32 [m, items]: -D(u, c, l) (Feng et al. 2015,
         section 4), c being the previous venues that `contexts` chooses."""
+        # All devices score by one model, row 0 of a pool.
         here = np.arange(len(user))
         pool = np.ascontiguousarray(w.item).reshape(1, -1)
         rows = self.rows(histories)
@@ -144,6 +146,7 @@ def moves(
 ) -> Learnt:
     """Returns the moves that each of m devices learns on its rows from `table`, float32 [items, 2
     factors], and its own U, user[d]. Neither changes."""
+    # The most rows that can move: a device's own venues, and one drawn for each visit and epoch.
     touched = np.diff(rows.ptr) + rates.epochs * np.diff(rows.visits.ptr[rows.ptr])
     most = int(np.minimum(touched, len(table)).sum())
     ptr = np.zeros(len(user) + 1, np.int64)
@@ -179,6 +182,7 @@ def _moves(
     total = 0
     width = table.shape[1]
     for d in range(len(keys)):
+        # The venues that this device learns about, each as often as it does.
         met = np.empty(prme.met_by(rows, d, rates.epochs), np.int32)
         n = prme.learn(own_table.ravel(), user[d], rows, d, rates, keys[d], met)
         for v in np.unique(met[:n]) if n else met[:0]:

@@ -122,6 +122,7 @@ def update_of(learnt: Learnt, weight: Float32Array) -> Update:
     """Returns what the devices send: n_k (w_k - w) of what each touched, and n_k. weight: n_k,
     float32 [m].
     """
+    # A server that adds these up, and the weights, has all that the mean needs.
     rows = weighted_moves(learnt.row, learnt.ptr, weight)
     dense = {name: weight[:, None] * moved for name, moved in learnt.dense.items()}
     return Update(learnt.ptr, learnt.item, rows, dense, weight)

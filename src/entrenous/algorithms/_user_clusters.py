@@ -84,6 +84,7 @@ def with_progress(
 
     user: float32 [users, row], before; delegates: int64 [m]; learnt: float32 [m, row].
     """
+    # The sum of delegates' moves in each cluster, and how many they are.
     moves = np.zeros((clusters, user.shape[1]))
     np.add.at(moves, cluster[delegates], (learnt - user[delegates]).astype(np.float64))
     counted = np.maximum(np.bincount(cluster[delegates], minlength=clusters), 1)[:, None]
@@ -192,9 +193,11 @@ def k_means(points: Float32Array, centroids: Float32Array) -> tuple[Int32Array, 
 def _first(points: Float32Array, out: Float32Array, key: np.uint64) -> None:
     n = len(points)
     nearest = np.full(n, np.inf)
+    # The first centroid is any point.
     chosen = int(uniform(draw(key, 0)) * n)
     for c in range(len(out)):
         out[c] = points[chosen]
+        # squared distances from the nearest centroid so far
         total = 0.0
         for k in range(n):
             nearest[k] = min(nearest[k], _distance(points, k, out, c))
@@ -223,6 +226,7 @@ def _lloyd(
         _fill_empty(cluster, distance, _sizes(cluster, sizes))
         if not changed:
             return
+        # Centroids are the means of their points, added in float64 in the order of points.
         sums[:] = 0
         for k in range(n):
             for f in range(width):

@@ -336,6 +336,7 @@ class FBALF(SendsDecoys):
         along the mean over all who sent a row.
         """
         eta = float(self.numbers(passes(server)).rate)
+        # Items that nobody sent stay.
         sent = total.senders > 0
         counts = real(total.rows["count"]) / self.counts if self.counts else total.senders
         senders = np.maximum(counts[sent], self.least)

@@ -277,6 +277,7 @@ class FBALFBayes(SendsDecoys):
         """Returns the model as every device receives it, with the variance noise / (ratings of the
         item + reg_item) of each q_i.
         """
+        # Without noise q_i is taken to be exact.
         v = np.zeros(len(server.q))
         if self.noise:
             v = self.noise / (self.ratings(server) + self.reg_item)
@@ -344,7 +345,9 @@ class FBALFBayes(SendsDecoys):
         reports = server.reports + total.devices
         # The share of all users, so that a pass over all counts the prior once.
         share = total.devices / float(server.users[0])
+        # A sum of few devices may lack an item by chance: its curvature is at least the usual one.
         expected = np.maximum(senders, seen / float(reports[0]) * total.devices)
+        # Made-up means pull all items together until decoys are rated by prediction.
         early = self.rho > 0 and int(server.iteration[0]) < self.threshold
         rate = self.learning_rate * (self.early_rate if early else 1.0)
         q, m_q = self._stepped(server.q, server.m_q, real(total.rows["q"]), expected, share, rate)
@@ -376,6 +379,7 @@ class FBALFBayes(SendsDecoys):
         of_q = array.ndim == 3
         reg = self.reg_item if of_q else self.reg_item_bias
         damping = self.damping if of_q else 0.0
+        # A row of numbers, one for each item, for q as for b.
         curvature = (senders + (reg + damping) * share).reshape(-1, *[1] * (array.ndim - 1))
         step = (gradient + reg * share * array) / np.maximum(curvature, 1e-6)
         moved = (self.momentum * momentum + step).astype(np.float32)

@@ -269,6 +269,7 @@ class FCF(Settings):
             after = y + self.learning_rate * self._over_curvature(downhill, total)
             return server._replace(y=after.astype(np.float32), step=step)
         gradient = -2 * downhill
+        # Adam, in float64 until the state is kept
         m = moment(server.m, gradient, self.beta1, 1 - self.beta1)
         v = moment(server.v, gradient * gradient, self.beta2, 1 - self.beta2)
         mean = m / (1 - self.beta1 ** int(step[0]))
@@ -280,6 +281,7 @@ class FCF(Settings):
         """Returns sum_u f(u, i) of every item, float64 [items, F]."""
         if self.printed:
             return real(total.dense["f"][0])
+        # f(u, i) = own_ui - w x_u x_u^T y_i, of all users together
         outer = real(total.dense["outer"][0])
         return real(total.rows["own"]) - self.unobserved * kernels.times_triangle(y, outer)
 
@@ -300,11 +302,13 @@ class FCF(Settings):
 
     def _reg_of_items(self, total: Total) -> Float64Array:
         """Returns lambda on each y_i, float64 [items]."""
+        # m devices weigh `unobserved`; those who consumed the item weigh more.
         confidence = self.unobserved * total.devices + self._extra * total.senders
         return self._reg_by(np.asarray(confidence, np.float64))
 
     def _reg_of_users(self, items: int, consumed: kernels.Consumed) -> Float64Array:
         """Returns lambda on the x_u of each device, float64 [m]."""
+        # All items weigh `unobserved`; the consumed ones weigh more.
         devices = len(consumed.ptr) - 1
         user = np.repeat(np.arange(devices), np.diff(consumed.ptr))
         weights = consumed.c.astype(np.float64) - self.unobserved

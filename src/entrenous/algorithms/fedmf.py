@@ -188,6 +188,7 @@ class FedMF(Settings):
         weight = np.ones(len(users), np.float32)
         if self.part:
             return FedMFDevices(u), Update(histories.ptr, histories.item, {"v": g}, {}, weight)
+        # "full": a row for every item, zeros but for the rated ones
         table = np.zeros((len(users), len(download.v), self.width), np.float32)
         device = np.repeat(np.arange(len(users)), np.diff(histories.ptr))
         table[device, histories.item] = g
@@ -205,6 +206,7 @@ class FedMF(Settings):
         """Trains as `local` does, and adds the updates to `total`, zeros left out: the same bits.
         Returns how many rows and bytes were sent, too."""
         u, g = self._gradients(download, devices, histories)
+        # Zeros add nothing, so that the rows of rated items are enough in both forms.
         item = sealed(histories.item)
         if not add_rows(item, sealed(g), self._sum_in(total)):
             raise NonFiniteError(
@@ -299,6 +301,7 @@ def _step(v: Float32Array, total: Int64Array, rate: float) -> None:
     """
     factors = v.shape[1]
     for j in range(len(v)):
+        # step = mean: by how many rated the item
         count = np.float64(1)
         if total.shape[1] > factors:
             count = max(total[j, factors] * STEP, 1.0)

@@ -167,6 +167,7 @@ class RFRec(Settings):
     def init_server(self, catalogue: Catalogue, key: np.uint64) -> RFRecServer:
         """Returns the initial item tables, all alike: V_c = Vbar ~ N(0, init_std^2)."""
         mean = normals(folds(key, np.arange(catalogue.items)), self.factors, self.init_std)
+        # Users are dealt to gateways in order.
         clients = min(self.clients, catalogue.users)
         v = np.repeat(mean[None], clients, axis=0)
         none = np.zeros(1, np.int64)
@@ -221,6 +222,7 @@ class RFRec(Settings):
 
     def _learns(self, server: RFRecServer) -> bool:
         """Tosses the coin of this round."""
+        # The same on the server and in all processes: from a key and the number of the round.
         chance = self.local_chance if self.style == "fast" else 1.0
         key = fold_name(server.key[0], int(server.round[0]))
         return bool(uniform(np.uint64(draw(key, 0))) < chance)
@@ -294,6 +296,7 @@ class RFRec(Settings):
         v, m, s = np.empty_like(server.v), server.m, server.s
         if learns:
             m, s = np.empty_like(v), np.empty_like(v)
+            # The third term of L; RFRecF's steps on the data leave it out.
             pull = np.float32(2 * self.consensus if self.style == "robust" else 0)
             _gateways(server, total.dense["v"], pull, self._numbers(server).step, v, m, s)
         else:
@@ -378,9 +381,11 @@ def _device(
     factors = v.shape[1]
     two = np.float32(2)
     one = np.float32(1)
+    # the gradient of reg |u_u|^2
     for f in range(factors):
         slope[f] = two * numbers.reg * u[d, f]
     for k in range(start, stop):
+        # sigmoid(u_u . v_ci), and the slope of the squared error by z = u_u . v_ci
         i = item[k]
         z = np.float32(0)
         for f in range(factors):
@@ -390,6 +395,7 @@ def _device(
         for f in range(factors):
             rows[k - start, f] = EACH * (error * u[d, f])
             slope[f] += error * v[i, f]
+    # Adam on u_u, whose gradient is complete now
     for f in range(factors):
         m[d, f] = moment(m[d, f], slope[f], step.beta1, step.rest1)
         s[d, f] = moment(s[d, f], slope[f] * slope[f], step.beta2, step.rest2)
@@ -412,6 +418,7 @@ def _local(
     for d in range(len(at)):
         if ptr[d] < ptr[d + 1]:
             _device(v[at[d]], d, own, ratings, numbers, room)
+        # The table that a device sends is zero but for these rows.
         for k in range(ptr[d], ptr[d + 1]):
             for f in range(factors):
                 out[d, item[k], f] = room.rows[k - ptr[d], f]
@@ -431,6 +438,7 @@ def _local_sum(
     items, F]. Returns False if a value cannot be added.
     """
     ptr, item = ratings.ptr, ratings.item
+    # Only the rows of one device are in memory at a time, not its table.
     room = _room(ptr, v.shape[2])
     finite = True
     for d in range(len(at)):
@@ -456,6 +464,7 @@ def _gateways(
     """
     old_v, old_m, old_s = server.v, server.m, server.s
     mean = server.mean
+    # From the integers of the sum to the gradient.
     grid = np.float32(STEP) / EACH
     for c in range(len(v)):
         for i in range(v.shape[1]):

@@ -61,6 +61,7 @@ class BiasedMf(RatingSettings):
         rated(data.rating_scale, "biased-mf")
         P = self.table(len(data.users), key, "P")
         Q = self.table(len(data.items), key, "Q")
+        # Nothing is known of a user or an item without rows.
         P[data.counts == 0] = 0
         Q[data.popularity == 0] = 0
         user = np.zeros(len(P), np.float32)
@@ -94,6 +95,7 @@ def learn(model: BiasedMfModel, rows: RatingRows, step: RatingStep, key: np.uint
     order = np.empty(len(item), np.int32)
     shuffled(order, 0, len(item), key)
     for n in range(len(item)):
+        # The biases move first; the vectors take the same error.
         r = order[n]
         u, i = int(user[r]), int(item[r])
         e = value[r] - (mean + b[u] + c[i] + dot(P, u * width, Q, i * width, width))

@@ -125,6 +125,7 @@ def learn(model: BprMfModel, draws: BprDraws, key: np.uint64, rates: Float32Arra
     P, Q, b = model.P, model.Q, model.b
     ptr, item, pool = draws.ptr, draws.item, draws.pool
     for t in range(len(item)):
+        # u by a random row or user, i of u's items, j of the others; three draws for each triple
         row = below(draw(key, 3 * t), len(pool))
         u = pool[row]
         start, stop = ptr[u], ptr[u + 1]
@@ -148,6 +149,7 @@ def step(
     x = b[i] - b[j]
     for f in range(len(p)):
         x += p[f] * (Q[i, f] - Q[j, f])
+    # sigma(-x_uij), by which all steps are weighed
     s = np.float32(loss_slope(np.float64(x)))
     for f in range(len(p)):
         p_f = p[f]

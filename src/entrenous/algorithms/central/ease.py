@@ -62,13 +62,14 @@ class Ease(Settings):
                 fix="ials",
             )
         progress(0, 2, "X^T X")
+        # X^T X + lambda I
         gram = np.zeros((items, items))
         _add_pairs(train.ptr, train.item, gram)
         gram[np.diag_indices(items)] += self.reg
         progress(1, 2, "inverse")
         with one_blas_thread():
             inverse = np.linalg.inv(gram)
-        weights = inverse / -np.diag(inverse)
+        weights = inverse / -np.diag(inverse)  # (8)
         np.fill_diagonal(weights, 0)
         progress(2, 2, "inverse")
         return EaseModel(weights.astype(np.float32))

@@ -141,6 +141,7 @@ def learn(
     ptr, item, value = rows.ptr, rows.item, rows.value
     s, a = room.s, room.a
     users, width = P.shape
+    # Users in a drawn order, and the rows of each in another.
     order = np.empty(max(len(item), users), np.int32)
     visit = np.empty(users, np.int32)
     shuffled(visit, 0, users, key)
@@ -149,12 +150,14 @@ def learn(
         start, stop = ptr[u], ptr[u + 1]
         if stop > start:
             shuffled(order, start, stop, fold(key, u))
+            # s and a stand for the y_j of I_u while the rows of u are taken.
             g = np.float32(1 / np.sqrt(np.float64(stop - start)))
             _gather(Y, item, start, stop, g, s, a)
             for t in range(start, stop):
                 r = order[t]
                 i = int(item[r])
                 e = value[r] - (mean + b[u] + c[i] + _product(P, u * width, Q, i * width, s))
+                # The steps of the module's docstring, all at the error before them.
                 b[u] += step.alpha * (e - step.reg_bias * b[u])
                 c[i] += step.alpha * (e - step.reg_bias * c[i])
                 _pull(P, u * width, Q, i * width, s, a, SvdPpSteps(e, g, step.alpha, step.reg))
@@ -235,6 +238,7 @@ def _scatter(
 ) -> None:
     """Sets y_j = (1 - alpha reg)^n y_j + a for all j, n the number of rows."""
     width = a.shape[1]
+    # A product of n factors, not a power: the same bits on every machine.
     keep = np.float32(1)
     for _ in range(start, stop):
         keep *= np.float32(1) - alpha * reg

@@ -91,6 +91,7 @@ class Vae(Settings):
         return scores(hidden, model.W4.T, model.b4)
 
     def _train(self, torch: Any, train: Interactions, key: np.uint64, progress: Progress) -> Layers:
+        # Torch's own generator, seeded by the key: a shift, because its seeds are signed.
         random = torch.Generator().manual_seed(int(fold_name(key, "vae")) >> 1)
         layers = self._start(torch, random, len(train.items))
         adam = torch.optim.Adam(layers, lr=self.learning_rate)
@@ -101,6 +102,7 @@ class Vae(Settings):
             order = users[torch.randperm(len(users), generator=random).numpy()]
             for start in range(0, len(users), self.batch_size):
                 x = torch.from_numpy(dense(train, order[start : start + self.batch_size]))
+                # The weight of the KL term grows with the steps taken.
                 beta = self.beta * min(1.0, steps / (self.anneal_epochs * per_epoch))
                 adam.zero_grad()
                 self.loss(torch, random, layers, x, beta).backward()
@@ -129,8 +131,10 @@ class Vae(Settings):
         """Returns the negative ELBO of a batch x [m, items], the mean over its users (eq. 5)."""
         W1, b1, W2, b2, W3, b3, W4, b4 = layers
         shown = torch.rand(x.shape, generator=random) >= self.dropout
+        # Dropout hides items of the history, and the others count for more.
         seen = torch.nn.functional.normalize(x) * shown / (1 - self.dropout)
         mu, log_var = torch.split(torch.tanh(seen @ W1 + b1) @ W2 + b2, self.latent, dim=1)
+        # A latent vector is drawn; its noise does not depend on the weights.
         z = mu + torch.randn(mu.shape, generator=random) * torch.exp(log_var / 2)
         log_pi = torch.log_softmax(torch.tanh(z @ W3 + b3) @ W4 + b4, dim=1)
         kl = 0.5 * (mu**2 + torch.exp(log_var) - 1 - log_var).sum(dim=1)
