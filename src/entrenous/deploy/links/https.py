@@ -151,8 +151,10 @@ class HttpsServerLink:
     """A `ServerLink` that nodes connect to. It listens from `start` to `close`.
 
     members: who may come in. largest: bytes of an answer, at most. trouble, siblings: as in
-    `Front`. nearby: HOST:PORT for siblings, "" where there are none. Raises InputError for an address that is not this machine's or is taken, keys that cannot be read, and
-    plain text beyond loopback."""
+    `Front`. nearby: HOST:PORT for siblings, "" where there are none. Raises InputError for an
+    address that is not this machine's or is taken, keys that cannot be read, and plain text beyond
+    loopback.
+    """
 
     def __init__(
         self,
@@ -170,9 +172,7 @@ class HttpsServerLink:
         self.guard = Guard(plan.bounds, proxy=plan.proxy)
         self._socket = GuardedSocket(listening or listen(plan.host, plan.port), self.guard)
         admission = Admission(run, members)
-        front = Front(
-            admission, self.traffic, self.guard, largest, self.counts, trouble, siblings
-        )
+        front = Front(admission, self.traffic, self.guard, largest, self.counts, trouble, siblings)
         # Each with the socket that it listens to.
         self._servers: list[tuple[uvicorn.Server, socket.socket]] = []
         self._servers.append((uvicorn.Server(_configured(front, plan.keys)), self._socket))
