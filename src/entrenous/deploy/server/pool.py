@@ -63,7 +63,7 @@ class Workers(Protocol[H]):
 
     @property
     def address(self) -> str:
-        """HOST:PORT at which nodes reach the workers."""
+        """HOST:PORT at which nodes reach the workers, once one was hired."""
         ...
 
     def hire(self, part: int) -> H:
@@ -122,7 +122,7 @@ class WorkerPool(Generic[H]):
         waits: Callable[[list[str]], None] = lambda missing: None,
     ) -> None:
         self._folder, self._contract, self._stop, self._waits = folder, contract, stop, waits
-        self._hiring, self.address = hiring, hiring.address
+        self._hiring = hiring
         self._home = homes(folder.terms, folder.members, count)
         self.lengths: dict[str, float] = {}
         self._accepted = 0  # answers in the totals of all rounds
@@ -135,6 +135,7 @@ class WorkerPool(Generic[H]):
         self._works: Mapping[int, GroupWork] = {}  # of the secure sums of this round
         self._summed: list[Summed] = []
         self.workers = [hiring.hire(part) for part in range(count)]
+        self.address = hiring.address
         self.standing = [WorkerStanding() for _ in self.workers]
         for at in range(count):
             self._await_ready(at)

@@ -92,14 +92,15 @@ class WorkerActor:
         self._thread = threading.Thread(target=self._run, daemon=True, name="worker")
         self._failure: BaseException | None = None
 
-    def begin(self, plan: ActorPlan) -> None:
-        """Start to work. Raises InputError for another version of this package, and a folder that
-        cannot be written.
+    def begin(self, plan: ActorPlan) -> str:
+        """Start to work. Returns the address of the actor's machine in its cluster.
+
+        Raises InputError for another version of this package, and a folder that cannot be written.
         """
         if plan.version != __version__:
             problem = f"a machine has entrenous {__version__}"
             raise InputError("--ray", problem, expected=plan.version, fix="install the same")
-        self._plan = plan
+        self._plan, self._host = plan, _own_address()
         folder = Path(plan.folder)
         try:
             make_folder(folder / "keys", mode=0o700)
@@ -109,6 +110,7 @@ class WorkerActor:
             problem = f"cannot be written ({cause.strerror})"
             raise InputError(str(folder), problem, fix="name another with --journal") from None
         self._thread.start()
+        return self._host
 
     def tell(self, order: Order, state: Mapping[str, Any] | None = None) -> None:
         """Take an order. state: of the server, which the order lacks where it is given."""
@@ -136,7 +138,7 @@ class WorkerActor:
 
     def _run(self) -> None:
         plan = self._plan
-        folder, host = Path(plan.folder), _own_address()
+        folder, host = Path(plan.folder), self._host
         keys = folder / "keys" if f"keys/{KEYS[0]}" in plan.files else None
         https = HttpsPlan(host, plan.port, keys, plan.insecure, proxy=plan.proxy, nearby=host)
         try:
@@ -218,7 +220,7 @@ class RayWorkers:
         self, ray: Any, folder: ServerFolder, https: HttpsPlan, plan: RayPlan, count: int
     ) -> None:
         self._ray, self._states = ray, SharedStates(ray)
-        self.address = f"{_own_address()}:{https.port}"
+        self.address = ""  # of the first actor, once it is there
         self._kind = ray.remote(concurrency_groups={ORDERS: 1, MESSAGES: 1})(WorkerActor)
         names = [TERMS, MEMBERS, IDENTITY]
         names += ["algorithm"] if folder.algorithm else []
@@ -248,7 +250,7 @@ class RayWorkers:
         beginning = actor.begin.options(concurrency_group=ORDERS).remote(own)
         errors = self._ray.exceptions
         try:
-            self._ray.get(beginning, timeout=READY)
+            host = self._ray.get(beginning, timeout=READY)
         except errors.RayTaskError as failed:
             if isinstance(failed.cause, InputError):
                 raise failed.cause from None
@@ -257,6 +259,8 @@ class RayWorkers:
             cpus = int(self._ray.cluster_resources().get("CPU", 0))
             problem = f"actor {part} did not start in {READY:g} s; the cluster has {cpus} CPUs"
             raise StartAgain(f"{problem}, and each actor needs one; see `ray status`") from None
+        named = f"[{host}]" if ":" in host else host
+        self.address = self.address or f"{named}:{own.port}"
         return HiredActor(self._ray, actor, self._states)
 
     def ready(self, workers: Sequence[HiredActor], seconds: float) -> Sequence[HiredActor]:
