@@ -30,7 +30,7 @@ from ..runs.plan import algorithm_of, leaky, make, network_of, protection_in
 from ..runs.recommenders import Algorithm, fitted
 from ..runs.reopen import material_of, plan_of
 from ..runs.store import StoredRun, model_sha256
-from ..runs.train import federation_of
+from ..runs.train import Setup, federation_of
 
 BESIDE = ("ptr", "item", "weight")  # of what is seen, beside the declared arrays
 
@@ -388,15 +388,14 @@ def _pushed(
     on.
     """
     rows: Interactions = split.final_train
-    gossip = federation_of(
-        made,
-        rows,
+    setup = Setup(
         seed=plan.seed,
         executor=Threads(threads),
         network=network_of(plan),
         weighting=split.weighting_sets,
         avoid=split.all_rows if leaky(plan) else None,
     )
+    gossip = federation_of(made, rows, setup)
     swarm: Any = gossip.start()
     own, until = rows.of_users(np.array([who])).item, int(run.manifest["rounds"])
     for number in range(until):

@@ -11,13 +11,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.contract.declared import declared, is_gossip
+from ..core.contract.declared import declared, is_central, is_federated, is_gossip
 from ..core.registry.own import short
 from ..data.interactions import Interactions
 from ..data.split.types import Split
 from ..evaluate.fairness import fairness
 from ..evaluate.protocol import Evaluation
 from ..federation.ledger import Ledger
+from ..privacy import evidence
+from ..privacy.protection import PAPER
 from . import store
 from .options import RunPlan
 from .recommenders import Algorithm, Fitted, federated
@@ -191,3 +193,15 @@ def _fairness(found: list[Evaluation]) -> dict[str, dict[str, float]]:
 
 def _mean(metrics: list[dict[str, float]]) -> dict[str, float]:
     return {name: float(np.mean([one[name] for one in metrics])) for name in metrics[0]}
+
+
+def gives_away(plan: RunPlan, algorithm: Algorithm) -> str:
+    """The line for a plan, "" where something limits what leaves devices, or nothing does."""
+    if plan.profile != PAPER or plan.protect or is_central(algorithm):
+        return ""
+    name = short(plan.algorithm)
+    said = evidence.gives_away(name) or f"`entrenous audit {name}` measures what that gives away"
+    limited = "; --profile private limits it" if is_federated(algorithm) else ""
+    return (
+        f"profile paper: each message of a device can be read by who receives it; {said}{limited}"
+    )

@@ -35,8 +35,7 @@ from ..federation.workers.engine import EngineOptions, crew
 from ..federation.workers.rounds import refuse
 from ..federation.workers.shards import ShardHand
 from . import store
-from .disclosure import gives_away
-from .manifest import Fold, between, closing, ignored, opening
+from .manifest import Fold, between, closing, gives_away, ignored, opening
 from .options import RunOptions, RunPlan, TrainingOptions
 from .pins import pins
 from .plan import TRACE, check, check_parts, leaky, make, network_of, usual_protocol

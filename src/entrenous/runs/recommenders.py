@@ -17,12 +17,15 @@ from ..core.contract.protocols import (
     CentralAlgorithm,
     FederatedAlgorithm,
     Histories,
+    Recommender,
     State,
     arrays_of,
 )
 from ..core.errors import EntrenousError, InputError, NonFiniteError
 from ..core.types import Array, Float32Array, Int64Array
 from ..data.interactions import Interactions
+from ..data.split.types import Split
+from ..evaluate.protocol import Evaluation, evaluate
 from ..federation.gossip import Gossip, device_data
 from ..federation.ledger import Ledger
 from ..federation.rounds import Rounds, Training
@@ -278,3 +281,20 @@ def check_trainable(data: Interactions) -> None:
             expected="at least two users",
             fix="there is nobody to learn from",
         )
+
+
+def tested(
+    recommender: Recommender, split: Split, *, label: str, seed: int = 0, n: tuple[int, ...] = (10,)
+) -> Evaluation:
+    """Evaluates a recommender that was trained on the final training rows of a split, as `entrenous
+    run` does: for experiments that change the training and not the evaluation. label: for errors.
+    """
+    return evaluate(
+        recommender,
+        split.final_train,
+        split.test,
+        label=label,
+        n=n,
+        seed=seed,
+        also_mask=split.left_out,
+    )

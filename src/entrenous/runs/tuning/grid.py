@@ -29,7 +29,7 @@ from ..options import RunPlan, TuneOptions
 from ..pipeline import material
 from ..plan import check, make, usual_protocol
 from ..recommenders import Fitted, Standing, Trained, check_trainable, federated, fitted
-from ..train import Periodic, advance, federation_of, fit_central
+from ..train import Periodic, Setup, advance, federation_of, fit_central
 
 Looks = dict[
     int, dict[str, float]
@@ -246,10 +246,9 @@ def _central(task: Task, algorithm: Any, seed: int) -> dict[str, float]:
 
 def _looks(task: Task, algorithm: Trained, seed: int, until: int, stop: Stop) -> Looks:
     """Validation metrics by round of one training; without the last round if it was stopped."""
-    part, executor = task.parts[seed], Threads(task.threads)
-    rounds = federation_of(
-        algorithm, part.train, seed=seed, executor=executor, weighting=part.weighting
-    )
+    part = task.parts[seed]
+    setup = Setup(seed=seed, executor=Threads(task.threads), weighting=part.weighting)
+    rounds = federation_of(algorithm, part.train, setup)
     looks: Looks = {}
 
     def act(now: Standing) -> bool:
