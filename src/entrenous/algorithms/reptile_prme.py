@@ -9,11 +9,11 @@ from typing import ClassVar, final
 from ..core.contract.declarations import SentArray
 from ..kernels.averaging import ALIKE
 from ._prme import FederatedPRME, PRMEVenues
-from .reptile import ReptilePolicy
+from .reptile import ReptileServer
 
 
 @final
-class ReptilePRME(ReptilePolicy, FederatedPRME):
+class ReptilePRME(ReptileServer, FederatedPRME):
     """Reptile over PRME-G: learning of a model from which each device is quick to adapt to its
     user, as it does before it recommends.
     """

@@ -137,8 +137,7 @@ def _show_measured(algorithm: str, lines: list[dict[str, str]]) -> None:
 
 def _explain_network(json: bool) -> None:
     """The settings of a network, as those of an algorithm."""
-    from ..federation.network import Network
-    from ..federation.spread import FORMS
+    from ..federation.network import FORMS, Network
 
     usual = Network().model_dump(mode="json")
     summary, settings = summary_of(Network.__doc__), _settings(Network, usual)

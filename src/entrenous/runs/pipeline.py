@@ -29,9 +29,9 @@ from ..evaluate.metric_kinds import Metric
 from ..evaluate.predict import predictions
 from ..evaluate.protocol import Evaluation, evaluate
 from ..evaluate.recommend import recommendations
-from ..federation.executors import Debug, Executor, Threads
+from ..federation.executors import Debug, EngineOptions, Executor, Threads
 from ..federation.workers.crew import Crew
-from ..federation.workers.engine import EngineOptions, crew
+from ..federation.workers.engine import crew
 from ..federation.workers.rounds import refuse
 from ..federation.workers.shards import ShardHand
 from . import store
