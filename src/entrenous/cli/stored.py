@@ -58,21 +58,21 @@ def _show_runs(manifests: list[dict[str, Any]]) -> None:
     from ..evaluate.metric_kinds import arrowed
     from ..runs import store
 
-    shown = [name for name in SHOWN if any(name in one.get("metrics", {}) for one in manifests)]
-    rows = [
-        [
-            one["run"],
-            _date(one),
-            one["status"],
-            short(one["algorithm"]),
-            Path(one["data"]).stem,
-            store.protocol_of(one),
-            one["seed"],
-            ", ".join(differing(one)),
-            *(one.get("metrics", {}).get(name, "") for name in shown),
+    metrics = [manifest.get("metrics", {}) for manifest in manifests]
+    shown = [name for name in SHOWN if any(name in of_run for of_run in metrics)]
+    rows = []
+    for manifest, of_run in zip(manifests, metrics, strict=True):
+        row = [
+            manifest["run"],
+            _date(manifest),
+            manifest["status"],
+            short(manifest["algorithm"]),
+            Path(manifest["data"]).stem,
+            store.protocol_of(manifest),
+            manifest["seed"],
+            ", ".join(differing(manifest)),
         ]
-        for one in manifests
-    ]
+        rows.append([*row, *(of_run.get(name, "") for name in shown)])
     headers = [
         "run",
         "began",
@@ -85,9 +85,10 @@ def _show_runs(manifests: list[dict[str, Any]]) -> None:
         *map(arrowed, shown),
     ]
     table(headers, rows)
-    for one in manifests:
-        if one["status"] == "interrupted":
-            tell(f"to go on with {one['run']}: {store.resuming(one['path'], one['algorithm'])}")
+    for manifest in manifests:
+        if manifest["status"] == "interrupted":
+            command = store.resuming(manifest["path"], manifest["algorithm"])
+            tell(f"to go on with {manifest['run']}: {command}")
 
 
 def _date(manifest: dict[str, Any]) -> str:
@@ -97,22 +98,24 @@ def _date(manifest: dict[str, Any]) -> str:
 
 def differing(manifest: dict[str, Any]) -> list[str]:
     """The settings of a run that differ from the defaults, as name=value."""
-    own = [
+    settings = [
         f"{name}={value}"
         for name, value in manifest.get("settings", {}).items()
         if not _is_usual(manifest, name)
     ]
-    asked = {
+    options = {
         "rounds": manifest.get("rounds_asked"),
-        **{name: manifest.get(name) for name in ("every", "patience")},
+        "every": manifest.get("every"),
+        "patience": manifest.get("patience"),
+        **manifest.get("network", {}),
+        **manifest.get("load", {}),
     }
-    more = {**manifest.get("network", {}), **manifest.get("load", {})}
-    return [*own, *(f"{name}={value}" for name, value in {**asked, **more}.items() if value)]
+    return [*settings, *(f"{name}={value}" for name, value in options.items() if value)]
 
 
 def _is_usual(manifest: dict[str, Any], name: str) -> bool:
-    """Whether a setting that was given is the default of today. One of an algorithm of one's own is
-    taken for another.
+    """Whether a setting that was given is the default of today. A setting of a user's own algorithm
+    counts as another value.
     """
     from ..algorithms.named import algorithms, kind_of
 
