@@ -21,7 +21,7 @@ if "hypothesis" in sys.modules:
 COMPILING = ("tests/algorithms", "tests/kernels")
 COMPILED = ("tests/federation/workers", "tests/audit", "tests/deploy")
 FREE = len(COMPILING + COMPILED)
-LATER = ("tests/cli", "tests/core", "tests/api", "tests/runs", "tests/federation")
+LATER = ("tests/core", "tests/cli", "tests/golden", "tests/api", "tests/runs", "tests/federation")
 
 MANY = 200  # open files, after which those of nodes that no test holds any more are closed
 
