@@ -21,6 +21,7 @@ from ..core.contract.settings import Settings
 from ..core.contract.update import STEP, Total, Update, add_devices, add_rows, tabled
 from ..core.errors import NonFiniteError
 from ..core.keys import below, draw, fold, folds, local_key, normals, select_key, uniform
+from ..core.lanes.sealed import sealed
 from ..core.lanes.simd import LANES, SCALE, every, load, padded, store, sum_of, zeros
 from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
 from ..kernels import bpr_mf
@@ -211,7 +212,7 @@ class FPL(Settings):
         p = devices.p.copy()
         data = self._data(users, histories, key)
         room = self._room(m, histories)
-        sent = _local(download, p, data, 0, m, self.numbers(), room)
+        sent = _local(_sealed(download), p, data, 0, m, self.numbers(), room)
         rows = {
             "q": room.rows[:sent, : self.factors].copy(),
             "b": room.rows[:sent, self.factors].copy(),
@@ -236,7 +237,7 @@ class FPL(Settings):
         together = self._together(m)
         data = self._data(users, histories, key)
         room = self._room(together, histories)
-        sent = _local_sum(download, p, data, together, self.numbers(), room, table)
+        sent = _local_sum(_sealed(download), p, data, together, self.numbers(), room, table)
         if sent < 0:
             raise NonFiniteError(
                 "update: a value is not finite or beyond +-32768; the model is unchanged"
@@ -345,6 +346,12 @@ class _Numbers(NamedTuple):
     reg_negative: np.float32
     per_triple: bool
     """p_u moves after each triple, not once."""
+
+
+def _sealed(server: FPLServer) -> FPLServer:
+    """Returns the model as kernels take it: one layout and no right to write, so that each kernel
+    is compiled once."""
+    return FPLServer(sealed(server.q), sealed(server.b))
 
 
 class _Data(NamedTuple):

@@ -10,11 +10,12 @@ policy says, and takes note of the peers that the message names.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from pydantic import Field, create_model
+from pydantic import Field, PrivateAttr, create_model
 
 from ..core.contract.declarations import SentArray, Traits, pushed
 from ..core.contract.gossip import (
@@ -103,82 +104,71 @@ class GossipLearning(Settings):
     sends: ClassVar[tuple[SentArray, ...]]
     traits: ClassVar[Traits]
 
-    if (
-        TYPE_CHECKING
-    ):  # not pydantic's private attributes, whose look-up is slow, and every event asks
-        _policy: GossipPolicy
-        _model: GossipModel
-
-    def model_post_init(self, context: Any, /) -> None:
-        """Makes policy and model of the settings; pydantic calls it after validation."""
-        self._compose(0)
-
-    def _compose(self, items: int) -> None:
-        own = dict(self)
-        self.__dict__["_policy"] = self.policy_class(**_of(self.policy_class, own))
-        self.__dict__["_model"] = self.model_class(**_of(self.model_class, own)).over(items)
+    _items: int = PrivateAttr(0)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """A copy with some settings changed, in its policy and model too."""
-        own = super().model_copy(update=update, deep=deep)
-        own._compose(self._model.items)
-        return own
+        """Returns a copy with some settings changed, in its policy and model too."""
+        copy = super().model_copy(update=update, deep=deep)
+        # made anew from the settings of the copy
+        copy.__dict__.pop("policy", None)
+        copy.__dict__.pop("model", None)
+        return copy
 
-    @property
+    @cached_property
     def policy(self) -> GossipPolicy:
         """The policy of the algorithm, with its settings."""
-        return self._policy
+        return self.policy_class(**_of(self.policy_class, dict(self)))
 
-    @property
+    @cached_property
     def model(self) -> GossipModel:
         """The model that nodes exchange, with its settings."""
-        return self._model
+        return self.model_class(**_of(self.model_class, dict(self))).over(self._items)
 
     @property
     def width(self) -> int:
         """Numbers in a model, as peers exchange it."""
-        return self._model.width
+        return self.model.width
 
     @property
     def exploited(self) -> int:
         """Places of a view that go to chosen nodes, not to drawn ones."""
-        return self._policy.exploited(self.view)
+        return self.policy.exploited(self.view)
 
     def configured(self, catalogue: Catalogue) -> Self:
-        """A copy of the settings for a catalogue and a number of nodes."""
-        own = self.model_copy(update={"view": min(self.view, max(1, catalogue.users - 1))})
-        own._compose(catalogue.items)
-        return own
+        """Returns a copy of the settings for a catalogue and a number of nodes."""
+        copy = self.model_copy(update={"view": min(self.view, max(1, catalogue.users - 1))})
+        copy._items = catalogue.items
+        return copy
 
     def sizes(self, catalogue: Catalogue) -> dict[str, int]:
         """Sizes of the declared arrays that are no setting: of the model, of the views and of the
         lists.
         """
-        remembered = self._policy.remembered(self.view, self.redraw)
-        return {"width": self.width, "remembered": remembered, **self._model.sizes()}
+        remembered = self.policy.remembered(self.view, self.redraw)
+        return {"width": self.width, "remembered": remembered, **self.model.sizes()}
 
     def default_rounds(self, catalogue: Catalogue) -> int:
         """Training rounds if none are asked for: the model's setting `rounds`, of any data set."""
         # each model has its own
-        return self._model.rounds  # type: ignore[attr-defined, no-any-return]
+        return self.model.rounds  # type: ignore[attr-defined, no-any-return]
 
     def search_space(self) -> dict[str, str]:
         """What a search chooses from unless it is told: the model's settings."""
-        return self._model.search_space()
+        return self.model.search_space()
 
     def weighing(self, data: DeviceData, keys: UInt64Array) -> DeviceData:
         """The data of nodes, with the weighting sets that the policy needs."""
-        return self._policy.weighting_sets(data, self._model.items, keys)
+        return self.policy.weighting_sets(data, self.model.items, keys)
 
     def init_model(self, catalogue: Catalogue, key: np.uint64) -> Float32Array:
         """The base model, float32 [width], with which every node begins."""
-        return self._model.init_model(key)
+        return self.model.init_model(key)
 
     def init_nodes(self, users: Int64Array, peers: Int32Array, width: int, key: np.uint64) -> State:
         """The initial private state of nodes that have received nothing yet; peers: int32 [m, k],
         whom each knows first.
         """
-        m, heard = len(users), self._policy.remembered(self.view, self.redraw)
+        m, heard = len(users), self.policy.remembered(self.view, self.redraw)
         own = PeerState(
             users.astype(np.int64),
             np.zeros(m, np.int64),
@@ -188,9 +178,7 @@ class GossipLearning(Settings):
             np.full((m, heard), NOBODY, np.int32),
             np.zeros((m, heard), np.float32),
         )
-        return self.keeps(
-            *self._model.init_private(users, key), *own, *self._policy.init_private(m)
-        )
+        return self.keeps(*self.model.init_private(users, key), *own, *self.policy.init_private(m))
 
     def on_start(
         self,
@@ -202,13 +190,13 @@ class GossipLearning(Settings):
         keys: UInt64Array,
     ) -> None:
         """Trains the base model once on each node's rows, before any message."""
-        self._model.train(pool, at, nodes, who, data, keys_for(keys, TRAIN))
+        self.model.train(pool, at, nodes, who, data, keys_for(keys, TRAIN))
         nodes.age[who] += 1
 
     def on_timer(self, nodes: Any, who: Int64Array, data: DeviceData, keys: UInt64Array) -> Pushes:
         """Makes the push of each of the nodes; every `redraw` pushes it draws a new view first."""
         due = nodes.pushes[who] % self.redraw == 0
-        nodes.view[who[due]] = self._policy.update_view(
+        nodes.view[who[due]] = self.policy.update_view(
             nodes, who[due], self.view, keys_for(keys[due], VIEW)
         )
         nodes.pushes[who] += 1
@@ -236,8 +224,8 @@ class GossipLearning(Settings):
             ahead = (refused == ACCEPTED) & (arrivals.headers.age > arrivals.oldest)
             refused[ahead] = TOO_AHEAD
         a = arrivals.at(refused == ACCEPTED) if refused.any() else arrivals
-        a = a._replace(headers=credible(a.headers, nodes.age[a.who], self._model.items, self.leap))
-        self._policy.on_model_received(self._model, a, nodes, data)
+        a = a._replace(headers=credible(a.headers, nodes.age[a.who], self.model.items, self.leap))
+        self.policy.on_model_received(self.model, a, nodes, data)
         peer_sampling.exchange(
             nodes.known,
             a.who,
@@ -254,7 +242,7 @@ class GossipLearning(Settings):
         """Scores of all items for the users of nodes `who` by the models pool[at], float32 [m,
         items].
         """
-        return self._policy.score(self._model, pool, at, nodes, who, data)
+        return self.policy.score(self.model, pool, at, nodes, who, data)
 
 
 def _of(part: type[Settings], settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -257,7 +257,7 @@ def keys_for(keys: UInt64Array, purpose: np.uint64) -> UInt64Array:
     """Keys for one purpose of the events that `keys` belong to, uint64 [m]; those for another
     purpose differ.
     """
-    return folded(keys, np.full(len(keys), purpose))
+    return folded(keys, np.full(len(keys), purpose, np.int64))
 
 
 def credible(headers: Headers, age: Int64Array, items: int, leap: int = LEAP) -> Headers:
