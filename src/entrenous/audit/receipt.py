@@ -31,7 +31,7 @@ from ..runs.plan import algorithm_of, leaky, make, network_of, protection_in
 from ..runs.recommenders import fitted
 from ..runs.reopen import material_of, plan_of
 from ..runs.store import StoredRun, model_sha256
-from ..runs.train import federation_of
+from ..runs.train import Setup, federation_of
 
 BESIDE = ("ptr", "item", "weight")  # names in a message that are no declared arrays
 
@@ -392,15 +392,14 @@ def _pushed(again: Repetition, threads: int, progress: Progress) -> Iterator[Giv
     """The rounds in which a peer pushed its model: each carries all that the peer has trained
     on.
     """
-    gossip = federation_of(
-        again.made,
-        again.train,
+    setup = Setup(
         seed=again.plan.seed,
         executor=Threads(threads),
         network=network_of(again.plan),
         weighting=again.split.weighting_sets,
         avoid=again.avoid,
     )
+    gossip = federation_of(again.made, again.train, setup)
     swarm: Any = gossip.start()
     history, until = again.history, again.rounds
     for number in range(until):
