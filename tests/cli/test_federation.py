@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 from command_line import Command, write_shop
+from forked import Forked
 
 pytest.importorskip("uvicorn")
 pytest.importorskip("msgspec")
@@ -369,9 +370,7 @@ def test_a_federation_with_secure_sums_keeps_its_nodes_and_its_rounds(
 @contextmanager
 def running(log: Path, *words: str) -> Iterator[subprocess.Popen[bytes]]:
     with open(log, "ab") as file:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "entrenous", *words], stdout=file, stderr=file
-        )
+        process = Forked([sys.executable, "-m", "entrenous", *words], stdout=file, stderr=file)
     try:
         yield process
     finally:

@@ -5,7 +5,6 @@ that loses too many says so.
 from __future__ import annotations
 
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +24,7 @@ from federation_links import (
     simulated,
     virtual_time,
 )
+from forked import run
 
 from entrenous.deploy.frames.frames import FrameParts, opened, seal
 from entrenous.deploy.links.metrics import exposition
@@ -225,7 +225,7 @@ def test_the_program_ends_with_code_1_and_one_line(tmp_path: Path, spoiling: Spo
     with pytest.raises(RoundsLost):
         serve(answers(made)[1], made.server)
     command = [sys.executable, "-m", "entrenous", "server", str(made.server)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    ended = run(command, capture_output=True, text=True, timeout=300, check=False)
     assert ended.returncode == 1, ended.stderr
     last = ended.stderr.strip().splitlines()[-1]
     assert "2 rounds were lost, and 1 may be; the model is untrained" in last

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from federation_links import FaultyLink, logged, server_of, server_sha256
+from federation_links import FaultyLink, logged, server_of, server_sha256, virtual_time
 from relays import DATA, Grown, tree
 
 from entrenous.core.errors import InputError
@@ -108,7 +108,10 @@ def test_a_relay_tells_how_far_it_is_and_when_it_has_handed_the_model_on(tmp_pat
         assert node_status(relay.folder)["answers"]["part"] == 3
 
 
-def test_whom_a_relay_cannot_hear_is_left_out_and_said(tmp_path: Path) -> None:
+def test_whom_a_relay_cannot_hear_is_left_out_and_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    virtual_time(monkeypatch)
     made = tree(tmp_path, rounds=1, quorum=0.5, deadline=2.0)
     with closing(Grown(made)) as grown:
         grown.links["east"].absent.add("e2")
@@ -227,6 +230,7 @@ def test_a_node_that_is_named_twice_is_refused_and_nothing_is_written(tmp_path: 
     )
 
 
+@pytest.mark.usefixtures("forked_children")
 def test_processes_over_https_and_a_relay_that_is_killed(tmp_path: Path) -> None:
     """Server, two relays and six nodes as processes; a relay is killed with SIGKILL in the middle
     and started again.

@@ -37,6 +37,7 @@ from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.privacy.secure_sum.terms import Floors
 
 PATIENCE = 240.0
+pytestmark = pytest.mark.usefixtures("forked_children")
 
 
 def served(

@@ -16,6 +16,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from multiprocessing.reduction import DupFd
 from typing import Any
+from unittest.mock import patch
 
 from federation_links import process
 
@@ -159,3 +160,9 @@ def _put_in_place(received: list[tuple[int, int]]) -> None:
     for number, handle in moved:
         os.dup2(handle, number)
         os.close(handle)
+
+
+def run(command: Sequence[str], **how: Any) -> subprocess.CompletedProcess[Any]:
+    """`subprocess.run` with a forked child."""
+    with patch.object(subprocess, "Popen", Forked):
+        return subprocess.run(command, **how)

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from entrenous.algorithms._federated_prme import moves
 from entrenous.algorithms._gossip_prme import hits, performance
-from entrenous.algorithms._prme import moves
+from entrenous.core.contract.gossip import Weighing
 from entrenous.core.keys import folds, key
 from entrenous.core.visits import Moments, Visits
 from entrenous.kernels import prme, visit_sequence
@@ -19,6 +20,7 @@ from entrenous.kernels.prme import spatial_weight
 
 ITEMS, FACTORS, NODES = 23, 3, 3
 WHO = np.arange(NODES)
+NEAREST = prme.PRMEScoring(prme.NEAREST, np.float32(0.3))
 PTR, ITEM = (
     np.array([0, 5, 5, 8]),
     np.array([1, 4, 8, 9, 20, 0, 2, 22], np.int32),
@@ -219,7 +221,7 @@ def test_repeated_visits_are_further_steps() -> None:
     """
     twice = Visits(np.arange(0, 17, 2), np.sort(np.concatenate([TIME, TIME + 1])), np.arange(16))
     own, met = rows(visits=twice), np.full(40, -1, np.int32)
-    found = prme.learn(models()[0], users()[0], own, 0, rates(epochs=2), ITEMS, key(3), met)
+    found = prme.learn(models()[0], users()[0], own, 0, rates(epochs=2), key(3), met)
     assert found == 5 + 2 * 10 and prme.met_by(own, 0, 2) == found
     assert (met[:found] >= 0).all() and (met[found:] == -1).all()
 
@@ -241,7 +243,7 @@ def test_a_device_that_went_from_everywhere_to_everywhere_takes_no_step() -> Non
     )
     met = np.full(7, -1, np.int32)
     assert (
-        prme.learn(models()[0], users()[0], own, 0, rates(), 2, key(1), met) == 3
+        prme.learn(models()[0], users()[0], own, 0, rates(), key(1), met) == 3
     )  # its two venues, and one drawn
     assert met[:3].tolist() == [0, 1, 1] and met[3] == -1
 
@@ -285,7 +287,7 @@ def test_a_step_is_the_gradient(c: int, i: int, j: int) -> None:
 def trained(
     pool: np.ndarray, user: np.ndarray, how: prme.PRMERates, own: prme.PRMERows, seed: int = 5
 ) -> None:
-    prme.train(pool, WHO, user, WHO, own, how, ITEMS, folds(key(seed, "train"), WHO))
+    prme.train(pool, WHO, user, WHO, own, how, folds(key(seed, "train"), WHO))
 
 
 def test_training_brings_what_follows_nearer_than_what_does_not() -> None:
@@ -302,9 +304,7 @@ def test_nodes_are_trained_by_their_names_each_on_its_own_rows() -> None:
     user, own = users(), rows()
     trained(whole, user, rates(epochs=2), own)
     some = np.array([2])
-    prme.train(
-        alone, some, users(), some, own, rates(epochs=2), ITEMS, folds(key(5, "train"), some)
-    )
+    prme.train(alone, some, users(), some, own, rates(epochs=2), folds(key(5, "train"), some))
     assert alone[2].tobytes() == whole[2].tobytes() and alone[0].tobytes() == before[0].tobytes()
     assert (
         whole[1].tobytes() == before[1].tobytes() and user[1].tobytes() == users()[1].tobytes()
@@ -336,7 +336,7 @@ def test_a_device_with_one_venue_and_nothing_to_compare_learns_nothing() -> None
         np.zeros(3, np.float32),
     )
     pool, user, here = np.ones((1, 16), np.float32), np.ones((1, FACTORS), np.float32), np.arange(1)
-    prme.train(pool, here, user, here, own, rates(), 1, folds(key(0), here))
+    prme.train(pool, here, user, here, own, rates(), folds(key(0), here))
     assert (pool == 1).all() and (user == 1).all()
 
 
@@ -346,7 +346,7 @@ def test_moves_are_what_training_changes_item_by_item() -> None:
         table(model).astype(np.float32).reshape(ITEMS, -1), user, rows(), rates(epochs=3), keys
     )
     pool, learnt = np.repeat(model[None], NODES, axis=0), users()
-    prme.train(pool, WHO, learnt, WHO, rows(), rates(epochs=3), ITEMS, keys)
+    prme.train(pool, WHO, learnt, WHO, rows(), rates(epochs=3), keys)
     assert sent.user.tobytes() == learnt.tobytes() and user.tobytes() == users().tobytes()
     for d in WHO:
         part = slice(sent.ptr[d], sent.ptr[d + 1])
@@ -375,7 +375,7 @@ def expected(
 @pytest.mark.parametrize("how", [prme.NEAREST, prme.MEAN, prme.LATEST])
 def test_scores_are_minus_the_distances_from_where_the_user_has_been(how: int) -> None:
     pool, user = models(), users()
-    found = prme.scores(pool, WHO, user, WHO, rows(), how, np.float32(0.3), ITEMS)
+    found = prme.scores(pool, WHO, user, WHO, rows(), prme.PRMEScoring(how, np.float32(0.3)))
     assert found.dtype == np.float32 and found.shape == (NODES, ITEMS)
     for node, latest in ((0, 1), (1, None), (2, 0)):
         truth = expected(node, how, pool, user, ITEM[PTR[node] : PTR[node + 1]], latest)
@@ -389,7 +389,7 @@ def test_more_venues_than_fit_into_a_tile_are_scored_as_any_others() -> None:
         np.stack([random.uniform(40, 41, items), random.uniform(-74, -73, items)], axis=1)
     ).reshape(-1)
     here, own = np.arange(1), rows(ptr=np.array([0, 5]), point=point)
-    whole = prme.scores(pool, here, users(), here, own, prme.NEAREST, np.float32(0.3), items)[0]
+    whole = prme.scores(pool, here, users(), here, own, NEAREST)[0]
     some = random.permutation(items)[:40].astype(np.int32)
     out = np.empty(40, np.float32)
     prme.score(
@@ -398,8 +398,7 @@ def test_more_venues_than_fit_into_a_tile_are_scored_as_any_others() -> None:
         ITEM[:5],
         some,
         point,
-        prme.NEAREST,
-        np.float32(0.3),
+        NEAREST,
         prme.room_of(FACTORS),
         out,
     )
@@ -412,10 +411,9 @@ def test_performance_is_the_f1_of_a_node_s_weighting_venues_in_one_list() -> Non
     candidates = np.array(
         [[0, 2, 11, 12, -1, 13], [9, 9, 9, 9, 9, 9], [14, 15, -1, 16, 17, 18]], np.int32
     )
-    f1 = performance(
-        pool, WHO, user, WHO, rows(), prme.NEAREST, np.float32(0.3), ptr, item, candidates, 3
-    )
-    scores = prme.scores(pool, WHO, user, WHO, rows(), prme.NEAREST, np.float32(0.3), ITEMS)
+    sets = Weighing(ptr, item, candidates)
+    f1 = performance(pool, WHO, user, WHO, rows(), NEAREST, sets, 3)
+    scores = prme.scores(pool, WHO, user, WHO, rows(), NEAREST)
     for node, relevant, others in ((0, [6, 11], [0, 2, 12, 13]), (1, [5], [14, 15, 16, 17, 18])):
         best = sorted([*relevant, *others], key=lambda venue: -scores[node, venue])[:3]
         hits = len(set(best) & set(relevant))

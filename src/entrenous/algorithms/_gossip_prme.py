@@ -11,15 +11,17 @@ from numba import njit
 from pydantic import Field
 
 from ..core.contract.declarations import axes
-from ..core.contract.gossip import DeviceData
+from ..core.contract.gossip import DeviceData, Weighing
 from ..core.keys import fold_name
-from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array, UInt64Array
+from ..core.lanes.sealed import sealed
+from ..core.types import Float32Array, Float64Array, Int64Array, UInt64Array
 from ..kernels import prme
 from ..kernels.arrays import others
-from ._prme import HOW, PRMESettings
+from ._prme import PRMESettings
 from .gossip_node import GossipModel
 
-RANKED = 20  # n of the F1@n by which a model is judged
+# n of the F1@n by which a model is judged.
+RANKED = 20
 
 
 class PRMEPrivate(NamedTuple):
@@ -56,9 +58,8 @@ class PRMEModel(PRMESettings, GossipModel):
         """A view of models, float32 [m, width], as both points of every venue side by side, [m,
         items, 2 factors].
         """
-        return models[:, : 2 * self.factors * self._items].reshape(
-            len(models), self._items, 2 * self.factors
-        )
+        width = 2 * self.factors
+        return models[:, : width * self._items].reshape(len(models), self._items, width)
 
     def init_model(self, key: np.uint64) -> Float32Array:
         """The initial model, float32 [width]: the venues' vectors P and S ~ N(0, init_std^2)."""
@@ -83,27 +84,15 @@ class PRMEModel(PRMESettings, GossipModel):
         """Trains each of m models in place for `local_epochs` passes over the transitions of its
         node.
         """
-        prme.train(
-            pool, at, nodes.user, who, self.rows(data.histories), self.rates(), self._items, keys
-        )
+        prme.train(pool, at, nodes.user, who, self.rows(data.histories), self.rates(), keys)
 
     def judged(
         self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData
     ) -> tuple[Float64Array, ...]:
         """Performance on the weighting items: F1@20, float64 [m] (PEPPER, eq. 6 to 8)."""
-        sets, alpha = data.weighing, np.float32(self.preference)
+        rows, scoring = self.rows(data.histories), self.scoring()
         f1 = performance(
-            pool,
-            at,
-            nodes.user,
-            who,
-            self.rows(data.histories),
-            HOW[self.contexts],
-            alpha,
-            sets.ptr,
-            sets.item,
-            sets.candidates,
-            RANKED,
+            sealed(pool), at, sealed(nodes.user), who, rows, scoring, data.weighing, RANKED
         )
         return (f1,)
 
@@ -112,17 +101,7 @@ class PRMEModel(PRMESettings, GossipModel):
     ) -> Float32Array:
         """Scores of every venue l, float32 [m, items]: -D(u, c, l) (Feng et al. 2015, section 4), c
         being the previous venues that `contexts` chooses."""
-        alpha = np.float32(self.preference)
-        return prme.scores(
-            pool,
-            at,
-            nodes.user,
-            who,
-            self.rows(data.histories),
-            HOW[self.contexts],
-            alpha,
-            self._items,
-        )
+        return prme.scores(pool, at, nodes.user, who, self.rows(data.histories), self.scoring())
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -132,39 +111,38 @@ def performance(
     user: Float32Array,
     who: Int64Array,
     rows: prme.PRMERows,
-    how: int,
-    alpha: np.float32,
-    ptr: Int64Array,
-    item: Int32Array,
-    candidates: Int32Array,
+    scoring: prme.PRMEScoring,
+    sets: Weighing,
     n: int,
 ) -> Float64Array:
-    """F1 at n of the models pool[at] on the nodes' weighting sets, float64 [m] (PEPPER, eq. 6 to
-    8): all weighting items of a node in one list, with the candidates of the first of them. 0
+    """Returns F1 at n of the models pool[at] on the nodes' weighting sets, float64 [m] (PEPPER, eq.
+    6 to 8): all weighting items of a node in one list, with the candidates of the first of them. 0
     without any.
     """
     f1, room = np.zeros(len(at)), prme.room_of(user.shape[1])
     for d in range(len(at)):
-        u, own = who[d], slice(rows.ptr[who[d]], rows.ptr[who[d] + 1])
-        low, high = ptr[u], ptr[u + 1]
+        u = who[d]
+        low, high = sets.ptr[u], sets.ptr[u + 1]
         if high > low:
-            venue = np.concatenate((item[low:high], others(candidates[low], item[low:high])))
+            weighed = sets.item[low:high]
+            venue = np.concatenate((weighed, others(sets.candidates[low], weighed)))
             out = np.empty(len(venue), np.float32)
-            start = prme.starts(rows.item[own], rows.time[own], rows.row[own], how)
-            prme.score(pool[at[d]], user[u], start, venue, rows.point, how, alpha, room, out)
+            start = prme.starts_of(rows, u, scoring.how)
+            prme.score(pool[at[d]], user[u], start, venue, rows.point, scoring, room, out)
             f1[d] = 2.0 * hits(out, high - low, n) / (n + high - low)
     return f1
 
 
 @njit(cache=True, nogil=True)
 def hits(score: Float32Array, relevant: int, n: int) -> int:
-    """The number of the first `relevant` venues among the n best; equal scores count against
-    them.
+    """Returns how many of the first `relevant` venues are among the n best; equal scores count
+    against them.
     """
-    found = 0
+    among = 0
     for k in range(relevant):
-        ahead = -1  # itself
+        # less itself
+        ahead = -1
         for other in range(len(score)):
             ahead += not (score[other] < score[k])
-        found += ahead < n
-    return found
+        among += ahead < n
+    return among

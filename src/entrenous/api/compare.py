@@ -117,6 +117,7 @@ def compared(asked: CompareKeywords) -> dict[str, Any]:
 
     Raises InputError for what cannot be compared, before anything is trained.
     """
+    asked = _plain(asked)
     every = contestants(asked.algorithms, asked.settings)
     at_least("--seeds", asked.seeds, 1)
     at_least("--threads", asked.threads, 0)
@@ -140,6 +141,15 @@ def compared(asked: CompareKeywords) -> dict[str, Any]:
     return _summed_up(every, results, reference, len(seeds), data)
 
 
+def _plain(asked: CompareKeywords) -> CompareKeywords:
+    """The same with the name of a protocol in `protocol` alone, and a given split in `data`."""
+    if isinstance(asked.split, str):
+        asked = replace(asked, protocol=asked.protocol or asked.split, split=None)
+    if isinstance(asked.data, str) and asked.protocol == GIVEN:
+        asked = replace(asked, data=asked.given or asked.data, given=None)
+    return asked
+
+
 Training: TypeAlias = tuple[str, Callable[[], RunRequest]]
 
 
@@ -150,13 +160,9 @@ def _requests(
     split in files is read by each run.
     """
     data = data_asked(asked.data)
-    own_split = asked.split if not isinstance(asked.split, str) else None
-    protocol = asked.protocol or (asked.split if isinstance(asked.split, str) else None)
+    protocol = asked.protocol
     common = values(asked, CommonOptions)
-    if isinstance(data, str) and protocol == GIVEN:
-        data = asked.given or data
-        common["given"] = None
-    if protocol is None and own_split is None:
+    if protocol is None and asked.split is None:
         protocol = usual_protocol(data, *(contestant.name for contestant in new))
     common["protocol"] = protocol
     plan = RunPlan(algorithm="", **{**common, "protocol": protocol or "own"})
@@ -178,7 +184,7 @@ def _requests(
         common["load"] = {}
 
     def request(contestant: Contestant, seed: int) -> RunRequest:
-        parts = split_asked(own_split, data, seed, asked.load)[1]
+        parts = split_asked(asked.split, data, seed, asked.load)[1]
         return RunRequest(
             contestant.name,
             data if by_name else rows,

@@ -14,10 +14,10 @@ from typing import ParamSpec, TypeVar
 from ..core.errors import InputError
 from ..core.keywords import called_with, field_texts
 
-SETTING = re.compile(r"--(set|network|load|own) ([a-z_]+)(?==|\b)")
-WITH = re.compile(r"--(set|network|load|own)\b")
+SETTING = re.compile(r"--(set|network|load|own|grid|search) ([a-z_]+)(?==|\b)")
+WITH = re.compile(r"--(set|network|load|own|grid|search)\b(?!-)")
 OPTION = re.compile(r"--([a-z][a-z-]*)")
-NAMES = {"set": "settings", "network": "network", "load": "load", "own": "own"}
+NAMES = {"set": "settings", "search": "space"}  # arguments with another name than the option
 
 P = ParamSpec("P")
 Asked = TypeVar("Asked")
@@ -83,8 +83,8 @@ def as_argument(text: str) -> str:
 
 
 def _without_options(text: str) -> str:
-    text = SETTING.sub(lambda found: f"{NAMES[found[1]]}['{found[2]}']", text)
-    text = WITH.sub(lambda found: NAMES[found[1]], text)
+    text = SETTING.sub(lambda found: f"{NAMES.get(found[1], found[1])}['{found[2]}']", text)
+    text = WITH.sub(lambda found: NAMES.get(found[1], found[1]), text)
     text = re.sub(
         r"--([a-z][a-z-]*) ([A-Z]{2,}|[0-9.]+)",
         lambda found: f"{found[1].replace('-', '_')}={found[2]}",

@@ -23,8 +23,7 @@ from ..core.types import Float64Array, Int64Array
 from ..core.visits import Moments, joined_visits, some_visits
 from ..core.vocabulary import Vocabulary
 from ..data.interactions import NO_TIME, Interactions, build
-from ..federation.item_rows import Tables
-from ..federation.visible import of_some, side_by_side
+from ..federation.item_rows import Tables, of_some, side_by_side
 from ..kernels.generator import Generator, generator
 
 # items of a pretended profile beside the target, as FedRecAttack's baselines have it (kappa = 60)

@@ -12,8 +12,9 @@ from typing import Any
 from cyclopts import App
 
 from ..core.errors import EntrenousError, InputError, at_least
+from ..deploy.operate.plans import TrialPlan
 from .console import emit_json, goes_on, say, table, tell
-from .options import NETWORK, PEERS, Crossing, Load, Protect, Set, assignments, need_libraries
+from .options import NETWORK, PEERS, need_libraries, takes
 
 app = App(
     name="federation",
@@ -25,84 +26,26 @@ app = App(
 
 
 @app.command(name="try")
-def try_(
-    folder: Path | None = None,
-    /,
-    *,
-    peers: bool = False,
-    data: str = "ml-100k",
-    algorithm: str = "",
-    settings: Set = None,
-    nodes: int = 0,
-    rounds: int = 20,
-    protocol: str | None = None,
-    seed: int = 0,
-    profile: Crossing = "private",
-    protect: Protect = None,
-    seconds: float = 24.0,
-    load: Load = None,
-    json: bool = False,
-) -> int:
+@takes(TrialPlan)
+def try_(folder: Path | None = None, /, *, json: bool = False, **options: Any) -> int:
     """Start a federation on this machine, each part a process with a key of its own.
 
     With a server: nodes that share the users; runs until all rounds are done, and shows that the
-    model is, to the bit, that of `entrenous run` with the same seed. Interrupted, it goes on when
+    model is, to the bit, that of `entrenous run` with the same seed. Interrupted, it continues when
     it is started again. With --peers: some peers are killed, the first ones too; the rest goes on,
     and a replay ends with the same bytes. Exit code 1 if something was not as it should be.
 
     Parameters
     ----------
     folder:
-        Where everything is kept; default: runs/federation, and for peers a folder that is removed
-        at the end.
-    peers:
-        Without a server: each node is a peer, with one of the first users.
-    data:
-        A data set, file or folder.
-    algorithm:
-        One of `entrenous algorithms`, or a class of one's own: ./my_algo.py; default: fpl, and for
-        peers pepper-gmf.
-    settings:
-        A setting of the algorithm, name=value; may be repeated.
-    nodes:
-        How many; default: 4, and 16 peers.
-    rounds:
-        After which training is over, with a server.
-    protocol:
-        How rows are held out, as in `entrenous run`; the nodes get what is left for training.
-    seed:
-        Names all randomness. Draws around a server are public here, so that the simulation can
-        repeat them; in earnest they are secret.
-    profile:
-        private: the server learns masked sums with noise; peers push nothing of their own alone.
-        robust: it reads each device's update, one user a node, and refuses poisoned ones. paper: as
-        published.
-    protect:
-        A setting of the protection where it differs from the profile's, name=value; may be
-        repeated, such as noise=0.2.
-    seconds:
-        How long peers run, from when all have begun.
+        The folder that keeps everything; default: runs/federation, and for peers a folder that is
+        removed at the end.
     json:
         Print one JSON object on stdout.
     """
-    need_libraries("federation", *(PEERS if peers else NETWORK))
-    from ..deploy.operate.plans import TrialPlan
-
-    plan = TrialPlan(
-        peers=peers,
-        data=data,
-        algorithm=algorithm,
-        settings=assignments(settings),
-        nodes=nodes,
-        rounds=rounds,
-        protocol=protocol,
-        seed=seed,
-        profile=profile,
-        protect=assignments(protect, "--protect"),
-        seconds=seconds,
-        load=assignments(load, "--load"),
-    ).complete()
-    if peers:
+    plan = TrialPlan(**options).complete()
+    need_libraries("federation", *(PEERS if plan.peers else NETWORK))
+    if plan.peers:
         from ..deploy.operate.trial_peers import show
 
         return 0 if show(folder, plan, tell) else 1

@@ -21,9 +21,9 @@ from ..core.keys import key
 from ..core.registry.discover import pick
 from ..core.types import Array, BoolArray, Float64Array, Int64Array
 from ..privacy.clip import lengths
-from .item_rows import ItemRows, Tables, item_rows, replaced, tables_of
+from .item_rows import ItemRows, Tables, item_rows, of_some, replaced, tables_of
 from .support import unsupported
-from .visible import Defence, of_some, undefended
+from .visible import Defence, undefended
 
 BINS = 10  # of items by their present score, in each of which rows that raise their item are capped
 FEW = 5  # devices with such a row in a bin, up to which its cap is a constant

@@ -7,26 +7,27 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from ..core.lanes.sealed import sealed
 from ..core.types import Float32Array
 
-# users whose scores NumPy adds up: to load compiled code takes longer, and one user often is all
-# that is asked for
+# Users whose scores NumPy adds up: to load compiled code takes longer, and often one user is all
+# that is asked for.
 FEW = 4
-CHUNK = 2048  # items scored together: their factors and scores stay in the first-level cache
+# Items scored together: their factors and scores stay in the first-level cache.
+CHUNK = 2048
 
 
 def scores(p: Float32Array, q: Float32Array, b: Float32Array) -> Float32Array:
-    """Scores x_ui (FPL eq. 1) of every item. p: [m, F], q: [items, F], b: [items] -> float32 [m,
-    items].
+    """Returns the scores x_ui (FPL eq. 1) of every item, float32 [m, items]. p: [m, F], q: [items,
+    F], b: [items].
 
     A user's scores are the same bits in whatever block they are computed, on a server or on a
     device; BLAS would not promise that.
     """
     if len(p) <= FEW:
-        return np.array([_scores_of_one(own, q, b) for own in p], np.float32).reshape(
-            len(p), len(b)
-        )
-    return _scores(np.ascontiguousarray(p), np.ascontiguousarray(q.T), b)
+        rows = [_scores_of_one(own, q, b) for own in p]
+        return np.array(rows, np.float32).reshape(len(p), len(b))
+    return _scores(sealed(p), sealed(q.T), sealed(b))
 
 
 def _scores_of_one(p: Float32Array, q: Float32Array, b: Float32Array) -> Float32Array:
@@ -44,9 +45,8 @@ def _scores(p: Float32Array, qt: Float32Array, b: Float32Array) -> Float32Array:
         stop = min(start + CHUNK, items)
         for u in range(users):
             row = out[u, start:stop]
-            for i in range(
-                stop - start
-            ):  # as a slice it would take seconds to compile, for the message that shapes differ
+            # as a slice it would take seconds to compile, for the message that shapes differ
+            for i in range(stop - start):
                 row[i] = b[start + i]
             for f in range(factors):
                 weight, column = p[u, f], qt[f, start:stop]

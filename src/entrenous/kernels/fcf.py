@@ -3,22 +3,39 @@ device sends.
 
 Plain loops in a fixed order, with sums in float64: the same bits on any machine with this
 arithmetic, which BLAS does not promise. y_i: factors of an item, x_u: of a user, c_ui: confidence
-of a consumed item, w: of one that was not consumed.
+of a consumed item, w (`unobserved`): of one that was not consumed.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
-from ..core.contract.protocols import Histories
 from ..core.lanes.doubles import DOUBLES, TERMS, add_products
-from ..core.types import Float32Array, Float64Array, Int32Array
+from ..core.lanes.sealed import sealed
+from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array
+
+
+class Consumed(NamedTuple):
+    """The consumed items of m devices, device u's at item[ptr[u]:ptr[u + 1]]."""
+
+    ptr: Int64Array
+    item: Int32Array
+    c: Float32Array
+    """The confidence c_ui of each."""
+
+
+def gram(y: Float32Array) -> Float64Array:
+    """Returns the lower triangle of Y^T Y, float64 [F, F], added up item by item; 0 above the
+    diagonal.
+    """
+    return _gram(sealed(y))
 
 
 @njit(cache=True, nogil=True)
-def gram(y: Float32Array) -> Float64Array:
-    """The lower triangle of Y^T Y, float64 [F, F], item by item; 0 above the diagonal."""
+def _gram(y: Float32Array) -> Float64Array:
     factors = y.shape[1]
     out = np.zeros((factors, factors))
     for i in range(len(y)):
@@ -29,30 +46,42 @@ def gram(y: Float32Array) -> Float64Array:
     return out
 
 
-@njit(cache=True, nogil=True)
 def solve(
+    y: Float32Array, gram: Float64Array, consumed: Consumed, unobserved: float, reg: Float64Array
+) -> Float32Array:
+    """Returns x_u = (Y^T C_u Y + lambda_u I)^-1 Y^T C_u p_u of every device, float32 [m, F]. gram:
+    as `gram` returns it; reg: lambda of each device, float64 [m].
+    """
+    x = np.empty((len(consumed.ptr) - 1, y.shape[1]), np.float32)
+    _solve(sealed(y), sealed(gram), _sealed(consumed), unobserved, reg, x)
+    return x
+
+
+def _sealed(consumed: Consumed) -> Consumed:
+    return Consumed(sealed(consumed.ptr), sealed(consumed.item), sealed(consumed.c))
+
+
+@njit(cache=True, nogil=True)
+def _solve(
     y: Float32Array,
     gram: Float64Array,
-    histories: Histories,
-    c: Float32Array,
+    consumed: Consumed,
     unobserved: float,
     reg: Float64Array,
     x: Float32Array,
 ) -> None:
-    """x_u of every device. Y^T C_u Y = w Y^T Y + Y^T (C_u - w I) Y with w the weight of what was
-    not consumed. reg: lambda of each, [m].
-    """
     factors = y.shape[1]
     width = -(-factors // DOUBLES) * DOUBLES
     a, rhs, columns = np.zeros((factors, width)), np.empty(factors), np.zeros((TERMS, width))
     for u in range(len(x)):
+        # Y^T C_u Y = w Y^T Y + Y^T (C_u - w I) Y: a device adds its consumed items alone
         rhs[:] = 0
         for f in range(factors):
             for g in range(width):
                 a[f, g] = unobserved * gram[f, g] if g <= f else 0.0
             a[f, f] += reg[u]
-        own = slice(histories.ptr[u], histories.ptr[u + 1])
-        _add_consumed(y, histories.item[own], c[own], unobserved, a, rhs)
+        own = slice(consumed.ptr[u], consumed.ptr[u + 1])
+        _add_consumed(y, consumed.item[own], consumed.c[own], unobserved, a, rhs)
         _cholesky_solve(a, rhs, columns)
         for f in range(factors):
             x[u, f] = rhs[f]
@@ -73,15 +102,13 @@ def _add_consumed(
     factors, width = a.shape
     rows, weights = np.zeros((TERMS, width)), np.zeros((TERMS, width))
     for first in range(0, len(item), TERMS):
+        # items that are not there add 0
         if len(item) - first < TERMS:
-            rows[:], weights[:] = 0, 0  # what is not there adds 0
+            rows[:] = 0
+            weights[:] = 0
         for k in range(min(TERMS, len(item) - first)):
-            given, row, weight, confidence = (
-                y[item[first + k]],
-                rows[k],
-                weights[k],
-                np.float64(c[first + k]),
-            )
+            given, row, weight = y[item[first + k]], rows[k], weights[k]
+            confidence = np.float64(c[first + k])
             for f in range(factors):
                 row[f] = given[f]
                 weight[f] = (confidence - unobserved) * row[f]
@@ -93,19 +120,21 @@ def _add_consumed(
 
 @njit(cache=True, nogil=True)
 def _cholesky_solve(a: Float64Array, rhs: Float64Array, columns: Float64Array) -> None:
-    """rhs <- a^-1 rhs for a symmetric positive definite matrix given by its lower triangle, which
-    is overwritten by its factor.
+    """Overwrites rhs with a^-1 rhs for a symmetric positive definite matrix given by its lower
+    triangle, and that with its Cholesky factor L.
 
     a: [n, n or more, a multiple of DOUBLES]. TERMS columns of the factor are taken off the rest at
     a time; columns: [TERMS, as a], room for them.
     """
     n, width = a.shape
+    # L, and the forward substitution L z = rhs
     for first in range(0, n, TERMS):
         last = min(first + TERMS, n)
         _finish_columns(a, rhs, first, last, columns)
         for f in range(last, n):
             for g in range(last // DOUBLES * DOUBLES, f + 1, DOUBLES):
                 add_products(a, f * width + g, a, f * width + first, 1, columns, g, width)
+    # the backward substitution L^T x = z
     for f in range(n - 1, -1, -1):
         for g in range(f + 1, n):
             rhs[f] -= a[g, f] * rhs[g]
@@ -116,9 +145,9 @@ def _cholesky_solve(a: Float64Array, rhs: Float64Array, columns: Float64Array) -
 def _finish_columns(
     a: Float64Array, rhs: Float64Array, first: int, last: int, columns: Float64Array
 ) -> None:
-    """Columns first to last of the factor, from which the columns before were taken off already,
-    and their part of the forward substitution. columns: these from row `last` on, with the opposite
-    sign, and 0 before.
+    """Finishes columns first to last of the factor, from which the columns before were taken off
+    already, and their part of the forward substitution. Leaves in `columns` these from row `last`
+    on, with the opposite sign, and 0 before.
     """
     for k in range(first, last):
         own = columns[k - first]
@@ -141,27 +170,26 @@ def _finish_columns(
             own[f] = -own[f]
 
 
-@njit(cache=True, nogil=True)
 def gradients(
-    y: Float32Array,
-    x: Float32Array,
-    histories: Histories,
-    c: Float32Array,
-    unobserved: float,
-    out: Float32Array,
+    y: Float32Array, x: Float32Array, consumed: Consumed, unobserved: float
+) -> Float32Array:
+    """Returns f(u, i) = c_ui (p_ui - x_u . y_i) x_u for every device and item, float32 [m, items,
+    F].
+    """
+    out = np.empty((len(x), *y.shape), np.float32)
+    _gradients(sealed(y), x, _sealed(consumed), unobserved, out)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _gradients(
+    y: Float32Array, x: Float32Array, consumed: Consumed, unobserved: float, out: Float32Array
 ) -> None:
-    """f(u, i) = c_ui (p_ui - x_u . y_i) x_u for every device and item, out: [m, items, F]."""
     factors = y.shape[1]
     error = np.empty(len(y), np.float32)
     for u in range(len(x)):
-        _errors(
-            y,
-            x[u],
-            histories.item[histories.ptr[u] : histories.ptr[u + 1]],
-            c[histories.ptr[u] : histories.ptr[u + 1]],
-            unobserved,
-            error,
-        )
+        own = slice(consumed.ptr[u], consumed.ptr[u + 1])
+        _errors(y, x[u], consumed.item[own], consumed.c[own], unobserved, error)
         for i in range(len(y)):
             for f in range(factors):
                 out[u, i, f] = error[i] * x[u, f]
@@ -176,7 +204,8 @@ def _errors(
     unobserved: float,
     error: Float32Array,
 ) -> None:
-    """c_ui (p_ui - x_u . y_i) of every item."""
+    """Writes c_ui (p_ui - x_u . y_i) of every item to `error`."""
+    # of all items as if none were consumed, then of those that were
     for i in range(len(y)):
         score = np.float32(0)
         for f in range(len(x)):
@@ -190,45 +219,57 @@ def _errors(
         error[i] = c[r] * (np.float32(1) - score)
 
 
-@njit(cache=True, nogil=True)
 def own_rows(
-    y: Float32Array,
-    x: Float32Array,
-    histories: Histories,
-    c: Float32Array,
-    unobserved: float,
-    out: Float32Array,
-) -> None:
-    """f(u, i) + w (x_u . y_i) x_u = (c_ui - (c_ui - w) x_u . y_i) x_u of every consumed item, out:
-    [interactions, F].
+    y: Float32Array, x: Float32Array, consumed: Consumed, unobserved: float
+) -> Float32Array:
+    """Returns f(u, i) + w (x_u . y_i) x_u = (c_ui - (c_ui - w) x_u . y_i) x_u of every consumed
+    item, float32 [interactions, F].
     """
+    out = np.empty((len(consumed.item), y.shape[1]), np.float32)
+    _own_rows(sealed(y), x, _sealed(consumed), unobserved, out)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _own_rows(
+    y: Float32Array, x: Float32Array, consumed: Consumed, unobserved: float, out: Float32Array
+) -> None:
     factors, w = y.shape[1], np.float32(unobserved)
     for u in range(len(x)):
-        for r in range(histories.ptr[u], histories.ptr[u + 1]):
-            i, score = histories.item[r], np.float32(0)
+        for r in range(consumed.ptr[u], consumed.ptr[u + 1]):
+            i, c, score = consumed.item[r], consumed.c[r], np.float32(0)
             for f in range(factors):
                 score += x[u, f] * y[i, f]
-            weight = c[r] - (c[r] - w) * score
+            weight = c - (c - w) * score
             for f in range(factors):
                 out[r, f] = weight * x[u, f]
 
 
 @njit(cache=True, nogil=True)
-def outer_products(x: Float32Array, out: Float32Array) -> None:
-    """x_u x_u^T of every device, the lower triangle row by row, out: [m, F (F + 1) / 2]."""
-    for u in range(len(x)):
+def outer_products(x: Float32Array) -> Float32Array:
+    """Returns x_u x_u^T of every device, float32 [m, F (F + 1) / 2]: the lower triangle, row by
+    row.
+    """
+    users, factors = x.shape
+    out = np.empty((users, factors * (factors + 1) // 2), np.float32)
+    for u in range(users):
         at = 0
-        for f in range(x.shape[1]):
+        for f in range(factors):
             for g in range(f + 1):
                 out[u, at] = x[u, f] * x[u, g]
                 at += 1
+    return out
+
+
+def times_triangle(y: Float32Array, triangle: Float64Array) -> Float64Array:
+    """Returns S y_i of every item, float64 [items, F], for a symmetric matrix S given by its lower
+    triangle, row by row.
+    """
+    return _times_triangle(sealed(y), triangle)
 
 
 @njit(cache=True, nogil=True)
-def times_triangle(y: Float32Array, triangle: Float64Array) -> Float64Array:
-    """S y_i of every item, float64 [items, F], for a symmetric matrix S given by its lower
-    triangle, row by row.
-    """
+def _times_triangle(y: Float32Array, triangle: Float64Array) -> Float64Array:
     items, factors = y.shape
     whole, out = _whole(triangle, factors), np.zeros((items, factors))
     for i in range(items):
@@ -241,7 +282,7 @@ def times_triangle(y: Float32Array, triangle: Float64Array) -> Float64Array:
 
 @njit(cache=True, nogil=True)
 def _whole(triangle: Float64Array, factors: int) -> Float64Array:
-    """The symmetric matrix whose lower triangle, row by row, is given: float64 [F, F]."""
+    """Returns the symmetric matrix whose lower triangle, row by row, is given: float64 [F, F]."""
     out, at = np.empty((factors, factors)), 0
     for f in range(factors):
         for g in range(f + 1):
@@ -254,16 +295,13 @@ def _whole(triangle: Float64Array, factors: int) -> Float64Array:
 def over_curvature(
     downhill: Float64Array, triangle: Float64Array, weight: Float64Array, reg: Float64Array
 ) -> Float64Array:
-    """(weight_i S + reg_i I)^-1 downhill_i of every item, float64 [items, F], for a symmetric
-    matrix S given by its lower triangle, row by row."""
+    """Returns (weight_i S + reg_i I)^-1 downhill_i of every item, float64 [items, F], for a
+    symmetric matrix S given by its lower triangle, row by row.
+    """
     items, factors = downhill.shape
     width = -(-factors // DOUBLES) * DOUBLES
-    s, out, a, columns = (
-        _whole(triangle, factors),
-        downhill.copy(),
-        np.zeros((factors, width)),
-        np.zeros((TERMS, width)),
-    )
+    s, out = _whole(triangle, factors), downhill.copy()
+    a, columns = np.zeros((factors, width)), np.zeros((TERMS, width))
     for i in range(items):
         for f in range(factors):
             for g in range(f + 1):

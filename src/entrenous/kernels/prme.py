@@ -5,9 +5,11 @@ its scores of venues.
 Venue l has a point P_l among users, and a point S_l among venues. From venue c, user u is the
 nearer to l, the likelier it is the next:
 
-    D(u, c, l) = w(c, l) (alpha |U_u - P_l|^2 + (1 - alpha) |S_c - S_l|^2),   w = (1 + km from c to
-    l)^0.25, D(u, c, l) = |U_u - P_l|^2   if more than tau passes before the next, or nothing is
-    known of what went before.
+    D(u, c, l) = w(c, l) (alpha |U_u - P_l|^2 + (1 - alpha) |S_c - S_l|^2)
+    w(c, l) = (1 + km from c to l)^0.25
+
+or D(u, c, l) = |U_u - P_l|^2 if more than tau passes before the next visit, or nothing is known of
+the one before.
 
 A model is one row of float32: P_l and S_l of venue after venue, [items, 2 factors], padded. Side by
 side, because a step needs both of three venues and nothing else. The user vector U is not part of
@@ -30,6 +32,7 @@ import numpy as np
 from numba import njit
 
 from ..core.keys import below, draw, fold
+from ..core.lanes.sealed import sealed
 from ..core.lanes.simd import inside, padded
 from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
 from ..core.visits import Visits
@@ -39,51 +42,71 @@ from .negatives import negative, shuffle
 from .visit_sequence import NOWHERE, VisitSequence, in_order, sequence_of
 
 ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)
-NEAREST, MEAN, LATEST = range(3)  # how the venues that a list may begin from become one score
-TILE = 512  # venues scored at once: their vectors stay in the first-level cache
+# How the venues that a list may begin from become one score.
+NEAREST, MEAN, LATEST = range(3)
+# Venues scored at once: their vectors stay in the first-level cache.
+TILE = 512
 
 
 class PRMERows(NamedTuple):
-    """The histories of n devices, as in `Histories`. time: NO_TIME where not known; row: breaks
-    ties in time; both int64. visits: of each row, at least one. point: float32 [items, 3],
-    `core.geography.points` of all venues.
-    """
+    """The histories of n devices, as in `Histories`."""
 
     ptr: Int64Array
     item: Int32Array
     avoid_ptr: Int64Array
     avoid: Int32Array
     time: Int64Array
+    """int64, NO_TIME where not known."""
     row: Int64Array
+    """int64, breaks ties in time."""
     visits: Visits
+    """Of each row, at least one."""
     point: Float32Array
+    """float32 [3 items], `geography.flat_points` of all venues."""
 
 
 class PRMERates(NamedTuple):
-    """Constants of a device's training. rate: of SGD; reg: lambda; alpha: weight of P against S;
-    tau: seconds, 0 = no gap is too long; epochs: passes."""
+    """Constants of a device's training."""
 
     rate: np.float32
+    """Of SGD."""
     reg: np.float32
+    """lambda"""
     alpha: np.float32
+    """Weight of P against S."""
     tau: int
+    """Seconds after which a visit follows no other; 0 = no gap is too long."""
     epochs: int
 
 
 @njit(cache=True, inline="always")
 def spatial_weight(square: np.float32) -> np.float32:
-    """The weight w = (1 + km)^0.25 (eq. 10) of two points on the unit sphere whose straight
-    distance squared is `square`; 1 if it is not known where one of them is."""
+    """Returns the weight w = (1 + km)^0.25 (eq. 10) of two points on the unit sphere whose straight
+    distance squared is `square`; 1 if the place of one of them is unknown.
+    """
     w = np.sqrt(np.sqrt(ONE + kilometres(square)))
     return w if square >= ZERO else ONE
 
 
 def width_of(items: int, factors: int) -> int:
-    """Numbers in a model of so many venues and factors."""
+    """Returns how many numbers a model of so many venues and factors has."""
     return padded(2 * factors * items)
 
 
 # ---- learning ------------------------------------------------------------------------------------
+
+
+class PRMEDevice(NamedTuple):
+    """What one device learns from."""
+
+    own: Int32Array
+    """Its venues, ascending."""
+    other: Int32Array
+    """Venues that are never drawn as j, ascending."""
+    seen: VisitSequence
+    """Its visits, whose items are places in `own`."""
+    point: Float32Array
+    """float32 [3 items], where all venues are."""
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -94,7 +117,6 @@ def train(
     who: Int64Array,
     rows: PRMERows,
     rates: PRMERates,
-    items: int,
     keys: UInt64Array,
 ) -> None:
     """Trains the model pool[at[d]] of each node d, and its user vector user[who[d]], in place on
@@ -103,17 +125,18 @@ def train(
     for d in range(len(at)):
         u = who[d]
         met = np.empty(met_by(rows, u, rates.epochs), np.int32)
-        learn(pool[at[d]], user[u], rows, u, rates, items, keys[d], met)
+        learn(pool[at[d]], user[u], rows, u, rates, keys[d], met)
 
 
 @njit(cache=True, nogil=True)
 def met_by(rows: PRMERows, u: int, epochs: int) -> int:
-    """How many venues the steps of device u are about at most: its own, and one drawn for each
-    visit and epoch.
+    """Returns how many venues the steps of device u are about at most: its own, and one drawn for
+    each visit and epoch.
     """
     low, high = rows.ptr[u], rows.ptr[u + 1]
+    visits = rows.visits.ptr[high] - rows.visits.ptr[low]
     # an int to its callers
-    return high - low + epochs * (rows.visits.ptr[high] - rows.visits.ptr[low])  # type: ignore[no-any-return]
+    return high - low + epochs * visits  # type: ignore[no-any-return]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -123,21 +146,23 @@ def learn(
     rows: PRMERows,
     u: int,
     rates: PRMERates,
-    items: int,
     key: np.uint64,
     met: Int32Array,
 ) -> int:
-    """Trains a model and a user vector in place on the rows of device u. Writes the venues that
-    steps were about, its own and then those drawn, to `met`; returns how many these are."""
+    """Trains a model and a user vector in place on the rows of device u. Writes the venues of its
+    steps, its own and then those drawn, to `met`; returns how many these are.
+    """
     low, high = rows.ptr[u], rows.ptr[u + 1]
-    own, other = rows.item[low:high], rows.avoid[rows.avoid_ptr[u] : rows.avoid_ptr[u + 1]]
-    seen, n, steps = sequence_of(rows.visits, low, high, rates.tau), high - low, 0
-    met[:n], order = own, np.empty(len(seen.item), np.int64)
+    own = rows.item[low:high]
+    other = rows.avoid[rows.avoid_ptr[u] : rows.avoid_ptr[u + 1]]
+    seen = sequence_of(rows.visits, low, high, rates.tau)
+    device = PRMEDevice(own, other, seen, rows.point)
+    n, visits, steps = high - low, len(seen.item), 0
+    met[:n] = own
+    order = np.empty(visits, np.int64)
     for epoch in range(rates.epochs):
-        drawn = met[n + steps : n + steps + len(seen.item)]
-        steps += _epoch(
-            model, user, own, other, seen, order, drawn, rows.point, rates, items, fold(key, epoch)
-        )
+        drawn = met[n + steps : n + steps + visits]
+        steps += _epoch(model, user, device, order, drawn, rates, fold(key, epoch))
     return n + steps if steps else 0
 
 
@@ -145,30 +170,28 @@ def learn(
 def _epoch(
     model: Float32Array,
     user: Float32Array,
-    own: Int32Array,
-    other: Int32Array,
-    seen: VisitSequence,
+    device: PRMEDevice,
     order: Int64Array,
     drawn: Int32Array,
-    point: Float32Array,
     rates: PRMERates,
-    items: int,
     key: np.uint64,
 ) -> int:
-    """A step for each of a device's visits, in random order. own: its venues; other: never drawn as
-    j; point: float32 [3 items]. Writes `order` and what it has `drawn`; returns how many steps
-    these were.
+    """Takes a step for each of a device's visits, in random order. Writes `order` and the venues
+    that it has `drawn`; returns how many steps these were.
     """
-    left, steps = items - len(other), 0
+    own, other, seen, point = device.own, device.other, device.seen, device.point
+    left, steps = len(point) // AXES - len(other), 0
     shuffle(order, key)
     for t in range(len(order)):
         v = order[t]
+        # Where the device went from c, or the visit itself if it came from nowhere.
         next = seen.item[v : v + 1]
         if seen.before[v] != NOWHERE:
             from_where = seen.item[seen.before[v]]
             next = seen.next[seen.ptr[from_where] : seen.ptr[from_where + 1]]
+        # j, if there is one: a venue that it did not go to from there.
         many = left + len(own) - len(next)
-        if many < 1:  # there is no j
+        if many < 1:
             continue
         j = unobserved(own, other, next, below(draw(key, len(order) + t), many), left)
         drawn[steps] = j
@@ -186,16 +209,19 @@ def _epoch(
 
 @inside
 def unobserved(own: Int32Array, other: Int32Array, next: Int32Array, k: int, left: int) -> int:
-    """The k-th venue that the device did not go to from where it went to own[next[0]],
-    own[next[1]], ...: first the `left` that are not in `other`, then its own but for these."""
+    """Returns the k-th venue that the device did not go to from where it went to own[next[0]],
+    own[next[1]], ...: first the `left` that are not in `other`, then its own but for these.
+    """
+    if k < left:
+        return negative(other, k)
     # an int to its callers
-    return negative(other, k) if k < left else np.int64(own[negative(next, k - left)])  # type: ignore[return-value]
+    return np.int64(own[negative(next, k - left)])  # type: ignore[return-value]
 
 
 @inside
 def square(a: Float32Array, at: int, b: Float32Array, to: int, n: int) -> np.float32:
-    """The squared distance |x - y|^2 of n numbers each, x from number `at` on, y from number `to`
-    on.
+    """Returns the squared distance |x - y|^2 of n numbers each: x from number `at` on, y from
+    number `to` on.
     """
     total = ZERO
     for k in range(n):
@@ -219,29 +245,27 @@ def step(
     |U - P|^2.
     """
     factors, width = len(user), 2 * len(user)
-    p_i, p_j, s_c, s_i, s_j = (
-        width * i,
-        width * j,
-        width * c + factors,
-        width * i + factors,
-        width * j + factors,
-    )
+    p_i, p_j = width * i, width * j
+    s_c, s_i, s_j = width * c + factors, width * i + factors, width * j + factors
+    # z = D(u, c, j) - D(u, c, i)
     alpha = ONE if c == NOWHERE else rates.alpha
     z = alpha * (
         w_j * square(user, 0, model, p_j, factors) - w_i * square(user, 0, model, p_i, factors)
     )
     if c != NOWHERE:
-        far = w_j * square(model, s_c, model, s_j, factors) - w_i * square(
-            model, s_c, model, s_i, factors
-        )
-        z += (ONE - alpha) * far
-    g = TWO * rates.rate * logistic(-z)  # of both terms: dz/dx is twice a difference, weighted
+        far_j = w_j * square(model, s_c, model, s_j, factors)
+        far_i = w_i * square(model, s_c, model, s_i, factors)
+        z += (ONE - alpha) * (far_j - far_i)
+    # Of both terms: dz/dx is twice a difference, weighted.
+    g = TWO * rates.rate * logistic(-z)
     shrink, of_p, of_s = ONE - TWO * rates.rate * rates.reg, g * alpha, g * (ONE - alpha)
+    # U, P_i and P_j
     for k in range(factors):
         u, i_k, j_k = user[k], model[p_i + k], model[p_j + k]
         user[k] = shrink * u + of_p * (w_j * (u - j_k) - w_i * (u - i_k))
         model[p_i + k] = shrink * i_k + of_p * w_i * (u - i_k)
         model[p_j + k] = shrink * j_k - of_p * w_j * (u - j_k)
+    # S_c, S_i and S_j; c may be j
     if c != NOWHERE:
         for k in range(factors):
             c_k, i_k, j_k = model[s_c + k], model[s_i + k], model[s_j + k]
@@ -254,22 +278,36 @@ def step(
 # ---- scores --------------------------------------------------------------------------------------
 
 
+class PRMEScoring(NamedTuple):
+    """How venues are scored."""
+
+    how: int
+    """NEAREST, MEAN or LATEST."""
+    alpha: np.float32
+    """Weight of P against S."""
+
+
 class PRMEScoreRoom(NamedTuple):
-    """Working memory to score TILE venues at once. vector: float32 [2 factors + 3, TILE], P, S and
-    point; by_user, by_venue, total: [TILE]."""
+    """Working memory to score TILE venues at once."""
 
     vector: Float32Array
+    """float32 [2 factors + 3, TILE], P, S and point."""
     by_user: Float32Array
+    """[TILE], |U - P_l|^2."""
     by_venue: Float32Array
+    """[TILE], |S_c - S_l|^2."""
     total: Float32Array
+    """[TILE], D over the venues c so far."""
 
 
 @njit(cache=True, nogil=True)
 def room_of(factors: int) -> PRMEScoreRoom:
-    """Working memory for vectors of this length."""
-    tile = np.empty((2 * factors + AXES, TILE), np.float32)
+    """Returns working memory for vectors of this length."""
     return PRMEScoreRoom(
-        tile, np.empty(TILE, np.float32), np.empty(TILE, np.float32), np.empty(TILE, np.float32)
+        np.empty((2 * factors + AXES, TILE), np.float32),
+        np.empty(TILE, np.float32),
+        np.empty(TILE, np.float32),
+        np.empty(TILE, np.float32),
     )
 
 
@@ -280,15 +318,16 @@ def score(
     start: Int32Array,
     venue: Int32Array,
     point: Float32Array,
-    how: int,
-    alpha: np.float32,
+    scoring: PRMEScoring,
     room: PRMEScoreRoom,
     out: Float32Array,
 ) -> None:
     """Scores -D(u, c, v) of venues v over the venues c in `start`: of the nearest c, or the mean;
-    -|U - P_l|^2 without any. point: float32 [3 items]; out: float32 [len(venue)]."""
-    factors = len(user)
+    -|U - P_l|^2 without any. point: float32 [3 items]; out: float32 [len(venue)].
+    """
+    factors, alpha, mean = len(user), scoring.alpha, scoring.how == MEAN
     tile, by_user, by_venue, total = room.vector, room.by_user, room.by_venue, room.total
+    east, north, up = tile[2 * factors], tile[2 * factors + 1], tile[2 * factors + 2]
     for low in range(0, len(venue), TILE):
         n = min(TILE, len(venue) - low)
         _gather(model, point, venue[low : low + n], factors, tile)
@@ -301,7 +340,6 @@ def score(
             for k in range(factors):
                 _add_square(model[(2 * c + 1) * factors + k], tile[factors + k], n, by_venue)
             x, y, z = point[AXES * c], point[AXES * c + 1], point[AXES * c + 2]
-            east, north, up = tile[2 * factors], tile[2 * factors + 1], tile[2 * factors + 2]
             for v in range(n):
                 gap = (
                     (x - east[v]) * (x - east[v])
@@ -309,13 +347,17 @@ def score(
                     + (z - up[v]) * (z - up[v])
                 )
                 d = spatial_weight(gap) * (alpha * by_user[v] + (ONE - alpha) * by_venue[v])
-                if how == MEAN:
-                    total[v] = d if at == 0 else total[v] + d
-                else:
-                    total[v] = d if at == 0 or d < total[v] else total[v]
+                if at == 0:
+                    total[v] = d
+                elif mean:
+                    total[v] = total[v] + d
+                elif d < total[v]:
+                    total[v] = d
+        # the divisor 1 changes no bit
+        by = np.float32(len(start)) if mean and len(start) else ONE
         for v in range(n):
-            d = by_user[v] if len(start) == 0 else total[v]
-            out[low + v] = -d / np.float32(len(start)) if how == MEAN and len(start) else -d
+            d = total[v] if len(start) else by_user[v]
+            out[low + v] = -d / by
 
 
 @inside
@@ -337,33 +379,45 @@ def _add_square(x: np.float32, row: Float32Array, n: int, total: Float32Array) -
         total[v] += gap * gap
 
 
-@njit(cache=True, nogil=True)
-def starts(item: Int32Array, time: Int64Array, row: Int64Array, how: int) -> Int32Array:
-    """The venues from which a device's lists may begin: all its own, or the latest."""
-    return item[in_order(time, row)[-1:]] if how == LATEST else item
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def scores(
     pool: Float32Array,
     at: Int64Array,
     user: Float32Array,
     who: Int64Array,
     rows: PRMERows,
-    how: int,
-    alpha: np.float32,
-    items: int,
+    scoring: PRMEScoring,
 ) -> Float32Array:
-    """Scores of every venue for the users of nodes `who` by the models pool[at], float32 [m,
-    items].
+    """Returns scores of every venue for the users of nodes `who` by the models pool[at], float32
+    [m, items].
     """
-    out, everything, room = (
-        np.empty((len(at), items), np.float32),
-        np.arange(items).astype(np.int32),
-        room_of(user.shape[1]),
-    )
-    for d in range(len(at)):
-        u, own = who[d], slice(rows.ptr[who[d]], rows.ptr[who[d] + 1])
-        start = starts(rows.item[own], rows.time[own], rows.row[own], how)
-        score(pool[at[d]], user[u], start, everything, rows.point, how, alpha, room, out[d])
+    out = np.empty((len(at), len(rows.point) // AXES), np.float32)
+    _scores(sealed(pool), at, sealed(user), who, rows, scoring, out)
     return out
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _scores(
+    pool: Float32Array,
+    at: Int64Array,
+    user: Float32Array,
+    who: Int64Array,
+    rows: PRMERows,
+    scoring: PRMEScoring,
+    out: Float32Array,
+) -> None:
+    everything = np.arange(out.shape[1]).astype(np.int32)
+    room = room_of(user.shape[1])
+    for d in range(len(at)):
+        u = who[d]
+        start = starts_of(rows, u, scoring.how)
+        score(pool[at[d]], user[u], start, everything, rows.point, scoring, room, out[d])
+
+
+@njit(cache=True, nogil=True)
+def starts_of(rows: PRMERows, u: int, how: int) -> Int32Array:
+    """Returns the venues from which the lists of device u may begin: all its own, or the latest."""
+    low, high = rows.ptr[u], rows.ptr[u + 1]
+    item = rows.item[low:high]
+    if how == LATEST:
+        return item[in_order(rows.time[low:high], rows.row[low:high])[-1:]]
+    return item

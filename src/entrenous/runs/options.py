@@ -6,7 +6,7 @@ The classes load nothing, so that `entrenous --help` is quick.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, final
@@ -16,8 +16,8 @@ Negatives: TypeAlias = Literal["train", "leaky"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class CommonOptions:
-    """The options that a run and a comparison of runs share, without algorithms and data."""
+class BasicOptions:
+    """The options of everything that trains: runs, comparisons and the choice of settings."""
 
     protocol: str | None = None
     """How rows are held out: {protocols}. Numbers may differ, as in loo-50. X-given and ncf-99 need
@@ -27,10 +27,16 @@ class CommonOptions:
     rounds: int | None = None
     """Rounds of training; default: the algorithm's own. Between peers a round is the time from one
     push of a node to its next."""
-    given: str | None = None
-    """The folder of a given split, for --protocol given; default: the data."""
     load: Mapping[str, Any] = field(default_factory=dict)
     """How to read a file, such as item=venue. `entrenous data check --help` lists the names."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommonOptions(BasicOptions):
+    """The options that a run and a comparison of runs share, without algorithms and data."""
+
+    given: str | None = None
+    """The folder of a given split, for --protocol given; default: the data."""
     refit: bool | None = None
     """Whether the final model trains on training and validation rows, once the latter have chosen
     (--patience, `entrenous tune`), as NCF and its successors do; --no-refit: on the training rows
@@ -132,3 +138,63 @@ class RunOptions:
     """The folder in which runs are stored."""
     debug: bool = False
     """One device at a time; an error then names the round, the stage and the device."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneOptions(BasicOptions):
+    """The options of a choice of settings on validation rows, without algorithm and data."""
+
+    grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    """The values to try of each setting: every combination is tried. On the command line
+    name=value,value,...; may be repeated."""
+    space: Mapping[str, str] = field(default_factory=dict)
+    """The ranges of a search, in place of a grid: name=a..b, name=a..b:log or name=value,value,...;
+    may be repeated. Needs the extra `tune` (Optuna)."""
+    trials: int | None = None
+    """How many settings a search tries; default: 30."""
+    search_seed: int | None = None
+    """The seed of the search's own draws; default: 0. The trainings have the seeds of --seeds."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings that are the same for all."""
+    seeds: int = 1
+    """Seeds 0 .. N - 1, averaged."""
+    every: int = 0
+    """Rounds between looks at validation, so that the number of rounds is chosen too, and a search
+    stops poor trials early; 0 = at the end of training alone."""
+    threads: int = 0
+    """Threads over devices, 0 = all cores; with --workers of each of them, 0 = the cores shared
+    out."""
+    workers: int | None = None
+    """Settings tried at once, each in a process of its own; needs the extra `cluster` (Ray). This
+    changes nothing in a grid; a search draws this many settings at once, so that the settings that
+    it tries depend on this number."""
+    ray: str | None = None
+    """A running Ray cluster, HOST:PORT or auto, as for `entrenous run`."""
+    out: str | Path | None = None
+    """A file (.jsonl) that gets a line for each finished trial of a search."""
+    resume: bool = False
+    """Continue the search in the file of --out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeakcheckOptions:
+    """The options of a leak check, without the algorithm."""
+
+    data: str = "ml-100k"
+    """A data set, file or folder."""
+    protocol: str = "loo-99"
+    """How rows are held out: {protocols}."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the algorithm."""
+    seed: int = 0
+    """Names the split, the candidates and the training."""
+    rounds: int = 30
+    """Rounds of local training; a leak grows with them."""
+    given: str | None = None
+    """The folder of a given split, for --protocol given."""
+    load: Mapping[str, Any] = field(default_factory=dict)
+    """How to read a file, such as item=venue. `entrenous data check --help` lists the names."""
+    negatives: Negatives = "train"
+    """The items that devices draw as negatives: train = any without a training row of the user;
+    leaky = not the held-out ones either, as the field's leaky samplers do, to see the check
+    fail."""

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from command_line import Command, shop, write_shop
+from forked import Forked
 
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions
@@ -113,7 +114,7 @@ def test_a_bad_space_is_refused_before_anything_is_trained(
     ("options", "said"),
     [
         ({"trials": 0}, "--trials: got 0"),
-        ({"seed": -1}, "--search-seed: got -1"),
+        ({"search_seed": -1}, "--search-seed: got -1"),
         ({"seeds": 0}, "--seeds: got 0"),
         ({"every": -1}, "--every: got -1"),
         ({"rounds": 0}, "--rounds: got 0"),
@@ -154,7 +155,7 @@ def test_the_same_search_every_time_and_the_same_beginning_of_a_longer_one(
 ) -> None:
     files = [tmp_path / name for name in ("one", "again", "longer", "other")]
     found = [
-        searched(data, out=file, trials=n, seed=seed)
+        searched(data, out=file, trials=n, search_seed=seed)
         for file, n, seed in zip(files, (14, 14, 18, 14), (3, 3, 3, 4), strict=True)
     ]
     one, again, longer, other = (file.read_bytes() for file in files)
@@ -321,7 +322,7 @@ def test_a_killed_search_goes_on_and_ends_with_the_same_bytes(
     data, command = write_shop(tmp_path / "shop.csv"), Command(capsys)
     whole = command(*arguments(data, tmp_path / "whole.jsonl"), "--json").json
     out = tmp_path / "killed.jsonl"
-    going = subprocess.Popen(
+    going = Forked(
         [sys.executable, "-m", "entrenous", *arguments(data, out)], stderr=subprocess.DEVNULL
     )
     until = time.monotonic() + 240
@@ -348,7 +349,7 @@ def begun(data: Interactions, tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("options", "said"),
     [
         (
-            {"seed": 1},
+            {"search_seed": 1},
             "it is a search with another seed; expected seed = 0; or begin a new search with --out",
         ),
         ({"rounds": 7}, "it is a search with another rounds; expected rounds = 6"),

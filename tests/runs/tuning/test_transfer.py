@@ -10,7 +10,7 @@ import pytest
 from command_line import Command, write_shop
 
 from entrenous.core.errors import InputError
-from entrenous.runs.tuning.grid import tune
+from entrenous.runs.tuning.grid import TuneRequest, tune
 from entrenous.runs.tuning.transfer import transfer
 
 GRID = {"learning_rate": ["0.02", "0.2"], "factors": ["2", "4"]}
@@ -23,7 +23,7 @@ def shops(tmp_path: Path) -> list[str]:
 
 def test_mean_ranks_are_those_of_the_sets_alone(shops: list[str]) -> None:
     usual = {"protocol": "loo-20", "grid": GRID, "rounds": 6, "every": 3, "threads": 1}
-    found = transfer("pfpl+", shops, **usual)
+    found = transfer(shops, TuneRequest("pfpl+", **usual))
     alone = [tune("pfpl+", name, **usual)["rows"] for name in shops]
     assert len(found["rows"]) == 8 and [found["best"][name] for name in shops] == [
         rows[0] for rows in alone
@@ -68,16 +68,14 @@ def test_tune_on_several_sets_prints_ranks(
     assert "mean rank" in out and "shop1" in out and "default" in out
     assert "a grid" in command(*words[:-2], "--search", "reg=1..10").error
     with pytest.raises(InputError, match="two or more data sets, each once"):
-        transfer("ease", [shops[0], shops[0]], grid={"reg": ["1"]})
+        transfer([shops[0], shops[0]], TuneRequest("ease", grid={"reg": ["1"]}))
 
 
 def test_a_set_that_is_not_there_is_told_before_any_training(shops: list[str]) -> None:
     trained: list[str] = []
     with pytest.raises(InputError, match="nowhere"):
-        transfer(
-            "pfpl+",
-            [shops[0], "nowhere.csv"],
-            grid=GRID,
-            progress=lambda done, total, what: trained.append(what),
+        asked = TuneRequest(
+            "pfpl+", grid=GRID, progress=lambda done, total, what: trained.append(what)
         )
+        transfer([shops[0], "nowhere.csv"], asked)
     assert not trained

@@ -1,4 +1,5 @@
-"""Updates, the one type of what leaves a device, and their sum, which does not depend on order.
+"""`Update`, the one type that leaves a device, and `Total`, the sum of updates, which does not
+depend on their order.
 
 Everything that limits disclosure (pi, clip, noise, quantise, mask) is a function `Update -> Update`
 (privacy/limit.py); everything that measures it (the byte ledger, an audit) reads `Update`s. The
@@ -17,99 +18,113 @@ import numpy as np
 from numba import njit
 
 from ..errors import EntrenousError, NonFiniteError
+from ..lanes.sealed import sealed
 from ..lanes.simd import LANES, add_fixed, fetch, load
 from ..types import Array, Float32Array, Float64Array, Int32Array, Int64Array
 
-STEP = 2.0**-16  # one unit of the fixed-point grid
-LIMIT = 2.0**31 * STEP  # a single value of an update must lie within +-32768
-NO_GROUPS, NOBODY = np.empty(0, np.int32), np.empty(0, np.int64)
+# One unit of the fixed-point grid.
+STEP = 2.0**-16
+# A single value of an update must lie within +-32768.
+LIMIT = 2.0**31 * STEP
+NO_GROUPS = np.empty(0, np.int32)
+NOBODY = np.empty(0, np.int64)
 NOTHING: Mapping[str, Float32Array] = MappingProxyType({})
-LINE = 8  # int64 in a cache line
-PIECE = 1 << 17  # int64: less is not worth handing to another thread
-AHEAD = (
-    16  # rows: a total is read at random, from memory that answers after about as many additions
-)
+# int64 in a cache line.
+LINE = 8
+# int64: less is not worth handing to another thread.
+PIECE = 1 << 17
+# Rows: a total is read at random, from memory that answers after about as many additions.
+AHEAD = 16
 
 
 class Update(NamedTuple):
-    """Updates that a cohort of m devices sends; device d owns the row range ptr[d]:ptr[d + 1].
-
-    ptr: int64 [m + 1]. item: int32 [n], the item of each row, no item twice within a device. rows:
-    {name: float32 [n, ...]}, one row per (device, item). dense: {name: float32 [m, ...]}, one array
-    per device. weight: float32 [m], how much each device counts. group: int32 [m], to which of
-    `groups` sums of dense arrays and weights each device adds (empty: to the only one). shown:
-    {name: float32 [m, ...]}, what is not added up: the server sees it singly, and from whom.
-    sender: int64 [m], who shows.
-    """
+    """Updates that a cohort of m devices sends; device d owns the row range ptr[d]:ptr[d + 1]."""
 
     ptr: Int64Array
+    """int64 [m + 1]."""
     item: Int32Array
+    """int32 [n], the item of each row, no item twice within a device."""
     rows: dict[str, Float32Array]
+    """{name: float32 [n, ...]}, one row for each pair of device and item."""
     dense: dict[str, Float32Array]
+    """{name: float32 [m, ...]}, one array for each device."""
     weight: Float32Array
+    """float32 [m], how much each device counts."""
     group: Int32Array = NO_GROUPS
+    """int32 [m], the sum of dense arrays and weights that each device adds to; empty: the only
+    one."""
     groups: int = 1
+    """Number of these sums."""
     shown: Mapping[str, Float32Array] = NOTHING
+    """{name: float32 [m, ...]}, arrays that are not added up: the server sees each, and its
+    sender."""
     sender: Int64Array = NOBODY
+    """int64 [m], the user who shows each array."""
 
     @property
     def devices(self) -> int:
+        """The number of devices whose updates are in here."""
         return len(self.ptr) - 1
 
     @property
     def nbytes(self) -> int:
-        """Bytes on the wire: item ids, rows, dense and shown arrays. Framing is the network's
-        business.
-        """
+        """Bytes on the wire: item ids, rows, dense and shown arrays, without framing."""
         arrays = [self.item, *self.rows.values(), *self.dense.values(), *self.shown.values()]
         return sum(array.nbytes for array in arrays)
 
 
 class ShownArrays(NamedTuple):
-    """Arrays of some devices that are not added up: the server sees them singly. sender: int64 [n];
-    arrays: {name: float32 [n, ...]}.
-    """
+    """Arrays of n devices that are not added up: the server sees each."""
 
     sender: Int64Array
+    """int64 [n]."""
     arrays: Mapping[str, Float32Array]
+    """{name: float32 [n, ...]}."""
 
 
 class Total(NamedTuple):
-    """The sum of updates, in fixed point: all that a server (or a secure sum) needs to see.
-
-    rows: {name: int64 [items, ...]}; senders: int64 [items], how many devices sent a row for the
-    item; dense: {name: int64 [groups, ...]}; weight: int64 [groups]; devices: how many devices were
-    added. shown: what cannot be added up, in the order of arrival; `gathered` puts it in the order
-    of the senders. table: int64 [items, w], of which rows and senders are columns, where they lie
-    side by side (`tabled`); None where they do not."""
+    """The sum of updates, in fixed point: all that a server (or a secure sum) needs to see."""
 
     rows: dict[str, Int64Array]
+    """{name: int64 [items, ...]}."""
     senders: Int64Array
+    """int64 [items], how many devices sent a row for the item."""
     dense: dict[str, Int64Array]
+    """{name: int64 [groups, ...]}."""
     weight: Int64Array
+    """int64 [groups]."""
     devices: int
+    """Number of devices that were added."""
     shown: tuple[ShownArrays, ...] = ()
+    """Arrays that cannot be added up, in the order of arrival; `gathered` sorts them by sender."""
     table: Int64Array | None = None
+    """int64 [items, w], of which rows and senders are columns (`tabled`); None where they are
+    arrays of their own."""
 
 
 def by_item(update: Update) -> Update:
-    """The update with the rows of each device in ascending order of their items, an order that says
-    nothing of how they came about. A sum does not depend on it."""
-    falls = np.flatnonzero(np.diff(update.item) <= 0) + 1  # where a device may begin
-    if np.isin(falls, update.ptr).all():
+    """Returns the update with the rows of each device in ascending order of their items, an order
+    that says nothing of how they came about. A sum does not depend on it.
+    """
+    if rises_within(update.ptr, update.item):
         return update
     order = np.lexsort((update.item, np.repeat(np.arange(update.devices), np.diff(update.ptr))))
-    return update._replace(
-        item=update.item[order], rows={name: row[order] for name, row in update.rows.items()}
-    )
+    rows = {name: row[order] for name, row in update.rows.items()}
+    return update._replace(item=update.item[order], rows=rows)
+
+
+def rises_within(ptr: Int64Array, item: Int32Array) -> bool:
+    """Tells whether the items of each device are in ascending order, each once."""
+    # Where they do not rise, another device must begin.
+    falls = np.flatnonzero(np.diff(item) <= 0) + 1
+    return bool(np.isin(falls, ptr).all())
 
 
 def empty_total(update: Update, items: int) -> Total:
-    """An empty sum with arrays of the shapes that `update` needs."""
+    """Returns an empty sum with arrays of the shapes that `update` needs."""
     rows = {name: row.shape[1:] for name, row in update.rows.items()}
-    return zero_total(
-        items, rows, {name: array.shape[1:] for name, array in update.dense.items()}, update.groups
-    )
+    dense = {name: array.shape[1:] for name, array in update.dense.items()}
+    return zero_total(items, rows, dense, update.groups)
 
 
 def zero_total(
@@ -118,8 +133,8 @@ def zero_total(
     dense: Mapping[str, tuple[int, ...]],
     groups: int,
 ) -> Total:
-    """An empty sum, of no updates. rows: {name: shape of one item's row}; dense: {name: shape of
-    one group's array}.
+    """Returns an empty sum, of no updates. rows: {name: shape of one item's row}; dense: {name:
+    shape of one group's array}.
     """
     return Total(
         {name: _zeros((items, *shape)) for name, shape in rows.items()},
@@ -131,56 +146,63 @@ def zero_total(
 
 
 def _zeros(shape: tuple[int, ...]) -> Int64Array:
-    """Written zeros that begin where a cache line does. np.zeros would leave them to the system,
-    which then hands out small pages; a table read at random wants large ones."""
-    memory, size = np.empty(math.prod(shape) + LINE, np.int64), math.prod(shape)
+    """Returns zeros that begin where a cache line does. They are written: np.zeros would leave them
+    to the system, which then hands out small pages; a table read at random wants large ones.
+    """
+    size = math.prod(shape)
+    memory = np.empty(size + LINE, np.int64)
     memory.fill(0)
     start = -memory.ctypes.data % (8 * LINE) // 8
     return memory[start : start + size].reshape(shape)
 
 
 def tabled(total: Total) -> tuple[Total, Int64Array]:
-    """The same sum, and its table, in which all that a device adds for an item lies in as few cache
-    lines as can be: rows in their order, then the count of senders."""
+    """Returns the same sum, and its table, in which all that a device adds for an item lies in as
+    few cache lines as possible: rows in their order, then the count of senders.
+    """
     if total.table is not None:
         return total, total.table
-    arrays = {**total.rows, "": total.senders}
-    widths = [math.prod(array.shape[1:]) for array in arrays.values()]
-    table, views, low = (
-        _zeros((len(total.senders), -(-sum(widths) // LINE) * LINE)),
-        list[Int64Array](),
-        0,
-    )
-    for array, width in zip(arrays.values(), widths, strict=True):
-        views.append(table[:, low : low + width].reshape(array.shape))
-        views[-1][...] = array
+    arrays = [*total.rows.values(), total.senders]
+    widths = [math.prod(array.shape[1:]) for array in arrays]
+    table = _zeros((len(total.senders), -(-sum(widths) // LINE) * LINE))
+    views: list[Int64Array] = []
+    low = 0
+    for array, width in zip(arrays, widths, strict=True):
+        view = table[:, low : low + width].reshape(array.shape)
+        view[...] = array
+        views.append(view)
         low += width
-    return (
-        total._replace(
-            rows=dict(zip(total.rows, views, strict=False)), senders=views[-1], table=table
-        ),
-        table,
-    )
+    *rows, senders = views
+    named = dict(zip(total.rows, rows, strict=True))
+    return total._replace(rows=named, senders=senders, table=table), table
 
 
 def add_update(total: Total, update: Update) -> Total:
     """Adds `update` to the arrays of `total` in place and returns the sum. Raises NonFiniteError
-    for a value that is not finite or beyond +-32768."""
+    for a value that is not finite or beyond +-32768.
+    """
     _check_types(update)
+    item = sealed(update.item)
     for name, row in update.rows.items():
-        width = int(np.prod(row.shape[1:], dtype=np.int64))
-        target = total.rows[name].reshape(len(total.senders), width)
-        if not add_rows(update.item, row.reshape(len(row), width), target):
-            raise NonFiniteError(
-                f"update row '{name}': a value is not finite or beyond +-{LIMIT:.0f}; the model is"
-                " unchanged"
-            )
-    count_items(update.item, total.senders)
+        _add_or_raise(f"row '{name}'", item, row, total.rows[name])
+    count_items(item, total.senders)
     return add_devices(total, update)
 
 
+def _add_or_raise(name: str, place: Int32Array, values: Float32Array, total: Int64Array) -> None:
+    """Adds values[r] to total[place[r]]."""
+    width = math.prod(values.shape[1:])
+    flat = sealed(values.reshape(len(values), width))
+    if not add_rows(place, flat, total.reshape(len(total), width)):
+        raise NonFiniteError(
+            f"update {name}: a value is not finite or beyond +-{LIMIT:.0f}; the model is unchanged"
+        )
+
+
 def _check_types(update: Update) -> None:
-    """Compiled sums take float32 alone; another type would end in the compiler's words."""
+    """Raises EntrenousError for other numbers than float32, which compiled sums would refuse in the
+    compiler's words.
+    """
     for kind, arrays in (("row", update.rows), ("array", update.dense)):
         for name, array in arrays.items():
             if array.dtype != np.float32:
@@ -192,30 +214,26 @@ def _check_types(update: Update) -> None:
 
 def add_devices(total: Total, update: Update) -> Total:
     """Adds all of `update` but its rows to the arrays of `total` in place and returns the sum: for
-    devices whose rows were added already."""
-    group = update.group if len(update.group) else np.zeros(update.devices, np.int32)
+    devices whose rows were added already.
+    """
+    group = sealed(update.group if len(update.group) else np.zeros(update.devices, np.int32))
     _check_groups(group, update.groups, len(total.weight))
     for name, array in update.dense.items():
-        flat, target = array.reshape(len(array), -1), total.dense[name].reshape(update.groups, -1)
-        if not add_rows(group, flat, target):
-            raise NonFiniteError(
-                f"update array '{name}': a value is not finite or beyond +-{LIMIT:.0f}; the model"
-                " is unchanged"
-            )
+        _add_or_raise(f"array '{name}'", group, array, total.dense[name])
     for name, array in update.shown.items():
         if not np.isfinite(array).all():
             raise NonFiniteError(
                 f"update array '{name}': a value is not finite; the model is unchanged"
             )
     np.add.at(total.weight, group, fixed(update.weight))
-    shown = (
-        (*total.shown, ShownArrays(update.sender, update.shown)) if update.shown else total.shown
-    )
+    shown = total.shown
+    if update.shown:
+        shown = (*shown, ShownArrays(update.sender, update.shown))
     return total._replace(devices=total.devices + update.devices, shown=shown)
 
 
 def _check_groups(group: Int32Array, groups: int, sums: int) -> None:
-    """The compiled loops write where they are told: a group that has no sum must not reach them."""
+    """Raises EntrenousError for a group that has no sum, where a compiled loop would write."""
     if groups != sums or (len(group) and not 0 <= int(group.min()) <= int(group.max()) < sums):
         raise EntrenousError(
             f"update: devices in {groups} groups, where there are {sums} sums; the model is"
@@ -224,8 +242,8 @@ def _check_groups(group: Int32Array, groups: int, sums: int) -> None:
 
 
 def gathered(total: Total) -> ShownArrays:
-    """The arrays shown in a round, by ascending sender: the same whatever arrived first. A total
-    without any is an error of the caller.
+    """Returns the arrays shown in a round by ascending sender, whatever arrived first. The total
+    must have some.
     """
     sender = np.concatenate([part.sender for part in total.shown])
     order = np.argsort(sender, kind="stable")
@@ -236,9 +254,8 @@ def gathered(total: Total) -> ShownArrays:
     return ShownArrays(sender[order], arrays)
 
 
-Each: TypeAlias = Callable[
-    [Callable[[Any], object], list[Any]], Iterable[object]
-]  # applies a function to pieces of memory, as `map`
+# Applies a function to pieces of memory, as `map` does.
+Each: TypeAlias = Callable[[Callable[[Any], object], list[Any]], Iterable[object]]
 
 
 def clear_total(total: Total, workers: int = 1, each: Each = map) -> Total:
@@ -254,19 +271,23 @@ def merge_totals(left: Total, right: Total, workers: int = 1, each: Each = map) 
     `workers` pieces at once.
     """
     if left.table is None or right.table is None:
-        left, right = (total._replace(table=None) for total in (left, right))
+        left, right = left._replace(table=None), right._replace(table=None)
     list(each(_add, _pieces([left, right], workers)))
     return left._replace(devices=left.devices + right.devices, shown=(*left.shown, *right.shown))
 
 
 def _pieces(totals: list[Total], workers: int) -> list[list[tuple[Int64Array, ...]]]:
-    """The memory of sums of one shape, for each worker a list of pieces that belong together."""
-    every = list(zip(*(_arrays(total) for total in totals), strict=True))
-    many = min(workers, 1 + sum(arrays[0].size for arrays in every) // PIECE)
-    return [
-        [tuple(np.array_split(array, many)[n] for array in arrays) for arrays in every]
-        for n in range(many)
-    ]
+    """Splits the memory of sums of one shape: for each worker a list of pieces that belong
+    together.
+    """
+    matching = list(zip(*map(_arrays, totals), strict=True))
+    many = min(workers, 1 + sum(arrays[0].size for arrays in matching) // PIECE)
+    pieces: list[list[tuple[Int64Array, ...]]] = [[] for _ in range(many)]
+    for arrays in matching:
+        split = zip(*(np.array_split(array, many) for array in arrays), strict=True)
+        for piece, parts in zip(pieces, split, strict=True):
+            piece.append(parts)
+    return pieces
 
 
 def _clear(piece: list[tuple[Int64Array, ...]]) -> None:
@@ -280,7 +301,7 @@ def _add(piece: list[tuple[Int64Array, ...]]) -> None:
 
 
 def _arrays(total: Total) -> list[Int64Array]:
-    """All memory of a sum, each piece once."""
+    """Returns all memory of a sum, each piece once."""
     of_items = [*_named(total.rows), total.senders] if total.table is None else [total.table]
     return [*of_items, *_named(total.dense), total.weight]
 
@@ -311,9 +332,12 @@ def add_rows(item: Int32Array, rows: Float32Array, total: Int64Array) -> bool:
     or out of range (total is then spoiled).
 
     rows: float32 [n or more, w]; total: int64 [items, width]. With w > width a row ends in zeros
-    that are not added."""
-    ok, w, width, last = True, rows.shape[1], total.shape[1], len(item) - 1
+    that are not added.
+    """
+    w, width, last = rows.shape[1], total.shape[1], len(item) - 1
+    ok = True
     for r in range(len(item)):
+        # fetches the row of the total that is needed soon
         soon = np.int64(item[min(r + AHEAD, last)]) * width
         for f in range(0, width, LINE):
             fetch(total, soon + f)

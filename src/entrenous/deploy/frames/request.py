@@ -92,7 +92,7 @@ class RoundWork(NamedTuple):
     """The users that the download was delivered for already, int64 ascending; None = it is as the
     algorithm made it."""
     state: State | None = None
-    """The server's state, from which another process makes the download; None = a relay's work."""
+    """The server's state, from which another process makes the download; None for a relay."""
 
     def delivered(self, contract: Contract, users: Int64Array) -> State:
         """Returns the download for the devices of some users."""

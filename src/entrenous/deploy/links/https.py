@@ -151,9 +151,10 @@ class HttpsServerLink:
     """A `ServerLink` that nodes connect to. It listens from `start` to `close`.
 
     members: who may come in. largest: bytes of an answer, at most. trouble, siblings: as in
-    `Front`. nearby: HOST:PORT for siblings, "" where there are none. Raises InputError for an
-    address that is not this machine's or is taken, keys that cannot be read, and plain text beyond
-    loopback.
+    `Front`. nearby: HOST:PORT for siblings, "" where there are none.
+
+    Raises InputError for an address that is not this machine's or is taken, for keys that cannot be
+    read, and for plain text beyond loopback.
     """
 
     def __init__(

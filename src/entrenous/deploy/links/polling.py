@@ -71,7 +71,7 @@ class BadResponse(Exception):
 
 
 class ServerSaid(NamedTuple):
-    """A response, read."""
+    """A response of the server, read whole within its limits."""
 
     status: int
     body: bytes
@@ -231,10 +231,10 @@ class Unwatched:
     """An observer that does nothing."""
 
     def heard(self) -> None:
-        """Does nothing."""
+        """Ignores that the server was heard."""
 
     def lost(self, why: str) -> None:
-        """Does nothing."""
+        """Ignores that the server was lost."""
 
     def finished(self) -> bool:
         """Returns False: the node goes on asking."""

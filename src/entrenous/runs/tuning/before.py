@@ -17,7 +17,8 @@ from ...core.registry.own import short
 from ..pipeline import RunRequest
 from ..plan import algorithm_of, usual_protocol
 from ..recommenders import federated
-from .search import search
+from .grid import TuneRequest
+from .search import try_space
 from .space import Choices, Range, read_space
 
 LOOKS = 10  # at validation in each training
@@ -113,22 +114,24 @@ def chosen_before(asked: RunRequest, trials: int) -> ChosenBefore:
         }
         file = Path(asked.out) / _file_name(asked, protocol, identity)
         file.parent.mkdir(parents=True, exist_ok=True)
-    found = search(
-        asked.algorithm,
-        asked.data,
-        protocol=protocol,
-        space=space,
-        trials=trials,
-        first=first,
-        split_seed=asked.seed,
-        settings=fixed,
-        rounds=asked.rounds,
-        looks=LOOKS,
-        load=asked.load,
-        threads=asked.threads,
-        out=file,
-        resume=file is not None and file.exists(),
-        progress=asked.progress,
+    found = try_space(
+        TuneRequest(
+            asked.algorithm,
+            asked.data,
+            protocol=protocol,
+            space=space,
+            trials=trials,
+            first=first,
+            split_seed=asked.seed,
+            settings=fixed,
+            rounds=asked.rounds,
+            looks=LOOKS,
+            load=asked.load,
+            threads=asked.threads,
+            out=file,
+            resume=file is not None and file.exists(),
+            progress=asked.progress,
+        )
     )
     told = _told(found, first, made, file)
     settings = dict(found["rows"][0]["settings"])
