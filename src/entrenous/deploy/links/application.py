@@ -1,5 +1,5 @@
-"""What a server answers to its nodes: an ASGI application of three routes, the same in one process,
-in workers, and under another engine; and what waits between its event loop and the server's thread.
+"""The answers of a server to its nodes: an ASGI application of three routes, the same in one
+process and in workers; and what waits between its event loop and the server's thread.
 
     GET  /v1/work    the request that waits for this node, held until there is one: 200 and a frame,
                      or 204

@@ -175,12 +175,12 @@ def _number(value: float) -> str:
 
 
 def exposition(
-    status: Mapping[str, Any], link: LinkTally | None, certificate_ends: float | None = None
+    status: Mapping[str, Any], link: LinkTally, certificate_ends: float | None = None
 ) -> str:
     """Returns the text of /metrics of a server.
 
-    status: what the server says of itself; see `FederationServer`. link: None where the server has
-    no port of its own. certificate_ends: seconds since 1970, None = there is no certificate.
+    status: what the server says of itself; see `FederationServer`. certificate_ends: seconds since
+    1970, None = there is no certificate.
     """
     families = [*_of_server(status), *of_port(link), *process()]
     if certificate_ends is not None:
@@ -231,10 +231,8 @@ def _of_server(status: Mapping[str, Any]) -> list[Family]:
     ]
 
 
-def of_port(link: LinkTally | None) -> list[Family]:
-    """Returns what a port to nodes has counted; [] where there is no port."""
-    if link is None:
-        return []
+def of_port(link: LinkTally) -> list[Family]:
+    """Returns what a port to nodes has counted."""
     return [
         counters("requests_total", "Requests of nodes by what became of them.", link.requests),
         gauge("connections_open", "Connections now.", link.open),
@@ -254,15 +252,14 @@ class Telling(Protocol):
 class Metrics:
     """The `Telling` of a server.
 
-    status: the last that the server said of itself. link: the counts of its port; None where
-    another program has the port. trouble: why the server cannot do its work. certificate_ends: as
-    in `exposition`.
+    status: the last that the server said of itself. link: the counts of its port. trouble: why the
+    server cannot do its work. certificate_ends: as in `exposition`.
     """
 
     def __init__(
         self,
         status: Callable[[], Mapping[str, Any]],
-        link: Callable[[], LinkTally | None] = LinkTally,
+        link: Callable[[], LinkTally] = LinkTally,
         trouble: Callable[[], Trouble | None] = no_trouble,
         certificate_ends: float | None = None,
     ) -> None:
