@@ -22,8 +22,7 @@ from ..federation.rounds import Rounds
 from ..federation.shard import Shard
 from ..federation.visible import VisibleRound, honest
 from ..kernels.generator import generator
-from ..runs.recommenders import FederatedRecommender
-from ..runs.tested import tested
+from ..runs.recommenders import FederatedRecommender, tested
 from .colluders import Colluders, Plot, Poison, joined_by
 from .exposure import exposure
 from .peers import PEER_DEFENCES, PEERS, LyingPeers, honest_peers, with_nobody

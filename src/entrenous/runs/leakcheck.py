@@ -10,8 +10,7 @@ FPL.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 import numpy as np
@@ -21,6 +20,7 @@ from ..core.contract.declared import declared
 from ..core.contract.protocols import FederatedAlgorithm, Progress, silent
 from ..core.errors import InputError
 from ..core.keys import fold_name, key
+from ..core.keywords import called_with, values
 from ..core.registry.own import short
 from ..core.types import Float32Array, Float64Array, Int64Array
 from ..core.visits import some_visits
@@ -30,7 +30,7 @@ from ..data.split.types import Held
 from ..evaluate.metric_kinds import Ranking
 from ..evaluate.protocol import evaluate
 from ..federation.rounds import Rounds
-from .options import Negatives, RunPlan
+from .options import LeakcheckOptions, RunPlan
 from .pipeline import material
 from .plan import check, leaky, make
 from .recommenders import check_trainable, fitted
@@ -84,53 +84,45 @@ def _rows_of(data: Interactions, user: int) -> Interactions:
     )
 
 
-def leakcheck(
-    data: str | Interactions,
-    protocol: str = "loo-99",
-    *,
-    algorithm: str = "fpl",
-    settings: Mapping[str, Any] | None = None,
-    seed: int = 0,
-    rounds: int = 30,
-    given: str | None = None,
-    load: Mapping[str, Any] | None = None,
-    negatives: Negatives = "train",
-    progress: Progress = silent,
-) -> dict[str, Any]:
-    """AUC and, with candidates, HR@10 of purely local models beside chance.
+@final
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LeakcheckRequest(LeakcheckOptions):
+    """Everything that a leak check takes. `data` may be rows in memory."""
+
+    data: Any = field(default="ml-100k", kw_only=False)
+    protocol: str = field(default="loo-99", kw_only=False)
+    algorithm: str = "fpl"
+    """The algorithm that each user trains alone, one with a server."""
+    progress: Progress = silent
+
+
+@called_with(LeakcheckRequest)
+def leakcheck(asked: LeakcheckRequest) -> dict[str, Any]:
+    """AUC and, with candidates, HR@10 of purely local models, compared with chance.
 
     `passed`: both are within SIGNIFICANT standard errors.
-
-    algorithm, settings: what each user trains alone; one with a server. negatives: "leaky" draws
-    them from "not in train, validation or test", as the field's leaky samplers do, to see the check
-    fail."""
-    name = data if isinstance(data, str) else data.name
-    plan = RunPlan(
-        algorithm=algorithm,
-        data=name,
-        protocol=protocol,
-        seed=seed,
-        rounds=rounds,
-        given=given,
-        load=load or {},
-        settings=settings or {},
-        negatives=negatives,
-    )
+    """
+    rows_given = None if isinstance(asked.data, str) else asked.data
+    options = values(asked, LeakcheckOptions)
+    if rows_given is not None:
+        options["data"] = rows_given.name
+    plan = RunPlan(algorithm=asked.algorithm, **options)
     check(plan)
     _check_trains_alone(plan)
-    rows, parts = material(plan, None if isinstance(data, str) else data)
+    rows, parts = material(plan, rows_given)
     split = parts[0]
     train = split.final_train
     check_trainable(train)
     made = _check_one_user(make(plan, rows), train)
-    model = Alone(made, train, split.all_rows if leaky(plan) else train, rounds, seed, progress)
+    avoid = split.all_rows if leaky(plan) else train
+    model = Alone(made, train, avoid, asked.rounds, plan.seed, asked.progress)
     found = evaluate(
         model,
         train,
         _competing(split.test, train),
-        label=f"local {short(algorithm)}",
+        label=f"local {short(plan.algorithm)}",
         n=(10,),
-        seed=seed,
+        seed=plan.seed,
     )
     ranking = found.candidates_ranking or found.ranking
     checks = [_check("auc", found.per_user["auc"], ranking, *_auc_by_chance(ranking))]
@@ -138,11 +130,11 @@ def leakcheck(
         checks.append(_check("hr@10", found.per_user["hr@10"], ranking, *_hit_by_chance(ranking)))
     return {
         "data": rows.name,
-        "protocol": protocol,
-        "algorithm": short(algorithm),
+        "protocol": asked.protocol,
+        "algorithm": short(plan.algorithm),
         "negatives": "not in train, validation or test (leaky)" if leaky(plan) else "not in train",
-        "seed": seed,
-        "rounds": rounds,
+        "seed": plan.seed,
+        "rounds": plan.rounds,
         "users": len(found.user),
         "checks": checks,
         "passed": all(check["passed"] for check in checks),

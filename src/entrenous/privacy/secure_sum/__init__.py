@@ -40,8 +40,8 @@ far: the terms with floors and noise, all signed keys, the model, and the list o
 
 A party that lies to the others is named, by messages that it has signed itself: a revealed share is
 compared with the hash that its owner committed to, and a box that does not hold such shares is
-complained of, and opened by its sender (`add_complaint`, `open_box`, `add_opening`). Wrong shares of
-some parties cost nothing while enough right ones come.
+complained of, and opened by its sender (`add_complaint`, `open_box`, `add_opening`). Wrong shares
+of some parties cost nothing while enough right ones come.
 
 What it does not promise: a member can send a false vector, which spoils the sum and names nobody.
 The total says what a total says. Above 128 parties the order of the ring is a hash of all signed
