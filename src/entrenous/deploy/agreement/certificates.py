@@ -162,8 +162,8 @@ def _certificate(path: Path) -> x509.Certificate:
 
 
 def _pair(one: Path, other: Path) -> bool:
-    """Whether both files are there; half of a pair is refused, for writing the other half would
-    break what uses the first.
+    """Returns whether both files are there. Raises InputError for half of a pair: writing the other
+    half would break what uses the first.
     """
     if one.exists() != other.exists():
         there, gone = (one, other) if one.exists() else (other, one)

@@ -96,14 +96,14 @@ class Traffic:
     # ---- for the server's thread ----
 
     def present(self) -> Collection[str]:
-        """The names of the nodes that have said something of late."""
+        """Returns the names of the nodes that have said something of late."""
         late = time.monotonic() - GONE
         # Copied at once: while pairs are listed one by one the event loop may have its turn.
         heard = self._heard.copy()
         return {node for node, seconds in heard.items() if seconds > late}
 
     def ready(self) -> Collection[str]:
-        """The names of the nodes whose questions are held now."""
+        """Returns the names of the nodes whose questions are held now."""
         self._told = False
         return list(self._asking)
 

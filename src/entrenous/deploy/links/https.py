@@ -129,7 +129,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 class HttpsPlan(NamedTuple):
-    """Where a server listens."""
+    """The address of a server, and its limits."""
 
     host: str = "127.0.0.1"
     port: int = 8443

@@ -1,5 +1,5 @@
-"""What a server, a node or a peer tells its operator: GET /metrics and GET /v1/health on 127.0.0.1,
-the first in the text format of Prometheus.
+"""Metrics and health of a server, a node or a peer for its operator: GET /metrics, in the text
+format of Prometheus, and GET /v1/health, both on 127.0.0.1.
 
 It has numbers of rounds, nodes, answers, requests, connections and bytes; no name of a node, no
 item, no user, nothing of a model. `Trouble` and `DiskHealth` say whether a part of a federation can
@@ -31,7 +31,7 @@ Rows = list[tuple[str, float]]  # labels and value
 
 
 class Trouble(NamedTuple):
-    """Why a part of a federation cannot do its work."""
+    """The reason why a part of a federation cannot do its work."""
 
     kind: str
     """One word, for anybody who asks."""

@@ -45,7 +45,7 @@ AWAY = 120.0
 
 
 class NodeTally(NamedTuple):
-    """What a node's process has counted and seen."""
+    """The counts and observations of a node's process."""
 
     given: Counter[str]
     """Answers by kind of frame."""
