@@ -27,6 +27,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from ..agreement.files import Trouble, no_trouble
 from ..frames.frames import FrameParts, FrameRefused, claimed_node
 from .admission import (
     HELD,
@@ -41,7 +42,6 @@ from .admission import (
     is_number,
 )
 from .listening import Guard
-from .metrics import Trouble, no_trouble
 from .siblings import Siblings, disconnected
 
 # Bytes of a frame that are given to a connection at once: TLS keeps as many of each connection.

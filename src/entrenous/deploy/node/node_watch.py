@@ -20,20 +20,10 @@ from typing import Any, NamedTuple, final
 
 from ... import __version__
 from ...core.lock import is_held
-from ..agreement.files import read_json, write_text
+from ..agreement.files import DiskHealth, Trouble, read_json, write_text
 from ..agreement.terms import TERMS, FederationTerms
 from ..frames.frames import Code, opened, reason
-from ..links.metrics import (
-    DiskHealth,
-    LinkTally,
-    Trouble,
-    counter,
-    counters,
-    gauge,
-    of_port,
-    process,
-    text_of,
-)
+from ..links.metrics import LinkTally, counter, counters, gauge, of_port, process, text_of
 from ..server.server_folder import STATUS, told
 from .node_store import NODE, STORE, NodeStore, StoreStanding
 
