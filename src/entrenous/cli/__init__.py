@@ -96,7 +96,7 @@ def _collecting(words: Sequence[str]) -> Iterator[None]:
 
 
 def _is_service(words: Sequence[str]) -> bool:
-    """Whether a command line is of a command that lives on."""
+    """Returns True for the command line of a service: a server, a node, a relay or a peer."""
     return next((word for word in words if not word.startswith("-")), "") in SERVICES
 
 
@@ -151,7 +151,7 @@ def _app():  # type: ignore[no-untyped-def]
         name="entrenous",
         version=__version__,
         console=output(),
-        default_parameter=Parameter(negative=()),  # no --no-json beside --json
+        default_parameter=Parameter(negative=()),  # --json has no --no-json
         suppress_keyboard_interrupt=False,
         help="Recommendations without collecting anyone's history. Start with: entrenous demo",
     )
@@ -186,7 +186,7 @@ def _add_commands(app: Any) -> None:
 
 
 def _groups() -> dict[str, list[Any]]:
-    """The commands by group: functions, and apps with commands of their own."""
+    """The commands by group: functions, and apps that group further commands."""
     from . import (
         about,
         ask,

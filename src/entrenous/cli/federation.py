@@ -28,7 +28,7 @@ app = App(
 @app.command(name="try")
 @takes(TrialPlan)
 def try_(folder: Path | None = None, /, *, json: bool = False, **options: Any) -> int:
-    """Start a federation on this machine, each part a process with a key of its own.
+    """Start a federation on this machine, each part a process with its own key.
 
     With a server: nodes that share the users; runs until all rounds are done, and shows that the
     model is, to the bit, that of `entrenous run` with the same seed. Interrupted, it continues when
@@ -71,7 +71,7 @@ def try_(folder: Path | None = None, /, *, json: bool = False, **options: Any) -
 
 
 def _show_trial(found: dict[str, Any], json: bool) -> None:
-    """How the network's model and the simulation's compare, and what a node recommends."""
+    """The model of the network compared with the simulation's, and the list of one user."""
     if json:
         return emit_json(found)
     table(
@@ -100,7 +100,7 @@ def _show_trial(found: dict[str, Any], json: bool) -> None:
 
 @app.command
 def status(*folders: Path, json: bool = False) -> None:
-    """Where a server, a node or peers stand.
+    """Show the state of a server, a node or peers.
 
     A server: rounds, nodes, bytes, how often each answer was given. A node: its round, answers and
     refusals, when it last heard the server. Peers: pushes, models taken, errors.
@@ -159,7 +159,7 @@ def _server_status(folder: Path, json: bool) -> None:
 
 
 def _has_server(folder: Path) -> bool:
-    """Whether a folder is that of a node or relay that has joined a federation around a server."""
+    """Returns True for the folder of a node or relay that has joined a federation with a server."""
     from ..deploy.agreement.terms import TERMS, FederationTerms
     from ..deploy.node.node_store import NODE
 

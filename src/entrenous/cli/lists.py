@@ -29,7 +29,7 @@ def datasets() -> Iterable[str]:
 
 
 def load() -> Iterable[str]:
-    """What --load takes, each with what it is."""
+    """The names that --load takes, each with its meaning."""
     from ..data.options import LoadOptions
 
     return [

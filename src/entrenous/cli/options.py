@@ -183,7 +183,7 @@ def by_label(pairs: Sequence[str], option: str) -> dict[str, dict[str, str]]:
 
 
 def assignments(given: Sequence[str] | None, option: str = "--set") -> dict[str, str]:
-    """What was given to an option that takes name=value. Raises InputError for anything else."""
+    """The values of an option that takes name=value. Raises InputError for anything else."""
     from ..core.contract.settings import parse_assignments
 
     return parse_assignments(given or [], option)

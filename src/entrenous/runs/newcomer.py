@@ -61,13 +61,13 @@ def scores_for(
 
 
 def _rounds(algorithm: FederatedAlgorithm, train: Interactions, manifest: Mapping[str, Any]) -> int:
-    """How often a device trained on average."""
+    """The number of rounds in which a device trained on average."""
     share = bound(algorithm, train.catalogue).cohort / len(train.users)
     return int(np.clip(round(manifest["rounds"] * share), 1, MOST))
 
 
 def _chosen(algorithm: Any) -> bool:
-    """Whether users have chosen a setting one by one, as with pi=@file."""
+    """Returns True where users have chosen a setting one by one, as with pi=@file."""
     settings = dict(algorithm)
     return any(
         not isinstance(settings[name], int | float | str)

@@ -1,5 +1,5 @@
-"""What a stored run is tied to: its settings, its code, its libraries. Who uses it later is told
-where today's are others.
+"""The settings, the code and the libraries of a stored run. A later use is refused where today's
+differ.
 """
 
 from __future__ import annotations
