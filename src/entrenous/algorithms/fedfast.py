@@ -68,7 +68,7 @@ class FedFastDevices(NamedTuple):
     """No private state: the server holds w[U], which it clusters; a device keeps only its data."""
 
 
-class FedFastPolicy(ServedModel):
+class FedFastRounds(ServedModel):
     """FedFast with any model: delegates of every cluster of users take part (ActvSAMP), and those
     who do not learn from them (ActvAGG).
     """
@@ -167,7 +167,7 @@ class FedFastPolicy(ServedModel):
 
 
 @final
-class FedFast(FedFastPolicy, NCFSettings):
+class FedFast(FedFastRounds, NCFSettings):
     """FedFast: delegates of every cluster of users take part (ActvSAMP), and those who do not learn
     from them (ActvAGG).
 

@@ -238,7 +238,9 @@ class HttpsServerLink:
 
     def _run(self) -> None:
         try:
-            asyncio.run(self._serve())
+            # Not the loop of whoever set a policy, as Ray does: `GuardedSocket` accepts by itself.
+            with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
+                runner.run(self._serve())
         except BaseException as error:
             self._failure.append(error)
         finally:
