@@ -153,11 +153,11 @@ def documented(command: Callable[..., Any]) -> str:
     plans = getattr(command, "__plans__", ())
     if plans and "Parameters\n----------" not in text:
         text += "\n\nParameters\n----------"
-    own = inspect.signature(inspect.unwrap(command)).parameters
     for plan in plans:
         kinds = get_type_hints(plan)
         for name, words in field_texts(plan).items():
-            if name not in own or f"\n{name}:\n" not in text:
+            # The text of a parameter that the command names itself stands already.
+            if f"\n{name}:\n" not in text:
                 more = "" if "repeated" in words else REPEATED.get(_repeated(kinds[name]), "")
                 text += f"\n{name}:\n    {words}{more}"
     return text
