@@ -185,8 +185,8 @@ def relay(
     algorithm: str = "",
     plain: bool = False,
 ) -> None:
-    """On a node that was invited: make it a relay, which has nodes of its own and answers the
-    server with their sums.
+    """On a node that was invited: make it a relay, which has further nodes behind it and
+    answers the server with their sums.
 
     Writes FOLDER/below/invitations/NAME for each of them, to be sent to it; run the relay with
     `entrenous node FOLDER`.
@@ -201,9 +201,10 @@ def relay(
         REQUEST.json:USERS, the request of a node of the relay and how many of the relay's users it
         has; repeated for every node.
     host:
-        What the relay listens on for its nodes; 0.0.0.0 = every address of the machine.
+        The address on which the relay listens for its nodes; 0.0.0.0 = every address of the
+        machine.
     port:
-        Where it listens.
+        The port on which the relay listens.
     name:
         A host name or address by which its nodes reach it; may be repeated; they use the first.
     algorithm:
