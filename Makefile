@@ -7,12 +7,20 @@ export ENTRENOUS_SHARED ?= $(wildcard $(abspath ../shared/data))
 # bytecode is kept whatever the environment says: the tests start many interpreters, and pip compiles nothing here (below)
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup lock demo federation gossip test test-slow lint failures mutants model evidence papers papers-docs clean
+# what a clone installs beside the package for its tests: the laboratory and the adapter of Flower
+BESIDE := -e lab -e packages/entrenous-flower
+DECLARED := pyproject.toml lab/pyproject.toml packages/entrenous-flower/pyproject.toml
+# worksteal: whoever is done takes tests from the other, so that one long file keeps nobody waiting
+PYTEST := $(BIN)/python -m pytest -q -n auto --dist worksteal
+
+.PHONY: help setup lock demo federation gossip test tests test-slow test-all lint style types failures mutants model evidence papers papers-docs clean
 help:
 	@echo "make demo   train FPL on MovieLens-100K, evaluate, recommend, write a report"
 	@echo "make federation  a server and 4 nodes over TLS on this machine; the model of the simulation, bit for bit"
 	@echo "make gossip 16 peers without a server; some are killed, the rest goes on"
-	@echo "make test   check style and types, run the tests; make test-slow: those that take minutes"
+	@echo "make test   check style and types, run the tests; those of lab and packages only if what they test has changed"
+	@echo "make test-slow  the tests that take minutes"
+	@echo "make test-all   all tests, and record for which source those of lab and packages passed"
 	@echo "make lint   check style and types only"
 	@echo "make failures   run the failure tests, slow ones too, and write docs/failures.md"
 	@echo "make mutants    put a hundred small faults into copies of the source, one at a time: which tests notice? (ARGS=--list, ARGS=NAME)"
@@ -31,15 +39,19 @@ $(BIN)/python:
 
 # make setup LOCKED=1, make test LOCKED=1: the versions and hashes of requirements-dev.lock, and nothing else from the index
 ifneq ($(LOCKED),)
-$(VENV)/.with-dev: pyproject.toml requirements-dev.lock | $(BIN)/python
+$(VENV)/.with-dev: $(DECLARED) requirements-dev.lock | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements-dev.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-index --no-deps --no-build-isolation -e .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-index --no-deps --no-build-isolation -e . $(BESIDE)
 	@touch $@
 
 $(VENV)/.torch: $(VENV)/.with-dev
 	@echo "PyTorch is not in requirements-dev.lock: the tests of vae will skip"
 	@touch $@
 else
+$(VENV)/.with-dev: $(DECLARED) | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e ".[dev]" $(BESIDE)
+	@touch $@
+
 # PyTorch only from a wheel that pip finds on this machine (--find-links): an index may serve 3 GB; without it the tests of vae skip
 $(VENV)/.torch: $(VENV)/.with-dev
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-index --no-deps torch 2>/dev/null \
@@ -68,12 +80,20 @@ federation: $(VENV)/.with-network
 gossip: $(VENV)/.with-network
 	@$(BIN)/entrenous federation try --peers
 
-test: lint $(VENV)/.torch
-	$(BIN)/python -m pytest -q -n auto --dist loadfile
+# types are checked beside the tests, which leave a core idle now and then
+test: style $(VENV)/.torch
+	@$(MAKE) --no-print-directory --jobs=2 types tests
 
-lint: $(VENV)/.with-dev
+tests: $(VENV)/.torch
+	beside=$$($(BIN)/python tests/apart.py) && $(PYTEST) tests $$beside
+
+lint: style types
+
+style: $(VENV)/.with-dev
 	$(BIN)/ruff check src tests lab packages
 	$(BIN)/ruff format --check src tests lab packages
+
+types: $(VENV)/.with-dev
 	$(BIN)/mypy
 
 failures: $(VENV)/.with-dev
@@ -96,6 +116,10 @@ model: $(VENV)/.with-dev
 
 test-slow: $(VENV)/.torch
 	$(BIN)/python -m pytest -q -m slow --timeout 1800
+
+test-all: lint $(VENV)/.torch
+	$(PYTEST) -m "" --timeout 1800 tests
+	$(BIN)/python tests/apart.py --record
 
 clean:
 	rm -rf $(VENV) runs

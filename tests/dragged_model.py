@@ -42,10 +42,10 @@ from entrenous.federation.ledger import Ledger
 from entrenous.federation.rounds import Rounds, Training
 from entrenous.federation.shard import Shard
 from entrenous.privacy.secure_sum.vector import pack, unpack
+from entrenous.runs.options import RunPlan
 from entrenous.runs.pipeline import material
-from entrenous.runs.plan import RunPlan, make
-from entrenous.runs.recommenders import FederatedRecommender
-from entrenous.runs.tested import tested
+from entrenous.runs.plan import make
+from entrenous.runs.recommenders import FederatedRecommender, tested
 
 Combine = Callable[[Float64Array], Float64Array]
 FIFTH = 5

@@ -32,16 +32,16 @@ from entrenous.core.contract.update import LIMIT, STEP
 from entrenous.core.types import Array
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.operate.founding import FoundedFederation, found
+from entrenous.deploy.operate.plans import FoundingPlan
 from entrenous.deploy.server import server
 from entrenous.deploy.server.rounds import standing
 from entrenous.deploy.server.server import RoundsLost, serve
 from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.federation.rounds import Rounds
 from entrenous.privacy.secure_sum.terms import Floors
+from entrenous.runs.options import RunPlan
 from entrenous.runs.pipeline import material
-from entrenous.runs.plan import RunPlan
-from entrenous.runs.recommenders import FederatedRecommender
-from entrenous.runs.tested import tested
+from entrenous.runs.recommenders import FederatedRecommender, tested
 
 server.FAREWELL = 0.1  # nobody is absent
 
@@ -89,18 +89,8 @@ def main(arguments: Sequence[str]) -> None:
     train = parts[0].final_train
     protect = {"groups": str(asked.groups)} if asked.groups > 1 else {}
     with tempfile.TemporaryDirectory() as home:
-        made = found(
-            Path(home) / "f",
-            train,
-            nodes=asked.nodes,
-            floors=Floors(),
-            algorithm="fcf",
-            rounds=asked.rounds,
-            seed=0,
-            draws="secret",
-            profile="private",
-            protect=protect,
-        )
+        plan = FoundingPlan(algorithm="fcf", rounds=asked.rounds, protect=protect)
+        made = found(Path(home) / "f", train, plan, nodes=asked.nodes, floors=Floors())
         print(made.terms.limits(), flush=True)
         began = time.monotonic()
         how = trained(made, asked.liars)

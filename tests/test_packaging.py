@@ -82,6 +82,19 @@ def test_the_core_is_light_and_each_extra_brings_its_own() -> None:
     )
 
 
+def test_dev_brings_what_the_distributions_beside_the_package_need() -> None:
+    """So that requirements-dev.lock, which is made from it, is enough for all three."""
+    have = {each.name: each.specifier for each in declared_requirements("dev")}
+    for folder in ("lab", "packages/entrenous-flower"):
+        text = (ROOT / folder / "pyproject.toml").read_text(encoding="utf-8")
+        for needed in map(Requirement, tomllib.loads(text)["project"]["dependencies"]):
+            if needed.name == PROJECT["name"]:
+                assert Version(PROJECT["version"]) in needed.specifier
+                assert needed.extras <= PROJECT["optional-dependencies"].keys()
+            else:
+                assert have[needed.name] == needed.specifier, needed
+
+
 def test_the_lowest_versions_are_those_that_are_declared() -> None:
     found = lowest((3, 11))
     assert [name(one) for one in found] == [

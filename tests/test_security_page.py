@@ -13,7 +13,7 @@ from entrenous.cli import _app
 from entrenous.core.contract.declared import declared
 from entrenous.core.errors import InputError
 from entrenous.deploy.agreement.terms import FederationTerms
-from entrenous.deploy.operate.founding import found_federation
+from entrenous.deploy.operate.plans import FoundingPlan
 from entrenous.privacy.protection import DP, PRIVATE, PROFILES, protection_of
 from entrenous.runs.plan import algorithm_of
 
@@ -78,7 +78,7 @@ def test_what_it_says_of_differential_privacy_is_so() -> None:
     """The default of new federations is `private` and proves no epsilon; `dp` is for
     simulations.
     """
-    assert found_federation.__kwdefaults__["profile"] == PRIVATE
+    assert FoundingPlan().profile == PRIVATE
     own = protection_of(PRIVATE, {}, declared(algorithm_of("fpl", {})).traits)
     common = {
         "algorithm": "fpl",

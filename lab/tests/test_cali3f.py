@@ -40,7 +40,8 @@ from entrenous.core.errors import InputError
 from entrenous.data.load import load
 from entrenous.data.split.protocol import splits
 from entrenous.runs import pipeline as experiment
-from entrenous.runs.plan import RunPlan, check
+from entrenous.runs.options import RunPlan
+from entrenous.runs.plan import check
 
 NAMES = [
     "cali3f-ablation",

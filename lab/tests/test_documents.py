@@ -82,10 +82,10 @@ def block(spec: str, content: str = "") -> str:
 
 def test_a_table_has_a_line_for_each_system_and_says_where_it_comes_from() -> None:
     text = filled(f"before\n{block('t; data=d; metrics=m; paper=yes', 'old')}\nafter", STORED)
-    assert "| `x` | .700 | .654 ± .010 |\n| `y` | - | - |" in text and "old" not in text
+    assert "| `x` | 0.700 | 0.654 ± 0.010 |\n| `y` | - | - |" in text and "old" not in text
     both = filled(block("t; data=d; metrics=m | n; systems=x; paper=yes"), STORED)
     assert (
-        "|  | m: paper | ours | n |\n" in both and "| `x` | .700 | .654 ± .010 | 12 |" in both
+        "|  | m: paper | ours | n |\n" in both and "| `x` | 0.700 | 0.654 ± 0.010 | 12 |" in both
     )  # no figure of n is printed
     assert (
         "`entrenous experiment t`; 2 seeds; 2026-01-02, commit abc; sha256 of rows d 0123456789ab"
@@ -99,10 +99,10 @@ def test_a_table_has_a_line_for_each_system_and_says_where_it_comes_from() -> No
 
 def test_figures_inside_a_sentence() -> None:
     assert filled(block("t; show=value; data=d; system=x; metric=m; digits=2"), STORED) == block(
-        "t; show=value; data=d; system=x; metric=m; digits=2", ".65"
+        "t; show=value; data=d; system=x; metric=m; digits=2", "0.65"
     )
     said = filled(block("t; show=interval; data=d; system=y; other=x; metric=m"), STORED)
-    assert "-->-.100 (95 % -.150 to -.050, p = .012)<!--" in said  # turned round
+    assert "-->-0.100 (95 % -0.150 to -0.050, p = 0.012)<!--" in said  # turned round
 
 
 def test_findings_are_quoted_whole() -> None:
@@ -135,7 +135,7 @@ def test_filling_a_page_again_changes_nothing(page: Path) -> None:
 
 
 def test_what_stands_in_no_block_is_seen() -> None:
-    table = "| a | b |\n| --- | --- |\n| x | .65 |\n"
+    table = "| a | b |\n| --- | --- |\n| x | 0.65 |\n"
     assert unmarked(f"{table}\n| a |\n| --- |\n| 3 |\n") == ["| a | b |"]
     assert unmarked(block("t", f"\n{table}")) == []
 
@@ -163,23 +163,23 @@ def claim(**more: object) -> dict[str, object]:
         (
             {"above": [["x", "y"]]},
             "reproduced",
-            "`x` minus `y` +.1000 (95 % .0500 to .1500, p = .012)",
+            "`x` minus `y` +0.1000 (95 % 0.0500 to 0.1500, p = 0.012)",
         ),
-        ({"lower": [["x", "y"]]}, "not", "`x` minus `y` +.1000"),
+        ({"lower": [["x", "y"]]}, "not", "`x` minus `y` +0.1000"),
         ({"above": [["x", "y"], ["y", "x"]]}, "partly", "1 of 2 hold"),
         ({"level": [["x", "y"]], "margin": 0.01}, "reproduced", ""),
         ({"level": [["y", "x"]], "margin": 0.1}, "not", ""),
         ({"level": [["y", "x"]], "margin": 0.2}, "reproduced", ""),
-        ({"near": ["x"]}, "reproduced", "`x` .654, printed .700"),
+        ({"near": ["x"]}, "reproduced", "`x` 0.654, printed 0.700"),
         ({"near": ["x"], "metrics": ["n"], "printed": 13.0}, "reproduced", "`x` 12, printed 13"),
         ({"near": ["x"], "metrics": ["n"], "printed": 20.0}, "not", ""),
         ({"near": ["x"], "metrics": ["n"]}, "not tested", ""),
         ({"above": [["x", "z"]]}, "not tested", ""),
-        ({"most": [["x", 0.7]]}, "reproduced", "`x` .654, asked at most .700"),
+        ({"most": [["x", 0.7]]}, "reproduced", "`x` 0.654, asked at most 0.700"),
         ({"most": [["x", 0.6]]}, "not", ""),
         ({"most": [["y", 0.6]]}, "not tested", ""),
-        ({"same_sign": [["x", "x"]]}, "reproduced", "`x` .654, `x` .654"),
-        ({"alike": [["x", "x", "x", "x"]], "margin": 0.01}, "reproduced", "margin .010"),
+        ({"same_sign": [["x", "x"]]}, "reproduced", "`x` 0.654, `x` 0.654"),
+        ({"alike": [["x", "x", "x", "x"]], "margin": 0.01}, "reproduced", "margin 0.010"),
         ({"why": "no rows"}, "not tested", "no rows"),
         ({"by": "u", "above": [["x", "y"]]}, "not run yet", ""),
     ],
@@ -233,7 +233,7 @@ def test_without_a_test_over_users_seeds_are_compared(monkeypatch: pytest.Monkey
         found.verdict == "not"
     )  # t = 3.46 of two degrees of freedom: p = .074; one value of c allows no test
     assert (
-        "+2 (95 % -.4841 to 4.4841, p = .074)" in found.said and "one value of each" in found.said
+        "+2 (95 % -0.4841 to 4.4841, p = 0.074)" in found.said and "one value of each" in found.said
     )
 
 
@@ -248,20 +248,20 @@ def judged_rows(
 
 
 def test_several_comparisons_over_seeds_have_holms_p(monkeypatch: pytest.MonkeyPatch) -> None:
-    """t = 6.93 and 5.20 of two degrees of freedom: p = .0202 and .0351. Beside each other: twice
+    """t = 6.93 and 5.20 of two degrees of freedom: p = 0.0202 and 0.0351. Beside each other: twice
     the smaller, and no less for the other.
     """
     rows = [
         row(name, "m", mean, values=[mean - less, mean, mean + less])
         for name, mean, less in (("a", 4, 1), ("b", 0, 0), ("c", 1, 0))
     ]
-    assert "p = .020)" in judged_rows(monkeypatch, rows, above=[["a", "b"]]).said
-    assert "p = .035)" in judged_rows(monkeypatch, rows, above=[["a", "c"]]).said
+    assert "p = 0.020)" in judged_rows(monkeypatch, rows, above=[["a", "b"]]).said
+    assert "p = 0.035)" in judged_rows(monkeypatch, rows, above=[["a", "c"]]).said
     both = judged_rows(monkeypatch, rows, above=[["a", "b"], ["a", "c"]])
-    assert both.verdict == "reproduced" and both.said.count("p = .040)") == 2
+    assert both.verdict == "reproduced" and both.said.count("p = 0.040)") == 2
     level = judged_rows(monkeypatch, rows, level=[["a", "b"], ["a", "c"]], margin=0.1)
     assert (
-        "p = .020)" in level.said and "p = .035)" in level.said
+        "p = 0.020)" in level.said and "p = 0.035)" in level.said
     )  # judged by the interval, of which there is one
 
 
@@ -274,7 +274,7 @@ def test_opposite_signs_and_unlike_changes_are_seen(monkeypatch: pytest.MonkeyPa
     assert judged_rows(monkeypatch, rows, same_sign=[["a", "b"]]).verdict == "not"
     assert judged_rows(monkeypatch, rows, same_sign=[["a", "b"], ["a", "c"]]).verdict == "partly"
     alike = judged_rows(monkeypatch, rows, alike=[["a", "b", "c", "b"]], margin=0.01)
-    assert alike.verdict == "reproduced" and "`a` .3000, `c` .3000" in alike.said
+    assert alike.verdict == "reproduced" and "`a` 0.3000, `c` 0.3000" in alike.said
     assert (
         judged_rows(monkeypatch, rows, alike=[["a", "b", "b", "c"]], margin=0.01).verdict == "not"
     )  # .3 and -.3

@@ -34,7 +34,8 @@ from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import Interactions, build
 from entrenous.data.split.protocol import splits
 from entrenous.runs import pipeline as experiment
-from entrenous.runs.plan import RunPlan, check
+from entrenous.runs.options import RunPlan
+from entrenous.runs.plan import check
 from tests.algorithms.test_fbalf_bayes import SMALL
 from tests.algorithms.test_fbalf_bayes import rated as rows
 

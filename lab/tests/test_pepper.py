@@ -38,7 +38,8 @@ from small_data import random_data
 from entrenous.algorithms.named import algorithms
 from entrenous.data.load import load
 from entrenous.runs import pipeline as experiment
-from entrenous.runs.plan import RunPlan, check
+from entrenous.runs.options import RunPlan
+from entrenous.runs.plan import check
 
 TABLES, FIGURES = (
     [f"pepper-table{n}" for n in range(2, 9)],

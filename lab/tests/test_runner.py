@@ -327,9 +327,7 @@ def test_without_scipy_it_says_what_to_install_and_nothing_is_written(tmp_path, 
         lambda: list(estimates([PaperStock("fpl-table4", None, ())], tmp_path / "cells")),
         lambda: list(confirm(["fpl-table4"], out=tmp_path / "out")),
     ):
-        with pytest.raises(
-            InputError, match=r'SciPy is not installed.*pip install "entrenous\[papers\]"'
-        ):
+        with pytest.raises(InputError, match=r"SciPy is not installed.*pip install entrenous-lab"):
             call()
     assert not list(tmp_path.iterdir())
 

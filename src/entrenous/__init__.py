@@ -45,6 +45,7 @@ LAZY = {
     "fold_name": "entrenous.core.keys",
     "generator": "entrenous.kernels.generator",
     "negatives": "entrenous.kernels.generator",
+    "conform": "entrenous.runs.conformance",
     # a metric, a split or a data set of one's own
     "QueryMetric": "entrenous.evaluate.metric_kinds",
     "ListMetric": "entrenous.evaluate.metric_kinds",

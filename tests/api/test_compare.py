@@ -14,7 +14,7 @@ from scipy import stats
 from small_data import interactions
 
 import entrenous
-from entrenous.api.compare import compared as compare
+from entrenous.api.compare import CompareKeywords, compared
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions
 from entrenous.evaluate.significance import holm, paired_spread
@@ -22,6 +22,11 @@ from entrenous.runs.pipeline import RunResult, run
 
 SMALL: dict[str, Any] = {"protocol": "loo-20", "rounds": 4, "threads": 1}
 NAMES = ["popular", "random", "pfpl+"]
+
+
+def compare(algorithms: list[Any], data: Any = "ml-100k", **options: Any) -> dict[str, Any]:
+    """A comparison, with errors in the words of the command line."""
+    return compared(CompareKeywords(algorithms, data, **{"progress": False, **options}))
 
 
 @pytest.fixture(scope="module")
@@ -182,8 +187,8 @@ def test_without_any_difference_p_is_1() -> None:
 
 def test_a_split_in_files(data: Interactions, tmp_path: Path) -> None:
     from entrenous.data.split.export import write
+    from entrenous.runs.options import RunPlan
     from entrenous.runs.pipeline import material
-    from entrenous.runs.plan import RunPlan
 
     (part,) = material(RunPlan(algorithm="popular", protocol="loo-20"), data).parts
     folder = str(write(part, tmp_path / "split"))

@@ -4,6 +4,8 @@ name.
 
 from __future__ import annotations
 
+import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +20,10 @@ from paths import ROOT
 from scipy import sparse
 
 import entrenous
+from entrenous.api.running import RunKeywords
+from entrenous.cli import run as run_command
 from entrenous.core.errors import InputError
+from entrenous.core.keywords import field_texts
 from entrenous.core.registry.own import load_place
 from entrenous.data.interactions import Interactions
 from entrenous.runs.conformance import conform
@@ -408,3 +413,28 @@ def test_settings_are_not_chosen_by_other_trainings_than_the_runs_own(
         entrenous.run("fpl", data, tune=3, **options, **SMALL)
     with pytest.raises(InputError, match="tune: got -1"):
         entrenous.run("fpl", data, tune=-1, **SMALL)
+
+
+# ---- options are said once -----------------------------------------------------------------------
+
+
+def test_an_unknown_option_is_one_helpful_line() -> None:
+    with pytest.raises(InputError) as bad:
+        entrenous.run("popular", thread=2)
+    assert str(bad.value) == "run: unknown option 'thread'; did you mean 'threads'?"
+
+
+def test_the_command_and_the_function_have_the_same_options() -> None:
+    command = set(inspect.signature(run_command.run).parameters)
+    function = set(inspect.signature(entrenous.run).parameters)
+    assert command - function == {"resume", "todays_code", "json"}
+    assert function - command == {"split", "metrics", "on_round", "progress"}
+    assert function - {"algorithm", "data"} <= set(field_texts(RunKeywords))
+
+
+def test_the_documentation_of_the_function_is_that_of_its_options() -> None:
+    said = " ".join((entrenous.run.__doc__ or "").split())
+    assert "threads: Threads over devices, 0 = all cores; with workers of each of them" in said
+    assert "refit=False: on the training rows alone" in said
+    assert "protocol: How rows are held out: see `entrenous run --help`." in said
+    assert "--" not in re.sub("`[^`]*`", "", said) and "{protocols}" not in said

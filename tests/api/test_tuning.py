@@ -42,7 +42,9 @@ def test_a_search_needs_a_space(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("options", [{}, {"grid": {"factors": [2]}, "space": {"factors": "2..3"}}])
 def test_one_way_to_choose(options: dict, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"expected grid=\.\.\. or space=\.\.\."):
+    with pytest.raises(
+        InputError, match=r"expected one of grid\['name'\]=value,value,\.\.\. and space"
+    ):
         entrenous.tune("fpl", shop(tmp_path), **options)
     with pytest.raises(InputError, match="unknown setting; did you mean 'factors'"):
         entrenous.tune("fpl", shop(tmp_path), grid={"factor": [2]})

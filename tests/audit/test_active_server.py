@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onlooker import by_popularity, movielens, right, seen
+from onlooker import by_popularity, movielens, observe, right, seen
 
 from entrenous.audit.attacks import gradient, pairs, regression, replay
-from entrenous.audit.observe import observe
 from entrenous.core.errors import InputError
 from entrenous.data.synthetic import synthetic
 

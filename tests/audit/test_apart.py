@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onlooker import observe
 from safetensors.numpy import save_file
 
 from entrenous.audit.apart import _followed, attempts, begun
 from entrenous.audit.claims import read_claims
-from entrenous.audit.observe import observe
 from entrenous.audit.transcript import Transcript, write_transcript
 from entrenous.core.contract.protocols import silent
 from entrenous.core.errors import EntrenousError

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onlooker import observe
 
-from entrenous.audit.observe import observe
 from entrenous.audit.transcript import read_transcript, write_transcript
 from entrenous.core.errors import InputError
 from entrenous.data.synthetic import synthetic

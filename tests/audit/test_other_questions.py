@@ -7,17 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onlooker import movielens
+from onlooker import movielens, observe
 
 from entrenous.audit.attacks import communities, user_membership
 from entrenous.audit.claims import Claims, read_claims, write_claims
 from entrenous.audit.left_out import trained_without
-from entrenous.audit.observe import observe
 from entrenous.audit.other_questions import communities_found, members_found
-from entrenous.audit.scene import Scene
+from entrenous.audit.plan import AuditPlan
 from entrenous.core.contract.protocols import silent
 from entrenous.data.synthetic import synthetic
-from entrenous.federation.executors import Threads
 from entrenous.runs.plan import algorithm_of
 
 
@@ -28,9 +26,7 @@ def small() -> Any:
 
 def without(data: Any, algorithm: str, rounds: int, **settings: Any) -> Any:
     made: Any = algorithm_of(algorithm, settings)
-    return trained_without(
-        made, data, Scene(rounds=rounds), {}, executor=Threads(1), progress=silent
-    )
+    return trained_without(AuditPlan(algorithm=algorithm, rounds=rounds), made, data, silent)
 
 
 def test_a_final_model_says_who_was_in_training() -> None:

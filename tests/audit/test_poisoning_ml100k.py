@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from paths import SHARED, real
 
-from entrenous.audit.robustness import attack
+from entrenous.api.attacking import attack
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 FPL: dict[str, Any] = {"settings": {"cohort": 94, "factors": 20}, "rounds": 100}

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 from entrenous_lab.survey import LOOKS, PAGE, Look, keep, keep_only, page, survey, without
+from onlooker import observe
 from small_data import random_data
 
 from entrenous.algorithms.named import algorithms
-from entrenous.audit.observe import observe
 
 ABOUT = {
     "algorithm": "fcf",

@@ -5,7 +5,6 @@ recommending, the report, odd users.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from command_line import Command, write_shop
+from forked import run
 from small_federations import SMALL, sent, shop, started
 from stored_runs import Page
 
@@ -30,7 +30,7 @@ ASKED = ("std_ndcg@10", "std_by_chance", "worst_decile_hr@10")
 def process(folder: Path, *arguments: str) -> Any:
     """The JSON object that a real `entrenous` prints."""
     code = "from entrenous.cli import main; main()"
-    done = subprocess.run(
+    done = run(
         [sys.executable, "-c", code, *arguments, "--json"],
         cwd=folder,
         capture_output=True,

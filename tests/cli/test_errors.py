@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from command_line import Command, write_shop
+from forked import Forked
 
 LONG = [
     "run",
@@ -331,7 +332,7 @@ def test_a_model_of_another_run_is_not_used(folder: Path, command: Command) -> N
 def process(*arguments: str, **options: object) -> subprocess.Popen[str]:
     code = "from entrenous.cli import main; main()"
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
-    return subprocess.Popen(
+    return Forked(
         [sys.executable, "-c", code, *arguments], text=True, start_new_session=True, **pipes
     )  # type: ignore[call-overload]
 

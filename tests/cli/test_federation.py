@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 from command_line import Command, write_shop
+from forked import Forked
 
 pytest.importorskip("uvicorn")
 pytest.importorskip("msgspec")
@@ -265,7 +266,7 @@ def test_nodes_come_and_go_and_nobody_gets_the_numbers_of_another(
 def test_a_node_with_a_new_key_keeps_its_users_and_its_store(
     folder: Path, command: Command
 ) -> None:
-    from entrenous.deploy.agreement.identity import public_bytes, read_identity
+    from entrenous.deploy.agreement.files import public_bytes, read_identity
     from entrenous.deploy.node.node import FederatedNode
 
     founded(command)
@@ -369,9 +370,7 @@ def test_a_federation_with_secure_sums_keeps_its_nodes_and_its_rounds(
 @contextmanager
 def running(log: Path, *words: str) -> Iterator[subprocess.Popen[bytes]]:
     with open(log, "ab") as file:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "entrenous", *words], stdout=file, stderr=file
-        )
+        process = Forked([sys.executable, "-m", "entrenous", *words], stdout=file, stderr=file)
     try:
         yield process
     finally:

@@ -26,8 +26,9 @@ from entrenous.federation.network import Network
 from entrenous.runs import pipeline as experiment
 from entrenous.runs import store
 from entrenous.runs.leakcheck import leakcheck
+from entrenous.runs.options import RunPlan
 from entrenous.runs.pipeline import material
-from entrenous.runs.plan import RunPlan, usual_protocol
+from entrenous.runs.plan import usual_protocol
 from entrenous.runs.tuning.grid import tune
 
 USERS, VIEW = 30, 3

@@ -17,6 +17,7 @@ from small_gossip import shop
 pytest.importorskip("iroh")
 
 from entrenous.deploy.operate.founding import found
+from entrenous.deploy.operate.plans import FoundingPlan
 
 
 def entrenous(*arguments: str, code: int = 2) -> str:
@@ -35,9 +36,8 @@ def entrenous(*arguments: str, code: int = 2) -> str:
 
 def test_what_is_wrong_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command, folder = Command(capsys), tmp_path / "try"
-    made = found(
-        folder, shop(4), nodes=4, topology="peers", algorithm="pepper-gmf", settings={"factors": 4}
-    )
+    plan = FoundingPlan(peers=True, settings={"factors": 4})
+    made = found(folder, shop(4), plan, nodes=4)
     told = command("federation", "status", folder, "--json").json["peers"]
     assert [(one["number"], one["running"], one["run"]) for one in told] == [
         (n, False, made.terms.run) for n in range(4)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from command_line import Command, write_shop
+from forked import Forked
 
 from entrenous.core.errors import Interrupted
 from entrenous.runs import pipeline, store
@@ -59,7 +60,7 @@ print([name for name in heavy if name in sys.modules])
 def begun(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     """A run in a process of its own, which has written a checkpoint."""
     code = "from entrenous.cli import main; main()"
-    process = subprocess.Popen(
+    process = Forked(
         [sys.executable, "-c", code, *arguments],
         text=True,
         stdout=subprocess.PIPE,
@@ -149,7 +150,7 @@ def test_work_that_stores_nothing_says_no_more_than_that(
     monkeypatch.setattr("entrenous.data.describe.describe", stop)
     said = command("data", "info", "shop.csv")
     assert (said.code, said.err) == (130, "error: interrupted\n")
-    monkeypatch.setattr("entrenous.runs.tuning.search.search", stop)
+    monkeypatch.setattr("entrenous.runs.tuning.choose.chosen", stop)
     said = command("tune", "fcf", *QUICK, "--search", "factors=4..8", "--out", "fcf.jsonl")
     assert (
         said.err

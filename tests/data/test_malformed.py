@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from forked import run
 
 from entrenous.core.errors import InputError
 from entrenous.data.load import from_frame, load
@@ -340,6 +341,4 @@ def test_the_command_says_ok_and_what_it_did(tmp_path: Path) -> None:
 
 def _check(path: Path, folder: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "entrenous", "data", "check", str(path)]
-    return subprocess.run(
-        command, capture_output=True, text=True, timeout=240, cwd=folder, check=False
-    )
+    return run(command, capture_output=True, text=True, timeout=240, cwd=folder, check=False)

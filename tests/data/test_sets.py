@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import re
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -46,7 +47,9 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ENTRENOUS_DATA", str(SHARED))
 
 
+@cache
 def present(name: str) -> Interactions:
+    """The data set, read once by each process; the test is skipped where it is absent."""
     if not dataset(name).present():
         absent(name)
     return load(name, fetch=False)

@@ -18,8 +18,8 @@ from entrenous.core.contract.protocols import arrays_of
 from entrenous.core.contract.update import add_update, merge_totals
 from entrenous.core.keys import key
 from entrenous.deploy.frames import contribution
-from entrenous.deploy.frames.codes import Code, FrameRefused
 from entrenous.deploy.frames.contribution import largest_body
+from entrenous.deploy.frames.frames import Code, FrameRefused
 from entrenous.federation.shard import Shard
 from tests.deploy.test_intake import mutated
 

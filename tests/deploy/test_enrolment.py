@@ -17,15 +17,14 @@ from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import Interactions
 from entrenous.data.load import load
 from entrenous.deploy.agreement.catalogue import Items
-from entrenous.deploy.agreement.identity import read_identity
+from entrenous.deploy.agreement.files import read_identity
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.node.node_store import NodeStore
 from entrenous.deploy.operate.enrolment import identity, join, told, with_items
 from entrenous.deploy.operate.founding import FoundedFederation
+from entrenous.deploy.operate.plans import JoinPlan
 from entrenous.privacy.secure_sum.terms import Floors
 from entrenous.privacy.unsampled import epsilon_of_gaussian
-
-OWN = Floors()
 
 
 @pytest.fixture
@@ -48,7 +47,9 @@ def invitation(made: FoundedFederation, **more: Any) -> Path:
 def joining(made: FoundedFederation, sent: Path, **how: Any) -> dict[str, Any]:
     """What node.json says after the first node has joined with floors and a pi of its own."""
     rows = ratings().of_users(FIRST)
-    join(made.nodes["node-1"], sent, rows, OWN, {"pi": "0"}, **{"public_draws": True, **how})
+    tell = how.pop("tell", print)
+    plan = JoinPlan(**{"own": {"pi": "0"}, "public_draws": True, **how})
+    join(made.nodes["node-1"], sent, rows, plan, tell)
     return dict(json.loads((made.nodes["node-1"] / "node.json").read_text()))
 
 

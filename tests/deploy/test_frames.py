@@ -11,10 +11,17 @@ import msgspec
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from entrenous.deploy.agreement.identity import is_name
+from entrenous.deploy.agreement.files import is_name
 from entrenous.deploy.frames import frames
-from entrenous.deploy.frames.codes import Code, FrameRefused
-from entrenous.deploy.frames.frames import Head, head_length, opened, seal, signed_by
+from entrenous.deploy.frames.frames import (
+    Code,
+    FrameRefused,
+    Head,
+    head_length,
+    opened,
+    seal,
+    signed_by,
+)
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 GOOD = seal(KEY, "update", b"twelve bytes", run="ab", node="node-1", round=3, about={"users": 2})

@@ -37,7 +37,8 @@ from entrenous.deploy.frames.secure import sum_terms
 from entrenous.deploy.node.secure_node import inputs
 from entrenous.deploy.operate.founding import FoundedFederation
 from entrenous.deploy.operate.membership import shut_out
-from entrenous.deploy.operate.trial import TrialPlan, begin
+from entrenous.deploy.operate.plans import TrialPlan
+from entrenous.deploy.operate.trial import begin
 from entrenous.deploy.server import exchange, secure_server, server
 from entrenous.deploy.server.grouped_round import shortened, times_the_median
 from entrenous.deploy.server.server import RoundsLost, serve
@@ -536,11 +537,12 @@ def test_an_epsilon_is_of_the_noise_of_one_groups_sum(tmp_path: Path) -> None:
 
 
 def test_neither_a_trial_nor_a_run_has_groups(tmp_path: Path) -> None:
-    from entrenous.runs.plan import RunPlan, check
+    from entrenous.runs.options import RunPlan
+    from entrenous.runs.plan import check
 
     protect = {"groups": 3, "noise": 0.1}
     for refuse in (
-        lambda: begin(tmp_path / "t", TrialPlan("fcf", protect=protect), nodes=12),
+        lambda: begin(tmp_path / "t", TrialPlan(algorithm="fcf", protect=protect, nodes=12)),
         lambda: check(
             RunPlan(
                 algorithm="fcf",
@@ -557,6 +559,24 @@ def test_neither_a_trial_nor_a_run_has_groups(tmp_path: Path) -> None:
             refuse()
         assert "\n" not in str(why.value)
     assert not (tmp_path / "t").exists()
+
+
+def test_no_group_has_more_than_a_few_hundred_nodes_unless_the_operator_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the cost of a sum, each of whose nodes is told of all others, grows with the square of
+    the nodes. The terms say how many groups there are, so nodes see it.
+    """
+    monkeypatch.setattr("entrenous.deploy.operate.founding.MOST_NODES", 5)
+    assert masked(tmp_path / "five", 1, nodes=5).terms.protection.groups == 1
+    made = masked(tmp_path / "twelve", 1)
+    assert json.loads(made.terms.text())["protection"]["groups"] == 3
+    assert {len(group) for group in groups_of(made)} == {4}
+    assert serve(link_of(made), made.server) is not None
+    # of eight nodes no three groups are large enough
+    assert masked(tmp_path / "eight", 1, nodes=8).terms.protection.groups == 1
+    said = masked(tmp_path / "said", 1, protect={"groups": 1})
+    assert said.terms.protection.groups == 1
 
 
 # ---- the mean ------------------------------------------------------------------------------------

@@ -26,10 +26,9 @@ from safetensors.numpy import load
 
 from entrenous.core.contract.protocols import arrays_of
 from entrenous.core.keys import key
-from entrenous.deploy.agreement.identity import read_identity
+from entrenous.deploy.agreement.files import read_identity
 from entrenous.deploy.frames import frames
-from entrenous.deploy.frames.codes import Code
-from entrenous.deploy.frames.frames import seal
+from entrenous.deploy.frames.frames import Code, seal
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.server import intake
 from entrenous.deploy.server.intake import Open, RoundIntake

@@ -14,7 +14,7 @@ from federation_links import FaultyLink, federation, nodes_of, ratings
 
 from entrenous.algorithms.fpl import FPL
 from entrenous.deploy.frames import contribution
-from entrenous.deploy.node.draws import SecretDraws
+from entrenous.deploy.node.node import SecretDraws
 from entrenous.deploy.server.server import serve
 from entrenous.federation.shard import Shard
 from entrenous.privacy.protection import Protection

@@ -5,7 +5,6 @@ that loses too many says so.
 from __future__ import annotations
 
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -25,9 +24,10 @@ from federation_links import (
     simulated,
     virtual_time,
 )
+from forked import run
 
 from entrenous.deploy.frames.frames import FrameParts, opened, seal
-from entrenous.deploy.links.metrics import exposition
+from entrenous.deploy.links.metrics import LinkTally, exposition
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.node.secure_node import inputs
 from entrenous.deploy.operate.founding import FoundedFederation
@@ -114,7 +114,7 @@ def test_a_server_that_loses_its_rounds_ends_with_an_error_and_sends_no_model(
     said = status(made.server)
     assert (said["status"], said["round"], said["lost"]) == ("untrained", 0, 2)
     assert "untrained" in said["reason"] and "\n" not in said["reason"]
-    assert "\nentrenous_rounds_lost_total 2\n" in exposition(said, None)
+    assert "\nentrenous_rounds_lost_total 2\n" in exposition(said, LinkTally())
     assert all(inputs(node.store) == 2 for node in nodes.values())
 
 
@@ -225,7 +225,7 @@ def test_the_program_ends_with_code_1_and_one_line(tmp_path: Path, spoiling: Spo
     with pytest.raises(RoundsLost):
         serve(answers(made)[1], made.server)
     command = [sys.executable, "-m", "entrenous", "server", str(made.server)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    ended = run(command, capture_output=True, text=True, timeout=300, check=False)
     assert ended.returncode == 1, ended.stderr
     last = ended.stderr.strip().splitlines()[-1]
     assert "2 rounds were lost, and 1 may be; the model is untrained" in last

@@ -30,9 +30,8 @@ from entrenous.core.contract.protocols import State
 from entrenous.core.contract.update import Update, zero_total
 from entrenous.core.errors import InputError
 from entrenous.deploy.frames import contribution
-from entrenous.deploy.frames.caps import Caps, RoundHalted, moved, norm
-from entrenous.deploy.frames.codes import Code, FrameRefused
-from entrenous.deploy.frames.frames import opened, seal
+from entrenous.deploy.frames.contribution import Caps, RoundHalted, moved, norm
+from entrenous.deploy.frames.frames import Code, FrameRefused, opened, seal
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.operate.founding import FoundedFederation
 from entrenous.deploy.operate.membership import rewind, shut_out

@@ -31,16 +31,14 @@ from federation_links import (
 from entrenous.core.contract.protocols import arrays_of
 from entrenous.core.errors import EntrenousError, InputError
 from entrenous.core.keys import key
-from entrenous.deploy.agreement.identity import read_identity
-from entrenous.deploy.frames.codes import Code
-from entrenous.deploy.frames.frames import opened, seal
-from entrenous.deploy.frames.request import announced, announced_of
+from entrenous.deploy.agreement.files import read_identity
+from entrenous.deploy.frames.frames import Code, opened, seal
+from entrenous.deploy.frames.request import announced, announced_of, write_download
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.operate.membership import rewind
 from entrenous.deploy.server import exchange
 from entrenous.deploy.server.server import serve
 from entrenous.deploy.wire import tensors
-from entrenous.deploy.wire.download import write_download
 from entrenous.runs.store import model_sha256
 
 

@@ -16,6 +16,7 @@ from entrenous.deploy.agreement.catalogue import Items
 from entrenous.deploy.operate.enrolment import accept, identity, join, rotate
 from entrenous.deploy.operate.founding import found, found_federation
 from entrenous.deploy.operate.membership import invite, renew_certificate, renew_tickets, shut_out
+from entrenous.deploy.operate.plans import FoundingPlan, JoinPlan
 
 DATA = synthetic(users=6, items=20, interactions=60, seed=0)
 BY_SQLITE = "store.sqlite"  # begins the names of what SQLite flushes itself
@@ -69,15 +70,12 @@ def test_a_federation_with_a_server_is_on_the_disk_at_each_step(tmp_path: Path, 
     made = found_federation(
         tmp_path / "f",
         Items.of(DATA),
-        DATA.catalogue,
         requests,
-        algorithm="fpl",
-        rounds=2,
-        profile="paper",
+        FoundingPlan(algorithm="fpl", rounds=2, profile="paper").with_catalogue(DATA.catalogue),
     )
     assert disk.lost(tmp_path) == []
     folder = tmp_path / "nodes" / "one"
-    join(folder, made.nodes["one"], DATA.of_users(range(2)), public_draws=True)
+    join(folder, made.nodes["one"], DATA.of_users(range(2)), JoinPlan(public_draws=True))
     assert disk.lost(tmp_path) == []
     request = rotate(folder)
     assert disk.lost(tmp_path) == []
@@ -90,14 +88,8 @@ def test_a_federation_with_a_server_is_on_the_disk_at_each_step(tmp_path: Path, 
 
 
 def test_a_federation_of_peers_is_on_the_disk(tmp_path: Path, disk: Disk) -> None:
-    found(
-        tmp_path / "f",
-        shop(3, items=30, each=6),
-        nodes=3,
-        topology="peers",
-        algorithm="pepper-gmf",
-        settings={"factors": 4},
-    )
+    plan = FoundingPlan(peers=True, settings={"factors": 4})
+    found(tmp_path / "f", shop(3, items=30, each=6), plan, nodes=3)
     assert disk.lost(tmp_path) == []
     renew_tickets(tmp_path / "f")
     shut_out(tmp_path / "f", "node-3")

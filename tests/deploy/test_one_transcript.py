@@ -19,10 +19,9 @@ from secure_sum_in_memory import roll, terms
 
 from entrenous.algorithms.named import kind_of
 from entrenous.core.contract.protocols import State
-from entrenous.deploy.agreement.identity import read_identity
+from entrenous.deploy.agreement.files import read_identity
 from entrenous.deploy.frames.agreed_model import OfferedModel, check_agreed, written
-from entrenous.deploy.frames.codes import FrameRefused
-from entrenous.deploy.frames.frames import Frame, FrameParts, opened, seal, seal_parts
+from entrenous.deploy.frames.frames import Frame, FrameParts, FrameRefused, opened, seal, seal_parts
 from entrenous.deploy.frames.request import RoundWork, announced, announced_of
 from entrenous.deploy.frames.secure import KINDS
 from entrenous.deploy.node.node import FederatedNode
@@ -83,7 +82,7 @@ def until(tmp_path: Path, stage: int, algorithm: str) -> Masked:
     asked = held.members.by_node(np.arange(made.terms.users))
     work = RoundWork(0, announced_of(own.contract, download), asked, download)
     link = FaultyLink({})
-    found = SecureRound(own, Collector(held, own.contract, link, own._stop), work)
+    found = SecureRound(Collector(held, own.contract, link, own._stop), work)
     found._hear = lambda stage, own: None  # type: ignore[method-assign]
     found._total = lambda own: own  # type: ignore[assignment,return-value,method-assign]
     found._attempt(0, held.journal(0, 0))
@@ -97,7 +96,7 @@ def closed(masked: Masked) -> None:
     for node in masked.nodes.values():
         node.close()
     masked.round._journal.close()
-    masked.round._server.folder.close()
+    masked.round._folder.close()
 
 
 def louder(download: State, field: str) -> State:
@@ -123,7 +122,7 @@ def test_a_model_made_for_one_node_gets_no_answer(
     """C1: 74 of 74 items of a history in one round, and no node refused. FCF's Gram matrix, too,
     is of the model that all sign: a false one made the victim's numbers louder."""
     masked = until(tmp_path, stages.MASKED, algorithm)
-    contract = masked.round._server.contract
+    contract = masked.round._contract
     loud = louder(masked.work.download, field)
     digest = announced_of(contract, loud)
     assert digest != masked.work.model
@@ -166,7 +165,7 @@ def test_each_stage_is_about_what_the_first_one_was_about(
 def test_all_that_a_node_trains_from_is_of_the_digest(tmp_path: Path, algorithm: str) -> None:
     """Whatever number of a download changes, its digest changes: there is nothing beside it."""
     masked = until(tmp_path, 0, algorithm)
-    contract = masked.round._server.contract
+    contract = masked.round._contract
     download = contract.delivered(masked.work.download, np.zeros(1, np.int64))
     for field in contract.receives:
         loud = louder(download, field.name)

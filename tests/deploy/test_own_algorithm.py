@@ -17,6 +17,7 @@ from entrenous.deploy.agreement.terms import FederationTerms
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.operate.enrolment import identity, join
 from entrenous.deploy.operate.founding import found
+from entrenous.deploy.operate.plans import FoundingPlan, JoinPlan
 
 EXAMPLE = ROOT / "docs" / "examples" / "my_algo.py"
 
@@ -30,7 +31,9 @@ def file(tmp_path: Path) -> Path:
 
 def founded(folder: Path, algorithm: str):
     data = synthetic(users=6, items=20, interactions=60, seed=0)
-    return found(folder, data, nodes=2, algorithm=algorithm, rounds=2, seed=0, profile="paper")
+    return found(
+        folder, data, FoundingPlan(algorithm=algorithm, rounds=2, profile="paper"), nodes=2
+    )
 
 
 def test_terms_name_the_source_and_no_place(file: Path, tmp_path: Path) -> None:
@@ -193,25 +196,31 @@ def test_a_node_joins_with_the_file_that_it_names(file: Path, tmp_path: Path) ->
     made = found_federation(
         tmp_path / "f",
         Items.of(data),
-        data.catalogue,
         [(request, 4)],
-        algorithm=str(file),
-        rounds=1,
-        seed=0,
-        profile="paper",
+        FoundingPlan(algorithm=str(file), rounds=1, profile="paper"),
     )
     with pytest.raises(InputError, match="the federation's algorithm, mine, is none of"):
-        join(tmp_path / "node", made.nodes["node-1"], data, public_draws=True)
+        join(tmp_path / "node", made.nodes["node-1"], data, JoinPlan(public_draws=True))
     other = tmp_path / "other.py"
     other.write_text(file.read_text().replace("0.1, gt=0", "0.3, gt=0"))
     with pytest.raises(
         InputError, match=r"differs: the setting 'learning_rate' is 0\.3, and 0\.1 was agreed"
     ):
-        join(tmp_path / "node", made.nodes["node-1"], data, algorithm=str(other), public_draws=True)
+        join(
+            tmp_path / "node",
+            made.nodes["node-1"],
+            data,
+            JoinPlan(algorithm=str(other), public_draws=True),
+        )
     copy = tmp_path / "copy_of_mine.py"  # where it lies and what it is called makes no difference
     copy.write_text(file.read_text())
     assert np.array_equal(
-        join(tmp_path / "node", made.nodes["node-1"], data, algorithm=str(copy), public_draws=True),
+        join(
+            tmp_path / "node",
+            made.nodes["node-1"],
+            data,
+            JoinPlan(algorithm=str(copy), public_draws=True),
+        ),
         np.arange(4),
     )
     FederatedNode(tmp_path / "node").close()

@@ -4,6 +4,7 @@ the result is a simulation's.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from entrenous.deploy.frames.request import RoundWork, announced_of
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.operate.enrolment import join, told
 from entrenous.deploy.operate.founding import FoundedFederation, found
+from entrenous.deploy.operate.plans import FoundingPlan, JoinPlan
 from entrenous.deploy.server.server import serve
 from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.privacy.protection import PROFILES
@@ -160,7 +162,8 @@ def test_by_its_frames_all_devices_are_alike(tmp_path: Path) -> None:
 
 def test_it_is_the_default_and_paper_is_asked_for(tmp_path: Path) -> None:
     data = ratings(120)
-    made = found(tmp_path / "f", data, nodes=3, algorithm="fpl", settings={"factors": 4}, rounds=2)
+    plan = FoundingPlan(algorithm="fpl", settings={"factors": 4}, rounds=2)
+    made = found(tmp_path / "f", data, plan, nodes=3)
     assert made.terms.profile == "private" and made.terms.masked
     for name, value in PROFILES["private"].items():
         assert getattr(made.terms.protection, name) == value
@@ -203,12 +206,10 @@ def test_noise_that_others_can_subtract_is_for_the_owner_to_allow(tmp_path: Path
     made = private(tmp_path / "f")
     node, rows = made.nodes["node-1"], FederatedNode(made.nodes["node-1"]).rows
     (node / "store.sqlite").unlink()
+    invitation, owner = made.server.parent / "invitations" / "node-1", JoinPlan(people=20)
     with pytest.raises(InputError, match="public"):
-        join(node, made.server.parent / "invitations" / "node-1", rows, LOW)
-    assert (
-        join(node, made.server.parent / "invitations" / "node-1", rows, LOW, public_draws=True).size
-        == 5
-    )
+        join(node, invitation, rows, owner)
+    assert join(node, invitation, rows, replace(owner, public_draws=True)).size == 5
 
 
 def test_an_owner_raises_floors_and_no_message_lowers_them(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from federation_links import federation
 
 from entrenous.core.contract.protocols import arrays_of
 from entrenous.core.keys import key
-from entrenous.deploy.agreement.identity import read_identity
+from entrenous.deploy.agreement.files import read_identity
 from entrenous.deploy.frames import contribution
 from entrenous.deploy.frames.frames import opened, seal
 from entrenous.deploy.node.node import FederatedNode

@@ -9,21 +9,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-from federation_links import FaultyLink, logged, server_of, server_sha256
+from federation_links import FaultyLink, logged, server_of, server_sha256, virtual_time
 from relays import DATA, Grown, tree
 
 from entrenous.core.errors import InputError
 from entrenous.deploy.agreement.catalogue import Items
 from entrenous.deploy.agreement.certificates import make_keys
 from entrenous.deploy.frames import contribution
-from entrenous.deploy.frames.codes import Code
-from entrenous.deploy.frames.frames import opened, seal
+from entrenous.deploy.frames.frames import Code, opened, seal
 from entrenous.deploy.frames.request import Requests
 from entrenous.deploy.links.metrics import LinkTally
 from entrenous.deploy.node.node_watch import NodeWatch, node_status
 from entrenous.deploy.node.relay import BELOW
 from entrenous.deploy.operate.enrolment import identity
 from entrenous.deploy.operate.founding import Place, found_federation, found_relay, free_ports
+from entrenous.deploy.operate.plans import FoundingPlan
 from entrenous.deploy.operate.processes import Processes
 from entrenous.deploy.operate.running import status
 from entrenous.deploy.server.intake import Open, RoundIntake
@@ -108,7 +108,10 @@ def test_a_relay_tells_how_far_it_is_and_when_it_has_handed_the_model_on(tmp_pat
         assert node_status(relay.folder)["answers"]["part"] == 3
 
 
-def test_whom_a_relay_cannot_hear_is_left_out_and_said(tmp_path: Path) -> None:
+def test_whom_a_relay_cannot_hear_is_left_out_and_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    virtual_time(monkeypatch)
     made = tree(tmp_path, rounds=1, quorum=0.5, deadline=2.0)
     with closing(Grown(made)) as grown:
         grown.links["east"].absent.add("e2")
@@ -216,11 +219,8 @@ def test_a_node_that_is_named_twice_is_refused_and_nothing_is_written(tmp_path: 
     root = found_federation(
         tmp_path / "root",
         Items.of(DATA),
-        DATA.catalogue,
         [(asked["east"], 12)],
-        algorithm="fpl",
-        rounds=1,
-        profile="paper",
+        FoundingPlan(algorithm="fpl", rounds=1, profile="paper").with_catalogue(DATA.catalogue),
     )
     for twice in ([asked["e1"]] * 2, [asked["e1"], asked["other"]._replace(key=asked["e1"].key)]):
         with pytest.raises(InputError, match="is named twice"):
@@ -230,6 +230,7 @@ def test_a_node_that_is_named_twice_is_refused_and_nothing_is_written(tmp_path: 
     )
 
 
+@pytest.mark.usefixtures("forked_children")
 def test_processes_over_https_and_a_relay_that_is_killed(tmp_path: Path) -> None:
     """Server, two relays and six nodes as processes; a relay is killed with SIGKILL in the middle
     and started again.

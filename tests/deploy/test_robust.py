@@ -13,9 +13,8 @@ import pytest
 from federation_links import federation, nodes_of, ratings, server_of, server_sha256, simulated
 
 from entrenous.core.errors import InputError
-from entrenous.deploy.frames.codes import Code
 from entrenous.deploy.frames.contribution import of_total
-from entrenous.deploy.frames.frames import seal
+from entrenous.deploy.frames.frames import Code, seal
 from entrenous.deploy.links.https import HttpsPlan
 from entrenous.deploy.links.port import MemoryServerLink
 from entrenous.deploy.node.node import FederatedNode
@@ -111,7 +110,7 @@ def test_between_peers_there_is_no_server_to_defend(tmp_path: Path) -> None:
             algorithm="pepper-gmf",
             settings={},
             rounds=0,
-            topology="peers",
+            peers=True,
             profile="robust",
         )
 

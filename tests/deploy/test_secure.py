@@ -23,12 +23,13 @@ from federation_links import (
 )
 
 from entrenous.core.errors import InputError
-from entrenous.deploy.agreement.identity import read_identity
+from entrenous.deploy.agreement.files import read_identity
 from entrenous.deploy.frames.frames import FrameParts, opened, seal
 from entrenous.deploy.frames.request import RoundWork
 from entrenous.deploy.frames.secure import KINDS
 from entrenous.deploy.operate.founding import FoundedFederation
 from entrenous.deploy.server import exchange, secure_server, server
+from entrenous.deploy.server.collector import Collector
 from entrenous.deploy.server.secure_server import SecureRound
 from entrenous.deploy.server.server import RoundsLost, serve
 from entrenous.deploy.server.server_folder import ServerFolder
@@ -303,7 +304,8 @@ def test_a_sum_that_no_devices_can_have_is_lost(
         held.members.by_node(np.arange(made.terms.users)),
         own.algorithm.download(own.state),
     )
-    found = SecureRound(own, own.collecting, work)
+    assert isinstance(own.collecting, Collector)
+    found = SecureRound(own.collecting, work)
     total = own.contract.empty_total()._replace(devices=made.terms.users)
     total.weight[0] = made.terms.users << 16
     arrays = {

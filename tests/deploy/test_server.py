@@ -42,7 +42,7 @@ from federation_links import (
 )
 
 from entrenous.core.errors import InputError
-from entrenous.deploy.agreement.identity import read_identity
+from entrenous.deploy.agreement.files import read_identity
 from entrenous.deploy.frames.frames import opened
 from entrenous.deploy.links.port import MemoryServerLink
 from entrenous.deploy.node.node import FederatedNode

@@ -17,7 +17,7 @@ from entrenous.algorithms.named import algorithms
 from entrenous.core.contract.declared import bound, is_federated
 from entrenous.core.errors import EntrenousError, InputError
 from entrenous.deploy.agreement.address import is_host, split_address
-from entrenous.deploy.agreement.identity import public_bytes
+from entrenous.deploy.agreement.files import public_bytes
 from entrenous.deploy.agreement.terms import FederationTerms
 from entrenous.deploy.operate.enrolment import told
 
@@ -102,6 +102,13 @@ def test_of_an_algorithm_of_ones_own_nothing_is_promised_unread(tmp_path: Path) 
     assert "of each user singly what" in of.limits() and "--algorithm ./FILE.py" in of.reveals()[0]
 
 
+@pytest.fixture(scope="module")
+def invitation(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The invitation of a node."""
+    made = federation(tmp_path_factory.mktemp("told") / "f", 3, 2, data=ratings())
+    return made.server.parent / "invitations" / "node-1"
+
+
 @pytest.mark.parametrize(
     "server",
     [
@@ -125,10 +132,8 @@ def test_of_an_algorithm_of_ones_own_nothing_is_promised_unread(tmp_path: Path) 
     ],
 )
 def test_a_server_that_no_host_can_be_is_refused_by_the_invitations_name(
-    tmp_path: Path, server: str
+    invitation: Path, server: str
 ) -> None:
-    made = federation(tmp_path / "f", 3, 2, data=ratings())
-    invitation = made.server.parent / "invitations" / "node-1"
     path = invitation / "invitation.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "server": server}))
     with pytest.raises(InputError) as why:

@@ -18,6 +18,7 @@ from federation_links import ratings
 from entrenous.core.errors import InputError
 from entrenous.core.lock import is_held
 from entrenous.deploy.operate import trial, trial_peers
+from entrenous.deploy.operate.plans import TrialPlan
 
 pytest.importorskip("uvicorn")
 
@@ -109,6 +110,6 @@ def test_a_full_folder_is_refused_before_any_data_is_fetched(
             f"entrenous.deploy.operate.{name}", lambda *_: pytest.fail("data were fetched")
         )
     with pytest.raises(InputError, match="is not empty"):
-        trial.begin(tmp_path, trial.TrialPlan("fpl"), nodes=4)
+        trial.begin(tmp_path, TrialPlan())
     with pytest.raises(InputError, match="is not empty"):
-        trial_peers.show("ml-100k", 16, "pepper-gmf", {}, 1.0, tmp_path, print)
+        trial_peers.show(tmp_path, TrialPlan(peers=True, seconds=1.0), print)

@@ -20,6 +20,7 @@ from paths import SOURCE
 from small_gossip import shop
 
 from entrenous.deploy.operate.founding import FoundedFederation, Place, found, free_ports
+from entrenous.deploy.operate.plans import FoundingPlan
 from entrenous.deploy.operate.processes import LOG, PARENT
 from entrenous.deploy.operate.running import gathered
 from entrenous.deploy.peers.running import status
@@ -233,11 +234,8 @@ def test_a_peer_of_the_next_version_goes_on_and_one_that_computes_otherwise_does
     made = found(
         tmp_path / "peers",
         shop(3, items=60, each=12),
+        FoundingPlan(peers=True, settings=settings, period=0.5),
         nodes=3,
-        topology="peers",
-        algorithm="pepper-gmf",
-        settings=settings,
-        period=0.5,
     )
     paths = list(made.nodes.values())
     for path, source in zip(paths, (today, today, unused), strict=True):
@@ -251,11 +249,8 @@ def test_a_peer_of_the_next_version_goes_on_and_one_that_computes_otherwise_does
     fresh = found(
         tmp_path / "more",
         shop(3, items=60, each=12),
+        FoundingPlan(peers=True, settings=settings, period=0.5),
         nodes=3,
-        topology="peers",
-        algorithm="pepper-gmf",
-        settings=settings,
-        period=0.5,
     ).nodes["node-1"]
     assert start(other, "node", fresh).wait(PATIENCE) == 2
     line = said(fresh)[-1]

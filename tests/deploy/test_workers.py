@@ -12,34 +12,48 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from federation_links import FPL, federation, logged, nodes_at, ratings, server_sha256, simulated
+from federation_links import (
+    FPL,
+    FaultyLink,
+    copied,
+    federation,
+    logged,
+    nodes_at,
+    nodes_of,
+    server_sha256,
+    simulated,
+)
 
 from entrenous.core.errors import InputError
 from entrenous.deploy.agreement.certificates import make_keys
 from entrenous.deploy.links.https import HttpsPlan
+from entrenous.deploy.node.secure_node import inputs
 from entrenous.deploy.operate import running
 from entrenous.deploy.operate.founding import FoundedFederation
+from entrenous.deploy.server.local_workers import WorkerProcess
 from entrenous.deploy.server.pool import WorkerPool
+from entrenous.deploy.server.server import serve
 from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.privacy.secure_sum.terms import Floors
 
 PATIENCE = 240.0
+pytestmark = pytest.mark.usefixtures("forked_children")
 
 
 def served(
     made: FoundedFederation,
     workers: int,
-    each: Callable[[WorkerPool, str, bytes], None] = lambda pool, name, frame: None,
+    each: Callable[[WorkerPool[WorkerProcess], str, bytes], None] = lambda pool, name, frame: None,
 ) -> str | None:
     """The sha256 of the model after all rounds."""
     make_keys(made.server / "keys")
     plan, pools, over = (
         HttpsPlan(port=0, keys=made.server / "keys"),
-        list[WorkerPool](),
+        list[WorkerPool[WorkerProcess]](),
         threading.Event(),
     )
 
-    def begin(pool: WorkerPool) -> None:
+    def begin(pool: WorkerPool[WorkerProcess]) -> None:
         pools.append(pool)
 
         def live() -> None:
@@ -72,7 +86,7 @@ def test_a_worker_that_is_killed_loses_nothing_that_it_acknowledged(tmp_path: Pa
     made, count, killed = federation(tmp_path / "f", nodes=10, rounds=3), [0], list[int]()
     lock = threading.Lock()
 
-    def kill(pool: WorkerPool, name: str, frame: bytes) -> None:
+    def kill(pool: WorkerPool[WorkerProcess], name: str, frame: bytes) -> None:
         with lock:
             count[0] += 1
             if count[0] in (5, 12):
@@ -95,7 +109,7 @@ def test_who_answers_two_workers_counts_once(tmp_path: Path) -> None:
 
     made, copied = federation(tmp_path / "f", nodes=6, rounds=1), list[str]()
 
-    def copy(pool: WorkerPool, name: str, frame: bytes) -> None:
+    def copy(pool: WorkerPool[WorkerProcess], name: str, frame: bytes) -> None:
         if not copied:
             copied.append(name)
             for part in range(2):
@@ -111,11 +125,71 @@ def test_who_answers_two_workers_counts_once(tmp_path: Path) -> None:
     assert running.status(made.server)["answers"]["accepted"] == 6
 
 
-def test_workers_are_refused_with_masks_and_below_one(tmp_path: Path) -> None:
-    masked = federation(
-        tmp_path / "m", nodes=4, rounds=1, data=ratings(), secure="masks", floors=Floors(2, 2)
+def masked(folder: Path, groups: int, nodes: int = 12) -> FoundedFederation:
+    protect = {"groups": groups} if groups > 1 else {}
+    floors = Floors(people=1, parties=3, occupancy=0.0)
+    return federation(
+        folder,
+        nodes,
+        2,
+        "fcf",
+        settings={"factors": 4},
+        secure="masks",
+        protect=protect,
+        floors=floors,
+        quorum=1.0,
     )
-    with pytest.raises(InputError, match="--workers"):
-        served(masked, 2)
+
+
+@pytest.mark.parametrize("groups", [1, 3])
+def test_masked_sums_by_workers_end_with_the_model_of_one_process(
+    tmp_path: Path, groups: int
+) -> None:
+    """Each group is one worker's, with a transcript of its own; nodes connect to any worker."""
+    made = masked(tmp_path / "f", groups)
+    alone, two = copied(made, tmp_path / "alone"), copied(made, tmp_path / "two")
+    link = FaultyLink({name: node.answer for name, node in nodes_of(alone).items()})
+    whole = serve(link, alone.server)
+    assert whole is not None
+    assert served(two, 2) == whole
+    said = running.status(two.server)
+    assert said["status"] == "finished" and said["lost"] == 0
+    # each of two rounds has five stages, in each of which every node answers once
+    assert said["answers"]["accepted"] == 2 * 5 * 12
+    for node in nodes_of(two).values():
+        with closing(node):
+            assert inputs(node.store) == 2
+            assert node.recommender()[0] == 2
+
+
+def test_a_worker_that_is_killed_in_a_masked_sum_loses_nothing(tmp_path: Path) -> None:
+    """Both workers are killed in the midst of a sum: what they had taken comes from their journals,
+    and no node masks a round twice.
+    """
+    made = masked(tmp_path / "f", 3)
+    alone, two = copied(made, tmp_path / "alone"), copied(made, tmp_path / "two")
+    link = FaultyLink({name: node.answer for name, node in nodes_of(alone).items()})
+    whole, count, killed = serve(link, alone.server), [0], list[int]()
+    lock = threading.Lock()
+
+    def kill(pool: WorkerPool[WorkerProcess], name: str, frame: bytes) -> None:
+        with lock:
+            count[0] += 1
+            if count[0] in (30, 95):
+                victim = pool.workers[len(killed)].process
+                killed.append(victim.pid)
+                os.kill(victim.pid, signal.SIGKILL)
+
+    assert served(two, 2, kill) == whole
+    assert len(killed) == 2 and sum("has ended" in line for line in logged(two.server)) == 2
+    for node in nodes_of(two).values():
+        with closing(node):
+            assert inputs(node.store) == 2
+
+
+def test_workers_are_refused_with_a_defence_and_below_one(tmp_path: Path) -> None:
+    defended = federation(tmp_path / "d", nodes=20, rounds=1, profile="robust")
+    with pytest.raises(InputError, match="--workers: a defence looks at the updates of all nodes"):
+        served(defended, 2)
     with pytest.raises(InputError, match="--workers"):
         served(federation(tmp_path / "f", rounds=1), 0)

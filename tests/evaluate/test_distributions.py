@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 from entrenous.evaluate import distributions
+from entrenous.evaluate.fairness import binomial
 
 POINTS = [0.0, 1e-8, 0.003, 0.2, 0.9, 1.0, 1.9599, 3.3, 7.5, 20.0, 37.0]
 
@@ -51,7 +52,7 @@ def test_the_tail_of_chi_square(freedom: int) -> None:
 @pytest.mark.parametrize("n", [1, 2, 5, 60, 2000])
 @pytest.mark.parametrize("p", [0.0, 1e-9, 0.013, 0.5, 0.97, 1.0])
 def test_the_binomial_distribution(n: int, p: float) -> None:
-    found = distributions.binomial(n, p)
+    found = binomial(n, p)
     assert found == pytest.approx(stats.binom.pmf(np.arange(n + 1), n, p), rel=1e-9, abs=1e-15)
     assert found.sum() == pytest.approx(1, abs=1e-11)
 

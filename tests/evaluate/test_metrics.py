@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 
 from entrenous.core.registry.discover import modules
-from entrenous.evaluate.metric_kinds import ListMetric, QueryMetric, metrics, title
+from entrenous.evaluate.metric_kinds import (
+    ListMetric,
+    QueryMetric,
+    Ranking,
+    lists_of,
+    metrics,
+    ranking_of,
+    title,
+)
 from entrenous.evaluate.metrics.auc import auc
 from entrenous.evaluate.metrics.bias_disparity import bias_disparity, source_bias
 from entrenous.evaluate.metrics.f1 import f1
@@ -21,7 +29,6 @@ from entrenous.evaluate.metrics.mrr import mrr
 from entrenous.evaluate.metrics.ndcg import ndcg
 from entrenous.evaluate.metrics.precision import precision
 from entrenous.evaluate.metrics.recall import recall
-from entrenous.evaluate.ranking import Ranking, lists_of, ranking_of
 
 QUERY = {name: metric for name, metric in metrics().items() if isinstance(metric, QueryMetric)}
 LISTS = {name: metric for name, metric in metrics().items() if isinstance(metric, ListMetric)}

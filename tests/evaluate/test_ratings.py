@@ -16,8 +16,7 @@ from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import Interactions, build
 from entrenous.data.split.protocol import splits
 from entrenous.data.split.types import Held
-from entrenous.evaluate.goal import RANKING, RATING, goal_of, look
-from entrenous.evaluate.protocol import evaluate
+from entrenous.evaluate.protocol import RANKING, RATING, evaluate, goal_of, look
 from entrenous.evaluate.ratings import rate, rated, sentence
 
 

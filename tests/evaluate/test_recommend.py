@@ -19,11 +19,6 @@ def test_consumed_items_and_items_nobody_consumed_are_left_out():
     assert best.score.tolist() == [[3, -np.inf], [1, -np.inf]]
 
 
-def test_consumed_items_may_be_kept():
-    best = recommend(Scores([[1, 2, 3, 9], [1, 2, 3, 9]]), DATA, EVERYONE, 2, exclude_train=False)
-    assert best.item.tolist() == [[2, 1], [2, 1]]
-
-
 def test_users_may_come_in_any_order_and_twice():
     scores = Scores([[1, 2, 3, 9], [3, 2, 1, 9]])
     assert recommend(scores, DATA, np.array([1, 0, 1]), 1).item.tolist() == [[0], [2], [0]]

@@ -31,6 +31,7 @@ NETWORKS: list[dict[str, str]] = [
     {"clock": "random", "period": "exponential:1", "loss": "0.2"},
     {"clock": "regular", "partition": "3:12"},
 ]
+SIZES = [(2, 1), (8, 3), (60, 1), (60, 3), (60, 12)]
 
 
 class Constant:
@@ -69,10 +70,22 @@ def test_one_liar_of_eight_who_claims_a_huge_age_moves_nobody(algorithm: str, pu
     assert np.delete(swarm.nodes.age, LIAR).max() < 1000  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("network", NETWORKS)
-@pytest.mark.parametrize(("users", "view"), [(2, 1), (8, 3), (60, 1), (60, 3), (60, 12)])
+# Where periods are drawn, the quickest of 60 nodes push thousands of times: that takes seconds.
+CASES = [
+    pytest.param(
+        users,
+        view,
+        network,
+        marks=[pytest.mark.slow] if users == 60 and "period" in network else [],
+    )
+    for users, view in SIZES
+    for network in NETWORKS
+]
+
+
+@pytest.mark.parametrize(("users", "view", "network"), CASES)
 def test_no_honest_age_is_refused_in_any_network(
-    network: dict[str, str], users: int, view: int
+    users: int, view: int, network: dict[str, str]
 ) -> None:
     gossip = Gossip(
         GossipAgeGMF(factors=2, view=view), shop(users), seed=2, network=Network.read(network)

@@ -16,10 +16,10 @@ from entrenous.core.errors import InputError
 from entrenous.core.keys import key
 from entrenous.data.synthetic import synthetic
 from entrenous.federation.defences import DEFENCES, Known, defence, known_of
-from entrenous.federation.item_rows import item_rows, replaced, tables_of
+from entrenous.federation.item_rows import item_rows, of_some, replaced, tables_of
 from entrenous.federation.rounds import Rounds
 from entrenous.federation.shard import Shard
-from entrenous.federation.visible import VisibleRound, of_some, sound_devices
+from entrenous.federation.visible import VisibleRound, sound_devices
 from entrenous.privacy.protection import Protection, protection_of
 from entrenous.runs.recommenders import fitted
 from entrenous.runs.store import model_sha256

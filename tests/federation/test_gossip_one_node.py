@@ -13,7 +13,7 @@ from small_gossip import shop
 from entrenous.algorithms.pepper import GossipAgeGMF, GossipAverageGMF, PepperGMF
 from entrenous.core.contract.gossip import NOBODY, Arrivals, DeviceData, Headers, data_of
 from entrenous.core.keys import fold_name, folded
-from entrenous.federation.gossip import Gossip
+from entrenous.federation.gossip import Gossip, first_known
 
 N, ROUNDS = 10, 7
 SMALL: dict[str, Any] = {
@@ -49,7 +49,8 @@ class Device:
         self.key = gossip._node_keys[u]
         self.data: DeviceData = data_of(gossip.private, np.array([u]))
         self.pool = np.stack([gossip._base, gossip._base])
-        peers = gossip._peers(np.array([u]), np.zeros(1, np.int64))
+        who, users = np.array([u]), gossip.catalogue.users
+        peers = first_known(who, users, gossip._node_keys[who], np.zeros(1, np.int64))
         self.nodes = self.algorithm.init_nodes(
             np.array([u]), peers, len(gossip._base), fold_name(gossip._key, "private")
         )

@@ -9,8 +9,7 @@ import pytest
 
 from entrenous.core.errors import InputError
 from entrenous.core.keys import folds, key
-from entrenous.federation.network import Draws, Network
-from entrenous.federation.spread import spread
+from entrenous.federation.network import Draws, Network, spread
 
 KEYS = folds(key(3, "spread"), np.arange(20_000))
 

@@ -20,7 +20,8 @@ from entrenous.federation.executors import Threads
 from entrenous.federation.gossip import Gossip
 from entrenous.federation.push_noise import add_push_noise, carries_noise
 from entrenous.federation.recorder import NeighbourRecorder
-from entrenous.runs.plan import RunPlan, check
+from entrenous.runs.options import RunPlan
+from entrenous.runs.plan import check
 
 DATA = ratings(24)
 SMALL: dict[str, Any] = {"factors": 4, "view": 2}

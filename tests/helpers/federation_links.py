@@ -15,13 +15,15 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Client, Connection, Listener, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from threading import Event, Thread
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -31,7 +33,9 @@ from entrenous.data.interactions import Interactions, build
 from entrenous.deploy.frames.frames import FrameParts, opened
 from entrenous.deploy.links.port import Answer
 from entrenous.deploy.node.node import FederatedNode
+from entrenous.deploy.operate import founding
 from entrenous.deploy.operate.founding import FoundedFederation, found
+from entrenous.deploy.operate.plans import FoundingPlan
 from entrenous.deploy.server import exchange
 from entrenous.deploy.server.collector import Collector
 from entrenous.deploy.server.server import FederationServer, serve
@@ -88,15 +92,19 @@ def federation(
             "parties": floors.parties,
             **terms.get("protect", {}),
         }
-    return found(
-        folder,
-        ratings() if data is None else data,
-        algorithm=algorithm,
-        rounds=rounds,
-        nodes=nodes,
-        settings=settings,
-        **{"draws": "public", "seed": 1, "profile": "paper", **terms},
-    )
+    rows = ratings() if data is None else data
+    nonce = terms.pop("nonce", None)
+    floors, place = terms.pop("floors", None), terms.pop("place", None)
+    terms = {"draws": "public", "seed": 1, "profile": "paper", **terms}
+    plan = FoundingPlan(algorithm=algorithm, rounds=rounds, settings=settings, **terms)
+    with nullcontext() if nonce is None else _same_nonce(nonce):
+        return found(folder, rows, plan, nodes=nodes, floors=floors, place=place)
+
+
+def _same_nonce(nonce: str) -> Any:
+    """Has a federation founded with this nonce instead of a random one."""
+    same = SimpleNamespace(token_hex=lambda _: nonce)
+    return patch.object(founding, "secrets", same)
 
 
 def nodes_of(founded: FoundedFederation) -> dict[str, FederatedNode]:

@@ -22,19 +22,16 @@ from entrenous.core.contract.protocols import FederatedAlgorithm, State, arrays_
 from entrenous.core.contract.update import LIMIT
 from entrenous.core.errors import EntrenousError
 from entrenous.core.types import Array, Int64Array
-from entrenous.deploy.agreement.identity import read_identity
+from entrenous.deploy.agreement.files import read_identity
 from entrenous.deploy.frames import contribution
-from entrenous.deploy.frames.codes import Code
-from entrenous.deploy.frames.contribution import shown_schema
-from entrenous.deploy.frames.frames import Frame, opened, seal, signed_by
-from entrenous.deploy.frames.request import announced_of
-from entrenous.deploy.frames.totals import check_total
+from entrenous.deploy.frames.contribution import check_total, shown_schema
+from entrenous.deploy.frames.frames import Code, Frame, opened, seal, signed_by
+from entrenous.deploy.frames.request import announced_of, write_download
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.server.intake import Open, RoundIntake
 from entrenous.deploy.server.journal import Journal
 from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.deploy.wire import tensors
-from entrenous.deploy.wire.download import write_download
 from entrenous.runs.store import model_sha256
 
 SMALL: dict[str, Any] = {

@@ -19,12 +19,12 @@ from hostile_rounds import Sides, code_of, loaded
 from hostile_values import Hostile, signed, taken_apart
 
 from entrenous.core.contract.update import Total
-from entrenous.deploy.frames.codes import Code
-from entrenous.deploy.frames.frames import Frame, opened, signed_by
+from entrenous.deploy.frames.contribution import check_total
+from entrenous.deploy.frames.frames import Code, Frame, opened, signed_by
 from entrenous.deploy.frames.request import RoundWork, announced_of
 from entrenous.deploy.frames.secure import KINDS, sum_terms
-from entrenous.deploy.frames.totals import check_total
 from entrenous.deploy.node.node import FederatedNode
+from entrenous.deploy.server.collector import Collector
 from entrenous.deploy.server.journal import Journal
 from entrenous.deploy.server.secure_server import SecureRound
 from entrenous.deploy.server.server_folder import ServerFolder
@@ -112,9 +112,9 @@ class Masked:
             announced_of(sides.contract, sides.whole),
             {name: node.shard.users for name, node in sides.nodes.items()},
         )
-        found = SecureRound(
-            self.server, self.server.collecting, RoundWork(self.number, model, asked, sides.whole)
-        )
+        collector = self.server.collecting
+        assert isinstance(collector, Collector)
+        found = SecureRound(collector, RoundWork(self.number, model, asked, sides.whole))
         terms = sum_terms(sides.terms, sides.contract, self.number, 0, model)
         found._largest, found._journal = 1 << 24, Journal(self.folder / f"{self.number}.journal")
         found._sum = SecureSumServer.rebuilt(terms, found._roll, [], found._record)

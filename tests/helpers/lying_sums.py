@@ -59,7 +59,7 @@ class SubtractingServer:
         work = RoundWork(number, announced_of(self.own.contract, download), asked, download)
         self.own.round, self.said = number, {}
         found = SecureRound(
-            self.own, Collector(self.held, self.own.contract, FaultyLink({}), self.own._stop), work
+            Collector(self.held, self.own.contract, FaultyLink({}), self.own._stop), work
         )
         attempt = self.held.newest_attempt(number)
         journal = self.held.journal(number, attempt)

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from paths import real
 
+from entrenous.audit import observe as observing
 from entrenous.audit.attacks._rows_seen import prior
 from entrenous.audit.claims import Claims
-from entrenous.audit.observe import observe
+from entrenous.audit.plan import AuditPlan
 from entrenous.audit.transcript import Transcript
 from entrenous.core.contract.update import Update
 from entrenous.core.types import UInt64Array
@@ -30,6 +31,12 @@ def movielens() -> Interactions:
     from entrenous.data.split.leave_one_out import sampled
 
     return sampled(load(str(real("ml-100k"))), 99, seed=0)[0].train
+
+
+def observe(algorithm: str, data: Interactions, **asked: Any) -> Transcript:
+    """What an onlooker sees of a training of an algorithm. asked: fields of `AuditPlan`."""
+    plan = AuditPlan(algorithm=algorithm, threads=1, **asked)
+    return observing.observe(plan, data)
 
 
 def seen(
@@ -52,7 +59,7 @@ def seen(
         "view": view,
         "cohort": cohort,
         "profile": profile,
-        "protect": protect,
+        "protect": protect or {},
         "settings": settings,
     }
     transcript = observe(algorithm, data, **asked)

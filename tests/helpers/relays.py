@@ -17,6 +17,7 @@ from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.node.relay import BELOW, Relay
 from entrenous.deploy.operate.enrolment import identity, join
 from entrenous.deploy.operate.founding import Place, found_federation, found_relay
+from entrenous.deploy.operate.plans import FoundingPlan, JoinPlan
 from entrenous.deploy.server.server_folder import ServerFolder
 
 DATA = ratings(users=12)
@@ -50,7 +51,7 @@ def tree(
         for name in ("east", "west", "here", "near", "e1", "e2", "w1", "w2", "far", "f1")
     }
     counts = {"east": 7 if deep else 4, "west": 3, "here": 1, "near": 1 if deep else 4}
-    terms = {
+    terms: dict[str, Any] = {
         "algorithm": algorithm,
         "settings": settings,
         "rounds": 3,
@@ -63,10 +64,9 @@ def tree(
     made = found_federation(
         folder / "root",
         Items.of(DATA),
-        DATA.catalogue,
         [(told[name], count) for name, count in counts.items()],
+        FoundingPlan(**terms).with_catalogue(DATA.catalogue),
         places.get("server"),
-        **terms,
     )
     east = [(told["e1"], 2), (told["e2"], 2), *([(told["far"], 3)] if deep else [])]
     relays = {"east": folder / "east", "west": folder / "west"}
@@ -104,10 +104,8 @@ def tree(
     have = {"e1": 2, "e2": 2, "f1": 3, "w1": 1, "w2": 2, "here": 1, "near": counts["near"]}
     for name in (name for names in below.values() for name in names if name not in relays):
         mine = np.arange(first[name], first[name] + have[name])
-        assert (
-            join(folder / name, invitations[name], DATA.of_users(mine), public_draws=True).tolist()
-            == mine.tolist()
-        )
+        rows, plan = DATA.of_users(mine), JoinPlan(public_draws=True)
+        assert join(folder / name, invitations[name], rows, plan).tolist() == mine.tolist()
         nodes[name] = folder / name
     return Tree(made.terms, made.server, nodes, relays, below)
 

@@ -1,5 +1,5 @@
 """Servers and nodes as whoever runs them does: `entrenous server` and `entrenous node` as processes
-of their own, over TLS on loopback.
+of their own, over TLS on loopback. They are forked: see forked.py.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from federation_links import federation
+from forked import Forked
 
 from entrenous.deploy.operate.founding import FoundedFederation, Place, free_ports
 
@@ -29,7 +30,7 @@ def process(
     """`entrenous WORDS` as a process of its own, which is stopped at the end if it still runs."""
     command = [sys.executable, "-c", code, *map(str, words)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more}
-    started = subprocess.Popen(command, text=True, **pipes)
+    started = Forked(command, text=True, **pipes)
     try:
         yield started
     finally:

@@ -1,14 +1,9 @@
-"""What can be counted of the English in the package: how docstrings open, and words to avoid.
-
-`python -m tests.house.english SEED` prints thirty docstrings, drawn by the seed, for a reader.
-"""
+"""Counts of the English in the package: how docstrings open, and words to avoid."""
 
 from __future__ import annotations
 
 import ast
-import random
 import re
-import sys
 from typing import NamedTuple
 
 from .source import PACKAGE, python_files, tree_of
@@ -18,7 +13,6 @@ OPENINGS = re.compile(r"(What|Whether|How|Who|Whom|Whose|Which|That|Where|When)\
 # Words that an engineer reads twice, and what to write: "compared with", "the user's own".
 AVOIDED = re.compile(r"\bbeside\b|\bof (?:one|its|their)(?:'s|s)? own\b", re.IGNORECASE)
 NO_ZERO = re.compile(r"(?<![\w.)\]])\.\d")
-DRAWN = 30
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -56,14 +50,3 @@ def avoided_words() -> list[str]:
 def without_a_zero() -> list[str]:
     """Docstrings with a number such as `.5`, which wants a leading zero."""
     return [one.where for one in docstrings() if NO_ZERO.search(one.text)]
-
-
-def main(seed: int) -> None:
-    """Prints docstrings drawn by a seed."""
-    drawn = random.Random(seed).sample(docstrings(), DRAWN)
-    for one in sorted(drawn):
-        print(f"{one.where}\n    {one.text.replace(chr(10), chr(10) + '    ')}\n")
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]))

@@ -13,8 +13,6 @@ from tests.house.readers import files_of
 from tests.house.source import Source, python_files, signatures, source_of
 from tests.house.traced import from_csv_to_recommendation, from_device_to_model
 
-SOURCE = source_of(python_files())
-
 
 def test_what_is_counted_is_what_the_bounds_say(tmp_path: Path) -> None:
     file = tmp_path / "one.py"
@@ -24,15 +22,15 @@ def test_what_is_counted_is_what_the_bounds_say(tmp_path: Path) -> None:
 
 
 def test_syntax_nodes() -> None:
-    assert SOURCE.nodes <= bounds.NODES
+    assert source_of(python_files()).nodes <= bounds.NODES
 
 
 def test_nodes_per_code_line() -> None:
-    assert SOURCE.nodes_a_line <= bounds.NODES_A_LINE
+    assert source_of(python_files()).nodes_a_line <= bounds.NODES_A_LINE
 
 
 def test_comments() -> None:
-    assert SOURCE.comment_share >= bounds.LEAST_COMMENTS
+    assert source_of(python_files()).comment_share >= bounds.LEAST_COMMENTS
 
 
 def test_what_english_is_counted() -> None:

@@ -32,7 +32,10 @@ from entrenous.core.registry.program import closure
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 PACKAGE = "src/entrenous"
-COPIED = ("src", "tests", "pyproject.toml")
+LAB = "lab/"
+# What a copy of the checkout has, and what of it is imported.
+COPIED = ("src", "tests", "lab/src", "lab/tests", "conftest.py", "pyproject.toml")
+IMPORTED = ("src", "lab/src", ".")
 COMPILED = (
     ".nbi",
     ".nbc",
@@ -42,24 +45,48 @@ KILLED, SURVIVED, STALE = "killed", "SURVIVED", "STALE"
 
 
 class Fault(NamedTuple):
-    """One small fault. file: below src/entrenous; old: text that occurs in it once; new: what
-    stands there instead; tests: ids of those that notice, any of them; why: what would go wrong
-    unseen.
-    """
+    """One small fault."""
 
     name: str
     file: str
+    """Below src/entrenous, or below the repository if it begins with `lab/`."""
     old: str
+    """Code that occurs in the file once, however it is laid out."""
     new: str
+    """The code that stands there instead."""
     tests: tuple[str, ...]
+    """Ids of the tests that are to notice; one of them is enough."""
     why: str
+    """What would go wrong unseen."""
+
+    @property
+    def path(self) -> str:
+        """The file, below the repository."""
+        return self.file if self.file.startswith(LAB) else f"{PACKAGE}/{self.file}"
 
     @property
     def module(self) -> str:
         """The name of the module that has the fault."""
-        return "entrenous." + self.file.removesuffix(".py").removesuffix("/__init__").replace(
-            "/", "."
-        )
+        return module_of(self.path)
+
+    def put_into(self, source: str) -> str:
+        """The text of the file with the fault in it."""
+        return self.place.sub(lambda _: self.new.strip(), source)
+
+    @property
+    def place(self) -> re.Pattern[str]:
+        """Finds the old code. A formatter may have laid it out in other lines, with a comma at the
+        end of a list.
+        """
+        tokens = re.findall(r"\w+|[^\w\s]", self.old)
+        parts = [r",?\s*" + re.escape(one) if one in ")]}" else re.escape(one) for one in tokens]
+        return re.compile(r"\s*".join(parts))
+
+
+def module_of(path: str) -> str:
+    """The name of the module in a file, which is given below the repository."""
+    below = path.rpartition("src/")[2]
+    return below.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
 class Verdict(NamedTuple):
@@ -87,16 +114,15 @@ def faults(folder: Path = HERE) -> list[Fault]:
 
 def wrong_with(fault: Fault, root: Path = ROOT) -> str:
     """Why an entry no longer fits the source or the tests, "" if it does."""
-    path = root / PACKAGE / fault.file
+    path = root / fault.path
     if not path.is_file():
         return f"{fault.file}: no such file"
     source = path.read_text(encoding="utf-8")
-    if (times := source.count(fault.old)) != 1:
+    times = len(fault.place.findall(source))
+    if times != 1:
         return f"{fault.file}: the old text occurs {times} times"
     try:
-        changed = ast.dump(ast.parse(source.replace(fault.old, fault.new))) != ast.dump(
-            ast.parse(source)
-        )
+        changed = ast.dump(ast.parse(fault.put_into(source))) != ast.dump(ast.parse(source))
     except SyntaxError as error:
         return f"{fault.file}: the new text is no Python: {error}"
     if not changed:
@@ -157,11 +183,8 @@ def dependents(module: str, root: Path = ROOT) -> set[str]:
     """The modules of the package that import a module, directly or not, and itself: what numba may
     have compiled from it.
     """
-    files = (path.relative_to(root / PACKAGE) for path in (root / PACKAGE).rglob("*.py"))
-    names = {
-        ".".join(("entrenous", *path.with_suffix("").parts)).removesuffix(".__init__")
-        for path in files
-    }
+    files = [path for folder in ("src", "lab/src") for path in (root / folder).rglob("*.py")]
+    names = {module_of(path.relative_to(root).as_posix()) for path in files}
     return {name for name in names if name != "entrenous" and module in closure(name)} | {module}
 
 
@@ -171,7 +194,7 @@ def tested(root: Path, tests: Sequence[str], *more: str) -> tuple[int, str]:
     """
     environment = {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(root / "src"), str(root)]),
+        "PYTHONPATH": os.pathsep.join(str(root / folder) for folder in IMPORTED),
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
     }
     how = [
@@ -217,10 +240,8 @@ def tried(fault: Fault, base: Path, folder: Path) -> Verdict:
     root = folder / fault.name
     try:
         copy(base, root, dependents(fault.module, base))
-        path = root / PACKAGE / fault.file
-        path.write_text(
-            path.read_text(encoding="utf-8").replace(fault.old, fault.new), encoding="utf-8"
-        )
+        path = root / fault.path
+        path.write_text(fault.put_into(path.read_text(encoding="utf-8")), encoding="utf-8")
         code, said = tested(root, fault.tests, "-x")
     finally:
         shutil.rmtree(root, ignore_errors=True)

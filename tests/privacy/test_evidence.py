@@ -63,15 +63,15 @@ def test_the_file_names_what_there_is() -> None:
 def test_a_line_has_the_best_attack_beside_popularity(told: None) -> None:
     line = evidence.gives_away("pfpl+")
     assert (
-        "'match' names 50% of a history, .999 of it rightly; R-precision .700 (popularity alone"
-        " .330)" in line
+        "'match' names 50% of a history, 0.999 of it rightly; R-precision 0.700 (popularity alone"
+        " 0.330)" in line
     )
     assert "ml-100k" in line and "5 rounds" in line and evidence.gives_away("fcf") == ""
 
 
 def test_each_array_says_what_is_known_with_it_and_without(told: None) -> None:
     assert evidence.of_array("pfpl+", "q").endswith("without this array nothing")
-    assert "without this array 'sizes' has R-precision .330" in evidence.of_array("pfpl+", "b")
+    assert "without this array 'sizes' has R-precision 0.330" in evidence.of_array("pfpl+", "b")
     assert evidence.of_array("pfpl+", "x") == ""
 
 

@@ -169,10 +169,10 @@ def test_paired_tests_over_common_users(read, runs):
     a, b = (run.users["ndcg@10"] for run in runs)
     row = read.tables["Tests of ndcg@10"][1]
     t, w = paired_t(a, b), wilcoxon(a, b)
-    assert row[2] == str(len(a)) and row[3].startswith(f"{t.difference:+.4f}".replace("-", "−"))
+    assert row[2] == str(len(a)) and row[3].startswith(f"{t.difference:+0.4f}".replace("-", "−"))
     assert row[4] == f"{t.statistic:.2f}".replace("-", "−")
     for cell, p in ((row[5], t.p), (row[7], w.p)):
-        assert cell == ("< .001" if p < 0.001 else f"{p:.3f}".lstrip("0"))
+        assert cell == ("< 0.001" if p < 0.001 else f"{p:.3f}")
     assert (
         row[5:7] == [row[5]] * 2 and row[7:] == [row[7]] * 2
     )  # one comparison: Holm changes nothing
@@ -195,8 +195,8 @@ def test_the_spread_is_tested(read, runs):
     found = paired_spread(a, b)
     (row,) = read.tables["Tests of the spread of ndcg@10"][1:]
     assert row[2:5] == [str(len(a)), f"{a.std():.4f}", f"{b.std():.4f}"]
-    assert row[5] == f"{found.difference:+.4f}".replace("-", "−")
-    assert row[6:] == ["< .001" if found.p < 0.001 else f"{found.p:.3f}".lstrip("0")] * 2
+    assert row[5] == f"{found.difference:+0.4f}".replace("-", "−")
+    assert row[6:] == ["< 0.001" if found.p < 0.001 else f"{found.p:.3f}"] * 2
     assert row[1] == "could be chance" if found.p > 0.05 else row[1].endswith("spreads more")
 
 

@@ -68,7 +68,7 @@ def test_numbers_keep_their_exact_value():
 
 
 @pytest.mark.parametrize(
-    ("p", "shown"), [(0.0004, "< .001"), (0.0371, ".037"), (0.9999, "1.000"), (1.0, "1.000")]
+    ("p", "shown"), [(0.0004, "< 0.001"), (0.0371, "0.037"), (0.9999, "1.000"), (1.0, "1.000")]
 )
 def test_p_values(p, shown):
     assert numbers.p_value(p) == f'<data value="{p}">{shown.replace("<", "&lt;")}</data>'

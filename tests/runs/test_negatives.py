@@ -20,20 +20,21 @@ from small_federations import when_and_where
 from stored_runs import Page
 
 from entrenous.algorithms.named import algorithms
-from entrenous.api.compare import compared as compare
+from entrenous.api.compare import compare
 from entrenous.core.contract.declared import declared, is_federated, predicts_ratings
 from entrenous.core.contract.protocols import arrays_of
 from entrenous.core.errors import EntrenousWarning, InputError
 from entrenous.data.interactions import Interactions
 from entrenous.data.split.protocol import splits
-from entrenous.evaluate.goal import RANKING
+from entrenous.evaluate.protocol import RANKING
 from entrenous.federation.rounds import Rounds
 from entrenous.report.html import write_report
 from entrenous.runs import store
+from entrenous.runs.options import RunPlan
 from entrenous.runs.pipeline import LEAK, RunResult, run
-from entrenous.runs.plan import RunPlan, check
+from entrenous.runs.plan import check
 from entrenous.runs.reopen import resume
-from entrenous.runs.train import Watch, best_round, train_phase
+from entrenous.runs.train import Phase, Setup, Watch, best_round, train_phase
 from entrenous.runs.tuning.grid import tune
 
 FEDERATED: dict[str, Any] = {
@@ -221,12 +222,9 @@ def test_the_search_for_the_best_round_leaks_too(data: Interactions) -> None:
             FEDERATED["fpl"].parse({"factors": 5}),
             split.train,
             6,
-            label="fpl",
-            seed=0,
-            validation=split.validation,
-            avoid=avoid,
-            watch=Watch(every=2, patience=1),
-            trace=trace,
+            Setup(seed=0, avoid=avoid),
+            Watch(every=2, patience=1),
+            Phase("final", "fpl", trace, split.validation),
         )
         looks[avoid is not None] = trace
     assert looked["rounds"] == best_round(looks[True], "final", RANKING)

@@ -23,8 +23,8 @@ from entrenous.evaluate.protocol import evaluate
 from entrenous.federation import shard
 from entrenous.privacy.choice import Choice
 from entrenous.runs import reopen, store
+from entrenous.runs.options import RunPlan
 from entrenous.runs.pipeline import RunResult, material, run
-from entrenous.runs.plan import RunPlan
 from entrenous.runs.reopen import recommended
 
 SMALL: dict[str, Any] = {"protocol": "loo-20", "rounds": 6, "settings": {"factors": 5}}

@@ -16,9 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from command_line import Command, Printed, write_shop
+from forked import Forked
 
 from entrenous.core.errors import EntrenousWarning, InputError
 from entrenous.runs import store
+from entrenous.runs.options import RunOptions
 from entrenous.runs.pipeline import run
 from entrenous.runs.reopen import resume
 
@@ -91,7 +93,7 @@ CASES = {
     "pfpl+": Case("pfpl+", 2_500, 250, {"every": 500}),
     "sfpl": Case("sfpl", 600_000, 50_000, {}),
     "fcf": Case("fcf", 900, 75, {"set": "factors=4"}),
-    "cali3f": Case("cali3f-gmf", 1_500, 125, {"set": "clusters=6", "every": 300}),
+    "cali3f": Case("cali3f-gmf", 300, 25, {"set": "clusters=6", "every": 60}),
     "patience": Case("pfpl+", 2_500, 250, {"every": 600, "patience": 3}, "fold0-select"),
     "folds": Case("pfpl+", 1_500, 150, {"protocol": "kfold-3"}, "fold1-final"),
     "pepper": Case("pepper-gmf", 60, 5, {"set": "factors=4", "network": LATE, "every": 20}),
@@ -133,7 +135,7 @@ def start(
     *arguments: object, code: str = "from entrenous.cli import main; main()"
 ) -> subprocess.Popen[str]:
     """A real `entrenous` in a process group of its own, which is ended by its id."""
-    return subprocess.Popen(
+    return Forked(
         [sys.executable, "-c", code, *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -398,7 +400,8 @@ def test_the_search_for_the_best_round_goes_on_where_it_stopped(
         checkpoint_every=checkpoint_every,
         **SEARCH,
     )
-    finished = resume(path.name, root=tmp_path, checkpoint_every=checkpoint_every)
+    options = RunOptions(checkpoint_every=checkpoint_every)
+    finished = resume(path.name, root=tmp_path, options=options)
     assert {name: finished.manifest.get(name) for name in KEPT} == {
         name: searched.manifest.get(name) for name in KEPT
     }

@@ -17,8 +17,9 @@ from entrenous.data.interactions import Interactions
 from entrenous.data.split.types import Split
 from entrenous.evaluate.protocol import evaluate
 from entrenous.runs import reopen, store
+from entrenous.runs.options import RunPlan
 from entrenous.runs.pipeline import LENGTHS, material, run
-from entrenous.runs.plan import RunPlan, make
+from entrenous.runs.plan import make
 from entrenous.runs.store import protocol_of
 from entrenous.runs.train import Watch, train
 

@@ -21,8 +21,8 @@ from entrenous.audit.apart import attempts
 from entrenous.audit.examine import audited
 from entrenous.audit.measures import measured
 from entrenous.audit.observe import observe
-from entrenous.audit.subject import AuditPlan
-from entrenous.audit.transcript import Transcript, View
+from entrenous.audit.plan import AuditPlan, View
+from entrenous.audit.transcript import Transcript
 from entrenous.core.errors import EntrenousError
 from entrenous.core.files import write_atomically
 from entrenous.core.types import Array
@@ -32,7 +32,8 @@ from entrenous.privacy import evidence
 from entrenous.privacy.protection import PAPER
 from entrenous.privacy.told import NOT_TRIED, said, verdict_of
 from entrenous.runs import pipeline
-from entrenous.runs.plan import RunPlan, usual_protocol
+from entrenous.runs.options import Profile, RunPlan
+from entrenous.runs.plan import usual_protocol
 
 DATA, BY_SERVER = (
     "ml-100k",
@@ -97,7 +98,7 @@ class Look(NamedTuple):
 
     algorithm: str
     view: View
-    profile: str = "paper"
+    profile: Profile = "paper"
     rounds: int = 0
     cohort: int = 0
     fixed: bool = False
@@ -182,10 +183,10 @@ def _entry(found: Mapping[str, Any], view: str) -> dict[str, Any]:
 def _without_each(look: Look, data: str) -> dict[str, Any]:
     """{array: the attack that ranks histories best without that array, None if none applies}."""
     split = _split(look.algorithm, data)
-    seen = observe(
-        look.algorithm, split.final_train, view=look.view, rounds=look.rounds, watched=look.watched
+    plan = AuditPlan(
+        algorithm=look.algorithm, view=look.view, rounds=look.rounds, watched=look.watched
     )
-    seen = seen._replace(about={**seen.about, "algorithm": look.algorithm})
+    seen = observe(plan, split.final_train)
     return {sent["name"]: _best(without(seen, sent["name"]), split) for sent in seen.about["sends"]}
 
 

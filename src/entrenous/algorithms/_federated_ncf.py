@@ -1,6 +1,8 @@
-"""Shared parts of the federated NCF systems (FedAvg, Ditto, Reptile, FedFast, Cali3F): the settings
-of the model and of its training on a device, the ways to weigh what devices learnt, and the plain
-average around which three of them are built.
+"""Neural collaborative filtering around a server: the model of FedAvg, Ditto, Reptile, FedFast and
+Cali3F over GMF, MLP and NeuMF (kernels/ncf.py).
+
+The server holds the item embeddings w[I] and the non-embedding part w[N]. The user embedding is the
+device's own vector U.
 """
 
 from __future__ import annotations
@@ -12,19 +14,29 @@ from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
 from ..core.contract.declarations import SentArray, Traits, axes, dense, rows
 from ..core.contract.protocols import Catalogue, Histories
-from ..core.contract.settings import Settings
-from ..core.contract.update import Total, Update, real
+from ..core.contract.update import Total, real
 from ..core.keys import fold_name, folds, normals
-from ..core.types import Float32Array, Int32Array, Int64Array
+from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
 from ..kernels import ncf
-from ..kernels.averaging import average, moved_by, weighted_moves
-from ..kernels.sampling import cohort
+from ..kernels.averaging import average, moved_by
+from ._served import Learnt, ServedModel
 
-HALF, FEW = -1, 500  # of the setting `cohort`
+# The value of the setting `cohort` that means half of all devices, and FEW of them at least.
+HALF = -1
+FEW = 500
+
+
+class GlobalNCF(NamedTuple):
+    """The global model w[I, N], without user embeddings."""
+
+    item: Annotated[Float32Array, axes("items", "row")]
+    """float32 [items, row], the item embeddings."""
+    network: Annotated[Float32Array, axes(1, "network")]
+    """float32 [1, network], the non-embedding part."""
 
 
 def _lengths(value: Any) -> Any:
-    """`16,8` as (16, 8); an empty text as ()."""
+    """Reads `16,8` as (16, 8) and an empty text as ()."""
     if isinstance(value, str):
         return tuple(part.strip() for part in value.split(",") if part.strip())
     return value
@@ -37,14 +49,15 @@ Layers = Annotated[
 ]
 
 
-class NCFSettings(Settings):
-    """Settings of a neural collaborative filter and of its training on a device: one set of names
-    for every federated NCF system.
+class NCFSettings(ServedModel):
+    """A neural collaborative filter and its training on a device, the same in every federated NCF
+    system.
 
-    A user's embedding learns in the rounds of its own device alone, so that a cohort that is a
-    share of all devices suits federations of any size.
+    A user's embedding learns only in the rounds of its own device. A cohort that is a share of all
+    devices therefore suits federations of any size.
     """
 
+    # The model.
     factors: int = Field(
         64, ge=0, le=1024, description="length of the GMF part of an embedding; 0 = MLP alone"
     )
@@ -55,6 +68,7 @@ class NCFSettings(Settings):
             " embedding; none = GMF alone"
         ),
     )
+    # Local training. Each part of the model may have its own rate.
     learning_rate: float = Field(0.04, gt=0, le=100, description="eta, of a device's optimiser")
     learning_rate_item: float | None = Field(
         0.6,
@@ -90,6 +104,7 @@ class NCFSettings(Settings):
         1, ge=1, le=1000, description="E, passes over the device's history in a round"
     )
     batch: int = Field(100, ge=1, le=1 << 20, description="samples whose mean gradient is one step")
+    # The federation.
     cohort: int = Field(
         -1,
         ge=-1,
@@ -99,6 +114,8 @@ class NCFSettings(Settings):
     )
     rounds: int = Field(100, ge=1, description="training length")
     init_std: float = Field(0.03, ge=0, description="standard deviation of the first embeddings")
+
+    model: ClassVar[Any] = GlobalNCF
 
     @model_validator(mode="after")
     def _some_model(self) -> Self:
@@ -110,179 +127,217 @@ class NCFSettings(Settings):
 
     @property
     def shape(self) -> ncf.NCFShape:
-        """The layout of the filter's embeddings and network in flat arrays."""
+        """The layout of embeddings and network in flat arrays."""
         return ncf.shape_of(self.factors, self.layers)
 
     def default_rounds(self, catalogue: Catalogue) -> int:
-        """Training rounds if none are asked for: the setting `rounds`, of any data set."""
+        """Returns the number of training rounds if none is asked for: the setting `rounds`."""
         return self.rounds
 
     def search_space(self) -> dict[str, str]:
-        """What a search chooses from unless it is told."""
-        rates = {
-            "learning_rate": "0.01..0.2:log",
-            "learning_rate_item": "0.1..3:log",
-            "reg": "0.0005..0.05:log",
-        }
-        return {
-            **({"factors": "16..128:log"} if self.factors else {}),
-            **rates,
-            "negatives": "2..10",
-            "batch": "10..200:log",
-        }
+        """Returns the ranges that a search of settings draws from by default."""
+        space = {"factors": "16..128:log"} if self.factors else {}
+        space["learning_rate"] = "0.01..0.2:log"
+        space["learning_rate_item"] = "0.1..3:log"
+        space["reg"] = "0.0005..0.05:log"
+        space["negatives"] = "2..10"
+        space["batch"] = "10..200:log"
+        return space
 
     def sizes(self, catalogue: Catalogue) -> dict[str, int]:
-        """Sizes of the declared arrays. row: numbers of an embedding. network: numbers of the
-        non-embedding part. cohort: devices of a round. usual_rows: items that a device touches with
-        a history of the mean length and no item drawn twice.
+        """Returns the sizes of the declared arrays: numbers of an embedding (row) and of the
+        non-embedding part (network), devices of a round (cohort), and the items that a device
+        touches with a history of the mean length and no item drawn twice (usual_rows).
         """
-        touched = (
-            catalogue.interactions
-            / max(1, catalogue.users)
-            * (1 + self.negatives * self.local_epochs)
-        )
-        usual = max(1, min(catalogue.items, int(touched)))
-        row, network, cohort = self.shape.row, self.shape.network, self._devices_of(catalogue)
-        return {"row": row, "network": network, "cohort": cohort, "usual_rows": usual}
+        # Each consumed item brings `negatives` others in every epoch.
+        history = catalogue.interactions / max(1, catalogue.users)
+        touched = history * (1 + self.negatives * self.local_epochs)
+        return {
+            "row": self.shape.row,
+            "network": self.shape.network,
+            "cohort": self.devices_of(catalogue),
+            "usual_rows": max(1, min(catalogue.items, int(touched))),
+        }
+
+    def devices_of(self, catalogue: Catalogue) -> int:
+        """Returns m, the number of devices in a round of this federation."""
+        # 0 stands for all.
+        asked = max(FEW, catalogue.users // 2) if self.cohort == HALF else self.cohort
+        return min(asked, catalogue.users) or catalogue.users
+
+    # ---- on a device -----------------------------------------------------------------------------
 
     def rates(self, **other: Any) -> ncf.NCFRates:
-        """Learning rates and regularisation of local training; `other` replaces fields of
-        `NCFRates`.
-        """
-        item = self.learning_rate if self.learning_rate_item is None else self.learning_rate_item
-        network = (
-            self.learning_rate if self.learning_rate_network is None else self.learning_rate_network
-        )
-        numbers = (
-            np.float32(self.learning_rate),
-            np.float32(item),
-            np.float32(network),
-            np.float32(self.reg),
-            np.float32(0),
-        )
+        """Returns the constants of local training; `other` replaces fields of `NCFRates`."""
+        item = self.learning_rate_item
+        network = self.learning_rate_network
         rates = ncf.NCFRates(
-            *numbers,
-            self.optimiser == "adam",
-            np.float32(self.epsilon),
-            self.local_epochs,
-            self.negatives,
-            self.batch,
+            user=np.float32(self.learning_rate),
+            item=np.float32(self.learning_rate if item is None else item),
+            network=np.float32(self.learning_rate if network is None else network),
+            reg=np.float32(self.reg),
+            pull=np.float32(0),
+            adam=self.optimiser == "adam",
+            epsilon=np.float32(self.epsilon),
+            epochs=self.local_epochs,
+            negatives=self.negatives,
+            batch=self.batch,
         )
         return rates._replace(**other)
 
     def first_users(self, users: Int64Array, key: np.uint64) -> Float32Array:
-        """Initial user embeddings, drawn from N(0, init_std^2), float32 [m, row]; each user's
+        """Returns the initial user embeddings, drawn from N(0, init_std^2), float32 [m, row]; each
         depends on the key and the user number alone."""
         return normals(folds(key, users), self.shape.row, self.init_std)
 
-    def first_items(self, items: int, key: np.uint64) -> Float32Array:
-        """Initial item embeddings, drawn from N(0, init_std^2), float32 [items, row]."""
-        return normals(
-            folds(fold_name(key, "item"), np.arange(items)), self.shape.row, self.init_std
+    def trained(
+        self, w: Any, user: Float32Array, histories: Histories, users: Int64Array, key: np.uint64
+    ) -> Learnt:
+        """Trains each device for E epochs on its own history from w and its embedding, user[d]."""
+        data = data_of(histories, users, key)
+        learnt = ncf.train(
+            self.shape, self.rates(), user, w.item, w.network, one_network(len(user)), data
+        )
+        return Learnt(learnt.ptr, learnt.item, learnt.row, learnt.user, {"network": learnt.network})
+
+    def scores(self, w: Any, user: Float32Array, histories: Histories) -> Float32Array:
+        """Returns the logit of y_ui for every item, float32 [m, items]."""
+        return ncf.scores(self.shape, user, w.item, w.network, one_network(len(user)))
+
+    def adapted_scores(
+        self,
+        w: Any,
+        user: Float32Array,
+        histories: Histories,
+        keys: UInt64Array,
+        epochs: int,
+    ) -> Float32Array:
+        """Returns the logit of y_ui for every item, float32 [m, items], each device's by the model
+        that it makes of w in some epochs on its own history."""
+        out = np.empty((len(user), len(w.item)), np.float32)
+        everyone = data_with(histories, keys)
+        rates = self.rates(epochs=epochs)
+        # One table for all: a device's rows take the place of w's while it scores.
+        item = w.item.copy()
+        for d in range(len(out)):
+            own = everyone._replace(
+                ptr=everyone.ptr[d : d + 2],
+                avoid_ptr=everyone.avoid_ptr[d : d + 2],
+                keys=keys[d : d + 1],
+            )
+            # the device's own model: w plus what it learnt
+            learnt = ncf.train(
+                self.shape, rates, user[d : d + 1], w.item, w.network, one_network(1), own
+            )
+            item[learnt.item] += learnt.row
+            network = w.network + learnt.network
+            out[d] = ncf.scores(self.shape, learnt.user, item, network, one_network(1))[0]
+            # w again, for the next device
+            item[learnt.item] = w.item[learnt.item]
+        return out
+
+    # ---- on the server ---------------------------------------------------------------------------
+
+    @classmethod
+    def declared_moves(cls, what: str) -> tuple[SentArray, ...]:
+        """Declares what leaves a device: rows of items and the network. what: "the move", or a
+        multiple of it."""
+        return (
+            rows(
+                "item",
+                "row",
+                when=(
+                    f"each round: {what} of every item that the device consumed or drew as a"
+                    " negative"
+                ),
+                reveals=(
+                    "seen singly, which items were touched, and by the direction of the move which"
+                    " of them were consumed: the whole history, in one round. In a sum over a"
+                    " cohort a row that one device alone sent stands as it is"
+                ),
+            ),
+            dense(
+                "network",
+                "network",
+                when=f"each round: {what} of the non-embedding part",
+                reveals=(
+                    "seen singly, moves that follow from the history, which the rows of item beside"
+                    " it tell exactly; in a sum, those of the cohort together"
+                ),
+            ),
         )
 
-    def first_network(self, key: np.uint64) -> Float32Array:
-        """The initial non-embedding part, float32 [1, network]."""
-        return ncf.init_network(self.shape, self.layers, fold_name(key, "network"))[None]
+    def first_model(self, catalogue: Catalogue, key: np.uint64) -> GlobalNCF:
+        """Returns the initial w: item embeddings drawn from N(0, init_std^2), and the network."""
+        keys = folds(fold_name(key, "item"), np.arange(catalogue.items))
+        item = normals(keys, self.shape.row, self.init_std)
+        network = ncf.init_network(self.shape, self.layers, fold_name(key, "network"))
+        return GlobalNCF(item, network[None])
 
-    def configured(self, catalogue: Catalogue) -> Self:
-        """A copy of the settings in which the cohort is a number of devices of this federation."""
-        return self.model_copy(update={"cohort": self._devices_of(catalogue)})
-
-    def _devices_of(self, catalogue: Catalogue) -> int:
-        asked = max(FEW, catalogue.users // 2) if self.cohort == HALF else self.cohort
-        return min(asked, catalogue.users) or catalogue.users
+    def averaged(self, w: Any, total: Total, rate: float = 1.0) -> GlobalNCF:
+        """Returns the new model, w + rate sum_k (n_k / n) (w_k - w)."""
+        network = mean_network(w.network, total.dense["network"], total.weight, rate)
+        return GlobalNCF(average(w.item, total, rate), network)
 
 
 def data_of(histories: Histories, users: Int64Array, key: np.uint64) -> ncf.NCFData:
-    """The private data of the devices of `users`, and the key from which each draws in this
+    """Returns the private data of the devices of `users`, and the key from which each draws in this
     round.
     """
-    return ncf.NCFData(
-        histories.ptr, histories.item, histories.avoid_ptr, histories.avoid, folds(key, users)
-    )
+    return data_with(histories, folds(key, users))
+
+
+def data_with(histories: Histories, keys: UInt64Array) -> ncf.NCFData:
+    """Returns the private data of m devices, which draw from `keys`, uint64 [m]."""
+    return ncf.NCFData(histories.ptr, histories.item, histories.avoid_ptr, histories.avoid, keys)
 
 
 def one_network(devices: int) -> Int32Array:
-    """The number of the network that each device starts from where all share one: int32 [devices]
-    of zeros.
+    """Returns the number of the network that each device starts from where all share one: int32
+    [devices] of zeros.
     """
     return np.zeros(devices, np.int32)
-
-
-# ---- ways to weigh item embeddings, so that the server needs sums alone --------------------------
-
-SQUARE = np.float32(
-    2.0**9
-    # keeps squares of small steps above the grid of 2^-16, and those of steps up to 8 below its
-    # limit
-)
-SHARE = np.float32(2.0**8)
-
-
-def shared(moved: Float32Array, size: Float32Array) -> dict[str, Float32Array]:
-    """Rows for a mean of item embeddings that is weighted by how far each device moved an item:
-    size times move, and the size itself.
-    """
-    return {"item": SQUARE * (size * moved), "share": SHARE * size}
-
-
-def weighted_mean(item: Float32Array, total: Total) -> Float32Array:
-    """Item embeddings as a mean weighted by the sizes of moves, w + sum_k size_k (w_k - w) / sum_k
-    size_k = sum_k size_k w_k / sum_k size_k; items that nobody moved stay."""
-    sizes, sums = real(total.rows["share"]) / SHARE, real(total.rows["item"]) / SQUARE
-    return moved_by(item, sums / np.where(sizes > 0, sizes, 1))
 
 
 def mean_network(
     network: Float32Array, sums: Int64Array, weight: Int64Array, rate: float = 1.0
 ) -> Float32Array:
-    """The new non-embedding parts, w + rate sum_k (n_k / n) (w_k - w) within each group: float32
-    [groups, network]; a group without devices stays."""
+    """Returns the new non-embedding parts, w + rate sum_k (n_k / n) (w_k - w) within each group:
+    float32 [groups, network]. A group without devices keeps its own."""
     n = real(weight)[:, None]
     return moved_by(network, rate * (real(sums) / np.where(n > 0, n, 1)))
 
 
-# ---- one global model, the mean of what a round's devices learnt: FedAvg, Ditto, Reptile ---------
+# ---- a mean of item embeddings that is weighted by moves: FedFast, Cali3F ------------------------
+
+# The server adds up integers on a grid of 2^-16. The factors keep small moves above the grid; the
+# squares of moves up to 8 stay below its limit.
+SQUARE = np.float32(2.0**9)
+SHARE = np.float32(2.0**8)
 
 
-def moves_of_w(what: str) -> tuple[SentArray, ...]:
-    """The declaration of what leaves a device: rows of items and the network. what: "the move", or
-    a multiple of it, for the text of `reveals`."""
-    return (
-        rows(
-            "item",
-            "row",
-            when=f"each round: {what} of every item that the device consumed or drew as a negative",
-            reveals=(
-                "seen singly, which items were touched, and by the direction of the move which of"
-                " them were consumed: the whole history, in one round. In a sum over a cohort a row"
-                " that one device alone sent stands as it is"
-            ),
-        ),
-        dense(
-            "network",
-            "network",
-            when=f"each round: {what} of the non-embedding part",
-            reveals=(
-                "seen singly, moves that follow from the history, which the rows of item beside it"
-                " tell exactly; in a sum, those of the cohort together"
-            ),
-        ),
-    )
+def shared(moved: Float32Array, size: Float32Array) -> dict[str, Float32Array]:
+    """Returns the rows that a device sends for `weighted_mean`: size times move, and the size
+    itself. moved: w_k - w, float32 [n, row]; size: float32 [n, 1] or [n, row].
+    """
+    return {"item": SQUARE * (size * moved), "share": SHARE * size}
 
 
-class GlobalNCF(NamedTuple):
-    """The global model w[I, N], without user embeddings. item: float32 [items, row]; network:
-    float32 [1, network]. The server holds it; a device receives it whole."""
+def weighted_mean(item: Float32Array, total: Total) -> Float32Array:
+    """Returns item embeddings as a mean weighted by the sizes of moves, w + sum_k size_k (w_k - w)
+    / sum_k size_k = sum_k size_k w_k / sum_k size_k. Items that nobody moved stay."""
+    # Where nobody moved an item both sums are 0.
+    sizes = real(total.rows["share"]) / SHARE
+    sums = real(total.rows["item"]) / SQUARE
+    return moved_by(item, sums / np.where(sizes > 0, sizes, 1))
 
-    item: Annotated[Float32Array, axes("items", "row")]
-    network: Annotated[Float32Array, axes(1, "network")]
+
+# ---- a plain mean of what the devices of a round learnt: FedAvg, Ditto, Reptile ------------------
 
 
 class AveragedNCF(NCFSettings):
-    """The server's side of a plain average of NCF models, what a device learns from the global one,
-    and the settings that suit both.
+    """The filter where the server averages all of w in one way: the step of the server, and the
+    settings that suit it.
     """
 
     server_rate_item: float = Field(
@@ -304,46 +359,12 @@ class AveragedNCF(NCFSettings):
     traits: ClassVar[Traits] = Traits(private={"noise": 0.3})
 
     def search_space(self) -> dict[str, str]:
-        """What a search chooses from unless it is told."""
+        """Returns the ranges that a search of settings draws from by default."""
         return {**super().search_space(), "server_rate_item": "1..64:log"}
 
-    def init_server(self, catalogue: Catalogue, key: np.uint64) -> GlobalNCF:
-        """The initial global model w[I, N]."""
-        return GlobalNCF(self.first_items(catalogue.items, key), self.first_network(key))
-
-    def select(self, server: GlobalNCF, catalogue: Catalogue, key: np.uint64) -> Int64Array:
-        """The round's devices S_t: m of them, uniformly at random."""
-        return cohort(key, self.configured(catalogue).cohort, catalogue.users)
-
-    def download(self, server: GlobalNCF) -> GlobalNCF:
-        """The global model w[I, N], which every device of the round receives whole."""
-        return server
-
-    def client_update(
-        self, w: GlobalNCF, user: Float32Array, data: ncf.NCFData, weight: Float32Array
-    ) -> tuple[Float32Array, Update]:
-        """Trains E epochs from w on each device (ClientUpdate of FedAvg's algorithm 1). user: w[U]
-        float32 [m, row]; weight: float32 [m]. Returns the new w[U], and weight (w_k - w) of what
-        was touched.
-        """
-        sent = ncf.train(
-            self.shape, self.rates(), user, w.item, w.network, one_network(len(user)), data
-        )
-        return sent.user, Update(
-            sent.ptr,
-            sent.item,
-            weighted_moves(sent.row, sent.ptr, weight),
-            {"network": weight[:, None] * sent.network},
-            weight,
-        )
-
-    def averaged_model(self, w: GlobalNCF, total: Total, rate: float = 1.0) -> GlobalNCF:
-        """The new global model, w + rate sum_k (n_k / n) (w_k - w), items `server_rate_item` times
-        as far.
+    def averaged(self, w: Any, total: Total, rate: float = 1.0) -> GlobalNCF:
+        """Returns the new model, w + rate sum_k (n_k / n) (w_k - w), whose items move
+        `server_rate_item` times as far.
         """
         network = mean_network(w.network, total.dense["network"], total.weight, rate)
         return GlobalNCF(average(w.item, total, rate * self.server_rate_item), network)
-
-    def scores_of(self, w: GlobalNCF, user: Float32Array) -> Float32Array:
-        """The logit of y_ui for every item by the given user embeddings, float32 [m, items]."""
-        return ncf.scores(self.shape, user, w.item, w.network, one_network(len(user)))

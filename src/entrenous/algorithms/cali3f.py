@@ -1,12 +1,11 @@
 """Cali3F, calibrated fast fair federated recommendation.
 
 Z. Zhu, S. Si, J. Wang, J. Xiao, "Cali3F: calibrated fast fair federated recommendation system",
-IJCNN 2022. Read this file beside section III. w[U, I, N] are the user embeddings, the item
-embeddings and the non-embedding part of a neural collaborative filter; v_p[N] is the non-embedding
-part of cluster p, whose other parts are w's. Numbers in brackets are the paper's equations, "line"
-a line of its algorithm 1, whose lines 2 and 3 (rounds, devices side by side) are
-federation/rounds.py; (1) is Ditto's objective (ditto.py). "As decided" marks what the text leaves
-open.
+IJCNN 2022. Read this file with section III of the paper. w[U, I, N] are the user embeddings, the
+item embeddings and the non-embedding part of a neural collaborative filter; v_p[N] is the
+non-embedding part of cluster p, whose other parts are those of w. Numbers in brackets are the
+paper's equations; "line" is a line of its algorithm 1, whose lines 2 and 3 (rounds, devices in
+parallel) are federation/rounds.py. (1) is Ditto's objective (ditto.py).
 """
 
 from __future__ import annotations
@@ -39,35 +38,39 @@ from ._user_clusters import (
 
 
 class Cali3FServer(NamedTuple):
-    """The global model w, the cluster models v_p, and the clusters. user: w[U] float32 [users,
-    row]; item: w[I] float32 [items, row]; network: w[N] float32 [1, network]; local: v_p[N] float32
-    [P, network]; cluster: int32 [users], G; centroids: float32 [P, row]; n: n_k as far as known,
-    float32 [users]; round: int64 [1].
-    """
+    """The global model w, the cluster models v_p, and the clusters."""
 
     user: Float32Array
+    """float32 [users, row], w[U]."""
     item: Float32Array
+    """float32 [items, row], w[I]."""
     network: Float32Array
+    """float32 [1, network], w[N]."""
     local: Float32Array
+    """float32 [P, network], v_p[N]."""
     cluster: Int32Array
+    """int32 [users], G."""
     centroids: Float32Array
+    """float32 [P, row]."""
     n: Float32Array
+    """float32 [users], n_k as far as known."""
     round: Int64Array
+    """int64 [1], rounds done."""
 
 
 class Cali3FDownload(NamedTuple):
     """The models that the m devices of a delivery receive: w[I, N], the row of w[U] of their user,
-    and the v_p[N] of their cluster. local: float32 [clusters among them, network]; cluster, at:
-    int32 [m], which cluster each device is in, and where in `local` its model is, -1 = it has
-    none.
-    """
+    and the v_p[N] of their cluster."""
 
     user: Annotated[Float32Array, axes("devices", "row")]
     item: Annotated[Float32Array, axes("items", "row")]
     network: Annotated[Float32Array, axes(1, "network")]
     local: Annotated[Float32Array, axes(UpTo("among", "devices"), "network")]
+    """float32 [clusters among the devices, network]."""
     cluster: Annotated[Int32Array, axes("devices", below="clusters")]
+    """int32 [m], the cluster of each device."""
     at: Annotated[Int32Array, axes("devices", below="among", least=-1)]
+    """int32 [m], the row of `local` that holds the model of each device, -1 = it has none."""
 
 
 class Cali3FDevices(NamedTuple):
@@ -85,7 +88,9 @@ class Cali3F(NCFSettings):
     (FastAgg).
     """
 
+    # Section III-B: clusters of users.
     clusters: int = Field(20, ge=1, le=100000, description="P, the number of clusters of users")
+    # III-C, CaliUp: how v_p is held near w.
     phi: float = Field(
         0.5, ge=0, le=1000, description="eq. 6: how strongly v_p is drawn to w; 0 = local training"
     )
@@ -94,9 +99,10 @@ class Cali3F(NCFSettings):
         description=(
             "printed: eq. 6, in which v_p is drawn towards w by phi times the length of its step,"
             " and beyond w where that is more than the way there; bounded: as far as w at most, so"
-            " that the larger phi, the closer to w, as section III-A has it"
+            " that a larger phi brings v_p closer to w, as section III-A has it"
         ),
     )
+    # III-C, FastAgg: how subordinates learn.
     discount: float = Field(
         0.9,
         ge=0,
@@ -106,6 +112,7 @@ class Cali3F(NCFSettings):
         ),
     )
     fading: bool = Field(True, description="off: lambda is `discount` in every round")
+    # What the paper leaves open.
     groups: UserGroups | None = Field(
         None,
         description=(
@@ -122,6 +129,7 @@ class Cali3F(NCFSettings):
             " of its own, as printed, at about twice the work"
         ),
     )
+    # Parts of the method that can be left out.
     personalised: bool = Field(
         True, description="CaliUp: a model v_p for each cluster; off: everybody uses w"
     )
@@ -190,49 +198,46 @@ class Cali3F(NCFSettings):
     traits: ClassVar[Traits] = Traits(groups="clusters")
 
     def configured(self, catalogue: Catalogue) -> Self:
-        """A copy of the settings with m, the devices of a round, as a number, and P, that of the
-        groups if they are given. Raises InputError for more clusters than users, for m < P, and for
-        groups of other users.
+        """Returns a copy of the settings with m, the devices of a round, as a number, and P, the
+        number of groups if they are given. Raises InputError for more clusters than users, for m <
+        P, and for groups of other users.
         """
-        own = super().configured(catalogue)
+        configured = super().configured(catalogue)
         if self.groups is not None:
             if len(self.groups.of) != catalogue.users:
-                problem = f"got groups of {len(self.groups.of)} users"
                 raise InputError(
                     "--set groups",
-                    problem,
+                    f"got groups of {len(self.groups.of)} users",
                     expected=f"a group for each of the {catalogue.users} users",
                 )
-            own = own.model_copy(update={"clusters": len(self.groups.names)})
-        check_clusters(own.clusters, catalogue.users, own.cohort if self.sampled else None)
-        return own
+            configured = configured.model_copy(update={"clusters": len(self.groups.names)})
+        least_cohort = configured.cohort if self.sampled else None
+        check_clusters(configured.clusters, catalogue.users, least_cohort)
+        return configured
 
     # ---- algorithm 1, line 1 ---------------------------------------------------------------------
 
     def init_server(self, catalogue: Catalogue, key: np.uint64) -> Cali3FServer:
-        """The initial global model w, the cluster models v_p = w, and the initial clusters of
-        users.
+        """Returns the initial global model w, the cluster models v_p = w, and the initial clusters
+        of users.
         """
         user = self.first_users(np.arange(catalogue.users), fold_name(key, "user"))
-        network = self.first_network(key)
-        cluster, centroids = self._clustered(
-            user, first_centroids(user, self.clusters, fold_name(key, "clusters"))
-        )  # line 1: G
-        local = np.repeat(network, self.clusters if self.personalised else 0, axis=0)
-        n = np.ones(catalogue.users, np.float32)
+        item, network = self.first_model(catalogue, key)
+        drawn = first_centroids(user, self.clusters, fold_name(key, "clusters"))
+        cluster, centroids = self._clustered(user, drawn)  # line 1: G
         return Cali3FServer(
             user,
-            self.first_items(catalogue.items, key),
+            item,
             network,
-            local,
+            np.repeat(network, self.clusters if self.personalised else 0, axis=0),
             cluster,
             centroids,
-            n,
+            np.ones(catalogue.users, np.float32),
             np.zeros(1, np.int64),
         )
 
     def init_devices(self, users: Int64Array, key: np.uint64) -> Cali3FDevices:
-        """Private state without arrays: a device keeps its history alone."""
+        """Returns a private state without arrays: a device keeps only its history."""
         return Cali3FDevices()
 
     # ---- III-B: ClusSamp -------------------------------------------------------------------------
@@ -240,25 +245,27 @@ class Cali3F(NCFSettings):
     def _clustered(
         self, user: Float32Array, centroids: Float32Array
     ) -> tuple[Int32Array, Float32Array]:
-        """G: by K-means on w[U], from these centroids; or the groups that are given."""
+        """Returns G and its centroids: by k-means on w[U], from `centroids`; or the groups that are
+        given.
+        """
         return k_means(user, centroids) if self.groups is None else (self.groups.of, centroids)
 
     def select(self, server: Cali3FServer, catalogue: Catalogue, key: np.uint64) -> Int64Array:
-        """D: one client of each cluster at random, in a round robin over the clusters, until there
-        are m. S: all others.
+        """Draws D, the devices of a round: one client of each cluster at random, in a round robin
+        over the clusters, until there are m. S are all others.
         """
-        own = self.configured(catalogue)
+        m = self.devices_of(catalogue)
         if not self.sampled:
-            return cohort(key, own.cohort, catalogue.users)
-        return delegates_of(server.cluster, own.cohort, key)  # lines 1 and 19: D, S
+            return cohort(key, m, catalogue.users)
+        return delegates_of(server.cluster, m, key)  # lines 1 and 19: D, S
 
     def download(self, server: Cali3FServer) -> Cali3FServer:
-        """The whole server state, of which `deliver` sends each device its part."""
+        """Returns the whole server state, of which `deliver` sends each device its part."""
         return server
 
     def deliver(self, download: Cali3FServer, users: Int64Array) -> Cali3FDownload:
-        """The models that the devices of `users` receive: w[I, N], the row of w[U] of each user and
-        the v_p of each device's cluster.
+        """Returns the models that the devices of `users` receive: w[I, N], the row of w[U] of each
+        user, and the v_p of each device's cluster.
         """
         cluster = download.cluster[users]
         among, at = np.unique(cluster, return_inverse=True)
@@ -283,86 +290,94 @@ class Cali3F(NCFSettings):
         users: Int64Array,
         key: np.uint64,
     ) -> tuple[Cali3FDevices, Update]:
-        """Local training (algorithm 1, line 17): w[N] and v_p learn, each with its own copy of the
-        embeddings; w[U, I] learn with v_p.
+        """Trains the devices (algorithm 1, line 17): w[N] and v_p learn, each with its own copy of
+        the embeddings; w[U, I] learn with v_p.
         """
-        weight, sent, moved_w = (
-            counts(histories),
-            *self._trained(download, data_of(histories, users, key)),
-        )
-        moves = {"network": weight[:, None] * moved_w}
+        weight = counts(histories)
+        learnt, moved_w = self._trained(download, data_of(histories, users, key))
+        dense = {"network": weight[:, None] * moved_w}
         if self.personalised:
-            moves["local"] = weight[:, None] * sent.network
-        moved = sent.row
-        item = (
-            shared(moved, np.abs(moved)) if self.fast else weighted_moves(moved, sent.ptr, weight)
-        )  # theta^d of (5)
-        shows = {"user": sent.user, "n": weight[:, None]}
-        return devices, Update(
-            sent.ptr, sent.item, item, moves, weight, download.cluster, self.clusters, shows, users
+            dense["local"] = weight[:, None] * learnt.network
+        if self.fast:
+            rows = shared(learnt.row, np.abs(learnt.row))  # theta^d of (5)
+        else:
+            rows = weighted_moves(learnt.row, learnt.ptr, weight)
+        update = Update(
+            learnt.ptr,
+            learnt.item,
+            rows,
+            dense,
+            weight,
+            group=download.cluster,
+            groups=self.clusters,
+            shown={"user": learnt.user, "n": weight[:, None]},
+            sender=users,
         )
+        return devices, update
 
     def _trained(
         self, download: Cali3FDownload, data: ncf.NCFData
     ) -> tuple[ncf.NCFLearnt, Float32Array]:
-        """What the devices learnt, with v_p if they have one, and how w[N] moved, float32 [m,
-        network].
+        """Returns what the devices learnt, with v_p if they have one, and how w[N] moved, float32
+        [m, network].
         """
-        how, w = (self.shape, self.rates(), download.user, download.item), download.network
+        embeddings = (self.shape, self.rates(), download.user, download.item)
+        w, v = download.network, download.local
         if self.personalised and self.one_pass:
-            both = ncf.train(*how, download.local, download.at, data, beside=w)  # lines 5 and 6
+            both = ncf.train(*embeddings, v, download.at, data, beside=w)  # lines 5 and 6
             return both, both.beside
-        alone = ncf.train(*how, w, one_network(len(data.keys)), data)  # line 5
+        alone = ncf.train(*embeddings, w, one_network(len(data.keys)), data)  # line 5
         if not self.personalised:
             return alone, alone.network
-        return ncf.train(*how, download.local, download.at, data), alone.network  # line 6
+        return ncf.train(*embeddings, v, download.at, data), alone.network  # line 6
 
     # ---- algorithm 1, lines 8 to 20: on the server -----------------------------------------------
 
     def aggregate(self, server: Cali3FServer, total: Total) -> Cali3FServer:
-        """The server's step (algorithm 1): new v_p of the round's clusters, new w, the clusters
-        anew, and the models of those who change cluster."""
-        calibrated = (
-            self._cali_up(server, total) if self.personalised else server.local
-        )  # lines 9 to 13
-        everyone = total.dense["network"].sum(axis=0)[None], total.weight.sum()[None]
-        network = mean_network(server.network, *everyone)  # lines 14 and 15
+        """Returns the new server state (algorithm 1): new v_p of the round's clusters, new w, the
+        clusters anew, and the models of those who change cluster."""
+        local = server.local
+        if self.personalised:
+            local = self._cali_up(server, total)  # lines 9 to 13
+        moved = total.dense["network"].sum(axis=0)[None]
+        network = mean_network(server.network, moved, total.weight.sum()[None])  # lines 14 and 15
         user, item, n = self._fast_agg(server, total)  # lines 16 and 17
-        cluster, centroids = self._clustered(
-            user, server.centroids
-        )  # lines 18 and 19: G; D and S by `select`
-        local = (
-            _clus_avg(cluster, server.cluster, n, calibrated) if self.personalised else calibrated
-        )  # line 20
+        # Lines 18 and 19: G; D and S by `select`.
+        cluster, centroids = self._clustered(user, server.centroids)
+        if self.personalised:
+            local = _clus_avg(cluster, server.cluster, n, local)  # line 20
         return Cali3FServer(user, item, network, local, cluster, centroids, n, server.round + 1)
 
     def _cali_up(self, server: Cali3FServer, total: Total) -> Float32Array:
-        """III-C, CaliUp: the local models drawn to the global one, by the gradient of the penalty
-        (2). -eta times a cluster's gradient is the mean of what its delegates learnt."""
+        """Returns the local models drawn to the global one by the gradient of the penalty (2)
+        (III-C, CaliUp). -eta times a cluster's gradient is the mean of what its delegates learnt.
+        """
         n = np.maximum(real(total.weight), 1e-9)[:, None]  # n_sigma
         step = real(total.dense["local"]) / n  # line 11, times -eta
         away = server.local.astype(np.float64) - server.network
         distance = np.linalg.norm(away, axis=1, keepdims=True)
         far = self.phi * np.linalg.norm(step, axis=1, keepdims=True)
-        far = far if self.pull == "printed" else np.minimum(far, distance)
+        if self.pull == "bounded":
+            far = np.minimum(far, distance)
         back = far * away / np.where(distance > 0, distance, 1)
         return (server.local + step - back).astype(np.float32)  # line 12, (6)
 
     def _fast_agg(
         self, server: Cali3FServer, total: Total
     ) -> tuple[Float32Array, Float32Array, Float32Array]:
-        """III-C, FastAgg: w[U], w[I], and n_k of who took part. Delegates' embeddings as they come,
-        subordinates' moved by the mean of their cluster's delegates."""
+        """Returns w[U], w[I], and n_k of those who took part (III-C, FastAgg): delegates'
+        embeddings as they showed them, subordinates' moved by the mean of their cluster's
+        delegates."""
         delegates, shows = gathered(total)
-        discount = (
-            self.discount ** (int(server.round[0]) + 1 if self.fading else 1) if self.fast else 0.0
-        )
+        discount = 0.0
+        if self.fast:
+            discount = self.discount ** (int(server.round[0]) + 1 if self.fading else 1)
+        # (3), (4)
         user = with_progress(
             server.user, server.cluster, self.clusters, delegates, shows["user"], discount
-        )  # (3), (4)
-        item = (
-            weighted_mean(server.item, total) if self.fast else average(server.item, total)
-        )  # (5)
+        )
+        combine = weighted_mean if self.fast else average
+        item = combine(server.item, total)  # (5)
         n = server.n.copy()
         n[delegates] = shows["n"][:, 0]
         return user, item, n
@@ -370,24 +385,23 @@ class Cali3F(NCFSettings):
     def score(
         self, download: Cali3FDownload, devices: Cali3FDevices, histories: Histories
     ) -> Float32Array:
-        """The logit of y_ui for every item by the model of the user's cluster, float32 [m,
+        """Returns the logit of y_ui for every item by the model of the user's cluster, float32 [m,
         items].
         """
-        networks, at = (
-            (download.local, download.at)
-            if self.personalised
-            else (download.network, one_network(len(download.at)))
-        )
+        networks, at = download.local, download.at
+        if not self.personalised:
+            networks, at = download.network, one_network(len(download.at))
         return ncf.scores(self.shape, download.user, download.item, networks, at)
 
 
 def _clus_avg(
     new: Int32Array, old: Int32Array, n: Float32Array, local: Float32Array
 ) -> Float32Array:
-    """III-D: the model of each new cluster is the mean of its members' models, weighted by n_k; of
-    an empty one, what it was.
+    """Returns the model of each new cluster as the mean of its members' models, weighted by n_k
+    (III-D); of an empty one, the model that it had.
     """
     clusters = len(local)
+    # together[p, q]: the n_k of those who moved from cluster q to cluster p
     together = np.zeros((clusters, clusters))
     np.add.at(together, (new, old), n.astype(np.float64))
     of_new = together.sum(axis=1, keepdims=True)
@@ -396,7 +410,7 @@ def _clus_avg(
 
 
 def _product(a: Float64Array, b: Float64Array) -> Float64Array:
-    """a b, added in one order: BLAS would not promise the same bits everywhere."""
+    """Returns a b, added in one order: BLAS would not promise the same bits everywhere."""
     return (a[:, :, None] * b[None]).sum(axis=1)
 
 

@@ -2,8 +2,8 @@
 
 V. W. Anelli, Y. Deldjoo, T. Di Noia, A. Ferrara, F. Narducci, "User-controlled federated matrix
 factorization for recommender systems", Journal of Intelligent Information Systems (2022); short
-version: SAC 2021. Read this file beside section 4. "As run" marks what the authors' program
-(sisinflab/FedBPR) does where the text says something else or nothing."""
+version: SAC 2021. Read this file with section 4 of the paper. "As run" marks what the authors'
+program (sisinflab/FedBPR) does where the text says something else or nothing."""
 
 from __future__ import annotations
 
@@ -38,28 +38,25 @@ from ..kernels.negatives import (
 from ..kernels.sampling import cohort, one_of
 from ..privacy.choice import Choice
 
-CACHE = (
-    1 << 18
-    # bytes of updates made before they are added: a part of a core's second-level cache, which Q
-    # needs too
-)
+# Bytes of updates that are made before they are added up: a part of a core's second-level cache,
+# which Q needs too.
+CACHE = 1 << 18
 
 
 class FPLServer(NamedTuple):
-    """The global model (definition 4). q: item factors float32 [items, F]; b: item biases float32
-    [items]. A device receives it whole.
-    """
+    """The global model (definition 4), which a device receives whole."""
 
     q: Annotated[Float32Array, axes("items", "factors")]
+    """float32 [items, F], item factors."""
     b: Annotated[Float32Array, axes("items")]
+    """float32 [items], item biases."""
 
 
 class FPLDevices(NamedTuple):
-    """The local models of m devices (definition 5). p: user factors float32 [m, F]. They never
-    leave.
-    """
+    """The local models of m devices (definition 5)."""
 
     p: Annotated[Float32Array, axes("factors")]
+    """float32 [m, F], user factors. They never leave."""
 
 
 @final
@@ -68,8 +65,10 @@ class FPL(Settings):
     which positive updates are sent.
     """
 
+    # The model and the step of gradient descent.
     factors: int = Field(80, ge=1, le=4096, description="F, the length of p_u and q_i")
     learning_rate: float = Field(0.05, gt=0, le=10, description="alpha of eq. 6 and 7")
+    # Section 4.2: what a device sends, how many take part, how many triples each draws.
     pi: Annotated[float, Field(ge=0, le=1)] | Choice = Field(
         1.0,
         description=(
@@ -79,6 +78,7 @@ class FPL(Settings):
     )
     cohort: int = Field(0, ge=0, description="|U-|, devices in a round; 0 = all")
     triples: int = Field(0, ge=0, description="T, triples a device draws in a round; 0 = X+ / |U|")
+    # Section 5.2: training length.
     epochs: int = Field(
         100, ge=1, description="training length when the number of rounds is not given"
     )
@@ -89,6 +89,7 @@ class FPL(Settings):
             " the authors' program has it"
         ),
     )
+    # Readings of the text and of the authors' program.
     user_step: Literal["triple", "once"] = Field(
         "triple",
         description=(
@@ -136,25 +137,25 @@ class FPL(Settings):
     # ---- 5.2: configurations ---------------------------------------------------------------------
 
     def configured(self, catalogue: Catalogue) -> Self:
-        """A copy of the settings with |U-| and T as numbers for this federation: 0 becomes |U| and
-        X+ / |U|.
+        """Returns a copy of the settings with |U-| and T as numbers for this federation: 0 becomes
+        |U| and X+ / |U|.
         """
         devices = min(self.cohort, catalogue.users) or catalogue.users
         triples = self.triples or max(1, catalogue.interactions // max(1, catalogue.users))
         return self.model_copy(update={"cohort": devices, "triples": triples})
 
     def rounds_an_epoch(self, catalogue: Catalogue) -> int:
-        """Rounds per epoch, rpe of section 5.2, by either reading."""
-        own = self.configured(catalogue)
-        triples = own.triples if self.rounds_per_epoch == "printed" else 1
-        return max(1, round(catalogue.interactions / (own.cohort * triples)))
+        """Returns the rounds per epoch, rpe of section 5.2, by the reading `rounds_per_epoch`."""
+        configured = self.configured(catalogue)
+        triples = configured.triples if self.rounds_per_epoch == "printed" else 1
+        return max(1, round(catalogue.interactions / (configured.cohort * triples)))
 
     def default_rounds(self, catalogue: Catalogue) -> int:
-        """Training rounds if none are asked for: those of `epochs` epochs."""
+        """Returns the number of training rounds if none is asked for: those of `epochs` epochs."""
         return self.epochs * self.rounds_an_epoch(catalogue)
 
     def search_space(self) -> dict[str, str]:
-        """What a search chooses from unless it is told."""
+        """Returns the ranges that a search of settings draws from by default."""
         return {
             "factors": "10..160:log",
             "learning_rate": "0.005..0.5:log",
@@ -162,35 +163,42 @@ class FPL(Settings):
         }
 
     def sizes(self, catalogue: Catalogue) -> dict[str, int]:
-        """Sizes of the declared arrays. rows: the most rows that a device sends in a round, 2 T."""
+        """Returns the sizes of the declared arrays: the most rows that a device sends in a round,
+        2 T.
+        """
         return {"rows": 2 * self.configured(catalogue).triples}
 
     @property
     def _row_bytes(self) -> int:
-        return 4 + 4 * self.factors + 4  # item id, q, b
+        # Item id, q and b.
+        return 4 + 4 * self.factors + 4
 
     # ---- 4.1: architecture -----------------------------------------------------------------------
 
     def init_server(self, catalogue: Catalogue, key: np.uint64) -> FPLServer:
-        """The initial global model Theta_S = <Q, b>, drawn from N(0, init_std^2) (as run)."""
+        """Returns the initial global model Theta_S = <Q, b>, drawn from N(0, init_std^2) (as
+        run).
+        """
         drawn = normals(folds(key, np.arange(catalogue.items)), self.factors + 1, self.init_std)
         return FPLServer(np.ascontiguousarray(drawn[:, :-1]), np.ascontiguousarray(drawn[:, -1]))
 
     def init_devices(self, users: Int64Array, key: np.uint64) -> FPLDevices:
-        """The initial local models Theta_u = <p_u>, each drawn from N(0, init_std^2) on the device
-        of u.
+        """Returns the initial local models Theta_u = <p_u>, each drawn from N(0, init_std^2) on the
+        device of u.
         """
         return FPLDevices(normals(folds(key, users), self.factors, self.init_std))
 
     # ---- 4.2: training procedure -----------------------------------------------------------------
 
     def select(self, server: FPLServer, catalogue: Catalogue, key: np.uint64) -> Int64Array:
-        """The round's devices U-, selected at random by S (step 1, Distribution to Devices)."""
+        """Selects the devices U- of a round at random, as S does (step 1, Distribution to
+        Devices).
+        """
         return cohort(key, self.configured(catalogue).cohort, catalogue.users)
 
     def download(self, server: FPLServer) -> FPLServer:
-        """The current model, which S delivers to the selected devices (step 1, Distribution to
-        Devices).
+        """Returns the current model, which S delivers to the selected devices (step 1, Distribution
+        to Devices).
         """
         return server
 
@@ -202,18 +210,19 @@ class FPL(Settings):
         users: Int64Array,
         key: np.uint64,
     ) -> tuple[FPLDevices, Update]:
-        """Local training and what it sends, for the devices of `users` (step 2, Federated
-        Optimization, and step 3, Transmission to Server)."""
-        p, sent = devices.p.copy(), self._room(len(users), histories)
-        theta, data = _sealed(download), self._data(users, histories, key)
-        n = _local(theta, p, data, 0, len(users), self.numbers(), sent)
-        of_items = {
-            "q": sent.rows[:n, : self.factors].copy(),
-            "b": sent.rows[:n, self.factors].copy(),
+        """Trains the devices of `users` and returns what they send (step 2, Federated Optimization,
+        and step 3, Transmission to Server)."""
+        m = len(users)
+        p = devices.p.copy()
+        data = self._data(users, histories, key)
+        room = self._room(m, histories)
+        sent = _local(_sealed(download), p, data, 0, m, self.numbers(), room)
+        rows = {
+            "q": room.rows[:sent, : self.factors].copy(),
+            "b": room.rows[:sent, self.factors].copy(),
         }
-        return FPLDevices(p), Update(
-            sent.ptr, sent.item[:n], of_items, {}, np.ones(len(users), np.float32)
-        )
+        update = Update(room.ptr, room.item[:sent], rows, {}, np.ones(m, np.float32))
+        return FPLDevices(p), update
 
     def local_sum(
         self,
@@ -224,29 +233,36 @@ class FPL(Settings):
         key: np.uint64,
         total: Total,
     ) -> tuple[FPLDevices, Total, int, int]:
-        """Local training as `local`, with the updates added to `total` while they are in the cache:
-        the same bits. Also returns how many rows and bytes were sent."""
-        p, (total, table), together = devices.p.copy(), tabled(total), self._together(len(users))
-        room, data = self._room(together, histories), self._data(users, histories, key)
-        theta = _sealed(download)
-        rows = _local_sum(theta, p, data, together, self.numbers(), room, table)
-        if rows < 0:
+        """Trains as `local` does, and adds the updates to `total` while they are in the cache: the
+        same bits. Returns how many rows and bytes were sent, too."""
+        m = len(users)
+        p = devices.p.copy()
+        total, table = tabled(total)
+        together = self._together(m)
+        data = self._data(users, histories, key)
+        room = self._room(together, histories)
+        sent = _local_sum(_sealed(download), p, data, together, self.numbers(), room, table)
+        if sent < 0:
             raise NonFiniteError(
                 "update: a value is not finite or beyond +-32768; the model is unchanged"
             )
-        nothing, none = np.zeros(len(users) + 1, np.int64), np.empty(0, np.int32)
-        total = add_devices(total, Update(nothing, none, {}, {}, np.ones(len(users), np.float32)))
-        return FPLDevices(p), total, rows, rows * self._row_bytes
+        # The rows are in the table; only the number of devices remains to be added.
+        no_rows = np.zeros(m + 1, np.int64), np.empty(0, np.int32)
+        total = add_devices(total, Update(*no_rows, {}, {}, np.ones(m, np.float32)))
+        return FPLDevices(p), total, sent, sent * self._row_bytes
 
     def aggregate(self, server: FPLServer, total: Total) -> FPLServer:
-        """The server's step (eq. 7, step 4, Global Aggregation): the global model moves by the
-        learning rate times the sum of the updates."""
+        """Returns the new global model, which moves by the learning rate times the sum of the
+        updates (eq. 7, step 4, Global Aggregation)."""
         q, b = server.q.copy(), server.b.copy()
-        _aggregate(q, b, tabled(total)[1], np.float32(self.learning_rate))
+        _, table = tabled(total)
+        _aggregate(q, b, table, np.float32(self.learning_rate))
         return FPLServer(q, b)
 
     def score(self, download: FPLServer, devices: FPLDevices, histories: Histories) -> Float32Array:
-        """Scores x_ui (eq. 1) of every item, computed on the device: float32 [m, items]."""
+        """Returns the scores x_ui (eq. 1) of every item, computed on the device, float32 [m,
+        items].
+        """
         return bpr_mf.scores(devices.p, download.q, download.b)
 
     # ---- a run of rounds with one device each, compiled: sFPL needs X+ of them an epoch ----------
@@ -264,113 +280,119 @@ class FPL(Settings):
 
         Returns the new server, the new devices, and how many rows and bytes were sent.
         """
-        server, devices = FPLServer(server.q.copy(), server.b.copy()), FPLDevices(devices.p.copy())
-        users = np.arange(len(devices.p))
-        data, room = self._data(users, histories, key), self._room(1, histories)
-        rows = _solo(server, devices.p, data, key, rounds.start, rounds.stop, self.numbers(), room)
-        return server, devices, rows, rows * self._row_bytes
+        server = FPLServer(server.q.copy(), server.b.copy())
+        devices = FPLDevices(devices.p.copy())
+        data = self._data(np.arange(len(devices.p)), histories, key)
+        room = self._room(1, histories)
+        sent = _solo(server, devices.p, data, key, rounds.start, rounds.stop, self.numbers(), room)
+        return server, devices, sent, sent * self._row_bytes
 
     # ---- the numbers and the memory that the compiled part takes ---------------------------------
 
-    def _data(self, users: Int64Array, histories: Histories, key: np.uint64) -> _Data:
-        pi = (
-            self.pi.of(users, histories)
-            if isinstance(self.pi, Choice)
-            else np.array([self.pi], np.float32)
+    def _data(self, users: Int64Array, histories: Histories, key: np.uint64) -> FPLData:
+        if isinstance(self.pi, Choice):
+            pi = self.pi.of(users, histories)
+        else:
+            pi = np.array([self.pi], np.float32)
+        return FPLData(
+            histories.ptr,
+            histories.item,
+            histories.avoid_ptr,
+            histories.avoid,
+            pi,
+            folds(key, users),
         )
-        # A triple needs neither values nor times nor places.
-        own = histories.ptr, histories.item, histories.avoid_ptr, histories.avoid
-        return _Data(*own, pi, folds(key, users))
 
-    def numbers(self) -> _Numbers:
-        """Constants of local training: T, alpha, the three lambdas with their defaults, and whether
-        p_u moves after each triple.
-        """
+    def numbers(self) -> FPLNumbers:
+        """Returns the constants of local training; a lambda that is not set has its default."""
         alpha = self.learning_rate
-        regs = (
-            (self.reg_user, alpha / 20),
-            (self.reg_positive, alpha / 20),
-            (self.reg_negative, alpha / 200),
-        )
-        reg_user, reg_positive, reg_negative = (
-            np.float32(default if reg is None else reg) for reg, default in regs
-        )
-        return _Numbers(
-            self.triples,
-            np.float32(alpha),
-            reg_user,
-            reg_positive,
-            reg_negative,
-            self.user_step == "triple",
+        reg_user = alpha / 20 if self.reg_user is None else self.reg_user
+        reg_positive = alpha / 20 if self.reg_positive is None else self.reg_positive
+        reg_negative = alpha / 200 if self.reg_negative is None else self.reg_negative
+        return FPLNumbers(
+            triples=self.triples,
+            alpha=np.float32(alpha),
+            reg_user=np.float32(reg_user),
+            reg_positive=np.float32(reg_positive),
+            reg_negative=np.float32(reg_negative),
+            per_triple=self.user_step == "triple",
         )
 
     def _together(self, devices: int) -> int:
-        """How many devices' updates fill a core's second-level cache."""
-        return max(
-            1, min(devices, CACHE // max(1, 2 * self.triples * 4 * padded(self.factors + 2)))
+        """Returns how many devices' updates fill a core's second-level cache."""
+        bytes_of_one = 2 * self.triples * 4 * padded(self.factors + 2)
+        return max(1, min(devices, CACHE // max(1, bytes_of_one)))
+
+    def _room(self, devices: int, histories: Histories) -> FPLRoom:
+        longest = int(np.diff(histories.ptr).max(initial=0))
+        most_avoided = int(np.diff(histories.avoid_ptr).max(initial=0))
+        most_rows = 2 * devices * self.triples + 1
+        return FPLRoom(
+            ptr=np.zeros(devices + 1, np.int64),
+            item=np.empty(most_rows, np.int32),
+            rows=zeros(most_rows, padded(self.factors + 2)),
+            p=zeros(1, padded(self.factors)),
+            dp=zeros(1, padded(self.factors)),
+            places=np.empty(longest, np.int32),
+            slots=slots_for(self.triples),
+            gaps=np.empty(most_avoided + LANES, np.int32),
         )
 
-    def _room(self, devices: int, histories: Histories) -> _FPLRoom:
-        longest, avoided = (
-            int(np.diff(ptr).max(initial=0)) for ptr in (histories.ptr, histories.avoid_ptr)
-        )
-        sent, width = 2 * devices * self.triples + 1, padded(self.factors)
-        ptr, item, rows = (
-            np.zeros(devices + 1, np.int64),
-            np.empty(sent, np.int32),
-            zeros(sent, padded(self.factors + 2)),
-        )
-        places, gaps = np.empty(longest, np.int32), np.empty(avoided + LANES, np.int32)
-        return _FPLRoom(
-            ptr, item, rows, zeros(1, width), zeros(1, width), places, slots_for(self.triples), gaps
-        )
 
-
-class _Numbers(NamedTuple):
-    """T, alpha, the three lambdas, and whether p_u moves after each triple."""
+class FPLNumbers(NamedTuple):
+    """Constants of local training."""
 
     triples: int
+    """T."""
     alpha: np.float32
     reg_user: np.float32
     reg_positive: np.float32
     reg_negative: np.float32
     per_triple: bool
+    """p_u moves after each triple, not once."""
 
 
-def _sealed(server: FPLServer) -> FPLServer:
-    return FPLServer(sealed(server.q), sealed(server.b))
-
-
-class _Data(NamedTuple):
-    """The private data of m devices: `Histories` without values, pi of each history row (or [1],
-    the same for all), and the key each draws from.
-    """
+class FPLData(NamedTuple):
+    """The private data of m devices: `Histories` without what a triple does not need."""
 
     ptr: Int64Array
     item: Int32Array
     avoid_ptr: Int64Array
     avoid: Int32Array
     pi: Float32Array
+    """float32, pi of each history row; or [1], the same for all."""
     keys: UInt64Array
+    """uint64 [m], the key that each device draws from."""
 
 
-class _FPLRoom(NamedTuple):
-    """Memory for a number of devices; rows of F numbers are padded to whole lanes.
-
-    ptr, item, rows: the rows of Delta Theta_S,u as in an Update, at most 2 T a device, and one more
-    that takes what is not sent. A row is [update of q_i | of b_i | 1], the 1 in units of the
-    fixed-point grid: what it adds to the count of an item's senders. p, dp: p_u and its summed
-    update. places: the row of each consumed item of a device (-1 = none yet); slots, gaps: for its
-    negatives (kernels/negatives.py)."""
+class FPLRoom(NamedTuple):
+    """Memory for the training of some devices. Rows of F numbers are padded to whole lanes."""
 
     ptr: Int64Array
+    """int64 [devices + 1], where the rows of each device begin, as in an Update."""
     item: Int32Array
+    """int32 [n], the item of each row; at most 2 T rows a device, and one more, the last, that
+    takes what is not sent."""
     rows: Float32Array
+    """float32 [n, F + 2, padded], Delta Theta_S,u: [update of q_i | of b_i | 1], the 1 in units of
+    the fixed-point grid: what the row adds to the count of an item's senders."""
     p: Float32Array
+    """float32 [1, F, padded], p_u."""
     dp: Float32Array
+    """float32 [1, F, padded], the summed update of p_u."""
     places: Int32Array
+    """int32, the row of each consumed item of a device, -1 = none yet."""
     slots: Int32Array
+    """int32, a hash table over the negatives drawn (kernels/negatives.py): the row of each."""
     gaps: Int32Array
+    """int32, for the draw of negatives (kernels/negatives.py)."""
+
+
+def _sealed(server: FPLServer) -> FPLServer:
+    """Returns the model as kernels take it: one layout and no right to write, so that each kernel
+    is compiled once.
+    """
+    return FPLServer(sealed(server.q), sealed(server.b))
 
 
 # ---- section 4.2, steps 2 and 3, on one device: as a person reads it -----------------------------
@@ -379,32 +401,36 @@ class _FPLRoom(NamedTuple):
 def plain_local(
     fpl: FPL, theta: FPLServer, p_u: Float32Array, history: Int32Array, key: np.uint64
 ) -> tuple[Float32Array, dict[int, tuple[Float32Array, float]]]:
-    """One round of one device in plain NumPy: the new p_u, float32 [F], and {item: (update of q,
-    update of b)} that it sends.
+    """Runs one round of one device in plain NumPy. Returns the new p_u, float32 [F], and {item:
+    (update of q, update of b)} that it sends.
 
     fpl: configured, with pi a number. theta: the received model. history: int32, the consumed
-    items, ascending. key: the device's in this round. It draws what the compiled loop below draws,
-    and a test holds that loop to it (to 1e-5: sums are added in another order).
+    items, ascending. key: the device's in this round. It draws the same triples as the compiled
+    loop below, and a test compares both (to 1e-5: sums are added in another order).
     """
     triples, alpha, reg_u, reg_i, reg_j, per_triple = fpl.numbers()
-    # a number here
-    unseen, pi, summed = len(theta.b) - len(history), float(fpl.pi), np.zeros_like(p_u)  # type: ignore[arg-type]
+    q, b = theta
+    pi = float(fpl.pi)  # type: ignore[arg-type]
+    unseen = len(b) - len(history)
+    summed = np.zeros_like(p_u)
     sent: dict[int, tuple[Float32Array, float]] = {}
     for t in range(triples if len(history) and unseen else 0):
-        bits, chance = (np.uint64(draw(key, 2 * t + number)) for number in range(2))
-        i, j = (
-            int(history[below(bits, len(history))]),
-            int(negative(history, below_low(bits, unseen))),
-        )  # (u, i, j) of K_u
-        x_uij = theta.b[i] + p_u @ theta.q[i] - theta.b[j] - p_u @ theta.q[j]  # (4)
+        # (u, i, j) of K_u, and the chance of its positive
+        bits = np.uint64(draw(key, 2 * t))
+        chance = np.uint64(draw(key, 2 * t + 1))
+        i = int(history[below(bits, len(history))])
+        j = int(negative(history, below_low(bits, unseen)))
+        # 2. Federated Optimization
+        x_uij = b[i] + p_u @ q[i] - b[j] - p_u @ q[j]  # (4)
         d = math.exp(-x_uij) / (1 + math.exp(-x_uij))  # (3)
-        updates = {j: (-d * p_u - reg_j * theta.q[j], -d)}  # (5), theta = q_j, b_j
-        if uniform(chance) < pi:  # 3. Transmission to Server: pi lets the positive update through
-            updates[i] = (d * p_u - reg_i * theta.q[i], d)  # (5), theta = q_i, b_i
+        updates = {j: (-d * p_u - reg_j * q[j], -d)}  # (5), theta = q_j, b_j
+        # 3. Transmission to Server: pi lets the positive update through
+        if uniform(chance) < pi:
+            updates[i] = (d * p_u - reg_i * q[i], d)  # (5), theta = q_i, b_i
         for item, (dq, db) in updates.items():
             before_q, before_b = sent.get(item, (np.zeros_like(p_u), 0.0))
             sent[item] = (before_q + dq, before_b + db)
-        step = d * (theta.q[i] - theta.q[j]) - reg_u * p_u  # (5), theta = p_u
+        step = d * (q[i] - q[j]) - reg_u * p_u  # (5), theta = p_u
         if per_triple:
             p_u = p_u + alpha * step  # (6) at once, as run
         else:
@@ -413,63 +439,67 @@ def plain_local(
 
 
 # ---- the same, compiled, on devices `low` to `high`, one after the other -------------------------
-# Flat loops over arrays taken out of their tuples first: numba counts references to every array
-# that a loop takes, hands on or
-# slices, with an atomic instruction each, and that would cost more than the arithmetic. Rows go
-# LANES numbers at a time.
+#
+# Arrays are taken out of their tuples before the loops, and the loops are flat. Numba counts the
+# references to an array that a loop takes out, hands on or slices, with one atomic instruction
+# each; that would cost more than the arithmetic. Rows go LANES numbers at a time.
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _local(
     theta: FPLServer,
     p: Float32Array,
-    data: _Data,
+    data: FPLData,
     low: int,
     high: int,
-    numbers: _Numbers,
-    room: _FPLRoom,
+    numbers: FPLNumbers,
+    room: FPLRoom,
 ) -> int:
-    """T triples a device against the received Q, b; writes the rows to send and returns how many. p
-    moves in place.
+    """Trains each device on T triples against the received Q, b. Moves `p` in place, writes the
+    rows to send to `room` and returns how many they are.
     """
-    q, b, p_u, dp_u, ptr, item, d_theta = (
-        theta.q,
-        theta.b,
-        room.p,
-        room.dp,
-        room.ptr,
-        room.item,
-        room.rows,
-    )
-    history, history_ptr, avoid, avoid_ptr, pi, keys = (
-        data.item,
-        data.ptr,
-        data.avoid,
-        data.avoid_ptr,
-        data.pi,
-        data.keys,
-    )
-    slots, places, gaps, mask = room.slots, room.places, room.gaps, np.uint64(len(room.slots) - 1)
-    items, factors, width, triples, per_triple = (
-        len(b),
-        q.shape[1],
-        d_theta.shape[1],
-        numbers.triples,
-        numbers.per_triple,
-    )
-    alpha, reg_user, none = every(numbers.alpha), every(numbers.reg_user), every(np.float32(0))
-    reg_positive, reg_negative = every(numbers.reg_positive), every(numbers.reg_negative)
-    n, personal, kept = 0, len(pi) > 1, len(item) - 1
+    # the received model, and its rows as flat memory of `factors` numbers each
+    q = theta.q
+    b = theta.b
+    items, factors = q.shape
+    # the private data
+    history, history_ptr = data.item, data.ptr
+    avoid, avoid_ptr = data.avoid, data.avoid_ptr
+    pi = data.pi
+    keys = data.keys
+    personal = len(pi) > 1
+    # the rows to send; the last of them takes what is not sent
+    ptr = room.ptr
+    item = room.item
+    d_theta = room.rows
+    width = d_theta.shape[1]
+    unsent = len(item) - 1
+    # working memory of one device
+    p_u = room.p
+    dp_u = room.dp
+    places = room.places
+    slots = room.slots
+    gaps = room.gaps
+    mask = np.uint64(len(slots) - 1)
+    # constants, the same number in every lane
+    triples = numbers.triples
+    per_triple = numbers.per_triple
+    alpha = every(numbers.alpha)
+    reg_user = every(numbers.reg_user)
+    reg_positive = every(numbers.reg_positive)
+    reg_negative = every(numbers.reg_negative)
+    none = every(np.float32(0))
+
+    n = 0
     for u in range(low, high):
-        start, length, avoided = (
-            history_ptr[u],
-            history_ptr[u + 1] - history_ptr[u],
-            avoid_ptr[u + 1] - avoid_ptr[u],
-        )
-        key, drawn = (
-            keys[u],
-            triples if length > 0 and avoided < items else 0,
-        )  # K_u is empty without a positive or a negative
+        key = keys[u]
+        start = history_ptr[u]
+        length = history_ptr[u + 1] - start
+        avoided = avoid_ptr[u + 1] - avoid_ptr[u]
+        # K_u is empty without a positive or a negative.
+        drawn = triples if length > 0 and avoided < items else 0
+
+        # Load p_u, clear the rows that this device may send, forget the device before.
         for f in range(factors):
             p_u[0, f] = p[u, f]
         for f in range(n * width, (n + 2 * drawn) * width, LANES):
@@ -481,51 +511,55 @@ def _local(
         fill_gaps(avoid, avoid_ptr[u], avoided, gaps)
 
         for t in range(drawn):
-            # a triple of K_u: i from the history, j from what is not avoided, both uniform
+            # A triple of K_u: i from the history, j from what is not avoided, both uniform.
             bits = draw(key, 2 * t)
-            place, k = below(bits, length), below_low(bits, items - avoided)
-            i, j = np.uint32(history[start + place]), np.uint32(k + count_gaps(gaps, avoided, k))
+            place = below(bits, length)
+            k = below_low(bits, items - avoided)
+            i = np.uint32(history[start + place])
+            j = np.uint32(k + count_gaps(gaps, avoided, k))
 
-            # the rows of their updates: j's by a hash table over the negatives drawn so far, i's by
-            # its place in the history
+            # The row of j's update: a hash table knows the negatives drawn so far.
             slot = first_slot(j) & mask
             row = slots[slot]
             while row >= 0 and item[row] != j:
                 slot = (slot + ONE) & mask
                 row = slots[slot]
             row_j = np.uint32(row if row >= 0 else n)
-            slots[slot], item[row_j] = row_j, j
+            slots[slot] = row_j
+            item[row_j] = j
             n += row_j == n
-            row_i, chance = np.uint32(kept), pi[start + place if personal else 0]
-            if (
-                chance >= 1 or uniform(draw(key, 2 * t + 1)) < chance
-            ):  # 3. Transmission: pi lets this one through
+
+            # The row of i's update, by its place in the history.
+            row_i = np.uint32(unsent)
+            chance = pi[start + place if personal else 0]
+            # 3. Transmission to Server: pi lets the positive update through.
+            if chance >= 1 or uniform(draw(key, 2 * t + 1)) < chance:
                 row_i = np.uint32(places[place] if places[place] >= 0 else n)
-                places[place], item[row_i] = row_i, i
+                places[place] = row_i
+                item[row_i] = i
                 n += row_i == n
 
-            # 2. Federated Optimization
-            at_i, at_j = np.int64(i) * factors, np.int64(j) * factors
-            to_i, to_j = np.int64(row_i) * width, np.int64(row_j) * width
+            # 2. Federated Optimization: where the rows of q and of the updates begin
+            at_i = np.int64(i) * factors
+            at_j = np.int64(j) * factors
+            to_i = np.int64(row_i) * width
+            to_j = np.int64(row_j) * width
             products = none
             for f in range(0, factors, LANES):
-                q_i, q_j = load(q, at_i + f, factors - f), load(q, at_j + f, factors - f)
+                q_i = load(q, at_i + f, factors - f)
+                q_j = load(q, at_j + f, factors - f)
                 products = products + load(p_u, f) * (q_i - q_j)
             x_uij = b[i] - b[j] + sum_of(products)  # (4)
             slope = logistic(-x_uij)  # (3): e^-x / (1 + e^-x)
             d = every(slope)
             for f in range(0, factors, LANES):
-                p_f, q_i, q_j = (
-                    load(p_u, f),
-                    load(q, at_i + f, factors - f),
-                    load(q, at_j + f, factors - f),
-                )
-                store(
-                    d_theta, to_i + f, load(d_theta, to_i + f) + (d * p_f - reg_positive * q_i)
-                )  # (5), theta = q_i
-                store(
-                    d_theta, to_j + f, load(d_theta, to_j + f) - (d * p_f + reg_negative * q_j)
-                )  # (5), theta = q_j
+                p_f = load(p_u, f)
+                q_i = load(q, at_i + f, factors - f)
+                q_j = load(q, at_j + f, factors - f)
+                # (5), theta = q_i
+                store(d_theta, to_i + f, load(d_theta, to_i + f) + (d * p_f - reg_positive * q_i))
+                # (5), theta = q_j
+                store(d_theta, to_j + f, load(d_theta, to_j + f) - (d * p_f + reg_negative * q_j))
                 step = d * (q_i - q_j) - reg_user * p_f  # (5), theta = p_u
                 if per_triple:
                     store(p_u, f, p_f + alpha * step)  # (6) at once, as run
@@ -536,9 +570,8 @@ def _local(
 
         ptr[u - low + 1] = n
         for f in range(0, factors, LANES):
-            store(
-                p_u, f, load(p_u, f) + alpha * load(dp_u, f)
-            )  # (6), as printed (the sum is 0 as run)
+            # (6), as printed; as run the sum is 0
+            store(p_u, f, load(p_u, f) + alpha * load(dp_u, f))
             store(dp_u, f, none)
         for f in range(factors):
             p[u, f] = p_u[0, f]
@@ -552,32 +585,35 @@ def _local(
 def _local_sum(
     theta: FPLServer,
     p: Float32Array,
-    data: _Data,
+    data: FPLData,
     together: int,
-    numbers: _Numbers,
-    room: _FPLRoom,
+    numbers: FPLNumbers,
+    room: FPLRoom,
     table: Int64Array,
 ) -> int:
-    """All devices, `together` at a time, and their updates added to the sum; returns the rows sent,
-    -1 if a value cannot be added.
+    """Trains all devices, `together` at a time, and adds their updates to the sums in `table`.
+    Returns how many rows were sent, or -1 if a value cannot be added.
     """
-    rows, ok = 0, True
+    sent = 0
+    finite = True
     for low in range(0, len(p), together):
         n = _local(theta, p, data, low, min(low + together, len(p)), numbers, room)
-        ok &= add_rows(room.item[:n], room.rows, table)
-        rows += n
-    return rows if ok else -1
+        finite &= add_rows(room.item[:n], room.rows, table)
+        sent += n
+    return sent if finite else -1
 
 
 @njit(cache=True, inline="always")
 def _moved(theta: np.float32, total: int | np.signedinteger[Any], alpha: np.float32) -> np.float32:
-    """theta := theta + alpha * total, which is a sum of updates in fixed point."""
+    """Returns theta + alpha * total. total: a sum of updates in fixed point."""
     return theta + alpha * np.float32(total * STEP)  # (7)
 
 
 @njit(cache=True, nogil=True)
 def _aggregate(q: Float32Array, b: Float32Array, table: Int64Array, alpha: np.float32) -> None:
-    """(7) in place, for the items that somebody sent. table: the sums [q | b | senders]."""
+    """Moves q and b by (7), for the items that somebody sent. table: int64 [items, F + 2], the sums
+    [q | b | senders].
+    """
     factors = q.shape[1]
     for k in range(len(b)):
         if table[k, factors + 1] > 0:
@@ -590,44 +626,53 @@ def _aggregate(q: Float32Array, b: Float32Array, table: Int64Array, alpha: np.fl
 def _solo(
     theta: FPLServer,
     p: Float32Array,
-    data: _Data,
+    data: FPLData,
     key: np.uint64,
     start: int,
     stop: int,
-    numbers: _Numbers,
-    room: _FPLRoom,
+    numbers: FPLNumbers,
+    room: FPLRoom,
 ) -> int:
-    """Rounds start .. stop - 1 with one device each, in place; returns the rows sent. The sums are
-    fixed point as everywhere.
+    """Runs the rounds start .. stop - 1 with one device each, and moves theta and p in place.
+    Returns how many rows were sent.
     """
-    total, q, b, item, d_theta, factors = 0, theta.q, theta.b, room.item, room.rows, p.shape[1]
+    q = theta.q
+    b = theta.b
+    item = room.item
+    d_theta = room.rows
+    factors = p.shape[1]
+    sent = 0
     for number in range(start, stop):
         u = one_of(select_key(key, number), len(p))
         data.keys[u] = fold(local_key(key, number), u)
         n = _local(theta, p, data, u, u + 1, numbers, room)
+        # (7), by way of the fixed point in which a server adds up
         for r in range(n):
             k = item[r]
             for f in range(factors):
                 q[k, f] = _moved(q[k, f], np.int64(np.rint(d_theta[r, f] * SCALE)), numbers.alpha)
             b[k] = _moved(b[k], np.int64(np.rint(d_theta[r, factors] * SCALE)), numbers.alpha)
-        total += n
-    return total
+        sent += n
+    return sent
 
 
 # ---- 6.3: communication cost ---------------------------------------------------------------------
 
 
 def communication_cost_per_epoch(fpl: FPL, catalogue: Catalogue) -> float:
-    """Communication cost per epoch, CCE = rpe |U-| (|I| + T (1 + pi)), in exchanged vectors; with a
-    Choice, pi is its default.
+    """Returns the communication cost per epoch, CCE = rpe |U-| (|I| + T (1 + pi)), in exchanged
+    vectors. With a Choice, pi is its default.
     """
-    own = fpl.configured(catalogue)
-    pi = own.pi.default if isinstance(own.pi, Choice) else own.pi
-    return own.rounds_an_epoch(catalogue) * own.cohort * (catalogue.items + own.triples * (1 + pi))
+    configured = fpl.configured(catalogue)
+    pi = fpl.pi.default if isinstance(fpl.pi, Choice) else fpl.pi
+    vectors = catalogue.items + configured.triples * (1 + pi)
+    return fpl.rounds_an_epoch(catalogue) * configured.cohort * vectors
 
 
 def total_communication_cost(fpl: FPL, catalogue: Catalogue, epochs: float) -> float:
-    """Communication cost of a training, TCC = CCE x epochs (table 4), in exchanged vectors."""
+    """Returns the communication cost of a training, TCC = CCE x epochs (table 4), in exchanged
+    vectors.
+    """
     return communication_cost_per_epoch(fpl, catalogue) * epochs
 
 

@@ -1,4 +1,4 @@
-"""Reptile as federated meta-learning of an initialisation, over GMF, MLP and NeuMF.
+"""Reptile as federated meta-learning of an initialisation, and its systems over GMF, MLP and NeuMF.
 
 A. Nichol, J. Achiam, J. Schulman, "On first-order meta-learning algorithms", 2018, algorithm 2 with
 each device as a task: the devices of a round take E local epochs from w, and
@@ -6,13 +6,15 @@ each device as a task: the devices of a round take E local epochs from w, and
     w <- w + epsilon mean_k (w_k - w),
 
 every device counting the same, over all of the round's devices whether they touched an item or not.
-What is learnt is where to begin: before a device scores, it adapts w to its own history by some
-more epochs. The user embedding is the device's own, as in FedAvg."""
+The devices learn where to begin: before a device scores, it adapts w to its own data by some more
+epochs. The user's vector U is the device's own, as in FedAvg. reptile_prme.py follows this policy
+with another model.
+"""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, ClassVar, NamedTuple, final
+from typing import Annotated, Any, ClassVar, NamedTuple, final
 
 import numpy as np
 from pydantic import Field
@@ -22,23 +24,23 @@ from ..core.contract.protocols import Histories
 from ..core.contract.update import Total, Update
 from ..core.keys import fold_name, folds
 from ..core.types import Float32Array, Int64Array, UInt64Array
-from ..kernels import ncf
 from ..kernels.averaging import ALIKE, alike
-from ._federated_ncf import AveragedNCF, GlobalNCF, data_of, moves_of_w, one_network
+from ._federated_ncf import AveragedNCF
+from ._served import UniformRounds, update_of
 
 
 class ReptileDevices(NamedTuple):
-    """Private state of m devices. user: float32 [m, row], the embedding of each device's user; key:
-    uint64 [m], from which a device draws when it adapts."""
+    """Private state of m devices."""
 
     user: Annotated[Float32Array, axes("row")]
+    """float32 [m, row], the vectors U of the users. They never leave."""
     key: Annotated[UInt64Array, axes()]
+    """uint64 [m], from which a device draws when it adapts."""
 
 
-@final
-class Reptile(AveragedNCF):
-    """Reptile: federated learning of a model from which each device is quick to adapt to its user,
-    as it does before it recommends.
+class ReptileRounds(UniformRounds):
+    """Reptile with any model: federated learning of a model from which each device is quick to
+    adapt to its user, as it does before it recommends.
     """
 
     meta_rate: float = Field(
@@ -51,77 +53,51 @@ class Reptile(AveragedNCF):
         1,
         ge=0,
         le=1000,
-        description="passes over its history by which a device adapts w to score; 0 = none",
+        description="passes over its own data by which a device adapts w to score; 0 = none",
     )
 
     keeps: ClassVar[type] = ReptileDevices
-    sends: ClassVar[tuple[SentArray, ...]] = (*moves_of_w("the move"), ALIKE)
 
     def init_devices(self, users: Int64Array, key: np.uint64) -> ReptileDevices:
-        """The initial private state of the devices of `users`: the user embeddings w[U], and the
-        key of each device.
+        """Returns the initial private state of the devices of `users`: the vectors U, and the key
+        of each device.
         """
         return ReptileDevices(self.first_users(users, key), folds(fold_name(key, "adapt"), users))
 
     def local(
         self,
-        download: GlobalNCF,
+        download: Any,
         devices: ReptileDevices,
         histories: Histories,
         users: Int64Array,
         key: np.uint64,
     ) -> tuple[ReptileDevices, Update]:
-        """Local training (algorithm 2): E epochs from w; sends w_k - w."""
-        data = data_of(histories, users, key)
-        user, update = self.client_update(download, devices.user, data, alike(histories))
-        return ReptileDevices(user, devices.key), update
+        """Trains the devices for E epochs from w (algorithm 2). Each sends w_k - w."""
+        learnt = self.trained(download, devices.user, histories, users, key)
+        return ReptileDevices(learnt.user, devices.key), update_of(learnt, alike(histories))
 
-    def aggregate(self, server: GlobalNCF, total: Total) -> GlobalNCF:
-        """The new global model, w <- w + epsilon mean_k (w_k - w) (algorithm 2)."""
-        return self.averaged_model(server, total, self.meta_rate)
+    def aggregate(self, server: Any, total: Total) -> Any:
+        """Returns the new model, w <- w + epsilon mean_k (w_k - w) (algorithm 2)."""
+        return self.averaged(server, total, self.meta_rate)
 
-    def score(
-        self, download: GlobalNCF, devices: ReptileDevices, histories: Histories
-    ) -> Float32Array:
-        """Scores of every item by w as adapted to the device's history, float32 [m, items]: the
-        logit of y_ui; one device after the other."""
-        if not self.adapt_epochs:
-            return self.scores_of(download, devices.user)
-        out, item = (
-            np.empty((len(devices.user), len(download.item)), np.float32),
-            download.item.copy(),
-        )
-        for d in range(len(out)):
-            out[d] = self._adapted(download, item, devices, histories, d)
-        return out
-
-    def _adapted(
-        self,
-        download: GlobalNCF,
-        item: Float32Array,
-        devices: ReptileDevices,
-        histories: Histories,
-        d: int,
-    ) -> Float32Array:
-        """The scores of device d. item: a copy of the table, in which the device's rows take the
-        place of w's for as long as this takes.
+    def score(self, download: Any, devices: ReptileDevices, histories: Histories) -> Float32Array:
+        """Returns the scores of every item, float32 [m, items], by w as each device adapts it to
+        its own data.
         """
-        one, here = one_network(1), slice(d, d + 2)
-        data = ncf.NCFData(
-            histories.ptr[here],
-            histories.item,
-            histories.avoid_ptr[here],
-            histories.avoid,
-            devices.key[d : d + 1],
+        if not self.adapt_epochs:
+            return self.scores(download, devices.user, histories)
+        return self.adapted_scores(
+            download, devices.user, histories, devices.key, self.adapt_epochs
         )
-        rates = self.rates(epochs=self.adapt_epochs)
-        learnt = ncf.train(
-            self.shape, rates, devices.user[d : d + 1], download.item, download.network, one, data
-        )
-        item[learnt.item] += learnt.row
-        scores = ncf.scores(self.shape, learnt.user, item, download.network + learnt.network, one)
-        item[learnt.item] = download.item[learnt.item]
-        return scores[0]
+
+
+@final
+class Reptile(ReptileRounds, AveragedNCF):
+    """Reptile: federated learning of a model from which each device is quick to adapt to its user,
+    as it does before it recommends.
+    """
+
+    sends: ClassVar[tuple[SentArray, ...]] = (*AveragedNCF.declared_moves("the move"), ALIKE)
 
 
 ALGORITHMS = {

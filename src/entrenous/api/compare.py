@@ -4,31 +4,29 @@ by user.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import product
-from pathlib import Path
-from typing import Any, final
+from typing import Any, TypeAlias, final
 
-from ..core.contract.protocols import Progress, silent
+from ..core.contract.protocols import Progress
 from ..core.errors import InputError, at_least, did_you_mean
+from ..core.keywords import values
 from ..data.interactions import Interactions
 from ..data.load import load as read
 from ..data.options import load_arguments
 from ..data.split.protocol import GIVEN
 from ..evaluate.ratings import ERRORS
-from ..federation.executors import Threads
-from ..privacy.protection import PAPER
-from ..runs.pipeline import run
-from ..runs.plan import RunPlan, check, make, usual_protocol
+from ..runs.options import CommonOptions, CompareOptions, RunPlan
+from ..runs.pipeline import RunRequest, carry_out
+from ..runs.plan import check, make, usual_protocol
 from . import tables
 from .asked import SplitAsked, data_asked, metrics_asked, split_asked
 from .budgets import spent_on_all
 from .contestants import Contestant, contestants, judged, same_rows
 from .progress import asked_progress
 from .statistics import Runs, loss_win, paired_tests, row, spread_tests
-from .words import in_python
+from .words import public
 
 TESTED = ("hr@10", "ndcg@10")
 
@@ -36,9 +34,10 @@ TESTED = ("hr@10", "ndcg@10")
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class ComparedAlgorithms:
-    """A comparison of algorithms. found: all of it, as `entrenous compare --json` prints it."""
+    """A comparison of algorithms."""
 
     found: dict[str, Any]
+    """All of it, as `entrenous compare --json` prints it."""
 
     def __repr__(self) -> str:
         return tables.plain(self.found)
@@ -64,7 +63,7 @@ class ComparedAlgorithms:
 
     def latex(self, metrics: Sequence[str] = ()) -> str:
         """A LaTeX table (booktabs) with its protocol as caption: the best in bold, and a dagger
-        where an algorithm differs from the reference (p < .05 after Holm). metrics: () = the usual
+        where an algorithm differs from the reference (p < 0.05 after Holm). metrics: () = the usual
         ones.
         """
         return tables.latex(self.found, metrics)
@@ -74,77 +73,38 @@ class ComparedAlgorithms:
         return tables.csv_text(self.found)
 
 
-def compare(
-    algorithms: Sequence[Any],
-    data: Any = "ml-100k",
-    *,
-    split: SplitAsked | None = None,
-    metrics: Mapping[str, Any] | Sequence[Any] | None = None,
-    progress: bool | Progress | None = None,
-    **further: Any,
-) -> ComparedAlgorithms:
-    """Train several algorithms over several seeds, or take runs that are there, and compare them
-    user by user.
-
-    Args: algorithms: two or more names, places, classes, instances (those of one class are told
-        apart by their settings), or `Run`s. data, split, metrics, progress: as of `entrenous.run`.
-        further: settings, seeds, reference, out, rounds, protocol, given, load, refit, network,
-        profile, protect, threads: as of
-            `compared`.
-
-    Raises:
-        InputError: for what cannot be compared, before anything is trained.
+@final
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CompareKeywords(CompareOptions):
+    """The keywords of `compare`: the options of `entrenous compare`, and what only Python can hand
+    in.
     """
-    with in_python(), asked_progress(progress) as shown:
-        rows = data_asked(data)
-        if split is not None and not isinstance(split, str):
-            further["splitter"] = lambda seed: split_asked(
-                split, rows, seed, further.get("load") or {}
-            )[1]
-        usual = {"protocol": split} if isinstance(split, str) else {}
-        return ComparedAlgorithms(
-            compared(
-                algorithms,
-                rows,
-                metrics=metrics_asked(metrics),
-                progress=shown,
-                **{**usual, **further},
-            )
-        )
+
+    algorithms: Sequence[Any] = field(kw_only=False)
+    """Two or more names, `LABEL=NAME` for a second choice of settings, places, classes, instances
+    (those of one class are told apart by their settings), or finished `Run`s."""
+    data: Any = field(default="ml-100k", kw_only=False)
+    """As of `entrenous.run`."""
+    split: SplitAsked | None = None
+    """As of `entrenous.run`."""
+    metrics: Mapping[str, Any] | Sequence[Any] = ()
+    """As of `entrenous.run`."""
+    progress: bool | Progress | None = None
+    """As of `entrenous.run`."""
 
 
-def compared(
-    algorithms: Sequence[Any],
-    data: str | Interactions = "ml-100k",
-    *,
-    settings: Mapping[str, Mapping[str, Any]] | None = None,
-    reference: str | None = None,
-    protocol: str | None = None,
-    seeds: int = 5,
-    rounds: int | None = None,
-    given: str | None = None,
-    load: Mapping[str, Any] | None = None,
-    refit: bool | None = None,
-    network: Mapping[str, Any] | None = None,
-    profile: str = PAPER,
-    protect: Mapping[str, Any] | None = None,
-    out: Path | None = None,
-    metrics: Mapping[str, Any] | None = None,
-    splitter: Any = None,
-    threads: int = 0,
-    progress: Progress = silent,
-) -> dict[str, Any]:
+@public(CompareKeywords)
+def compare(asked: CompareKeywords) -> ComparedAlgorithms:
+    """Train several algorithms over several seeds, or take finished runs, and compare them user by
+    user.
+
+    Raises InputError for what cannot be compared, before anything is trained.
+    """
+    return ComparedAlgorithms(compared(asked))
+
+
+def compared(asked: CompareKeywords) -> dict[str, Any]:
     """Runs every algorithm with seeds 0 .. seeds - 1.
-
-    Args: algorithms: names, `LABEL=NAME` for a second choice of settings, places, classes,
-        instances, or finished runs. settings: {label: {setting: value}}. reference: the label that
-        the others are tested against; None = the first. protocol: None = the usual one. rounds: of
-        those that train in rounds. given: the folder of a given split, for the protocol `given`.
-        refit: whether final models train on validation rows; network: what is between peers that
-        gossip; profile, protect: what limits the
-            data that leaves devices; as of `run`.
-        out: where every run is stored; None = nowhere. splitter: seed -> splits of one's own, in
-            place of a protocol.
 
     Returns: rows: mean and standard deviation (n - 1) over seeds, and each seed's metrics. tests:
         the reference against each other one, paired over users, each user's value being their mean
@@ -154,65 +114,94 @@ def compared(
         privacy, what each has spent and what all of them together, on the same people
         (`api.budgets`). fairness_tests: the same pairs, on the standard deviation of NDCG@10 over
         users; none of fewer than three users.
+
+    Raises InputError for what cannot be compared, before anything is trained.
     """
-    found = contestants(algorithms, settings or {})
-    at_least("--seeds", seeds, 1)
-    Threads(threads)
-    first = _reference(reference, [one.label for one in found])
-    new, done = [one for one in found if not one.runs], [one for one in found if one.runs]
-    if isinstance(data, str) and protocol == GIVEN:
-        data, given = given or data, None
-    own = protocol or (
-        "" if splitter or not new else usual_protocol(data, *(one.name for one in new))
-    )
-    common = RunPlan(
-        algorithm="",
-        protocol=own or "own",
-        rounds=rounds,
-        given=given,
-        load=load or {},
-        refit=refit,
-        network=network or {},
-        profile=profile,
-        protect=protect or {},
-    )
-    _check(new, common)
-    rows = _rows(data, own, load or {}) if new else data
-    if isinstance(rows, Interactions) and own != GIVEN:
-        for one in new:
-            make(replace(common, algorithm=one.name, settings=one.settings), rows)
-    numbers = [int(run.manifest["seed"]) for run in done[0].runs] if done else list(range(seeds))
-    named = (
-        isinstance(data, str) and out is not None
-    )  # so that a stored run can be repeated by its name
-    train = partial(
-        run,
-        data=data if named else rows,
-        protocol=own or None,
-        rounds=rounds,
-        given=given,
-        threads=threads,
-        out=out,
-        load=load if named and own != GIVEN else None,
-        metrics=metrics or {},
-        refit=refit,
-        network=network,
-        profile=profile,
-        protect=protect,
-    )
-    runs: dict[str, list[Any]] = {one.label: [judged(each) for each in one.runs] for one in found}
-    for number, (one, seed) in enumerate(product(new, numbers)):
-        progress(number, len(new) * len(numbers), one.label)
-        runs[one.label].append(
-            train(
-                one.name, seed=seed, settings=one.settings, parts=splitter(seed) if splitter else ()
-            )
+    asked = _plain(asked)
+    every = contestants(asked.algorithms, asked.settings)
+    at_least("--seeds", asked.seeds, 1)
+    at_least("--threads", asked.threads, 0)
+    reference = _reference(asked.reference, [contestant.label for contestant in every])
+    new = [contestant for contestant in every if not contestant.runs]
+    done = [contestant for contestant in every if contestant.runs]
+    seeds = list(range(asked.seeds))
+    if done:
+        seeds = [int(run.manifest["seed"]) for run in done[0].runs]
+    results: dict[str, list[Any]] = {
+        contestant.label: [judged(run) for run in contestant.runs] for contestant in every
+    }
+    with asked_progress(asked.progress) as progress:
+        trainings = _requests(asked, new, seeds) if new else []
+        for number, (label, request) in enumerate(trainings):
+            progress(number, len(trainings), label)
+            results[label].append(carry_out(request()))
+        progress(len(trainings), len(trainings), "done")
+    same_rows([runs[0].manifest for runs in results.values()])
+    data = str(asked.data) if isinstance(asked.data, str) and new else ""
+    return _summed_up(every, results, reference, len(seeds), data)
+
+
+def _plain(asked: CompareKeywords) -> CompareKeywords:
+    """The same with the name of a protocol in `protocol` alone, and a given split in `data`."""
+    if isinstance(asked.split, str):
+        asked = replace(asked, protocol=asked.protocol or asked.split, split=None)
+    if isinstance(asked.data, str) and asked.protocol == GIVEN:
+        asked = replace(asked, data=asked.given or asked.data, given=None)
+    return asked
+
+
+Training: TypeAlias = tuple[str, Callable[[], RunRequest]]
+
+
+def _requests(
+    asked: CompareKeywords, new: Sequence[Contestant], seeds: Sequence[int]
+) -> list[Training]:
+    """The trainings of a comparison with their labels, all of them checked. Rows are read once; a
+    split in files is read by each run.
+    """
+    data = data_asked(asked.data)
+    protocol = asked.protocol
+    common = values(asked, CommonOptions)
+    if protocol is None and asked.split is None:
+        protocol = usual_protocol(data, *(contestant.name for contestant in new))
+    common["protocol"] = protocol
+    plan = RunPlan(algorithm="", **{**common, "protocol": protocol or "own"})
+    plans = [
+        replace(plan, algorithm=contestant.name, settings=contestant.settings) for contestant in new
+    ]
+    for each in plans:
+        check(each)
+    rows = data
+    if isinstance(data, str) and protocol != GIVEN:
+        rows = read(data, **load_arguments(asked.load))
+    if isinstance(rows, Interactions) and protocol != GIVEN:
+        for each in plans:
+            make(each, rows)
+    metrics = metrics_asked(asked.metrics)
+    # A run that is stored names its data, so that it can be repeated.
+    by_name = isinstance(data, str) and asked.out is not None
+    if not by_name or protocol == GIVEN:
+        common["load"] = {}
+
+    def request(contestant: Contestant, seed: int) -> RunRequest:
+        parts = split_asked(asked.split, data, seed, asked.load)[1]
+        return RunRequest(
+            contestant.name,
+            data if by_name else rows,
+            seed=seed,
+            settings=contestant.settings,
+            parts=parts,
+            metrics=metrics,
+            threads=asked.threads,
+            out=asked.out,
+            **common,
         )
-    progress(len(new) * len(numbers), len(new) * len(numbers), "done")
-    same_rows([of[0].manifest for of in runs.values()])
-    return _summed_up(
-        found, runs, first, len(numbers), str(data) if isinstance(data, str) and new else ""
-    )
+
+    return [
+        (contestant.label, partial(request, contestant, seed))
+        for contestant in new
+        for seed in seeds
+    ]
 
 
 def _reference(asked: str | None, labels: Sequence[str]) -> str:
@@ -224,44 +213,30 @@ def _reference(asked: str | None, labels: Sequence[str]) -> str:
     return labels[0] if asked is None else asked
 
 
-def _check(new: Sequence[Contestant], plan: RunPlan) -> None:
-    """All of them before any is trained. plan: what they have in common."""
-    for one in new:
-        check(replace(plan, algorithm=one.name, settings=one.settings))
-
-
-def _rows(data: str | Interactions, protocol: str, load: Mapping[str, Any]) -> str | Interactions:
-    """The rows, read once; the name of a folder where each run reads a split in files."""
-    return (
-        data
-        if not isinstance(data, str) or protocol == GIVEN
-        else read(data, **load_arguments(load))
-    )
-
-
 def _summed_up(
-    found: Sequence[Contestant], runs: Runs, first: str, seeds: int, data: str
+    every: Sequence[Contestant], results: Runs, reference: str, seeds: int, data: str
 ) -> dict[str, Any]:
-    rated = all(set(ERRORS) <= of[0].metrics.keys() for of in runs.values())
-    manifest = runs[first][0].manifest
-    spent = spent_on_all({label: [one.manifest for one in of] for label, of in runs.items()})
+    rated = all(set(ERRORS) <= runs[0].metrics.keys() for runs in results.values())
+    manifest = results[reference][0].manifest
+    spent = spent_on_all({label: [run.manifest for run in runs] for label, runs in results.items()})
+    notes = [note for runs in results.values() for note in runs[0].manifest["notes"]]
+    tests = []
+    for metric in ERRORS if rated else TESTED:
+        tests += paired_tests(metric, results, reference)
     return {
         "data": data or manifest["data"],
         "protocol": manifest["protocol"],
         "seeds": seeds,
-        "reference": first,
-        "rows": [row(one.label, runs[one.label], one.settings) for one in found],
-        "tests": [
-            test
-            for metric in (ERRORS if rated else TESTED)
-            for test in paired_tests(metric, runs, first)
+        "reference": reference,
+        "rows": [
+            row(contestant.label, results[contestant.label], contestant.settings)
+            for contestant in every
         ],
-        **(loss_win(runs, first) if rated else {}),
-        "fairness_tests": spread_tests(runs, first),
+        "tests": tests,
+        **(loss_win(results, reference) if rated else {}),
+        "fairness_tests": spread_tests(results, reference),
         **({"privacy": spent} if spent else {}),
         "protocol_text": manifest["protocol_text"],
-        "notes": list(
-            dict.fromkeys(note for of in runs.values() for note in of[0].manifest["notes"])
-        ),
+        "notes": list(dict.fromkeys(notes)),
         "versions": manifest.get("versions", {}),
     }

@@ -3,116 +3,75 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 from ..core.contract.protocols import Progress
 from ..core.errors import at_least
-from ..runs import pipeline, store
+from ..core.keywords import values
+from ..runs import store
+from ..runs.options import RunOptions, TrainingOptions, TuneFirst
+from ..runs.pipeline import RunRequest, carry_out
 from ..runs.train import OnRound
 from .asked import SplitAsked, algorithm_asked, data_asked, metrics_asked, split_asked
 from .progress import asked_progress
 from .result import Run
-from .words import in_python
+from .words import in_python, public
 
 
-def run(
-    algorithm: Any,
-    data: Any = "ml-100k",
-    *,
-    split: SplitAsked | None = None,
-    settings: Mapping[str, Any] | None = None,
-    metrics: Mapping[str, Any] | Sequence[Any] | None = None,
-    rounds: int | None = None,
-    seed: int = 0,
-    every: int = 0,
-    patience: int = 0,
-    on_round: OnRound | None = None,
-    progress: bool | Progress | None = None,
-    out: str | Path | None = None,
-    protocol: str | None = None,
-    load: Mapping[str, Any] | None = None,
-    tune: int = 0,
-    **further: Any,
-) -> Run:
+@final
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RunKeywords(RunOptions, TuneFirst, TrainingOptions):
+    """The keywords of `run`: the options of `entrenous run`, and what only Python can hand in."""
+
+    algorithm: Any = field(kw_only=False)
+    """A name of `entrenous algorithms`; the user's own class or an instance of it
+    (`entrenous.Settings`); or its place, "./my_algo.py" or "my_module:MyAlgorithm"."""
+    data: Any = field(default="ml-100k", kw_only=False)
+    """The name of a data set, a file or folder; `Interactions`; a pandas, polars or Arrow frame; a
+    list of (user, item, value, time); a SciPy sparse matrix, users by items."""
+    split: SplitAsked | None = None
+    """How rows are held out: the name of a protocol such as "loo-99" (None = the usual one), a
+    `Split`, one for each fold, or a function (data, seed=...) that makes them."""
+    metrics: Mapping[str, Any] | Sequence[Any] = ()
+    """Further metrics: {name: metric}, or a list of functions (ranking, n) -> one value a query."""
+    on_round: OnRound | None = None
+    """Called after each round of training as on_round(round, metrics), with the metrics of a look
+    at validation, else {}; of a first training too, which finds the best round on validation rows
+    that the final model trains on."""
+    progress: bool | Progress | None = None
+    """True, False, or a function (done, total, what); None = on a terminal and in a notebook."""
+
+
+@public(RunKeywords)
+def run(asked: RunKeywords) -> Run:
     """Train an algorithm, evaluate it on held-out rows, and return the run.
 
-    Args: algorithm: a name of `entrenous algorithms`; a class or an instance of one's own
-        (`entrenous.Settings`); or its place,
-            "./my_algo.py" or "my_module:MyAlgorithm".
-        data: a data set's name, a file or folder; `Interactions`; a pandas, polars or Arrow frame;
-            a list of (user, item, value, time); a SciPy sparse matrix, users by items.
-        split: how rows are held out: a protocol's name such as "loo-99" (None = the usual one), a
-            `Split`, one for each fold, or a function (data, seed=...) that makes them. protocol: a
-            name too.
-        settings: hyper-parameters by name, on top of those of an instance. metrics: further ones,
-        {name: metric} or a list of functions (ranking, n) -> one value a query. rounds: of
-        training; None = the algorithm's own. seed: names all randomness: same seed, same model
-        bytes. every: rounds between looks at validation. patience: looks without a better one after
-        which training stops. on_round: called after each round as on_round(round, metrics), the
-        metrics of a look at validation, else {}; of a first training
-            too, where validation rows on which the final model trains are looked at.
-        progress: True, False, or a function (done, total, what); None = on a terminal and in a
-        notebook. out: a folder in which the run is stored; None = not at all. load: how a file is
-        read, such as {"item": "venue"}. tune: trainings that choose settings on validation rows
-        first, the defaults among them; 0 = none. What `settings` has stays. further: profile,
-        protect, given, negatives, refit, network, threads, workers, ray, checkpoint_every, debug:
-        as
-            `runs.pipeline.run` describes them.
-
-    Raises:
-        InputError: for anything that cannot be run, in one line, before anything is written.
+    Raises InputError for anything that cannot be run, in one line, before anything is written.
     """
-    with in_python(), asked_progress(progress) as shown:
-        name, own = algorithm_asked(algorithm)
-        rows = data_asked(data)
-        usual, parts = split_asked(split, rows, seed, load or {})
-        chosen = {**own, **(settings or {})}
-        at_least("--tune", tune, 0)
-        if tune:
-            from ..runs.tuning.before import chosen_before, refuse_beside
-
-            refuse_beside(
-                split=parts,
-                patience=patience,
-                profile=further.get("profile", "paper") != "paper",
-                negatives=further.get("negatives", "train") != "train",
-                **{
-                    name: further.get(name)
-                    for name in ("given", "network", "workers", "ray", "protect")
-                },
-            )
-            chosen, rounds, _ = chosen_before(
-                name,
-                rows,
-                protocol=protocol or usual,
-                trials=tune,
-                seed=seed,
-                settings=chosen,
-                rounds=rounds,
-                load=load,
-                threads=further.get("threads", 0),
-                folder=None if out is None else Path(out),
-                progress=shown,
-            )
-        result = pipeline.run(
+    with asked_progress(asked.progress) as progress:
+        name, own = algorithm_asked(asked.algorithm)
+        rows = data_asked(asked.data)
+        protocol, parts = split_asked(asked.split, rows, asked.seed, asked.load)
+        options = values(asked, TrainingOptions, RunOptions)
+        options["settings"] = {**own, **asked.settings}
+        options["protocol"] = asked.protocol or protocol
+        request = RunRequest(
             name,
             rows,
-            protocol=protocol or usual,
             parts=parts,
-            settings=chosen,
-            metrics=metrics_asked(metrics),
-            rounds=rounds,
-            seed=seed,
-            every=every,
-            patience=patience,
-            on_round=on_round,
-            progress=shown,
-            out=out,
-            load=load,
-            **further,
+            metrics=metrics_asked(asked.metrics),
+            progress=progress,
+            on_round=asked.on_round,
+            **options,
         )
-        return Run.of(result)
+        at_least("--tune", asked.tune, 0)
+        if asked.tune:
+            from ..runs.tuning.before import chosen_before
+
+            request = chosen_before(request, asked.tune).request
+        return Run.of(carry_out(request))
 
 
 def open(
@@ -124,13 +83,12 @@ def open(
 ) -> Run:  # the name that notebooks know from other libraries
     """Open a stored run.
 
-    Args: run: its folder, its name under `root`, or "latest". root: where runs are stored.
-        algorithm: the class, or its place, of a run that was trained by an algorithm of one's own.
-        todays_code: use the algorithm as it is now, where its code or a default has changed since
-        the run.
+    run: its folder, its name under `root`, or "latest". root: where runs are stored. algorithm: the
+    class, or its place, for a run of the user's own algorithm. todays_code: use the algorithm as it
+    is now, although its code or a default has changed since the run.
 
-    Raises:
-        InputError: for a run that is not there or not finished, and where the code has changed.
+    Raises InputError for a run that does not exist or is not finished, and where the code has
+    changed.
     """
     with in_python():
         place = None if algorithm is None else algorithm_asked(algorithm)[0]

@@ -19,29 +19,26 @@ LEVEL = 0.05  # below which a corrected p is marked
 
 
 def p_text(p: float) -> str:
-    """A p-value as it is printed: one below .0001 as that.
+    """A p-value as it is printed: one below 0.0001 as that.
 
     >>> p_text(0.00001), p_text(0.0312)
-    ('<.0001', '.0312')
+    ('<0.0001', '0.0312')
     """
-    return "<.0001" if p < 0.0001 else f"{p:.4f}".removeprefix("0")
+    return "<0.0001" if p < 0.0001 else f"{p:.4f}"
 
 
 def records(found: Mapping[str, Any]) -> list[dict[str, Any]]:
     """A dictionary for each algorithm: its label, and mean and standard deviation over seeds of
     each metric.
     """
-    return [
-        {
-            "algorithm": row["algorithm"],
-            **{key: value for name in row["metrics"] for key, value in _pair(row, name)},
-        }
-        for row in found["rows"]
-    ]
-
-
-def _pair(row: Mapping[str, Any], name: str) -> list[tuple[str, float]]:
-    return [(name, row["metrics"][name]), (f"{name} std", row["std"][name])]
+    rows = []
+    for row in found["rows"]:
+        record = {"algorithm": row["algorithm"]}
+        for name, mean in row["metrics"].items():
+            record[name] = mean
+            record[f"{name} std"] = row["std"][name]
+        rows.append(record)
+    return rows
 
 
 def shown(found: Mapping[str, Any], asked: Sequence[str] = ()) -> list[str]:
@@ -50,31 +47,26 @@ def shown(found: Mapping[str, Any], asked: Sequence[str] = ()) -> list[str]:
 
 
 def caption(found: Mapping[str, Any]) -> str:
-    """What the figures are: data, protocol, seeds, spread, and what was spent of differential
+    """The conditions of the figures: data, protocol, seeds, spread, and the spent differential
     privacy.
     """
-    seeds = (
-        f"mean ± sample standard deviation over seeds 0-{found['seeds'] - 1}"
-        if found["seeds"] > 1
-        else "seed 0"
-    )
+    seeds = "seed 0"
+    if found["seeds"] > 1:
+        seeds = f"mean ± sample standard deviation over seeds 0-{found['seeds'] - 1}"
     spent = f", {in_short(found['privacy'])}" if found.get("privacy") else ""
     return f"{Path(found['data']).name}, {found['protocol']}, {seeds}{spent}"
 
 
 def cells(found: Mapping[str, Any], names: Sequence[str]) -> list[list[str]]:
     """The table's body: a label and a text for each metric."""
-    spread = found["seeds"] > 1
-    return [
-        [
-            row["algorithm"],
-            *(
-                f"{row['metrics'][name]:.4f}" + (f" ±{row['std'][name]:.4f}" if spread else "")
-                for name in names
-            ),
-        ]
-        for row in found["rows"]
-    ]
+    body = []
+    for row in found["rows"]:
+        line = [row["algorithm"]]
+        for name in names:
+            spread = f" ±{row['std'][name]:.4f}" if found["seeds"] > 1 else ""
+            line.append(f"{row['metrics'][name]:.4f}{spread}")
+        body.append(line)
+    return body
 
 
 def plain(found: Mapping[str, Any]) -> str:
@@ -114,15 +106,15 @@ def csv_text(found: Mapping[str, Any]) -> str:
 
 
 def latex(found: Mapping[str, Any], asked: Sequence[str] = ()) -> str:
-    """The table for LaTeX with booktabs: the best of each metric in bold, a dagger where p < .05
+    """The table for LaTeX with booktabs: the best of each metric in bold, a dagger where p < 0.05
     after Holm against the reference.
     """
     names = shown(found, asked)
     best = {name: _best(found, name) for name in names}
     body = [_latex_row(row, names, best, found) for row in found["rows"]]
     note = (
-        rf"\textdagger: differs from {escaped(found['reference'])}, p $<$ .05 (paired t over users,"
-        r" Holm)"
+        rf"\textdagger: differs from {escaped(found['reference'])}, p $<$ 0.05"
+        r" (paired t over users, Holm)"
     )
     header = ["algorithm", *(_headed(name) for name in names)]
     return booktabs(header, body, f"{escaped(caption(found))}. {note}.") + "\n"

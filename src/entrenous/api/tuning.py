@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, final
 
 from ..core.contract.protocols import Progress
-from ..core.errors import InputError
-from ..runs.tuning.grid import tune as try_all
-from ..runs.tuning.search import search as try_some
+from ..core.keywords import values
+from ..runs.options import TuneOptions
+from ..runs.tuning.choose import chosen
+from ..runs.tuning.grid import TuneRequest
 from .asked import algorithm_asked, data_asked
 from .progress import asked_progress
-from .words import in_python
+from .words import public
 
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class TunedSettings:
-    """What a choice of settings found. found: all of it, as `entrenous tune --json` prints it."""
+    """The result of a choice of settings."""
 
     found: dict[str, Any]
+    """All of it, as `entrenous tune --json` prints it."""
 
     @property
     def best(self) -> dict[str, Any]:
@@ -52,43 +53,30 @@ class TunedSettings:
         return pl.DataFrame(rows, infer_schema_length=None, strict=False)
 
 
-def tune(
-    algorithm: Any,
-    data: Any = "ml-100k",
-    *,
-    grid: Mapping[str, Sequence[Any]] | None = None,
-    space: Mapping[str, str] | None = None,
-    settings: Mapping[str, Any] | None = None,
-    progress: bool | Progress | None = None,
-    **further: Any,
-) -> TunedSettings:
+@final
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TuneKeywords(TuneOptions):
+    """The keywords of `tune`: the options of `entrenous tune`, and what only Python can hand in."""
+
+    algorithm: Any = field(kw_only=False)
+    """As of `entrenous.run`. The settings of an instance are the same for all."""
+    data: Any = field(default="ml-100k", kw_only=False)
+    """As of `entrenous.run`."""
+    progress: bool | Progress | None = None
+    """As of `entrenous.run`."""
+
+
+@public(TuneKeywords)
+def tune(asked: TuneKeywords) -> TunedSettings:
     """Train with several choices of settings and compare them on validation rows; the test rows
     stay closed.
 
-    Args: algorithm: a name, a place, a class or an instance, as of `entrenous.run`; an instance's
-        settings are the same for all. data: as of `entrenous.run`. grid: {setting: values}, every
-        combination of which is tried. space: {setting: "a..b", "a..b:log" or "value,value,..."} for
-        a search (the extra `tune`), in place of a grid. settings: what is the same for all, on top
-        of an instance's. further: protocol, seeds, rounds, every, load, threads, workers, ray; of a
-        search also trials, seed, out, resume.
-
-    Raises: InputError: for neither a grid nor a space, or both, and for settings that the algorithm
-        does not have.
+    Raises InputError for neither a grid nor a space, or both, and for settings that the algorithm
+    does not have.
     """
-    with in_python(), asked_progress(progress) as shown:
-        if bool(grid) == bool(space):
-            raise InputError(
-                "tune",
-                "both a grid and a space" if grid else "nothing to choose from",
-                expected="grid=... or space=...",
-            )
-        name, own = algorithm_asked(algorithm)
-        rows, fixed = data_asked(data), {**own, **(settings or {})}
-        if space:
-            return TunedSettings(
-                try_some(name, rows, space=space, settings=fixed, progress=shown, **further)
-            )
-        choices = {one: [str(value) for value in values] for one, values in (grid or {}).items()}
-        return TunedSettings(
-            try_all(name, rows, grid=choices, settings=fixed, progress=shown, **further)
-        )
+    with asked_progress(asked.progress) as progress:
+        name, own = algorithm_asked(asked.algorithm)
+        options = values(asked, TuneOptions)
+        options["settings"] = {**own, **asked.settings}
+        request = TuneRequest(name, data_asked(asked.data), progress=progress, **options)
+        return TunedSettings(chosen(request))

@@ -5,30 +5,30 @@ how accurate the model is.
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..core.contract.declared import is_gossip
 from ..core.contract.protocols import Progress, silent
-from ..core.registry.own import short
 from ..core.types import BoolArray
 from ..data.interactions import Interactions
-from ..federation.executors import Threads
 from ..privacy.protection import Protection
-from ..runs.plan import network_of, protection_in
+from ..runs.plan import protection_in
 from ..runs.store import StoredRun
 from .apart import attempts
 from .claims import Claims
-from .endings import trained_to_end, without_some
+from .endings import Ending, trained_to_end, without_some
 from .known import check_names, known
 from .measures import FIGURES, measured, popularity_guess, seen_users
-from .observe import observed
+from .observe import observe
 from .other_questions import communities_found, members_found
-from .promised import Audited, by_canaries, check_asked, spent_by
+from .plan import AuditPlan
+from .promised import by_canaries, spent_by
 from .scene import check_scene
-from .subject import AuditPlan, Subject, subject_of, usual_view
-from .transcript import Transcript, View
+from .subject import Subject, subject_of
+from .transcript import Transcript
 
 MEMBERS = "user-membership"  # the attack that needs a training of its own
 NOBODY = np.empty(0, np.bool_)
@@ -42,43 +42,51 @@ def audited(
     todays_code: bool = False,
     progress: Progress = silent,
 ) -> dict[str, Any]:
-    """The report of an audit, as `entrenous audit --json` prints it. rows: the data, where it is at
-    hand. stored: a run, whose plan then holds. Raises InputError for what cannot be audited, before
-    anything is trained.
+    """Returns the report of an audit, as `entrenous audit --json` prints it.
+
+    rows: the data, where it is at hand. stored: a run, whose plan then holds. todays_code: audits a
+    stored run though its algorithm's code has changed. Raises InputError for what cannot be
+    audited, before anything is trained.
     """
     check_names(plan.attacks)
-    check_scene(plan.scene(plan.view or "individual"))
+    check_scene(plan)
     began = time.perf_counter()
     subject = subject_of(plan, rows, stored)
-    view = plan.view or usual_view(subject)
-    canaries = _canaries(plan, subject, view, progress)
-    seen = (
-        None
-        if view == "model" and not is_gossip(subject.made)
-        else _seen(plan, subject, view, progress)
-    )
-    found = [] if seen is None else _attacked(seen, subject, plan, progress)
-    accuracy, privacy = dict[str, float](), dict[str, Any]()
+    plan = subject.audit
+    canaries = _canaries(subject, progress) if plan.canaries else None
+    seen = None
+    attacks: list[dict[str, Any]] = []
+    if plan.view != "model" or is_gossip(subject.made):
+        seen = observe(
+            plan,
+            subject.train,
+            algorithm=subject.made,
+            weighting=subject.split.weighting_sets,
+            progress=progress,
+        )
+        attacks += _attacked(seen, subject, progress)
+    ending = Ending({}, None, {})
     if seen is None or not plan.quick:
-        accuracy, final, privacy = trained_to_end(plan, subject, view, todays_code, progress)
-        found += [] if final is None else _attacked(final, subject, plan, progress)
-        if final is not None and (not plan.attacks or MEMBERS in plan.attacks):
-            without, inside = without_some(plan, subject, view, progress)
-            found += _attacked(without, subject, plan, progress, inside)
-        seen = seen or final
-    assert seen is not None  # each branch saw something
+        ending = trained_to_end(subject, todays_code, progress)
+    if ending.final is not None:
+        attacks += _attacked(ending.final, subject, progress)
+        if not plan.attacks or MEMBERS in plan.attacks:
+            without, inside = without_some(subject, progress)
+            attacks += _attacked(without, subject, progress, inside)
+    seen = seen or ending.final
+    assert seen is not None  # one of the branches saw something
     about = seen.about
     return {
         "algorithm": about["algorithm"],
-        "view": view,
+        "view": plan.view,
         "cohort": about["cohort"],
-        "rounds": _rounds(seen),
+        "rounds": seen.rounds[-1].round + 1 if seen.rounds else 0,
         "profile": about["profile"],
         "popularity": popularity_guess(subject.train, seen_users(seen)),
-        "attacks": found,
-        "accuracy": accuracy,
-        **spent_by(seen, privacy),
-        "epsilon_whole": privacy.get("epsilon"),
+        "attacks": attacks,
+        "accuracy": ending.accuracy,
+        **spent_by(seen, ending.privacy),
+        "epsilon_whole": ending.privacy.get("epsilon"),
         "canaries": canaries,
         "protect": about["protect"],
         "run": None if stored is None else stored.path.name,
@@ -92,119 +100,88 @@ def audited(
         "public_draws": plan.public_draws,
         "replayed": plan.replayed,
         "chosen": plan.chosen,
-        "seen": _said(seen),
+        "seen": _amounts(seen),
         "equations": equations(seen),
         "seconds": round(time.perf_counter() - began, 1),
     }
 
 
-def _canaries(
-    plan: AuditPlan, subject: Subject, view: View, progress: Progress
-) -> dict[str, Any] | None:
-    """What canaries say, if any were asked for."""
-    if not plan.canaries:
-        return None
-    own = Protection.parse(
-        {**dict(protection_in(subject.plan, subject.made)), "noise_by": "server"}, "--protect"
-    )
-    audited = Audited(
-        subject.made, subject.train, plan.scene("sum" if view == "model" else view), own
-    )
-    check_asked(audited, plan.canaries)
-    return by_canaries(audited, plan.canaries, executor=Threads(plan.threads), progress=progress)
-
-
-def _seen(plan: AuditPlan, subject: Subject, view: View, progress: Progress) -> Transcript:
-    return observed(
-        subject.made,
-        short(plan.algorithm),
-        subject.train,
-        plan.scene(view)._replace(profile=subject.plan.profile),
-        subject.plan.protect,
-        network=network_of(subject.plan),
-        weighting=subject.split.weighting_sets,
-        executor=Threads(plan.threads),
-        progress=progress,
-    )
+def _canaries(subject: Subject, progress: Progress) -> dict[str, Any]:
+    """The findings of canaries: in sums, with all noise added by the server."""
+    plan = subject.audit
+    if plan.view == "model":
+        plan = replace(plan, view="sum")
+    settings = dict(protection_in(subject.plan, subject.made)) | {"noise_by": "server"}
+    protection = Protection.parse(settings, "--protect")
+    return by_canaries(plan, subject.made, subject.train, protection, progress)
 
 
 def _attacked(
-    seen: Transcript,
-    subject: Subject,
-    plan: AuditPlan,
-    progress: Progress,
-    inside: BoolArray = NOBODY,
+    seen: Transcript, subject: Subject, progress: Progress, inside: BoolArray = NOBODY
 ) -> list[dict[str, Any]]:
-    """What every attack makes of a transcript; those that failed with the reason and no figures.
+    """Runs attacks on a transcript. Returns an entry for each, with its figures; for an attack that
+    failed with the reason and no figures.
+
     inside: which candidates were in training, where the onlooker has some."""
-    found = []
-    for one in attempts(seen, plan.attacks, progress=progress):
-        about = {
-            "name": one.name,
+    entries = []
+    for attempt in attempts(seen, subject.audit.attacks, progress=progress):
+        entry = {
+            "name": attempt.name,
             "view": seen.about["view"],
-            "source": known()[one.name].source,
-            "seconds": round(one.seconds, 2),
+            "source": known()[attempt.name].source,
+            "seconds": round(attempt.seconds, 2),
         }
-        if one.claims is None:
-            nothing = {"asks": "histories", **dict.fromkeys(FIGURES), "named": True, "note": ""}
-            found.append({**about, **nothing, "verdict": f"failed: {one.failed}"})
+        if attempt.claims is None:
+            entry |= {"asks": "histories", **dict.fromkeys(FIGURES), "named": True, "note": ""}
+            entry["verdict"] = f"failed: {attempt.failed}"
         else:
-            found.append(
-                {
-                    **about,
-                    "asks": one.claims.asks,
-                    **_measured(one.claims, seen, subject.train, inside),
-                }
-            )
-    return found
+            entry["asks"] = attempt.claims.asks
+            entry |= _measured(attempt.claims, seen, subject.train, inside)
+        entries.append(entry)
+    return entries
 
 
 def _measured(
     claims: Claims, seen: Transcript, train: Interactions, inside: BoolArray
 ) -> dict[str, Any]:
-    """The figures of an attack, by what it asked."""
+    """The figures of an attack, by the question that it asked."""
     if claims.asks == "members":
         return members_found(claims, inside)
-    return (
-        communities_found(claims, seen, train)
-        if claims.asks == "communities"
-        else measured(claims, seen, train)
-    )
+    if claims.asks == "communities":
+        return communities_found(claims, seen, train)
+    return measured(claims, seen, train)
 
 
 def equations(seen: Transcript) -> dict[str, int] | None:
-    """Of sums of dense arrays, how many equations there are for each item against how many
-    unknowns: rounds x F against parties. So it is with rows, where devices send those of the same
-    items in every round.
+    """Counts the equations that sums of dense arrays give for each item, rounds x numbers, against
+    the unknowns, the parties. So it is with rows where devices send those of the same items in
+    every round.
 
-    With as many equations as parties a fixed set of parties can come apart; None where nothing of
+    With as many equations as parties a fixed set of parties can come apart. None where nothing of
     the kind is summed.
     """
-    sends = [(sent["way"], sent["shape"]) for sent in seen.about["sends"]]
-    widths = [shape[1:] for way, shape in sends if way == "dense" and shape[:1] == [seen.items]]
-    widths += [shape for way, shape in sends if way == "rows" and seen.about["same_rows"]]
+    widths = []
+    for sent in seen.about["sends"]:
+        shape = sent["shape"]
+        if sent["way"] == "dense" and shape[:1] == [seen.items]:
+            widths.append(shape[1:])
+        elif sent["way"] == "rows" and seen.about["same_rows"]:
+            widths.append(shape)
     if seen.about["view"] != "sum" or not widths:
         return None
     numbers = sum(int(width[0]) if width else 1 for width in widths)
-    parties = len(seen_users(seen)) // seen.about["people"]
     return {
         "rounds": len(seen.rounds),
         "numbers": numbers,
         "equations": len(seen.rounds) * numbers,
-        "parties": parties,
+        "parties": len(seen_users(seen)) // seen.about["people"],
     }
 
 
-def _rounds(seen: Transcript) -> int:
-    return seen.rounds[-1].round + 1 if seen.rounds else 0
-
-
-def _said(seen: Transcript) -> dict[str, int]:
-    """How much the onlooker has seen: of how many users, in how many messages or sums, in how many
-    bytes.
-    """
-    arrays = [
-        array for one in seen.rounds for part in (one.received, one.sent) for array in part.values()
-    ]
-    nbytes = sum(array.nbytes for array in (*arrays, *seen.model.values()))
+def _amounts(seen: Transcript) -> dict[str, int]:
+    """How much the onlooker has seen: users, messages or sums, and bytes."""
+    arrays = list(seen.model.values())
+    for entry in seen.rounds:
+        arrays += [*entry.received.values(), *entry.sent.values()]
+    nbytes = sum(array.nbytes for array in arrays)
     return {"users": len(seen_users(seen)), "entries": len(seen.rounds), "bytes": nbytes}

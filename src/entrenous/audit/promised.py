@@ -1,11 +1,9 @@
-"""What differential privacy promises of what an audit has seen, and what canaries say against
-it.
-"""
+"""What differential privacy promises of what an audit has seen, and what canaries find."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -13,86 +11,78 @@ from ..core.contract.declared import is_federated
 from ..core.contract.protocols import Progress
 from ..core.errors import InputError
 from ..data.interactions import Interactions
-from ..federation.executors import Executor
+from ..federation.executors import Threads
 from ..privacy.accountant import SampledGaussian, epsilon_of
 from ..privacy.protection import Protection
 from .canaries import audited_once, check_canaries
-from .observe import as_trained
-from .scene import Scene
+from .observe import with_noise
+from .plan import AuditPlan
+from .scene import with_cohort
 from .transcript import Transcript
-
-NOTHING: Mapping[str, Any] = {"epsilon": None, "budget": None, "delta": None}
-
-
-class Audited(NamedTuple):
-    """What canaries are put into: an algorithm with its settings, the rows it trains on, how it is
-    observed, and its protection.
-    """
-
-    made: Any
-    data: Interactions
-    scene: Scene
-    protection: Protection
 
 
 def spent_by(seen: Transcript, trained: Mapping[str, Any]) -> dict[str, Any]:
-    """The epsilon that what was seen has spent, and the budget it is from. trained: what the
-    training of a final model has spent, as `PrivacyBudget.told` says it; {} = nothing, or there is
-    no such model.
+    """Returns the epsilon that what was seen has spent, and its budget and delta; all None without
+    a budget. trained: what the training of a final model has spent, as `PrivacyBudget.told` says
+    it; {} = nothing, or there is no such model.
 
-    Sums are counted one by one. Where the onlooker's view takes the place of Poisson sampling
-    (parties that are fixed, or gateways), every one counts in full. Single messages have no noise
-    of their own: None, as without a budget.
+    Each sum that was seen is one release. Where the onlooker's view takes the place of Poisson
+    sampling (parties that are fixed, or gateways), every release counts in full. Single messages
+    have no noise of their own: their epsilon is None.
     """
-    own = seen.about["protect"]
-    if own["epsilon"] is None:
-        return dict(NOTHING)
+    protect = seen.about["protect"]
+    if protect["epsilon"] is None:
+        return {"epsilon": None, "budget": None, "delta": None}
     epsilon = trained.get("epsilon")
     if seen.about["view"] in ("sum", "difference"):
-        mechanism = SampledGaussian(own["noise"] / own["clip"], seen.about["rate"])
-        epsilon = epsilon_of(mechanism, len(seen.rounds), own["delta"])
-    return {"epsilon": epsilon, "budget": own["epsilon"], "delta": own["delta"]}
+        mechanism = SampledGaussian(protect["noise"] / protect["clip"], seen.about["rate"])
+        epsilon = epsilon_of(mechanism, len(seen.rounds), protect["delta"])
+    return {"epsilon": epsilon, "budget": protect["epsilon"], "delta": protect["delta"]}
 
 
 def by_canaries(
-    audited: Audited, many: int, *, executor: Executor, progress: Progress
+    plan: AuditPlan, made: Any, data: Interactions, protection: Protection, progress: Progress
 ) -> dict[str, Any]:
-    """What `many` canaries say of one training to its end, or of as many rounds as the scene has:
-    how many of their tosses were guessed, the epsilon that these guesses leave possible at least,
-    and the one that was promised for this training.
-    """
-    scene, data = audited.scene, audited.data
-    made = audited.made
-    if "cohort" in dict(made):
-        made = made.model_copy(update={"cohort": scene.in_a_round})
-    own = made.configured(data.catalogue)
-    until = scene.rounds or own.default_rounds(data.catalogue)
-    protection = as_trained(audited.protection, made, data, until)
-    found, rate = audited_once(
-        made, data, protection, many, until, seed=scene.seed, executor=executor, progress=progress
-    )
-    promised = None
-    if protection.epsilon is not None:
-        promised = epsilon_of(
-            SampledGaussian(protection.noise / protection.clip, rate), until, protection.delta
-        )
-    return {
-        "users": many,
-        "rounds": until,
-        "guesses": found.guesses,
-        "right": found.right,
-        "epsilon": promised,
-        "epsilon_at_least": float(np.floor(1000 * found.epsilon) / 1000),
-        "most": float(np.floor(1000 * found.most) / 1000),
-    }
+    """Trains once with the canaries of a plan, to the end or for the rounds of the plan. Returns
+    how many of their tosses were guessed, the lower bound of epsilon that follows, and the epsilon
+    that was promised for this training.
 
-
-def check_asked(audited: Audited, many: int) -> None:
-    """Refuses canaries where they say nothing: without a server, without a clip, and more of them
-    than there are users.
+    Raises InputError where canaries say nothing: without a server, without a clip, and for more
+    canaries than there are users.
     """
-    if not is_federated(audited.made):
+    if not is_federated(made):
         raise InputError(
             "--canaries", "there is no sum to read", expected="an algorithm around a server"
         )
-    check_canaries(audited.protection, audited.data, many)
+    check_canaries(protection, data, plan.canaries)
+    made = with_cohort(made, plan.in_a_round)
+    rounds = plan.rounds or made.configured(data.catalogue).default_rounds(data.catalogue)
+    protection = with_noise(protection, made, data, rounds)
+    bound, rate = audited_once(
+        made,
+        data,
+        protection,
+        plan.canaries,
+        rounds,
+        seed=plan.seed,
+        executor=Threads(plan.threads),
+        progress=progress,
+    )
+    promised = None
+    if protection.epsilon is not None:
+        mechanism = SampledGaussian(protection.noise / protection.clip, rate)
+        promised = epsilon_of(mechanism, rounds, protection.delta)
+    return {
+        "users": plan.canaries,
+        "rounds": rounds,
+        "guesses": bound.guesses,
+        "right": bound.right,
+        "epsilon": promised,
+        "epsilon_at_least": _rounded_down(bound.epsilon),
+        "most": _rounded_down(bound.most),
+    }
+
+
+def _rounded_down(epsilon: float) -> float:
+    """To three decimals: a lower bound is never told too high."""
+    return float(np.floor(1000 * epsilon) / 1000)

@@ -1,9 +1,9 @@
 """An attack on a federation, and what is left of it under each defence: ER@K of the target and
 HR@10 of the honest, with and without it.
 
-Every figure is of the honest users, whose rows are the same in all runs: colluders are added to
-them. What an attack cannot have is not given to it: it is told what its paper says
-(`Poison.knows`), and what a device receives.
+Every figure is of the honest users, whose rows are the same in all trainings: colluders are added
+to them. Colluders know what the paper of their attack says (`Poison.knows`) and what a device
+receives, nothing else.
 """
 
 from __future__ import annotations
@@ -24,121 +24,99 @@ from ..core.registry.own import short
 from ..data.interactions import Interactions
 from ..federation.defences import DEFENCES, known_of
 from ..kernels.generator import generator
+from ..runs.options import RunPlan
 from ..runs.pipeline import material
-from ..runs.plan import RunPlan, check, make, usual_protocol
+from ..runs.plan import check, make, usual_protocol
 from ..runs.recommenders import check_trainable
 from .colluders import Poison
 from .contest import AttackOutcome, Contest, trained
 from .peers import PEER_DEFENCES, PEERS
+from .plan import AttackPlan
+from .scene import selects_cohort
 
-COLD = (
-    5,
-    9,
-    # consumers of an item that is drawn as a target: few, and not none, since such an item is never
-    # recommended
-)
+# Consumers of an item that is drawn as a target: few, and not none, since an item that nobody has
+# is never recommended.
+COLD_LEAST, COLD_MOST = 5, 9
 
 
 def attack(
-    algorithm: str,
-    data: str | Interactions = "ml-100k",
-    *,
-    attack: str = "boost",
-    share: float = 0.1,
-    targets: Sequence[str] | int = 1,
-    defences: Sequence[str] = (),
-    settings: Mapping[str, Any] | None = None,
-    attack_settings: Mapping[str, Any] | None = None,
-    protocol: str | None = None,
-    refit: bool | None = None,
-    rounds: int | None = None,
-    seed: int = 0,
-    seeds: int = 1,
-    k: int = 10,
-    load: Mapping[str, Any] | None = None,
-    progress: Progress = silent,
+    plan: AttackPlan, rows: Interactions | None = None, *, progress: Progress = silent
 ) -> dict[str, Any]:
     """Trains a federation with and without colluding devices, under each of some defences.
 
-    attack: a name of `poisons()`. share: of all devices that collude; they are added to the users
-    of `data`. targets: ids of items to promote, or how many to draw among those with 5 to 9
-    consumers. defences: by name; () = all of a peer, "none" and "robust" of a server. seeds:
-    trainings with seeds seed, seed + 1, ... for each target. k: of ER@K. refit: whether devices
-    train on validation rows too, as of a run.
+    rows: the data, where it is at hand; None = loaded as the plan says.
 
-    Returns a dictionary that is JSON: `rows` has one for each defence, with `hr@10` (no attack),
-    `hr@10_attacked`, `er@K` (mean and most over targets and seeds), `er@K_before` and
-    `rounds_to_half`. Raises InputError for what does not go together.
+    Returns a dictionary that is JSON: `rows` has one entry for each defence, with `hr@10` (no
+    attack), `hr@10_attacked`, `er@K` (mean and most over targets and seeds), `er@K_before` and
+    `rounds_to_half`. Raises InputError for options that do not go together.
     """
-    kind = declared(maker_of(algorithm)()).kind
+    kind = declared(maker_of(plan.algorithm)()).kind
     if kind == "central":
         raise InputError(
             "attack",
-            f"{algorithm} is trained in one place",
+            f"{plan.algorithm} is trained in one place",
             expected="devices with a server, or peers",
         )
-    peers = kind == "gossip"
-    poison = pick(
-        "attack", attack, {name: one.poison for name, one in PEERS.items()} if peers else poisons()
-    )
-    known = _of_peers(algorithm) if peers else ["none", *DEFENCES]
-    defences = tuple(defences) or (tuple(known) if peers else ("none", "robust"))
-    _check(share, defences, known, rounds, seeds, k)
-    name = data if isinstance(data, str) else data.name
-    plan = RunPlan(
-        algorithm=algorithm,
+    if kind == "gossip":
+        attacks = {name: peer.poison for name, peer in PEERS.items()}
+        known = _defences_of_peers(plan.algorithm)
+        usual = tuple(known)
+    else:
+        attacks = poisons()
+        known = ["none", *DEFENCES]
+        usual = ("none", "robust")
+    poison = pick("attack", plan.attack, attacks)
+    defences = plan.defences or usual
+    _check(plan, defences, known)
+    data = plan.data if rows is None else rows
+    name = plan.data if rows is None else rows.name
+    training = RunPlan(
+        algorithm=plan.algorithm,
         data=name,
-        protocol=protocol or usual_protocol(data, algorithm),
-        seed=seed,
-        rounds=rounds,
-        settings=settings or {},
-        load=load or {},
-        refit=refit,
+        protocol=plan.protocol or usual_protocol(data, plan.algorithm),
+        seed=plan.seed,
+        rounds=plan.rounds,
+        settings=plan.settings,
+        load=plan.load,
+        refit=plan.refit,
     )
-    check(plan)
-    rows, parts = material(plan, None if isinstance(data, str) else data)
-    check_trainable(parts[0].final_train)
+    check(training)
+    all_rows, parts = material(training, rows)
+    train = parts[0].final_train
+    check_trainable(train)
+    made: Any = make(training, all_rows)
     contest = Contest(
-        algorithm=_configured(plan, rows, parts[0].final_train, poison, attack),
+        algorithm=_among_honest(made, plan, train, poison),
         split=parts[0],
-        attack=attack,
+        attack=plan.attack,
         poison=poison,
-        settings=_settings(poison, attack_settings or {}),
-        share=share,
-        k=k,
-        rounds=rounds or make(plan, rows).default_rounds(parts[0].final_train.catalogue),  # type: ignore[union-attr]
+        settings=_settings(poison, plan.attack_settings),
+        share=plan.share,
+        k=plan.k,
+        rounds=plan.rounds or made.default_rounds(train.catalogue),
     )
-    chosen = _targets(contest.train, targets, seed)
-    found, done, work = [], 0, len(defences) * seeds * (1 + len(chosen))
-    for one in defences:
-        clean, dirty = [], []
-        for number in range(seed, seed + seeds):
-            clean.append(trained(contest, one, chosen[0], number, lying=False))
-            progress(done := done + 1, work, f"{one}: without the attack")
-            for target in chosen:
-                dirty.append(trained(contest, one, target, number, lying=True))
-                progress(done := done + 1, work, f"{one}: {attack}")
-        found.append(_row(one, clean, dirty, k))
+    targets = _targets(plan, train)
+    outcomes = _outcomes(contest, plan, defences, targets, progress)
     return {
-        "algorithm": short(algorithm),
+        "algorithm": short(plan.algorithm),
         "data": name,
-        "protocol": plan.protocol,
+        "protocol": training.protocol,
         "rounds": contest.rounds,
-        "attack": attack,
+        "attack": plan.attack,
         "source": poison.source,
         "knows": poison.knows,
         "settings": dict(contest.settings),
-        "share": share,
+        "share": plan.share,
         "colluders": len(contest.colluders),
-        "honest": len(contest.train.users),
-        "seed": seed,
-        "seeds": seeds,
-        "k": k,
+        "honest": len(train.users),
+        "seed": plan.seed,
+        "seeds": plan.seeds,
+        "k": plan.k,
         "targets": [
-            {"item": contest.train.items[t], "consumers": int(contest.train.popularity[t])}
-            for t in chosen
+            {"item": train.items[target], "consumers": int(train.popularity[target])}
+            for target in targets
         ],
-        "rows": found,
+        "rows": outcomes,
     }
 
 
@@ -147,123 +125,137 @@ def poisons() -> dict[str, Poison]:
     return offers("entrenous.audit.poison", "POISONS")
 
 
+def _outcomes(
+    contest: Contest,
+    plan: AttackPlan,
+    defences: Sequence[str],
+    targets: Sequence[int],
+    progress: Progress,
+) -> list[dict[str, Any]]:
+    """Trains under each defence with every seed: once without the attack, and once a target."""
+    work = len(defences) * plan.seeds * (1 + len(targets))
+    done = 0
+    rows = []
+    for defence in defences:
+        clean, attacked = [], []
+        for seed in range(plan.seed, plan.seed + plan.seeds):
+            clean.append(trained(contest, defence, targets[0], seed, lying=False))
+            done += 1
+            progress(done, work, f"{defence}: without the attack")
+            for target in targets:
+                attacked.append(trained(contest, defence, target, seed, lying=True))
+                done += 1
+                progress(done, work, f"{defence}: {plan.attack}")
+        rows.append(_row(defence, clean, attacked, plan.k))
+    return rows
+
+
 def _row(
-    name: str, clean: list[AttackOutcome], dirty: list[AttackOutcome], k: int
+    defence: str, clean: list[AttackOutcome], attacked: list[AttackOutcome], k: int
 ) -> dict[str, Any]:
-    """What one defence came to."""
-    exposed, half = [one.exposed for one in dirty], [one.half for one in dirty]
-    reached = [number for number in half if number is not None]
+    """The figures of one defence over all its trainings."""
+    exposed = [outcome.exposed for outcome in attacked]
+    halves = [outcome.half for outcome in attacked if outcome.half is not None]
+    # The median is known once more than half of the trainings reached half of the users.
+    reached = len(halves) > len(attacked) / 2
     return {
-        "defence": name,
-        "hr@10": float(np.mean([one.hit_rate for one in clean])),
-        "hr@10_attacked": float(np.mean([one.hit_rate for one in dirty])),
-        f"er@{k}_before": float(np.mean([one.exposed for one in clean])),
+        "defence": defence,
+        "hr@10": float(np.mean([outcome.hit_rate for outcome in clean])),
+        "hr@10_attacked": float(np.mean([outcome.hit_rate for outcome in attacked])),
+        f"er@{k}_before": float(np.mean([outcome.exposed for outcome in clean])),
         f"er@{k}": float(np.mean(exposed)),
         f"er@{k}_most": float(np.max(exposed)),
-        "rounds_to_half": float(np.median(reached)) if len(reached) > len(half) / 2 else None,
-        "refused": int(sum(one.refused for one in dirty)),
+        "rounds_to_half": float(np.median(halves)) if reached else None,
+        "refused": int(sum(outcome.refused for outcome in attacked)),
     }
 
 
-# ---- what is asked for ---------------------------------------------------------------------------
+# ---- checks of the plan --------------------------------------------------------------------------
 
 
-def _check(
-    share: float,
-    defences: Sequence[str],
-    known: Sequence[str],
-    rounds: int | None,
-    seeds: int,
-    k: int,
-) -> None:
-    if not 0 < share < 1:
+def _check(plan: AttackPlan, defences: Sequence[str], known: Sequence[str]) -> None:
+    if not 0 < plan.share < 1:
         raise InputError(
-            "--share", f"got {share}", expected="a share of all devices above 0 and below 1"
+            "--share", f"got {plan.share}", expected="a share of all devices above 0 and below 1"
         )
     for name in defences:
         pick("defence", name, dict.fromkeys(known))
-    for option, value in (("--rounds", rounds), ("--seeds", seeds), ("--k", k)):
-        at_least(option, value, 1)
+    for option in ("rounds", "seeds", "k"):
+        at_least(f"--{option}", getattr(plan, option), 1)
 
 
-def _of_peers(algorithm: str) -> list[str]:
+def _defences_of_peers(algorithm: str) -> list[str]:
     """The defences that a gossip algorithm has settings for."""
     settings = {name for name, _ in maker_of(algorithm)()}
-    return [name for name, own in PEER_DEFENCES.items() if own.keys() <= settings]
+    return [name for name, needed in PEER_DEFENCES.items() if needed.keys() <= settings]
 
 
-def _configured(
-    plan: RunPlan, rows: Interactions, train: Interactions, poison: Poison, attack: str
-) -> Any:
-    """The algorithm as it is among honest users: colluders do not change T or the size of a cohort,
-    unless a round is everybody.
+def _among_honest(made: Any, plan: AttackPlan, train: Interactions, poison: Poison) -> Any:
+    """Returns the algorithm as it is among honest users: colluders do not change T or the size of a
+    cohort, unless everybody takes part in a round.
     """
-    made: Any = make(plan, rows)
-    settings = dict(made)
     if declared(made).kind == "gossip":
-        if attack == "boost" and not isinstance(made.model, GMFModel):
-            problem = (
-                f"boost makes a vector long, and {plan.algorithm} scores by how near vectors are"
-            )
+        if plan.attack == "boost" and not isinstance(made.model, GMFModel):
             raise InputError(
                 "--attack",
-                problem,
+                f"boost makes a vector long, and {plan.algorithm} scores by how near vectors are",
                 expected="pip (--attack-set beyond=1), fake, sign-flip, noise or not-finite",
             )
         return made
-    own = made.configured(train.catalogue)
-    if settings.get("cohort") == 0:
-        own = own.model_copy(update={"cohort": 0})
-    contract = bound(own.configured(train.catalogue), train.catalogue)
-    server = own.init_server(train.catalogue, key(plan.seed, "server"))
-    if poison.needs_rows and not known_of(own, contract, server).tables.field:
-        fix = "fake, sign-flip, scaling or noise, which work on whatever is sent"
+    configured = made.configured(train.catalogue)
+    if selects_cohort(made) and made.cohort == 0:
+        configured = configured.model_copy(update={"cohort": 0})
+    contract = bound(configured.configured(train.catalogue), train.catalogue)
+    server = configured.init_server(train.catalogue, key(plan.seed, "server"))
+    if poison.needs_rows and not known_of(configured, contract, server).tables.field:
         raise InputError(
             "--attack",
-            f"{attack} writes rows of items, and {plan.algorithm} sends none that it knows",
-            fix=fix,
+            f"{plan.attack} writes rows of items, and {plan.algorithm} sends none that it knows",
+            fix="fake, sign-flip, scaling or noise, which work on whatever is sent",
         )
-    return own
+    return configured
 
 
 def _settings(poison: Poison, given: Mapping[str, Any]) -> dict[str, float]:
+    settings = dict(poison.settings)
     for name, value in given.items():
         if name not in poison.settings:
-            expected = ", ".join(poison.settings) or "none"
             raise InputError(
-                "--attack-set", f"the attack has no setting '{name}'", expected=expected
+                "--attack-set",
+                f"the attack has no setting '{name}'",
+                expected=", ".join(poison.settings) or "none",
             )
         try:
-            number = float(value)
+            settings[name] = float(value)
         except (TypeError, ValueError):
-            number = np.nan
-        if not np.isfinite(number):
+            settings[name] = np.nan
+        if not np.isfinite(settings[name]):
             raise InputError("--attack-set", f"'{name}' is {value!r}", expected="a finite number")
-    return {**poison.settings, **{name: float(value) for name, value in given.items()}}
+    return settings
 
 
-def _targets(train: Interactions, asked: Sequence[str] | int, seed: int) -> list[int]:
+def _targets(plan: AttackPlan, train: Interactions) -> list[int]:
     """The numbers of the items to promote."""
     popularity = train.popularity
-    if not isinstance(asked, int):
-        found = [train.items.index(name) for name in asked]
-        for number in found:
+    if plan.target:
+        targets = [train.items.index(name) for name in plan.target]
+        for number in targets:
             if not popularity[number]:
-                problem = (
+                raise InputError(
+                    "--target",
                     f"nobody has item '{train.items[number]}' in training, and such an item is"
-                    " never recommended"
+                    " never recommended",
+                    expected="an item with a consumer",
                 )
-                raise InputError("--target", problem, expected="an item with a consumer")
-        return found
-    at_least("--targets", asked, 1)
-    low, high = COLD
-    cold = np.flatnonzero((popularity >= low) & (popularity <= high))
-    if len(cold) < asked:
-        problem = f"{len(cold)} items have {low} to {high} consumers"
+        return targets
+    at_least("--targets", plan.targets, 1)
+    cold = np.flatnonzero((popularity >= COLD_LEAST) & (popularity <= COLD_MOST))
+    if len(cold) < plan.targets:
         raise InputError(
-            "--targets", problem, expected=f"at least {asked}", fix="name them with --target ITEM"
+            "--targets",
+            f"{len(cold)} items have {COLD_LEAST} to {COLD_MOST} consumers",
+            expected=f"at least {plan.targets}",
+            fix="name them with --target ITEM",
         )
-    return [
-        int(number)
-        for number in cold[generator(key(seed, "targets")).permutation(len(cold))[:asked]]
-    ]
+    order = generator(key(plan.seed, "targets")).permutation(len(cold))
+    return cold[order[: plan.targets]].tolist()

@@ -1,135 +1,95 @@
-"""`AuditPlan`: what is audited and as whom; `Subject`: the same with its rows and its algorithm at
-hand.
-"""
+"""`Subject`: an `AuditPlan` with its view decided, its rows and its algorithm at hand."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, final
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from ..core.contract.declared import is_central, is_federated, is_gossip
 from ..core.errors import InputError
 from ..data.interactions import Interactions
 from ..data.split.types import Split
-from ..privacy.protection import PAPER, Protection
 from ..runs import pipeline, reopen
-from ..runs.plan import RunPlan, algorithm_of, check, make, protection_in, usual_protocol
+from ..runs.options import RunPlan
+from ..runs.plan import algorithm_of, check, make, protection_in, usual_protocol
 from ..runs.store import StoredRun
-from .scene import Scene
-from .transcript import View
-
-UNPROTECTED = Protection()
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class AuditPlan:
-    """What is audited, and as whom.
-
-    algorithm, data, protocol, settings, load, refit, network, profile, protect: as of a run. view:
-    None = `individual`; `sum` where messages are masked; `neighbour` where there is no server.
-    cohort, rounds, fixed, people, watched, public_draws, replayed, chosen: as in
-    `audit.scene.Scene`. attacks: names, () = all that apply. quick: leave out the training to the
-    end, and so accuracy and what the final model tells. canaries: users who become canaries in a
-    training of their own, which bounds epsilon from below (`audit.canaries`); 0 = none."""
-
-    algorithm: str
-    data: str = "ml-100k"
-    protocol: str | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    load: Mapping[str, Any] = field(default_factory=dict)
-    refit: bool | None = None
-    network: Mapping[str, Any] = field(default_factory=dict)
-    seed: int = 0
-    view: View | None = None
-    cohort: int = 0
-    rounds: int = 0
-    fixed: bool = False
-    people: int = 1
-    watched: int = 0
-    profile: str = PAPER
-    protect: Mapping[str, Any] = field(default_factory=dict)
-    public_draws: bool = False
-    replayed: bool = False
-    chosen: int = 0
-    attacks: tuple[str, ...] = ()
-    quick: bool = False
-    canaries: int = 0
-    threads: int = 0
-
-    def scene(self, view: View, protection: Protection = UNPROTECTED) -> Scene:
-        """How it is observed."""
-        return Scene(
-            view,
-            self.rounds,
-            self.seed,
-            self.cohort,
-            self.fixed,
-            self.people,
-            self.watched,
-            self.profile,
-            protection,
-            self.public_draws,
-            self.replayed,
-            self.chosen,
-        )
+from .plan import AuditPlan, View
 
 
 class Subject(NamedTuple):
-    """What is audited: the plan by which it trains, the algorithm, the split that it trains on, and
-    a stored run if it is one.
-    """
+    """The training that is audited."""
 
+    audit: AuditPlan
+    """The options of the audit, with a view; profile, protect and network are those in force."""
     plan: RunPlan
+    """The plan by which the algorithm trains."""
     made: Any
+    """The algorithm with its settings."""
     split: Split
     stored: StoredRun | None
+    """The run that is audited, if it is a stored one."""
 
     @property
     def train(self) -> Interactions:
-        """The rows that devices train on: the truth that attacks are held against."""
+        """The rows that devices train on: the truth that attacks are measured against."""
         return self.split.final_train
 
 
-def subject_of(plan: AuditPlan, rows: Interactions | None, stored: StoredRun | None) -> Subject:
-    protocol = plan.protocol or usual_protocol(plan.data if rows is None else rows, plan.algorithm)
-    asked = RunPlan(
-        algorithm=plan.algorithm,
-        data=plan.data,
-        protocol=protocol,
-        seed=plan.seed,
-        settings=plan.settings,
-        load=plan.load,
-        refit=plan.refit,
-        network=plan.network,
-        profile=plan.profile,
-        protect=plan.protect,
-    )
+def subject_of(audit: AuditPlan, rows: Interactions | None, stored: StoredRun | None) -> Subject:
+    """Loads and makes what an audit needs.
+
+    Raises InputError for a plan that cannot be trained, and for an algorithm without devices.
+    """
+    plan = _run_plan(audit, rows) if stored is None else reopen.plan_of(stored, audit.algorithm)
     if stored is None:
-        check(asked)
-    else:
-        asked = reopen.plan_of(stored, plan.algorithm)
-    if is_central(algorithm_of(plan.algorithm, {})):
+        check(plan)
+    if is_central(algorithm_of(audit.algorithm, {})):
         raise InputError(
-            plan.algorithm,
+            audit.algorithm,
             "nothing leaves a device: it is trained in one place",
             expected="an algorithm of devices",
         )
-    what = pipeline.material(asked, rows) if stored is None else reopen.material_of(stored, asked)
-    made = make(asked, what.rows)
-    return Subject(asked, made, what.parts[0], stored)
+    own = pipeline.material(plan, rows) if stored is None else reopen.material_of(stored, plan)
+    made = make(plan, own.rows)
+    audit = replace(
+        audit,
+        view=audit.view or _usual_view(plan, made),
+        profile=plan.profile,
+        protect=plan.protect,
+        network=plan.network,
+    )
+    return Subject(audit, plan, made, own.parts[0], stored)
 
 
-def usual_view(subject: Subject) -> View:
-    if is_gossip(subject.made):
+def _run_plan(audit: AuditPlan, rows: Interactions | None) -> RunPlan:
+    data = audit.data if rows is None else rows
+    return RunPlan(
+        algorithm=audit.algorithm,
+        data=audit.data,
+        protocol=audit.protocol or usual_protocol(data, audit.algorithm),
+        seed=audit.seed,
+        settings=audit.settings,
+        load=audit.load,
+        refit=audit.refit,
+        network=audit.network,
+        profile=audit.profile,
+        protect=audit.protect,
+    )
+
+
+def _usual_view(plan: RunPlan, made: Any) -> View:
+    if is_gossip(made):
         return "neighbour"
-    return "sum" if protection_in(subject.plan, subject.made).secure_sum else "individual"
+    return "sum" if protection_in(plan, made).secure_sum else "individual"
 
 
-def same_noise(plan: AuditPlan, subject: Subject) -> Mapping[str, Any]:
-    """The protection with the noise of sums added to the sums: what trains is the same in
-    distribution, and ten times as fast as the shares of all devices."""
-    own = protection_in(subject.plan, subject.made)
-    devices = own.noise > 0 and own.noise_by == "devices" and is_federated(subject.made)
-    return {**plan.protect, "noise_by": "server"} if devices else plan.protect
+def same_noise(subject: Subject) -> Mapping[str, Any]:
+    """The settings of a protection that adds the noise of a sum to the sum itself: what trains has
+    the same distribution, ten times as fast as with a share of noise from every device.
+    """
+    protection = protection_in(subject.plan, subject.made)
+    by_devices = protection.noise > 0 and protection.noise_by == "devices"
+    if by_devices and is_federated(subject.made):
+        return {**subject.plan.protect, "noise_by": "server"}
+    return subject.plan.protect

@@ -1,7 +1,7 @@
 """`Transcript`: exactly what one onlooker has seen of a training, in one file; an attack reads it
 and nothing else.
 
-What an onlooker knows beside what crosses the boundary is public: the algorithm and its settings,
+Besides what crosses the boundary, an onlooker knows what is public: the algorithm and its settings,
 the size of the catalogue, and how often each item was consumed over all users (a published chart),
 which is the honest baseline of every attack.
 """
@@ -9,9 +9,9 @@ which is the honest baseline of every attack.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from safetensors import safe_open
@@ -20,35 +20,27 @@ from safetensors.numpy import save_file
 from ..core.types import Array, Int64Array
 from ..federation.recorder import Seen
 
-View = Literal["individual", "sum", "difference", "neighbour", "model"]
-"""individual: a server that opens every update. sum: one that gets the sum of a round, and knows
-who was asked. difference: one that gets two sums, with and without one party. neighbour: a peer,
-which keeps every message that reaches it. model: whoever has the final model.
-"""
-
 
 class Transcript(NamedTuple):
-    """What one onlooker has seen.
-
-    about: {"algorithm": name, "settings": in force, as configured, "view", "profile", "users",
-    "items", "interactions", "scale", "step": of the fixed-point grid, "sends": declared arrays as
-    {"way", "name", "shape"}, "same_rows": whether a device's rows are of the same items in every
-    round, "cohort": users in a round, "fixed": the same in every round, "people": users of a party,
-    "watched": how many users' (or peers') messages were kept, None = all, "protect": settings of
-    the protection, "rate": the probability with which Poisson sampling has a user in a round, 1
-    without it, "same_model": whether the two sums of a difference are of one model, "seed": of what
-    devices draw where that is public, else None, "replayed", "chosen": whether devices were shown
-    one model, and among how many they were asked (0 = all); between peers "neighbours": who looks
-    on}. popularity: int64 [items], how many users consumed each item. rounds: as they were seen (of
-    a neighbour: one a message, `users` the sender and `sent` the parts of the message). model:
-    {name: array}, the final model, of the view `model`; and what is known beside it, or beside
-    single messages (`side_knowledge`).
-    """
+    """What one onlooker has seen."""
 
     about: Mapping[str, Any]
+    """algorithm, settings (in force, as configured), view, profile, protect (settings of the
+    protection); users, items, interactions, scale; step: of the fixed-point grid; sends: declared
+    arrays as {"way", "name", "shape"}; same_rows: whether a device's rows are of the same items in
+    every round; cohort: users in a round; fixed: the same in every round; people: users of a party;
+    watched: how many users' (or peers') messages were kept, None = all; rate: the probability with
+    which Poisson sampling has a user in a round, 1 without it; same_model: whether the two sums of
+    a difference are of one model; seed: of what devices draw where that is public, else None;
+    replayed, chosen: whether devices were shown one model, and among how many they were asked (0 =
+    all); between peers neighbours: who looks on."""
     popularity: Int64Array
+    """[items], how many users consumed each item."""
     rounds: tuple[Seen, ...]
+    """As they were seen. Of a neighbour one a message: `users` the sender, `sent` its parts."""
     model: Mapping[str, Array] = {}
+    """The final model by name, of the view `model`; and what is known on top of it, or of single
+    messages (`side_knowledge`)."""
 
     @property
     def users(self) -> int:
@@ -60,45 +52,46 @@ class Transcript(NamedTuple):
         """The items of the catalogue."""
         return int(self.about["items"])
 
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """The settings of the algorithm, as they were in force."""
+        return self.about["settings"]  # type: ignore[no-any-return]
+
     def setting(self, name: str) -> Any:
         """A setting of the algorithm, as it was in force."""
-        return self.about["settings"][name]
+        return self.settings[name]
 
 
 def write_transcript(path: Path, transcript: Transcript) -> None:
-    """Write a transcript to one safetensors file: arrays alone, nothing that could run when it is
+    """Writes a transcript to one safetensors file: arrays alone, nothing that could run when it is
     read.
     """
-    arrays: dict[str, Array] = {"popularity": transcript.popularity}
+    arrays = {"popularity": transcript.popularity}
     arrays |= {f"model/{name}": array for name, array in transcript.model.items()}
-    for number, seen in enumerate(transcript.rounds):
-        arrays[f"{number}/users"] = seen.users
-        for part, named in (("received", seen.received), ("sent", seen.sent)):
-            arrays |= {f"{number}/{part}/{name}": array for name, array in named.items()}
+    for place, seen in enumerate(transcript.rounds):
+        arrays[f"{place}/users"] = seen.users
+        arrays |= {f"{place}/received/{name}": array for name, array in seen.received.items()}
+        arrays |= {f"{place}/sent/{name}": array for name, array in seen.sent.items()}
     about = {**transcript.about, "rounds_seen": [seen.round for seen in transcript.rounds]}
-    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    save_file(whole, path, metadata={"about": json.dumps(about)})
+    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    save_file(contiguous, path, metadata={"about": json.dumps(about)})
 
 
 def read_transcript(path: Path) -> Transcript:
-    """Read a transcript that `write_transcript` wrote."""
+    """Reads a transcript that `write_transcript` wrote."""
     with safe_open(path, "numpy") as file:
         about = json.loads(file.metadata()["about"])
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # no mapping
-    rounds = tuple(
-        _seen(arrays, place, number) for place, number in enumerate(about.pop("rounds_seen"))
-    )
-    return Transcript(about, arrays["popularity"], rounds, dict(_below(arrays, "model/")))
+    rounds = []
+    for place, number in enumerate(about.pop("rounds_seen")):
+        received = _below(arrays, f"{place}/received/")
+        sent = _below(arrays, f"{place}/sent/")
+        rounds.append(Seen(number, received, arrays[f"{place}/users"], sent))
+    return Transcript(about, arrays["popularity"], tuple(rounds), _below(arrays, "model/"))
 
 
-def _seen(arrays: Mapping[str, Array], place: int, number: int) -> Seen:
-    received, sent = (dict(_below(arrays, f"{place}/{part}/")) for part in ("received", "sent"))
-    return Seen(number, received, arrays[f"{place}/users"], sent)
-
-
-def _below(arrays: Mapping[str, Array], start: str) -> Iterator[tuple[str, Array]]:
-    return (
-        (name.removeprefix(start), array)
-        for name, array in arrays.items()
-        if name.startswith(start)
-    )
+def _below(arrays: Mapping[str, Array], start: str) -> dict[str, Array]:
+    """The arrays whose names begin with `start`, by the rest of their names."""
+    return {
+        name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)
+    }

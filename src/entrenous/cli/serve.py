@@ -9,16 +9,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from ..core.errors import InputError, at_least
 from .console import say
 from .options import NETWORK, PEERS, need_libraries
-
-if TYPE_CHECKING:
-    from ..deploy.ray_serve import RayPlan
 
 LogFormat = Literal["text", "json"]
 Insecure = Annotated[bool, Parameter(name="--insecure", negative="")]
@@ -33,10 +30,9 @@ def server(
     metrics: int | None = None,
     log_format: LogFormat = "text",
     proxy: str = "",
-    ray: str | None = None,
-    replicas: int | None = None,
-    journal: Path | None = None,
     pace: float = 0.0,
+    ray: str | None = None,
+    journal: Path | None = None,
 ) -> None:
     """Run a federation's server until its rounds are done. It goes on from where it was, whatever
     ended it.
@@ -47,7 +43,7 @@ def server(
         The server's, as `entrenous federation new` or `try` made it.
     workers:
         Processes that take answers, on the one port; 1: the server alone. Never changes a result.
-        Not with secure sums.
+        Secure sums of one group each are made side by side. Not with a defence.
     insecure:
         Beyond loopback without TLS: everybody on the way may read and change what passes. For a
         private network that is encrypted itself.
@@ -60,37 +56,28 @@ def server(
     proxy:
         The address from which a proxy connects that limits connections itself. If it and the server
         are on loopback, TLS ends there.
-    ray:
-        Have answers taken by replicas of Ray Serve, in place of --workers: HOST:PORT of a cluster
-        whose head this machine is, or local.
-    replicas:
-        How many of them; with --ray; default: 2.
-    journal:
-        Their folder for journals, on each machine; with --ray. The default is one in the server's
-        folder.
     pace:
         Seconds from the end of a round to the next one, at least: 3600 = about a round an hour.
         Nodes need not know.
+    ray:
+        Have the workers be actors of Ray, which places them on the machines of a cluster:
+        HOST:PORT of one whose machine this is, or local. Each listens at its machine's address, on
+        the port of place.json.
+    journal:
+        The actors' folder for journals, on each machine; with --ray. The default is one in the
+        server's folder.
     """
     need_libraries("federation", *NETWORK)
     from ..deploy.operate.running import run_server
+    from ..deploy.server.ray_workers import RayPlan
 
     at_least("--workers", workers, 1)
     if not 0 <= pace < float("inf"):
         raise InputError("--pace", f"got {pace:g}", expected="seconds, from 0")
-    if ray is None and (replicas is not None or journal is not None):
-        option = "--journal" if replicas is None else "--replicas"
-        raise InputError(
-            option,
-            "is of replicas of Ray Serve",
-            expected="--ray beside it",
-            fix="add --ray local, or leave it out",
-        )
-    plan = (
-        None
-        if ray is None
-        else _ray_plan(ray, workers, replicas or 2, (journal or folder / "replicas").absolute())
-    )
+    if ray is None and journal is not None:
+        problem, fix = "is of actors of Ray", "add --ray local, or leave it out"
+        raise InputError("--journal", problem, expected="--ray beside it", fix=fix)
+    plan = None if ray is None else RayPlan(ray, (journal or folder / "actors").absolute())
     with _until_stopped() as stop:
         run_server(
             folder,
@@ -101,23 +88,9 @@ def server(
             metrics=metrics,
             log_format=log_format,
             proxy=proxy,
-            ray=plan,
             pace=pace,
+            ray=plan,
         )
-
-
-def _ray_plan(address: str, workers: int, replicas: int, journal: Path) -> RayPlan:
-    """What --ray asks for. Raises InputError beside --workers."""
-    if workers > 1:
-        raise InputError(
-            "--ray",
-            "replicas take the answers, not workers",
-            expected="--workers or --ray",
-            fix="leave one out",
-        )
-    from ..deploy.ray_serve import RayPlan
-
-    return RayPlan(address, replicas, journal)
 
 
 def node(
@@ -165,11 +138,9 @@ def node(
         run(folder, stop, say, metrics)
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(
-        0
-        # all is saved and closed; iroh's library would wait up to half a minute for peers that are
-        # dead
-    )
+    # All is saved and closed. A normal exit would wait up to half a minute, in iroh's library, for
+    # peers that are dead.
+    os._exit(0)
 
 
 @contextmanager

@@ -1,5 +1,5 @@
-"""`Reading`: how the user wants a file read; and the usual names of columns, by which it is read
-where they say nothing.
+"""`Reading`: how the user wants a file read; and the usual names of columns, by which a file is
+read if the user says nothing.
 """
 
 from __future__ import annotations
@@ -14,94 +14,39 @@ import numpy as np
 
 from ..core.errors import InputError, did_you_mean
 
-# in order of preference; compared without case, blanks, - and _
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+# In order of preference; compared without case, blanks, - and _.
 USUAL: dict[str, tuple[str, ...]] = {
-    "user": (
-        "user_id",
-        "user",
-        "uid",
-        "u",
-        "user_idx",
-        "user_index",
-        "user_name",
-        "customer_id",
-        "account_id",
-        "reviewer_id",
-        "member_id",
+    "user": _names(
+        "user_id user uid u user_idx user_index user_name customer_id account_id reviewer_id"
+        " member_id"
     ),
-    "item": (
-        "item_id",
-        "item",
-        "iid",
-        "i",
-        "item_idx",
-        "item_index",
-        "movie_id",
-        "movie",
-        "film_id",
-        "venue_id",
-        "poi_id",
-        "poi",
-        "location_id",
-        "place_id",
-        "business_id",
-        "song_id",
-        "track_id",
-        "artist_id",
-        "book_id",
-        "isbn",
-        "product_id",
-        "asin",
-        "parent_asin",
-        "article_id",
-        "pin_id",
+    "item": _names(
+        "item_id item iid i item_idx item_index movie_id movie film_id venue_id poi_id poi"
+        " location_id place_id business_id song_id track_id artist_id book_id isbn product_id asin"
+        " parent_asin article_id pin_id"
     ),
-    "value": (
-        "rating",
-        "ratings",
-        "value",
-        "score",
-        "stars",
-        "star",
-        "count",
-        "counts",
-        "plays",
-        "play_count",
-        "weight",
-        "overall",
+    "value": _names(
+        "rating ratings value score stars star count counts plays play_count weight overall"
     ),
-    "time": (
-        "timestamp",
-        "time",
-        "utc",
-        "utc_time",
-        "unix_time",
-        "unix_review_time",
-        "datetime",
-        "date",
-        "ts",
-        "created_at",
-        "epoch",
+    "time": _names(
+        "timestamp time utc utc_time unix_time unix_review_time datetime date ts created_at epoch"
     ),
 }
 FEATURES: dict[str, tuple[str, ...]] = {
-    "title": ("title", "movie_title", "name", "item_name", "item_title", "product_title"),
-    "category": (
-        "category",
-        "categories",
-        "genres",
-        "genre",
-        "root_category",
-        "class",
-        "class_name",
-        "tags",
-    ),
-    "lat": ("lat", "latitude"),
-    "lon": ("lon", "lng", "long", "longitude"),
+    "title": _names("title movie_title name item_name item_title product_title"),
+    "category": _names("category categories genres genre root_category class class_name tags"),
+    "lat": _names("lat latitude"),
+    "lon": _names("lon lng long longitude"),
 }
 RECBOLE = ("token", "token_seq", "float", "float_seq")
 POSITIONS = ("user_id", "item_id", "rating", "timestamp")
-LATE = 1e8  # a third column of at least this much is a time (1973), not a rating
+# A third column of at least this much is a time (1973), not a rating.
+LATE = 1e8
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
@@ -112,61 +57,64 @@ DUPLICATES: tuple[Duplicates, ...] = ("same", "last", "first", "error")
 @final
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """How to read interactions. Nothing needs saying where a file has a header with usual names.
+    """How to read interactions. A file whose header has usual names needs no option.
 
-    user, item, value, time: column names; None = find out; "" (value and time only) = the column is
-    not wanted. delimiter: of a text file: one character, or `::`; None = by the file's ending
-    (`.csv`: comma, `.tsv` and `.inter`: tab) or by
-        its first line.
-    encoding: of a text file. names: the column names of a text file without a header. duplicates:
-    what to do where a (user, item) pair is repeated. "same" keeps the last row and refuses rows
-    that disagree on the
-        value; "last" and "first" keep one whatever it says; "error" refuses any repeat. Order is
-        time, then place in the file.
-    scale: (lowest, highest) value; one outside is refused.
-    part: the file is a part of a whole (a test file), so data too small to learn from is no error.
-
-    Raises InputError for an option that cannot be meant.
+    Raises InputError for a value that no file can be read with.
     """
 
     user: str | None = None
+    """The name of the user column; None = by its usual names."""
     item: str | None = None
     value: str | None = None
+    """As `user`; "" leaves the column out."""
     time: str | None = None
+    """As `user`; "" leaves the column out."""
     delimiter: str | None = None
+    """One character, or `::`. None = by the file's ending (`.csv`: comma, `.tsv` and `.inter`: tab)
+    or by its first line.
+    """
     encoding: str = "utf-8"
     names: tuple[str, ...] | None = None
+    """The column names of a text file without a header."""
     duplicates: Duplicates = "same"
+    """What happens to a repeated (user, item) pair. "same" keeps the last row and refuses rows that
+    disagree on the value; "last" and "first" keep that row; "error" refuses any repeat. Order is
+    time, then place in the file.
+    """
     scale: tuple[float, float] | None = None
+    """(lowest, highest) value; a value outside is refused."""
     part: bool = False
+    """The file is a part of a whole (a test file): data too small to learn from is no error."""
 
     def __post_init__(self) -> None:
-        _check_text_options(self.delimiter, self.encoding)
+        _check_delimiter(self.delimiter)
+        _check_encoding(self.encoding)
         if self.duplicates not in DUPLICATES:
             raise InputError(
                 "duplicates",
                 f"unknown policy '{self.duplicates}'",
                 fix=did_you_mean(str(self.duplicates), DUPLICATES),
             )
-        if self.scale is not None and not (
-            np.all(np.isfinite(self.scale)) and self.scale[0] < self.scale[1]
-        ):
-            raise InputError(
-                "scale", f"got {self.scale}", expected="lowest and highest value, such as 1 5"
-            )
+        if self.scale is not None:
+            low, high = self.scale
+            if not (np.isfinite(low) and np.isfinite(high) and low < high):
+                raise InputError(
+                    "scale", f"got {self.scale}", expected="lowest and highest value, such as 1 5"
+                )
 
 
-def _check_text_options(delimiter: str | None, encoding: str) -> None:
-    if (
-        delimiter is not None
-        and delimiter != "::"
-        and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\n\r\0')
-    ):
+def _check_delimiter(delimiter: str | None) -> None:
+    if delimiter is None or delimiter == "::":
+        return
+    if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\n\r\0':
         raise InputError(
             "delimiter",
             f"got {delimiter!r}",
             expected="one character such as , ; | or a tab, or ::",
         )
+
+
+def _check_encoding(encoding: str) -> None:
     try:
         known = codecs.lookup(encoding)._is_text_encoding
     except (LookupError, ValueError):
@@ -180,7 +128,7 @@ def _check_text_options(delimiter: str | None, encoding: str) -> None:
 
 
 def plain(name: str) -> str:
-    """A column name as it is compared: `User-ID` is `userid`.
+    """The form of a column name that is compared: `User-ID` is `userid`.
 
     >>> plain(" User_ID ")
     'userid'
@@ -192,8 +140,8 @@ _KNOWN = {plain(name) for names in (*USUAL.values(), *FEATURES.values()) for nam
 
 
 def is_header(fields: Sequence[str], reading: Reading) -> bool:
-    """Whether the first line of a text file names columns: it holds a usual name, or one the user
-    gave.
+    """True if the first line of a text file names columns: it holds a usual name, or one that the
+    user gave.
     """
     wanted = {name for name in (reading.user, reading.item, reading.value, reading.time) if name}
     return any(field in wanted or plain(field) in _KNOWN for field in fields)
@@ -208,10 +156,11 @@ def positional(fields: Sequence[str]) -> tuple[str, ...] | None:
     >>> positional(["196", "242", "3", "881250949"])
     ('user_id', 'item_id', 'rating', 'timestamp')
     """
-    if not 2 <= len(fields) <= 4 or not all(
-        re.search(r"\d", field) and not re.search(r"[;|\t\s]|::", field) for field in fields[:2]
-    ):
+    if not 2 <= len(fields) <= 4:
         return None
+    for field in fields[:2]:
+        if not re.search(r"\d", field) or re.search(r"[;|\t\s]|::", field):
+            return None
     if not all(_NUMBER.fullmatch(field) for field in fields[2:]):
         return None
     if len(fields) == 3 and float(fields[2]) >= LATE:
@@ -220,7 +169,7 @@ def positional(fields: Sequence[str]) -> tuple[str, ...] | None:
 
 
 def is_number(field: str) -> bool:
-    """Whether a field of a text file is a number.
+    """True if a field of a text file is a number.
 
     >>> is_number("3.5"), is_number("kunde")
     (True, False)
@@ -229,9 +178,12 @@ def is_number(field: str) -> bool:
 
 
 def find_usual(names: Sequence[str], usual: Sequence[str]) -> str | None:
-    """The first of the `usual` column names that occurs among `names`; None if none does."""
+    """The column among `names` with the first of the `usual` names; None if there is none."""
     by_plain = {plain(name): name for name in reversed(names)}
-    return next((by_plain[plain(name)] for name in usual if plain(name) in by_plain), None)
+    for name in usual:
+        if plain(name) in by_plain:
+            return by_plain[plain(name)]
+    return None
 
 
 def typed_names(fields: Sequence[str], where: str) -> tuple[list[str], dict[str, str]]:

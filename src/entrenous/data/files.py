@@ -1,5 +1,5 @@
-"""A path to a Table: only a regular file of bounded size is read, and one whose name belies its
-content is refused.
+"""A path to a table: only a regular file of bounded size is read, and one whose name does not fit
+its content is refused.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from .columns import Reading
 from .table import ColumnTable
 from .text import read_text
 
-LIMIT = 4 << 30  # bytes in a file, also after decompression
-RATIO = 100  # a file that grows more than this when decompressed, beyond FLOOR, is a bomb
+# Bytes in a file, also after decompression.
+LIMIT = 4 << 30
+# A file that grows more than this when it is decompressed, beyond FLOOR bytes, is a bomb.
+RATIO = 100
 FLOOR = 64 << 20
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".inter": "\t", ".item": "\t", ".user": "\t"}
 TYPED = (".inter", ".item")
@@ -60,9 +62,7 @@ MAGIC = (
 
 
 def read_table(path: Path, reading: Reading) -> ColumnTable:
-    """Read the table in a file. Raises InputError with the file, the line if it has one, and what
-    to do.
-    """
+    """The table in a file. Raises InputError with the file, the line if it has one, and a fix."""
     suffixes = [suffix.lower() for suffix in path.suffixes] or [""]
     if suffixes[-1] in OTHERS:
         raise InputError(
@@ -79,11 +79,11 @@ def read_table(path: Path, reading: Reading) -> ColumnTable:
             expected="a header and rows of user, item, value, time",
             fix="check the path, or get it again",
         )
-    unpack = UNPACKERS.get(suffixes[-1])
-    kind = suffixes[-1] if unpack is None else (suffixes[-2] if len(suffixes) > 1 else "")
     _check_magic(raw, path, suffixes[-1])
-    if unpack is not None:
-        raw = unpack(raw, path)
+    kind = suffixes[-1]
+    if kind in UNPACKERS:
+        raw = UNPACKERS[kind](raw, path)
+        kind = suffixes[-2] if len(suffixes) > 1 else ""
     if kind in PARQUET:
         return _parquet(raw, str(path))
     return read_text(raw, str(path), reading, delimiter=DELIMITERS.get(kind), typed=kind in TYPED)
@@ -96,11 +96,12 @@ def read_bytes(path: Path) -> bytes:
     try:
         about = os.stat(path)
         if not stat.S_ISREG(about.st_mode):
-            what = "a folder" if stat.S_ISDIR(about.st_mode) else "a pipe, socket or device"
-            raise InputError(str(path), f"it is {what}", expected="a regular file")
+            kind = "a folder" if stat.S_ISDIR(about.st_mode) else "a pipe, socket or device"
+            raise InputError(str(path), f"it is {kind}", expected="a regular file")
         if about.st_size > LIMIT:
             _refuse_size(str(path), LIMIT)
         with open(path, "rb") as file:
+            # Files of /proc have a size of 0 and content all the same.
             return file.read() if about.st_size else _bounded(file, LIMIT, str(path))
     except OSError as wrong:
         _refuse_os(path, wrong)
@@ -128,7 +129,8 @@ def _refuse_os(path: Path, wrong: OSError) -> NoReturn:
 
 
 def _bounded(file: IO[bytes], limit: int, where: str) -> bytes:
-    pieces, size = [], 0
+    pieces = []
+    size = 0
     while piece := file.read(1 << 24):
         pieces.append(piece)
         size += len(piece)
@@ -151,13 +153,12 @@ def _check_magic(raw: bytes, path: Path, suffix: str) -> None:
         if raw.startswith(magic):
             if suffix == usual or (usual == ".parquet" and suffix in PARQUET):
                 return
-            fix = (
-                f"rename it to {path.name}{usual}"
-                if usual in UNPACKERS
-                else f"rename it to {path.stem}{usual}"
-                if usual
-                else "convert it"
-            )
+            if usual in UNPACKERS:
+                fix = f"rename it to {path.name}{usual}"
+            elif usual:
+                fix = f"rename it to {path.stem}{usual}"
+            else:
+                fix = "convert it"
             raise InputError(
                 str(path),
                 f"the content is {name}, the name says {suffix or 'nothing'}",
@@ -180,14 +181,11 @@ def _unpack(open_file: Callable[[IO[bytes]], IO[bytes]]) -> Callable[[bytes, Pat
                 return _bounded(file, _limit(raw), str(path))
         except InputError:
             raise
-        except (
-            Exception
-        ) as wrong:  # a damaged stream raises EOFError, OSError, zlib.error, LZMAError, ...
-            problem = (
-                "the compressed file is cut off"
-                if isinstance(wrong, EOFError)
-                else f"the compressed file is damaged ({wrong})"
-            )
+        # A damaged stream raises EOFError, OSError, zlib.error, LZMAError, ...
+        except Exception as wrong:
+            problem = f"the compressed file is damaged ({wrong})"
+            if isinstance(wrong, EOFError):
+                problem = "the compressed file is cut off"
             raise InputError(
                 str(path), problem, expected="a whole file", fix="get it again"
             ) from None
@@ -260,9 +258,8 @@ def _parquet(raw: bytes, source: str) -> ColumnTable:
             frame: Any = pl.read_parquet(io.BytesIO(raw))
     except (KeyboardInterrupt, SystemExit, MemoryError):
         raise
-    except (
-        BaseException
-    ) as wrong:  # polars panics on some damaged files, and a panic is no Exception
+    # polars panics on some damaged files, and a panic is no Exception.
+    except BaseException as wrong:
         raise InputError(
             source,
             f"the Parquet file is damaged ({wrong})"[:200],

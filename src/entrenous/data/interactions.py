@@ -1,6 +1,4 @@
-"""`Interactions`: who consumed what, how much and when, as a compressed sparse row table by
-user.
-"""
+"""`Interactions`: who consumed what, how much and when: a compressed sparse row table by user."""
 
 from __future__ import annotations
 
@@ -18,14 +16,16 @@ from ..core.types import Array, BoolArray, Float32Array, Float64Array, Int32Arra
 from ..core.visits import Moments, Visits, some_visits
 from ..core.vocabulary import Vocabulary
 
-NO_TIME = np.iinfo(np.int64).min  # a row whose time is not known
-UNREAD_TIMES = "looks like a column of times and is not read"  # in the note on one
+# The time of a row whose time is not known.
+NO_TIME = np.iinfo(np.int64).min
+# In the note on an unread column.
+UNREAD_TIMES = "looks like a column of times and is not read"
 WITHOUT_TIMES = "use random-80-20, or ncf-99 for a data set of which NCF published test rows"
 
 
 def rows_in(ptr: Int64Array, users: Int64Array) -> Int64Array:
-    """The positions of the rows of `users`, user by user, int64, where those of user u are ptr[u]
-    to ptr[u + 1].
+    """The positions of the rows of `users`, user by user, int64. Those of user u are ptr[u] to
+    ptr[u + 1].
     """
     counts = ptr[users + 1] - ptr[users]
     starts = np.repeat(ptr[users] - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)
@@ -35,30 +35,37 @@ def rows_in(ptr: Int64Array, users: Int64Array) -> Int64Array:
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Interactions:
-    """Frozen. User u consumed item[ptr[u]:ptr[u + 1]], ascending and without repeats.
-
-    ptr: int64 [users + 1]. item: int32 [n]. value: float32 [n] (1 where the data has no rating).
-    time: int64 [n] in seconds, `NO_TIME` where a row has none; None if the data has no times at
-    all. row: int64 [n], position in the source, which breaks ties in time; None if the source has
-    no order. visits: of every row, where a row stands for several visits of its item and `time` is
-    that of the last; None if each row is one. users, items: external ids both ways. scale: (lowest,
-    highest) value that a rating can have; None = as far as the rows go. features: item columns by
-    name (`title`, `category`, ...), text [items], "" = not known; "|" between categories. name: of
-    the data set. notes: what loading and filtering did, one sentence each.
+    """The rows of a data set. User u consumed item[ptr[u]:ptr[u + 1]], ascending and without
+    repeats.
     """
 
     ptr: Int64Array
+    """int64 [users + 1]."""
     item: Int32Array
+    """int32 [n]."""
     value: Float32Array
+    """float32 [n]; 1 if the data has no ratings."""
     time: Int64Array | None
+    """int64 [n] in seconds, `NO_TIME` for a row without a time; None if the data has no times."""
     row: Int64Array | None
+    """int64 [n]: the position in the source, which breaks ties in time; None if the source has no
+    order.
+    """
     users: Vocabulary
     items: Vocabulary
     features: Mapping[str, Array] = field(default_factory=dict)
+    """Item columns by name (`title`, `category`, ...), text [items]; "" = not known, "|" separates
+    categories.
+    """
     name: str = "data"
     notes: tuple[str, ...] = ()
+    """What loading and filtering did, one sentence each."""
     scale: tuple[float, float] | None = None
+    """(lowest, highest) possible rating; None = those of the rows."""
     visits: Visits | None = None
+    """All visits if a row stands for several visits of its item, the last of them at `time`; None
+    if each row is one visit.
+    """
 
     def __post_init__(self) -> None:
         if self.visits is not None and len(self.visits.ptr) != len(self.item) + 1:
@@ -75,6 +82,7 @@ class Interactions:
 
     @property
     def catalogue(self) -> Catalogue:
+        """The sizes that an algorithm may know."""
         return Catalogue(len(self.users), len(self.items), len(self), self.rating_scale)
 
     @property
@@ -91,14 +99,12 @@ class Interactions:
 
     @property
     def moments(self) -> Moments | None:
-        """When the rows happened, all visits too; None for data without times or without an
-        order.
+        """The times and places in the source of all rows and visits; None for data without times
+        or without an order.
         """
-        return (
-            None
-            if self.time is None or self.row is None
-            else Moments(self.time, self.row, self.visits)
-        )
+        if self.time is None or self.row is None:
+            return None
+        return Moments(self.time, self.row, self.visits)
 
     @property
     def counts(self) -> Int64Array:
@@ -113,50 +119,50 @@ class Interactions:
     @cached_property
     def places(self) -> Float64Array | None:
         """Latitude and longitude of every item in degrees, float64 [items, 2], from the features
-        `lat` and `lon`; NaN where they say none that is on Earth. None without these features."""
+        `lat` and `lon`; NaN where they are no place on Earth. None without these features.
+        """
         if not {"lat", "lon"} <= self.features.keys():
             return None
-        found = np.stack(
-            [_degrees(self.features["lat"], 90), _degrees(self.features["lon"], 180)], axis=1
-        )
-        return np.where(np.isnan(found).any(axis=1, keepdims=True), np.nan, found)
+        latitude = _degrees(self.features["lat"], 90)
+        longitude = _degrees(self.features["lon"], 180)
+        places = np.stack([latitude, longitude], axis=1)
+        return np.where(np.isnan(places).any(axis=1, keepdims=True), np.nan, places)
 
     def histories(self, users: Int64Array, avoid: Interactions | None = None) -> Histories:
-        """The private rows of some users, in their order; views of the rows when the users are
+        """The private rows of some users, in their order; views of the rows if the users are
         consecutive.
 
-        avoid: what they never draw as negatives, over the same users and items; None = these rows,
-        the honest choice.
+        avoid: rows of the same users and items that are never drawn as negatives; None = these
+        rows, the honest choice.
         """
         ptr, rows = self._extent(users)
-        when, row = (None if column is None else column[rows] for column in (self.time, self.row))
-        visits = some_visits(self.visits, rows)
-        own = Histories(
+        item = self.item[rows]
+        avoid_ptr, avoided = ptr, item
+        if avoid is not None:
+            avoid_ptr, others = avoid._extent(users)
+            avoided = avoid.item[others]
+        return Histories(
             ptr,
-            self.item[rows],
+            item,
             self.value[rows],
-            ptr,
-            self.item[rows],
-            when,
-            row,
+            avoid_ptr,
+            avoided,
+            None if self.time is None else self.time[rows],
+            None if self.row is None else self.row[rows],
             self.places,
-            visits,
+            some_visits(self.visits, rows),
         )
-        if avoid is None:
-            return own
-        avoid_ptr, others = avoid._extent(users)
-        return own._replace(avoid_ptr=avoid_ptr, avoid=avoid.item[others])
 
     def _extent(self, users: Int64Array) -> tuple[Int64Array, slice | Int64Array]:
-        """Where each user's rows begin among those of `users`, int64 [len(users) + 1], and where
-        these are: a slice if consecutive.
+        """The starts of the rows of `users` among their rows, int64 [len(users) + 1], and the
+        positions of these rows: a slice if the users are consecutive.
         """
         if len(users) and users[-1] - users[0] + 1 == len(users) and np.all(np.diff(users) == 1):
-            low, high = self.ptr[users[0]], self.ptr[users[-1] + 1]
+            low = self.ptr[users[0]]
+            high = self.ptr[users[-1] + 1]
             return self.ptr[users[0] : users[-1] + 2] - low, slice(low, high)
-        return np.concatenate([[0], np.cumsum(self.counts[users])]).astype(np.int64), self.rows_of(
-            users
-        )
+        ptr = np.concatenate([[0], np.cumsum(self.counts[users])]).astype(np.int64)
+        return ptr, self.rows_of(users)
 
     def rows_of(self, users: Int64Array) -> Int64Array:
         """The positions of the rows of `users`, user by user, int64."""
@@ -167,17 +173,15 @@ class Interactions:
         r is users[r].
         """
         ptr, rows = self._extent(users)
-        time, row = (None if column is None else column[rows] for column in (self.time, self.row))
-        names = Vocabulary(self.users.ids[users], kind=self.users.kind)
         return replace(
             self,
             ptr=ptr,
             item=self.item[rows],
             value=self.value[rows],
-            time=time,
-            row=row,
+            time=None if self.time is None else self.time[rows],
+            row=None if self.row is None else self.row[rows],
             visits=some_visits(self.visits, rows),
-            users=names,
+            users=Vocabulary(self.users.ids[users], kind=self.users.kind),
             scale=self.scale or self.rating_scale,
         )
 
@@ -289,13 +293,12 @@ def build(
     repeated (user, item) is an error: the readers apply the policy for duplicates (`keep` first or
     last) before.
     """
-    user, item = np.asarray(user, np.int64), np.asarray(item, np.int32)
+    user = np.asarray(user, np.int64)
+    item = np.asarray(item, np.int32)
     order = np.lexsort((item, user))
-    counts = (
-        np.bincount(user, minlength=len(users)) if len(user) else np.zeros(len(users), np.int64)
-    )
+    counts = np.bincount(user, minlength=len(users))
     u, i = user[order], item[order]
-    if len(u) and bool(np.any((u[1:] == u[:-1]) & (i[1:] == i[:-1]))):
+    if np.any((u[1:] == u[:-1]) & (i[1:] == i[:-1])):
         raise InputError(
             name,
             "a (user, item) pair occurs twice",

@@ -1,9 +1,9 @@
-"""Synthetic interactions and ratings with a planted structure: users have a taste, items belong to
-one, and who likes what follows.
+"""Synthetic interactions and ratings with a planted structure: every user has a taste, every item
+belongs to one, and users prefer the items of their taste.
 
-Unlike `synthetic`, which is for speed, accuracy on these data means something: a model that finds
-the tastes ranks and rates better than popularity does. They stand for a federation of a size that
-no public data set has, not for how real tastes look.
+Unlike those of `synthetic`, accuracy on these data means something: a model that finds the tastes
+ranks and rates better than popularity does. They stand for a federation larger than any public data
+set, not for the look of real tastes.
 """
 
 from __future__ import annotations
@@ -16,17 +16,16 @@ from ..core.vocabulary import Vocabulary
 from .interactions import Interactions, rows_in
 from .synthetic import activity, drawn, shuffled
 
-FLAT, SKEW = (
-    10,
-    0.8,
-)  # an item of popularity rank r is drawn with weight (r + 10)^-.8, which is less steep than Zipf's
-MEAN, OWN, OTHER, QUALITY, MOOD = (
-    3.0,
-    0.8,
-    -0.6,
-    0.4,
-    0.6,
-)  # of ratings: own and other tastes, and two standard deviations
+# An item of popularity rank r is drawn with weight (r + 10)^-0.8, which is less steep than Zipf's.
+FLAT = 10
+SKEW = 0.8
+# A rating is MEAN, plus OWN or OTHER for an item of the user's taste or of another one, ...
+MEAN = 3.0
+OWN = 0.8
+OTHER = -0.6
+# ... plus the quality of the item and the mood of the user, normal with these deviations.
+QUALITY = 0.4
+MOOD = 0.6
 
 
 def planted(
@@ -40,10 +39,11 @@ def planted(
 ) -> Interactions:
     """`users` times `each` distinct (user, item) pairs with ratings from 1 to 5, without time.
 
-    User u has the taste u mod `tastes`; items belong to a taste at random, and one of the user's
-    own is drawn `lean` times as often as an equally popular other. A rating is the sum of 3, .8 for
-    an item of the user's taste and -.6 for another, the item's quality N(0, .4^2) and a mood N(0,
-    .6^2), rounded and cut to the scale. The same arguments give the same bytes.
+    User u has the taste u mod `tastes`; items belong to a taste at random, and an item of the
+    user's taste is drawn `lean` times as often as an equally popular other item. A rating is the
+    sum of 3, 0.8 for an item of the user's taste or -0.6 for another, the item's quality
+    N(0, 0.4^2) and a mood N(0, 0.6^2), rounded and cut to the scale. The same arguments give the
+    same bytes.
 
     >>> data = planted(users=40, items=30, each=5, tastes=2)
     >>> len(data), data.scale
@@ -51,22 +51,18 @@ def planted(
     """
     counts = activity(users, items, users * each, seed)
     ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    of_rank, popular = (
-        shuffled(items, key(seed, "planted", "rank")),
-        (np.arange(items) + FLAT) ** -SKEW,
-    )
-    taste = shuffled(items, key(seed, "planted", "taste")) % tastes  # of each popularity rank
-    item = np.empty(len(counts) and int(ptr[-1]), np.int32)
-    for one in range(tastes):
-        own = np.arange(one, users, tastes)
-        some = np.concatenate([[0], np.cumsum(counts[own])]).astype(np.int64)
-        item[rows_in(ptr, own)] = drawn(
-            some,
-            np.where(taste == one, lean, 1.0) * popular,
-            of_rank,
-            key(seed, "planted", "user", one),
-        )
-    matching = taste[np.argsort(of_rank)][item] == np.repeat(np.arange(users) % tastes, counts)
+    of_rank = shuffled(items, key(seed, "planted", "rank"))
+    popularity = (np.arange(items) + FLAT) ** -SKEW
+    taste_of_rank = shuffled(items, key(seed, "planted", "taste")) % tastes
+    item = np.empty(int(ptr[-1]), np.int32)
+    for taste in range(tastes):
+        members = np.arange(taste, users, tastes)
+        members_ptr = np.concatenate([[0], np.cumsum(counts[members])]).astype(np.int64)
+        weight = np.where(taste_of_rank == taste, lean, 1.0) * popularity
+        name = key(seed, "planted", "user", taste)
+        item[rows_in(ptr, members)] = drawn(members_ptr, weight, of_rank, name)
+    taste_of_item = taste_of_rank[np.argsort(of_rank)]
+    matching = taste_of_item[item] == np.repeat(np.arange(users) % tastes, counts)
     return Interactions(
         ptr=ptr,
         item=item,
@@ -78,10 +74,8 @@ def planted(
         items=Vocabulary(size=items, kind="item"),
         name=f"planted-{users}",
         notes=(
-            (
-                f"synthetic, not real data: {tastes} planted tastes, each drawn {lean:g} times as"
-                f" often by its users; seed {seed}"
-            ),
+            f"synthetic, not real data: {tastes} planted tastes, each drawn {lean:g} times as"
+            f" often by its users; seed {seed}",
         ),
     )
 
@@ -89,10 +83,8 @@ def planted(
 def _ratings(
     matching: np.ndarray, item: np.ndarray, ptr: Int64Array, items: int, seed: int
 ) -> Float32Array:
-    """The rating of each row, float32 [n]. matching: whether the item is of the user's taste."""
+    """The rating of each row, float32 [n]. matching: bool [n], the item is of the user's taste."""
     quality = normals(folds(key(seed, "planted", "quality"), np.arange(items)), 1, QUALITY)[:, 0]
     mood = normals(folds(key(seed, "planted", "mood"), np.arange(len(item))), 1, MOOD)[:, 0]
-    found = (
-        np.where(matching, np.float32(MEAN + OWN), np.float32(MEAN + OTHER)) + quality[item] + mood
-    )
-    return np.clip(np.rint(found), 1, 5).astype(np.float32)
+    base = np.where(matching, np.float32(MEAN + OWN), np.float32(MEAN + OTHER))
+    return np.clip(np.rint(base + quality[item] + mood), 1, 5).astype(np.float32)

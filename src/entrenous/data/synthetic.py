@@ -1,8 +1,8 @@
-"""Synthetic interactions of any size, keyed: popular and rare items, active and quiet users, no
-structure beyond that.
+"""Synthetic interactions of any size, keyed: popular and rare items, active and quiet users, and no
+other structure.
 
-Nothing here resembles a taste, so accuracy on such data means nothing; it is for speed, memory,
-communication and for shapes.
+Nothing here resembles a taste, so accuracy on such data means nothing: use it to measure speed,
+memory and communication, and to test shapes.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from ..core.types import BoolArray, Float64Array, Int32Array, Int64Array, UInt64
 from ..core.vocabulary import Vocabulary
 from .interactions import Interactions
 
-SPREAD = 1.0  # standard deviation of the logarithm of users' activity
-PATIENCE = 8  # draws for each item of a user before the exact method takes over
+# The standard deviation of the logarithm of users' activity.
+SPREAD = 1.0
+# Draws for each item of a user before the exact method takes over.
+PATIENCE = 8
 _LOW = np.uint64(0xFFFFFFFF)
 
 
@@ -33,8 +35,7 @@ def synthetic(
     seed: int = 0,
     name: str | None = None,
 ) -> Interactions:
-    """Exactly `interactions` distinct (user, item) pairs, without value (1 everywhere), time or
-    order.
+    """Exactly `interactions` distinct (user, item) pairs, with value 1 and without time or order.
 
     An item of popularity rank r is drawn with weight 1 / r^skew (0 = all alike; 1 = Zipf), without
     replacement within a user, and ranks are assigned to items at random. Users' activity is
@@ -48,13 +49,11 @@ def synthetic(
     (6, 3, 5)
     """
     _check(users, items, interactions, skew)
-    ptr = np.concatenate([[0], np.cumsum(activity(users, items, interactions, seed))]).astype(
-        np.int64
-    )
+    counts = activity(users, items, interactions, seed)
+    ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     weight = np.arange(1, items + 1, dtype=np.float64) ** -skew
-    item = drawn(
-        ptr, weight, shuffled(items, key(seed, "synthetic", "rank")), key(seed, "synthetic", "user")
-    )
+    of_rank = shuffled(items, key(seed, "synthetic", "rank"))
+    item = drawn(ptr, weight, of_rank, key(seed, "synthetic", "user"))
     return Interactions(
         ptr=ptr,
         item=item,
@@ -65,10 +64,8 @@ def synthetic(
         items=Vocabulary(size=items, kind="item"),
         name=name or f"synthetic-{users}x{items}x{interactions}",
         notes=(
-            (
-                f"synthetic, not real data: popularity 1 / rank^{skew:g}, log-normal activity, seed"
-                f" {seed}"
-            ),
+            f"synthetic, not real data: popularity 1 / rank^{skew:g}, log-normal activity, seed"
+            f" {seed}",
         ),
     )
 
@@ -81,10 +78,12 @@ def _check(users: int, items: int, interactions: int, skew: float) -> None:
             expected="at least 1 user and 2 items",
         )
     if not users <= interactions <= users * (items - 1):
-        expected = (
-            f"from {users:,} (one for each user) to {users * (items - 1):,} (all items but one)"
+        most = users * (items - 1)
+        raise InputError(
+            "synthetic",
+            f"got {interactions:,} interactions",
+            expected=f"from {users:,} (one for each user) to {most:,} (all items but one)",
         )
-        raise InputError("synthetic", f"got {interactions:,} interactions", expected=expected)
     if not (math.isfinite(skew) and 0 <= skew <= 10):
         raise InputError(
             "synthetic", f"got skew {skew}", expected="a number from 0 (all items alike) to 10"
@@ -92,73 +91,81 @@ def _check(users: int, items: int, interactions: int, skew: float) -> None:
 
 
 def activity(users: int, items: int, interactions: int, seed: int) -> Int64Array:
-    """Rows per user, int64 [users], each in 1..items - 1, together `interactions`: 1 + a share by
-    log-normal weights, capped.
+    """Rows per user, int64 [users], each in 1..items - 1 and `interactions` in all: 1 and a capped
+    share by log-normal weights.
     """
     keys = folds(key(seed, "synthetic", "activity"), np.arange(users))
     weight = np.exp(normals(keys, 1, SPREAD)[:, 0].astype(np.float64))
-    cap, rest = items - 2, interactions - users
+    cap = items - 2
+    rest = interactions - users
+    # Finds the factor at which the capped shares add up to the rest.
     low, high = 0.0, max(cap, 1) / weight.min()
-    for _ in range(100):  # the factor at which capped shares add up to the rest
+    for _ in range(100):
         middle = (low + high) / 2
-        low, high = (
-            (middle, high) if np.minimum(cap, middle * weight).sum() < rest else (low, middle)
-        )
+        if np.minimum(cap, middle * weight).sum() < rest:
+            low = middle
+        else:
+            high = middle
     return 1 + _rounded(np.minimum(cap, high * weight), cap, rest)
 
 
 def _rounded(share: Float64Array, cap: int, total: int) -> Int64Array:
     """Shares as whole numbers from 0 to `cap` with the given sum."""
-    counts = np.minimum(np.diff(np.floor(np.cumsum(share)), prepend=0.0).astype(np.int64), cap)
+    whole = np.diff(np.floor(np.cumsum(share)), prepend=0.0).astype(np.int64)
+    counts = np.minimum(whole, cap)
+    # Rounding leaves a handful too few or too many.
     missing = total - int(counts.sum())
-    while missing:  # rounding leaves a handful
-        able = np.flatnonzero(counts < cap) if missing > 0 else np.flatnonzero(counts > 0)
-        step = able[: abs(missing)]
-        counts[step] += 1 if missing > 0 else -1
+    while missing:
+        if missing > 0:
+            counts[np.flatnonzero(counts < cap)[:missing]] += 1
+        else:
+            counts[np.flatnonzero(counts > 0)[:-missing]] -= 1
         missing = total - int(counts.sum())
     return counts
 
 
 class Alias(NamedTuple):
-    """Walker's alias table: slot s yields s if 32 random bits are below `threshold[s]` (32-bit
-    fixed point), else `other[s]`.
-    """
+    """Walker's alias table: draws an index by its weight in constant time."""
 
     threshold: UInt64Array
+    """uint64 [n]: slot s yields s if 32 random bits are below threshold[s]."""
     other: Int32Array
+    """int32 [n]: what slot s yields otherwise."""
 
 
 def alias(weight: Float64Array) -> Alias:
-    """The alias table of nonnegative weights, by which one index is drawn in constant time (Vose
-    1991).
-    """
+    """The alias table of nonnegative weights (Vose 1991)."""
     return Alias(*_alias(weight / weight.sum() * len(weight)))
 
 
 @njit(cache=True, nogil=True)
 def _alias(share: Float64Array) -> tuple[UInt64Array, Int32Array]:
     n = len(share)
-    threshold, other = (
-        np.full(n, np.uint64(1) << np.uint64(32), np.uint64),
-        np.arange(n).astype(np.int32),
-    )
-    left, small, large = share.copy(), np.empty(n, np.int64), np.empty(n, np.int64)
+    threshold = np.full(n, np.uint64(1) << np.uint64(32), np.uint64)
+    other = np.arange(n).astype(np.int32)
+    # Two stacks: slots whose own share does not fill them, and slots with more than they hold.
+    left = share.copy()
+    small = np.empty(n, np.int64)
+    large = np.empty(n, np.int64)
     smalls, larges = 0, 0
-    for s in range(n):
-        if left[s] < 1.0:
-            small[smalls] = s
+    for slot in range(n):
+        if left[slot] < 1.0:
+            small[smalls] = slot
             smalls += 1
         else:
-            large[larges] = s
+            large[larges] = slot
             larges += 1
     while smalls > 0 and larges > 0:
+        # A large slot fills up the small one, and may be small afterwards.
         smalls -= 1
-        s, t = small[smalls], large[larges - 1]
-        threshold[s], other[s] = np.uint64(left[s] * 4294967296.0), t
-        left[t] -= 1.0 - left[s]
-        if left[t] < 1.0:
+        taker = small[smalls]
+        giver = large[larges - 1]
+        threshold[taker] = np.uint64(left[taker] * 4294967296.0)
+        other[taker] = giver
+        left[giver] -= 1.0 - left[taker]
+        if left[giver] < 1.0:
             larges -= 1
-            small[smalls] = t
+            small[smalls] = giver
             smalls += 1
     return threshold, other
 
@@ -176,11 +183,12 @@ def shuffled(n: int, name: np.uint64) -> Int32Array:
 def drawn(
     ptr: Int64Array, weight: Float64Array, of_rank: Int32Array, name: np.uint64
 ) -> Int32Array:
-    """Every user's items, ascending, int32 [ptr[-1]]. A user's items depend on the user's key
-    alone.
+    """The items of every user, ascending, int32 [ptr[-1]]; they depend on the user's key alone.
+
+    weight: float64 [items], of each popularity rank. of_rank: int32 [items], the item of each rank.
     """
-    item, table = np.empty(int(ptr[-1]), np.int32), alias(weight)
-    _fill(ptr, item, table.threshold, table.other, weight, of_rank, name)
+    item = np.empty(int(ptr[-1]), np.int32)
+    _fill(ptr, item, alias(weight), weight, of_rank, name)
     return item
 
 
@@ -188,57 +196,53 @@ def drawn(
 def _fill(
     ptr: Int64Array,
     item: Int32Array,
-    threshold: UInt64Array,
-    other: Int32Array,
+    table: Alias,
     weight: Float64Array,
     of_rank: Int32Array,
     name: np.uint64,
 ) -> None:
     taken = np.zeros(len(of_rank), np.bool_)
     for u in range(len(ptr) - 1):
-        mine = item[ptr[u] : ptr[u + 1]]
-        if not _draw_ranks(mine, taken, threshold, other, fold(name, u)):
-            _exact_ranks(mine, weight, fold(fold(name, u), 1))
-        for k in range(len(mine)):
-            mine[k] = of_rank[mine[k]]
-        mine.sort()
+        ranks = item[ptr[u] : ptr[u + 1]]
+        if not _draw_ranks(ranks, taken, table, fold(name, u)):
+            _exact_ranks(ranks, weight, fold(fold(name, u), 1))
+        for k in range(len(ranks)):
+            ranks[k] = of_rank[ranks[k]]
+        ranks.sort()
 
 
 @njit(cache=True, nogil=True)
-def _draw_ranks(
-    mine: Int32Array, taken: BoolArray, threshold: UInt64Array, other: Int32Array, name: np.uint64
-) -> bool:
-    """Distinct ranks by drawing until they are; False if that takes over PATIENCE draws an item.
-    Leaves `taken` all False.
+def _draw_ranks(ranks: Int32Array, taken: BoolArray, table: Alias, name: np.uint64) -> bool:
+    """Fills `ranks` with distinct ranks by drawing until they are distinct. False if that takes
+    over PATIENCE draws an item. Leaves `taken` all False.
     """
-    found, n = 0, len(taken)
-    for counter in range(PATIENCE * len(mine) + 32):
+    count = 0
+    for counter in range(PATIENCE * len(ranks) + 32):
         bits = draw(name, counter)
-        rank = below(bits, n)
-        if (bits & _LOW) >= threshold[rank]:
-            rank = int(other[rank])
+        rank = below(bits, len(taken))
+        if (bits & _LOW) >= table.threshold[rank]:
+            rank = int(table.other[rank])
         if not taken[rank]:
             taken[rank] = True
-            mine[found] = rank
-            found += 1
-            if found == len(mine):
+            ranks[count] = rank
+            count += 1
+            if count == len(ranks):
                 break
-    for k in range(found):
-        taken[mine[k]] = False
-    return found == len(mine)
+    for k in range(count):
+        taken[ranks[k]] = False
+    return count == len(ranks)
 
 
 @njit(cache=True, nogil=True)
-def _exact_ranks(mine: Int32Array, weight: Float64Array, name: np.uint64) -> None:
-    """Weighted draws without replacement in one go: the smallest of exponential / weight
-    (Efraimidis & Spirakis 2006).
+def _exact_ranks(ranks: Int32Array, weight: Float64Array, name: np.uint64) -> None:
+    """Fills `ranks` by weighted draws without replacement: those that arrive first at exponential
+    times (Efraimidis & Spirakis 2006).
     """
     arrival = np.empty(len(weight), np.float64)
     for rank in range(len(weight)):
-        arrival[rank] = (
-            -math.log((np.float64(draw(name, rank) >> np.uint64(11)) + 0.5) / 9007199254740992.0)
-            / weight[rank]
-        )
+        # 53 random bits, in the middle of their interval so that the logarithm is finite.
+        uniform = (np.float64(draw(name, rank) >> np.uint64(11)) + 0.5) / 9007199254740992.0
+        arrival[rank] = -math.log(uniform) / weight[rank]
     order = np.argsort(arrival, kind="mergesort")
-    for k in range(len(mine)):
-        mine[k] = order[k]
+    for k in range(len(ranks)):
+        ranks[k] = order[k]

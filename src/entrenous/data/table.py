@@ -1,5 +1,6 @@
-"""`ColumnTable`: columns and where each row came from; and what becomes of a column: ids to
-numbers, values to float32. A bad field is refused with its place."""
+"""`ColumnTable`: columns and where each row came from; and the conversion of a column: ids to
+numbers, values to float32, times to seconds. A bad field is refused with its place.
+"""
 
 from __future__ import annotations
 
@@ -11,40 +12,58 @@ from typing import Any, NamedTuple, NoReturn, final
 import numpy as np
 
 from ..core.errors import InputError
-from ..core.types import BoolArray, Float32Array, Int32Array
+from ..core.types import Array, BoolArray, Float32Array, Int32Array, Int64Array
 from ..core.vocabulary import Vocabulary
+from .interactions import NO_TIME
 
-ID_LIMIT = 256  # characters
+# Characters.
+ID_LIMIT = 256
 WHOLE = r"^-?(0|[1-9]\d*)$"
-# what a whole number becomes when a program takes it for a float
+# The form of a whole number after a program took it for a float.
 DECIMAL = r"^[+-]?\d+\.(0*|\d+[eE][+-]?\d+)$"
 FORMULA = r"^([=@]|[+\-][^\d.])"
 LARGEST = float(np.finfo(np.float32).max)
 COMMA_DECIMAL = re.compile(r"[+-]?\d+,\d+")
 THOUSANDS = re.compile(r"[+-]?\d{1,3}([,.' ]\d{3})+([.,]\d+)?")
+# 2100-01-01; a later time is a mistake.
+LATEST = 4_102_444_800
+# The last format is that of Twitter and Foursquare.
+FORMATS = (
+    "%Y-%m-%d %H:%M:%S",
+    "%Y-%m-%d %H:%M:%S%.f",
+    "%Y-%m-%d",
+    "%Y-%m-%d %H:%M",
+    "%Y-%m-%d %H:%M:%S%.f%z",
+    "%Y-%m-%d %H:%M%z",
+    "%a %b %d %H:%M:%S %z %Y",
+)
+# By size: no time between 1973 and 2100 fits two units.
+UNITS = (("milliseconds", 1_000), ("microseconds", 1_000_000), ("nanoseconds", 1_000_000_000))
+# 1973: smaller numbers are read as seconds.
+FIRST = 100_000_000
 
 
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ColumnTable:
-    """Columns and where their rows came from.
-
-    frame: a polars.DataFrame; all columns are text where the source is a text file. source: the
-    file's path or the frame's name. first_line: the physical line of row 0 in a text file, None
-    elsewhere. blank: lines at or after `first_line` that were skipped. whole: False if a text file
-    does not end with a line end, as
-        one that was cut off does. types: RecBole's column types. notes: what the reader did. parts:
-        the tables that were stacked.
-    """
+    """Columns and where their rows came from."""
 
     frame: Any
+    """A polars.DataFrame; all its columns are text if the source is a text file."""
     source: str
+    """The file's path or the frame's name."""
     first_line: int | None = None
+    """The physical line of row 0 in a text file; None elsewhere."""
     blank: tuple[int, ...] = ()
+    """Lines at or after `first_line` that were skipped."""
     whole: bool = True
+    """False if a text file lacks a line end at its end, like a file that was cut off."""
     types: Mapping[str, str] = field(default_factory=dict)
+    """RecBole's column types."""
     notes: tuple[str, ...] = ()
+    """What the reader did."""
     parts: tuple[ColumnTable, ...] = ()
+    """The tables that were stacked."""
 
     def where(self, row: int) -> str:
         """`file:line` of a row, or `file:row n` (counting from 0) where the source has no lines."""
@@ -61,50 +80,45 @@ class ColumnTable:
 
 
 def stack(tables: Sequence[ColumnTable]) -> ColumnTable:
-    """Tables with the same columns, one under the other. Raises InputError if the columns
-    differ.
-    """
+    """Puts tables with the same columns under each other. Raises InputError if columns differ."""
     import polars as pl
 
     first = tables[0]
+    columns = first.frame.columns
     try:
-        frame = pl.concat(
-            [table.frame.select(first.frame.columns) for table in tables], how="vertical_relaxed"
-        )
+        frames = [table.frame.select(columns) for table in tables]
+        frame = pl.concat(frames, how="vertical_relaxed")
     except pl.exceptions.PolarsError:
-        source = next(
-            (table.source for table in tables[1:] if table.frame.schema != first.frame.schema),
-            first.source,
-        )
+        others = [table.source for table in tables if table.frame.schema != first.frame.schema]
         raise InputError(
-            source,
-            "its columns differ from those of " + first.source,
-            expected=", ".join(first.frame.columns),
+            others[0] if others else first.source,
+            f"its columns differ from those of {first.source}",
+            expected=", ".join(columns),
         ) from None
-    notes = tuple(note for table in tables for note in table.notes)
-    whole, source = (
-        all(table.whole for table in tables),
-        " + ".join(table.source for table in tables),
-    )
     return ColumnTable(
-        frame=frame, source=source, parts=tuple(tables), whole=whole, types=first.types, notes=notes
+        frame=frame,
+        source=" + ".join(table.source for table in tables),
+        parts=tuple(tables),
+        whole=all(table.whole for table in tables),
+        types=first.types,
+        notes=tuple(note for table in tables for note in table.notes),
     )
 
 
 class IdColumn(NamedTuple):
-    """A column of external ids as numbers. code: int32 [rows]; names: the distinct ids in index
-    order.
-    """
+    """A column of external ids as numbers."""
 
     code: Int32Array
+    """int32 [rows]: the index of each row's id."""
     names: Vocabulary
+    """The distinct ids in index order."""
     notes: tuple[str, ...]
 
 
 def refuse(
     table: ColumnTable, bad: BoolArray, problem: str, *, expected: str, fix: str = ""
 ) -> NoReturn:
-    """Raise InputError for the first row where `bad`, bool [rows], is true."""
+    """Raises InputError for the first row where `bad`, bool [rows], is true."""
     raise InputError(table.where(int(np.argmax(bad))), problem, expected=expected, fix=fix)
 
 
@@ -132,35 +146,33 @@ def ids(table: ColumnTable, name: str, kind: str) -> IdColumn:
 
 
 def _id_text(table: ColumnTable, name: str, kind: str) -> Any:
-    """The column as text without blanks around, "" where there is none."""
+    """The column as text without blanks around it, "" where an id is missing."""
     import polars as pl
 
     column = table.frame[name]
     if column.dtype.is_float():
-        fix = (
-            f"write {kind} ids as whole numbers or text; a missing id turns a column into floats in"
-            " some programs"
-        )
-        where = table.where(0) if table.first_line is None else table.source
         raise InputError(
-            where,
+            table.where(0) if table.first_line is None else table.source,
             f"the {kind} column '{name}' holds floating-point numbers",
             expected="text or whole numbers",
-            fix=fix,
+            fix=f"write {kind} ids as whole numbers or text; a missing id turns a column into"
+            " floats in some programs",
         )
     if not (column.dtype.is_integer() or column.dtype in (pl.String, pl.Categorical, pl.Enum)):
-        problem = f"the {kind} column '{name}' holds {column.dtype}"
         raise InputError(
-            table.source, problem, expected="text or whole numbers", fix="convert the column"
+            table.source,
+            f"the {kind} column '{name}' holds {column.dtype}",
+            expected="text or whole numbers",
+            fix="convert the column",
         )
-    if column.dtype.is_integer():
-        return column.cast(pl.String).fill_null("")
     return column.cast(pl.String).fill_null("").str.strip_chars()
 
 
 def _check_ids(
     table: ColumnTable, column: Any, distinct: Any, kind: str, whole: bool
 ) -> tuple[str, ...]:
+    """Notes on unusual ids. Raises InputError at the first row with an id that is none."""
+
     def first(bad: Any) -> str | None:
         return distinct.filter(bad)[0] if bad.any() else None
 
@@ -186,25 +198,24 @@ def _check_ids(
     if whole and bool((distinct.str.len_chars() > 18).any()):
         _check_large(table, column, distinct, kind)
     formulas = int(distinct.str.contains(FORMULA).sum())
-    return (
-        (f"{kind} ids that start like a formula, kept as text: {formulas:,}",) if formulas else ()
-    )
+    if not formulas:
+        return ()
+    return (f"{kind} ids that start like a formula, kept as text: {formulas:,}",)
 
 
 def _check_large(table: ColumnTable, column: Any, distinct: Any, kind: str) -> None:
-    """Among whole numbers, one beyond 64 bits is an overflow or has been rounded; among texts it is
-    a text like any other.
+    """Refuses a number beyond 64 bits among whole numbers, where it is an overflow or was rounded;
+    among texts it is a text like any other.
     """
     import polars as pl
 
     beyond = distinct.cast(pl.Int64, strict=False).is_null()
     if beyond.any():
         bad = distinct.filter(beyond)[0]
-        problem = f"{kind} id {bad} is beyond 64 bits"
         refuse(
             table,
             (column == bad).to_numpy(),
-            problem,
+            f"{kind} id {bad} is beyond 64 bits",
             expected=f"at most {2**63 - 1}",
             fix="other programs round such a number: write ids as text",
         )
@@ -256,14 +267,13 @@ def shown(text: Any, bad: BoolArray) -> str:
 
 
 def refuse_number(table: ColumnTable, bad: BoolArray, text: object, what: str) -> NoReturn:
-    """Raise InputError that says how the first bad field fails to be a number."""
+    """Raises InputError that says why the first bad field is not a number."""
     field = "" if text is None else str(text)[:40]
     if field == "":
-        fix = (
-            "the last line has no line end: the file seems cut off"
-            if is_cut(table, bad)
-            else "fill it in or remove the row"
-        )
+        fix = "fill it in or remove the row"
+        # The first bad row is the last one of a file without a line end at its end.
+        if not table.whole and int(np.argmax(bad)) == len(bad) - 1:
+            fix = "the last line has no line end: the file seems cut off"
         refuse(table, bad, f"the {what} is empty", expected="a number", fix=fix)
     if THOUSANDS.fullmatch(field):
         fix = "write it without separators between the thousands"
@@ -280,6 +290,207 @@ def refuse_number(table: ColumnTable, bad: BoolArray, text: object, what: str) -
     )
 
 
-def is_cut(table: ColumnTable, bad: BoolArray) -> bool:
-    """Whether the first bad row is the last one of a file that does not end with a line end."""
-    return not table.whole and int(np.argmax(bad)) == len(bad) - 1
+# ---- times ---------------------------------------------------------------------------------------
+
+
+class Times(NamedTuple):
+    """A column of times."""
+
+    time: Int64Array | None
+    """int64 [rows] in seconds, `NO_TIME` for a row without a time; None if no row has one."""
+    notes: tuple[str, ...]
+
+
+def times(table: ColumnTable, name: str) -> Times:
+    """The times of a column in seconds since 1970 (UTC), from seconds, milli-, micro- or
+    nanoseconds (told apart by size, row by row), or from dates.
+
+    Raises InputError for one that is negative, after 2100, or not a time. A missing time is allowed
+    and counted.
+    """
+    import polars as pl
+
+    column = table.frame[name]
+    if column.dtype in (pl.Datetime, pl.Date):
+        return _stamps(table, column, column, column.is_null().to_numpy(), ())
+    if not (column.dtype == pl.String or column.dtype.is_numeric()):
+        raise InputError(
+            table.source,
+            f"the time column '{name}' holds {column.dtype}",
+            expected="seconds or dates",
+            fix="convert the column",
+        )
+    if column.dtype == pl.String:
+        column = column.str.strip_chars()
+        missing = (column == "") | column.is_null()
+        present = column.filter(~missing)
+        pattern = _pattern(present[0]) if len(present) else None
+        if pattern is not None:
+            return _dates(table, column, missing.to_numpy(), pattern)
+    else:
+        missing = column.is_null()
+    return _numbers(table, column, missing.to_numpy())
+
+
+def looks_like_times(table: ColumnTable, name: str) -> bool:
+    """True if a column could be times, by its first row: a date, or a number of seconds since 1973
+    (or of a smaller unit).
+    """
+    import polars as pl
+
+    column = table.frame[name]
+    if column.dtype in (pl.Datetime, pl.Date):
+        return True
+    first = str(column[0]).strip()
+    if first.isdigit():
+        return FIRST <= int(first) <= LATEST * UNITS[-1][1]
+    return column.dtype == pl.String and _pattern(first) is not None
+
+
+def _pattern(text: str) -> str | None:
+    import polars as pl
+
+    sample = pl.Series([text])
+    for pattern in FORMATS:
+        if not _parse(sample, pattern).is_null().any():
+            return pattern
+    return None
+
+
+def _plain_dates(column: Any, pattern: str) -> Any:
+    """Dates with a blank between day and time, and with an offset from UTC that `%z` reads; without
+    a final Z if the pattern has no `%z`.
+    """
+    if pattern.startswith("%a"):
+        return column
+    plain = column.str.replace(r"^(\d{4}-\d\d-\d\d)T", "${1} ")
+    if "%z" not in pattern:
+        return plain.str.replace("Z$", "")
+    return (
+        plain.str.replace("Z$", "+00:00")
+        .str.replace(r"(:\d\d(?:\.\d+)?) ?([+-]\d\d)$", "${1}${2}:00")
+        .str.replace(r"(:\S+) ([+-])", "${1}${2}")
+    )
+
+
+def _parse(column: Any, pattern: str) -> Any:
+    zone = "UTC" if "%z" in pattern else None
+    dates = _plain_dates(column, pattern)
+    return dates.str.to_datetime(pattern, strict=False, time_unit="us", time_zone=zone)
+
+
+def _dates(table: ColumnTable, column: Any, missing: BoolArray, pattern: str) -> Times:
+    parsed = _parse(column, pattern)
+    bad = parsed.is_null().to_numpy() & ~missing
+    if bad.any():
+        refuse(
+            table,
+            bad,
+            f"the time '{shown(column, bad)}' is not a date like the first one",
+            expected=f"a time such as {column.filter(~missing)[0]}",
+            fix="correct it",
+        )
+    note = "times are dates, read as UTC"
+    if "%z" in pattern:
+        note = "times are dates with their offset from UTC"
+    return _stamps(table, column, parsed, missing, (note,))
+
+
+def _stamps(
+    table: ColumnTable, column: Any, parsed: Any, missing: BoolArray, notes: tuple[str, ...]
+) -> Times:
+    """Seconds from a polars column of dates; one without a time zone is UTC."""
+    import polars as pl
+
+    stamps = parsed.cast(pl.Datetime("us")) if parsed.dtype == pl.Date else parsed
+    seconds = stamps.dt.epoch("s").fill_null(0).to_numpy()
+    _check_negative(table, column, seconds)
+    _check_late(table, column, seconds > LATEST)
+    return _finish(table, seconds, missing, notes)
+
+
+def _numbers(table: ColumnTable, column: Any, missing: BoolArray) -> Times:
+    import polars as pl
+
+    real = column.cast(pl.Float64, strict=False)
+    bad = (real.is_null() | real.is_nan()).fill_null(True).to_numpy() & ~missing
+    if bad.any():
+        refuse_number(table, bad, column[int(np.argmax(bad))], "time")
+    size = real.fill_null(0.0).to_numpy()
+    _check_negative(table, column, size)
+    # -1 stands for a number with a fraction.
+    exact = column.cast(pl.Int64, strict=False).fill_null(-1).to_numpy()
+    return _scaled(table, column, size, exact, missing)
+
+
+def _scaled(
+    table: ColumnTable, column: Any, size: Any, exact: Int64Array, missing: BoolArray
+) -> Times:
+    """Seconds from numbers of any unit. size: the numbers as float64; exact: as int64, -1 where
+    that would lose a fraction.
+    """
+    seconds = np.where(exact >= 0, exact, np.floor(np.minimum(size, 9e18)).astype(np.int64))
+    notes = []
+    known = size <= LATEST
+    for unit, factor in UNITS:
+        chosen = (size >= FIRST * factor) & (size <= float(LATEST) * factor) & ~known
+        seconds[chosen] //= factor
+        known |= chosen
+        if chosen.any():
+            notes.append(f"times in {unit}, read as such: {int(chosen.sum()):,} of {len(size):,}")
+    _check_late(table, column, ~known)
+    return _finish(table, seconds, missing, tuple(notes))
+
+
+def _check_negative(table: ColumnTable, column: Any, time: Array) -> None:
+    bad = time < 0
+    if bad.any():
+        refuse(
+            table,
+            bad,
+            f"the time {shown(column, bad)} is before 1970",
+            expected="seconds since 1970, not negative",
+            fix="correct it or remove the row",
+        )
+
+
+def _check_late(table: ColumnTable, column: Any, bad: BoolArray) -> None:
+    if bad.any():
+        refuse(
+            table,
+            bad,
+            f"the time {shown(column, bad)} is after the year 2100",
+            expected="seconds since 1970",
+            fix="correct it, check which column it is, or remove the row",
+        )
+
+
+def _finish(
+    table: ColumnTable, seconds: Int64Array, missing: BoolArray, notes: tuple[str, ...]
+) -> Times:
+    present = ~missing
+    if not present.any():
+        return Times(None, ("no row has a time",))
+    if table.whole is False and len(seconds) > 1:
+        _refuse_cut(table, seconds, present)
+    if missing.any():
+        notes += (f"rows without a time: {int(missing.sum()):,} of {len(missing):,}",)
+    return Times(np.where(missing, NO_TIME, seconds), notes)
+
+
+def _refuse_cut(table: ColumnTable, seconds: Int64Array, present: BoolArray) -> None:
+    """Refuses a file that was cut off within the digits of its last time. It looks whole, but that
+    time is much smaller than the others.
+    """
+    last = len(seconds) - 1
+    others = seconds[:-1][present[:-1]]
+    plausible = len(others) and int(others.min()) >= FIRST
+    if plausible and (not present[last] or seconds[last] < FIRST):
+        its_time = f"its time is {seconds[last]}" if present[last] else "its time is missing"
+        refuse(
+            table,
+            np.arange(len(seconds)) == last,
+            f"the last line has no line end and {its_time}",
+            expected="a whole file",
+            fix="it seems cut off; get it again",
+        )

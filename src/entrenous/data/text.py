@@ -1,11 +1,13 @@
-"""Text tables (CSV, TSV, RecBole, MovieLens `::`) to a Table of text columns.
+"""Text tables (CSV, TSV, RecBole, MovieLens `::`) to a table of text columns.
 
-Every record is one physical line, so that a defect has a line number. The bytes are checked as a
-whole first (encoding, control characters, line ends, columns per line, quotes); polars then does
-the splitting, which cannot fail any more."""
+Every record is one physical line, so that a defect has a line number. All bytes are checked first
+(encoding, control characters, line ends, columns per line, quotes); then polars splits them, which
+cannot fail any more.
+"""
 
 from __future__ import annotations
 
+import codecs
 import csv
 import re
 from typing import NamedTuple, NoReturn
@@ -15,27 +17,39 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.types import Array, Int64Array
 from .columns import Reading, is_header, is_number, positional, typed_names
-from .encoding import plain_text
 from .table import ColumnTable
 
-LINE_LIMIT = 65_536  # bytes in one line
-BLOCK = 1 << 24  # bytes checked at a time
+# Bytes in one line.
+LINE_LIMIT = 65_536
+# Bytes checked at a time.
+BLOCK = 1 << 24
 DELIMITERS = ("::", "\t", ",", ";", "|", " ")
 NAMES = {"\t": "a tab", " ": "a blank"}
-UNIT = 0x1F  # stands in for `::`, which is two bytes; control characters are refused before
+# Stands in for `::`, which is two bytes; control characters are refused before.
+UNIT = 0x1F
+CONTROL = bytes(code for code in range(32) if code not in (9, 10, 13)) + b"\x7f"
+WIDE = (
+    (codecs.BOM_UTF32_LE, "UTF-32"),
+    (codecs.BOM_UTF32_BE, "UTF-32"),
+    (codecs.BOM_UTF16_LE, "UTF-16"),
+    (codecs.BOM_UTF16_BE, "UTF-16"),
+)
 
 
 class Layout(NamedTuple):
-    """How the lines of a text file are split into fields: `byte` separates `names`; `quoted` if
-    fields may be in quotes.
-    """
+    """How the lines of a text file are split into fields."""
 
     delimiter: str
     byte: int
+    """The byte that stands for the delimiter."""
     names: list[str]
+    """The names of the columns."""
     types: dict[str, str]
+    """RecBole's types of the columns."""
     header: bool
+    """True if the first line holds the names."""
     quoted: bool
+    """True if fields may be in quotes."""
 
 
 def read_text(
@@ -43,8 +57,8 @@ def read_text(
 ) -> ColumnTable:
     """The table in the bytes of a text file.
 
-    delimiter: what the file's ending stands for; `reading.delimiter` comes first, the first line
-    decides if both are None. typed: whether a RecBole header (`user_id:token`) is required. Raises
+    delimiter: the one of the file's ending; `reading.delimiter` comes first, and the first line
+    decides if both are None. typed: a RecBole header (`user_id:token`) is required. Raises
     InputError with the physical line of the first defect.
     """
     notes: list[str] = []
@@ -55,17 +69,13 @@ def read_text(
             "the file holds nothing but blank lines",
             expected="a header and rows of user, item, value, time",
         )
-    whole, lead = text.endswith(b"\n"), len(text) - len(text.lstrip(b"\n"))
+    whole = text.endswith(b"\n")
+    first = 1 + len(text) - len(text.lstrip(b"\n"))
     text = text.strip(b"\n").rstrip(b" \n") + b"\n"
-    layout = _layout(text, f"{source}:{lead + 1}", reading, delimiter, typed, notes)
-    return _table(text, layout, source, lead + 1, whole, notes)
-
-
-def _table(
-    text: bytes, layout: Layout, source: str, first: int, whole: bool, notes: list[str]
-) -> ColumnTable:
+    layout = _layout(text, f"{source}:{first}", reading, delimiter, typed, notes)
     if layout.header:
-        text, first = text[text.index(b"\n") + 1 :], first + 1
+        text = text[text.index(b"\n") + 1 :]
+        first += 1
     if not text:
         raise InputError(
             f"{source}:{first - 1}",
@@ -93,7 +103,7 @@ def _table(
 def _layout(
     text: bytes, where: str, reading: Reading, delimiter: str | None, typed: bool, notes: list[str]
 ) -> Layout:
-    """How to cut the lines, from the first of them."""
+    """The layout of the lines, by the first two of them."""
     end = text.find(b"\n", 0, LINE_LIMIT + 1)
     if end < 0:
         _refuse_long(where, text.index(b"\n"))
@@ -101,24 +111,40 @@ def _layout(
     delimiter = reading.delimiter or delimiter or _guess(line)
     quoted = delimiter in (",", ";") and b'"' in text
     fields = _fields(line, delimiter, quoted, where)
-    second = (
-        text[end + 1 : end + 1 + LINE_LIMIT]
-        .partition(b"\n")[0]
-        .decode("utf-8", "replace")
-        .split(delimiter)
-    )
-    names, types, header = _names(fields, second, where, reading, typed, notes)
     byte = UNIT if delimiter == "::" else ord(delimiter)
-    return Layout(delimiter, byte, names, types, header, quoted)
+    if reading.names is not None:
+        names = _given_names(reading.names, fields, where)
+        return Layout(delimiter, byte, names, {}, False, quoted)
+    if typed or all(re.search(r":(token|float)(_seq)?$", field) for field in fields):
+        names, types = typed_names(fields, where)
+        return Layout(delimiter, byte, _distinct(names, where, len(fields)), types, True, quoted)
+    if is_header(fields, reading):
+        names = [field or f"column {number}" for number, field in enumerate(fields, 1)]
+        return Layout(delimiter, byte, _distinct(names, where), {}, True, quoted)
+    guessed = positional(fields)
+    if guessed is None:
+        second, _, _ = text[end + 1 : end + 1 + LINE_LIMIT].partition(b"\n")
+        _refuse_names(fields, second.decode("utf-8", "replace").split(delimiter), where)
+    notes.append(f"no header: columns read as {', '.join(guessed)}")
+    return Layout(delimiter, byte, list(guessed), {}, False, quoted)
+
+
+def _given_names(names: tuple[str, ...], fields: list[str], where: str) -> list[str]:
+    if len(names) != len(fields):
+        raise InputError(
+            where,
+            f"{len(fields)} columns",
+            expected=f"{len(names)}, as in names={','.join(names)}",
+        )
+    return _distinct(list(names), where)
 
 
 def _guess(line: str) -> str:
     for delimiter in DELIMITERS[:2]:
         if delimiter in line:
             return delimiter
-    return max(
-        DELIMITERS[2:], key=lambda delimiter: (line.count(delimiter), -DELIMITERS.index(delimiter))
-    )
+    # The most frequent one; the first of those that are equally frequent.
+    return max(DELIMITERS[2:], key=line.count)
 
 
 def _fields(line: str, delimiter: str, quoted: bool, where: str) -> list[str]:
@@ -143,47 +169,10 @@ def _name(delimiter: str) -> str:
     return NAMES.get(delimiter, f"'{delimiter}'")
 
 
-def _names(
-    fields: list[str],
-    second: list[str],
-    where: str,
-    reading: Reading,
-    typed: bool,
-    notes: list[str],
-) -> tuple[list[str], dict[str, str], bool]:
-    """(names, RecBole types, whether the first line is a header)."""
-    if reading.names is not None:
-        if len(reading.names) != len(fields):
-            raise InputError(
-                where,
-                f"{len(fields)} columns",
-                expected=f"{len(reading.names)}, as in names={','.join(reading.names)}",
-            )
-        return _distinct(list(reading.names), where), {}, False
-    if typed or all(re.search(r":(token|float)(_seq)?$", field) for field in fields):
-        names, types = typed_names(fields, where)
-        return _distinct(names, where, len(fields)), types, True
-    if is_header(fields, reading):
-        return (
-            _distinct(
-                [field or f"column {number}" for number, field in enumerate(fields, 1)], where
-            ),
-            {},
-            True,
-        )
-    guessed = positional(fields)
-    if guessed is None:
-        _refuse_names(fields, second, where)
-    notes.append(f"no header: columns read as {', '.join(guessed)}")
-    return list(guessed), {}, False
-
-
 def _refuse_names(fields: list[str], second: list[str], where: str) -> NoReturn:
-    """Refuses a first line in which no column is known; a header is told from a row by numbers that
-    stand below it alone.
+    """Refuses a first line in which no column is known. It is a row if it holds a number, and a
+    header if only the line below it does.
     """
-    expected = "a header with the names of the columns, such as user_id,item_id,rating,timestamp"
-    numbers = [any(is_number(field) for field in line) for line in (fields, second)]
     say = (
         f"say what its columns are: user='{fields[0]}', item='{fields[1]}' (--load user={fields[0]}"
         f" --load item={fields[1]})"
@@ -192,15 +181,17 @@ def _refuse_names(fields: list[str], second: list[str], where: str) -> NoReturn:
         f"add one, or name all {len(fields)} columns: names=('user_id', 'item_id', ...) (--load"
         " names=user_id,item_id,...)"
     )
-    fix = (
-        name
-        if numbers[0]
-        else say
-        if numbers[1]
-        else f"{say}; or, if the first line is a row, {name}"
-    )
+    if any(map(is_number, fields)):
+        fix = name
+    elif any(map(is_number, second)):
+        fix = say
+    else:
+        fix = f"{say}; or, if the first line is a row, {name}"
     raise InputError(
-        where, f"no usual column name among {', '.join(fields[:8])}", expected=expected, fix=fix
+        where,
+        f"no usual column name among {', '.join(fields[:8])}",
+        expected="a header with the names of the columns, such as user_id,item_id,rating,timestamp",
+        fix=fix,
     )
 
 
@@ -216,9 +207,25 @@ def _distinct(names: list[str], where: str, columns: int | None = None) -> list[
     return names
 
 
+class Block(NamedTuple):
+    """Some whole lines of a text."""
+
+    content: Array
+    """uint8 [bytes]."""
+    newline: Int64Array
+    """The positions of the line ends."""
+    source: str
+    first: int
+    """The number of the first line in the file."""
+
+    def where(self, line: int) -> str:
+        """`file:line` of a line of this block, counted from 0."""
+        return f"{self.source}:{self.first + line}"
+
+
 def _check_lines(text: bytes, layout: Layout, source: str, first: int, whole: bool) -> list[int]:
-    """Checks the columns and quotes of every line; returns the numbers of the blank ones. Memory is
-    bounded by BLOCK.
+    """Checks the columns and quotes of every line, and returns the numbers of the blank lines.
+    Memory is bounded by BLOCK.
     """
     blank: list[int] = []
     start = 0
@@ -226,62 +233,56 @@ def _check_lines(text: bytes, layout: Layout, source: str, first: int, whole: bo
         end = text.rfind(b"\n", start, start + BLOCK) + 1
         if end == 0:
             _refuse_long(f"{source}:{first}", text.index(b"\n", start) - start)
-        block = np.frombuffer(text, np.uint8, end - start, start)
-        newline = np.flatnonzero(block == 10)
-        width = np.diff(newline, prepend=-1) - 1
-        _check_block(block, newline, width, layout, f"{source}", first, whole or end < len(text))
+        content = np.frombuffer(text, np.uint8, end - start, start)
+        block = Block(content, np.flatnonzero(content == 10), source, first)
+        width = np.diff(block.newline, prepend=-1) - 1
+        _check_block(block, width, layout, whole or end < len(text))
         blank += (first + np.flatnonzero(width == 0)).tolist()
-        start, first = end, first + len(newline)
+        start = end
+        first += len(block.newline)
     return blank
 
 
-def _check_block(
-    block: Array,
-    newline: Int64Array,
-    width: Int64Array,
-    layout: Layout,
-    source: str,
-    first: int,
-    whole: bool,
-) -> None:
+def _check_block(block: Block, width: Int64Array, layout: Layout, whole: bool) -> None:
+    """Checks the lines of a block. width: bytes in each line. whole: False if its last line may
+    have been cut off.
+    """
     long = np.flatnonzero(width > LINE_LIMIT)
     if len(long):
-        _refuse_long(f"{source}:{first + long[0]}", int(width[long[0]]))
-    delimiter = np.flatnonzero(block == layout.byte)
+        _refuse_long(block.where(long[0]), int(width[long[0]]))
+    delimiter = np.flatnonzero(block.content == layout.byte)
     if layout.quoted:
-        quote = np.flatnonzero(block == ord('"'))
-        _check_quotes(block, newline, quote, layout, source, first)
+        quote = np.flatnonzero(block.content == ord('"'))
+        _check_quotes(block, quote, layout)
+        # A delimiter after an odd number of quotes stands inside a field.
         delimiter = delimiter[np.searchsorted(quote, delimiter) % 2 == 0]
-    columns = np.diff(np.searchsorted(delimiter, newline), prepend=0) + 1
+    columns = np.diff(np.searchsorted(delimiter, block.newline), prepend=0) + 1
     wrong = np.flatnonzero((columns != len(layout.names)) & (width > 0))
     if len(wrong):
         line = int(wrong[0])
-        content = block[newline[line] - width[line] : newline[line]].tobytes().decode("utf-8")
-        cut_off = not whole and line == len(newline) - 1
-        _refuse_columns(f"{source}:{first + line}", content, int(columns[line]), layout, cut_off)
+        end = block.newline[line]
+        content = block.content[end - width[line] : end].tobytes().decode("utf-8")
+        cut_off = not whole and line == len(block.newline) - 1
+        _refuse_columns(block.where(line), content, int(columns[line]), layout, cut_off)
 
 
-def _check_quotes(
-    block: Array, newline: Int64Array, quote: Int64Array, layout: Layout, source: str, first: int
-) -> None:
-    """Quotes must open at the start of a field and close at its end, in the same line."""
-    odd = np.flatnonzero(np.diff(np.searchsorted(quote, newline), prepend=0) % 2)
+def _check_quotes(block: Block, quote: Int64Array, layout: Layout) -> None:
+    """Checks that quotes open at the start of a field and close at its end, in the same line."""
+    odd = np.flatnonzero(np.diff(np.searchsorted(quote, block.newline), prepend=0) % 2)
     if len(odd):
-        fix = "keep each row in one line and double a quote inside a field"
         raise InputError(
-            f"{source}:{first + odd[0]}",
+            block.where(odd[0]),
             "a quoted field does not end in its line",
             expected="rows of one line",
-            fix=fix,
+            fix="keep each row in one line and double a quote inside a field",
         )
     edges = (10, layout.byte, ord('"'))
-    before = np.concatenate([[10], block[:-1]])[quote[0::2]]
-    after = block[quote[1::2] + 1]
+    before = np.concatenate([[10], block.content[:-1]])[quote[0::2]]
+    after = block.content[quote[1::2] + 1]
     stray = np.flatnonzero(~(np.isin(before, edges) & np.isin(after, edges)))
     if len(stray):
-        line = first + int(np.searchsorted(newline, quote[2 * stray[0]]))
         raise InputError(
-            f"{source}:{line}",
+            block.where(int(np.searchsorted(block.newline, quote[2 * stray[0]]))),
             "a quote inside a field",
             expected="quotes around the whole field, doubled inside",
             fix="quote the field",
@@ -314,7 +315,7 @@ def _refuse_long(where: str, size: int) -> NoReturn:
 
 
 def _split(text: bytes, layout: Layout, source: str) -> object:
-    """The polars frame; all columns are text, an empty field is ""."""
+    """The polars frame of the lines: all columns are text, and an empty field is ""."""
     import polars as pl
 
     quote = '"' if layout.quoted else None
@@ -334,3 +335,105 @@ def _split(text: bytes, layout: Layout, source: str) -> object:
         )
     frame.columns = layout.names
     return frame.fill_null("")
+
+
+# ---- bytes to plain UTF-8 ------------------------------------------------------------------------
+
+
+def plain_text(raw: bytes, source: str, encoding: str, notes: list[str]) -> bytes:
+    """Converts text to UTF-8 without byte order mark or CR, and adds to `notes` what it changed.
+
+    Raises InputError for UTF-16 or other text that was not declared, bytes that are not in the
+    declared encoding, NUL and other control characters, and line ends of CR alone.
+    """
+    return _line_ends(_to_utf8(raw, source, encoding, notes), source, notes)
+
+
+def _to_utf8(raw: bytes, source: str, encoding: str, notes: list[str]) -> bytes:
+    name = codecs.lookup(encoding).name
+    if name in ("utf-8", "utf-8-sig"):
+        return _checked_utf8(raw, source, notes)
+    try:
+        text = raw.decode(encoding).removeprefix("\ufeff").encode("utf-8")
+    except (UnicodeError, ValueError) as wrong:
+        line = raw.count(b"\n", 0, getattr(wrong, "start", 0)) + 1
+        raise InputError(
+            f"{source}:{line}",
+            f"not valid {name}",
+            expected=f"{name} text, as declared",
+            fix="check the encoding",
+        ) from None
+    notes.append(f"read as {name}, as declared")
+    _refuse_control(text, source)
+    return text
+
+
+def _checked_utf8(raw: bytes, source: str, notes: list[str]) -> bytes:
+    for mark, name in WIDE:
+        if raw.startswith(mark):
+            _refuse_wide(source, name)
+    if raw.startswith(codecs.BOM_UTF8):
+        raw = raw[len(codecs.BOM_UTF8) :]
+        notes.append("skipped a byte order mark")
+    _refuse_control(raw, source)
+    try:
+        if not raw.isascii():
+            raw.decode("utf-8")
+    except UnicodeDecodeError as wrong:
+        line = raw.count(b"\n", 0, wrong.start) + 1
+        raise InputError(
+            f"{source}:{line}",
+            f"byte 0x{raw[wrong.start]:02x} is not UTF-8",
+            expected="UTF-8 text",
+            fix="declare what it is: encoding='latin-1' (--load encoding=latin-1)",
+        ) from None
+    return raw
+
+
+def _refuse_wide(source: str, name: str) -> NoReturn:
+    encoding = name.lower()
+    fix = f"convert it to UTF-8, or declare it: encoding='{encoding}' (--load encoding={encoding})"
+    raise InputError(f"{source}:1", f"the file is {name}", expected="UTF-8 text", fix=fix)
+
+
+def _refuse_control(raw: bytes, source: str) -> None:
+    if len(raw.translate(None, CONTROL)) == len(raw):
+        return
+    # Text in a Latin alphabet is full of NUL bytes in UTF-16.
+    head = raw[:4096]
+    if head.count(0) > len(head) // 4:
+        _refuse_wide(source, "UTF-16")
+    control = re.search(b"[" + re.escape(CONTROL) + b"]", raw)
+    assert control is not None
+    line = raw.count(b"\n", 0, control.start()) + 1
+    byte = raw[control.start()]
+    problem = "a NUL byte" if byte == 0 else f"a control character (0x{byte:02x})"
+    raise InputError(
+        f"{source}:{line}",
+        problem,
+        expected="plain text",
+        fix="the file is damaged or is not a text file; write it again",
+    )
+
+
+def _line_ends(text: bytes, source: str, notes: list[str]) -> bytes:
+    if b"\r" not in text:
+        return text
+    if b"\n" not in text:
+        raise InputError(
+            f"{source}:1",
+            "lines end in a carriage return alone",
+            expected="lines that end in LF or CR LF",
+            fix="convert the line ends, for example: tr '\\r' '\\n'",
+        )
+    notes.append("line ends are CR LF")
+    text = text.replace(b"\r\n", b"\n").removesuffix(b"\r")
+    if b"\r" in text:
+        line = text.count(b"\n", 0, text.index(b"\r")) + 1
+        raise InputError(
+            f"{source}:{line}",
+            "a carriage return inside the line",
+            expected="lines that end in LF or CR LF",
+            fix="remove it",
+        )
+    return text

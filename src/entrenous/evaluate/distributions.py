@@ -1,8 +1,8 @@
-"""Tails of distributions and mean ranks, for the tests of `significance` and `fairness`: scalars in
-double precision, without SciPy.
+"""Tails of distributions and mean ranks for the tests of `significance`: scalars in double
+precision, without SciPy.
 
-SciPy alone would take 143 MB and, when it is first used, over a second of every run. The tests hold
-each function to SciPy's.
+SciPy alone would take 143 MB and, when it is first used, over a second of every run. Our tests
+compare each function with SciPy's.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ import numpy as np
 
 from ..core.types import Array, Float64Array
 
-TINY = 1e-300  # stands in for a zero divisor of the continued fraction
-LARGE = 20.0  # from here the series of the ratio of gamma functions is exact to the last digits
+# Stands in for a zero divisor of the continued fraction.
+TINY = 1e-300
+# From here on the series of the ratio of gamma functions is exact to the last digits.
+LARGE = 20.0
 
 
 def normal_tail(x: float) -> float:
@@ -38,10 +40,9 @@ def t_tail(x: float, freedom: int) -> float:
     if math.isinf(x):
         return 0.0
     square = x * x / freedom
-    log_below, below = (
-        -math.log1p(square),
-        1 / (1 + square),
-    )  # of f / (f + x^2), and 1 - that without cancellation
+    # f / (f + x^2), its logarithm, and one minus it without cancellation.
+    below = 1 / (1 + square)
+    log_below = -math.log1p(square)
     above = square / (1 + square)
     a, b = freedom / 2, 0.5
     front = math.exp(a * log_below - _log_beta_half(a)) * math.sqrt(above)
@@ -61,13 +62,16 @@ def t_above(tail: float, freedom: int) -> float:
         high *= 2
     for _ in range(100):
         middle = (low + high) / 2
-        low, high = (middle, high) if t_tail(middle, freedom) > tail else (low, middle)
+        if t_tail(middle, freedom) > tail:
+            low = middle
+        else:
+            high = middle
     return (low + high) / 2
 
 
 def _log_beta_half(a: float) -> float:
-    """log B(a, 1/2) = log(gamma(a) gamma(1/2) / gamma(a + 1/2)). The difference of two large lgamma
-    would lose digits.
+    """log B(a, 1/2) = log(gamma(a) gamma(1/2) / gamma(a + 1/2)), by a series for large a, where the
+    difference of two large lgamma would lose digits.
     """
     if a < LARGE:
         return math.lgamma(a) + math.lgamma(0.5) - math.lgamma(a + 0.5)
@@ -81,18 +85,19 @@ def _beta_fraction(x: float, a: float, b: float) -> float:
     """The continued fraction of the incomplete beta function (Lentz's method), which converges fast
     for x < (a + 1) / (a + b + 2).
     """
-    c, d = 1.0, 1 / _not_zero(1 - (a + b) * x / (a + 1))
-    value, m = d, 0
-    while True:
-        m += 1
+    c = 1.0
+    d = 1 / _not_zero(1 - (a + b) * x / (a + 1))
+    value = d
+    for m in range(1, 100_001):
         even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
         odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
         for term in (even, odd):
             d = 1 / _not_zero(1 + term * d)
             c = _not_zero(1 + term / c)
             value *= c * d
-        if abs(c * d - 1) < 1e-16 or m == 100_000:
-            return value
+        if abs(c * d - 1) < 1e-16:
+            break
+    return value
 
 
 def _not_zero(value: float) -> float:
@@ -110,25 +115,11 @@ def chi_square_tail(x: float, freedom: int) -> float:
     if half <= 0:
         return 1.0
     odd = freedom % 2
-    terms = (
-        np.arange(freedom // 2) + odd / 2
-    )  # half^s e^-half / gamma(s + 1) at s = 0, 1, .. or 1/2, 3/2, ..
-    logs = [s * math.log(half) - half - math.lgamma(s + 1) for s in terms.tolist()]
-    return min(1.0, (math.erfc(math.sqrt(half)) if odd else 0.0) + math.fsum(map(math.exp, logs)))
-
-
-def binomial(n: int, p: float) -> Float64Array:
-    """The probabilities of 0, 1, .., n successes in n trials, float64 [n + 1].
-
-    >>> binomial(2, 0.5).tolist()
-    [0.25, 0.5, 0.25]
-    """
-    if p in (0.0, 1.0):
-        return np.eye(n + 1)[n if p else 0]
-    k = np.arange(1, n + 1)
-    ways = np.concatenate([[0.0], np.cumsum(np.log((n + 1 - k) / k))])
-    of = np.arange(n + 1)
-    return np.exp(ways + of * math.log(p) + (n - of) * math.log1p(-p))
+    # half^s e^-half / gamma(s + 1) at s = 0, 1, .. or 1/2, 3/2, ..
+    exponents = np.arange(freedom // 2) + odd / 2
+    logs = [s * math.log(half) - half - math.lgamma(s + 1) for s in exponents.tolist()]
+    first = math.erfc(math.sqrt(half)) if odd else 0.0
+    return min(1.0, first + math.fsum(map(math.exp, logs)))
 
 
 def mean_ranks(values: Array) -> Float64Array:

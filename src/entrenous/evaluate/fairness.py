@@ -1,10 +1,9 @@
-"""Fairness: whether a system serves all users alike (Cali3F, definition 1), beside what luck alone
-would give.
+"""Fairness: how unevenly a system serves its users (Cali3F, definition 1), compared with chance.
 
 Definition 1 is the standard deviation over devices of NDCG@10; less is fairer. With one held-out
 item per user a user's NDCG is 0 or 1 / log2(rank + 1), so the number is dominated by hit or miss:
 it follows from the hit rate h and from the ranks of the hits, and says nothing about *who* is hit.
-It must therefore be read beside the value that chance gives at the same hit rate.
+It must therefore be compared with the value that chance gives at the same hit rate.
 
 Chance: nobody is favoured. Each held-out item comes into the top n with the same probability p,
 whoever it belongs to, alone of all others, and those of one query that do lie at places drawn from
@@ -12,15 +11,15 @@ whoever it belongs to, alone of all others, and those of one query that do lie a
 = h, and with g = 1 / log2(place + 1) and G1, G2 the means of g and g^2 over the n places
 
     E NDCG = h G1,    E NDCG^2 = h G2,    variance of a user = h G2 - h^2 G1^2        (n = 10: G1 =
-    .4544, G2 = .2495)
+    0.4544, G2 = 0.2495)
 
-times 1 - 1/m for the spread of m users around their own mean. (At h = .1 that is a std of .151, at
-h = .6 of .275: a better model looks less fair, up to h = .60.) Where a query has r > 1 held-out
-items (full ranking), k = min(n, Binomial(r, p)) of them are in the top n, HR is 1 - (1 - p)^r, and
-the sum of k values of g without replacement has mean k G1 and variance k (G2 - G1^2) (n - k) / (n -
-1). Only HR is matched, not mean NDCG: where r differs much between users and a system hits those
-with many, p is high, and the std may lie below that of chance. A random order of the items has the
-std of chance, whatever r.
+times 1 - 1/m for the spread of m users around their own mean. (At h = 0.1 that is a std of 0.151,
+at h = 0.6 of 0.275: a better model looks less fair, up to h = 0.60.) Where a query has r > 1
+held-out items (full ranking), k = min(n, Binomial(r, p)) of them are in the top n, HR is
+1 - (1 - p)^r, and the sum of k values of g without replacement has mean k G1 and variance
+k (G2 - G1^2) (n - k) / (n - 1). Only HR is matched, not mean NDCG: where r differs much between
+users and a system hits those with many, p is high, and the std may lie below that of chance. A
+random order of the items has the std of chance, whatever r.
 
 Places are uniform on purpose: drawn from the observed ranks of hits, chance would have the observed
 std exactly whenever users have one item, and the comparison could not say anything. With one item
@@ -37,38 +36,39 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.types import Float64Array
-from .distributions import binomial
+from .metric_kinds import Ranking
 from .protocol import PerUser
-from .ranking import Ranking
 
-HALVINGS = 60  # of the interval that holds p: beyond the digits of a float64
+# Of the interval that holds p: beyond the digits of a float64.
+HALVINGS = 60
 
 
 class Fairness(NamedTuple):
-    """How unevenly a system serves the evaluated users. n: the length of the lists.
+    """How unevenly a system serves the evaluated users."""
 
-    std_ndcg: the population standard deviation of NDCG@n over evaluated users, whoever had training
-    rows only left out. std_by_chance: the root of the expected variance at the same HR@n if nobody
-    were favoured. worst_hr, worst_ndcg, worst_auc: the mean over the worst tenth of the users
-    (rounded up) by that metric. With one held-out item
-        per user the first two are 0 unless more than nine in ten are hit; AUC is continuous and
-        tells systems apart.
-    std_hr: the population standard deviation of HR@n over users, with one held-out item per user
+    n: int
+    """The length of the lists."""
+    std_ndcg: float
+    """The population standard deviation of NDCG@n over evaluated users; users without held-out rows
+    do not count.
+    """
+    std_by_chance: float
+    """The root of the expected variance at the same HR@n if nobody were favoured."""
+    worst_hr: float
+    """The mean over the worst tenth of the users (rounded up) by HR@n. With one held-out item per
+    user it is 0 unless more than nine in ten are hit, and so is `worst_ndcg`.
+    """
+    worst_ndcg: float
+    worst_auc: float
+    """As `worst_hr` by AUC, which is continuous and tells systems apart."""
+    std_hr: float
+    """The population standard deviation of HR@n over users: with one held-out item per user
     sqrt(h (1 - h)) of the hit rate h.
     """
 
-    n: int
-    std_ndcg: float
-    std_by_chance: float
-    worst_hr: float
-    worst_ndcg: float
-    worst_auc: float
-    std_hr: float
-
     def named(self) -> dict[str, float]:
         """The values by the names they have in a manifest: {"std_ndcg@10": ..., "std_by_chance":
-        ..., "worst_decile_hr@10":
-        ..., ...}.
+        ..., "worst_decile_hr@10": ..., ...}.
         """
         return {
             f"std_ndcg@{self.n}": self.std_ndcg,
@@ -81,9 +81,7 @@ class Fairness(NamedTuple):
 
 
 def fairness(per_user: PerUser, ranking: Ranking, n: int = 10) -> Fairness:
-    """The Fairness of one evaluation: its per-user values, and the ranking they are of (the sampled
-    one where there is one).
-    """
+    """The `Fairness` of one evaluation. ranking: the one that `per_user` was computed from."""
     hr, ndcg, auc = per_user[f"hr@{n}"], per_user[f"ndcg@{n}"], per_user["auc"]
     by_chance = std_by_chance(ranking, float(hr.mean()), n)
     return Fairness(
@@ -112,27 +110,25 @@ def std_by_chance(ranking: Ranking, hit_rate: float, n: int = 10) -> float:
     """The root of the expected population variance of NDCG@n over users by chance at this HR@n (the
     mean over users).
 
-    >>> from entrenous.evaluate.ranking import ranking_of
+    >>> from entrenous.evaluate.metric_kinds import ranking_of
     >>> alone = ranking_of([[1], [7]], candidates=9)
     >>> # a hit is 1, a miss 0: sqrt(1/4), of two users sqrt(1/2 * 1/4)
     >>> std_by_chance(alone, 0.5, n=1)
     0.3535533905932738
     """
     _, user, queries = np.unique(ranking.user, return_inverse=True, return_counts=True)
-    kinds, kind = np.unique(
-        np.stack([ranking.relevant, np.clip(ranking.candidates, 1, n)]), axis=1, return_inverse=True
-    )
-    share = np.bincount(kind.ravel(), weights=1 / queries[user]) / len(queries)
+    # Queries with equally many relevant items and places have the same moments.
+    pairs = np.stack([ranking.relevant, np.clip(ranking.candidates, 1, n)])
+    kinds, kind = np.unique(pairs, axis=1, return_inverse=True)
+    kind = kind.ravel()
+    share = np.bincount(kind, weights=1 / queries[user]) / len(queries)
     p = _probability(kinds[0], share, hit_rate)
-    moments = np.array(
-        [_moments(int(relevant), int(places), n, p) for relevant, places in kinds.T]
-    )[kind.ravel()]
-    mean = np.bincount(user, moments[:, 0]) / queries
-    variance = np.bincount(user, moments[:, 1]) / queries**2
-    own_mean = (
-        mean.mean() ** 2 + variance.sum() / len(queries) ** 2
-    )  # the expected square of the mean over users
-    return math.sqrt(max(0.0, float((variance + mean**2).mean() - own_mean)))
+    moments = np.array([_moments(int(relevant), int(places), n, p) for relevant, places in kinds.T])
+    mean = np.bincount(user, moments[kind, 0]) / queries
+    variance = np.bincount(user, moments[kind, 1]) / queries**2
+    # The expected square of the mean over users.
+    square_of_mean = mean.mean() ** 2 + variance.sum() / len(queries) ** 2
+    return math.sqrt(max(0.0, float((variance + mean**2).mean() - square_of_mean)))
 
 
 def _probability(relevant: Float64Array, share: Float64Array, hit_rate: float) -> float:
@@ -144,7 +140,10 @@ def _probability(relevant: Float64Array, share: Float64Array, hit_rate: float) -
     low, high = 0.0, 1.0
     for _ in range(HALVINGS):
         p = (low + high) / 2
-        low, high = (p, high) if share @ (1 - (1 - p) ** relevant) < hit_rate else (low, p)
+        if share @ (1 - (1 - p) ** relevant) < hit_rate:
+            low = p
+        else:
+            high = p
     return (low + high) / 2
 
 
@@ -154,7 +153,8 @@ def _moments(relevant: int, places: int, n: int, p: float) -> tuple[float, float
     """
     k = np.arange(min(relevant, places) + 1)
     chance = binomial(relevant, p)
-    chance[k[-1]] = chance[k[-1] :].sum()  # more than fit fill the list
+    # Where more come into the list than it has places, they fill it.
+    chance[k[-1]] = chance[k[-1] :].sum()
     chance = chance[: len(k)]
     gain = 1 / np.log2(np.arange(2, places + 2))
     spread = k * gain.var() * (places - k) / max(places - 1, 1)
@@ -162,3 +162,17 @@ def _moments(relevant: int, places: int, n: int, p: float) -> tuple[float, float
     square = float(chance @ ((k * gain.mean()) ** 2 + spread))
     ideal = float((1 / np.log2(np.arange(2, min(relevant, n) + 2))).sum())
     return mean / ideal, (square - mean**2) / ideal**2
+
+
+def binomial(n: int, p: float) -> Float64Array:
+    """The probabilities of 0, 1, .., n successes in n trials, float64 [n + 1].
+
+    >>> binomial(2, 0.5).tolist()
+    [0.25, 0.5, 0.25]
+    """
+    if p in (0.0, 1.0):
+        return np.eye(n + 1)[n if p else 0]
+    k = np.arange(1, n + 1)
+    ways = np.concatenate([[0.0], np.cumsum(np.log((n + 1 - k) / k))])
+    successes = np.arange(n + 1)
+    return np.exp(ways + successes * math.log(p) + (n - successes) * math.log1p(-p))

@@ -1,4 +1,4 @@
-"""Whose ratings are predicted badly: strict and generous users, rare and popular items (FBALF,
+"""Errors of predicted ratings by group: strict and generous users, rare and popular items (FBALF,
 section 1: nice users and tough ones).
 """
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core.types import BoolArray, Float32Array, Float64Array
 from ..data.interactions import Interactions
-from .metric_kinds import RatingMetric, metrics
+from .ratings import rating_metrics
 
 QUARTER = 4
 EVERYBODY, STRICT, GENEROUS = "all", "strict users", "generous users"
@@ -17,7 +17,7 @@ OFFSET = "mean error"  # predicted minus true: above 0, ratings are promised tha
 
 
 def error_groups(train: Interactions, held: Interactions) -> dict[str, BoolArray]:
-    """Which held-out rows belong to each group, bool [rows].
+    """The held-out rows of each group, bool [rows].
 
     Strict and generous: the quarters of users with the lowest and highest mean training rating.
     Rare and popular: the quarters of items with the fewest and most training rows, of those that
@@ -28,10 +28,13 @@ def error_groups(train: Interactions, held: Interactions) -> dict[str, BoolArray
     )
     strict, generous = _ends(mean, train.counts > 0)
     rare, popular = _ends(train.popularity.astype(np.float64), train.popularity > 0)
-    of_users, of_items = {STRICT: strict, GENEROUS: generous}, {RARE: rare, POPULAR: popular}
-    found = {EVERYBODY: np.ones(len(held), np.bool_)}
-    found |= {name: member[held.user] for name, member in of_users.items()}
-    return found | {name: member[held.item] for name, member in of_items.items()}
+    return {
+        EVERYBODY: np.ones(len(held), np.bool_),
+        STRICT: strict[held.user],
+        GENEROUS: generous[held.user],
+        RARE: rare[held.item],
+        POPULAR: popular[held.item],
+    }
 
 
 def _ends(value: Float64Array, counted: BoolArray) -> tuple[BoolArray, BoolArray]:
@@ -40,9 +43,11 @@ def _ends(value: Float64Array, counted: BoolArray) -> tuple[BoolArray, BoolArray
     """
     order = np.lexsort((np.arange(len(value)), value))
     order = order[counted[order]]
-    size, ends = max(1, len(order) // QUARTER), np.zeros((2, len(value)), np.bool_)
-    ends[0, order[:size]], ends[1, order[-size:]] = True, True
-    return ends[0], ends[1]
+    size = max(1, len(order) // QUARTER)
+    lowest, highest = np.zeros((2, len(value)), np.bool_)
+    lowest[order[:size]] = True
+    highest[order[-size:]] = True
+    return lowest, highest
 
 
 def errors_by_group(
@@ -54,12 +59,15 @@ def errors_by_group(
     predicted: float32 [rows], clipped.
     """
     error = predicted.astype(np.float64) - held.value
-    groups = {name: rows for name, rows in error_groups(train, held).items() if rows.any()}
-    of = {name: metric for name, metric in metrics().items() if isinstance(metric, RatingMetric)}
-    found: dict[str, dict[str, float]] = {name: {} for name in (*of, OFFSET, "rows")}
-    for group, rows in groups.items():
-        own, together = error[rows], np.zeros(int(rows.sum()), np.int64)
-        for name, metric in of.items():
-            found[name][group] = float(metric.value(own, together)[0])
-        found[OFFSET][group], found["rows"][group] = float(own.mean()), float(len(own))
-    return found
+    kinds = rating_metrics()
+    table: dict[str, dict[str, float]] = {name: {} for name in (*kinds, OFFSET, "rows")}
+    for group, rows in error_groups(train, held).items():
+        if not rows.any():
+            continue
+        errors = error[rows]
+        one_group = np.zeros(len(errors), np.int64)
+        for name, metric in kinds.items():
+            table[name][group] = float(metric.value(errors, one_group)[0])
+        table[OFFSET][group] = float(errors.mean())
+        table["rows"][group] = float(len(errors))
+    return table

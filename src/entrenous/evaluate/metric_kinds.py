@@ -1,5 +1,7 @@
-"""What a metric is. A file in `metrics/` offers METRICS = {name: QueryMetric | ListMetric |
-RatingMetric}; adding it is enough.
+"""What a metric sees (`Ranking`, `Lists`) and what it is (`QueryMetric`, `ListMetric`,
+`RatingMetric`).
+
+A file in `metrics/` offers METRICS = {name: metric}; adding the file is enough.
 """
 
 from __future__ import annotations
@@ -7,43 +9,163 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
+import numpy as np
+
 from ..core.registry.discover import offers, with_plugins
-from ..core.types import Float64Array, Int64Array
-from .ranking import Lists, Ranking
+from ..core.types import Array, BoolArray, Float64Array, Int32Array, Int64Array
+
+ARROWS = {"higher": "↑", "lower": "↓"}
+
+
+class Ranking(NamedTuple):
+    """Queries and the ranks of their relevant items.
+
+    Full ranking: one query per user with held-out rows; all items but the user's training items
+    compete. Sampled: one query per held-out row, against its own candidates.
+    """
+
+    ptr: Int64Array
+    """int64 [q + 1]: query k has the relevant items ptr[k] to ptr[k + 1], at least one."""
+    rank: Int64Array
+    """int64 [ptr[q]], from 1, ascending within a query. An item that never competes, such as one
+    without a training row, has rank candidates + 1: it is missed.
+    """
+    candidates: Int64Array
+    """int64 [q]: the number of items that competed."""
+    user: Int64Array
+    """int64 [q], ascending: the user of each query."""
+
+    @property
+    def relevant(self) -> Int64Array:
+        """The number of relevant items of each query, int64 [q]."""
+        return np.diff(self.ptr)
+
+    @property
+    def position(self) -> Int64Array:
+        """The place of each relevant item among those of its query: 1, 2, ..., int64 [ptr[q]]."""
+        return np.arange(1, len(self.rank) + 1) - np.repeat(self.ptr[:-1], self.relevant)
+
+    def missed(self) -> BoolArray:
+        """True for each relevant item that can be in no list, bool [ptr[q]]."""
+        return self.rank > np.repeat(self.candidates, self.relevant)
+
+    def within(self, n: int) -> BoolArray:
+        """True for each relevant item in the first n places, bool [ptr[q]]."""
+        return (self.rank <= n) & ~self.missed()
+
+    def total(self, values: Array) -> Float64Array:
+        """The sum of `values` [ptr[q]] over each query, float64 [q]."""
+        queries = len(self.candidates)
+        query = np.repeat(np.arange(queries), self.relevant)
+        sums = np.bincount(query, weights=values.astype(np.float64), minlength=queries)
+        return sums.astype(np.float64)
+
+
+def with_absent(ranking: Ranking, absent: Int64Array) -> Ranking:
+    """Adds relevant items that are in no list, since the catalogue lacks them.
+
+    absent: int64 [q], their number for each query.
+
+    >>> with_absent(ranking_of([[2], [1]], candidates=5), np.array([1, 0])).rank
+    array([2, 6, 1])
+    """
+    relevant = ranking.relevant + absent
+    ptr = np.concatenate([[0], np.cumsum(relevant)])
+    # All are missed at first; then the known ranks move to the start of their query.
+    rank = np.repeat(ranking.candidates + 1, relevant)
+    moved = np.repeat(ptr[:-1] - ranking.ptr[:-1], ranking.relevant)
+    rank[moved + np.arange(len(ranking.rank))] = ranking.rank
+    return ranking._replace(ptr=ptr, rank=rank)
+
+
+class Lists(NamedTuple):
+    """The top-n lists of all evaluated users from the full ranking, with the data that metrics
+    beyond accuracy compare them with.
+    """
+
+    item: Int32Array
+    """int32 [m, n], -1 where a list is shorter."""
+    user: Int64Array
+    """int64 [m]: the user of each list."""
+    known: BoolArray
+    """bool [all items]: the catalogue, all items that can be recommended."""
+    popularity: Int64Array
+    """int64 [all items]: training rows per item."""
+    category: BoolArray | None
+    """bool [all items, c]: the categories of each item; None if unknown."""
+    names: tuple[str, ...]
+    """The names of the c categories."""
+
+    @property
+    def items(self) -> int:
+        """The number of items that could be recommended."""
+        return int(self.known.sum())
+
+    def counts(self, n: int) -> Int64Array:
+        """The number of lists with each item among their first n, int64 [all items]."""
+        top = self.item[:, :n]
+        return np.bincount(top[top >= 0], minlength=len(self.popularity))
+
+
+def ranking_of(ranks: list[list[int]], candidates: int) -> Ranking:
+    """A ranking written by hand: the ranks of each query's relevant items among `candidates` items.
+
+    >>> ranking_of([[2, 5], [1]], candidates=5).position
+    array([1, 2, 1])
+    """
+    ptr = np.cumsum([0, *map(len, ranks)])
+    rank = np.concatenate([np.sort(np.array(query, np.int64)) for query in ranks])
+    return Ranking(ptr, rank, np.full(len(ranks), candidates), np.arange(len(ranks)))
+
+
+def lists_of(
+    lists: list[list[int]], popularity: list[int], category: dict[str, list[int]] | None = None
+) -> Lists:
+    """Lists written by hand: the items of each list, the training rows of each item, and the items
+    of each category.
+
+    >>> lists_of([[0, 2], [2, 1]], popularity=[3, 1, 0]).counts(1)
+    array([1, 0, 1])
+    """
+    item = np.full((len(lists), max(map(len, lists))), -1, np.int32)
+    for row, items in enumerate(lists):
+        item[row, : len(items)] = items
+    rows = np.array(popularity, np.int64)
+    member = None
+    if category is not None:
+        member = np.zeros((len(rows), len(category)), np.bool_)
+        for column, items in enumerate(category.values()):
+            member[items, column] = True
+    return Lists(item, np.arange(len(lists)), rows > 0, rows, member, tuple(category or ()))
 
 
 class QueryMetric(NamedTuple):
-    """An accuracy metric: (ranking, n) -> one value per query, float64 [q], in 0..1, higher is
-    better.
-
-    cutoff: whether it looks at the first n places only; else n is ignored and the metric appears
-    once, without `@n`.
-    """
+    """An accuracy metric: higher is better."""
 
     value: Callable[[Ranking, int], Float64Array]
+    """(ranking, n) -> one value per query, float64 [q], in 0..1."""
     cutoff: bool = True
+    """True for a metric of the first n places; otherwise n is ignored, and the metric appears once,
+    without `@n`.
+    """
 
 
 class ListMetric(NamedTuple):
-    """A metric of all lists together: (lists, n) -> one number, or one per category; None if the
-    data cannot tell.
-
-    better: "higher" or "lower", or "" where neither is.
-    """
+    """A metric of all lists together."""
 
     value: Callable[[Lists, int], float | dict[str, float] | None]
+    """(lists, n) -> one number, or one per category; None if the data lack what it needs."""
     better: str = ""
+    """"higher", "lower", or "" where neither is better."""
 
 
 class RatingMetric(NamedTuple):
-    """A metric of predicted ratings, lower is better: (errors predicted - true [n], group [n]) ->
-    one value per group, float64 [groups].
-    """
+    """A metric of predicted ratings: lower is better."""
 
     value: Callable[[Float64Array, Int64Array], Float64Array]
+    """(errors, predicted - true [n]; group [n]) -> one value per group, float64 [groups]."""
 
 
-ARROWS = {"higher": "↑", "lower": "↓"}
 Metric: TypeAlias = QueryMetric | ListMetric | RatingMetric
 
 
@@ -56,22 +178,22 @@ def metrics() -> dict[str, Metric]:
 
 def title(name: str, metric: Metric, n: int) -> str:
     """`ndcg@10`, or `auc` for a metric without a cutoff."""
-    return (
-        f"{name}@{n}"
-        if isinstance(metric, ListMetric) or (isinstance(metric, QueryMetric) and metric.cutoff)
-        else name
-    )
+    cut = isinstance(metric, ListMetric) or (isinstance(metric, QueryMetric) and metric.cutoff)
+    return f"{name}@{n}" if cut else name
 
 
 def arrowed(name: str) -> str:
-    """The title of a metric as a table shows it, with an arrow that says whether high or low is
-    better. Other titles stay as they are.
+    """Adds an arrow to the title of a metric: up if higher is better, down if lower is. Other
+    titles stay as they are.
 
     >>> arrowed("ndcg@10"), arrowed("rmse"), arrowed("gini@10"), arrowed("rounds")
     ('ndcg@10 ↑', 'rmse ↓', 'gini@10 ↑', 'rounds')
     """
     metric = metrics().get(name.removeprefix("worst_decile_").partition("@")[0])
-    better = {QueryMetric: "higher", RatingMetric: "lower"}.get(
-        type(metric), getattr(metric, "better", "")
-    )
+    if isinstance(metric, QueryMetric):
+        better = "higher"
+    elif isinstance(metric, RatingMetric):
+        better = "lower"
+    else:
+        better = "" if metric is None else metric.better
     return f"{name} {ARROWS[better]}" if better else name

@@ -1,4 +1,4 @@
-"""Predict: the ratings of one user for some items, and what they are made of."""
+"""Predict: the ratings of one user for some items, and their parts."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ..core.contract.declared import predicts_ratings
 from ..core.errors import InputError
 from ..core.types import Float32Array, Int64Array
 from ..data.interactions import Interactions
-from .recommend import score_blocks, title_of
+from .recommend import scores_of_one, title_of
 
 
 class RatingRecommender(Protocol):
-    """A trained algorithm that may tell the parts of a rating apart."""
+    """A trained algorithm that may know the parts of a rating."""
 
     @property
     def algorithm(self) -> Any: ...
@@ -47,28 +47,30 @@ def predictions(
         raise InputError(
             "entrenous predict", f"{label} ranks items, it does not predict ratings", fix=fix
         )
-    who, which = train.users.index(user), [train.items.index(item) for item in items]
-    one, (low, high) = np.array([who]), train.rating_scale
-    _, (scores,) = next(score_blocks(recommender, train.users, len(train.items), one, label=label))
-    parts = recommender.biases(one)
-    own = slice(*train.ptr[who : who + 2])
-    rated = dict(zip(train.item[own].tolist(), train.value[own].tolist(), strict=True))
-
-    def told(item: int) -> dict[str, Any]:
+    u = train.users.index(user)
+    indices = [train.items.index(item) for item in items]
+    scores = scores_of_one(recommender, train, u, label)
+    biases = recommender.biases(np.array([u]))
+    low, high = train.rating_scale
+    rows = slice(*train.ptr[u : u + 2])
+    rated = dict(zip(train.item[rows].tolist(), train.value[rows].tolist(), strict=True))
+    predicted = []
+    for item in indices:
         score = float(scores[item])
-        user_bias, item_bias = (
-            (None, None) if parts is None else (float(parts[0][0]), float(parts[1][item]))
-        )
-        rest = None if user_bias is None or item_bias is None else score - user_bias - item_bias
-        return {
+        row: dict[str, Any] = {
             "item": train.items[item],
             "title": title_of(train, item),
             "prediction": min(max(score, low), high),
             "unclipped": score,
-            "user_bias": user_bias,
-            "item_bias": item_bias,
-            "interaction": rest,
+            "user_bias": None,
+            "item_bias": None,
+            "interaction": None,
             "rated": rated.get(item),
         }
-
-    return [told(item) for item in which]
+        if biases is not None:
+            of_users, of_items = biases
+            row["user_bias"] = float(of_users[0])
+            row["item_bias"] = float(of_items[item])
+            row["interaction"] = score - row["user_bias"] - row["item_bias"]
+        predicted.append(row)
+    return predicted

@@ -1,5 +1,5 @@
 """`evaluate`: every metric of one trained recommender on one held-out part, in one pass over its
-scores.
+scores. `look`: the one metric that validation compares.
 
 The protocol is part of the result: which items competed, how ties were broken, who was not
 evaluated.
@@ -10,18 +10,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import NamedTuple, TypeAlias, final
+from typing import Any, NamedTuple, TypeAlias, final
 
 import numpy as np
 
+from ..core.contract.declared import predicts_ratings
 from ..core.contract.protocols import Progress, Recommender, silent
 from ..core.types import BoolArray, Float32Array, Float64Array, Int64Array
 from ..data.interactions import Interactions
 from ..data.split.types import Held
-from . import full, sampled, together
+from . import rankings
 from . import ratings as of_ratings
-from .metric_kinds import ListMetric, Metric, QueryMetric, metrics, title
-from .ranking import Lists, Ranking, with_absent
+from .metric_kinds import (
+    ListMetric,
+    Lists,
+    Metric,
+    QueryMetric,
+    Ranking,
+    metrics,
+    title,
+    with_absent,
+)
 from .recommend import score_blocks
 
 PerUser = dict[str, Float64Array]
@@ -32,31 +41,33 @@ NO_METRICS: Metrics = MappingProxyType({})
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Evaluation:
-    """What one evaluation found.
-
-    metrics: the mean over users by name (`hr@10`, `auc`, `gini@10`): of the sampled ranking where
-        the held-out rows have candidates, else of the full ranking. Metrics of lists (coverage,
-        Gini) are always of the full ranking. Of predicted ratings `mae` and `rmse` come first; they
-        are over held-out rows, not over users. `f1_user@n` (see `together`) comes with the sampled
-        ranking alone, and where a user has several held-out rows.
-    full_ranking: the same names of the full ranking, where `metrics` are sampled; else None.
-    per_user, per_user_full: accuracy metrics by name, float64 [m], in the order of `user`; the
-    latter None unless sampled. by_category: {"bias_disparity@10": {category: value}}. user: int64
-    [m], the evaluated users, ascending. protocol: what was ranked and how, one sentence each.
-    ranking: of the full ranking; candidates_ranking: of the sampled one, or None; lists: the top
-    lists of the full ranking.
-    """
+    """The metrics of one recommender on one held-out part."""
 
     metrics: dict[str, float]
+    """The mean over users by name (`hr@10`, `auc`, `gini@10`): of the sampled ranking if the
+    held-out rows have candidates, otherwise of the full ranking. Metrics of lists (coverage, Gini)
+    are always of the full ranking. `mae` and `rmse` of predicted ratings come first; they are means
+    over held-out rows, not over users. `f1_user@n` (see `rankings`) comes with the sampled ranking
+    alone, and only if a user has several held-out rows.
+    """
     full_ranking: dict[str, float] | None
+    """The same names for the full ranking if `metrics` are sampled; otherwise None."""
     per_user: PerUser
+    """Accuracy metrics by name, float64 [m], in the order of `user`."""
     per_user_full: PerUser | None
+    """The same for the full ranking if `metrics` are sampled; otherwise None."""
     by_category: dict[str, dict[str, float]]
+    """{"bias_disparity@10": {category: value}}."""
     user: Int64Array
+    """int64 [m]: the evaluated users, ascending."""
     protocol: tuple[str, ...]
+    """What was ranked and how, one sentence each."""
     ranking: Ranking
+    """The full ranking."""
     candidates_ranking: Ranking | None
+    """The sampled ranking, or None."""
     lists: Lists
+    """The top lists of the full ranking."""
 
 
 def evaluate(
@@ -75,89 +86,96 @@ def evaluate(
 ) -> Evaluation:
     """Ranks the held-out rows of every user who has some, block by block.
 
-    train: the rows the recommender was trained on; they do not compete for their users, and items
+    train: the rows the recommender was trained on. They do not compete for their users; items
         without any such row are never recommended and rank last.
-    also_mask: further rows that do not compete (validation rows, when testing a model that was not
-    trained on them). ratings: whether the scores are predicted ratings, to be held against the true
-    ones too. further: metrics of one's own by name, beside those of evaluate/metrics. label: the
-    algorithm, for errors. n: list lengths. seed: of the shuffle that orders equal scores. block:
-    users scored at once. progress: is told of users done.
+    label: the algorithm's name, for errors. n: list lengths. seed: of the shuffle that orders equal
+    scores. block: users scored at once.
+    also_mask: further rows that do not compete, such as validation rows when a model is tested that
+        was not trained on them.
+    ratings: the scores are predicted ratings; compares them with the true ones too.
+    further: the user's own metrics by name, in addition to those of evaluate/metrics.
+    progress: is called with the number of users done.
 
     Raises NonFiniteError for a score that is NaN or infinite; InputError if there is nothing to
-    evaluate or parts overlap."""
-    rows, lengths = held.rows, sorted(set(n))
-    full.check(train, also_mask, rows)
+    evaluate or parts overlap.
+    """
+    rows = held.rows
+    lengths = sorted(set(n))
+    rankings.check(train, also_mask, rows)
     absent = np.zeros(len(rows.users), np.int64) if held.absent is None else held.absent
-    field, users = (
-        full.field_of(train, also_mask, seed, held.cold),
-        np.flatnonzero(rows.counts + absent),
-    )
-    everything = full.empty_full(users, rows, lengths[-1])
-    among = sampled.empty_sampled(held) if held.candidates is not None else None
-    whole = together.empty_together(held)
+    users = np.flatnonzero(rows.counts + absent)
+    field = rankings.competing_items(train, also_mask, seed, held.cold)
+    full = rankings.empty_full(users, rows, lengths[-1])
+    sampled = None if held.candidates is None else rankings.empty_sampled(held)
+    together = rankings.empty_together(held)
     predicted = np.empty(len(rows), np.float32)
     for part, scores in score_blocks(
         recommender, train.users, len(train.items), users, label=label, block=block
     ):
-        full.rank_block(everything, part, scores, field, rows)
-        if among is not None:
-            sampled.rank_block(among, users[part], scores, field, held)
-        if whole is not None:
-            together.rank_block(whole, part, scores, field, held)
+        rankings.rank_full(full, part, scores, field, rows)
+        if sampled is not None:
+            rankings.rank_sampled(sampled, users[part], scores, field, held)
+        if together is not None:
+            rankings.rank_together(together, part, scores, field, held)
         if ratings:
             of_ratings.predict_block(predicted, users[part], scores, rows)
         progress(part.stop, len(users), "evaluated user")
-    lists = Lists(everything.best.item, users, field.known, train.popularity, *categories(train))
-    said = sentences(train, held, field.known, also_mask, seed)
-    ranking = with_absent(everything.ranking, absent[users])
-    found = _summed_up(
-        Rankings(ranking, among, whole), lists, lengths, said, {**metrics(), **further}
+    lists = Lists(full.best.item, users, field.known, train.popularity, *categories(train))
+    evaluation = _summed_up(
+        Rankings(with_absent(full.ranking, absent[users]), sampled, together),
+        lists,
+        lengths,
+        {**metrics(), **further},
+        sentences(train, held, field.known, also_mask, seed),
     )
-    return _with_ratings(found, rows, predicted, label) if ratings else found
+    if ratings:
+        return _with_ratings(evaluation, rows, predicted, label)
+    return evaluation
 
 
 def _with_ratings(
-    found: Evaluation, rows: Interactions, scores: Float32Array, label: str
+    evaluation: Evaluation, rows: Interactions, scores: Float32Array, label: str
 ) -> Evaluation:
-    """The evaluation of a ranking, with the errors of the same scores as predicted ratings."""
+    """Adds the errors of the same scores as predicted ratings."""
     errors = of_ratings.rated(rows, scores)
     return replace(
-        found,
-        metrics=errors.metrics | found.metrics,
-        per_user=errors.per_user | found.per_user,
-        protocol=(of_ratings.sentence(rows, label), *found.protocol),
+        evaluation,
+        metrics=errors.metrics | evaluation.metrics,
+        per_user=errors.per_user | evaluation.per_user,
+        protocol=(of_ratings.sentence(rows, label), *evaluation.protocol),
     )
 
 
 class Rankings(NamedTuple):
-    """The rankings of an evaluation. full: one query per user, among all items; among: one per
-    held-out row, among its candidates; together: one per user, among the candidates of a row. The
-    last two are None without candidates.
-    """
+    """The rankings of an evaluation; the last two are None without candidates."""
 
     full: Ranking
-    among: Ranking | None
+    """One query per user, among all items."""
+    sampled: Ranking | None
+    """One query per held-out row, among its candidates."""
     together: Ranking | None
+    """One query per user, among the candidates of one row."""
 
 
 def _summed_up(
-    rankings: Rankings, lists: Lists, lengths: Sequence[int], protocol: tuple[str, ...], of: Metrics
+    ranked: Rankings, lists: Lists, lengths: Sequence[int], of: Metrics, protocol: tuple[str, ...]
 ) -> Evaluation:
-    ranking, among, whole = rankings
-    per_user, of_lists = user_values(ranking, lengths, of), list_values(lists, lengths, of)
-    chosen = per_user if among is None else user_values(among, lengths, of)
-    if whole is not None:
-        chosen, protocol = chosen | together.user_f1(whole, lengths), (*protocol, together.SENTENCE)
+    of_lists = list_values(lists, lengths, of)
+    full = user_values(ranked.full, lengths, of)
+    per_user = full if ranked.sampled is None else user_values(ranked.sampled, lengths, of)
+    if ranked.together is not None:
+        per_user = per_user | rankings.user_f1(ranked.together, lengths)
+        protocol = (*protocol, rankings.TOGETHER)
     return Evaluation(
-        metrics=_means(chosen) | of_lists.numbers,
-        full_ranking=None if among is None else _means(per_user) | of_lists.numbers,
-        per_user=chosen,
-        per_user_full=None if among is None else per_user,
+        metrics=_means(per_user) | of_lists.numbers,
+        full_ranking=None if ranked.sampled is None else _means(full) | of_lists.numbers,
+        per_user=per_user,
+        per_user_full=None if ranked.sampled is None else full,
         by_category=of_lists.by_category,
-        user=ranking.user,
+        user=ranked.full.user,
         protocol=protocol,
-        ranking=ranking,
-        candidates_ranking=among,
+        ranking=ranked.full,
+        candidates_ranking=ranked.sampled,
         lists=lists,
     )
 
@@ -167,20 +185,19 @@ def _means(per_user: PerUser) -> dict[str, float]:
 
 
 def user_values(ranking: Ranking, lengths: Sequence[int], of: Metrics | None = None) -> PerUser:
-    """Every accuracy metric at every length, float64 [m]: the mean over each user's queries, in the
-    order of ascending users.
+    """Every accuracy metric at every length, float64 [m]: the mean over the queries of each user,
+    users ascending. of: the metrics, by default all installed ones.
     """
     _, query_user = np.unique(ranking.user, return_inverse=True)
     queries = np.bincount(query_user)
-    found: PerUser = {}
+    per_user: PerUser = {}
     for name, metric in (metrics() if of is None else of).items():
-        if isinstance(metric, QueryMetric):
-            for n in lengths if metric.cutoff else lengths[:1]:
-                values = metric.value(ranking, n)
-                found[title(name, metric, n)] = (
-                    np.bincount(query_user, values.astype(np.float64)) / queries
-                )
-    return found
+        if not isinstance(metric, QueryMetric):
+            continue
+        for n in lengths if metric.cutoff else lengths[:1]:
+            values = metric.value(ranking, n).astype(np.float64)
+            per_user[title(name, metric, n)] = np.bincount(query_user, values) / queries
+    return per_user
 
 
 class ListValues(NamedTuple):
@@ -191,39 +208,33 @@ class ListValues(NamedTuple):
 
 
 def list_values(lists: Lists, lengths: Sequence[int], of: Metrics | None = None) -> ListValues:
-    """Every metric of lists at every length; those the data cannot tell are left out."""
+    """Every metric of lists at every length, without those that the data lack columns for."""
     values = ListValues({}, {})
-    of_lists = {
-        name: metric
-        for name, metric in (metrics() if of is None else of).items()
-        if isinstance(metric, ListMetric)
-    }
-    for name, metric, n in [
-        (name, metric, n) for name, metric in of_lists.items() for n in lengths
-    ]:
-        value = metric.value(lists, n)
-        if isinstance(value, dict):
-            values.by_category[title(name, metric, n)] = value
-        elif value is not None:
-            values.numbers[title(name, metric, n)] = float(value)
+    for name, metric in (metrics() if of is None else of).items():
+        if not isinstance(metric, ListMetric):
+            continue
+        for n in lengths:
+            value = metric.value(lists, n)
+            if isinstance(value, dict):
+                values.by_category[title(name, metric, n)] = value
+            elif value is not None:
+                values.numbers[title(name, metric, n)] = float(value)
     return values
 
 
 def categories(data: Interactions) -> tuple[BoolArray | None, tuple[str, ...]]:
-    """bool [items, c] and the c names, from the item column `category`, where `|` separates
-    several; (None, ()) without it.
+    """The categories of each item, bool [items, c], and the c names, from the item column
+    `category`, where `|` separates several; (None, ()) without that column.
     """
     if "category" not in data.features:
         return None, ()
-    of_item = [
-        [name for name in str(text).split("|") if name] for text in data.features["category"]
-    ]
-    names = tuple(sorted({name for some in of_item for name in some}))
+    of_item = [set(str(text).split("|")) - {""} for text in data.features["category"]]
+    names = sorted(set().union(*of_item))
     column = {name: c for c, name in enumerate(names)}
     member = np.zeros((len(of_item), len(names)), np.bool_)
-    for item, some in enumerate(of_item):
-        member[item, [column[name] for name in some]] = True
-    return member, names
+    for item, its_names in enumerate(of_item):
+        member[item, [column[name] for name in its_names]] = True
+    return member, tuple(names)
 
 
 def sentences(
@@ -231,33 +242,67 @@ def sentences(
 ) -> tuple[str, ...]:
     """The protocol in words, with the counts of what was left out."""
     rows = held.rows
-    competing = (
-        f"the {int(known.sum())} items{'' if held.cold else ' with a training row'}, without the"
-        " user's own training"
-    )
-    said = [f"full ranking: {competing} {'rows' if also_mask is None else 'and validation rows'}"]
+    competing = "" if held.cold else " with a training row"
+    masked = "rows" if also_mask is None else "and validation rows"
+    lines = [
+        f"full ranking: the {int(known.sum())} items{competing}, without the user's own training"
+        f" {masked}"
+    ]
     if held.candidates is not None:
-        fewest, most = (held.candidates >= 0).sum(axis=1).min(), held.candidates.shape[1]
+        fewest = (held.candidates >= 0).sum(axis=1).min()
+        most = held.candidates.shape[1]
         count = f"{most}" if fewest == most else f"{fewest} to {most}"
-        said.append(
+        lines.append(
             f"sampled ranking: each held-out item against its own {count} frozen candidates"
         )
-    said.append(f"equal scores are ordered by a shuffle of the items keyed by seed {seed}")
+    lines.append(f"equal scores are ordered by a shuffle of the items keyed by seed {seed}")
     counts = rows.counts if held.absent is None else rows.counts + held.absent
-    evaluated, idle = int((counts > 0).sum()), int(((counts == 0) & (train.counts > 0)).sum())
-    said.append(
+    evaluated = int((counts > 0).sum())
+    idle = int(((counts == 0) & (train.counts > 0)).sum())
+    lines.append(
         f"users evaluated: {evaluated}, with {counts.sum()} held-out rows; users in training"
         f" without any, left out: {idle}"
     )
     if counts.sum() > len(rows):
-        said.append(
+        lines.append(
             "held-out rows of items that are not in the catalogue, which count as missed:"
             f" {counts.sum() - len(rows)}"
         )
     cold = int((~known[rows.item]).sum())
     if cold:
-        said.append(
+        lines.append(
             "held-out rows of items without a training row, which are never recommended and rank"
             f" last: {cold}"
         )
-    return tuple(said)
+    return tuple(lines)
+
+
+class Goal(NamedTuple):
+    """The validation metric by which settings and numbers of rounds are chosen."""
+
+    metric: str
+    lower: bool
+    """True if smaller is better."""
+
+    def key(self, metrics: dict[str, float]) -> float:
+        """A sort key that puts the best first, whatever the metric."""
+        return metrics[self.metric] if self.lower else -metrics[self.metric]
+
+
+RANKING = Goal("ndcg@10", lower=False)
+RATING = Goal("rmse", lower=True)
+GOALS = (RANKING, RATING)
+
+
+def goal_of(algorithm: Any) -> Goal:
+    """The goal of an algorithm: RMSE if it predicts ratings, otherwise NDCG@10."""
+    return RATING if predicts_ratings(algorithm) else RANKING
+
+
+def look(
+    goal: Goal, recommender: Recommender, train: Interactions, held: Held, *, label: str, seed: int
+) -> dict[str, float]:
+    """The metrics of a recommender on validation rows by name, the goal's metric among them."""
+    if goal is RATING:
+        return of_ratings.rate(recommender, held.rows, label=label).metrics
+    return evaluate(recommender, train, held, label=label, n=(10,), seed=seed).metrics

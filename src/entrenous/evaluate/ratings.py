@@ -1,4 +1,4 @@
-"""Predicted ratings held against the true ones: MAE and RMSE over all held-out rows, and for each
+"""Predicted ratings compared with the true ones: MAE and RMSE over all held-out rows, and for each
 user.
 """
 
@@ -16,21 +16,21 @@ from ..data.interactions import Interactions
 from .metric_kinds import RatingMetric, metrics
 from .recommend import score_blocks
 
-ERRORS = ("mae", "rmse")  # of a system that predicts ratings, as FBALF's tables have them
+# The metrics of a system that predicts ratings, as in FBALF's tables.
+ERRORS = ("mae", "rmse")
 
 
 class Ratings(NamedTuple):
-    """Predicted ratings of held-out rows, and their errors.
-
-    metrics: by name, over all rows (each row counts once, as in FBALF's eq. for MAE and RMSE).
-    per_user: the same over each user's own rows, float64 [m]. user: int64 [m], the users with
-    held-out rows, ascending. predicted: float32 [rows], clipped to the scale.
-    """
+    """Predicted ratings of held-out rows, and their errors."""
 
     metrics: dict[str, float]
+    """By name, over all rows: each row counts once, as in FBALF's equations for MAE and RMSE."""
     per_user: dict[str, Float64Array]
+    """The same over the rows of each user, float64 [m]."""
     user: Int64Array
+    """int64 [m]: the users with held-out rows, ascending."""
     predicted: Float32Array
+    """float32 [rows], clipped to the scale."""
 
 
 def rate(
@@ -42,7 +42,8 @@ def rate(
     Raises NonFiniteError for a prediction that is NaN or infinite; InputError if there is nothing
     to predict.
     """
-    users, predicted = np.flatnonzero(rows.counts), np.empty(len(rows), np.float32)
+    users = np.flatnonzero(rows.counts)
+    predicted = np.empty(len(rows), np.float32)
     for part, scores in score_blocks(
         recommender, rows.users, len(rows.items), users, label=label, block=block
     ):
@@ -66,13 +67,17 @@ def rated(rows: Interactions, scores: Float32Array) -> Ratings:
     predicted = np.clip(scores, np.float32(low), np.float32(high))
     error = predicted.astype(np.float64) - rows.value
     _, user = np.unique(rows.user, return_inverse=True)
-    everybody, of = (
-        np.zeros_like(user),
-        {name: m for name, m in metrics().items() if isinstance(m, RatingMetric)},
-    )
-    overall = {name: float(metric.value(error, everybody)[0]) for name, metric in of.items()}
-    per_user = {name: metric.value(error, user) for name, metric in of.items()}
+    everybody = np.zeros_like(user)
+    overall, per_user = {}, {}
+    for name, metric in rating_metrics().items():
+        overall[name] = float(metric.value(error, everybody)[0])
+        per_user[name] = metric.value(error, user)
     return Ratings(overall, per_user, np.flatnonzero(rows.counts), predicted)
+
+
+def rating_metrics() -> dict[str, RatingMetric]:
+    """The installed metrics of predicted ratings by name."""
+    return {name: metric for name, metric in metrics().items() if isinstance(metric, RatingMetric)}
 
 
 def scale_of(rows: Interactions) -> tuple[float, float]:

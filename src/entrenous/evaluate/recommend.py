@@ -17,7 +17,8 @@ from ..core.vocabulary import Vocabulary
 from ..data.interactions import Interactions
 from ..kernels.arrays import nonfinite_row, shuffle_places, top_n
 
-BLOCK_SCORES = 1 << 22  # scores in a block if no size is given: 16 MB
+# Scores in a block if no size is given: 16 MB.
+BLOCK_SCORES = 1 << 22
 
 
 def recommend(
@@ -26,34 +27,38 @@ def recommend(
     users: Array,
     n: int,
     *,
-    exclude_train: bool = True,
     known: BoolArray | None = None,
     label: str = "recommender",
     seed: int = 0,
     block: int | None = None,
 ) -> TopN:
-    """The n best items of each user, item int32 [len(users), n] (-1 where fewer are left) and score
-    float32 (-inf there).
+    """The n best items that each user does not have: item int32 [len(users), n] (-1 where fewer are
+    left) and score float32 (-inf there).
 
     data: the rows the recommender was trained on. Items without a row there are never recommended:
-    nothing was learnt about them. known: bool [items], what may be recommended instead, where
-    `data` has the rows of a few users alone. exclude_train: leave out what the user already has in
-    `data`. Equal scores are ordered by a shuffle keyed by `seed`. label: the name of the algorithm
-    in errors. block: users scored at a time.
+    nothing was learnt about them. known: bool [items], the items that may be recommended if `data`
+    has the rows of a few users alone. Equal scores are ordered by a shuffle keyed by `seed`. label:
+    the algorithm's name, for errors. block: users scored at a time.
 
     Raises NonFiniteError that names the user and the algorithm if a score is NaN or infinite.
     """
     users = np.asarray(users, np.int64)
     best = empty_lists(len(users), n)
-    place, ptr = (
-        tie_places(len(data.items), seed),
-        data.ptr if exclude_train else np.zeros_like(data.ptr),
-    )
+    place = tie_places(len(data.items), seed)
     known = data.popularity > 0 if known is None else known
     for part, scores in score_blocks(
         recommender, data.users, len(data.items), users, label=label, block=block
     ):
-        top_n(scores, users[part], known, ptr, data.item, place, best.item[part], best.score[part])
+        top_n(
+            scores,
+            users[part],
+            known,
+            data.ptr,
+            data.item,
+            place,
+            best.item[part],
+            best.score[part],
+        )
     return best
 
 
@@ -67,28 +72,34 @@ def recommendations(
     """
     at_least("--n", n, 1)
     u = train.users.index(user)
-    ((_, scores),) = score_blocks(
-        recommender, train.users, len(train.items), np.array([u], np.int64), label=label
-    )
-    own = train.item[train.ptr[u] : train.ptr[u + 1]]
+    row = scores_of_one(recommender, train, u, label)
+    consumed = train.item[train.ptr[u] : train.ptr[u + 1]]
+    competing = np.setdiff1d(np.flatnonzero(train.popularity), consumed)
     return [
-        {"item": train.items[item], "title": title_of(train, item), "score": float(scores[0, item])}
-        for item in _best_of_one(
-            scores[0], np.setdiff1d(np.flatnonzero(train.popularity), own), n, seed
-        ).tolist()
+        {"item": train.items[item], "title": title_of(train, item), "score": float(row[item])}
+        for item in _best_of_one(row, competing, n, seed).tolist()
     ]
 
 
+def scores_of_one(
+    recommender: Recommender, train: Interactions, user: int, label: str
+) -> Float32Array:
+    """The scores of all items for one user, float32 [items]."""
+    users = np.array([user], np.int64)
+    ((_, scores),) = score_blocks(recommender, train.users, len(train.items), users, label=label)
+    return scores[0]
+
+
 def _best_of_one(score: Float32Array, competing: Array, n: int, seed: int) -> Array:
-    """The n best of the competing items, in the order of `core.arrays`; in NumPy, for to load
-    compiled code takes longer than the rest.
+    """The n best of the competing items, in the order of `kernels.arrays`; in NumPy, since loading
+    compiled code would take longer than the rest.
     """
     place = tie_places(len(score), seed)
     return competing[np.lexsort((place[competing], -score[competing]))[:n]]
 
 
 def title_of(train: Interactions, item: int) -> str:
-    """What an item is called in the data; "" if that is not known."""
+    """The title of an item in the data; "" if there is none."""
     titles = train.features.get("title")
     return "" if titles is None else str(titles[item])
 
@@ -124,11 +135,12 @@ def score_blocks(
     for start in range(0, len(users), size):
         part = slice(start, min(start + size, len(users)))
         scores = np.ascontiguousarray(recommender.scores(users[part]))
-        if scores.shape != (part.stop - part.start, items):
+        count = part.stop - part.start
+        if scores.shape != (count, items):
             raise ValueError(
-                f"{label} returned scores {scores.shape} for {part.stop - part.start} users and"
-                f" {items} items"
+                f"{label} returned scores {scores.shape} for {count} users and {items} items"
             )
+        # One row is checked in NumPy, since loading compiled code would take longer.
         bad = nonfinite_row(scores) if len(scores) > 1 or not np.isfinite(scores).all() else -1
         if bad >= 0:
             raise NonFiniteError(

@@ -1,5 +1,5 @@
-"""Whether a difference between systems could be chance: paired t, exact Wilcoxon, equal spread,
-Friedman with mean ranks, Holm.
+"""Tests of a difference between systems: paired t, exact Wilcoxon, equal spread, Friedman with
+mean ranks, Holm.
 
 Two-system tests take values paired by user, fold or data set. They say nothing about the choice of
 data or of split.
@@ -18,22 +18,23 @@ from ..core.types import Array, Float64Array
 from .distributions import chi_square_tail, mean_ranks, normal_tail, t_above, t_tail
 
 Alternative = Literal["two-sided", "greater", "less"]
-EXACT_UP_TO = (
-    200  # differences; beyond, the normal approximation of Wilcoxon's test is good to four digits
-)
-ROUNDING = 1e-12  # relative; squared deviations that differ by less are equal
+# Differences; beyond, the normal approximation of Wilcoxon's test is good to four digits.
+EXACT_UP_TO = 200
+# Relative; squared deviations that differ by less are equal.
+ROUNDING = 1e-12
 
 
 class Comparison(NamedTuple):
-    """The result of a paired test: statistic, p-value, mean of the differences a - b, how many
-    pairs, and how p was found.
-    """
+    """The result of a paired test."""
 
     statistic: float
     p: float
     difference: float
+    """The mean of the differences a - b."""
     pairs: int
+    """The number of pairs."""
     method: str
+    """How p was computed."""
 
 
 def paired_t(a: Array, b: Array, *, alternative: Alternative = "two-sided") -> Comparison:
@@ -47,31 +48,27 @@ def paired_t(a: Array, b: Array, *, alternative: Alternative = "two-sided") -> C
     d = _differences(a, b)
     if len(d) < 2:
         raise InputError("paired t-test", f"{len(d)} pair", expected="at least two pairs")
-    with np.errstate(divide="ignore"):  # the same difference everywhere: infinitely sure
-        statistic = float(d.mean() / (d.std(ddof=1) / np.sqrt(len(d)))) if d.any() else 0.0
-    return Comparison(
-        statistic,
-        _tail(statistic, partial(t_tail, freedom=len(d) - 1), alternative),
-        float(d.mean()),
-        len(d),
-        "t",
-    )
+    statistic = 0.0
+    if d.any():
+        # The same difference everywhere is infinitely sure.
+        with np.errstate(divide="ignore"):
+            statistic = float(d.mean() / (d.std(ddof=1) / np.sqrt(len(d))))
+    p = _tail(statistic, partial(t_tail, freedom=len(d) - 1), alternative)
+    return Comparison(statistic, p, float(d.mean()), len(d), "t")
 
 
 def interval(a: Array, b: Array, share: float = 0.95) -> tuple[float, float]:
-    """The interval of Student's t in which the mean of the differences a - b lies with the
-    confidence `share`.
+    """Student's t interval of the mean of the differences a - b at the confidence `share`.
 
     >>> [round(end, 3) for end in interval([1, 2, 3], [0, 0, 0])]       # 2 +- 4.303 / sqrt 3
     [-0.484, 4.484]
     """
     d = _differences(a, b)
-    half = (
-        t_above((1 - share) / 2, len(d) - 1) * float(d.std(ddof=1) / np.sqrt(len(d)))
-        if len(d) > 1
-        else float("inf")
-    )
-    return float(d.mean()) - half, float(d.mean()) + half
+    mean = float(d.mean())
+    if len(d) < 2:
+        return -np.inf, np.inf
+    half = t_above((1 - share) / 2, len(d) - 1) * float(d.std(ddof=1) / np.sqrt(len(d)))
+    return mean - half, mean + half
 
 
 def wilcoxon(a: Array, b: Array, *, alternative: Alternative = "two-sided") -> Comparison:
@@ -88,40 +85,38 @@ def wilcoxon(a: Array, b: Array, *, alternative: Alternative = "two-sided") -> C
     >>> wilcoxon([6, 5, 4, 3, 2, 1], [0] * 6).p
     0.03125
     """
-    every = _differences(a, b)
-    d = every[every != 0]
+    differences = _differences(a, b)
+    d = differences[differences != 0]
     if len(d) == 0:
         return Comparison(0.0, 1.0, 0.0, 0, "no difference")
+    mean = float(differences.mean())
     rank = mean_ranks(np.abs(d))
-    plus, half = float(rank[d > 0].sum()), float(rank.sum()) / 2
+    plus = float(rank[d > 0].sum())
     if len(d) <= EXACT_UP_TO:
-        return Comparison(
-            plus, _exact(rank, plus, alternative), float(every.mean()), len(d), "exact"
-        )
+        return Comparison(plus, _exact(rank, plus, alternative), mean, len(d), "exact")
+    half = float(rank.sum()) / 2
     deviation = np.sqrt((rank**2).sum() / 4)
-    return Comparison(
-        plus,
-        _tail(float((plus - half) / deviation), normal_tail, alternative),
-        float(every.mean()),
-        len(d),
-        "normal",
-    )
+    p = _tail(float((plus - half) / deviation), normal_tail, alternative)
+    return Comparison(plus, p, mean, len(d), "normal")
 
 
 def _exact(rank: Float64Array, plus: float, alternative: Alternative) -> float:
     """P(W+ at least as extreme), each sign + or - with probability 1/2. Mean ranks are halves, so
     twice a sum is whole.
     """
-    steps, at = np.rint(2 * rank).astype(np.int64), round(2 * plus)
+    steps = np.rint(2 * rank).astype(np.int64)
+    at = round(2 * plus)
+    # chance[s]: the probability that twice W+ is s, after the signs of the steps so far.
     chance = np.zeros(int(steps.sum()) + 1)
     chance[0] = 1.0
     for step in steps:
         chance /= 2
         chance[step:] += chance[:-step].copy()
-    greater, less = float(chance[at:].sum()), float(chance[: at + 1].sum())
-    return {"greater": greater, "less": less, "two-sided": min(1.0, 2 * min(greater, less))}[
-        alternative
-    ]
+    greater = float(chance[at:].sum())
+    less = float(chance[: at + 1].sum())
+    if alternative == "two-sided":
+        return min(1.0, 2 * min(greater, less))
+    return greater if alternative == "greater" else less
 
 
 def _tail(statistic: float, tail: Callable[[float], float], alternative: Alternative) -> float:
@@ -132,8 +127,8 @@ def _tail(statistic: float, tail: Callable[[float], float], alternative: Alterna
 
 
 def paired_spread(a: Array, b: Array) -> Comparison:
-    """Whether paired columns have the same standard deviation, two-sided. difference: std(a) -
-    std(b), population values.
+    """Tests that paired columns have the same standard deviation, two-sided. The `difference` of
+    the result is std(a) - std(b), population values.
 
     Pitman (1939) and Morgan (1939) test that a + b and a - b are uncorrelated, for their covariance
     is var(a) - var(b); their p needs normal values, and on hits and misses it finds a difference at
@@ -150,14 +145,14 @@ def paired_spread(a: Array, b: Array) -> Comparison:
         raise InputError(
             "test of equal spread", f"{len(left)} pairs", expected="at least three pairs"
         )
-    squares = (left - left.mean()) ** 2, (right - right.mean()) ** 2
-    same = np.isclose(
-        *squares, rtol=ROUNDING, atol=ROUNDING * max(map(np.max, squares))
-    )  # a and a + .1 differ by rounding alone
-    t = paired_t(squares[0], np.where(same, *squares))
-    return Comparison(
-        t.statistic, t.p, float(left.std() - right.std()), len(left), "t of squared deviations"
-    )
+    left_squares = (left - left.mean()) ** 2
+    right_squares = (right - right.mean()) ** 2
+    # The deviations of a and of a + 0.1 differ by rounding alone.
+    largest = max(left_squares.max(), right_squares.max())
+    same = np.isclose(left_squares, right_squares, rtol=ROUNDING, atol=ROUNDING * largest)
+    t = paired_t(left_squares, np.where(same, left_squares, right_squares))
+    difference = float(left.std() - right.std())
+    return Comparison(t.statistic, t.p, difference, len(left), "t of squared deviations")
 
 
 def _differences(a: Array, b: Array) -> Float64Array:
@@ -172,12 +167,13 @@ def _differences(a: Array, b: Array) -> Float64Array:
 
 
 class Friedman(NamedTuple):
-    """The result of Friedman's test: statistic (chi-square with k - 1 degrees of freedom, corrected
-    for ties), p, and the mean rank of each system, 1 = best."""
+    """The result of Friedman's test."""
 
     statistic: float
+    """Chi-square with k - 1 degrees of freedom, corrected for ties."""
     p: float
     mean_rank: dict[str, float]
+    """The mean rank of each system, 1 = best."""
 
 
 def friedman(values: Mapping[str, Sequence[float]], *, higher_is_better: bool = True) -> Friedman:
@@ -198,23 +194,20 @@ def friedman(values: Mapping[str, Sequence[float]], *, higher_is_better: bool = 
             "the values are not a finite table",
             expected="two or more systems on the same blocks",
         )
-    (n, k), rank = (
-        table.shape,
-        np.apply_along_axis(mean_ranks, 1, -table if higher_is_better else table),
-    )
+    n, k = table.shape
+    rank = np.apply_along_axis(mean_ranks, 1, -table if higher_is_better else table)
     variance = rank.var(axis=1).sum()
-    statistic = (
-        float(((rank.sum(axis=0) - n * (k + 1) / 2) ** 2).sum() * (k - 1) / (k * variance))
-        if variance
-        else 0.0
-    )
+    statistic = 0.0
+    if variance:
+        squares = ((rank.sum(axis=0) - n * (k + 1) / 2) ** 2).sum()
+        statistic = float(squares * (k - 1) / (k * variance))
     ranks = dict(zip(values, rank.mean(axis=0).tolist(), strict=True))
     return Friedman(statistic, chi_square_tail(statistic, k - 1), ranks)
 
 
 def holm(p: Sequence[float]) -> Float64Array:
-    """Holm's (1979) adjusted p-values, in the given order: what is at most alpha may be called
-    significant together.
+    """Holm's (1979) adjusted p-values, in the given order. Those of at most alpha are significant
+    together.
 
     >>> holm([0.01, 0.04, 0.03])      # sorted: 3 * 0.01, 2 * 0.03, max with 1 * 0.04
     array([0.03, 0.06, 0.06])

@@ -1,4 +1,4 @@
-"""What a mean hides: the spread of a metric over users, its tails, and how sure its mean is."""
+"""The spread of a metric over users, its tails, and the confidence interval of its mean."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ PERCENTILES = (5, 10, 25, 50, 75, 90, 95)
 
 
 class Summary(NamedTuple):
-    """One metric over users.
-
-    std: the population standard deviation over users (Cali3F's fairness, where lower is fairer).
-    percentiles: {5: ..., 95: ...}, linear between users (PEPPER's tails). low, high: the bootstrap
-    confidence interval of the mean. users: how many."""
+    """One metric over users."""
 
     mean: float
     std: float
+    """The population standard deviation over users (Cali3F's fairness: lower is fairer)."""
     percentiles: dict[int, float]
+    """{5: ..., 95: ...}, linear between users (PEPPER's tails)."""
     low: float
+    """The lower end of the bootstrap confidence interval of the mean."""
     high: float
     users: int
+    """The number of users."""
 
 
 def summarise(
     values: Float64Array, *, seed: int = 0, resamples: int = 1000, confidence: float = 0.95
 ) -> Summary:
-    """The Summary of per-user values, float64 [m].
+    """The `Summary` of per-user values, float64 [m].
 
-    >>> found = summarise(np.array([0.0, 0.0, 1.0, 1.0]))
-    >>> found.mean, found.std, found.percentiles[50]
+    >>> summary = summarise(np.array([0.0, 0.0, 1.0, 1.0]))
+    >>> summary.mean, summary.std, summary.percentiles[50]
     (0.5, 0.5, 0.5)
     """
     tails = np.percentile(values, PERCENTILES)
@@ -68,8 +68,9 @@ def bootstrap_means(values: Float64Array, resamples: int, key: np.uint64) -> Flo
     """
     out = np.empty(resamples)
     for b in range(resamples):
-        own, total = fold(key, b), 0.0
+        resample_key = fold(key, b)
+        total = 0.0
         for c in range(len(values)):
-            total += values[below(draw(own, c), len(values))]
+            total += values[below(draw(resample_key, c), len(values))]
         out[b] = total / len(values)
     return out

@@ -1,16 +1,17 @@
-"""Who runs the devices of a round: threads over blocks, or one device at a time when something must
-be found.
+"""Executors run the devices of a round: `Threads` over blocks, or `Debug` one device at a time.
+`EngineOptions` asks for worker processes instead (see `workers`).
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
-from typing import Protocol, TypeVar, final
+from typing import NamedTuple, Protocol, TypeVar, final
 
-from ..core.errors import EntrenousError, at_least
+from ..core.errors import EntrenousError, InputError, at_least
 from ..core.types import Int64Array
 
 T = TypeVar("T")
@@ -18,21 +19,24 @@ B = TypeVar("B")
 
 
 class Executor(Protocol):
-    """Applies a function to blocks of users. `workers` functions run at once; results come in the
-    order of the blocks. strict: what devices receive and send is held against the algorithm's
-    declaration in every round, not in the first alone.
-    """
+    """Applies a function to blocks of users; results come in the order of the blocks."""
 
     workers: int
+    """The number of functions that run at once."""
     strict: bool
+    """True if the messages of devices are compared with the algorithm's declaration in every round,
+    not in the first alone.
+    """
 
     def map(self, function: Callable[[Int64Array], T], blocks: Sequence[Int64Array]) -> list[T]: ...
     def stage(self, number: int, name: str) -> AbstractContextManager[None]: ...
 
 
-def _cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def cores() -> int:
+    """The number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 class DeviceError(EntrenousError):
@@ -41,17 +45,17 @@ class DeviceError(EntrenousError):
 
 @final
 class Threads:
-    """Runs blocks in `workers` threads. Compiled device code releases the interpreter lock; with
-    one worker no thread is started."""
+    """Runs blocks in `workers` threads; 0 = one for each core. Compiled device code releases the
+    interpreter lock. With one worker no thread is started.
+    """
 
     def __init__(self, workers: int = 0, *, strict: bool = False) -> None:
         at_least("--threads", workers, 0)
-        self.workers, self.strict = workers or _cores(), strict
-        self._pool = (
-            ThreadPoolExecutor(self.workers, thread_name_prefix="devices")
-            if self.workers > 1
-            else None
-        )
+        self.workers = workers or cores()
+        self.strict = strict
+        self._pool = None
+        if self.workers > 1:
+            self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="devices")
 
     def map(self, function: Callable[[B], T], blocks: Sequence[B]) -> list[T]:
         if self._pool is None or len(blocks) == 1:
@@ -77,14 +81,14 @@ class Debug:
     strict = True
 
     def __init__(self, name_of: Callable[[int], str] = str) -> None:
-        self._name_of, self._round = name_of, 0
+        self._name_of = name_of
+        self._round = 0
 
     def map(self, function: Callable[[Int64Array], T], blocks: Sequence[Int64Array]) -> list[T]:
-        return [
-            self._one(function, block[d : d + 1]) for block in blocks for d in range(len(block))
-        ]
+        devices = [block[d : d + 1] for block in blocks for d in range(len(block))]
+        return [self._named(function, device) for device in devices]
 
-    def _one(self, function: Callable[[Int64Array], T], device: Int64Array) -> T:
+    def _named(self, function: Callable[[Int64Array], T], device: Int64Array) -> T:
         try:
             return function(device)
         except Exception as cause:
@@ -108,3 +112,45 @@ class Debug:
 
     def close(self) -> None:
         pass
+
+
+class EngineOptions(NamedTuple):
+    """The values of --workers, --ray and --threads."""
+
+    workers: int | None
+    """None = as many as the cluster has CPUs."""
+    ray: str | None
+    """The address of a cluster; None = this machine alone."""
+    threads: int
+    """The threads of each worker; 0 = an equal share of this machine's cores, or one in a
+    cluster.
+    """
+
+    def __bool__(self) -> bool:
+        return self.workers is not None or self.ray is not None
+
+    def check(self) -> None:
+        """Checks the options before anything is loaded or started. Raises InputError for impossible
+        values, and if Ray is needed and not installed.
+        """
+        at_least("--workers", self.workers, 1)
+        at_least("--threads", self.threads, 0)
+        if self:
+            check_installed()
+
+    def check_users(self, users: int) -> None:
+        """Raises InputError if there are more workers than users, since every worker needs some."""
+        if self.workers is not None and self.workers > users:
+            raise InputError(
+                "--workers",
+                f"got {self.workers} for {users} users",
+                expected="no more workers than users",
+            )
+
+
+def check_installed() -> None:
+    """Raises InputError if Ray is not installed."""
+    if importlib.util.find_spec("ray") is None:
+        raise InputError(
+            "--workers", "Ray is not installed", fix="pip install 'entrenous[cluster]'"
+        )

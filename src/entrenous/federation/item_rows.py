@@ -1,11 +1,11 @@
-"""Updates seen item by item: the vector that each device sends for each item, however its algorithm
-lays them out.
+"""Updates item by item: the vector that each device sends for each item, whatever the layout of its
+algorithm.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,21 +14,23 @@ from ..core.contract.protocols import FederatedAlgorithm, State, arrays_of
 from ..core.contract.update import Update, fixed
 from ..core.types import Array, Float32Array, Float64Array, Int64Array
 
-# a sum that is tried out: far above what regularisation adds, far below the range of a sum
+# A sum to try out: far above the effect of regularisation, far below the range of a sum.
 TRIAL = 16.0
 
 
 class ItemRows(NamedTuple):
-    """The item rows of a cohort, side by side. device: int64 [n], its place in the cohort; item:
-    int64 [n]; vector: float32 [n, w], all that the device sends for that item, array after array of
-    `columns`, {name: width}; way: "rows" or "dense", how they are sent.
-    """
+    """The item rows of a cohort, side by side."""
 
     way: str
+    """"rows" or "dense": how they are sent."""
     device: Int64Array
+    """int64 [n]: the place of the device in the cohort."""
     item: Int64Array
+    """int64 [n]."""
     vector: Float32Array
+    """float32 [n, w]: all numbers that the device sends for the item, array after array."""
     columns: Mapping[str, int]
+    """{name of an array: its width}."""
 
     @property
     def length(self) -> Float64Array:
@@ -42,13 +44,13 @@ class ItemRows(NamedTuple):
 
 
 def item_rows(update: Update, items: int) -> list[ItemRows]:
-    """The rows of items in an update: what is sent as rows, and what is dense with a row for every
-    item (FCF).
+    """The item rows of an update: those sent as rows, and those of dense arrays with a row for
+    every item (FCF).
     """
-    found = []
+    groups = []
     if update.rows:
         device = np.repeat(np.arange(update.devices), np.diff(update.ptr))
-        found.append(_joined("rows", device, update.item.astype(np.int64), update.rows))
+        groups.append(_joined("rows", device, update.item.astype(np.int64), update.rows))
     tables = {
         name: values
         for name, values in update.dense.items()
@@ -57,8 +59,8 @@ def item_rows(update: Update, items: int) -> list[ItemRows]:
     if tables:
         device, item = np.divmod(np.arange(update.devices * items), items)
         flat = {name: values.reshape(update.devices * items, -1) for name, values in tables.items()}
-        found.append(_joined("dense", device, item, flat))
-    return found
+        groups.append(_joined("dense", device, item, flat))
+    return groups
 
 
 def _joined(
@@ -70,53 +72,91 @@ def _joined(
 
 
 def replaced(update: Update, rows: ItemRows, vector: Array) -> Update:
-    """The update with other item rows, `vector` float [n, w], in the place of those that `rows`
-    were.
-    """
+    """The update with the vectors of `rows` replaced by `vector`, float [n, w]."""
     arrays = dict(update.rows if rows.way == "rows" else update.dense)
     changed = rows._replace(vector=np.asarray(vector, np.float32))
-    arrays |= {
-        name: np.ascontiguousarray(changed.part(name)).reshape(arrays[name].shape)
-        for name in rows.columns
-    }
+    for name in rows.columns:
+        arrays[name] = np.ascontiguousarray(changed.part(name)).reshape(arrays[name].shape)
     return update._replace(rows=arrays) if rows.way == "rows" else update._replace(dense=arrays)
+
+
+# ---- parts of cohorts ----------------------------------------------------------------------------
+
+
+def of_some(update: Update, devices: Int64Array) -> Update:
+    """The updates of some devices of a cohort, in their order; devices: int64, their places in the
+    cohort.
+    """
+    if len(devices) == update.devices:
+        return update
+    counts = np.diff(update.ptr)[devices]
+    ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    rows = np.repeat(update.ptr[devices] - ptr[:-1], counts) + np.arange(ptr[-1])
+    return update._replace(
+        ptr=ptr,
+        item=update.item[rows],
+        rows={name: values[rows] for name, values in update.rows.items()},
+        dense={name: values[devices] for name, values in update.dense.items()},
+        weight=update.weight[devices],
+        group=update.group[devices] if len(update.group) else update.group,
+        shown={name: values[devices] for name, values in update.shown.items()},
+        sender=update.sender[devices] if len(update.sender) else update.sender,
+    )
+
+
+def side_by_side(left: Update, right: Update) -> Update:
+    """The updates of two cohorts as those of one."""
+    ptr = np.concatenate([left.ptr, right.ptr[1:] + left.ptr[-1]])
+
+    def both(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: np.concatenate([one[name], other[name]]) for name in one}
+
+    return left._replace(
+        ptr=ptr,
+        item=np.concatenate([left.item, right.item]),
+        rows=both(left.rows, right.rows),
+        dense=both(left.dense, right.dense),
+        weight=np.concatenate([left.weight, right.weight]),
+        group=np.concatenate([left.group, right.group]),
+        shown=both(left.shown, right.shown),
+        sender=np.concatenate([left.sender, right.sender]),
+    )
 
 
 # ---- how rows move a model -----------------------------------------------------------------------
 
 
 class Tables(NamedTuple):
-    """The arrays of a model that item rows move. field: {name of what is sent: name of the model's
-    array, [items, ...]}; gain: {name of what is sent: by how much a sum moves each number, for each
-    unit}, negative where gradients are sent that the server descends.
-    """
+    """The arrays of a model that item rows move."""
 
     field: Mapping[str, str]
+    """{name of a sent array: name of the model's array, [items, ...]}."""
     gain: Mapping[str, float]
+    """{name of a sent array: the movement of the model for each unit of the sum}; negative if the
+    array holds gradients that the server descends.
+    """
 
     @property
     def bias(self) -> str:
-        """The name of what is sent to a model's only number for each item, an item bias; "" without
-        one.
-        """
+        """The name of the sent item biases; "" without any."""
         return next((name for name in self.field if name.startswith("b")), "")
 
 
 def tables_of(algorithm: FederatedAlgorithm, contract: Contract, server: State) -> Tables:
-    """Which array of the model each sent array moves, by its shape, and which way, by trying it out
-    on a copy of a server's state.
+    """Finds the array of the model that each sent array moves, by its shape, and the direction, by
+    trying it out on a copy of a server's state.
     """
     items = contract.sizes["items"]
     sent = {name: (items, *shape) for name, shape in contract.way("rows").items()}
     sent |= {name: shape for name, shape in contract.way("dense").items() if shape[:1] == (items,)}
-    model, field = arrays_of(algorithm.download(server)), {}
+    model = arrays_of(algorithm.download(server))
+    field = {}
     for name, shape in sent.items():
-        alike = [field for field, array in model.items() if array.shape == shape]
+        alike = [array_name for array_name, array in model.items() if array.shape == shape]
         if len(alike) == 1:
             field[name] = alike[0]
-    if not field or contract.way(
-        "shown"
-    ):  # a server that reads single devices cannot be tried out on a sum
+    # A server that reads single devices cannot be tried out on a sum.
+    if not field or contract.way("shown"):
         return Tables({}, {})
     return Tables(field, _gains(algorithm, contract, server, field))
 
@@ -124,17 +164,19 @@ def tables_of(algorithm: FederatedAlgorithm, contract: Contract, server: State) 
 def _gains(
     algorithm: FederatedAlgorithm, contract: Contract, server: State, field: Mapping[str, str]
 ) -> dict[str, float]:
-    moved = {-TRIAL: server, TRIAL: server}
-    for value in moved:
+    def moved(value: float) -> dict[str, Array]:
+        """The model after a sum in which every number is `value`."""
         total = contract.empty_total()
         for arrays in (total.rows, total.dense):
             for name in arrays.keys() & field.keys():
                 arrays[name][...] = fixed(np.array([value]))[0]
         total.senders[...] = 1
         total.weight[...] = fixed(np.ones(1))[0]
-        moved[value] = algorithm.aggregate(server, total._replace(devices=1))
-    low, high = (arrays_of(algorithm.download(moved[value])) for value in (-TRIAL, TRIAL))
-    return {
-        name: float(np.median(high[of].astype(np.float64) - low[of])) / (2 * TRIAL)
-        for name, of in field.items()
-    }
+        return arrays_of(algorithm.download(algorithm.aggregate(server, total._replace(devices=1))))
+
+    low, high = moved(-TRIAL), moved(TRIAL)
+    gains = {}
+    for name, array_name in field.items():
+        difference = high[array_name].astype(np.float64) - low[array_name]
+        gains[name] = float(np.median(difference)) / (2 * TRIAL)
+    return gains

@@ -1,4 +1,4 @@
-"""The ledger: who sent how much. Counted from the updates themselves, never estimated."""
+"""The ledger of sent bytes. They are counted from the updates themselves, never estimated."""
 
 from __future__ import annotations
 
@@ -9,22 +9,24 @@ from ..core.contract.update import Update
 
 
 class Ledger(NamedTuple):
-    """Counts of what a training sent, since round 0.
-
-    bytes_up, bytes_down: bytes of arrays (framing excluded). rows_up: item rows sent. vectors:
-    exchanged vectors as FPL section 6.3 counts them (items down and rows up). device_rounds:
-    devices x rounds taken part in. Between peers, bytes_up are those that nodes send and bytes_down
-    those that reach a node; messages: sent; lost: messages that did not arrive; refused: models
-    that the receiver did not take."""
+    """The traffic of a training since round 0."""
 
     bytes_up: int = 0
+    """Bytes of arrays (framing excluded) that devices sent."""
     bytes_down: int = 0
+    """Bytes of arrays that reached devices."""
     rows_up: int = 0
+    """Item rows sent."""
     vectors: int = 0
+    """Exchanged vectors as FPL section 6.3 counts them: items down and rows up."""
     device_rounds: int = 0
+    """The sum over rounds of the devices that took part."""
     messages: int = 0
+    """Messages sent between peers."""
     lost: int = 0
+    """Messages that did not arrive."""
     refused: int = 0
+    """Models that their receiver did not take."""
 
     def down(self, received: State, devices: int, items: int) -> Ledger:
         """The ledger after `devices` devices each received the arrays `received`."""

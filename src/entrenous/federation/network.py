@@ -1,27 +1,125 @@
-"""`Network`: what a simulated network does to messages and nodes. Everything is drawn from keys, so
-a run can be repeated to the byte.
+"""`Network`: the delays, losses and failures of a simulated network. Everything is drawn from keys,
+so a run can be repeated to the byte.
+
+`Spread`: numbers spread over nodes or messages: `constant:1`, `uniform:0:5`, `exponential:2`,
+`loguniform:1e5:1e7`, `trace:FILE`.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, Self, final
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, Self, final
 
 import numpy as np
-from pydantic import Field, field_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, field_validator
 
 from ..core.contract.settings import Settings
 from ..core.keys import fold_name, folded, folds, uniforms
 from ..core.types import BoolArray, Float64Array, Int64Array, UInt64Array
-from .spread import Spreading, spread
 
-JUNK = 4  # what a bad node may send: NaN, infinity, too large numbers, another number of numbers
+# Kinds of bad models: NaN, infinity, too large numbers, another number of numbers.
+JUNK = 4
+# Distributions, and the number of parameters of each.
+KINDS = {"constant": 1, "uniform": 2, "exponential": 1, "loguniform": 2}
+FORMS = (
+    "constant:VALUE, uniform:LOW:HIGH, exponential:MEAN, loguniform:LOW:HIGH or trace:FILE (a"
+    " number >= 0 on each line)"
+)
+
+
+class Spread(NamedTuple):
+    """A distribution of nonnegative numbers."""
+
+    text: str
+    kind: str
+    numbers: tuple[float, ...]
+    """Its parameters, or the values of a trace, one of which is drawn."""
+
+    @property
+    def least(self) -> float:
+        """A lower bound of all draws."""
+        return 0.0 if self.kind == "exponential" else min(self.numbers)
+
+    def draw(self, keys: UInt64Array) -> Float64Array:
+        """One number from each key, float64 [len(keys)]."""
+        at = uniforms(keys)
+        low, high = self.numbers[0], self.numbers[-1]
+        match self.kind:
+            case "constant":
+                return np.full(len(keys), low)
+            case "uniform":
+                return low + (high - low) * at
+            case "exponential":
+                return -low * np.log1p(-at)
+            case "loguniform":
+                return low * (high / low) ** at
+            case _:
+                return np.asarray(self.numbers)[(at * len(self.numbers)).astype(np.int64)]
+
+
+def spread(text: Any) -> Spread:
+    """A `Spread` from its text; a number alone is a constant. Raises ValueError with the text that
+    was expected.
+
+    >>> spread("uniform:0:5").least, spread(2).numbers
+    (0.0, (2.0,))
+    """
+    if isinstance(text, Spread):
+        return text
+    kind, _, rest = str(text).partition(":")
+    if kind == "trace":
+        return Spread(str(text), kind, _traced(Path(rest)))
+    if not rest:
+        kind, rest = "constant", kind
+    try:
+        numbers = tuple(map(float, rest.split(":")))
+    except ValueError:
+        numbers = ()
+    if len(numbers) != KINDS.get(kind) or not all(map(_allowed, numbers)):
+        raise ValueError(FORMS)
+    if numbers[-1] < numbers[0]:
+        raise ValueError(FORMS)
+    if kind == "loguniform" and not numbers[0]:
+        raise ValueError("a lower end above 0 for loguniform")
+    return Spread(str(text), kind, numbers)
+
+
+def _allowed(number: float) -> bool:
+    return math.isfinite(number) and number >= 0
+
+
+def _traced(path: Path) -> tuple[float, ...]:
+    """The numbers of a trace file. Raises ValueError that names the first line without one."""
+    try:
+        lines = path.read_text().split("\n")
+    except (OSError, UnicodeDecodeError) as cause:
+        raise ValueError(f"a readable file of numbers ({path}: {cause})") from None
+    numbers = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            value = float(line)
+        except ValueError:
+            value = math.nan
+        if not _allowed(value):
+            raise ValueError(f"a number >= 0 on each line ({path}:{number}: {line[:40]!r})")
+        numbers.append(value)
+    if not numbers:
+        raise ValueError(f"a file with at least one number ({path} has none)")
+    return tuple(numbers)
+
+
+Spreading = Annotated[
+    Spread, BeforeValidator(spread), PlainSerializer(lambda given: given.text, return_type=str)
+]
 
 
 @final
 class Network(Settings):
-    """What is between the nodes. The unit of time is the mean time between two pushes of a node,
-    which is what a round is.
+    """The network between the nodes. The unit of time is a round: the mean time between two pushes
+    of a node.
     """
 
     clock: Literal["lock-step", "regular", "random"] = Field(
@@ -82,12 +180,12 @@ class Network(Settings):
 
     @property
     def cut(self) -> tuple[float, float]:
-        """The times [from, to) between which the network is cut in two."""
+        """The times [from, to) between which the network is cut in two; infinite without a cut."""
         return _interval(self.partition) or (math.inf, math.inf)
 
     @classmethod
     def read(cls, values: Any) -> Self:
-        """Read a network from texts by name of setting. Raises InputError for a bad one."""
+        """A network from texts by name of setting. Raises InputError for a bad one."""
         return cls.parse(values, where="--network")
 
 
@@ -101,8 +199,9 @@ def _interval(text: str) -> tuple[float, float] | None:
 
 @final
 class Draws:
-    """The random draws of a simulated network over n nodes. Each is a pure function of names: the
-    node, and how many draws of its kind it had."""
+    """The random draws of a simulated network over n nodes. Each is a pure function of its names:
+    the node, and the number of its draws of this kind.
+    """
 
     def __init__(self, network: Network, n: int, key: np.uint64) -> None:
         self.network, self._key = network, key
@@ -134,7 +233,7 @@ class Draws:
         return self.phase[nodes] * self.period[nodes]
 
     def gap(self, nodes: Int64Array, count: Int64Array) -> Float64Array:
-        """Time from push number `count` of each node to the next."""
+        """The time from push number `count` of each node to the next, float64 [len(nodes)]."""
         if self.network.clock == "lock-step":
             return np.ones(len(nodes))
         if self.network.clock == "regular":
@@ -142,24 +241,28 @@ class Draws:
         return -self.period[nodes] * np.log1p(-uniforms(self._named("gap", nodes, count)))
 
     def latency(self, nodes: Int64Array, count: Int64Array, way: int) -> Float64Array:
-        """The time that a message travels, float64 [len(nodes)]. count: the number of the push at
-        its sender; way: which of its receivers."""
+        """The time that a message travels, float64 [len(nodes)].
+
+        count: the number of the push at its sender; way: the number of the receiver in that push.
+        """
         return self.network.latency.draw(self._named(f"latency {way}", nodes, count))
 
     def lost(self, nodes: Int64Array, count: Int64Array, way: int) -> BoolArray:
-        """Whether a message is lost on its way, bool [len(nodes)]. count: the number of the push at
-        its sender; way: which of its receivers."""
+        """True for a message that is lost on its way, bool [len(nodes)]. Arguments as in
+        `latency`.
+        """
         return uniforms(self._named(f"lost {way}", nodes, count)) < self.network.loss
 
     def order(self, nodes: Int64Array, count: Int64Array) -> UInt64Array:
-        """Random numbers, uint64, that with the receiver's number decide the order of messages that
-        arrive at the same time.
+        """Random numbers, uint64, that order messages of one arrival time, together with the
+        receiver's number.
         """
         return self._named("order", nodes, count)
 
     def stay(self, nodes: Int64Array, count: Int64Array, away: BoolArray) -> Float64Array:
         """The time that nodes stay away or present, exponentially distributed, float64
-        [len(nodes)]. The mean absence is churn / (1 - churn) times the mean presence."""
+        [len(nodes)]. The mean absence is churn / (1 - churn) times the mean presence.
+        """
         churn = self.network.churn
         mean = np.where(away, self.network.session * churn / (1 - churn), self.network.session)
         return -mean * np.log1p(-uniforms(self._named("stay", nodes, count)))

@@ -1,5 +1,6 @@
 """A table of the models of nodes and of messages in transit. A node that pushes to three peers
-stores its model once, and copies it only when it trains on."""
+stores its model once, and copies it only when it trains again.
+"""
 
 from __future__ import annotations
 
@@ -14,24 +15,26 @@ from ..core.types import Float32Array, Int8Array, Int64Array
 
 @final
 class Pool:
-    """A table of model slots, float32 [width] each, with reference counts; a slot whose count is
+    """A table of model slots, float32 [width] each, with reference counts; a slot with a count of
     zero is reused.
 
-    A node's model is a slot. A message refers to that slot; only when the node's model changes
-    while a message still needs the old one does the node move to another slot. So there are at most
-    as many slots as nodes and messages in transit, and mostly far fewer."""
+    A node's model is a slot, and a message refers to that slot. The node moves to another slot only
+    if its model changes while a message needs the old one. There are therefore at most as many
+    slots as nodes and messages in transit, and mostly far fewer.
+    """
 
     def __init__(self, width: int, capacity: int) -> None:
         self.values: Float32Array = zeros(capacity, width)
+        # The reference count of each slot.
         self.needed: Int64Array = np.zeros(capacity, np.int64)
-        self.numbers: Int8Array = np.full(
-            capacity, UNSEEN, np.int8
-        )  # as in `Arrivals`: nobody changes a model in transit
-        self.kept = 0  # slots, the first, that are for good
-        self._free = list(
-            range(capacity - 1, -1, -1)
-        )  # the lowest first: memory that was never touched is not there yet
-        self.most = 0  # slots in use at once, so far
+        # As in `Arrivals`: a model in transit does not change.
+        self.numbers: Int8Array = np.full(capacity, UNSEEN, np.int8)
+        # The number of permanent slots, which are the first.
+        self.kept = 0
+        # The lowest is taken first: memory that was never touched costs nothing.
+        self._free = list(range(capacity - 1, -1, -1))
+        # The most slots that were in use at once.
+        self.most = 0
 
     @property
     def used(self) -> int:
@@ -39,57 +42,59 @@ class Pool:
         return len(self.needed) - len(self._free)
 
     def take(self, m: int) -> Int64Array:
-        """Take m slots with a count of one each, int64 [m]; the table grows by half when it is
-        full. The values in them are undefined."""
+        """Takes m slots with a count of one each, int64 [m]; a full table grows by half. Their
+        values are undefined.
+        """
         if m > len(self._free):
             self._grow(max(m - len(self._free), len(self.needed) // 2))
-        taken = [self._free.pop() for _ in range(m)]
-        slots = np.array(taken, np.int64)
+        slots = np.array([self._free.pop() for _ in range(m)], np.int64)
         self.needed[slots] = 1
         self.most = max(self.most, self.used)
         return slots
 
     def share(self, slots: Int64Array) -> None:
-        """Increment the reference count of each slot, which may have changed since it was last in
-        transit.
+        """Increments the reference count of each slot. Its model may have changed since it was last
+        in transit.
         """
         np.add.at(self.needed, slots, 1)
         self.numbers[slots] = UNSEEN
 
     def drop(self, slots: Int64Array) -> None:
-        """Decrement the reference count of each slot, and free those that reach zero."""
+        """Decrements the reference count of each slot, and frees those that reach zero."""
         np.subtract.at(self.needed, slots, 1)
-        self._free.extend(
-            slot for slot in np.unique(slots)[::-1].tolist() if self.needed[slot] == 0
-        )
+        dropped = np.unique(slots)[::-1]
+        self._free.extend(dropped[self.needed[dropped] == 0].tolist())
 
     def compact(self, first: Int64Array) -> Int64Array:
-        """Move the slots `first` to the front, in that order, after the permanent ones, and then
-        all others in use.
+        """Moves the permanent slots to the front, then the slots `first` in that order, then all
+        others in use.
 
         Returns the new place of each slot, int64 [slots]. Works in place, since a thousand models
         are gigabytes.
         """
-        kept, slots = np.arange(self.kept), np.arange(len(self.needed))
-        order = np.concatenate(
-            [kept, first, np.setdiff1d(np.flatnonzero(self.needed), np.concatenate([kept, first]))]
-        )
-        where, at = slots.copy(), slots.copy()  # where each slot is, and which one is at each place
+        slots = np.arange(len(self.needed))
+        front = np.concatenate([slots[: self.kept], first])
+        order = np.concatenate([front, np.setdiff1d(np.flatnonzero(self.needed), front)])
+        # The place of each slot, and the slot at each place, while rows are swapped.
+        place_of, slot_at = slots.copy(), slots.copy()
         for place in np.flatnonzero(order != slots[: len(order)]).tolist():
-            slot, other = int(order[place]), int(at[place])
-            old = int(where[slot])
+            slot, other = int(order[place]), int(slot_at[place])
+            old = int(place_of[slot])
             if old == place:
                 continue
             moved = self.values[place].copy() if self.needed[other] else 0
             self.values[place] = self.values[old]
             self.values[old] = moved
-            where[slot], where[other], at[place], at[old] = place, old, slot, other
-        self.needed, self.numbers = self.needed[at], np.full(len(slots), UNSEEN, np.int8)
+            place_of[slot], slot_at[place] = place, slot
+            place_of[other], slot_at[old] = old, other
+        self.needed = self.needed[slot_at]
+        self.numbers = np.full(len(slots), UNSEEN, np.int8)
         self._free = list(range(len(slots) - 1, len(order) - 1, -1))
-        return where
+        return place_of
 
     def _grow(self, more: int) -> None:
-        old, had = self.values, len(self.needed)
+        old = self.values
+        had = len(old)
         self.values = zeros(had + more, old.shape[1])
         self.values[:had] = old
         self.needed = np.concatenate([self.needed, np.zeros(more, np.int64)])

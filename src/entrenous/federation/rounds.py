@@ -1,5 +1,5 @@
-"""Server-coordinated rounds: select, download, local, limit, add, aggregate. The same functions run
-on real devices.
+"""Server-coordinated rounds in a simulation: select, download, local, limit, add, aggregate. The
+same functions run on real devices.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..privacy.budget import PrivacyBudget
 from ..privacy.in_force import ProtectionInForce
 from ..privacy.limit import Limit
 from ..privacy.protection import Protection
-from .defences import defence_of
+from .defences import defence, known_of
 from .executors import Executor, Threads
 from .ledger import Ledger
 from .recorder import Recorder
@@ -28,41 +28,46 @@ from .visible import VisibleRound
 
 
 class Training(NamedTuple):
-    """The state of a federation: the server's model, all devices' private state (leading axis =
-    users), rounds done, bytes sent, and how many noisy sums were released under a budget of
-    differential privacy. clip: of messages in the next round, where rounds move it.
-
-    `devices` is overwritten round by round, as a device overwrites its own state; `server` never
-    is.
-    """
+    """The state of a federation between two rounds."""
 
     server: State
+    """The server's model; a round makes a new one."""
     devices: State
+    """The private state of all devices, leading axis = users. A round overwrites it, as a device
+    overwrites its own state.
+    """
     round: int
+    """The number of rounds done."""
     ledger: Ledger
     releases: int = 0
+    """The number of noisy sums released under a budget of differential privacy."""
     clip: float = 0.0
+    """The clip of messages in the next round, if rounds adapt it."""
 
 
 @final
 class Rounds:
     """Runs rounds of one algorithm over the users of `data`.
 
-    The result depends on algorithm, data and seed alone: not on the executor's threads, not on
-    `block` (devices run together; 0 = as many as fill BLOCK_BYTES by what the algorithm declares,
-    or an even share of the cohort where the algorithm adds up by itself), not on where training was
-    interrupted; but for noise from the operating system, if the protection has it. protection: what
-    limits the data that leaves devices, with noise as a number; `limits` are applied after it, in
-    order; an algorithm with `local_sum` adds up by itself when nothing is. In the first round what
-    devices do is held against the declaration, with a strict executor in every round. avoid: what
-    devices never draw as negatives; None = their rows of `data`. Anything else is a leak, and is to
-    be called one. budget: of differential privacy, from which every round spends. again: what
-    limits draw (noise, rounding) is drawn anew, as where devices answer a second time: two
-    federations that differ in it train alike and have other noise. recorder: takes down what
-    devices receive and send; they must be here. cohorts: who takes part in a round instead, from
-    its number and whom the algorithm selected; an active server may choose as it likes, and an
-    audit asks what it learns. everybody: where the devices are, which then know `data`, `executor`,
-    `limits`, `block` and `avoid` by themselves; None = here.
+    The result depends on algorithm, data and seed alone, not on the executor's threads, on `block`,
+    or on where training was interrupted. (Noise from the operating system is the exception, if the
+    protection has it.) In the first round the messages of devices are compared with the algorithm's
+    declaration; with a strict executor in every round.
+
+    protection: limits the data that leaves devices. limits: are applied after it, in order. An
+    algorithm with `local_sum` adds up by itself if neither is given.
+    block: devices that run together; 0 = as many as fill BLOCK_BYTES by the algorithm's
+    declaration, or an even share of the cohort if the algorithm adds up by itself.
+    avoid: rows that devices never draw as negatives; None = their rows of `data`. Anything else is
+    a leak, and must be called one.
+    budget: of differential privacy; every round spends from it.
+    again: draws the noise and rounding of limits anew, as for devices that answer a second time:
+    two federations that differ in it train alike and have other noise.
+    recorder: records what devices receive and send; they must be here.
+    cohorts: (round, selected users) -> users that take part instead. An active server may choose as
+    it likes, and an audit asks what it learns.
+    everybody: devices elsewhere, which know `data`, `executor`, `limits`, `block` and `avoid` by
+    themselves; None = here.
     """
 
     def __init__(
@@ -85,12 +90,15 @@ class Rounds:
         self.catalogue = data.catalogue
         self.algorithm = algorithm.configured(self.catalogue)
         self.contract: Contract = bound(self.algorithm, self.catalogue)
-        self.data, self.avoid, self.seed = data, avoid, seed
+        self.data, self.avoid = data, avoid
+        self.seed = seed
         self.protected = ProtectionInForce(protection or Protection(), self.contract)
         self.budget = budget
         self._limited = bool(limits) or self.protected.protection.active
         self.executor: Executor = executor or Threads(1)
-        self._here, self._recorder, self._cohorts = everybody is None, recorder, cohorts
+        self._here = everybody is None
+        self._recorder = recorder
+        self._cohorts = cohorts
         self._again = again
         self.everybody: FederatedDevices = everybody or self._defended(
             Shard(
@@ -110,37 +118,30 @@ class Rounds:
         self._key = key_of(seed, "rounds")
 
     def _defended(self, shard: Shard) -> FederatedDevices:
-        """The devices of a shard, with the protection's defence between them and the sum, if it has
+        """The devices of a shard; with the protection's defence between them and the sum, if it has
         one.
         """
-        found = defence_of(
-            self.protected.protection.defence,
-            self.algorithm,
-            self.contract,
-            self.catalogue,
-            self.seed,
-        )
-        return shard if found is None else VisibleRound(shard, defence=found)
+        name = self.protected.protection.defence
+        if name == "none":
+            return shard
+        server = self.algorithm.init_server(self.catalogue, key_of(self.seed, "server"))
+        known = known_of(self.algorithm, self.contract, server)
+        return VisibleRound(shard, defence=defence(name, known))
 
     def start(self) -> Training:
         """The state before the first round: the server's initial model and every device's initial
         private state.
         """
         server = self.algorithm.init_server(self.catalogue, key_of(self.seed, "server"))
-        return Training(
-            server,
-            self.everybody.init_devices(key_of(self.seed, "devices")),
-            0,
-            Ledger(),
-            clip=self.protected.first_clip,
-        )
+        devices = self.everybody.init_devices(key_of(self.seed, "devices"))
+        return Training(server, devices, 0, Ledger(), clip=self.protected.first_clip)
 
     def advance(self, training: Training, until: int) -> Training:
-        """Runs `training` until round `until`. A run of one-device rounds is compiled as a whole
-        where the algorithm can, and one of others is handed to it where it needs not make all that
-        devices receive.
+        """Runs `training` until round `until`. An algorithm may run its rounds by itself if nobody
+        watches: compiled as a whole if each round is one device, or without making all downloads.
         """
-        solo, many = self.contract.declaration.solo_rounds, self.contract.declaration.many_rounds
+        solo = self.contract.declaration.solo_rounds
+        many = self.contract.declaration.many_rounds
         if solo is not None and self._unwatched() and self.contract.cohort == 1:
             return self._advance_solo(training, until, solo)
         if many is not None and self._unwatched():
@@ -165,30 +166,28 @@ class Rounds:
         """Runs one round: select, download, local on every selected device, limit, add,
         aggregate.
         """
-        number, stage = training.round, self.executor.stage
+        number = training.round
+        stage = self.executor.stage
         if self.budget is not None:
             self.budget.spend()
+        chosen = np.uint64(select_key(self._key, number))
+        local = np.uint64(local_key(self._key, number))
         with stage(number, "select"):
-            chosen, own = (
-                np.uint64(select_key(self._key, number)),
-                np.uint64(local_key(self._key, number)),
-            )
-            users = self.protected.select(
-                self.algorithm.select(training.server, self.catalogue, chosen), chosen
-            )
-            users = users if self._cohorts is None else self._cohorts(number, users)
+            users = self.algorithm.select(training.server, self.catalogue, chosen)
+            users = self.protected.select(users, chosen)
+            if self._cohorts is not None:
+                users = self._cohorts(number, users)
         with stage(number, "download"):
             download = read_only(self.algorithm.download(training.server))
         with stage(number, "local"):
             total, sent = self.everybody.work(
-                download, training.devices, users, own, clip=training.clip
+                download, training.devices, users, local, clip=training.clip
             )
-            noise = fold_name(own, AGAIN) if self._again else own
+            noise = fold_name(local, AGAIN) if self._again else local
             clip = self.protected.next_clip(total, noise, training.clip)
             total = self.protected.on_sum(total, noise, training.clip)
-        ledger = training.ledger.down(
-            self.contract.delivered(download, users[:1]), len(users), self.catalogue.items
-        )
+        received = self.contract.delivered(download, users[:1])
+        ledger = training.ledger.down(received, len(users), self.catalogue.items)
         with stage(number, "aggregate"):
             server = self.algorithm.aggregate(training.server, total)
         if self._recorder is not None:
@@ -204,9 +203,8 @@ class Rounds:
         server, devices, rows, nbytes = solo(
             training.server, training.devices, everyone, rounds, self._key
         )
-        ledger = training.ledger.down(
-            self.algorithm.download(server), len(rounds), self.catalogue.items
-        )
+        received = self.algorithm.download(server)
+        ledger = training.ledger.down(received, len(rounds), self.catalogue.items)
         return Training(server, devices, until, ledger.up_counts(rows, nbytes))
 
     def _advance_many(self, training: Training, until: int, many: Callable[..., Any]) -> Training:
@@ -216,22 +214,18 @@ class Rounds:
         server, devices, took, nbytes = many(
             training.server, training.devices, everyone, rounds, self._key, self.catalogue
         )
-        one = self.contract.delivered(
-            self.algorithm.download(training.server), np.zeros(1, np.int64)
-        )
-        ledger = training.ledger.down(one, took, self.catalogue.items)
+        download = self.algorithm.download(training.server)
+        received = self.contract.delivered(download, np.zeros(1, np.int64))
+        ledger = training.ledger.down(received, took, self.catalogue.items)
         return Training(server, devices, until, ledger.up_counts(0, nbytes))
 
     def _try_first(self, training: Training) -> None:
-        """Tries out the device of the next round, if none was yet: a compiled run of rounds makes
-        no updates that could be checked.
+        """Tries out devices of the next round, unless some were tried out before: a compiled run of
+        rounds makes no updates that could be checked.
         """
         assert isinstance(self.everybody, Shard)  # `_unwatched` said so
-        users = self.algorithm.select(
-            training.server, self.catalogue, np.uint64(select_key(self._key, training.round))
-        )
-        download, key = (
-            self.algorithm.download(training.server),
-            np.uint64(local_key(self._key, training.round)),
-        )
+        chosen = np.uint64(select_key(self._key, training.round))
+        users = self.algorithm.select(training.server, self.catalogue, chosen)
+        download = self.algorithm.download(training.server)
+        key = np.uint64(local_key(self._key, training.round))
         self.everybody.try_first(download, training.devices, users, key)

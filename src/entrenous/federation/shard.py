@@ -1,5 +1,5 @@
-"""`Shard`: the devices of some users in one place: everybody in a simulation, a part of them in a
-worker process or on a node.
+"""`Shard`: the devices of some users in one place: of all users in a simulation, of a part of them
+in a worker process or on a node.
 """
 
 from __future__ import annotations
@@ -25,26 +25,28 @@ from .executors import Executor, Threads
 from .ledger import Ledger
 from .recorder import UpdateWatch
 
-BLOCK_BYTES = (
-    1 << 22
-    # update bytes of a block of devices: a part of the third-level cache, and enough to share a
-    # call's costs
-)
-SHARES = 4  # blocks a worker, so that the workers finish together
-AGAIN = "again"  # names the draws of limits where devices answer a second time
-TRIED = 4  # devices that are tried out before the first round
+# Update bytes of a block of devices: a part of the third-level cache, and enough to share the costs
+# of a call.
+BLOCK_BYTES = 1 << 22
+# Blocks a worker, so that the workers finish together.
+SHARES = 4
+# Names the draws of limits for devices that answer a second time.
+AGAIN = "again"
+# Devices that are tried out before the first round.
+TRIED = 4
 
 
 class PrivateHistories(Protocol):
-    """The source of a shard's histories: `Interactions`, or a node's own store. `rows` count from 0
-    in the order of the shard's users; `avoid`: as in `Interactions.histories`."""
+    """The source of a shard's histories: `Interactions`, or the store of a node. Users count from 0
+    in the order of the shard's users; `avoid` is as in `Interactions.histories`.
+    """
 
     def histories(self, users: Int64Array, avoid: Any = None) -> Histories: ...
 
 
 class FederatedDevices(Protocol):
-    """Devices of a whole federation, wherever they are, as `Rounds` sees them: a `Shard` of
-    everybody, or shards in other processes.
+    """The devices of a whole federation for `Rounds`: one `Shard` of all users, or shards in other
+    processes.
     """
 
     def init_devices(self, key: np.uint64) -> State: ...
@@ -61,30 +63,31 @@ class FederatedDevices(Protocol):
 
 
 class _Work(NamedTuple):
-    """What all blocks of one `work` share. whole: the download is for the one block there is.
-    checked: what devices receive and send is held against the declaration. limit: of this round.
-    totals: those that something was added to, no more than there are threads.
-    """
+    """The part of one `work` that all its blocks share."""
 
     download: State
     devices: State
     key: np.uint64
     whole: bool
+    """The download was delivered for the one block there is."""
     checked: bool
+    """Messages of devices are compared with the declaration."""
     limit: Limit
+    """The limit of this round."""
     totals: SimpleQueue[Total]
+    """Sums that something was added to, no more than there are threads."""
 
 
 @final
 class Shard:
     """The devices of `users`, which train here and nowhere else.
 
-    algorithm: as `configured` for the federation. users: int64 [m], ascending, their numbers in the
-    federation, which name their randomness. data: the histories of these users and of nobody else,
-    row r those of users[r]. The others as in `Rounds`.
+    algorithm: as `configured` for the federation. users: int64 [m], ascending: their numbers in the
+    federation, which name their randomness. data: the histories of these users alone, row r those
+    of users[r]. The other parameters are those of `Rounds`.
 
-    Rows leave in the order of their items, unless the protection says otherwise; its limits apply,
-    then `limits`.
+    Rows leave in the order of their items unless the protection says otherwise. The protection's
+    limits apply first, then `limits`.
     """
 
     def __init__(
@@ -102,19 +105,25 @@ class Shard:
         recorder: UpdateWatch | None = None,
         again: bool = False,
     ) -> None:
-        self.algorithm, self.catalogue, self.data, self.users = algorithm, catalogue, data, users
+        self.algorithm = algorithm
+        self.catalogue = catalogue
+        self.data, self.avoid = data, avoid
+        self.users = users
         self.executor: Executor = executor or Threads(1)
-        self.block, self.avoid = block, avoid
+        self.block = block
         self.contract: Contract = bound(algorithm, catalogue)
         self.protected = ProtectionInForce(protection or Protection(), self.contract)
-        self.recorder, self.again = recorder, again
-        own = (*self.protected.limits(), *limits)
-        self._limit, self._further = chain(*own), limits
-        looked_at = bool(own) or recorder is not None  # the updates, on their way
+        self.recorder = recorder
+        self.again = again
+        all_limits = (*self.protected.limits(), *limits)
+        self._limit = chain(*all_limits)
+        self._further = limits
+        # An algorithm may add up by itself if nobody looks at single updates.
+        looked_at = bool(all_limits) or recorder is not None
         self.sums = None if looked_at else self.contract.declaration.local_sum
-        self._free: SimpleQueue[Total] = SimpleQueue()  # zeroed, and reused from round to round
-        # whether some devices were tried out: in the first round, and in every one of a strict
-        # executor
+        # Zeroed sums, reused from round to round.
+        self._free: SimpleQueue[Total] = SimpleQueue()
+        # True once some devices were tried out.
         self._tried = False
 
     def init_devices(self, key: np.uint64) -> State:
@@ -131,66 +140,66 @@ class Shard:
         delivered: bool = False,
         clip: float = 0.0,
     ) -> tuple[Total, Ledger]:
-        """Runs local training on the devices of `users`, applies the limits, and adds up what they
-        send. Returns the sum, and the ledger of what was sent up, without what came down.
+        """Trains the devices of `users`, applies the limits, and adds up the updates. Returns the
+        sum, and the ledger of the bytes sent up (without the download).
 
         users: int64, federation numbers, all of this shard. devices: the private state of the
-        shard, whose rows of these users are overwritten once all of them are done; when a device
-        fails, none is. download: the algorithm's, or with `delivered` what it delivers for exactly
-        these users in this order, which is all that a node in a network receives; they are then one
-        block where the algorithm has something for each. clip: of messages in this round, where
-        rounds move it; 0 = the protection's. The total is the caller's until `release`."""
+        shard; the rows of these users are overwritten once all of them are done, and none if a
+        device fails. download: the algorithm's; or, if `delivered`, the part of it that is
+        delivered for exactly these users in this order, which is all that a node in a network
+        receives. clip: of messages in this round, if rounds adapt it; 0 = the protection's. The sum
+        is the caller's until `release`.
+        """
+        # A download with a part for each user cannot be cut into blocks.
         whole = delivered and self.contract.declaration.deliver is not None
         checked = self.try_first(download, devices, users, key, whole=whole)
         limit = chain(*self.protected.limits(clip), *self._further) if clip else self._limit
-        now = _Work(download, devices, key, whole, checked, limit, SimpleQueue())
+        work = _Work(download, devices, key, whole, checked, limit, SimpleQueue())
         blocks = [users] if whole and len(users) else self._blocks(users)
         sent = Ledger()
-        for rows, private, up in self.executor.map(partial(self._block, now), blocks):
+        for rows, private, up in self.executor.map(partial(self._block, work), blocks):
             _write_back(devices, rows, private)
             sent = sent.plus(up)
-        totals = _drained(now.totals) or [self._total(now)]
-        merged = reduce(
-            partial(merge_totals, workers=self.executor.workers, each=self.executor.map), totals
-        )
+        # Sums are fixed-point numbers: the order of the additions does not matter.
+        totals = [work.totals.get_nowait() for _ in range(work.totals.qsize())]
+        if not totals:
+            totals = [self.take()]
+        merge = partial(merge_totals, workers=self.executor.workers, each=self.executor.map)
+        merged = reduce(merge, totals)
         for total in totals[1:]:
             self.release(total)
         return merged, sent
 
     def update(self, download: State, devices: State, users: Int64Array, key: np.uint64) -> Update:
-        """The update of the devices of `users`, before anybody adds it up; `devices` and `users` as
-        in `work`. download: delivered for them."""
+        """The update of the devices of `users` before anybody adds it up. `devices` and `users` are
+        those of `work`; the download was delivered for them.
+        """
         checked = self.try_first(download, devices, users, key, whole=True)
         rows = self._rows(users)
-        own, histories, received = (
-            _some(devices, rows),
-            self.data.histories(rows, self.avoid),
-            read_only(download),
-        )
-        private, update = self._limited(received, own, histories, users, key, checked, self._limit)
+        work = _Work(download, devices, key, True, checked, self._limit, SimpleQueue())
+        private, update = self._limited(work, read_only(download), rows, users)
         _write_back(devices, rows, private)
         return update
 
     def _limited(
-        self,
-        received: State,
-        own: State,
-        histories: Histories,
-        users: Int64Array,
-        key: np.uint64,
-        checked: bool,
-        limit: Limit,
+        self, work: _Work, received: State, rows: Int64Array, users: Int64Array
     ) -> tuple[State, Update]:
-        """The new private state of devices, and what they send once it is checked and limited,
-        which the recorder is shown.
+        """Trains devices, and checks and limits their update. Returns their new private state, and
+        the update, which the recorder sees.
         """
-        private, update = local(self.contract, self.algorithm, received, own, histories, users, key)
-        if checked:
+        devices = _some(work.devices, rows)
+        histories = self.data.histories(rows, self.avoid)
+        private, update = local(
+            self.contract, self.algorithm, received, devices, histories, users, work.key
+        )
+        if work.checked:
             check_update(self.contract, update, users, private)
-        ordered = by_item(update) if self.protected.sorts else update
-        draws = fold_name(key, "limits")
-        draws = fold_name(draws, AGAIN) if self.again else draws
-        limited = limit(ordered, folds(draws, users))
+        if self.protected.sorts:
+            update = by_item(update)
+        draws = fold_name(work.key, "limits")
+        if self.again:
+            draws = fold_name(draws, AGAIN)
+        limited = work.limit(update, folds(draws, users))
         if self.recorder is not None:
             self.recorder.sent(users, limited)
         return private, limited
@@ -204,11 +213,11 @@ class Shard:
         *,
         whole: bool = False,
     ) -> bool:
-        """Checks devices against the declaration in the first round, and in each one of a strict
+        """Compares devices with the declaration, in the first round and in every round of a strict
         executor: trains a few of the devices of `users` twice and changes nothing. Arguments as in
-        `work`; whole: the download is delivered for exactly these users.
+        `work`; whole: the download was delivered for exactly these users.
 
-        Returns whether it was such a round. Raises ContractError.
+        Returns True in such a round. Raises ContractError.
         """
         if (self._tried and not self.executor.strict) or not len(users):
             return False
@@ -221,111 +230,100 @@ class Shard:
     ) -> None:
         rows = self._rows(users)
         counts = np.diff(self.data.histories(rows, self.avoid).ptr)
-        some = np.sort(
-            np.argsort(counts == 0, kind="stable")[:TRIED]
-        )  # those with a history, if there are any
-        received = (
-            of_devices(self.contract, download, some)
-            if whole
-            else self.contract.delivered(download, users[some])
-        )
-        if not whole:
-            check_received(self.contract, received, len(some))
-        histories = self.data.histories(rows[some], self.avoid)
+        # Devices with a history, if there are any.
+        tried = np.sort(np.argsort(counts == 0, kind="stable")[:TRIED])
+        if whole:
+            received = of_devices(self.contract, download, tried)
+        else:
+            received = self.contract.delivered(download, users[tried])
+            check_received(self.contract, received, len(tried))
         try_local(
             self.contract,
             self.algorithm,
             received,
-            _some(devices, rows[some]),
-            histories,
-            users[some],
+            _some(devices, rows[tried]),
+            self.data.histories(rows[tried], self.avoid),
+            users[tried],
             key,
         )
 
     def take(self) -> Total:
-        """A sum of nobody, for a caller who adds updates one by one: memory that was given back, or
-        new. It is the caller's until `release`."""
+        """A sum of no devices, to which a caller adds updates. It is the caller's until
+        `release`.
+        """
         try:
             return self._free.get_nowait()
         except Empty:
             return self.contract.empty_total()
 
     def release(self, total: Total) -> None:
-        """Takes back a sum that `work` or `take` gave, sets it to 0, and uses its memory again. One
-        that was made elsewhere must not come here: it would be kept for good."""
+        """Takes back a sum of `work` or `take`, sets it to 0, and uses its memory again. A sum from
+        elsewhere must not come here: it would be kept for good.
+        """
         self._free.put(clear_total(total, self.executor.workers, self.executor.map))
 
     def _blocks(self, users: Int64Array) -> list[Int64Array]:
         workers = self.executor.workers
-        share = max(1, -(-len(users) // (workers if workers == 1 else SHARES * workers)))
-        fill = max(
-            1,
-            BLOCK_BYTES
-            // (self.contract.most_bytes if self.protected.wide else self.contract.block_bytes),
-        )
+        shares = workers if workers == 1 else SHARES * workers
+        share = max(1, -(-len(users) // shares))
+        contract = self.contract
+        nbytes = contract.most_bytes if self.protected.wide else contract.block_bytes
+        fill = max(1, BLOCK_BYTES // nbytes)
         size = self.block or (share if self.sums else min(fill, share))
         return [users[low : low + size] for low in range(0, len(users), size)]
 
     def _block(self, work: _Work, users: Int64Array) -> tuple[Int64Array, State, Ledger]:
-        """What happens on the devices of a block, and the addition of what they sent. Returns their
-        rows and new private state.
+        """Trains the devices of a block, and adds up their updates. Returns their rows, their new
+        private state, and the ledger of the bytes they sent.
         """
         rows = self._rows(users)
-        own, histories = _some(work.devices, rows), self.data.histories(rows, self.avoid)
-        received = (
-            read_only(work.download)
-            if work.whole
-            else self.contract.delivered(work.download, users)
-        )
+        if work.whole:
+            received = read_only(work.download)
+        else:
+            received = self.contract.delivered(work.download, users)
         if work.checked:
             check_received(self.contract, received, len(users))
         if self.sums:
+            devices = _some(work.devices, rows)
+            histories = self.data.histories(rows, self.avoid)
             private, total, many, nbytes = self.sums(
-                received, own, histories, users, work.key, self._total(work)
+                received, devices, histories, users, work.key, self._total(work)
             )
             sent = Ledger().up_counts(many, nbytes)
         else:
-            private, update = self._limited(
-                received, own, histories, users, work.key, work.checked, work.limit
-            )
-            total, sent = add_update(self._total(work), update), Ledger().up(update)
+            private, update = self._limited(work, received, rows, users)
+            total = add_update(self._total(work), update)
+            sent = Ledger().up(update)
         work.totals.put(total)
         return rows, private, sent
 
     def _rows(self, users: Int64Array) -> Int64Array:
-        """Where users of the shard are in it, int64: their place in `data` and in the private
-        state.
-        """
+        """The rows of users of the shard in `data` and in the private state, int64."""
         first, last = int(self.users[0]), int(self.users[-1])
         if last - first + 1 == len(self.users):
             return users if first == 0 else users - first
         return np.searchsorted(self.users, users)
 
     def _total(self, work: _Work) -> Total:
-        """A sum that nobody is adding to: one of this work, one that is kept, or a new one."""
+        """A sum that no thread adds to: one of this work, a kept one, or a new one."""
         try:
             return work.totals.get_nowait()
         except Empty:
             return self.take()
 
 
-def _drained(queue: SimpleQueue[Total]) -> list[Total]:
-    """All that is in a queue that nobody else uses."""
-    return [queue.get_nowait() for _ in range(queue.qsize())]
-
-
 def _some(devices: State, rows: Int64Array) -> State:
-    """The private state in some rows: views where they are consecutive."""
-    where = _places(rows)
-    return type(devices)(*(array[where] for array in devices))
+    """The private state in some rows: views if they are consecutive."""
+    index = _index(rows)
+    return type(devices)(*(array[index] for array in devices))
 
 
-def _places(rows: Int64Array) -> Any:
-    """Ascending rows as what picks them from an array fastest."""
+def _index(rows: Int64Array) -> Any:
+    """The fastest index of ascending rows: a slice if they are consecutive."""
     consecutive = len(rows) > 0 and int(rows[-1]) - int(rows[0]) + 1 == len(rows)
     return slice(int(rows[0]), int(rows[-1]) + 1) if consecutive else rows
 
 
 def _write_back(devices: State, rows: Int64Array, private: State) -> None:
     for array, new in zip(devices, private, strict=True):
-        array[_places(rows)] = new
+        array[_index(rows)] = new

@@ -1,9 +1,10 @@
-"""`Swarm`: where a federation of peers stands, between two events: models, private state, messages
-under way, what will happen when.
+"""`Swarm`: the state of a federation of peers between two events: models, private state, messages
+in transit, and the queue of future events.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple, final
@@ -16,19 +17,19 @@ from ..core.types import Array, BoolArray, Float32Array, Float64Array, Int32Arra
 from .ledger import Ledger
 from .pool import Pool
 
-RESTART, SWITCH, TIMER, ARRIVAL = range(
-    4
-)  # kinds of events; at the same time the lower first, so that all push before any receives
+# Kinds of events. At the same time the lower one comes first, so that all push before any receives.
+RESTART, SWITCH, TIMER, ARRIVAL = range(4)
 
 
 class EventBatch(NamedTuple):
-    """An event of some nodes at one time. about: int64, the number of a timer, or the place of an
-    arriving message.
-    """
+    """An event of some nodes at one time."""
 
     kind: int
     node: Int64Array
     about: Int64Array
+    """int64: the number of the timer, switch or restart of the node, or the place in the mail of an
+    arriving message.
+    """
 
 
 @final
@@ -42,23 +43,15 @@ class Calendar:
         self.counter = 0
 
     def schedule(self, kind: int, time: Float64Array, node: Int64Array, about: Int64Array) -> None:
-        """Add an event at a time for each node. Events at the same time become one entry of the
+        """Adds an event at a time for each node. Events at the same time become one entry of the
         queue.
         """
         order = np.argsort(time, kind="stable")
-        ends = np.flatnonzero(np.append(np.diff(time[order]) > 0, True)) + 1
-        for low, high in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True):
-            some = order[low:high]
-            if len(some):
-                heappush(
-                    self.heap,
-                    (
-                        float(time[some[0]]),
-                        kind,
-                        self.counter,
-                        EventBatch(kind, node[some], about[some]),
-                    ),
-                )
+        later = np.flatnonzero(np.diff(time[order]) > 0) + 1
+        for alike in np.split(order, later):
+            if len(alike):
+                event = EventBatch(kind, node[alike], about[alike])
+                heappush(self.heap, (float(time[alike[0]]), kind, self.counter, event))
                 self.counter += 1
 
     def next_time(self) -> float:
@@ -66,50 +59,45 @@ class Calendar:
         return self.heap[0][0] if self.heap else float("inf")
 
     def pop(self) -> tuple[float, EventBatch]:
-        """Remove the next event and return it with its time."""
+        """Removes the next event, and returns it with its time."""
         time, _, _, event = heappop(self.heap)
         return time, event
 
     def arrays(self) -> dict[str, Array]:
         """All entries of the queue as arrays by name, to be stored."""
         entries = sorted(self.heap, key=lambda entry: entry[:3])
-        sizes, nothing = [len(event.node) for *_, event in entries], [np.empty(0, np.int64)]
+        events = [event for *_, event in entries]
+        nothing = np.empty(0, np.int64)
         return {
             "time": np.array([entry[0] for entry in entries], np.float64),
             "kind": np.array([entry[1] for entry in entries], np.int64),
             "counter": np.array([entry[2] for entry in entries] + [self.counter], np.int64),
-            "ptr": np.cumsum([0, *sizes]).astype(np.int64),
-            "node": np.concatenate([entry[3].node for entry in entries] or nothing),
-            "about": np.concatenate([entry[3].about for entry in entries] or nothing),
+            "ptr": np.cumsum([0, *(len(event.node) for event in events)]).astype(np.int64),
+            "node": np.concatenate([nothing, *(event.node for event in events)]),
+            "about": np.concatenate([nothing, *(event.about for event in events)]),
         }
 
     @staticmethod
     def restored(arrays: dict[str, Array]) -> Calendar:
-        """The queue that `arrays()` of another one described."""
-        found, ptr = Calendar(), arrays["ptr"]
-        found.counter = int(arrays["counter"][-1])
-        for k, (time, kind) in enumerate(
-            zip(arrays["time"].tolist(), arrays["kind"].tolist(), strict=True)
-        ):
-            part = slice(int(ptr[k]), int(ptr[k + 1]))
-            found.heap.append(
-                (
-                    time,
-                    kind,
-                    int(arrays["counter"][k]),
-                    EventBatch(kind, arrays["node"][part], arrays["about"][part]),
-                )
-            )
-        heapify(found.heap)
-        return found
+        """The queue that `arrays` of another calendar described."""
+        calendar = Calendar()
+        *counters, calendar.counter = arrays["counter"].tolist()
+        ptr = arrays["ptr"].tolist()
+        kinds = arrays["kind"].tolist()
+        for k, time in enumerate(arrays["time"].tolist()):
+            part = slice(ptr[k], ptr[k + 1])
+            event = EventBatch(kinds[k], arrays["node"][part], arrays["about"][part])
+            calendar.heap.append((time, kinds[k], counters[k], event))
+        heapify(calendar.heap)
+        return calendar
 
 
 @final
 @dataclass(eq=False)
 class Mail:
-    """Headers of messages in transit, one place for all copies of one push. push: int64 [places],
-    its number at its sender; slot: int64 [places], of its model in the pool; copies: int64
-    [places], how many have yet to arrive, 0 = a free place. The others as in `Headers`."""
+    """Headers of messages in transit, one place for all copies of one push. The first five fields
+    are those of `Headers`.
+    """
 
     sender: Int64Array
     age: Int64Array
@@ -117,28 +105,23 @@ class Mail:
     peers: Int32Array
     length: Int64Array
     push: Int64Array
+    """int64 [places]: the number of the push at its sender."""
     slot: Int64Array
+    """int64 [places]: the slot of its model in the pool."""
     copies: Int64Array
+    """int64 [places]: the copies that have yet to arrive; 0 = a free place."""
 
     @staticmethod
     def empty(places: int, peers: int) -> Mail:
         """A table of free places, each with space for `peers` peer numbers."""
-        none = [np.zeros(places, np.int64) for _ in range(7)]
-        return Mail(
-            none[0],
-            none[1],
-            none[2],
-            np.zeros((places, peers), np.int32),
-            none[3],
-            none[4],
-            none[5],
-            none[6],
-        )
+        columns: dict[str, Any] = {field.name: np.zeros(places, np.int64) for field in fields(Mail)}
+        columns["peers"] = np.zeros((places, peers), np.int32)
+        return Mail(**columns)
 
     def post(
         self, headers: Headers, push: Int64Array, slot: Int64Array, copies: Int64Array
     ) -> Int64Array:
-        """Store the headers of m pushes, each to arrive `copies` >= 1 times. Returns their places,
+        """Stores the headers of m pushes, each to arrive `copies` >= 1 times. Returns their places,
         int64 [m].
         """
         free = np.flatnonzero(self.copies == 0)
@@ -146,13 +129,11 @@ class Mail:
             self._grow(max(len(slot), len(self.copies)))
             free = np.flatnonzero(self.copies == 0)
         places = free[: len(slot)]
-        for name, values in (
-            *headers._asdict().items(),
-            ("push", push),
-            ("slot", slot),
-            ("copies", copies),
-        ):
+        for name, values in headers._asdict().items():
             getattr(self, name)[places] = values
+        self.push[places] = push
+        self.slot[places] = slot
+        self.copies[places] = copies
         return places
 
     def headers(self, places: Int64Array) -> Headers:
@@ -160,7 +141,7 @@ class Mail:
         return Headers(*(getattr(self, name)[places] for name in Headers._fields))
 
     def delivered(self, places: Int64Array) -> Int64Array:
-        """Count one copy less at each place, arrived or lost. Returns the pool slots whose last
+        """Counts one copy less at each place, arrived or lost. Returns the pool slots whose last
         copy this was, int64.
         """
         np.subtract.at(self.copies, places, 1)
@@ -168,46 +149,47 @@ class Mail:
         return self.slot[once[self.copies[once] == 0]]
 
     def _grow(self, more: int) -> None:
-        for one in fields(self):
-            old = getattr(self, one.name)
-            setattr(
-                self, one.name, np.concatenate([old, np.zeros((more, *old.shape[1:]), old.dtype)])
-            )
+        for field in fields(self):
+            old = getattr(self, field.name)
+            new = np.zeros((more, *old.shape[1:]), old.dtype)
+            setattr(self, field.name, np.concatenate([old, new]))
 
 
 class Counts(NamedTuple):
-    """Counts of events of each node, int64 [n] each. timers, switches, restarts: scheduled so far.
-    events: handled by the node itself, which name its randomness. pushed: pushes made; received:
-    models that arrived; refused: of those.
-    """
+    """Counts of events of each node, int64 [n] each."""
 
     timers: Int64Array
+    """Timers scheduled so far; `switches` and `restarts` likewise."""
     switches: Int64Array
     restarts: Int64Array
     events: Int64Array
+    """Events that the node handled, which name its randomness."""
     pushed: Int64Array
     received: Int64Array
+    """Models that arrived."""
     refused: Int64Array
+    """Models that arrived and were not taken."""
 
 
 @final
 @dataclass(eq=False)
 class Swarm:
-    """The state of a gossip training of n nodes between two events, overwritten by each event.
-
-    nodes: private state, leading axis = nodes. slot: int64 [n], the place of each node's model in
-    the pool. away: bool [n], which nodes are offline. busy: float64 [n], until when each node's
-    uplink is sending. round: whole units of time that are over."""
+    """The state of a gossip training of n nodes between two events. Each event overwrites it."""
 
     nodes: State
+    """The private state, leading axis = nodes."""
     slot: Int64Array
+    """int64 [n]: the slot of each node's model in the pool."""
     pool: Pool
     mail: Mail
     calendar: Calendar
     counts: Counts
     away: BoolArray
+    """bool [n]: True for nodes that are offline."""
     busy: Float64Array
+    """float64 [n]: the time until which each node's uplink is sending."""
     round: int
+    """The whole units of time that are over."""
     ledger: Ledger
 
     @property
@@ -216,13 +198,13 @@ class Swarm:
         return self.pool.values[self.slot]
 
     def freed(self, nodes: Int64Array, receiver: Int64Array, place: Int64Array) -> Float64Array:
-        """Places of the pool that are the sooner free if it is each one's turn, float64 [m]: a part
-        of every old model that waits for it among others, less its own model's if that is under way
-        still. receiver, place: what is about to arrive, in the mail.
+        """The slots of the pool that become free if each node is next, float64 [m]: its share of
+        the old models that wait for it, less one if its own model is in transit. receiver, place:
+        int64, the arriving messages.
         """
-        mail, n = self.mail, len(self.slot)
+        mail = self.mail
         old = mail.slot[place] != self.slot[mail.sender[place]]
-        waiting = np.bincount(receiver, old / mail.copies[place], minlength=n)
+        waiting = np.bincount(receiver, old / mail.copies[place], minlength=len(self.slot))
         needed = np.zeros(len(self.pool.needed), np.bool_)
         needed[mail.slot[mail.copies > 0]] = True
         return np.asarray(waiting[nodes] - needed[self.slot[nodes]], np.float64)
@@ -231,8 +213,9 @@ class Swarm:
         """The nodes' models without a copy, float32 [n, width]: a view that is valid until the next
         event.
         """
-        where = self.pool.compact(self.slot)
-        self.slot, self.mail.slot = where[self.slot], where[self.mail.slot]
+        new = self.pool.compact(self.slot)
+        self.slot = new[self.slot]
+        self.mail.slot = new[self.mail.slot]
         return self.pool.values[self.pool.kept :][: len(self.slot)]
 
     def arrays(self) -> dict[str, Array]:
@@ -241,24 +224,29 @@ class Swarm:
         """
         self.compact()
         used = np.arange(self.pool.used)
+        mail = {field.name: getattr(self.mail, field.name) for field in fields(self.mail)}
         return {
-            **{f"nodes.{name}": array for name, array in self.nodes._asdict().items()},
+            **_prefixed("nodes", self.nodes._asdict()),
             "pool.slot": used,
             "pool.values": self.pool.values[: len(used)],
             "slot": self.slot,
-            **{f"mail.{one.name}": getattr(self.mail, one.name) for one in fields(self.mail)},
-            **{f"calendar.{name}": array for name, array in self.calendar.arrays().items()},
-            **{f"counts.{name}": array for name, array in self.counts._asdict().items()},
+            **_prefixed("mail", mail),
+            **_prefixed("calendar", self.calendar.arrays()),
+            **_prefixed("counts", self.counts._asdict()),
             "away": self.away,
             "busy": self.busy,
             "ledger": np.array(self.ledger, np.int64),
         }
 
 
+def _prefixed(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    return {f"{prefix}.{name}": array for name, array in arrays.items()}
+
+
 def restored(arrays: dict[str, Array], number: int, state: Any, kept_slots: int) -> Swarm:
-    """The state of a gossip training from the arrays that `Swarm.arrays` returned, after round
-    `number`. state: the class of the private state; kept_slots: how many of the first slots are
-    permanent.
+    """The state of a gossip training after round `number` from the arrays of `Swarm.arrays`.
+
+    state: the class of the private state; kept_slots: the number of permanent slots, the first.
     """
 
     def part(prefix: str) -> dict[str, Array]:
@@ -268,25 +256,30 @@ def restored(arrays: dict[str, Array], number: int, state: Any, kept_slots: int)
             if name.startswith(f"{prefix}.")
         }
 
+    # Models move to the first slots of a new pool.
     old, values = arrays["pool.slot"], arrays["pool.values"]
-    pool, mail = Pool(values.shape[1], 2 * len(values)), Mail(**part("mail"))
+    pool = Pool(values.shape[1], 2 * len(values))
     new = pool.take(len(old))
-    pool.values[new], pool.kept = values, kept_slots
-    place = np.zeros(int(old.max(initial=0)) + 1, np.int64)
-    place[old] = new
-    mail.slot = np.where(mail.copies > 0, place[np.minimum(mail.slot, len(place) - 1)], 0)
-    slot = place[arrays["slot"]]
-    pool.share(np.concatenate([slot, mail.slot[mail.copies > 0]]))
-    pool.drop(new[kept_slots:])  # `take` had counted each once
-    kept = {name: arrays[name].copy() for name in ("away", "busy")}
+    pool.values[new] = values
+    pool.kept = kept_slots
+    moved = np.zeros(int(old.max(initial=0)) + 1, np.int64)
+    moved[old] = new
+    slot = moved[arrays["slot"]]
+    mail = Mail(**part("mail"))
+    in_transit = mail.copies > 0
+    mail.slot = np.where(in_transit, moved[np.minimum(mail.slot, len(moved) - 1)], 0)
+    # Nodes and messages hold their slots; `take` has counted each slot once before.
+    pool.share(np.concatenate([slot, mail.slot[in_transit]]))
+    pool.drop(new[kept_slots:])
     return Swarm(
-        state(**part("nodes")),
-        slot,
-        pool,
-        mail,
-        Calendar.restored(part("calendar")),
-        Counts(**part("counts")),
-        **kept,
+        nodes=state(**part("nodes")),
+        slot=slot,
+        pool=pool,
+        mail=mail,
+        calendar=Calendar.restored(part("calendar")),
+        counts=Counts(**part("counts")),
+        away=arrays["away"].copy(),
+        busy=arrays["busy"].copy(),
         round=number,
-        ledger=Ledger(*(int(count) for count in arrays["ledger"])),
+        ledger=Ledger(*arrays["ledger"].tolist()),
     )

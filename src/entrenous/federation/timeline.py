@@ -1,6 +1,4 @@
-"""What happens next between peers: the events that cannot depend on each other, in the order in
-which they would happen.
-"""
+"""`Timeline`: the next events between peers that cannot depend on each other, in order of time."""
 
 from __future__ import annotations
 
@@ -15,8 +13,8 @@ from .swarm import ARRIVAL, RESTART, SWITCH, TIMER, Swarm
 
 
 class Happening(NamedTuple):
-    """The events of one stretch of time in order, one row for each node concerned. time, kind,
-    node, about: as in `EventBatch`.
+    """The events of one stretch of time in order, one row for each node concerned. The fields are
+    those of `EventBatch`.
     """
 
     time: Float64Array
@@ -31,15 +29,18 @@ class Happening(NamedTuple):
 
 @final
 class Timeline:
-    """Reads the event queue of a gossip simulation ahead, as far as no event read can change a
-    later one. ways: peers that a node pushes to."""
+    """Reads the event queue of a gossip simulation ahead, as far as no event that it reads can
+    change a later one. ways: the number of peers that a node pushes to.
+    """
 
     def __init__(self, draws: Draws, ways: int) -> None:
-        self._draws, self._ways = draws, ways
+        self._draws = draws
+        self._ways = ways
 
     def begin(self, swarm: Swarm) -> None:
-        """Schedule the first event of each repeating kind for every node."""
-        draws, everyone, calendar = self._draws, np.arange(len(swarm.slot)), swarm.calendar
+        """Schedules the first event of each repeating kind for every node."""
+        draws, calendar = self._draws, swarm.calendar
+        everyone = np.arange(len(swarm.slot))
         zero = np.zeros(len(everyone), np.int64)
         calendar.schedule(TIMER, draws.first_push(everyone), everyone, zero)
         if draws.network.churn:
@@ -51,71 +52,68 @@ class Timeline:
         """The next events that cannot cause each other, until time `until`; repeating events are
         scheduled again.
         """
-        calendar, found = swarm.calendar, []
-        first, horizon = calendar.heap[0][:2], float(until)
-        while calendar.heap and (calendar.heap[0][:2] == first or calendar.heap[0][0] < horizon):
-            time, event = calendar.pop()
-            found.append(
-                Happening(
-                    np.full(len(event.node), time),
-                    np.full(len(event.node), event.kind),
-                    event.node,
-                    event.about,
-                )
-            )
+        heap = swarm.calendar.heap
+        parts: list[Happening] = []
+        first = heap[0][:2]
+        horizon = float(until)
+        # Events of the same time and kind as the first are always independent of it.
+        while heap and (heap[0][:2] == first or heap[0][0] < horizon):
+            time, event = swarm.calendar.pop()
+            n = len(event.node)
+            now = Happening(np.full(n, time), np.full(n, event.kind), event.node, event.about)
             if event.kind == TIMER:
-                horizon = min(horizon, self._earliest(found[-1]))
-            self._repeat(swarm, found[-1], event.kind)
-        return self._in_order(
-            swarm, Happening(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
-        )
+                horizon = min(horizon, self._earliest(now))
+            self._repeat(swarm, now, event.kind)
+            parts.append(now)
+        columns = zip(*parts, strict=True)
+        return self._in_order(swarm, Happening(*map(np.concatenate, columns)))
 
     def _earliest(self, now: Happening) -> float:
-        """Before this no message that these timers send arrives. How long one takes is drawn from
-        names, so it is known beforehand.
+        """A time before which no message of these timers arrives. Latencies are drawn from names,
+        so they are known beforehand.
         """
-        return float(
-            min(
-                (now.time + self._draws.latency(now.node, now.about, way)).min()
-                for way in range(self._ways)
-            )
-        )
+        earliest = np.inf
+        for way in range(self._ways):
+            arrive = now.time + self._draws.latency(now.node, now.about, way)
+            earliest = min(earliest, float(arrive.min()))
+        return earliest
 
     def _repeat(self, swarm: Swarm, now: Happening, kind: int) -> None:
-        count = {
-            TIMER: swarm.counts.timers,
-            SWITCH: swarm.counts.switches,
-            RESTART: swarm.counts.restarts,
-        }.get(kind)
-        if count is None:
+        """Schedules the next event of the same kind for the same nodes; arrivals do not repeat."""
+        if kind == ARRIVAL:
             return
-        count[now.node] += 1
-        times = count[now.node]
+        who, counts = now.node, swarm.counts
+        count = {TIMER: counts.timers, SWITCH: counts.switches, RESTART: counts.restarts}[kind]
+        count[who] += 1
+        number = count[who]
         if kind == TIMER:
-            after = self._draws.gap(now.node, times)
+            after = self._draws.gap(who, number)
         elif kind == SWITCH:
-            after = self._draws.stay(now.node, times, self._draws.away[now.node] ^ (times % 2 == 1))
+            away = self._draws.away[who] ^ (number % 2 == 1)
+            after = self._draws.stay(who, number, away)
         else:
-            after = self._draws.until_restart(now.node, times)
-        swarm.calendar.schedule(kind, now.time + after, now.node, times)
+            after = self._draws.until_restart(who, number)
+        swarm.calendar.schedule(kind, now.time + after, who, number)
 
     def _in_order(self, swarm: Swarm, now: Happening) -> Happening:
-        """By time and kind; messages of one time in an order drawn from their names, whatever was
-        scheduled first: that depends on which events were handled at once, and so on where
-        `advance` stopped.
+        """Sorts events by time and kind, and messages of one time in an order drawn from their
+        names. Their order in the queue would depend on the events that were handled at once, and so
+        on where `advance` stopped.
         """
         if len(now.node) == 1:
             return now
-        tie, arrived = now.node.astype(np.uint64), now.kind == ARRIVAL
-        mail, place = swarm.mail, now.about[arrived]
-        tie[arrived] = folded(
-            self._draws.order(mail.sender[place], mail.push[place]), now.node[arrived]
-        )
+        tie = now.node.astype(np.uint64)
+        arrived = now.kind == ARRIVAL
+        mail = swarm.mail
+        place = now.about[arrived]
+        order = self._draws.order(mail.sender[place], mail.push[place])
+        tie[arrived] = folded(order, now.node[arrived])
         return now.at(np.lexsort((tie, now.kind, now.time)))
 
 
 def waves(node: Int64Array) -> list[Int64Array]:
-    """Rows by how many earlier rows have the same node: all first ones, all second ones, ...
+    """Groups rows by the number of earlier rows of the same node: all first ones, all second ones,
+    ...
 
     >>> [wave.tolist() for wave in waves(np.array([3, 1, 3, 3]))]
     [[0, 1], [2], [3]]

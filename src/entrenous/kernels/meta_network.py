@@ -20,7 +20,7 @@ from numba import njit
 from ..core.keys import fold_name, folds, normals
 from ..core.lanes.sealed import sealed
 from ..core.lanes.simd import LANES, every, inside, load, store, sum_of
-from ..core.types import Float32Array, Int64Array
+from ..core.types import Float32Array, Int32Array, Int64Array
 
 # Of low, rise, first and second.
 GENERATORS = 4
@@ -155,11 +155,11 @@ def first_parameters(sizes: MetaSizes, key: np.uint64, shared_std: float) -> Flo
 
 
 def generate(
-    meta: MetaParameters, sizes: MetaSizes, users: Int64Array, item: Float32Array | None = None
+    meta: MetaParameters, sizes: MetaSizes, users: Int64Array, item: Int32Array | None = None
 ) -> GeneratedModels:
     """Returns the item tables and predictors that the meta network makes for some users (eq. 3-11).
 
-    item: float32 [m, n], the items of which rows of each user's A_u are wanted, below 0 for none
+    item: int32 [m, n], the items of which rows of each user's A_u are wanted, below 0 for none
     (that row is 0); low is then [m, n, L], with the bits that the whole table has. None = all
     items.
     """
@@ -245,7 +245,7 @@ def _all_hidden(meta: MetaParameters, users: Int64Array, c: Float32Array, h: Flo
 
 @njit(cache=True, nogil=True)
 def _some_rows(
-    weight: Float32Array, bias: Float32Array, h: Float32Array, item: Float32Array, low: Float32Array
+    weight: Float32Array, bias: Float32Array, h: Float32Array, item: Int32Array, low: Float32Array
 ) -> None:
     """Writes row item[u, n] of A_u, where there is one, to low[u, n]."""
     hidden = weight.shape[1]
@@ -274,7 +274,7 @@ def _outputs(
 def back(
     meta: MetaParameters,
     users: Int64Array,
-    item: Float32Array,
+    item: Int32Array,
     gradient: GeneratedModels,
     scale: np.float32,
     out: MetaParameters,
@@ -294,7 +294,7 @@ def back(
 def _back(
     meta: MetaParameters,
     users: Int64Array,
-    item: Float32Array,
+    item: Int32Array,
     gradient: GeneratedModels,
     scale: np.float32,
     out: MetaParameters,

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Literal, Self, final
+from typing import Any, Final, Literal, Self, final
 
 from pydantic import (
     Field,
@@ -193,7 +193,10 @@ class Protection(Settings):
         return self != Protection(rows=self.rows) or self.rows in ("padded", "all")
 
 
-PAPER, PRIVATE, DP, ROBUST = "paper", "private", "dp", "robust"
+PAPER: Final = "paper"
+PRIVATE: Final = "private"
+DP: Final = "dp"
+ROBUST: Final = "robust"
 PROFILES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         PAPER: {},

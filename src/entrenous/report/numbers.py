@@ -53,7 +53,7 @@ def byte_unit(most: float) -> tuple[float, str]:
 
 def p_value(p: float) -> Html:
     """A p-value as HTML with three decimals; a smaller one is only said to be smaller."""
-    return exact(p, "< .001" if p < 0.001 else f"{p:.3f}".lstrip("0") if p < 0.9995 else "1.000")
+    return exact(p, "< 0.001" if p < 0.001 else f"{p:.3f}" if p < 0.9995 else "1.000")
 
 
 def seconds(value: float) -> Html:

@@ -1,13 +1,11 @@
-"""One run as a function, from data to a stored result: split, train, evaluate, store. What
-`entrenous run` does.
-"""
+"""One run as a function, from data to a stored result: split, train, evaluate, store."""
 
 from __future__ import annotations
 
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, final
@@ -15,6 +13,7 @@ from typing import Any, NamedTuple, final
 from ..core.contract.declared import predicts_ratings
 from ..core.contract.protocols import Progress, silent
 from ..core.errors import EntrenousError, EntrenousWarning, at_least
+from ..core.keywords import called_with, values
 from ..core.registry.own import is_place, lasting, short
 from ..core.types import Array
 from ..data.dataset import datasets
@@ -22,31 +21,28 @@ from ..data.interactions import Interactions
 from ..data.kept import arrays_of_rows
 from ..data.load import load as load_rows
 from ..data.options import load_arguments
-from ..data.split.cut import refitted
 from ..data.split.protocol import GIVEN, splits
-from ..data.split.types import Split
+from ..data.split.types import Split, refitted
 from ..evaluate.metric_kinds import Metric
-from ..evaluate.predict import predictions
-from ..evaluate.protocol import NO_METRICS, Evaluation, evaluate
+from ..evaluate.protocol import Evaluation, evaluate
 from ..evaluate.recommend import recommendations
-from ..federation.executors import Debug, Executor, Threads
+from ..federation.executors import Debug, EngineOptions, Executor, Threads
 from ..federation.workers.crew import Crew
-from ..federation.workers.engine import EngineOptions, crew
+from ..federation.workers.engine import crew
 from ..federation.workers.rounds import refuse
 from ..federation.workers.shards import ShardHand
-from ..privacy.protection import PAPER
 from . import store
-from .disclosure import gives_away
-from .manifest import Fold, between, closing, ignored, opening
+from .manifest import Fold, between, closing, gives_away, ignored, opening
+from .options import RunOptions, RunPlan, TrainingOptions
 from .pins import pins
-from .plan import TRACE, RunPlan, check, check_parts, leaky, make, network_of, usual_protocol
+from .plan import TRACE, check, check_parts, leaky, make, network_of, usual_protocol
 from .recommenders import (
     Algorithm,
     CentralRecommender,
     FederatedRecommender,
     GossipRecommender,
 )
-from .train import OnRound, Say, Watch, train, unsaid
+from .train import OnRound, Say, Trace, Watch, train, unsaid
 
 LENGTHS = (5, 10, 20)  # list lengths n of the metrics
 LEAK = (
@@ -58,20 +54,22 @@ LEAK = (
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RunResult:
-    """A finished run. manifest: what `entrenous run --json` prints. evaluations: one a fold. trace:
-    a line for each look at validation. arrays: the trained state by name, of the first fold as are
-    `recommender` and `train`. split: what it was trained and evaluated on. path: where it is
-    stored, if it is.
-    """
+    """A finished run. Recommender, rows, arrays and split are those of the first fold."""
 
     manifest: dict[str, Any]
+    """As `entrenous run --json` prints it."""
     recommender: FederatedRecommender | GossipRecommender | CentralRecommender
     train: Interactions
     evaluations: tuple[Evaluation, ...]
+    """One for each fold."""
     trace: tuple[dict[str, Any], ...] = ()
+    """A line for each look at validation."""
     arrays: Mapping[str, Array] = field(default_factory=dict)
+    """The trained state by name."""
     split: Split | None = None
+    """The rows that the run was trained and evaluated on."""
     path: Path | None = None
+    """The folder of the run, if it is stored."""
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -85,201 +83,177 @@ class RunResult:
         label, seed = short(self.manifest["algorithm"]), self.manifest["seed"]
         return recommendations(self.recommender, self.train, user, n, label=label, seed=seed)
 
-    def predict(self, user: str, *items: str) -> list[dict[str, Any]]:
-        """Predicted ratings of a user for some items, by external ids: see
-        `evaluate.predict.predictions`.
-        """
-        return predictions(
-            self.recommender, self.train, user, items, label=short(self.manifest["algorithm"])
-        )
-
 
 class Material(NamedTuple):
-    """Rows and splits that a plan works on. rows: all rows, held-out ones too: the identity of the
-    data. parts: one split, or one a fold."""
+    """Rows and splits that a plan works on."""
 
     rows: Interactions
+    """All rows, held-out ones too: the identity of the data."""
     parts: list[Split]
+    """One split, or one for each fold."""
 
 
-def run(
-    algorithm: str,
-    data: str | Interactions = "ml-100k",
-    *,
-    protocol: str | None = None,
-    seed: int = 0,
-    rounds: int | None = None,
-    settings: Mapping[str, Any] | None = None,
-    patience: int = 0,
-    every: int = 0,
-    given: str | None = None,
-    load: Mapping[str, Any] | None = None,
-    negatives: str = "train",
-    refit: bool | None = None,
-    network: Mapping[str, Any] | None = None,
-    profile: str = PAPER,
-    protect: Mapping[str, Any] | None = None,
-    threads: int = 0,
-    workers: int | None = None,
-    ray: str | None = None,
-    checkpoint_every: int | None = None,
-    out: str | Path | None = None,
-    debug: bool = False,
-    progress: Progress = silent,
-    say: Say = unsaid,
-    parts: Sequence[Split] = (),
-    metrics: Mapping[str, Metric] = NO_METRICS,
-    on_round: OnRound | None = None,
-) -> RunResult:
-    """Splits, trains, evaluates and, with `out`, stores. See `RunPlan` for what determines the
-    result.
+@final
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RunRequest(RunOptions, TrainingOptions):
+    """Everything that `run` takes: the options of a run, and what only Python can hand in."""
 
-    protocol: None = the usual one: loo-99, kfold-5 for an algorithm that predicts ratings, PEPPER's
-    for one that gossips. profile, protect: what limits the data that leaves devices, and settings
-    of its own (`privacy.protection`). given: the folder of a given split; it is then the data.
-    negatives: "leaky" shows what the field's leaky samplers do, with a warning (EntrenousWarning)
-    and in every text about the run. refit: whether the final model trains on training and
-    validation rows; None = as the protocol does. threads: 0 = all cores; never changes a result.
-    workers, ray: over so many processes of this machine, or of the Ray cluster at this address;
-    they never change a result either. checkpoint_every: rounds, None = a tenth of the training, 0 =
-    never. debug: one device at a time, so that an error names the device. parts: a split of one's
-    own, or one a fold, in place of a protocol; `data` is then its rows. metrics: further ones by
-    name. say: is told, before the first round, what a run without a protection gives away.
-    on_round: called after each round of training with its number and the metrics on validation, if
-    these were just looked at. Raises InputError for anything that cannot be run, before anything is
-    written.
+    algorithm: str = field(kw_only=False)
+    """A name of `entrenous algorithms`, or the place of the user's own class."""
+    data: str | Interactions = field(default="ml-100k", kw_only=False)
+    """The name of a data set, a file or folder, or rows in memory."""
+    parts: Sequence[Split] = ()
+    """The user's own split, or one for each fold, in place of a protocol; `data` is then its
+    rows."""
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
+    """Further metrics by name."""
+    progress: Progress = silent
+    say: Say = unsaid
+    """Receives, before the first round, what a run without a protection gives away."""
+    on_round: OnRound | None = None
+    """Called after each round of training with its number and the metrics on validation, or {} if
+    there was no look."""
+
+
+def carry_out(asked: RunRequest) -> RunResult:
+    """Splits, trains, evaluates and, with `out`, stores.
+
+    Raises InputError for anything that cannot be run, before anything is written.
     """
-    by_name = isinstance(data, str) and not parts
-    objects = [
-        name
-        for name, value in {**(settings or {}), **(network or {})}.items()
-        if not isinstance(value, str | int | float)
-    ]
-    if isinstance(data, str) and given is not None and protocol == GIVEN:
-        data, given = given, None
-    protocol = protocol or (parts[0].name if parts else usual_protocol(data, algorithm))
-    plan = RunPlan(
-        algorithm=lasting(algorithm) if is_place(algorithm) else algorithm,
-        data=_lasting(data) if isinstance(data, str) else data.name,
-        protocol=protocol,
-        seed=seed,
-        rounds=rounds,
-        settings=settings or {},
-        patience=patience,
-        every=every,
-        given=None if given is None else _lasting(given),
-        load={
-            name: _lasting(value) if name == "items" else value
-            for name, value in (load or {}).items()
-        },
-        negatives=negatives,
-        refit=refit,
-        network=network or {},
-        profile=profile,
-        protect=protect or {},
-    )
+    plan = planned(asked)
     check(plan)
-    asked = EngineOptions(workers, ray, threads)
-    asked.check()
-    between_nodes = dict(
-        network_of(plan)
-    )  # read once, as settings are: a file of delays may change
-    at_least("--checkpoint-every", checkpoint_every, 0)
-    threads_executor = Threads(threads)
-    what = (
-        Material(parts[0].all_rows, parts_of(plan, parts))
-        if parts
-        else material(plan, None if isinstance(data, str) else data)
-    )
-    made = make(plan, what.rows)  # settings are checked before anything is written
+    engine = engine_of(asked)
+    # A file of delays may change during a run: it is read once, as the files of settings are.
+    network = dict(network_of(plan))
+    at_least("--checkpoint-every", asked.checkpoint_every, 0)
+    in_threads = Threads(asked.threads)
+    if asked.parts:
+        what = Material(asked.parts[0].all_rows, parts_of(plan, asked.parts))
+    else:
+        what = material(plan, None if isinstance(asked.data, str) else asked.data)
+    # Settings and splits are checked before anything is written.
+    algorithm = make(plan, what.rows)
     check_parts(plan, what.parts)
-    executor: Executor = Debug(lambda user: what.rows.users[user]) if debug else threads_executor
-    with hired_crew(asked, plan, what, made, debug) as hired:
-        folder, begun = _opened(
-            plan, what, made, by_name, objects, None if out is None else Path(out)
-        )
+    executor: Executor = Debug(lambda user: what.rows.users[user]) if asked.debug else in_threads
+    with hired_crew(engine, plan, what, algorithm, asked.debug) as hired:
+        folder, begun = _opened(plan, what, algorithm, asked)
         watch = Watch(
-            every=every,
-            patience=patience,
-            checkpoint_every=checkpoint_every,
+            every=asked.every,
+            patience=asked.patience,
+            checkpoint_every=asked.checkpoint_every,
             folder=folder,
             executor=executor,
-            progress=progress,
-            say=say,
+            progress=asked.progress,
+            say=asked.say,
             crew=hired,
-            metrics=metrics,
-            on_round=on_round,
+            metrics=asked.metrics,
+            on_round=asked.on_round,
         )
         with _nothing_left_behind(folder):
-            return execute(replace(plan, network=between_nodes), what, made, begun, watch)
+            return execute(replace(plan, network=network), what, algorithm, begun, watch)
+
+
+@called_with(RunRequest)
+def run(asked: RunRequest) -> RunResult:
+    """Makes a request of its keywords, and carries it out."""
+    return carry_out(asked)
+
+
+def planned(asked: RunRequest) -> RunPlan:
+    """The plan of a request. The protocol is named, and paths are absolute, so that a stored run
+    can be repeated from another folder.
+    """
+    options = values(asked, TrainingOptions)
+    data = asked.data
+    if isinstance(data, str) and asked.given is not None and asked.protocol == GIVEN:
+        data = asked.given
+        options["given"] = None
+    if options["given"] is not None:
+        options["given"] = _absolute(options["given"])
+    if asked.protocol is None:
+        usual = asked.parts[0].name if asked.parts else usual_protocol(data, asked.algorithm)
+        options["protocol"] = usual
+    if "items" in asked.load:
+        options["load"] = {**asked.load, "items": _absolute(asked.load["items"])}
+    return RunPlan(
+        algorithm=lasting(asked.algorithm) if is_place(asked.algorithm) else asked.algorithm,
+        data=_absolute(data) if isinstance(data, str) else data.name,
+        **options,
+    )
+
+
+def engine_of(options: RunOptions) -> EngineOptions:
+    """The workers and threads that are asked for. Raises InputError for numbers that make no sense,
+    and where Ray is not installed.
+    """
+    engine = EngineOptions(options.workers, options.ray, options.threads)
+    engine.check()
+    return engine
 
 
 def material(plan: RunPlan, data: Interactions | None = None) -> Material:
-    """Loads (unless `data` is at hand) and splits. The rows are those of the split where it has
-    users of its own (`pepper-given`).
+    """Loads (unless `data` is at hand) and splits. The rows are those of the split where the
+    split has other users than the data (`pepper-given`).
     """
-    if plan.protocol == GIVEN:
+    protocol = plan.protocol or usual_protocol(plan.data if data is None else data, plan.algorithm)
+    if protocol == GIVEN:
         parts = splits(GIVEN, data, seed=plan.seed, given=plan.given or plan.data)
         return Material(parts[0].all_rows, parts_of(plan, parts))
     rows = load_rows(plan.data, **load_arguments(plan.load)) if data is None else data
-    parts = splits(plan.protocol, rows, seed=plan.seed)
+    parts = splits(protocol, rows, seed=plan.seed)
+    # A protocol such as pepper-given numbers users and items of its own.
     first = parts[0].train
-    whole = first.users is rows.users and first.items is rows.items
-    return Material(rows if whole else parts[0].all_rows, parts_of(plan, parts))
+    renumbered = first.users is not rows.users or first.items is not rows.items
+    return Material(parts[0].all_rows if renumbered else rows, parts_of(plan, parts))
 
 
 def parts_of(plan: RunPlan, parts: Sequence[Split]) -> list[Split]:
-    """The splits of a plan, with final models that train on validation rows too or not, if it says
-    which. Raises InputError where there are none."""
+    """The splits of a plan, with the `refit` that it asks for. Raises InputError where there are no
+    validation rows to train on.
+    """
     return list(parts) if plan.refit is None else [refitted(part, plan.refit) for part in parts]
 
 
 @contextmanager
 def hired_crew(
-    asked: EngineOptions, plan: RunPlan, what: Material, made: Algorithm, debug: bool = False
+    engine: EngineOptions, plan: RunPlan, what: Material, made: Algorithm, debug: bool = False
 ) -> Iterator[Crew | None]:
-    """The workers that were asked for, or None. Raises InputError for what they cannot share
-    out.
+    """The workers that were asked for, or None. Raises InputError for an algorithm whose devices
+    they cannot share.
     """
-    if not asked:
+    if not engine:
         yield None
         return
-    catalogue, least = (
-        what.parts[0].train.catalogue,
-        min(len(split.train.users) for split in what.parts),
-    )
-    refuse(made, catalogue, plan.algorithm, debug=debug)
-    asked.check_users(least)
-    with crew(asked, ShardHand, least) as hired:
+    refuse(made, what.parts[0].train.catalogue, plan.algorithm, debug=debug)
+    # Every worker needs a user in every fold.
+    fewest = min(len(split.train.users) for split in what.parts)
+    engine.check_users(fewest)
+    with crew(engine, ShardHand, fewest) as hired:
         yield hired
 
 
-def _lasting(name: str) -> str:
+def _absolute(name: str) -> str:
     """A path as it can be found again from another folder; the name of a data set as it is."""
     return str(Path(name).resolve()) if name not in datasets() and Path(name).exists() else name
 
 
 def _opened(
-    plan: RunPlan,
-    what: Material,
-    made: Algorithm,
-    by_name: bool,
-    objects: list[str],
-    out: Path | None,
+    plan: RunPlan, what: Material, algorithm: Algorithm, asked: RunRequest
 ) -> tuple[Path | None, dict[str, Any]]:
-    """The folder of a new run under `out`, and what its manifest says until training is done. Rows
-    that were in memory alone are kept there."""
-    manifest = opening(plan, what.rows, by_name, objects) | pins(made)
-    if out is None:
+    """The folder of a new run, None where runs are not stored, and its manifest until training is
+    done. Rows that were in memory alone are kept in the folder.
+    """
+    by_name = isinstance(asked.data, str) and not asked.parts
+    manifest = opening(plan, what.rows, by_name) | pins(algorithm)
+    if asked.out is None:
         return None, manifest
     protocol = f"{plan.protocol}-leaky" if leaky(plan) else plan.protocol
     name = f"{short(plan.algorithm)}-{Path(plan.data).stem}-{protocol}-seed{plan.seed}"
-    folder = store.new_folder(out, name)
-    kept = {
-        "settings": _keep_files(manifest["settings"], folder),
-        "network": _keep_traces(manifest["network"], folder),
-    }
-    manifest |= {"run": folder.name, **kept}
+    folder = store.new_folder(Path(asked.out), name)
+    manifest["run"] = folder.name
+    # The run keeps copies, so that it does not depend on files that may change.
+    manifest["settings"] = _keep_files(manifest["settings"], folder, "@", "{}.csv")
+    manifest["network"] = _keep_files(manifest["network"], folder, TRACE, "network-{}.txt")
     store.write_manifest(folder, manifest)
     if not by_name:
         store.write_arrays(folder / store.ROWS, arrays_of_rows(what.parts[0].final_train))
@@ -299,27 +273,18 @@ def _nothing_left_behind(folder: Path | None) -> Iterator[None]:
         raise
 
 
-def _keep_files(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Settings in which `@file` names a copy in the run's folder, so that the run does not depend
-    on a file that may change.
+def _keep_files(
+    settings: Mapping[str, Any], folder: Path, mark: str, file_name: str
+) -> dict[str, Any]:
+    """Settings in which a value that names a file (`@pi.csv`, `trace:delays.txt`) names a copy in
+    the run's folder, called `file_name` after the setting.
     """
     kept = dict(settings)
     for name, value in settings.items():
-        if isinstance(value, str) and value.startswith("@"):
-            store.write_atomically(folder / f"{name}.csv", Path(value[1:]).read_bytes())
-            kept[name] = f"@{name}.csv"
-    return kept
-
-
-def _keep_traces(network: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The same for `trace:file`."""
-    kept = dict(network)
-    for name, value in network.items():
-        if isinstance(value, str) and value.startswith(TRACE):
-            store.write_atomically(
-                folder / f"network-{name}.txt", Path(value.removeprefix(TRACE)).read_bytes()
-            )
-            kept[name] = f"{TRACE}network-{name}.txt"
+        if isinstance(value, str) and value.startswith(mark):
+            copy = file_name.format(name)
+            store.write_atomically(folder / copy, Path(value.removeprefix(mark)).read_bytes())
+            kept[name] = f"{mark}{copy}"
     return kept
 
 
@@ -331,35 +296,28 @@ def execute(
     """
     if line := gives_away(plan, algorithm):
         watch.say(line)
-    if leaky(plan):
-        warnings.warn(LEAK, EntrenousWarning, stacklevel=3)
-    if watch.folder is None:
-        return _execute(plan, what, algorithm, begun, watch)
-    with store.at_work(watch.folder, plan.algorithm):
-        return _execute(plan, what, algorithm, begun, watch)
-
-
-def _execute(
-    plan: RunPlan, what: Material, algorithm: Algorithm, begun: dict[str, Any], watch: Watch
-) -> RunResult:
-    trace: list[dict[str, Any]] = []
-    folds = [
-        _fold(plan, algorithm, split, watch, trace, f"fold{number}")
-        for number, split in enumerate(what.parts)
-    ]
     leak = [LEAK] if leaky(plan) else []
-    said = [*ignored(plan, algorithm), *between(begun["network"], algorithm, what.parts[0])]
-    manifest = {**begun, **closing(what.parts, folds, leak, said)}
-    if watch.folder is not None:
-        _write(watch.folder, manifest, folds[0], trace)
-    evaluations = tuple(fold.evaluation for fold in folds)
+    if leak:
+        warnings.warn(LEAK, EntrenousWarning, stacklevel=3)
+    trace: Trace = []
+    locked = nullcontext() if watch.folder is None else store.at_work(watch.folder, plan.algorithm)
+    with locked:
+        folds = [
+            _fold(plan, algorithm, split, watch, trace, f"fold{number}")
+            for number, split in enumerate(what.parts)
+        ]
+        notes = [*ignored(plan, algorithm), *between(begun["network"], algorithm, what.parts[0])]
+        manifest = {**begun, **closing(what.parts, folds, leak, notes)}
+        if watch.folder is not None:
+            _write(watch.folder, manifest, folds[0], trace)
+    first = folds[0]
     return RunResult(
         manifest=manifest,
-        recommender=folds[0].fitted.recommender,
-        train=folds[0].train,
-        evaluations=evaluations,
+        recommender=first.fitted.recommender,
+        train=first.train,
+        evaluations=tuple(fold.evaluation for fold in folds),
         trace=tuple(trace),
-        arrays=folds[0].fitted.arrays,
+        arrays=first.fitted.arrays,
         split=what.parts[0],
         path=watch.folder,
     )
@@ -370,17 +328,16 @@ def _fold(
     algorithm: Algorithm,
     split: Split,
     watch: Watch,
-    trace: list[dict[str, Any]],
+    trace: Trace,
     fold: str,
 ) -> Fold:
-    """Train, then open the test rows once."""
-    rows = split.final_train
+    """Trains, and then opens the test rows once."""
     began = time.perf_counter()
     model = train(plan, algorithm, split, watch, trace, fold)
     trained = time.perf_counter()
-    found = evaluate(
+    evaluation = evaluate(
         model.recommender,
-        rows,
+        split.final_train,
         split.test,
         label=short(plan.algorithm),
         n=LENGTHS,
@@ -390,15 +347,15 @@ def _fold(
         further=watch.metrics,
         progress=watch.progress,
     )
-    return Fold(model, found, rows, trained - began, time.perf_counter() - trained)
+    evaluated = time.perf_counter()
+    return Fold(model, evaluation, split.final_train, trained - began, evaluated - trained)
 
 
-def _write(
-    folder: Path, manifest: dict[str, Any], first: Fold, trace: list[dict[str, Any]]
-) -> None:
-    found = first.evaluation
+def _write(folder: Path, manifest: dict[str, Any], first: Fold, trace: Trace) -> None:
+    users = {"user": first.evaluation.user, **first.evaluation.per_user}
     store.write_arrays(folder / "model.safetensors", first.fitted.arrays)
-    store.write_arrays(folder / "users.safetensors", {"user": found.user, **found.per_user})
+    store.write_arrays(folder / "users.safetensors", users)
     store.write_trace(folder, trace)
+    # The manifest says `finished`: it is written after everything else is there.
     store.write_manifest(folder, manifest)
     store.clean(folder)

@@ -1,12 +1,11 @@
-"""`RunPlan`: what determines a result, checked before anything is loaded; and what it needs: rows,
-splits, an algorithm.
+"""The plan of a run, checked before anything is loaded; and the algorithm, protection and network
+that it asks for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, final
+from typing import Any, get_args
 
 from ..algorithms.named import kind_of
 from ..core.contract.declarations import Traits
@@ -23,79 +22,38 @@ from ..federation.network import Network
 from ..privacy.choice import read_choice
 from ..privacy.in_force import ProtectionInForce
 from ..privacy.protection import DP, PAPER, PRIVATE, Protection, protection_of, refuse_groups
+from .options import Negatives, RunPlan
 from .recommenders import Algorithm, check_trainable, federated
 
 SEEDS = 1 << 63  # seeds are below: keys hold 64 bits, and one seed must not stand for two
 TRACE = "trace:"  # begins the name of a file of numbers, in a setting of the network
 LEAVE_ONE_OUT, CROSS_VALIDATION = "loo-99", "kfold-5"
-NEGATIVES = (
-    "train",
-    "leaky",
-)  # what devices draw as negatives: what is not in training, or not in validation and test either
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class RunPlan:
-    """The settings that determine a result. Two runs of one plan end with the same model bytes and
-    the same metrics.
-
-    algorithm: a name of `entrenous algorithms`. settings: its hyper-parameters where they differ
-    from the defaults. data: a data set, file or folder. load: how to read the file
-    (`data.options.LoadOptions`), such as {"item": "venue"}. protocol: how rows are held out. given:
-    the folder of a given split, for the protocol `given` (default: `data`). rounds: None = the
-    algorithm's own. patience: looks at validation (every `every` rounds) without an improvement
-    after which training stops and the best round is used; 0 = train for `rounds`. negatives:
-    "train" = a device draws as a negative any item without a training row of its user; "leaky" =
-    any but those held out too, as the samplers behind many published tables do. That tells the
-    model which items were held out. Only `run` offers it. refit: whether the final model trains on
-    the validation rows too, after they have chosen (`split.cut.refitted`); None = as the protocol
-    does: yes, but between peers, and in a given split that does not say so. network: what is
-    between peers that gossip, where it differs from lock-step rounds: settings of
-    `federation.network.Network`. profile: what limits the data that leaves devices: a name of
-    `privacy.protection.PROFILES`. protect: settings of `privacy.protection.Protection` where they
-    differ from the profile's.
-    """
-
-    algorithm: str
-    data: str = "ml-100k"
-    protocol: str = LEAVE_ONE_OUT
-    seed: int = 0
-    rounds: int | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    patience: int = 0
-    every: int = 0
-    given: str | None = None
-    load: Mapping[str, Any] = field(default_factory=dict)
-    negatives: str = "train"
-    refit: bool | None = None
-    network: Mapping[str, Any] = field(default_factory=dict)
-    profile: str = PAPER
-    protect: Mapping[str, Any] = field(default_factory=dict)
 
 
 def usual_protocol(data: str | Interactions, *algorithms_named: str) -> str:
-    """The usual protocol by which rows are held out: what is usual for every one of the algorithms
-    on this data, `loo-99` if they differ.
+    """The protocol that is usual for every one of the algorithms on this data, `loo-99` if they
+    differ.
 
-    An algorithm may declare what is usual for it (`Traits.usual_protocols`). Raises InputError for
-    an unknown algorithm."""
+    An algorithm may declare its usual protocols (`Traits.usual_protocols`). Raises InputError for
+    an unknown algorithm.
+    """
     name = data if isinstance(data, str) else data.name
-    usual = {
-        _usual(declared(algorithm_of(algorithm, {})).traits, name) for algorithm in algorithms_named
-    }
+    traits = [declared(algorithm_of(algorithm, {})).traits for algorithm in algorithms_named]
+    usual = {_usual(of_one, name) for of_one in traits}
     return usual.pop() if len(usual) == 1 else LEAVE_ONE_OUT
 
 
 def _usual(traits: Traits, data: str) -> str:
-    """`kfold-5` for rating prediction (FBALF, section 5.1.4). Protocols called X-given are for data
-    beside which the parts are that X published."""
-    own = traits.usual_protocols or (
-        (CROSS_VALIDATION,) if traits.predicts_ratings else (LEAVE_ONE_OUT,)
-    )
+    """The first usual protocol that the data allows: X-given needs the parts that X published."""
+    # kfold-5 is FBALF's, section 5.1.4.
+    usual = (CROSS_VALIDATION,) if traits.predicts_ratings else (LEAVE_ONE_OUT,)
     known = datasets()
     parts = known[data].divided if data in known and divided_here(known[data].path) else ()
-    return next(one for one in own if "-given" not in one or one.removesuffix("-given") in parts)
+    return next(
+        protocol
+        for protocol in traits.usual_protocols or usual
+        if "-given" not in protocol or protocol.removesuffix("-given") in parts
+    )
 
 
 def check(plan: RunPlan) -> None:
@@ -106,11 +64,9 @@ def check(plan: RunPlan) -> None:
         at_least(f"--{name}", getattr(plan, name), least)
     if plan.seed >= SEEDS:
         raise InputError("--seed", f"got {plan.seed}", expected=f"less than 2^63 = {SEEDS}")
-    made = algorithm_of(
-        plan.algorithm,
-        {name: value for name, value in plan.settings.items() if not _is_file(value)},
-        plan.profile,
-    )
+    # Files are read in `make`, where the ids that they name are known.
+    settings = {name: value for name, value in plan.settings.items() if not _is_file(value)}
+    made = algorithm_of(plan.algorithm, settings, plan.profile)
     if leaky(plan):
         _check_draws(plan.algorithm, made)
     if plan.patience and not plan.every:
@@ -122,12 +78,11 @@ def check(plan: RunPlan) -> None:
     network_of(plan)
     _check_protection(plan, made)
     if plan.network and not is_gossip(made):
-        fix = "leave it out, or choose an algorithm without a server, such as pepper-gmf"
         raise InputError(
             "--network",
             f"{plan.algorithm} does not gossip",
             expected="an algorithm whose peers do",
-            fix=fix,
+            fix="leave it out, or choose an algorithm without a server, such as pepper-gmf",
         )
     load_arguments(plan.load)
     if plan.load and plan.protocol == GIVEN:
@@ -137,9 +92,8 @@ def check(plan: RunPlan) -> None:
             expected="files as `entrenous split` writes them, or usual ones",
         )
     if plan.given is not None and plan.protocol != GIVEN:
-        raise InputError(
-            "--given", f"the protocol is {plan.protocol}", expected=f"--protocol {GIVEN}"
-        )
+        protocol = plan.protocol or usual_protocol(plan.data, plan.algorithm)
+        raise InputError("--given", f"the protocol is {protocol}", expected=f"--protocol {GIVEN}")
 
 
 def network_of(plan: RunPlan) -> Network:
@@ -150,16 +104,15 @@ def network_of(plan: RunPlan) -> Network:
 
 
 def algorithm_of(name: str, settings: Mapping[str, Any], profile: str = PAPER) -> Algorithm:
-    """An algorithm by its name, with settings that are numbers and text, and those of its own that
-    go with a profile.
+    """An algorithm by its name, with settings that are numbers and text, and with the settings that
+    it declares for a private profile.
 
     Raises InputError for a name or a setting that does not exist.
     """
     kind, preset = kind_of(name)
-    with_profile = (
-        declared(kind.parse(preset)).traits.private_settings if profile in (PRIVATE, DP) else {}
-    )
-    made: Algorithm = kind.parse({**preset, **with_profile, **settings})
+    if profile in (PRIVATE, DP):
+        preset = {**preset, **declared(kind.parse(preset)).traits.private_settings}
+    made: Algorithm = kind.parse({**preset, **settings})
     return made
 
 
@@ -171,25 +124,20 @@ def protection_in(plan: RunPlan, algorithm: Algorithm) -> Protection:
 
 
 def _check_protection(plan: RunPlan, algorithm: Algorithm) -> None:
-    """Refuses a protection where there are no rounds around a server, and what would choose by what
-    is not in the budget.
+    """Refuses a protection where there are no rounds around a server, and a choice by validation
+    under a budget that does not cover it.
     """
     protection = protection_in(plan, algorithm)
     refuse_groups(protection)
-    private_peers = (
-        plan.profile == PRIVATE
-        and is_gossip(algorithm)
-        and declared(algorithm).traits.private_settings
-    )
-    if not is_federated(algorithm) and (
-        plan.protect or not (plan.profile == PAPER or private_peers)
-    ):
-        problem, fix = (
-            f"{plan.algorithm} has no rounds around a server",
-            "leave --profile and --protect out",
-        )
+    allowed = [PAPER]
+    if is_gossip(algorithm) and declared(algorithm).traits.private_settings:
+        allowed.append(PRIVATE)
+    if not is_federated(algorithm) and (plan.protect or plan.profile not in allowed):
         raise InputError(
-            "--profile", problem, expected="a server-coordinated algorithm, such as fpl", fix=fix
+            "--profile",
+            f"{plan.algorithm} has no rounds around a server",
+            expected="a server-coordinated algorithm, such as fpl",
+            fix="leave --profile and --protect out",
         )
     if protection.epsilon is not None and plan.patience:
         problem = "choosing the best round by validation is not in the budget of epsilon"
@@ -202,24 +150,21 @@ def make(plan: RunPlan, rows: Interactions) -> Algorithm:
 
     Raises InputError for settings that do not fit the rows, such as more clusters than users.
     """
-    made: Any = algorithm_of(
-        plan.algorithm,
-        {name: _value(name, value, rows) for name, value in plan.settings.items()},
-        plan.profile,
-    )
+    settings = {name: _value(name, value, rows) for name, value in plan.settings.items()}
+    made: Any = algorithm_of(plan.algorithm, settings, plan.profile)
     cohort = dict(made).get("cohort", 0)
-    if "cohort" in plan.settings and cohort > len(
-        rows.users
-    ):  # a default only says how many at most
+    # A default cohort is an upper limit; one that was asked for must be there.
+    if "cohort" in plan.settings and cohort > len(rows.users):
         raise InputError(
             "--set cohort",
             f"got {cohort}",
             expected=f"at most {len(rows.users)}, the users of {rows.name}",
         )
     if federated(made):
-        own = made.configured(rows.catalogue)  # for what it refuses
+        # Both are made for what they refuse.
+        concrete = made.configured(rows.catalogue)
         if is_federated(made):
-            ProtectionInForce(protection_in(plan, made), bound(own, rows.catalogue))
+            ProtectionInForce(protection_in(plan, made), bound(concrete, rows.catalogue))
     return made
 
 
@@ -247,12 +192,14 @@ def check_parts(plan: RunPlan, parts: list[Split]) -> None:
 
 
 def leaky(plan: RunPlan) -> bool:
-    """Whether devices are kept from drawing held-out items as negatives. Raises InputError for a
-    choice that is none.
+    """Returns True where devices do not draw held-out items as negatives. Raises InputError for
+    an unknown choice.
     """
-    if plan.negatives not in NEGATIVES:
-        problem, fix = f"unknown choice '{plan.negatives}'", did_you_mean(plan.negatives, NEGATIVES)
-        raise InputError("--negatives", problem, expected=" or ".join(NEGATIVES), fix=fix)
+    choices = get_args(Negatives)
+    if plan.negatives not in choices:
+        fix = did_you_mean(plan.negatives, choices)
+        problem = f"unknown choice '{plan.negatives}'"
+        raise InputError("--negatives", problem, expected=" or ".join(choices), fix=fix)
     return plan.negatives == "leaky"
 
 
@@ -262,11 +209,9 @@ def _check_draws(name: str, algorithm: Any) -> None:
     """
     if federated(algorithm) and declared(algorithm).traits.draws_negatives:
         return
-    why = (
-        "draws no negatives"
-        if federated(algorithm)
-        else "is trained in one place, where no device draws negatives"
-    )
+    why = "is trained in one place, where no device draws negatives"
+    if federated(algorithm):
+        why = "draws no negatives"
     raise InputError(
         "--negatives",
         f"{name} {why}",

@@ -4,13 +4,14 @@ then), model and recommendations.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..core.contract.protocols import Progress, silent
 from ..core.errors import EntrenousError, InputError, at_least
+from ..core.keywords import names_of
 from ..core.registry.own import is_place, short
 from ..core.types import Array
 from ..data.interactions import Interactions
@@ -20,27 +21,25 @@ from ..data.split.types import Split
 from ..evaluate.predict import predictions
 from ..evaluate.recommend import recommendations
 from ..federation.executors import Threads
-from ..federation.workers.engine import EngineOptions
-from ..privacy.protection import PAPER
 from . import store
+from .options import RunOptions, RunPlan
 from .pins import check_algorithm, check_program
-from .pipeline import Material, RunResult, execute, hired_crew, material
-from .plan import TRACE, RunPlan, make
+from .pipeline import Material, RunResult, engine_of, execute, hired_crew, material
+from .plan import TRACE, make
 from .recommenders import CentralRecommender, FederatedRecommender, GossipRecommender, restore
 from .train import Say, Watch, unsaid
 
-KEPT = ("algorithm", "data", "protocol", "seed", "settings", "patience", "every", "given", "load")
+STORED_AS = {"rounds": "rounds_asked"}  # an option that the manifest has by another name
+# Options that the manifests of the first versions do not have.
+LATER = {"negatives", "refit", "network", "profile", "protect"}
 
 
 def plan_of(run: store.StoredRun, algorithm: str | None = None) -> RunPlan:
     """The plan by which a stored run was made.
 
-    Args: run: the stored run. algorithm: the place of the class, where the run was made by one of
-        one's own: a file runs when it is loaded, so that what a run's
-            folder names is not enough.
-
-    Raises: InputError: for a manifest that does not say, and for an algorithm of one's own that is
-        not named.
+    algorithm: the place of the class, for a run of the user's own algorithm: a file runs when it is
+    loaded, so its name in the run's folder is not enough. Raises InputError for a manifest without
+    an option, and for a user's own algorithm that is not named.
     """
     if objects := run.manifest.get("settings_in_memory"):
         problem = f"its setting {objects[0]} was an object in memory, which is not stored"
@@ -50,61 +49,54 @@ def plan_of(run: store.StoredRun, algorithm: str | None = None) -> RunPlan:
             expected="a number, a text or @file",
             fix="use the Run object in Python",
         )
-    missing = [name for name in (*KEPT, "rounds_asked", "data_sha256") if name not in run.manifest]
-    if missing:
-        raise InputError(
-            f"{run.path}/manifest.json",
-            f"'{missing[0]}' is missing",
-            expected="a manifest written by entrenous",
-            fix="run it again",
-        )
-    kept = {name: run.manifest[name] for name in KEPT}
-    kept["negatives"] = run.manifest.get(
-        "negatives", "train"
-    )  # runs of earlier versions had no choice
-    kept["refit"] = run.manifest.get("refit")
-    kept["settings"] = {
-        name: _own_file(value, "@", run) for name, value in kept["settings"].items()
+    entries = {name: STORED_AS.get(name, name) for name in names_of(RunPlan)}
+    needed = [entry for name, entry in entries.items() if name not in LATER]
+    for entry in (*needed, "data_sha256"):
+        if entry not in run.manifest:
+            raise InputError(
+                f"{run.path}/manifest.json",
+                f"'{entry}' is missing",
+                expected="a manifest written by entrenous",
+                fix="run it again",
+            )
+    options = {
+        name: run.manifest[entry] for name, entry in entries.items() if entry in run.manifest
     }
-    kept["network"] = {
-        name: _own_file(value, TRACE, run)
-        for name, value in run.manifest.get("network", {}).items()
-    }
-    kept["profile"], kept["protect"] = (
-        run.manifest.get("profile", PAPER),
-        run.manifest.get("protect", {}),
-    )
-    kept["algorithm"] = _algorithm(run, algorithm)
-    return RunPlan(**kept, rounds=run.manifest["rounds_asked"])
+    options["settings"] = _with_files(options["settings"], "@", run)
+    options["network"] = _with_files(options.get("network", {}), TRACE, run)
+    options["algorithm"] = _algorithm(run, algorithm)
+    return RunPlan(**options)
 
 
 def _algorithm(run: store.StoredRun, named: str | None) -> str:
     """The name of the run's algorithm, or the place that was named for it."""
-    own = str(run.manifest["algorithm"])
-    if is_place(own) and named is None:
-        problem = (
-            f"it was trained by an algorithm of one's own, {short(own)}, whose code runs when it is"
-            " loaded"
-        )
-        raise InputError(
-            str(run.path),
-            problem,
-            expected="its place",
-            fix=f"name it, if you trust it: --algorithm {own}",
-        )
-    if named is not None and short(named) != short(own) and not named.endswith(".py"):
-        raise InputError(
-            "--algorithm", f"got {named}", expected=f"{own}, as the run was trained by it"
-        )
-    return own if named is None else named
+    trained = str(run.manifest["algorithm"])
+    if named is None:
+        if is_place(trained):
+            raise InputError(
+                str(run.path),
+                f"it was trained by an algorithm of one's own, {short(trained)}, whose code runs"
+                " when it is loaded",
+                expected="its place",
+                fix=f"name it, if you trust it: --algorithm {trained}",
+            )
+        return trained
+    if short(named) != short(trained) and not named.endswith(".py"):
+        expected = f"{trained}, as the run was trained by it"
+        raise InputError("--algorithm", f"got {named}", expected=expected)
+    return named
 
 
-def _own_file(value: Any, mark: str, run: store.StoredRun) -> Any:
-    """`@pi.csv` stands for the copy in the run's folder, and so does
-    `trace:network-latency.txt`.
+def _with_files(settings: Mapping[str, Any], mark: str, run: store.StoredRun) -> dict[str, Any]:
+    """Settings in which `@pi.csv`, or `trace:network-latency.txt`, names the copy in the run's
+    folder.
     """
-    own = isinstance(value, str) and value.startswith(mark)
-    return f"{mark}{run.path / value.removeprefix(mark)}" if own else value
+    return {
+        name: f"{mark}{run.path / value.removeprefix(mark)}"
+        if isinstance(value, str) and value.startswith(mark)
+        else value
+        for name, value in settings.items()
+    }
 
 
 def material_of(run: store.StoredRun, plan: RunPlan) -> Material:
@@ -112,29 +104,27 @@ def material_of(run: store.StoredRun, plan: RunPlan) -> Material:
     changed since, or was in memory alone.
     """
     if not run.manifest.get("data_by_name", True):
-        fix = "train again in Python"
         raise InputError(
             str(run.path),
             "its rows and split were objects in memory; only the training rows are kept",
-            fix=fix,
+            fix="train again in Python",
         )
-    found = material(plan)
-    if found.rows.sha256() != run.manifest["data_sha256"]:
+    what = material(plan)
+    if what.rows.sha256() != run.manifest["data_sha256"]:
         raise EntrenousError(
             f"{run.path}: the data '{plan.data}' has changed since the run; expected the same rows;"
             " start a new run"
         )
-    return found
+    return what
 
 
 class ReopenedRun(NamedTuple):
-    """A stored run, loaded: its recommender, training rows and model of the first fold. split: None
-    where its data was in memory alone.
-    """
+    """A stored run, loaded: the recommender, training rows and model of its first fold."""
 
     recommender: FederatedRecommender | GossipRecommender | CentralRecommender
     train: Interactions
     split: Split | None
+    """None where the data was in memory alone."""
     arrays: dict[str, Array]
 
 
@@ -147,10 +137,10 @@ def reopen(
 ) -> ReopenedRun:
     """Loads a finished run.
 
-    algorithm: as of `plan_of`. todays_code: whether to use the algorithm as it is now, where its
-    code or a default has changed. candidates: whether the split needs the candidates of held-out
-    rows; nothing but its rows is needed to recommend. Raises InputError where it has and that is
-    not asked for, and for a run that is not finished.
+    algorithm: as of `plan_of`. todays_code: use the algorithm as it is now, although its code or a
+    default has changed. candidates: draw the candidates of held-out rows too, which nobody needs to
+    recommend. Raises InputError for changed code without `todays_code`, and for a run that is not
+    finished.
     """
     if run.manifest["status"] != "finished":
         raise InputError(
@@ -159,9 +149,9 @@ def reopen(
             fix=f"continue it with `entrenous run --resume {run.path}`",
         )
     plan = plan_of(run, algorithm)
-    rows, train, split = _rows_of(
-        run, plan if candidates else replace(plan, protocol=without_candidates(plan.protocol))
-    )
+    if not candidates:
+        plan = replace(plan, protocol=without_candidates(run.manifest["protocol"]))
+    rows, train, split = _rows_of(run, plan)
     made = make(plan, rows)
     check_algorithm(run.manifest, made, str(run.path), todays_code)
     arrays, _ = store.read_arrays(run.path / "model.safetensors")
@@ -175,12 +165,12 @@ def _rows_of(
 ) -> tuple[Interactions, Interactions, Split | None]:
     """All rows (or those that are kept), the training rows of the first fold, and its split."""
     if not run.manifest.get("data_by_name", True):
-        kept = rows_from_arrays(
-            store.read_arrays(run.path / store.ROWS)[0], str(run.path / store.ROWS)
-        )
+        file = run.path / store.ROWS
+        kept = rows_from_arrays(store.read_arrays(file)[0], str(file))
         return kept, kept, None
-    found = material_of(run, plan)
-    return found.rows, found.parts[0].final_train, found.parts[0]
+    what = material_of(run, plan)
+    first = what.parts[0]
+    return what.rows, first.final_train, first
 
 
 def predicted(
@@ -192,10 +182,9 @@ def predicted(
     todays_code: bool = False,
 ) -> list[dict[str, Any]]:
     """Predicted ratings of a stored run: see `evaluate.predict.predictions`."""
-    recommender, train, *_ = reopen(
-        run, algorithm=algorithm, todays_code=todays_code, candidates=False
-    )
-    return predictions(recommender, train, user, items, label=short(run.manifest["algorithm"]))
+    again = reopen(run, algorithm=algorithm, todays_code=todays_code, candidates=False)
+    label = short(run.manifest["algorithm"])
+    return predictions(again.recommender, again.train, user, items, label=label)
 
 
 def recommended(
@@ -207,40 +196,31 @@ def recommended(
     todays_code: bool = False,
 ) -> list[dict[str, Any]]:
     """Recommendations of a stored run for one user: see `evaluate.recommend.recommendations`."""
-    recommender, train, *_ = reopen(
-        run, algorithm=algorithm, todays_code=todays_code, candidates=False
-    )
-    return recommendations(
-        recommender,
-        train,
-        user,
-        n,
-        label=short(run.manifest["algorithm"]),
-        seed=run.manifest["seed"],
-    )
+    again = reopen(run, algorithm=algorithm, todays_code=todays_code, candidates=False)
+    label, seed = short(run.manifest["algorithm"]), run.manifest["seed"]
+    return recommendations(again.recommender, again.train, user, n, label=label, seed=seed)
 
 
 def resume(
     run_name: str,
     *,
     root: Path = Path("runs"),
-    threads: int = 0,
-    workers: int | None = None,
-    ray: str | None = None,
-    checkpoint_every: int | None = None,
     algorithm: str | None = None,
     todays_code: bool = False,
+    options: RunOptions = RunOptions(),  # noqa: B008  # it is frozen
     progress: Progress = silent,
     say: Say = unsaid,
 ) -> RunResult:
-    """Continues an interrupted run from its newest checkpoint to the model an uninterrupted run
-    ends with. workers, ray: as of `run`, whatever the run was begun with. todays_code: go on though
-    the code or a library is not what the run began with.
+    """Continues an interrupted run from its newest checkpoint to the model that an uninterrupted
+    run ends with.
+
+    algorithm: as of `plan_of`. todays_code: continue although the code or a library is not what the
+    run began with. options: threads, workers, ray and checkpoint_every, whatever the run began
+    with. Raises InputError for a run that is finished.
     """
-    at_least("--checkpoint-every", checkpoint_every, 0)
-    asked = EngineOptions(workers, ray, threads)
-    asked.check()
-    executor = Threads(threads)
+    at_least("--checkpoint-every", options.checkpoint_every, 0)
+    engine = engine_of(options)
+    executor = Threads(options.threads)
     stored = store.unfinished(run_name, root)
     if stored.manifest["status"] == "finished":
         raise InputError(
@@ -253,11 +233,11 @@ def resume(
     made = make(plan, what.rows)
     check_algorithm(stored.manifest, made, str(stored.path), todays_code)
     check_program(stored.manifest, str(stored.path), todays_code)
-    with hired_crew(asked, plan, what, made) as hired:
+    with hired_crew(engine, plan, what, made) as hired:
         watch = Watch(
             every=plan.every,
             patience=plan.patience,
-            checkpoint_every=checkpoint_every,
+            checkpoint_every=options.checkpoint_every,
             folder=stored.path,
             executor=executor,
             progress=progress,

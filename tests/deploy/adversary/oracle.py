@@ -24,8 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from entrenous.core.contract.declared import Contract
-from entrenous.deploy.frames.codes import Code, reason
-from entrenous.deploy.frames.frames import opened
+from entrenous.deploy.frames.frames import Code, opened, reason
 from entrenous.privacy.secure_sum import messages
 
 from .leaves import Arrays, leaves, take_apart

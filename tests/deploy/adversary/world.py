@@ -24,13 +24,14 @@ from entrenous.core.contract.protocols import State, arrays_of
 from entrenous.core.errors import EntrenousError
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import Interactions, build
-from entrenous.deploy.agreement.identity import read_identity
+from entrenous.deploy.agreement.files import read_identity
 from entrenous.deploy.agreement.members import MEMBERS, Members
 from entrenous.deploy.frames.frames import FrameParts, Head, opened
 from entrenous.deploy.links.https import HttpsPlan, HttpsServerLink
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.operate.enrolment import join
 from entrenous.deploy.operate.founding import FoundedFederation
+from entrenous.deploy.operate.plans import JoinPlan
 from entrenous.deploy.server import exchange, server
 from entrenous.deploy.server.server import serve
 from entrenous.privacy.secure_sum.terms import Floors
@@ -423,7 +424,14 @@ def _exchanged(made: FoundedFederation, pair: tuple[int, int], floors: Floors, i
         rows = data.of_users(np.arange(number * EACH, (number + 1) * EACH))
         (folder / "store.sqlite").unlink()
         invitation = made.server.parent / "invitations" / names[number]
-        join(folder, invitation, rows, floors, public_draws=True)
+        plan = JoinPlan(
+            people=floors.people,
+            parties=floors.parties,
+            occupancy=floors.occupancy,
+            apart=floors.apart,
+            public_draws=True,
+        )
+        join(folder, invitation, rows, plan)
 
 
 def _model_of(node: FederatedNode) -> tuple[int, bytes]:

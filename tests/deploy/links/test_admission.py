@@ -13,8 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from entrenous.deploy.agreement.members import Member
 from entrenous.deploy.frames.frames import seal
-from entrenous.deploy.links.admission import Admission, Denied, here
-from entrenous.deploy.links.rates import KEPT, Rates
+from entrenous.deploy.links.admission import REMEMBERED, Admission, Denied, Rates, here
 
 RUN = "ab" * 16
 KEY, OTHER = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
@@ -85,6 +84,6 @@ def test_rates_are_each_ones_own_and_come_back() -> None:
 
 def test_a_flood_of_names_takes_no_more_memory_than_it_may() -> None:
     rates = Rates()
-    for n in range(KEPT + 100):
+    for n in range(REMEMBERED + 100):
         rates.allow(f"10.0.{n >> 8}.{n & 255}")
-    assert len(rates._left) == KEPT
+    assert len(rates._left) == REMEMBERED

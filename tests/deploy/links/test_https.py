@@ -22,11 +22,11 @@ from entrenous.core.errors import InputError
 from entrenous.deploy.agreement.certificates import make_keys
 from entrenous.deploy.agreement.members import Member
 from entrenous.deploy.frames.frames import FrameParts
-from entrenous.deploy.links import resources
+from entrenous.deploy.links import admission
 from entrenous.deploy.links.admission import here
+from entrenous.deploy.links.application import Traffic
 from entrenous.deploy.links.https import HttpsPlan, HttpsServerLink
 from entrenous.deploy.links.listening import Bounds
-from entrenous.deploy.links.traffic import Traffic
 
 RUN, KEY, LARGEST, PATIENCE = "ab" * 16, Ed25519PrivateKey.generate(), 100_000, 60.0
 
@@ -95,9 +95,9 @@ def test_a_question_is_held_until_there_is_work_and_work_waits_for_its_question(
 def test_requests_of_nodes_that_have_gone_are_not_kept(
     link: HttpsServerLink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from entrenous.deploy.links import traffic
+    from entrenous.deploy.links import application
 
-    monkeypatch.setattr(traffic, "KEPT", 0.2)
+    monkeypatch.setattr(application, "KEPT", 0.2)
     for n in range(4):
         link.send(f"node-{n}", FrameParts([b"x" * 1000]), 600.0)
     end = time.monotonic() + PATIENCE
@@ -222,7 +222,7 @@ def test_a_flood_of_strangers_shuts_their_address_out_and_known_nodes_stay(
 def test_b31_a_body_of_one_byte_a_second_is_given_up_and_others_are_answered(
     link: HttpsServerLink, keys: Path, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resources, "BODY_SECONDS", 0.5)
+    monkeypatch.setattr(admission, "BODY_SECONDS", 0.5)
 
     def slowly() -> Iterator[bytes]:
         while True:
@@ -280,7 +280,7 @@ def test_answers_that_nobody_waits_for_are_few(link: HttpsServerLink, client: ht
     """A node may send an answer again, but not by the hundred: the server's own thread hears of
     few.
     """
-    from entrenous.deploy.links.rates import UNASKED
+    from entrenous.deploy.links.admission import UNASKED
 
     codes: list[int] = []
     with ThreadPoolExecutor(1) as pool:

@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from entrenous.deploy.agreement.certificates import make_keys
-from entrenous.deploy.links.listening import Bounds, Guard
-from entrenous.deploy.links.lobby import TURN, GuardedSocket
+from entrenous.deploy.links.listening import TURN, Bounds, Guard, GuardedSocket
 
 BOUNDS = Bounds(
     connections=30,

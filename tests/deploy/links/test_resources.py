@@ -22,11 +22,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from entrenous.deploy.agreement.certificates import make_keys
 from entrenous.deploy.agreement.members import Member
 from entrenous.deploy.frames.frames import FrameParts, seal
-from entrenous.deploy.links import protocol, resources
-from entrenous.deploy.links.admission import Denied, here
+from entrenous.deploy.links import admission, https
+from entrenous.deploy.links.admission import HEAD, ROOM, Bodies, Body, Denied, here, is_number
 from entrenous.deploy.links.https import HttpsPlan, HttpsServerLink
 from entrenous.deploy.links.listening import Bounds
-from entrenous.deploy.links.resources import HEAD, ROOM, Bodies, Body, is_number
 
 RUN, KEY, PATIENCE = "ab" * 16, Ed25519PrivateKey.generate(), 60.0
 LARGEST = 10_400_000  # bytes of an answer of 15,000 items and 80 factors
@@ -153,7 +152,7 @@ def test_m3_a_head_without_end_is_hung_up_on_after_16_kb(
 def test_m3_a_members_head_of_a_byte_a_second_is_hung_up_on(
     link: HttpsServerLink, keys: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protocol, "HEAD_SECONDS", 0.5)
+    monkeypatch.setattr(https, "HEAD_SECONDS", 0.5)
     with enrolled(link, keys, "node-2") as own:
         time.sleep(1.0)  # between two requests there is no hurry
         assert is_open(own)
@@ -250,7 +249,7 @@ def test_m5_who_sends_all_but_the_last_byte_is_given_up_within_a_stretch(
     link: HttpsServerLink, keys: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the average of bytes a second it might have held ten megabytes for minutes."""
-    monkeypatch.setattr(resources, "BODY_SECONDS", 2.0)
+    monkeypatch.setattr(admission, "BODY_SECONDS", 2.0)
     with connected(link, keys) as own:
         own.sendall(head_of("node-2", "POST", "/v1/answer", f"content-length: {LARGEST}\r\n"))
         with suppress(OSError):
@@ -289,7 +288,7 @@ async def fed(ledger: Bodies, node: str, asked: bool, size: int, piece: int, tur
 def test_the_ledger_never_holds_more_than_its_room_and_a_body_and_everybody_is_served(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resources, "LINE_SECONDS", 10.0)
+    monkeypatch.setattr(admission, "LINE_SECONDS", 10.0)
     draw = random.Random(seed)
     largest = 1000
     ledger = Bodies(largest, room=draw.choice([2000, 5000]))
@@ -344,7 +343,7 @@ def test_the_room_is_at_least_that_of_two_bodies() -> None:
 
 
 def test_who_waits_in_vain_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resources, "LINE_SECONDS", 0.1)
+    monkeypatch.setattr(admission, "LINE_SECONDS", 0.1)
 
     async def scene() -> None:
         ledger = Bodies(1000, room=2000)

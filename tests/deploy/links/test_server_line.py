@@ -26,12 +26,19 @@ from entrenous.core.contract.declared import is_federated
 from entrenous.core.keys import key
 from entrenous.deploy.agreement.certificates import make_keys
 from entrenous.deploy.frames.contribution import agreed
-from entrenous.deploy.frames.request import largest_request
-from entrenous.deploy.links import polling, resources, server_line
+from entrenous.deploy.frames.request import largest_request, write_download
+from entrenous.deploy.links import admission, polling
 from entrenous.deploy.links.admission import here
-from entrenous.deploy.links.polling import Backoff, PollingNode, clock_of, pause_of, serve
-from entrenous.deploy.links.server_line import BadResponse, ServerLine, ServerSaid
-from entrenous.deploy.wire.download import write_download
+from entrenous.deploy.links.polling import (
+    Backoff,
+    BadResponse,
+    PollingNode,
+    ServerLine,
+    ServerSaid,
+    clock_of,
+    pause_of,
+    serve,
+)
 
 RUN, KEY, PATIENCE = "ab" * 16, Ed25519PrivateKey.generate(), 60.0
 LARGEST = 100_000  # bytes of a request of this federation
@@ -267,8 +274,8 @@ def test_m4_cookies_are_not_kept(keys: Path, at_once: None) -> None:
 def test_m4_interim_responses_without_end_and_bodies_of_a_byte_a_second_are_given_up(
     keys: Path, at_once: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server_line, "CALL", 0.5)
-    monkeypatch.setattr(server_line, "HELD", 0.5)
+    monkeypatch.setattr(polling, "CALL", 0.5)
+    monkeypatch.setattr(polling, "HELD", 0.5)
 
     def interim(own: socket.socket) -> None:
         end = time.monotonic() + PATIENCE
@@ -406,7 +413,7 @@ def test_a_node_that_is_run_reads_no_more_than_its_federation_may_say(tmp_path: 
 
 @pytest.fixture
 def quick_stretches(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(resources, "STRETCH", 1000)
+    monkeypatch.setattr(admission, "STRETCH", 1000)
     yield
 
 
@@ -426,5 +433,5 @@ def test_a_long_body_that_comes_steadily_is_read(
             return await line.work("Entrenous x")
 
     with closing(LyingServer(None, steadily)) as server, pytest.MonkeyPatch.context() as patched:
-        patched.setattr(server_line, "CALL", 0.7)
+        patched.setattr(polling, "CALL", 0.7)
         assert asyncio.run(read(server.port)).body == b"x" * 5000

@@ -14,7 +14,7 @@ from command_line import Command, write_shop
 pytest.importorskip("iroh")
 pytest.importorskip("msgspec")
 
-from entrenous.deploy.agreement.identity import public_bytes
+from entrenous.deploy.agreement.files import public_bytes
 from entrenous.deploy.peers.folder import PeerFolder
 
 FOUND = ["federation", "new", "reading", "--peers", "--items", "items.csv"]

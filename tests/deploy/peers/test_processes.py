@@ -22,6 +22,7 @@ from small_gossip import shop
 from entrenous.core.errors import EntrenousError, InputError
 from entrenous.deploy.node.node_store import STORE
 from entrenous.deploy.operate.founding import FoundedFederation, found
+from entrenous.deploy.operate.plans import FoundingPlan
 from entrenous.deploy.operate.processes import LOG, Processes
 from entrenous.deploy.operate.recommend import recommend
 from entrenous.deploy.peers.folder import PeerFolder
@@ -60,12 +61,8 @@ def founded(folder: Path, peers: int, algorithm: str = "pepper-gmf", **more: Any
         found(
             folder / "peers",
             shop(peers, items=60, each=12),
+            FoundingPlan(peers=True, algorithm=algorithm, settings=SETTINGS, period=PERIOD, **more),
             nodes=peers,
-            topology="peers",
-            algorithm=algorithm,
-            settings=SETTINGS,
-            period=PERIOD,
-            **more,
         )
     )
 
@@ -278,12 +275,8 @@ def test_a_federation_that_makes_no_sense_is_not_founded(tmp_path: Path) -> None
         ({"period": 0.0}, "period: got '0.0'"),
         ({"rounds": 3}, "no rounds where the topology is 'peers'"),
     ):
-        given: dict[str, Any] = {
-            "nodes": 8,
-            "algorithm": "pepper-gmf",
-            "topology": "peers",
-            **arguments,
-        }
+        given: dict[str, Any] = {"nodes": 8, "peers": True, **arguments}
+        nodes = given.pop("nodes")
         with pytest.raises(EntrenousError, match=said):
-            found(tmp_path / "x", shop(8, items=60, each=12), **given)
+            found(tmp_path / "x", shop(8, items=60, each=12), FoundingPlan(**given), nodes=nodes)
         assert not (tmp_path / "x").exists() or not any((tmp_path / "x").iterdir())

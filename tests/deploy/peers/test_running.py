@@ -12,6 +12,7 @@ from small_gossip import shop
 
 from entrenous.core.errors import NonFiniteError
 from entrenous.deploy.operate.founding import found
+from entrenous.deploy.operate.plans import FoundingPlan
 from entrenous.deploy.operate.recommend import recommend
 from entrenous.deploy.peers.folder import PeerFolder
 from entrenous.deploy.peers.node import RANKED, PeerNode
@@ -26,15 +27,8 @@ ITEMS, SEED = 60, 3
 def folder(tmp_path: Path) -> PeerFolder:
     """A peer that has trained once."""
     data = shop(6, items=ITEMS, each=12)
-    made = found(
-        tmp_path / "f",
-        data,
-        nodes=6,
-        topology="peers",
-        algorithm="pepper-gmf",
-        settings=SETTINGS,
-        seed=SEED,
-    )
+    plan = FoundingPlan(peers=True, settings=SETTINGS, seed=SEED)
+    made = found(tmp_path / "f", data, plan, nodes=6)
     folder = PeerFolder(made.nodes["node-3"])
     node = folder.node()
     node.start()

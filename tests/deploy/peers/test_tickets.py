@@ -13,7 +13,7 @@ from memory_transport import EPOCH, in_virtual_time
 from peers_in_memory import UNTIL, Street, identity_of, key_of, public_of, revoked, rows_of, terms
 
 from entrenous.core.contract.gossip import ACCEPTED, Headers
-from entrenous.deploy.agreement.identity import public_bytes
+from entrenous.deploy.agreement.files import public_bytes
 from entrenous.deploy.agreement.invitation import Contact
 from entrenous.deploy.agreement.tickets import RevocationList
 from entrenous.deploy.peers.address_book import AddressBook

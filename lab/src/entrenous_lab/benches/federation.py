@@ -76,19 +76,23 @@ def _terms_algorithm() -> Any:
 
 def _founded(folder: Path, data: Interactions, secure: str, count: int = GATEWAYS) -> Any:
     from entrenous.deploy.operate.founding import Place, found, free_ports
+    from entrenous.deploy.operate.plans import FoundingPlan
     from entrenous.privacy.secure_sum.terms import Floors
 
-    return found(
-        folder,
-        data,
-        nodes=count,
-        place=Place(port=free_ports()[0]),
-        floors=Floors(people=1, parties=3, occupancy=0.0),
+    plan = FoundingPlan(
         algorithm="fpl",
         settings=SETTINGS,
         rounds=ROUNDS if secure == "none" else SECURE_ROUNDS,
         profile="paper",
         protect={"secure_sum": True, "people": 1, "parties": 3} if secure == "masks" else {},
+    )
+    return found(
+        folder,
+        data,
+        plan,
+        nodes=count,
+        place=Place(port=free_ports()[0]),
+        floors=Floors(people=1, parties=3, occupancy=0.0),
     )
 
 

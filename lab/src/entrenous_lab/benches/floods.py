@@ -169,7 +169,7 @@ def _name(number: int) -> str:
 
 def attacks(address: str, run: str, scene: Flooded, largest: int) -> dict[str, Disturbance]:
     """The attacks on a server, by name. largest: bytes of an answer to it, at most."""
-    from entrenous.deploy.links.resources import ROOM
+    from entrenous.deploy.links.admission import ROOM
 
     host, port = address.rsplit(":", 1)
     place: tuple[str, int] = host, int(port)

@@ -146,8 +146,7 @@ class Devices:
         """
         from entrenous.deploy.frames.contribution import of_update
         from entrenous.deploy.frames.frames import opened, seal, signed_by
-        from entrenous.deploy.frames.request import announced
-        from entrenous.deploy.wire.download import read_download
+        from entrenous.deploy.frames.request import announced, read_download
         from entrenous.deploy.wire.tensors import TensorField
 
         frame = opened(request)

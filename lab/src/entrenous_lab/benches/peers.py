@@ -102,7 +102,7 @@ def _running() -> Iterator[list[subprocess.Popen[str]]]:
     """The processes, which know each other."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from entrenous.deploy.agreement.identity import public_bytes
+    from entrenous.deploy.agreement.files import public_bytes
     from entrenous.deploy.agreement.terms import FederationTerms
     from entrenous.deploy.agreement.tickets import Ticket, ends
 

@@ -60,20 +60,12 @@ def _node_with_a_model(folder: Path) -> Path:
     from entrenous.core.keys import key
     from entrenous.deploy.node.node import FederatedNode
     from entrenous.deploy.operate.founding import found
+    from entrenous.deploy.operate.plans import FoundingPlan
 
     data = synthetic(users=USERS, items=ITEMS, interactions=ROWS, seed=0)
     settings = {"factors": FACTORS}
-    made = found(
-        folder,
-        data,
-        algorithm="fpl",
-        settings=settings,
-        rounds=1,
-        nodes=1,
-        profile="paper",
-        seed=0,
-        draws="secret",
-    )
+    plan = FoundingPlan(algorithm="fpl", settings=settings, rounds=1, profile="paper")
+    made = found(folder, data, plan, nodes=1)
     place = made.nodes["node-1"]
     with closing(FederatedNode(place)) as node:
         state = node.algorithm.init_server(made.terms.catalogue, key(0, "server"))

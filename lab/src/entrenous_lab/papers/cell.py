@@ -20,7 +20,8 @@ from entrenous.core.registry.program import program_sha256
 from entrenous.data.interactions import Interactions
 from entrenous.data.split.pepper import set_apart
 from entrenous.data.split.types import Held, Split
-from entrenous.runs.plan import RunPlan, make, network_of
+from entrenous.runs.options import RunPlan
+from entrenous.runs.plan import make, network_of
 
 FORMAT = 1  # of a remembered cell
 N = 10  # the list length that all of the papers' tables have

@@ -14,13 +14,14 @@ import numpy as np
 
 from entrenous.audit.examine import audited
 from entrenous.audit.measures import SURE
-from entrenous.audit.subject import AuditPlan
+from entrenous.audit.plan import AuditPlan
 from entrenous.data.interactions import Interactions
 from entrenous.data.load import load
 from entrenous.privacy.evidence import best
 from entrenous.privacy.told import verdict_of
 from entrenous.runs import pipeline
-from entrenous.runs.plan import RunPlan, protection_in, usual_protocol
+from entrenous.runs.options import RunPlan
+from entrenous.runs.plan import protection_in, usual_protocol
 from entrenous.runs.recommenders import FederatedRecommender
 
 from .result import Context, Found, Row, row

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from entrenous.evaluate.goal import RANKING
+from entrenous.evaluate.protocol import RANKING
 
 from .cell import CurvePoint, Outcome
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from entrenous.audit.plan import AttackPlan
 from entrenous.audit.robustness import attack
 from entrenous.core.types import Float64Array
 from entrenous.data.interactions import Interactions
@@ -54,10 +55,10 @@ def measured(context: Context, data: Interactions, system: System, name: str) ->
     seeds, rounds = (QUICK_SEEDS, QUICK_ROUNDS) if context.quick else (SEEDS, ROUNDS)
     context.uses(system.algorithm, data)
     protocol = MOVIELENS.protocol if context.data is None else "pepper-85-15"
-    rows = [
-        attack(
-            system.algorithm,
-            data,
+    rows = []
+    for seed in context.seed_numbers(seeds):
+        plan = AttackPlan(
+            algorithm=system.algorithm,
             attack=name,
             share=SHARE,
             settings=dict(system.more),
@@ -65,9 +66,8 @@ def measured(context: Context, data: Interactions, system: System, name: str) ->
             rounds=rounds,
             protocol=protocol,
             seed=seed,
-        )["rows"][0]
-        for seed in context.seed_numbers(seeds)
-    ]
+        )
+        rows.append(attack(plan, data)["rows"][0])
     return PoisonedRuns(
         *(np.array([row[column] for row in rows]) for column in (HR, "hr@10_attacked", ER))
     )

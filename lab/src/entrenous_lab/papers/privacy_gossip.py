@@ -8,14 +8,19 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 
-from entrenous.audit.subject import AuditPlan
+from entrenous.audit.plan import AuditPlan
 from entrenous.privacy.protection import PAPER, PRIVATE
+from entrenous.runs.options import Profile
 
 from .leakage import LeakPoint, by_family, found_of, measured_point, trained_point
 from .result import Context
 from .table import PaperTable
 
-SYSTEMS = (("pepper-gmf", PAPER), ("pepper-gmf", PRIVATE), ("gossip-average-gmf", PAPER))
+SYSTEMS: tuple[tuple[str, Profile], ...] = (
+    ("pepper-gmf", PAPER),
+    ("pepper-gmf", PRIVATE),
+    ("gossip-average-gmf", PAPER),
+)
 TIMES, QUICK_TIMES = (1, 5, 20), (1, 3)  # units of time: in each a peer pushes once
 WATCHED = (1, 20)
 

@@ -8,10 +8,12 @@ sent; it measures no attack.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from entrenous.audit.subject import AuditPlan
+from entrenous.audit.plan import AuditPlan
 from entrenous.privacy.protection import PAPER, PRIVATE
-from entrenous.report.figures import scatter
+from entrenous.report.figures import FigureFormat, scatter
+from entrenous.runs.options import Profile
 
 from .leakage import BY_SERVER, LeakPoint, found_of, front, measured_point, rows_of, said_of
 from .result import Context
@@ -37,10 +39,11 @@ def points(context: Context) -> Iterator[LeakPoint]:
             watched=200,
         )
         yield measured_point(f"{SINGLY}, pi {pi:g}", SINGLY, singly, context)
-        for family, profile, protect in (
+        kinds: tuple[tuple[str, Profile, dict[str, Any]], ...] = (
             (SUMS, PAPER, {}),
             (NOISY, PRIVATE, {**BY_SERVER, "noise": NOISE, "people": min(100, cohort)}),
-        ):
+        )
+        for family, profile, protect in kinds:
             plan = AuditPlan(
                 algorithm="pfpl+",
                 settings=own,
@@ -88,7 +91,7 @@ def figure(found: Sequence[LeakPoint]) -> Mapping[str, str]:
     across, title = "R-precision of the best attack", "pFPL+, pi from 0 to 1 (white)"
     return {
         "leakage-accuracy": scatter(
-            series, joined=True, x_label=across, y_label="HR@10", title=title
+            series, FigureFormat(title=title, x_label=across, y_label="HR@10"), joined=True
         )
     }
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -266,7 +265,7 @@ def figure(row: Row, digits: int = 3) -> str:
 
     >>> figure({"obtained": 0.65432, "spread": 0.01}), figure({"obtained": None}), figure({
     ...     "obtained": 1234.5})
-    ('.654 ± .010', '-', '1234.5')
+    ('0.654 ± 0.010', '-', '1234.5')
     >>> figure({"obtained": 98.0, "spread": 4.583}), figure({"obtained": 1500.0, "spread": 0.0})
     ('98.0 ± 4.6', '1500 ± 0')
     """
@@ -279,22 +278,21 @@ def figure(row: Row, digits: int = 3) -> str:
 
 
 def number(value: float, digits: int = 3) -> str:
-    """A figure as tables have it: below 1 without its 0, whole ones whole, from 10 on with one
-    digit after the point.
+    """A figure as tables have it: whole ones whole, from 10 on with one digit after the point.
 
     >>> number(0.65), number(-0.02), number(3.0), number(12.345), number(1.5)
-    ('.650', '-.020', '3', '12.3', '1.500')
+    ('0.650', '-0.020', '3', '12.3', '1.500')
     """
     if abs(value) >= 10 or float(value).is_integer():
         return f"{value:.{0 if float(value).is_integer() else 1}f}"
-    return re.sub(r"^(-?)0\.", r"\1.", f"{value:.{digits}f}")
+    return f"{value:.{digits}f}"
 
 
 def difference(test: Mapping[str, Any], digits: int = 3) -> str:
     """A difference, its interval and its p in words.
 
     >>> difference({"difference": -0.02, "low": -0.03, "high": -0.01, "p_holm": 0.0021})
-    '-.020 (95 % -.030 to -.010, p = .002)'
+    '-0.020 (95 % -0.030 to -0.010, p = 0.002)'
     """
     low, high = (number(test[end], digits) for end in ("low", "high"))
     sign = "+" if test["difference"] > 0 else ""

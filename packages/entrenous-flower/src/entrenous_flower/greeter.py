@@ -7,11 +7,10 @@ from typing import final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from entrenous.deploy.agreement.identity import IDENTITY, read_identity
+from entrenous.deploy.agreement.files import IDENTITY, read_identity
 from entrenous.deploy.agreement.members import MEMBERS, Members
 from entrenous.deploy.agreement.terms import TERMS, FederationTerms
-from entrenous.deploy.frames.codes import FrameRefused
-from entrenous.deploy.frames.frames import opened, seal, signed_by
+from entrenous.deploy.frames.frames import FrameRefused, opened, seal, signed_by
 
 
 @final

@@ -17,11 +17,14 @@ def directions(
     along it, float64 [n]; and the standard deviation of a number of the rows around it, float64
     [m]. The first right singular vector; zeros where all rows are 0.
 
-    rows: float32 [n, F]; device d has rows ptr[d] to ptr[d + 1]. Its sign is arbitrary.
+    rows: float32 [n, F]; device d has rows ptr[d] to ptr[d + 1]. The vector's sign is arbitrary.
     """
-    out = np.zeros((len(ptr) - 1, rows.shape[1])), np.zeros(len(rows)), np.zeros(len(ptr) - 1)
-    _directions(np.ascontiguousarray(rows), ptr, *out)
-    return out
+    devices = len(ptr) - 1
+    unit = np.zeros((devices, rows.shape[1]))
+    along = np.zeros(len(rows))
+    around = np.zeros(devices)
+    _directions(np.ascontiguousarray(rows), ptr, unit, along, around)
+    return unit, along, around
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -36,7 +39,10 @@ def _directions(
     factors = rows.shape[1]
     ahead = np.zeros(factors)
     for d in range(len(ptr) - 1):
-        low, high, longest, whole = ptr[d], ptr[d + 1], 0.0, 0.0
+        low, high = ptr[d], ptr[d + 1]
+        # Start along the longest row, and keep the sum of all squares.
+        longest = 0.0
+        whole = 0.0
         for r in range(low, high):
             size = 0.0
             for f in range(factors):
@@ -49,17 +55,20 @@ def _directions(
         if longest == 0.0:
             continue
         for _ in range(STEPS):
+            # One step: the sum of the rows, each times its length along the vector.
             ahead[:] = 0.0
             for r in range(low, high):
                 along[r] = _dot(rows, r, unit, d)
                 for f in range(factors):
                     ahead[f] += along[r] * rows[r, f]
-            size, gap = np.sqrt((ahead * ahead).sum()), 0.0
+            size = np.sqrt((ahead * ahead).sum())
+            gap = 0.0
             for f in range(factors):
                 gap += (ahead[f] / size - unit[d, f]) ** 2
                 unit[d, f] = ahead[f] / size
             if gap < 1e-18:
                 break
+        # Squares that the vector does not explain are spread over the other dimensions.
         explained = 0.0
         for r in range(low, high):
             along[r] = _dot(rows, r, unit, d)

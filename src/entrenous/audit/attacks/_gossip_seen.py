@@ -15,7 +15,7 @@ from ..transcript import Transcript
 def gossiped(transcript: Transcript) -> bool:
     """Whether the transcript is of models that peers push to each other."""
     return any(
-        sent["way"] == "pushed" and sent["name"] == "model" for sent in transcript.about["sends"]
+        (sent["way"], sent["name"]) == ("pushed", "model") for sent in transcript.about["sends"]
     )
 
 
@@ -23,9 +23,12 @@ def item_vectors(transcript: Transcript, model: Array) -> Float64Array:
     """The item vectors in a model of GMF or PRME-G, float64 [items, numbers], without the output
     layer.
     """
-    items, factors = transcript.items, int(transcript.setting("factors"))
-    shape, row = shape_of(items, factors), np.asarray(model, np.float64).reshape(-1)
+    items = transcript.items
+    factors = int(transcript.setting("factors"))
+    shape = shape_of(items, factors)
+    row = np.asarray(model, np.float64).reshape(-1)
     if len(row) == shape.width:
+        # GMF: factor by factor, each row padded to the stride.
         return row[: factors * shape.stride].reshape(factors, shape.stride)[:, :items].T
     return row[: len(row) // items * items].reshape(items, -1)
 
@@ -40,6 +43,12 @@ def sent_vectors(transcript: Transcript, seen: Seen) -> Float64Array:
     return item_vectors(transcript, seen.sent["model"][0])
 
 
+def centred_popularity(popularity: Array) -> Float64Array:
+    """Square roots of the popularity around their mean, float64 [items]."""
+    roots = np.sqrt(popularity.astype(np.float64))
+    return roots - roots.mean()
+
+
 def along(moves: Float64Array, popularity: Array) -> Float64Array:
     """How far items have moved along the direction that most moves have in common, float64 [items].
 
@@ -49,6 +58,7 @@ def along(moves: Float64Array, popularity: Array) -> Float64Array:
     moved = moves[np.any(moves != 0, axis=1)]
     if not len(moved):
         return np.zeros(len(moves))
-    way = moves @ np.linalg.svd(moved, full_matrices=False)[2][0]
-    known = np.sqrt(popularity.astype(np.float64))
-    return way if float(way @ (known - known.mean())) >= 0 else -way
+    # The first right singular vector; its sign is arbitrary.
+    common = np.linalg.svd(moved, full_matrices=False)[2][0]
+    way = moves @ common
+    return way if float(way @ centred_popularity(popularity)) >= 0 else -way

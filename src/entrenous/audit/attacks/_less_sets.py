@@ -13,31 +13,43 @@ from ...core.types import BoolArray, Float64Array, Int64Array
 
 LOOKS = 6  # projections of a vector
 SMALL = 200  # in deviations of the noise: no shorter vector is looked at
-MASKS = (
-    1 << 20
-    # codes of sets from here on are which doubts are turned, below of two parties: a + 1 + 1024 (b
-    # + 1)
-)
+# Codes of sets: of two parties a and b it is a + 1 + 1024 (b + 1); from MASKS on, its bits say
+# which doubts are turned.
+PAIR, MASKS = 1024, 1 << 20
 
 
 class Sums(NamedTuple):
-    """Rows to take apart. rows, items: float64 [rounds, n, F], E and y; c, g: of the contribution
-    of a party; noise: the standard deviation of an error in rows."""
+    """Rows to take apart."""
 
     rows: Float64Array
+    """[rounds, n, F], E."""
     items: Float64Array
+    """[rounds, n, F], y."""
     c: float
+    """Of the contribution of a party, (c - g x . y) x."""
     g: float
     noise: float
+    """The standard deviation of an error in rows."""
+
+
+class Doubts(NamedTuple):
+    """What is known of the codes of rows that are not explained."""
+
+    doubted: Int64Array
+    """[n, DOUBTED], the parties whose codes are least clear."""
+    likely: BoolArray
+    """[n, parties], whether a party is rather in the row than not."""
 
 
 class Sets(NamedTuple):
-    """Rows less sets of known parties, of which at most one party may be left: float64 [sets,
-    LOOKS] projections of its vector, int64 rows and sets."""
+    """Rows less sets of known parties, of which at most one party may be left."""
 
     look: Float64Array
+    """[sets, LOOKS], projections of that party's vector."""
     row: Int64Array
+    """[sets]."""
     code: Int64Array
+    """[sets], which parties are taken off."""
 
 
 @njit(cache=True, nogil=True)
@@ -45,23 +57,25 @@ def tried(
     sums: Sums,
     x: Float64Array,
     weight: Float64Array,
-    doubted: Int64Array,
-    likely: BoolArray,
+    doubts: Doubts,
     pairs: int,
     ways: Float64Array,
     sets: Sets,
 ) -> int:
-    """Fills in what is left of each row less each set; how many there are."""
-    count, rest = 0, np.empty((len(x), x.shape[2]))
+    """Fills in what is left of each row less each set. Returns how many sets there are."""
+    count = 0
+    rest = np.empty((len(x), x.shape[2]))
     for i in range(sums.rows.shape[1]):
+        # All sets of at most two parties; -1 = no party.
         for a in range(-1, pairs):
             for b in range(-1, max(a, 0)):
                 rest[:] = sums.rows[:, i]
                 _add(rest, x, weight, i, a, -1.0)
                 _add(rest, x, weight, i, b, -1.0)
-                sets.row[count], sets.code[count] = i, a + 1 + 1024 * (b + 1)
+                sets.row[count] = i
+                sets.code[count] = a + 1 + PAIR * (b + 1)
                 count += _look(sums, rest, i, ways, sets.look[count])
-        count = _turned(sums, x, weight, doubted, likely, ways, sets, i, count)
+        count = _turned(sums, x, weight, doubts, ways, sets, i, count)
     return count
 
 
@@ -70,8 +84,7 @@ def _turned(
     sums: Sums,
     x: Float64Array,
     weight: Float64Array,
-    doubted: Int64Array,
-    likely: BoolArray,
+    doubts: Doubts,
     ways: Float64Array,
     sets: Sets,
     i: int,
@@ -80,19 +93,23 @@ def _turned(
     """The same of one row less the likely parties with every set of doubts turned, one more or less
     at a time (a Gray code).
     """
-    rest, now = sums.rows[:, i].copy(), 0
-    for k in range(likely.shape[1]):
-        if likely[i, k]:
+    rest = sums.rows[:, i].copy()
+    for k in range(doubts.likely.shape[1]):
+        if doubts.likely[i, k]:
             _add(rest, x, weight, i, k, -1.0)
-    for step in range(1 << doubted.shape[1]):
-        after, bit = step ^ (step >> 1), 0
-        while (now ^ after) >> bit > 1:
-            bit += 1
+    now = 0
+    for step in range(1 << doubts.doubted.shape[1]):
+        after = step ^ (step >> 1)
         if after != now:
-            k = doubted[i, bit]
-            _add(rest, x, weight, i, k, -1.0 if (after > now) != likely[i, k] else 1.0)
+            bit = 0
+            while (now ^ after) >> bit > 1:
+                bit += 1
+            k = doubts.doubted[i, bit]
+            taken_off = (after > now) != doubts.likely[i, k]
+            _add(rest, x, weight, i, k, -1.0 if taken_off else 1.0)
         now = after
-        sets.row[count], sets.code[count] = i, MASKS + now
+        sets.row[count] = i
+        sets.code[count] = MASKS + now
         count += _look(sums, rest, i, ways, sets.look[count])
     return count
 
@@ -102,8 +119,8 @@ def _add(
     rest: Float64Array, x: Float64Array, weight: Float64Array, i: int, k: int, sign: float
 ) -> None:
     """Adds what party k has in row i, if k is one."""
-    for r in range(len(rest)):
-        if k >= 0:
+    if k >= 0:
+        for r in range(len(rest)):
             rest[r] += sign * weight[r, i, k] * x[r, k]
 
 
@@ -112,6 +129,7 @@ def _look(sums: Sums, rest: Float64Array, i: int, ways: Float64Array, look: Floa
     """Projections of x of the only party left; False where no single party can be."""
     look[:] = 0
     for r in range(len(rest)):
+        # x = k E with g (E . y) k^2 - c k + 1 = 0, as in `_peeling._alone`.
         inside = sums.c**2 - 4 * sums.g * (rest[r] * sums.items[r, i]).sum()
         if inside < 0 or (rest[r] ** 2).sum() < (SMALL * sums.noise) ** 2:
             return False

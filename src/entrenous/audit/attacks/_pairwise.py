@@ -1,4 +1,4 @@
-"""What a row of federated pair-wise learning (FPL) says by arithmetic.
+"""The arithmetic of a row of federated pair-wise learning (FPL).
 
 For a triple (u, i, j) and s = 1 / (1 + e^x_uij), a device sends for the negative j, and with
 probability pi for the positive i,
@@ -17,14 +17,16 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from ...core.types import Array, BoolArray, Float32Array, Int32Array, Int64Array
+from ...core.types import Array, BoolArray, Float32Array, Int32Array
 from ..transcript import Transcript
-from ._rows_seen import RowsSeen, rounds_of_rows, users_seen
+from ._rows_seen import RowsSeen, rounds_of_rows, sends, users_seen
 
 EXACT, GRID = 2e-5, 1e-4  # how far a score may be off: in float32, and on a grid of 2^-16
 CHUNK = 4096  # rows whose scores of all items are in memory at once
 ENOUGH = 400  # rows that tell whether they are exact
-SURELY = 5  # standard deviations from which on a sign is believed, among the many that are seen
+DEVICES = 50  # devices that tell how far rows are off
+# Standard deviations from which on a sign is believed, among the many that are seen.
+SURELY = 5
 LEAST = 1e-4  # s of a row that is solved
 
 
@@ -38,50 +40,46 @@ class PairwiseRates(NamedTuple):
 
 
 class Solved(NamedTuple):
-    """Rows solved for what made them, as if each were of one triple. s: float32 [n]; p: float32 [n,
-    F]; partner: float32 [n], the score of the triple's other item; fit: bool [n], whether s is
-    possible.
-    """
+    """Rows solved for what made them, as if each were of one triple."""
 
     s: Float32Array
+    """[n]."""
     p: Float32Array
+    """[n, F], p_u."""
     partner: Float32Array
+    """[n], the score of the triple's other item."""
     fit: BoolArray
+    """[n], whether s is possible."""
 
 
 def pairwise(transcript: Transcript) -> bool:
     """Whether the transcript is of FPL."""
-    return {"q", "b"} <= {
-        sent["name"] for sent in transcript.about["sends"]
-    } and "pi" in transcript.about["settings"]
+    return sends(transcript, "q", "b") and "pi" in transcript.settings
 
 
 def pairwise_rates(transcript: Transcript) -> PairwiseRates:
     """The constants of FPL's training, with their defaults (as `FPL.numbers`)."""
-    alpha, named = (
-        float(transcript.setting("learning_rate")),
-        ("reg_user", "reg_positive", "reg_negative"),
-    )
-    user, positive, negative = (transcript.setting(name) for name in named)
-    default = lambda given, other: other if given is None else float(given)  # noqa: E731
+    alpha = float(transcript.setting("learning_rate"))
+
+    def rate(name: str, usual: float) -> float:
+        given = transcript.setting(name)
+        return usual if given is None else float(given)
+
     return PairwiseRates(
         alpha,
-        default(user, alpha / 20),
-        default(positive, alpha / 20),
-        default(negative, alpha / 200),
+        rate("reg_user", alpha / 20),
+        rate("reg_positive", alpha / 20),
+        rate("reg_negative", alpha / 200),
     )
 
 
 def solved(rows: RowsSeen, rates: PairwiseRates, some: Array, *, positive: bool = False) -> Solved:
-    """Some rows of a round solved for s, p_u and the score of the other item. some: places of the
-    rows; positive: they are of positives.
+    """Solves rows of a round for s, p_u and the score of the other item. some: places of the rows;
+    positive: they are rows of positives.
     """
-    q, b, sign, reg = (
-        rows.seen.received["q"],
-        rows.seen.received["b"],
-        1 if positive else -1,
-        rates.positive if positive else rates.negative,
-    )
+    q, b = rows.seen.received["q"], rows.seen.received["b"]
+    sign = 1 if positive else -1
+    reg = rates.positive if positive else rates.negative
     n = len(some)
     out = Solved(
         np.empty(n, np.float32),
@@ -89,20 +87,8 @@ def solved(rows: RowsSeen, rates: PairwiseRates, some: Array, *, positive: bool 
         np.empty(n, np.float32),
         np.empty(n, np.bool_),
     )
-    _solve(
-        rows.array("q"),
-        rows.array("b"),
-        rows.item,
-        some,
-        q,
-        b,
-        sign,
-        reg,
-        out.s,
-        out.p,
-        out.partner,
-        out.fit,
-    )
+    dq, db = rows.array("q")[some], rows.array("b")[some, 0]
+    _solve(dq, db, rows.item[some], q, b, sign, reg, out)
     return out
 
 
@@ -111,27 +97,26 @@ def _solve(
     dq: Float32Array,
     db: Float32Array,
     item: Int32Array,
-    some: Int64Array,
     q: Float32Array,
     b: Float32Array,
     sign: int,
     reg: float,
-    s: Float32Array,
-    p: Float32Array,
-    partner: Float32Array,
-    fit: BoolArray,
+    out: Solved,
 ) -> None:
     """`solved`, row by row, in float64."""
-    for n in range(len(some)):
-        r, score = some[n], 0.0
-        k, own = item[r], sign * np.float64(db[r, 0])
-        fit[n] = LEAST < own < 1 - 1e-6
-        own = own if fit[n] else np.float64(0.5)
-        for f in range(p.shape[1]):
-            value = sign * (np.float64(dq[r, f]) + reg * q[k, f]) / own
+    for n in range(len(item)):
+        k = item[n]
+        s = sign * np.float64(db[n])
+        out.fit[n] = LEAST < s < 1 - 1e-6
+        if not out.fit[n]:
+            s = np.float64(0.5)
+        score = 0.0
+        for f in range(q.shape[1]):
+            value = sign * (np.float64(dq[n, f]) + reg * q[k, f]) / s
             score += value * q[k, f]
-            p[n, f] = value
-        s[n], partner[n] = own, b[k] + score - sign * np.log(1 / own - 1)
+            out.p[n, f] = value
+        out.s[n] = s
+        out.partner[n] = b[k] + score - sign * np.log(1 / s - 1)
 
 
 def nearest(
@@ -140,8 +125,10 @@ def nearest(
     """The `many` items whose scores by p are nearest to the partner's, [n, many], and how far they
     are; never the row's own item.
     """
-    q, b, own = rows.seen.received["q"], rows.seen.received["b"], rows.item[some]
-    item, gap = np.empty((len(own), many), np.int32), np.full((len(own), many), np.inf, np.float32)
+    q, b = rows.seen.received["q"], rows.seen.received["b"]
+    own = rows.item[some]
+    item = np.empty((len(own), many), np.int32)
+    gap = np.full((len(own), many), np.inf, np.float32)
     for low in range(0, len(own), CHUNK):
         here = slice(low, low + CHUNK)
         scores = solution.p[here] @ q.T
@@ -157,38 +144,44 @@ def _nearest(
     """The nearest scores of each row, nearest first, by insertion."""
     many = item.shape[1]
     for r in range(len(wanted)):
-        worst, row = gap[r, many - 1], scores[r]
+        row = scores[r]
+        worst = gap[r, many - 1]
         for k in range(len(row)):
             away = abs(row[k] - wanted[r])
             if away >= worst or k == own[r]:
                 continue
             place = many - 1
             while place > 0 and gap[r, place - 1] > away:
-                item[r, place], gap[r, place] = item[r, place - 1], gap[r, place - 1]
+                item[r, place] = item[r, place - 1]
+                gap[r, place] = gap[r, place - 1]
                 place -= 1
-            item[r, place], gap[r, place] = k, away
+            item[r, place] = k
+            gap[r, place] = away
             worst = gap[r, many - 1]
 
 
 class Precision(NamedTuple):
-    """How precise the rows of a transcript are. tolerance: of a score that is solved from a row, 0
-    where rows are not exact; sd: standard deviation of a number around what p_u alone would
-    send.
-    """
+    """How precise the rows of a transcript are."""
 
     tolerance: float
+    """Of a score that is solved from a row; 0 where rows are not exact."""
     sd: float
+    """Standard deviation of a number around what p_u alone would send; 0 where rows are exact."""
 
 
 def precision_of(transcript: Transcript) -> Precision:
-    """Whether rows are exact: then most rows of negatives lead to a score that some item has."""
+    """Whether rows are exact: then most rows of negatives lead to a score that some item has. The
+    first round decides.
+    """
     for rows in rounds_of_rows(transcript, users_seen(transcript)):
-        some = np.flatnonzero(rows.array("b")[:, 0] < 0)
+        b = rows.array("b")
+        some = np.flatnonzero(b[:, 0] < 0)
         some = some[:: max(1, len(some) // ENOUGH)]
-        found = solved(rows, pairwise_rates(transcript), some)
-        grid = bool((rows.array("b") * 2.0**16 % 1 == 0).all())
-        tolerance, gap = GRID if grid else EXACT, nearest(found, rows, some)[1][:, 0]
-        if found.fit.any() and float((gap < tolerance)[found.fit].mean()) > 0.5:
+        solution = solved(rows, pairwise_rates(transcript), some)
+        on_grid = bool((b * 2.0**16 % 1 == 0).all())
+        tolerance = GRID if on_grid else EXACT
+        gap = nearest(solution, rows, some)[1][:, 0]
+        if solution.fit.any() and float((gap < tolerance)[solution.fit].mean()) > 0.5:
             return Precision(tolerance, 0.0)
         return Precision(0.0, spread(rows))
     return Precision(0.0, 0.0)
@@ -198,10 +191,13 @@ def spread(rows: RowsSeen) -> float:
     """The standard deviation of the rows of devices around multiples of one vector a device, which
     p_u nearly is in a round.
     """
-    q, left, count = rows.array("q").astype(np.float64), 0.0, 0
-    for part in np.split(q, np.flatnonzero(np.diff(rows.device)) + 1)[:50]:
+    q = rows.array("q").astype(np.float64)
+    left, count = 0.0, 0
+    for part in np.split(q, np.flatnonzero(np.diff(rows.device)) + 1)[:DEVICES]:
+        # All but the largest eigenvalue: squares that one vector does not explain.
         eigen = np.linalg.eigvalsh(part.T @ part)
-        left, count = left + float(eigen[:-1].sum()), count + part.size
+        left += float(eigen[:-1].sum())
+        count += part.size
     return float(np.sqrt(max(left, 0.0) / max(count, 1)))
 
 
@@ -209,22 +205,19 @@ def taste(rows: RowsSeen, rates: PairwiseRates) -> Float32Array:
     """p_u of each device of a round as the mean over its rows, weighted by their size, float32
     [devices, F].
     """
-    q, db, devices = (
-        rows.seen.received["q"],
-        rows.array("b")[:, 0].astype(np.float64),
-        len(rows.seen.users),
-    )
+    q, devices = rows.seen.received["q"], len(rows.seen.users)
+    db = rows.array("b")[:, 0].astype(np.float64)
     reg = np.where(db > 0, rates.positive, rates.negative)[:, None]
     weighed = (rows.array("q") + reg * q[rows.item]) * db[:, None]
-    total = np.stack(
-        [np.bincount(rows.device, column, minlength=devices) for column in weighed.T], axis=1
-    )
+    sums = [np.bincount(rows.device, column, minlength=devices) for column in weighed.T]
     size = np.bincount(rows.device, db * db, minlength=devices)
-    return (total / np.maximum(size, 1e-12)[:, None]).astype(np.float32)
+    mean = np.stack(sums, axis=1) / np.maximum(size, 1e-12)[:, None]
+    return mean.astype(np.float32)
 
 
 def drawn_share(transcript: Transcript, history: Array) -> Array:
     """The chance that a given item that is not in a history of this length is drawn as a negative
     in one round.
     """
-    return 1 - (1 - 1 / np.maximum(transcript.items - history, 1)) ** transcript.setting("triples")
+    others = np.maximum(transcript.items - history, 1)
+    return 1 - (1 - 1 / others) ** transcript.setting("triples")

@@ -23,33 +23,30 @@ from numba import njit
 from ...core.keys import key
 from ...core.types import BoolArray, Float64Array, Int64Array
 from ...kernels.generator import generator
-from ._less_sets import LOOKS, MASKS, Sets, Sums, tried
+from ._less_sets import LOOKS, MASKS, PAIR, Doubts, Sets, Sums, tried
 
-DOUBTED = 10  # parties of which all sets are tried, beside those whose codes are clear
-SAME, EXPLAINED, OTHER, CELL = (
-    2,
-    5,
-    50,
-    20,
-)  # in deviations of the noise: equal, explained, surely another party, side of a cell
+DOUBTED = 10  # parties of which all sets are tried, besides those whose codes are clear
+# In deviations of the noise: equal, explained, surely another party, the side of a cell.
+SAME, EXPLAINED, OTHER, CELL = 2, 5, 50, 20
 HASHED = 2  # rounds that are indexed
-TURNS, AT_ONCE, SWEEPS = 40, 200, 30
-# turns without another row explained, after which no more come: noise makes parties of chance, turn
-# after turn
+TURNS = 40  # at most, each with new parties
+# Turns without another row explained after which the search ends: noise makes parties of chance,
+# turn after turn.
 PATIENCE = 2
-MOST, CHECKED = (
-    3_000_000,
-    10_000,
-)  # sets of two parties, were there more none is tried; collisions, which noise makes many of
+AT_ONCE, SWEEPS = 200, 30  # rows solved together, and sweeps of coordinate descent
+MOST = 3_000_000  # sets of two parties; were there more, none is tried
+CHECKED = 10_000  # collisions, of which noise makes many
 
 
 class Peeled(NamedTuple):
-    """What came out. vectors: float64 [rounds, m, F], x_u of the m parties found; codes: float64
-    [n, m] within 0..1, whole numbers in rows that are explained; explained: bool [n]."""
+    """The parties whose updates were found, one after the other."""
 
     vectors: Float64Array
+    """[rounds, m, F], x_u of the m parties."""
     codes: Float64Array
+    """[n, m] within 0..1; whole numbers in rows that are explained."""
     explained: BoolArray
+    """[n]."""
 
 
 def peeled(sums: Sums, parties: int) -> Peeled:
@@ -57,17 +54,21 @@ def peeled(sums: Sums, parties: int) -> Peeled:
     rounds, n, factors = sums.rows.shape
     found = Peeled(np.zeros((rounds, 0, factors)), np.zeros((n, 0)), np.zeros(n, np.bool_))
     scale = np.stack([_whitener(rows) for rows in sums.rows])
-    best, since = found, 0
+    best = found
+    turns_without = 0
     for _ in range(TURNS):
-        new = _new(sums, found, parties - found.vectors.shape[1]) if since < PATIENCE else []
+        if turns_without >= PATIENCE:
+            break
+        new = _new(sums, found, parties - found.vectors.shape[1])
         if not new:
             break
-        found = _explained(
-            sums, np.concatenate([found.vectors, np.stack(new, axis=1)], axis=1), scale
-        )
-        best, since = (
-            (found, 0) if found.explained.sum() > best.explained.sum() else (best, since + 1)
-        )
+        vectors = np.concatenate([found.vectors, np.stack(new, axis=1)], axis=1)
+        found = _explained(sums, vectors, scale)
+        if found.explained.sum() > best.explained.sum():
+            best = found
+            turns_without = 0
+        else:
+            turns_without += 1
     return best
 
 
@@ -78,15 +79,17 @@ def _explained(sums: Sums, vectors: Float64Array, scale: Float64Array) -> Peeled
     for _ in range(2):
         codes, free = _solved(sums, vectors, scale)
         weight = _weights(sums, vectors)
-        parts = zip(weight, vectors, sums.rows, strict=True)
-        left = sum(np.square((codes * w) @ x - rows).sum(axis=1) for w, x, rows in parts)
-        good = np.sqrt(left / (len(vectors) * vectors.shape[2])) < EXPLAINED * sums.noise
+        rounds = list(zip(weight, vectors, sums.rows, strict=True))
+        left = sum(np.square((codes * w) @ x - rows).sum(axis=1) for w, x, rows in rounds)
+        error = np.sqrt(left / (len(vectors) * vectors.shape[2]))
+        good = error < EXPLAINED * sums.noise
+        # A vector that explains a single row is of no party that is known.
         used = codes[good].sum(axis=0) > 1
-        both = zip(weight, sums.rows, strict=True)
+        known = codes[good][:, used]
         vectors = np.stack(
             [
-                np.linalg.lstsq(codes[good][:, used] * w[good][:, used], rows[good], rcond=None)[0]
-                for w, rows in both
+                np.linalg.lstsq(known * w[good][:, used], rows[good], rcond=None)[0]
+                for w, _, rows in rounds
             ]
         )
         if used.all():
@@ -105,15 +108,16 @@ def _solved(
         w * (rows @ by @ x.T) for w, rows, by, x in zip(weight, sums.rows, scale, sent, strict=True)
     )
     whole, free = np.empty_like(slope), np.zeros_like(slope)
-    for at in range(0, len(slope), AT_ONCE):
-        part = slice(at, at + AT_ONCE)
+    for low in range(0, len(slope), AT_ONCE):
+        part = slice(low, low + AT_ONCE)
+        # The normal equations of each row, with a ridge that keeps them solvable.
         square = sum(
             w[part, :, None] * w[part, None, :] * k for w, k in zip(weight, kernel, strict=True)
         )
-        square += (
-            1e-12 * np.trace(square, axis1=1, axis2=2)[:, None, None] * np.eye(square.shape[1])
-        )
-        whole[part] = np.rint(np.linalg.solve(square, slope[part, :, None])[:, :, 0]).clip(0, 1)
+        ridge = 1e-12 * np.trace(square, axis1=1, axis2=2)[:, None, None]
+        square += ridge * np.eye(square.shape[1])
+        codes = np.linalg.solve(square, slope[part, :, None])[:, :, 0]
+        whole[part] = np.rint(codes).clip(0, 1)
         _descend(square, slope[part].copy(), free[part], SWEEPS)
     return whole, free
 
@@ -122,31 +126,24 @@ def _new(sums: Sums, found: Peeled, most: int) -> list[Float64Array]:
     """Vectors [rounds, F] of parties that were not known: each comes out of two rows."""
     rows = np.flatnonzero(~found.explained)
     codes, weight = found.codes[rows], _weights(sums, found.vectors)
-    doubted, likely = (
-        np.argsort(np.abs(codes - 0.5), axis=1, kind="stable")[:, :DOUBTED],
-        codes > 0.5,
-    )
-    sets = _sets(sums, found.vectors, weight[:, rows], rows, doubted, likely)
+    doubted = np.argsort(np.abs(codes - 0.5), axis=1, kind="stable")[:, :DOUBTED]
+    doubts = Doubts(doubted, codes > 0.5)
+    sets = _sets(sums, found.vectors, weight[:, rows], rows, doubts)
 
-    def alone(h: int) -> Float64Array:
-        at = int(sets.row[h])
-        return _alone(
-            sums,
-            found.vectors,
-            weight,
-            int(rows[at]),
-            _members(int(sets.code[h]), doubted[at], likely[at]),
-        )
+    def alone(place: int) -> Float64Array:
+        at = int(sets.row[place])
+        members = _members(int(sets.code[place]), doubts.doubted[at], doubts.likely[at])
+        return _alone(sums, found.vectors, weight, int(rows[at]), members)
 
     new: list[Float64Array] = []
-    for one, other in islice(_collisions(sets, CELL * sums.noise), CHECKED):
-        x, again = alone(one), alone(other)
-        known = [*found.vectors.transpose(1, 0, 2), *new]
-        if (
-            len(new) < most
-            and _apart(x, again) < SAME * sums.noise
-            and all(_apart(x, y) > OTHER * sums.noise for y in known)
-        ):
+    known = list(found.vectors.transpose(1, 0, 2))
+    for place, other in islice(_collisions(sets, CELL * sums.noise), CHECKED):
+        if len(new) >= most:
+            break
+        x, again = alone(place), alone(other)
+        if _apart(x, again) >= SAME * sums.noise:
+            continue
+        if all(_apart(x, y) > OTHER * sums.noise for y in [*known, *new]):
             new.append((x + again) / 2)
     return new
 
@@ -156,28 +153,23 @@ def _apart(x: Float64Array, y: Float64Array) -> float:
 
 
 def _sets(
-    sums: Sums,
-    vectors: Float64Array,
-    weights: Float64Array,
-    rows: Int64Array,
-    doubted: Int64Array,
-    likely: BoolArray,
+    sums: Sums, vectors: Float64Array, weights: Float64Array, rows: Int64Array, doubts: Doubts
 ) -> Sets:
     """Rows less every set of at most two known parties, and less the likely ones with every set of
     doubts turned.
     """
     known = vectors.shape[1]
-    e, y, x, weight = (
-        np.ascontiguousarray(array[:HASHED])
-        for array in (sums.rows[:, rows], sums.items[:, rows], vectors, weights)
-    )
-    ways = generator(key(0, "audit", "separation")).normal((len(e), e.shape[2], LOOKS)) / np.sqrt(
-        len(e) * e.shape[2]
-    )
+    e = np.ascontiguousarray(sums.rows[:, rows][:HASHED])
+    y = np.ascontiguousarray(sums.items[:, rows][:HASHED])
+    x = np.ascontiguousarray(vectors[:HASHED])
+    weight = np.ascontiguousarray(weights[:HASHED])
+    numbers = len(e) * e.shape[2]
+    ways = generator(key(0, "audit", "separation")).normal((len(e), e.shape[2], LOOKS))
+    ways = ways / np.sqrt(numbers)
     pairs = known if len(rows) * known * (known + 1) // 2 <= MOST else 0
-    most = len(rows) * (1 + pairs * (pairs + 1) // 2 + (1 << doubted.shape[1]))
+    most = len(rows) * (1 + pairs * (pairs + 1) // 2 + (1 << doubts.doubted.shape[1]))
     sets = Sets(np.empty((most, LOOKS)), np.empty(most, np.int64), np.empty(most, np.int64))
-    count = tried(sums._replace(rows=e, items=y), x, weight, doubted, likely, pairs, ways, sets)
+    count = tried(sums._replace(rows=e, items=y), x, weight, doubts, pairs, ways, sets)
     return Sets(sets.look[:count], sets.row[:count], sets.code[:count])
 
 
@@ -192,9 +184,9 @@ def _collisions(sets: Sets, cell: float) -> Iterator[tuple[int, int]]:
             index = index * 1_000_003 + column
         order = np.argsort(index, kind="stable")
         near = np.abs(np.diff(sets.look[order], axis=0)).max(axis=1, initial=0) < cell / 2
-        pairs = np.flatnonzero(
-            near & (np.diff(index[order]) == 0) & (np.diff(sets.row[order]) != 0)
-        )
+        same_cell = np.diff(index[order]) == 0
+        other_row = np.diff(sets.row[order]) != 0
+        pairs = np.flatnonzero(near & same_cell & other_row)
         yield from zip(order[pairs].tolist(), order[pairs + 1].tolist(), strict=True)
 
 
@@ -203,7 +195,7 @@ def _members(code: int, doubted: Int64Array, likely: BoolArray) -> list[int]:
     if code >= MASKS:
         turned = {int(party) for bit, party in enumerate(doubted) if (code - MASKS) >> bit & 1}
         return sorted(turned ^ set(np.flatnonzero(likely).tolist()))
-    return [part - 1 for part in (code % 1024, code // 1024) if part]
+    return [party - 1 for party in (code % PAIR, code // PAIR) if party]
 
 
 def _alone(
@@ -212,7 +204,8 @@ def _alone(
     """x of the only party left in a row, float64 [rounds, F]: E = (c - g x . y) x, so x = k E with
     g (E . y) k^2 - c k + 1 = 0.
     """
-    rest = sums.rows[:, row] - np.einsum("rk,rkf->rf", weight[:, row, members], vectors[:, members])
+    taken = np.einsum("rk,rkf->rf", weight[:, row, members], vectors[:, members])
+    rest = sums.rows[:, row] - taken
     inside = sums.c**2 - 4 * sums.g * (rest * sums.items[:, row]).sum(axis=1)
     return rest * (2 / (sums.c + np.sqrt(np.maximum(inside, 0))))[:, None]  # type: ignore[no-any-return]
 
@@ -228,9 +221,6 @@ def _whitener(rows: Float64Array) -> Float64Array:
     """
     size, way = np.linalg.eigh(rows.T @ rows / len(rows))
     return (way / np.sqrt(size.clip(1e-6 * size[-1]))) @ way.T  # type: ignore[no-any-return]
-
-
-# ---- in plain loops ------------------------------------------------------------------------------
 
 
 @njit(cache=True, nogil=True)

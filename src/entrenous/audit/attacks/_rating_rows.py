@@ -1,8 +1,8 @@
-"""What a row of a federated rating model says by arithmetic, for FBALF and its Bayesian relative,
-whose rows come with a bias.
+"""The arithmetic of a row of a federated rating model, for FBALF and its Bayesian relative, whose
+rows come with a bias.
 
-A device sends, for what it rated and for decoys, g_i = lambda q_i - e_i p_u and h_i = lambda_b b_i
-- e_i (FBALF eq. 10; the Bayesian one without the lambdas), e_i the error of its prediction. So h
+A device sends, for rated items and for decoys, g_i = lambda q_i - e_i p_u and h_i = lambda_b b_i -
+e_i (FBALF eq. 10; the Bayesian one without the lambdas), e_i the error of its prediction. So h
 gives e_i, the rows give p_u, and z_i = q_i . p_u + b_i + e_i is the rating less the user's own
 constant: whole steps apart for real ratings, one and the same for decoys rated by the mean.
 """
@@ -14,32 +14,38 @@ import numpy as np
 from ...core.types import Array, BoolArray, Float64Array
 from ..transcript import Transcript
 from ._directions import directions
-from ._rows_seen import RowsSeen, Tally
+from ._rows_seen import RowsSeen, Tally, sends
 
 WHOLE = 3e-4  # how far from a whole number of steps a rating may be
 
 
 def with_bias(transcript: Transcript) -> bool:
-    """Whether devices send rows of ratings and decoys with a bias beside the factors."""
-    return {"q", "b"} <= {
-        sent["name"] for sent in transcript.about["sends"]
-    } and "rho" in transcript.about["settings"]
+    """Whether devices send rows of ratings and decoys with a bias next to the factors."""
+    return sends(transcript, "q", "b") and "rho" in transcript.settings
 
 
 def up_to_a_constant(transcript: Transcript, rows: RowsSeen) -> Float64Array:
     """The ratings of the rows of one round less a constant of their user, float64 [n], where rows
-    are multiples of one vector a device; of an ensemble, by its first member."""
+    are multiples of one vector a device; of an ensemble, by its first member.
+    """
     q, b = rows.seen.received["q"], rows.seen.received["b"]
-    ensemble, factors = q.ndim == 3, q.shape[-1]
-    q, b = (q[:, 0], b[:, 0]) if ensemble else (q, b)
-    reg = 0.0 if ensemble else float(transcript.setting("reg"))
-    own = transcript.about["settings"].get("reg_bias")
-    reg_b = 0.0 if ensemble else reg if own is None else float(own)
-    e = reg_b * b[rows.item].astype(np.float64) - rows.array("b")[:, 0]
-    push = (np.float32(reg) * q[rows.item] - rows.array("q")[:, :factors]).astype(np.float32)
-    unit, along, _ = directions(push, rows.seen.sent["ptr"])
-    of_device = lambda values: np.bincount(rows.device, values, minlength=len(unit))  # noqa: E731
-    p = unit * (of_device(along * e) / np.maximum(of_device(e * e), 1e-12))[:, None]
+    factors = q.shape[-1]
+    reg, reg_bias = 0.0, 0.0
+    if q.ndim == 3:  # an ensemble, which has no lambdas
+        q, b = q[:, 0], b[:, 0]
+    else:
+        reg = float(transcript.setting("reg"))
+        given = transcript.settings.get("reg_bias")
+        reg_bias = reg if given is None else float(given)
+    e = reg_bias * b[rows.item].astype(np.float64) - rows.array("b")[:, 0]
+    push = np.float32(reg) * q[rows.item] - rows.array("q")[:, :factors]
+    unit, along, _ = directions(push.astype(np.float32), rows.seen.sent["ptr"])
+    # |p_u| by least squares over the rows of each device: along = e |p_u|.
+    devices = len(unit)
+    size = np.bincount(rows.device, along * e, minlength=devices) / np.maximum(
+        np.bincount(rows.device, e * e, minlength=devices), 1e-12
+    )
+    p = unit * size[:, None]
     return np.einsum("nf,nf->n", q[rows.item], p[rows.device]) + b[rows.item] + e  # type: ignore[no-any-return]
 
 
@@ -53,17 +59,19 @@ def whole_steps_apart(z: Float64Array, step: float, rated: int) -> tuple[BoolArr
     [n]; and those of them that are surely ratings: all, but if there are more than `rated`, without
     the largest level, which decoys then share.
     """
-    share = z / step % 1.0
-    order = np.sort(np.concatenate([share - 1, share, share + 1]))
+    fraction = z / step % 1.0
     width = WHOLE / step
-    counts = np.searchsorted(order, share + width, "right") - np.searchsorted(
-        order, share - width, "left"
-    )
-    best, places = np.zeros(len(z), bool), np.unique(np.rint(share / width), return_index=True)[1]
+    # How many numbers have nearly the same fraction, round the circle of fractions.
+    circle = np.sort(np.concatenate([fraction - 1, fraction, fraction + 1]))
+    above = np.searchsorted(circle, fraction + width, "right")
+    counts = above - np.searchsorted(circle, fraction - width, "left")
+    # One number of each fraction, those with the most companions first.
+    _, places = np.unique(np.rint(fraction / width), return_index=True)
+    best = np.zeros(len(z), bool)
     for place in places[np.argsort(-counts[places], kind="stable")]:
         if best.sum() >= counts[place]:
             break
-        near = np.abs((share - share[place] + 0.5) % 1.0 - 0.5) < width
+        near = np.abs((fraction - fraction[place] + 0.5) % 1.0 - 0.5) < width
         if np.ptp(z[near]) > step / 2:
             best = near
     return best, _without_mixed_level(z, best, step, rated)
@@ -79,15 +87,12 @@ def _without_mixed_level(z: Float64Array, whole: BoolArray, step: float, rated: 
 
 
 def untouched_denied(tally: Tally, rows: RowsSeen, items: int) -> None:
-    """Rules out what has no row of a user, whose rated items come in every round, unless every item
-    has a row.
+    """Rules out items without a row of a user, whose rated items come in every round, unless every
+    item has a row.
     """
-    for who, part in zip(*_by_user(rows), strict=True):
+    starts = np.flatnonzero(np.diff(rows.who, prepend=-1))
+    parts: list[Array] = np.split(rows.item, starts[1:])
+    for who, part in zip(rows.who[starts], parts, strict=True):
         if len(part) < items:
             missing = np.setdiff1d(np.arange(items), part)
             tally.deny(np.full(len(missing), who), missing)
-
-
-def _by_user(rows: RowsSeen) -> tuple[Array, list[Array]]:
-    starts = np.flatnonzero(np.diff(rows.who, prepend=-1))
-    return rows.who[starts], np.split(rows.item, starts[1:])

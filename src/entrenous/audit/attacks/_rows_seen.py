@@ -1,15 +1,16 @@
-"""What attacks on single updates share: the rows of a round with whose they are, the popularity
-prior, and claims from tallies.
+"""What attacks on single updates share: the rows of a round with their users, the popularity prior,
+and claims from tallies.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise, starmap
 from typing import NamedTuple
 
 import numpy as np
 
-from ...core.types import Array, BoolArray, Float32Array, Int32Array, Int64Array
+from ...core.types import Array, Float32Array, Int32Array, Int64Array
 from ...federation.recorder import TAKEN, Seen
 from ..claims import Claims
 from ..transcript import Transcript
@@ -18,33 +19,38 @@ SURE = np.float32(1000)  # log odds of what arithmetic proves
 
 
 class RowsSeen(NamedTuple):
-    """The rows of one round, device by device.
-
-    place: of the round in `transcript.rounds`. seen: that round. who: int64 [n], the place of each
-    row's user among the users of the claims. device: int64 [n], the place of its device in the
-    round. item: int32 [n]."""
+    """The rows of one round, device by device."""
 
     place: int
+    """The place of the round in `transcript.rounds`."""
     seen: Seen
+    """That round."""
     who: Int64Array
+    """[n], the place of each row's user among the users of the claims."""
     device: Int64Array
+    """[n], the place of each row's device in the round."""
     item: Int32Array
+    """[n], the item of each row."""
 
     def array(self, name: str) -> Float32Array:
         """The rows of an array that was sent, float32 [n, numbers]."""
         rows = self.seen.sent[place_of(name)]
         return rows.reshape(len(rows), int(np.prod(rows.shape[1:])))
 
+    def each_device(self) -> Iterator[slice]:
+        """The rows of one device after the other."""
+        return starmap(slice, pairwise(self.seen.sent["ptr"].tolist()))
+
 
 class Tally(NamedTuple):
-    """What an attack has found so far. users: int64 [m], ascending. evidence: float32 [m, items],
-    log odds beside the popularity. first: int32 [m, items], the place of the round at which an item
-    was first claimed; -1 = not.
-    """
+    """The findings of an attack so far."""
 
     users: Int64Array
+    """[m], ascending."""
     evidence: Float32Array
+    """[m, items], log odds on top of the popularity."""
     first: Int32Array
+    """[m, items], the place of the round at which an item was first claimed; -1 = not."""
 
     def claim(self, who: Int64Array, item: Array, place: int) -> None:
         """Claims items of the users at places `who`, from the round at `place` on, or from an
@@ -64,6 +70,9 @@ class Tally(NamedTuple):
         np.add.at(self.evidence, (who, item), odds.astype(np.float32))
 
 
+# ---- the rows of rounds --------------------------------------------------------------------------
+
+
 def sends(transcript: Transcript, *names: str) -> bool:
     """Whether all of these arrays were declared to leave devices."""
     return set(names) <= {sent["name"] for sent in transcript.about["sends"]}
@@ -74,36 +83,36 @@ def rows_sent(transcript: Transcript) -> bool:
     return any(sent["way"] == "rows" for sent in transcript.about["sends"])
 
 
+def place_of(name: str) -> str:
+    """The name under which a declared array was recorded."""
+    return f"{name}_" if name in TAKEN else name
+
+
+def device_of_rows(seen: Seen) -> Int64Array:
+    """The place of each row's device in a round of single updates, int64 [n]."""
+    return np.repeat(np.arange(len(seen.users)), np.diff(seen.sent["ptr"]))
+
+
 def users_seen(transcript: Transcript) -> Int64Array:
     """The users who took part in some round, ascending."""
-    return np.unique(
-        np.concatenate([np.empty(0, np.int64), *(seen.users for seen in transcript.rounds)])
-    )
-
-
-def empty_tally(transcript: Transcript) -> Tally:
-    """A tally of all users seen, without evidence."""
-    users = users_seen(transcript)
-    shape = len(users), transcript.items
-    return Tally(users, np.zeros(shape, np.float32), np.full(shape, -1, np.int32))
+    users = [seen.users for seen in transcript.rounds]
+    return np.unique(np.concatenate([np.empty(0, np.int64), *users]))
 
 
 def rounds_of_rows(transcript: Transcript, users: Int64Array) -> Iterator[RowsSeen]:
     """The rounds in which devices sent rows, without rows of zeros, which are there to hide how
-    many there are. users: those of the claims, ascending."""
+    many there are. users: those of the claims, ascending.
+    """
     names = [place_of(sent["name"]) for sent in transcript.about["sends"] if sent["way"] == "rows"]
-    for place, one in enumerate(transcript.rounds):
-        seen = _with_numbers(one, names) if len(one.sent.get("item", ())) else one
-        if len(seen.sent.get("item", ())):
-            device = np.repeat(np.arange(len(seen.users)), np.diff(seen.sent["ptr"]))
-            yield RowsSeen(
-                place, seen, np.searchsorted(users, seen.users)[device], device, seen.sent["item"]
-            )
-
-
-def place_of(name: str) -> str:
-    """The name under which a declared array is in what was seen."""
-    return f"{name}_" if name in TAKEN else name
+    for place, whole in enumerate(transcript.rounds):
+        if not len(whole.sent.get("item", ())):
+            continue
+        seen = _with_numbers(whole, names)
+        item = seen.sent["item"]
+        if len(item):
+            device = device_of_rows(seen)
+            who = np.searchsorted(users, seen.users)[device]
+            yield RowsSeen(place, seen, who, device, item)
 
 
 def _with_numbers(seen: Seen, names: list[str]) -> Seen:
@@ -113,21 +122,29 @@ def _with_numbers(seen: Seen, names: list[str]) -> Seen:
         some |= seen.sent[name].reshape(len(some), -1).any(axis=1)
     if some.all():
         return seen
-    ptr = np.append(0, np.cumsum(some))[seen.sent["ptr"]]
-    return seen._replace(
-        sent={**seen.sent, "ptr": ptr, **{name: seen.sent[name][some] for name in ("item", *names)}}
-    )
+    sent = {name: seen.sent[name][some] for name in ("item", *names)}
+    sent["ptr"] = np.append(0, np.cumsum(some))[seen.sent["ptr"]]
+    return seen._replace(sent={**seen.sent, **sent})
+
+
+# ---- odds ----------------------------------------------------------------------------------------
 
 
 def prior(transcript: Transcript) -> Float32Array:
     """The log odds that somebody consumed each item by its popularity alone, float32 [items]."""
     many = transcript.popularity.astype(np.float64)
-    return np.log((many + 0.5) / (np.maximum(transcript.users - many, 0) + 0.5)).astype(np.float32)
+    others = np.maximum(transcript.users - many, 0)
+    return np.log((many + 0.5) / (others + 0.5)).astype(np.float32)
+
+
+def chances(transcript: Transcript) -> Array:
+    """The share of users who consumed each item, float64 [items]."""
+    return transcript.popularity / max(1, transcript.users)
 
 
 def odds_of(left: Array, sd: float, chance: Array) -> Float32Array:
     """The log odds that numbers add to the popularity: those of a normal distribution of deviation
-    `sd` around 0 against one around what consumed items have on average, which is how much the
+    `sd` around 0 against one around the average of consumed items. That average is how much the
     numbers grow with the chance of an item, less the error of that.
 
     left: float [n], larger for consumed items; chance: float [n], the share of users who consumed
@@ -136,23 +153,32 @@ def odds_of(left: Array, sd: float, chance: Array) -> Float32Array:
     centred = chance - chance.mean() if len(chance) else chance
     squares = max(float(centred @ centred), 1e-12)
     typical = max(float(left @ centred) / squares - sd / np.sqrt(squares), 0.0)
-    return np.clip((left * typical - typical**2 / 2) / max(sd, 1e-9) ** 2, -9, 9).astype(np.float32)
+    odds = (left * typical - typical**2 / 2) / max(sd, 1e-9) ** 2
+    return np.clip(odds, -9, 9).astype(np.float32)
 
 
-def chances(transcript: Transcript) -> Array:
-    """The share of users who consumed each item, float64 [items]."""
-    return transcript.popularity / max(1, transcript.users)
+# ---- claims --------------------------------------------------------------------------------------
 
 
-def declined(transcript: Transcript, why: str) -> Claims:
-    """What an attack says that has nothing to attack with. why: what is missing."""
-    return claims_of(transcript, empty_tally(transcript), why)._replace(
-        claimed=None, first=None, tried=False
-    )
+def empty_tally(transcript: Transcript) -> Tally:
+    """A tally of all users seen, without evidence."""
+    users = users_seen(transcript)
+    shape = len(users), transcript.items
+    return Tally(users, np.zeros(shape, np.float32), np.full(shape, -1, np.int32))
 
 
 def claims_of(transcript: Transcript, tally: Tally, note: str = "") -> Claims:
-    """The claims that follow from a tally: of what was claimed and not ruled out."""
+    """The claims that follow from a tally: everything that was claimed and not ruled out."""
     tally.first[tally.evidence < -SURE] = -1
-    claimed: BoolArray = tally.first >= 0
-    return Claims(tally.users, prior(transcript) + tally.evidence, claimed, tally.first, note=note)
+    score = prior(transcript) + tally.evidence
+    return Claims(tally.users, score, tally.first >= 0, tally.first, note=note)
+
+
+def ranks_alone(transcript: Transcript, tally: Tally, note: str = "") -> Claims:
+    """A ranking by the evidence of a tally, which claims no item."""
+    return claims_of(transcript, tally, note)._replace(claimed=None, first=None)
+
+
+def declined(transcript: Transcript, why: str) -> Claims:
+    """The answer of an attack that has nothing to attack with. why: what is missing."""
+    return ranks_alone(transcript, empty_tally(transcript), why)._replace(tried=False)

@@ -1,42 +1,51 @@
-"""What attacks on sums share: the arrays of a sum by their declared names, and what it says of
-items.
+"""What attacks on sums share: the arrays of a sum by their declared names, and their numbers item
+by item.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ...core.types import Array, Float64Array
-from ...federation.recorder import TAKEN, Seen
+from ...core.types import Array, Float64Array, Int64Array
+from ...federation.recorder import Seen
 from ..transcript import Transcript
+from ._rows_seen import RowsSeen, place_of
 
 
 def added_up(transcript: Transcript, seen: Seen) -> dict[str, tuple[str, Array]]:
     """The arrays of a sum by the name under which they were recorded: "rows" or "dense", and the
     array.
     """
-    names = (
-        (f"{sent['name']}_" if sent["name"] in TAKEN else sent["name"], sent["way"])
-        for sent in transcript.about["sends"]
-    )
-    return {
-        name: (way, seen.sent[name])
-        for name, way in names
-        if way in ("rows", "dense") and name in seen.sent
-    }
+    arrays = {}
+    for sent in transcript.about["sends"]:
+        name = place_of(sent["name"])
+        if sent["way"] in ("rows", "dense") and name in seen.sent:
+            arrays[name] = (sent["way"], seen.sent[name])
+    return arrays
 
 
 def summed_items(transcript: Transcript, seen: Seen) -> Float64Array | None:
-    """What a sum says of items, float64 [items, numbers]: all arrays with a row for each item side
-    by side; None = there are none.
+    """The numbers of a sum for each item, float64 [items, numbers]: all arrays with a row for each
+    item next to each other; None = there are none.
     """
-    arrays = (
-        array.sum(axis=0) if way == "dense" else array
-        for way, array in added_up(transcript, seen).values()
+    tables = []
+    for way, array in added_up(transcript, seen).values():
+        table = array.sum(axis=0) if way == "dense" else array
+        if table.ndim and len(table) == transcript.items:
+            tables.append(np.asarray(table, np.float64).reshape(transcript.items, -1))
+    return np.concatenate(tables, axis=1) if tables else None
+
+
+def same_model(seen: Seen, other: Seen) -> bool:
+    """Whether devices received in one round all arrays that they received in another."""
+    return all(
+        name in seen.received and np.array_equal(array, seen.received[name])
+        for name, array in other.received.items()
     )
-    found = [
-        np.asarray(array, np.float64).reshape(transcript.items, -1)
-        for array in arrays
-        if array.ndim and len(array) == transcript.items
-    ]
-    return np.concatenate(found, axis=1) if found else None
+
+
+def as_single_rows(place: int, seen: Seen, item: Int64Array) -> RowsSeen:
+    """Rows of a sum of FPL that have one sender, as if each were a single update of somebody."""
+    sent: dict[str, Array] = {name: seen.sent[name][item].astype(np.float32) for name in ("q", "b")}
+    nobody = np.zeros(len(item), np.int64)
+    return RowsSeen(place, seen._replace(sent=sent), nobody, nobody, item.astype(np.int32))

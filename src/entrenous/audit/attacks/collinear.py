@@ -16,15 +16,13 @@ from ..claims import Attack, Claims
 from ..transcript import Transcript
 from ._directions import directions
 from ._pairwise import pairwise_rates
-from ._rows_seen import claims_of, empty_tally, rounds_of_rows
+from ._rows_seen import claims_of, empty_tally, rounds_of_rows, sends
 from ._sides import claim_side, more_popular
 
 
 def applies(transcript: Transcript) -> bool:
     """Whether devices send pairwise updates of item factors."""
-    return "pi" in transcript.about["settings"] and any(
-        sent["name"] == "q" for sent in transcript.about["sends"]
-    )
+    return sends(transcript, "q") and "pi" in transcript.settings
 
 
 def run(transcript: Transcript) -> Claims:
@@ -33,17 +31,16 @@ def run(transcript: Transcript) -> Claims:
     """
     tally, rates = empty_tally(transcript), pairwise_rates(transcript)
     for rows in rounds_of_rows(transcript, tally.users):
-        dq, q = rows.array("q"), rows.seen.received["q"][rows.item]
-        unit, along, around = directions(
-            (dq + rates.negative * q).astype(np.float32), rows.seen.sent["ptr"]
-        )
+        q = rows.seen.received["q"][rows.item]
+        as_negatives = (rows.array("q") + rates.negative * q).astype(np.float32)
+        unit, along, around = directions(as_negatives, rows.seen.sent["ptr"])
         sign = more_popular(transcript, rows, along)[rows.device]
-        as_positive = along + (rates.positive - rates.negative) * np.einsum(
-            "nf,nf->n", q, unit[rows.device]
-        )
-        along, as_positive = sign * along, sign * as_positive
-        agreed = np.where((along > 0) == (as_positive > 0), along, 0.0)
-        claim_side(tally, rows, agreed, around, transcript, loose=True)
+        # The same rows read as positives, which have another lambda.
+        other = np.einsum("nf,nf->n", q, unit[rows.device])
+        as_positive = along + (rates.positive - rates.negative) * other
+        along = sign * along
+        agreed = np.where((along > 0) == (sign * as_positive > 0), along, 0.0)
+        claim_side(tally, rows, agreed, around, transcript)
     return claims_of(transcript, tally)
 
 

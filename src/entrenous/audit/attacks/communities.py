@@ -1,4 +1,4 @@
-"""Which users share a taste? Their models, or what they send, score the items of that taste higher
+"""Which users share a taste? Their models, or their messages, score the items of that taste higher
 than those of others do.
 
 Y. Belal, S. Ben Mokhtar, M. Maouche, A. Simonet-Boulogne, "Inferring communities of interest in
@@ -21,7 +21,8 @@ from ..side_knowledge import sets_of
 from ..transcript import Transcript
 from . import drift
 from ._directions import directions
-from ._rows_seen import place_of, prior, users_seen
+from ._gossip_seen import centred_popularity, gossiped
+from ._rows_seen import device_of_rows, place_of, prior, users_seen
 
 MOST = 8.0  # standard deviations of a move
 
@@ -29,18 +30,13 @@ MOST = 8.0  # standard deviations of a move
 def run(transcript: Transcript) -> Claims:
     """Ranks the users seen for each target."""
     targets = sets_of(transcript, "targets").T.astype(np.float64)
-    users, moves = (
-        _of_peers(transcript)
-        if transcript.about["view"] == "neighbour"
-        else _of_devices(transcript)
-    )
+    if transcript.about["view"] == "neighbour":
+        users, moves = _of_peers(transcript)
+    else:
+        users, moves = _of_devices(transcript)
     score = moves @ (targets / np.maximum(targets.sum(axis=0), 1))
-    return Claims(
-        users,
-        score.astype(np.float32),
-        note=f"{targets.shape[1]} sets of items",
-        asks="communities",
-    )
+    note = f"{targets.shape[1]} sets of items"
+    return Claims(users, score.astype(np.float32), note=note, asks="communities")
 
 
 def _of_peers(transcript: Transcript) -> tuple[Array, Float64Array]:
@@ -51,37 +47,34 @@ def _of_peers(transcript: Transcript) -> tuple[Array, Float64Array]:
 
 def _of_devices(transcript: Transcript) -> tuple[Array, Float64Array]:
     """Users, and how far their updates move items, float64 [m, items]."""
-    users, name = users_seen(transcript), widest(transcript)
+    users, name = users_seen(transcript), place_of(widest(transcript))
     total = np.zeros((len(users), transcript.items))
     for seen in transcript.rounds:
-        rows, ptr, item = _rows(seen, place_of(name), transcript.items)
+        rows, ptr, device, item = _rows(seen, name, transcript.items)
         _, along, _ = directions(rows, ptr)
-        device = np.repeat(np.arange(len(seen.users)), np.diff(ptr))
         moved = np.zeros((len(seen.users), transcript.items))
         moved[device, item] = along
         total[np.searchsorted(users, seen.users)] += _towards(moved, transcript.popularity)
     return users, total
 
 
-def _rows(seen: Seen, name: str, items: int) -> tuple[Array, Array, Array]:
-    """The rows of an array, where each device's begin, and their items."""
-    sent = seen.sent[name]
-    if len(sent) == len(seen.sent["item"]) and len(sent) != len(seen.users):
-        return sent.reshape(len(sent), -1).astype(np.float32), seen.sent["ptr"], seen.sent["item"]
-    many = len(seen.users)
-    return (
-        sent.reshape(many * items, -1).astype(np.float32),
-        np.arange(many + 1, dtype=np.int64) * items,
-        np.tile(np.arange(items), many),
-    )
+def _rows(seen: Seen, name: str, items: int) -> tuple[Array, Array, Array, Array]:
+    """The rows of an array, where those of each device begin, and the device and item of each."""
+    sent, many = seen.sent[name], len(seen.users)
+    if len(sent) == len(seen.sent["item"]) and len(sent) != many:
+        rows = sent.reshape(len(sent), -1).astype(np.float32)
+        return rows, seen.sent["ptr"], device_of_rows(seen), seen.sent["item"]
+    # A dense array has a row for every item of each device.
+    device, item = np.divmod(np.arange(many * items), items)
+    rows = sent.reshape(many * items, -1).astype(np.float32)
+    return rows, np.arange(many + 1, dtype=np.int64) * items, device, item
 
 
 def _towards(moved: Float64Array, popularity: Array) -> Float64Array:
     """Moves in standard deviations of their device, in the direction in which popular items
     move.
     """
-    known = np.sqrt(popularity.astype(np.float64))
-    sign = np.where(moved @ (known - known.mean()) < 0, -1.0, 1.0)
+    sign = np.where(moved @ centred_popularity(popularity) < 0, -1.0, 1.0)
     size = np.maximum(moved.std(axis=1), 1e-30)
     return (moved * (sign / size)[:, None]).clip(-MOST, MOST)  # type: ignore[no-any-return]
 
@@ -90,19 +83,18 @@ def widest(transcript: Transcript) -> str:
     """The name of the array with the most numbers an item that devices send, "" = none."""
     widths = {}
     for sent in transcript.about["sends"]:
-        if sent["way"] == "rows" or (
-            sent["way"] == "dense" and sent["shape"][:1] == [transcript.items]
-        ):
-            widths[sent["name"]] = int(np.prod(sent["shape"][1 if sent["way"] == "dense" else 0 :]))
+        shape = sent["shape"]
+        if sent["way"] == "rows":
+            widths[sent["name"]] = int(np.prod(shape))
+        elif sent["way"] == "dense" and shape[:1] == [transcript.items]:
+            widths[sent["name"]] = int(np.prod(shape[1:]))
     return max(widths, key=lambda name: widths[name], default="")
 
 
 def applies(transcript: Transcript) -> bool:
-    """Whether the onlooker has sets of items beside what it sees of items."""
-    pushed = any(
-        sent["way"] == "pushed" and sent["name"] == "model" for sent in transcript.about["sends"]
-    )
-    return "targets/ptr" in transcript.model and (pushed or bool(widest(transcript)))
+    """Whether the onlooker has sets of items besides the messages about items."""
+    readable = gossiped(transcript) or bool(widest(transcript))
+    return "targets/ptr" in transcript.model and readable
 
 
 ATTACK = Attack(

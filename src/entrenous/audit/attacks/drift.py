@@ -1,5 +1,5 @@
-"""What a pushed model has more than the models of others at that time is what its sender trained on
-last.
+"""The sender of a model trained on its own rows last, so that its model differs from those of
+others at that time by its own history.
 
 Merging makes the models of peers alike; each trains what it merges on its own rows before it
 pushes. So the item vectors of a message, less the mean over messages of other senders at about the
@@ -16,11 +16,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ...core.types import Array, Float64Array
+from ...core.types import Float64Array
 from ..claims import Attack, Claims
 from ..transcript import Transcript
-from ._gossip_seen import base_vectors, gossiped, item_vectors, sent_vectors
-from ._rows_seen import claims_of, empty_tally
+from ._gossip_seen import base_vectors, centred_popularity, gossiped, item_vectors, sent_vectors
+from ._rows_seen import empty_tally, ranks_alone
 
 NEAR = 10  # units of time between a message and those that it is compared with
 MOST = 20.0  # standard deviations
@@ -29,50 +29,44 @@ MOST = 20.0  # standard deviations
 def run(transcript: Transcript) -> Claims:
     """Ranks items by the popularity and how far they have moved; claims none."""
     tally = empty_tally(transcript)
+    known = centred_popularity(transcript.popularity)
     counts = np.zeros(len(tally.users))
-    for place, others in enumerate(_others(transcript)):
-        seen, who = (
-            transcript.rounds[place],
-            np.searchsorted(tally.users, transcript.rounds[place].users),
-        )
+    for seen, others in zip(transcript.rounds, _others(transcript), strict=True):
+        who = np.searchsorted(tally.users, seen.users)
         vectors = sent_vectors(transcript, seen)
-        tally.evidence[who] += _standard(
-            (vectors - others) @ _consumed(vectors, transcript.popularity)
-        ).astype(np.float32)
+        # The direction along which items that many have consumed differ from others.
+        consumed = (vectors - vectors.mean(axis=0)).T @ known
+        tally.evidence[who] += _standard((vectors - others) @ consumed).astype(np.float32)
         counts[who] += 1
     tally.evidence[:] /= np.maximum(counts, 1)[:, None]
     said = f"{len(transcript.rounds)} messages of {len(tally.users)} senders"
-    return claims_of(transcript, tally, said)._replace(claimed=None, first=None)
+    return ranks_alone(transcript, tally, said)
 
 
 def _others(transcript: Transcript) -> Iterator[Float64Array]:
     """For each message the mean item vectors of messages of other senders at about that time, and
     of the base model in their absence.
     """
-    times = np.array([seen.round for seen in transcript.rounds])
+    times = [seen.round for seen in transcript.rounds]
     senders = np.array([int(seen.users[0]) for seen in transcript.rounds])
-    model = lambda place: np.asarray(transcript.rounds[place].sent["model"][0], np.float64)  # noqa: E731
+
+    def model(place: int) -> Float64Array:
+        return np.asarray(transcript.rounds[place].sent["model"][0], np.float64)
+
+    # The sum of the models of a window of time, from low to high, as it moves on.
     low = high = 0
-    total = np.zeros_like(model(0)) if len(times) else np.empty(0)
-    for place in range(len(times)):
-        while high < len(times) and times[high] <= times[place] + NEAR:
+    total = np.zeros_like(model(0)) if times else np.empty(0)
+    for place, time in enumerate(times):
+        while high < len(times) and times[high] <= time + NEAR:
             total += model(high)
             high += 1
-        while times[low] < times[place] - NEAR:
+        while times[low] < time - NEAR:
             total -= model(low)
             low += 1
-        own = low + np.flatnonzero(senders[low:high] == senders[place])
-        rest = total - sum(model(one) for one in own)
+        own = (low + np.flatnonzero(senders[low:high] == senders[place])).tolist()
+        rest = total - sum((model(message) for message in own), start=np.zeros(()))
         many = high - low - len(own)
         yield item_vectors(transcript, rest / many) if many else base_vectors(transcript)
-
-
-def _consumed(vectors: Float64Array, popularity: Array) -> Float64Array:
-    """The direction along which items that many have consumed differ from others, float64
-    [numbers].
-    """
-    known = np.sqrt(popularity.astype(np.float64))
-    return (vectors - vectors.mean(axis=0)).T @ (known - known.mean())  # type: ignore[no-any-return]
 
 
 def _standard(moves: Float64Array) -> Float64Array:

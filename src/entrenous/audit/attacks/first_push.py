@@ -3,10 +3,10 @@ consumed items move one way, drawn ones back.
 
 Nodes of gossip learning begin with a public base model, train it on their rows and push it when
 their timer fires (Y. Belal, A. Bellet, S. Ben Mokhtar, V. Nitu, "PEPPER", 2022, algorithm 1). If no
-model has arrived by then, which the age in the header says (one update), what the model has more
-than the base is that one step. Under noise the items that were not touched tell how large it is,
-and only what lies beyond five standard deviations is claimed. Rows held out to weigh models by are
-not trained on and stay unknown. Source: ours.
+model has arrived by then, which the age in the header says (one update), the model differs from the
+base by that one step. Under noise the items that were not touched tell how large it is, and an item
+beyond five standard deviations is claimed. Rows held out to weigh models by are not trained on and
+stay unknown. Source: ours.
 """
 
 from __future__ import annotations
@@ -22,49 +22,43 @@ from ._rows_seen import claims_of, declined, empty_tally
 
 SURELY = 5.0  # standard deviations of noise
 MOST = 20.0  # log odds that noise may give
-SHARE, STAYED = (
-    0.5,
-    0.02,
-)  # of all items that a first step leaves where they were; that shows that there is no noise
+SHARE = 0.5  # of all items that a first step leaves where they were
+STAYED = 0.02  # the share of items that did not move from which on there is no noise
 
 
 def run(transcript: Transcript) -> Claims:
-    """Claims what moved towards the user in messages of models that were trained once."""
+    """Claims items that moved towards the user in messages of models that were trained once."""
     tally, pushes = empty_tally(transcript), 0
-    base = base_vectors(transcript) if transcript.rounds else np.empty((0, 0))
     for place, seen in enumerate(transcript.rounds):
-        moves = sent_vectors(transcript, seen) - base
+        moves = sent_vectors(transcript, seen) - base_vectors(transcript)
         if not _trained_once(seen, moves):
             continue
         pushes += 1
-        who, way = (
-            np.searchsorted(tally.users, seen.users),
-            _relative(along(moves, transcript.popularity)),
-        )
+        who = np.searchsorted(tally.users, seen.users)
+        way = _relative(along(moves, transcript.popularity))
         claimed = np.flatnonzero(way > SURELY)
         tally.claim(np.repeat(who, len(claimed)), claimed, place)
         tally.evidence[who] += way.clip(-MOST, MOST).astype(np.float32)
+    messages = len(transcript.rounds)
     if not pushes:
-        return declined(transcript, f"none of {len(transcript.rounds)} messages was a first push")
-    return claims_of(
-        transcript, tally, f"{pushes} of {len(transcript.rounds)} messages were first pushes"
-    )
+        return declined(transcript, f"none of {messages} messages was a first push")
+    return claims_of(transcript, tally, f"{pushes} of {messages} messages were first pushes")
 
 
 def _trained_once(seen: Seen, moves: Float64Array) -> bool:
     """Whether a model has had one update, or is as the base in most of its items."""
-    return (
-        int(seen.sent["age"][0]) <= 1
-        if "age" in seen.sent
-        else bool(np.mean(~moves.any(axis=1)) > SHARE)
-    )
+    if "age" in seen.sent:
+        return int(seen.sent["age"][0]) <= 1
+    return bool(np.mean(~moves.any(axis=1)) > SHARE)
 
 
 def _relative(way: Float64Array) -> Float64Array:
     """Moves in standard deviations of the noise, by the median; where items stayed exactly as they
     were, in hundredths of the longest.
     """
-    noise = 0.0 if np.mean(way == 0) > STAYED else 1.4826 * float(np.median(np.abs(way)))
+    noise = 0.0
+    if np.mean(way == 0) <= STAYED:
+        noise = 1.4826 * float(np.median(np.abs(way)))
     return way / max(noise, float(np.abs(way).max(initial=0)) / 100, 1e-30)
 
 

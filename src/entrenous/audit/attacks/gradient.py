@@ -1,5 +1,5 @@
-"""One gradient of FCF says which items its user consumed: what all rows have in common is x_u, and
-what is left is a line with outliers.
+"""One gradient of FCF says which items its user consumed: the common direction of all rows is x_u,
+and their lengths along it are a line with outliers.
 
 A device sends f_i = c_i (p_i - x_u . y_i) x_u for every item (Ammad-ud-din et al.,
 arXiv:1901.09888), so that all rows are multiples of x_u. With d = x_u / |x_u| and e_i = f_i . d, an
@@ -21,42 +21,36 @@ from ...federation.recorder import Seen
 from ..claims import Attack, Claims
 from ..transcript import Transcript
 from ._directions import directions
-from ._rows_seen import chances, claims_of, empty_tally, odds_of, sends
+from ._rows_seen import chances, claims_of, device_of_rows, empty_tally, odds_of, sends
 
 SURELY = 5.0  # standard deviations of the residual from which on an item is claimed
-LEAST = 1e-3  # of a typical residual of a consumed item: below is rounding
+LEAST = 1e-3  # of a typical residual of a consumed item: anything below is rounding
 
 
 def applies(transcript: Transcript) -> bool:
     """Whether devices send a gradient of all item factors of an implicit factorisation."""
-    return (
-        sends(transcript, "f") or sends(transcript, "own")
-    ) and "unobserved" in transcript.about["settings"]
+    sent = sends(transcript, "f") or sends(transcript, "own")
+    return sent and "unobserved" in transcript.settings
 
 
 def run(transcript: Transcript) -> Claims:
     """Claims the items whose rows miss the line of those that were not consumed."""
-    tally, worst, items = empty_tally(transcript), 0.0, transcript.items
-    chance = chances(transcript)
+    tally, chance = empty_tally(transcript), chances(transcript)
+    items, worst = transcript.items, 0.0
     for place, seen in enumerate(transcript.rounds):
-        who, (f, unobserved) = (
-            np.searchsorted(tally.users, seen.users),
-            _gradients(transcript, seen),
-        )
+        f, unobserved = _gradients(transcript, seen)
         ptr = np.arange(len(f) + 1) * items
         unit, along, _ = directions(f.reshape(-1, f.shape[-1]), ptr)
-        for device, e in enumerate(along.reshape(-1, items)):
-            left, sd = residuals(e, seen.received["y"] @ unit[device], unobserved)
+        who = np.searchsorted(tally.users, seen.users)
+        for user, d, e in zip(who, unit, along.reshape(-1, items), strict=True):
+            left, sd = residuals(e, seen.received["y"] @ d, unobserved)
             limit = max(SURELY * sd, LEAST * float(np.abs(left).max(initial=0)), 1e-12)
             sure = np.flatnonzero(left > limit)
-            tally.claim(np.full(len(sure), who[device]), sure, place)
-            tally.evidence[who[device]] += odds_of(left, sd, chance)
+            tally.claim(np.full(len(sure), user), sure, place)
+            tally.evidence[user] += odds_of(left, sd, chance)
             worst = max(worst, sd)
-    return claims_of(
-        transcript,
-        tally,
-        f"residuals of items that were not consumed: a standard deviation of {worst:.2g} at most",
-    )
+    said = f"residuals of items that were not consumed: a standard deviation of {worst:.2g} at most"
+    return claims_of(transcript, tally, said)
 
 
 def _gradients(transcript: Transcript, seen: Seen) -> tuple[Array, float]:
@@ -67,19 +61,20 @@ def _gradients(transcript: Transcript, seen: Seen) -> tuple[Array, float]:
         return seen.sent["f"], float(transcript.setting("unobserved"))
     own = seen.sent["own"]
     rows = np.zeros((len(seen.users), transcript.items, own.shape[1]), np.float32)
-    rows[np.repeat(np.arange(len(seen.users)), np.diff(seen.sent["ptr"])), seen.sent["item"]] = own
+    rows[device_of_rows(seen), seen.sent["item"]] = own
     return rows, 0.0
 
 
 def residuals(
     e: Float64Array, along: Float64Array, unobserved: float
 ) -> tuple[Float64Array, float]:
-    """How far each row of one gradient is from what it would be of an item that was not consumed,
-    positive for consumed ones, float64 [items]; and the standard deviation of that for the others.
-    e: rows along the direction of x_u; along: item factors along it.
+    """How far each row of one gradient is from the row of an item that was not consumed, positive
+    for consumed ones, float64 [items]; and the standard deviation of that for the others. e: rows
+    along the direction of x_u; along: item factors along it.
     """
     left = e + (_squared_length(e, along, unobserved) * unobserved) * along
     sd = 1.4826 * float(np.median(np.abs(left - np.median(left))))
+    # The largest residual is of a consumed item.
     sign = 1.0 if left.max(initial=0) >= -left.min(initial=0) else -1.0
     return sign * left, sd
 
@@ -88,8 +83,8 @@ def _squared_length(e: Float64Array, along: Float64Array, unobserved: float) -> 
     """|x_u|^2: the median of -e / (w d . y), weighted by how much each item says."""
     if not unobserved or not along.any():
         return 0.0
-    there = np.abs(along) > 0.1 * np.abs(along).max()
-    ratio, weight = -e[there] / (unobserved * along[there]), np.abs(along[there])
+    some = np.abs(along) > 0.1 * np.abs(along).max()
+    ratio, weight = -e[some] / (unobserved * along[some]), np.abs(along[some])
     order = np.argsort(ratio)
     half = np.searchsorted(np.cumsum(weight[order]), weight.sum() / 2)
     return max(float(ratio[order][min(half, len(order) - 1)]), 0.0)

@@ -1,7 +1,7 @@
 """Real ratings are whole steps apart and made-up ones are not; rows of decoys are exact multiples
 where those of rated items are not.
 
-FBALF and FedRec hide what a user rated among decoys with made-up ratings (hybrid filling). From a
+FBALF and FedRec hide the rated items among decoys with made-up ratings (hybrid filling). From a
 single update the errors, p_u and the ratings up to one constant come by division; real ratings
 share one fraction of a step at several levels, decoys rated by the mean all sit at one value, and
 those rated by prediction anywhere. Rows of the Bayesian ensemble with `noise` > 0 are multiples of
@@ -20,38 +20,34 @@ from ..transcript import Transcript
 from ._rating_rows import step_of, untouched_denied, up_to_a_constant, whole_steps_apart, with_bias
 from ._rows_seen import RowsSeen, claims_of, empty_tally, rounds_of_rows
 
-SAME = 1e-4  # how far the ratios of rows that are multiples may be apart, beside their size
+SAME = 1e-4  # how far apart the ratios of rows that are multiples may be, as a share of their size
 
 
 def run(transcript: Transcript) -> Claims:
     """Claims the items whose ratings are whole steps apart, or whose rows are no multiples."""
-    tally, step, ratings = empty_tally(transcript), step_of(transcript), 0
+    tally, step = empty_tally(transcript), step_of(transcript)
+    rho = float(transcript.setting("rho"))
     made_up = np.zeros(tally.first.shape, bool)
+    ratings = 0
     for rows in rounds_of_rows(transcript, tally.users):
         untouched_denied(tally, rows, transcript.items)
-        found, ptr = up_to_a_constant(transcript, rows), rows.seen.sent["ptr"]
-        ratio = _ratios(rows)
-        for low, high in zip(ptr[:-1].tolist(), ptr[1:].tolist(), strict=True):
-            here, rated = (
-                slice(low, high),
-                int(np.ceil((high - low) / (1 + float(transcript.setting("rho"))))),
-            )
-            real = likely = ~_multiples(ratio[here])
-            if not 0 < real.sum() < high - low:
-                likely, real = whole_steps_apart(found[here], step, rated)
+        z, ratio = up_to_a_constant(transcript, rows), _ratios(rows)
+        for part in rows.each_device():
+            who, item = rows.who[part], rows.item[part]
+            rated = int(np.ceil(len(item) / (1 + rho)))
+            real = likely = ~_multiples(ratio[part])
+            if not 0 < real.sum() < len(item):
+                likely, real = whole_steps_apart(z[part], step, rated)
             if real.sum() < max(2, rated / 2):
-                continue  # nothing that stands out: noise
+                continue  # nothing stands out: noise
             ratings += int(real.sum())
-            tally.claim(rows.who[here][real], rows.item[here][real], rows.place)
-            made_up[rows.who[here][~likely], rows.item[here][~likely]] = True
+            tally.claim(who[real], item[real], rows.place)
+            made_up[who[~likely], item[~likely]] = True
     tally.deny(*np.nonzero(made_up))
-    return claims_of(
-        transcript,
-        tally,
-        f"{ratings} ratings, each up to a constant of its user"
-        if ratings
-        else "no whole steps: noise",
-    )
+    said = "no whole steps: noise"
+    if ratings:
+        said = f"{ratings} ratings, each up to a constant of its user"
+    return claims_of(transcript, tally, said)
 
 
 def _ratios(rows: RowsSeen) -> Float64Array:
@@ -61,13 +57,14 @@ def _ratios(rows: RowsSeen) -> Float64Array:
 
 
 def _multiples(ratio: Array) -> Array:
-    """The largest group of rows with one ratio."""
+    """The largest group of rows with one ratio, bool [n]; none if it is no larger than chance."""
     order = np.argsort(ratio, kind="stable")
     close = np.diff(ratio[order]) < SAME * max(float(np.median(np.abs(ratio))), 1e-9)
     group = np.concatenate([[0], np.cumsum(~close)])
     size = np.bincount(group)
     out = np.zeros(len(ratio), bool)
-    out[order] = group == size.argmax() if size.max(initial=0) > max(2, len(ratio) // 10) else False
+    if size.max(initial=0) > max(2, len(ratio) // 10):
+        out[order] = group == size.argmax()
     return out
 
 

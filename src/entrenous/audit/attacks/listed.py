@@ -2,16 +2,14 @@
 numbers shown by name.
 
 FedMF sends rows of rated items, or a table that is zero for all others; RFRec's gradients are zero
-but for rated items; devices with decoys and `rho` 0 have none; MetaMF shows which items a batch is
-of, by name. FedRec++ splits a message between the server and a denoising device: whoever has both
-sees, in their difference, a count of 1 for what was rated. Source: D. Chai, L. Wang, K. Chen, Q.
+but for rated items; devices with decoys and `rho` 0 have none; MetaMF shows the items of a batch by
+name. FedRec++ splits a message between the server and a denoising device: an onlooker that has both
+sees, in their difference, a count of 1 for each rated item. Source: D. Chai, L. Wang, K. Chen, Q.
 Yang, "Secure federated matrix factorization", arXiv:1906.05108, for FedMF ("part" tells which items
 were rated); the others ours. Under noise a row counts that is longer than noise makes any.
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -19,71 +17,62 @@ from ...core.types import Array, BoolArray
 from ...federation.recorder import Seen
 from ..claims import Attack, Claims
 from ..transcript import Transcript
-from ._rows_seen import claims_of, empty_tally, sends
+from ._rows_seen import claims_of, device_of_rows, empty_tally, sends
 
 SURELY = 8.0  # standard deviations of a squared length
 
 
 def applies(transcript: Transcript) -> bool:
-    """Whether messages have rows for what was rated and for nothing else, or say so beside
+    """Whether messages have rows for rated items and for nothing else, or mark them among
     others.
     """
-    settings, ways = (
-        transcript.about["settings"],
-        {(sent["way"], sent["name"]) for sent in transcript.about["sends"]},
-    )
-    alone = ("rows", "v") in ways and settings.get("send") == "part"
-    return (
-        alone
-        or ("dense", "v") in ways
-        or ("shown", "item") in ways
-        or settings.get("rho") == 0
-        or sends(transcript, "v", "noise")
-    )
+    settings = transcript.settings
+    ways = {(sent["way"], sent["name"]) for sent in transcript.about["sends"]}
+    rated_alone = ("rows", "v") in ways and settings.get("send") == "part"
+    zero_elsewhere = ("dense", "v") in ways
+    shown = ("shown", "item") in ways
+    no_decoys = settings.get("rho") == 0
+    both_parts = sends(transcript, "v", "noise")
+    return rated_alone or zero_elsewhere or shown or no_decoys or both_parts
 
 
 def run(transcript: Transcript) -> Claims:
-    """Claims what is listed."""
+    """Claims the listed items."""
     tally = empty_tally(transcript)
     for place, seen in enumerate(transcript.rounds):
-        for users, device, item in _listed(transcript, seen):
-            tally.claim(np.searchsorted(tally.users, users)[device], item, place)
+        users, device, item = _listed(transcript, seen)
+        tally.claim(np.searchsorted(tally.users, users)[device], item, place)
     return claims_of(transcript, tally)
 
 
-def _listed(transcript: Transcript, seen: Seen) -> Iterator[tuple[Array, Array, Array]]:
+def _listed(transcript: Transcript, seen: Seen) -> tuple[Array, Array, Array]:
     """Users, and of each listed item the place of its user among them and its number."""
-    if "item_" in seen.sent and seen.sent["item_"].ndim == 2:
-        device, place = np.nonzero(seen.sent["item_"] >= 0)
-        yield (
-            seen.sent.get("sender", seen.users),
-            device,
-            seen.sent["item_"][device, place].astype(np.int64),
-        )
-    elif sends(transcript, "v", "noise") and "ptr" in seen.sent:
-        there, device = (
-            _rated(seen.sent["v"], seen.sent["noise"]),
-            np.repeat(np.arange(len(seen.users)), np.diff(seen.sent["ptr"])),
-        )
-        yield seen.users, device[there], seen.sent["item"][there]
-    elif "v" in seen.sent and seen.sent["v"].ndim == 3 and not len(seen.sent["item"]):
-        device, item = np.nonzero(np.stack([_longer(table) for table in seen.sent["v"]]))
-        yield seen.users, device, item
-    elif "ptr" in seen.sent and np.diff(seen.sent["ptr"]).max(initial=0) < transcript.items:
-        yield (
-            seen.users,
-            np.repeat(np.arange(len(seen.users)), np.diff(seen.sent["ptr"])),
-            seen.sent["item"],
-        )
+    sent = seen.sent
+    shown = sent.get("item_")
+    if shown is not None and shown.ndim == 2:
+        device, place = np.nonzero(shown >= 0)
+        return sent.get("sender", seen.users), device, shown[device, place].astype(np.int64)
+    if sends(transcript, "v", "noise") and "ptr" in sent:
+        rated = _rated(sent["v"], sent["noise"])
+        return seen.users, device_of_rows(seen)[rated], sent["item"][rated]
+    if "v" in sent and sent["v"].ndim == 3 and not len(sent["item"]):
+        device, item = np.nonzero(np.stack([_longer(table) for table in sent["v"]]))
+        return seen.users, device, item
+    if "ptr" in sent and np.diff(sent["ptr"]).max(initial=0) < transcript.items:
+        return seen.users, device_of_rows(seen), sent["item"]
+    nothing = np.empty(0, np.int64)
+    return seen.users, nothing, nothing
 
 
 def _longer(table: Array) -> BoolArray:
     """The rows of a table that are not 0, or longer than noise makes the median row."""
+    factors = table.shape[1]
     squares = (table.astype(np.float64) ** 2).sum(axis=1)
     if not squares.all():
         return squares > 0  # type: ignore[no-any-return]
-    noise = float(np.median(squares)) / table.shape[1]
-    return squares > noise * (table.shape[1] + SURELY * np.sqrt(2 * table.shape[1]))  # type: ignore[no-any-return]
+    # The squared length of a row of noise has mean F and deviation sqrt(2 F), times its variance.
+    noise = float(np.median(squares)) / factors
+    return squares > noise * (factors + SURELY * np.sqrt(2 * factors))  # type: ignore[no-any-return]
 
 
 def _rated(v: Array, noise: Array) -> BoolArray:
@@ -91,7 +80,9 @@ def _rated(v: Array, noise: Array) -> BoolArray:
     2^48 in steps of 2^-16.
     """
     steps = np.rint(v.astype(np.float64) * 2.0**16) - np.rint(noise.astype(np.float64) * 2.0**16)
-    count = steps[:, -1, 0] if steps.shape[-1] == 1 else steps[:, -1, 0] + steps[:, -1, 1] * 2.0**24
+    count = steps[:, -1, 0]
+    if steps.shape[-1] > 1:
+        count = count + steps[:, -1, 1] * 2.0**24
     return np.abs((count % 2.0**48) - 2.0**16) < 0.5  # type: ignore[no-any-return]
 
 

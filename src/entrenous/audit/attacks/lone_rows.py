@@ -20,80 +20,81 @@ from ...federation.recorder import Seen
 from ..claims import Attack, Claims
 from ..transcript import Transcript
 from ._pairwise import GRID, nearest, pairwise, pairwise_rates, solved
-from ._rows_seen import SURE, RowsSeen, prior
+from ._rows_seen import SURE, prior
+from ._sums_seen import as_single_rows
 
 MOST = 2  # pseudonyms for each user
 NEAR = 0.35  # of the length of a vector: how far it may have moved since it was last seen
+TRIED = 3  # nearest pseudonyms of a vector
 
 
 class LoneRows(NamedTuple):
-    """What lone rows of a round say. p: float32 [n, F]; consumed, other: int32 [n], the items of
-    the triple.
-    """
+    """The lone rows of a round, solved."""
 
     p: Float32Array
+    """[n, F]."""
     consumed: Int32Array
+    """[n], the positive of the triple."""
     other: Int32Array
+    """[n], its negative."""
 
 
 class Pseudonyms(NamedTuple):
-    """Devices without names, by place, of which the first len(items) are in use. p: float32 [most,
-    F], the vector last seen; possible: bool [most, users], who may be meant; items: what each
-    consumed, with the round; against: what it drew as negatives.
-    """
+    """Devices without names, by place; the first len(items) are in use."""
 
     p: Float32Array
+    """[most, F], the vector last seen."""
     possible: BoolArray
+    """[most, users], the users who may be meant."""
     items: list[dict[int, int]]
+    """The items that each consumed, with the round."""
     against: list[set[int]]
+    """The items that each drew as negatives."""
 
 
 def run(transcript: Transcript) -> Claims:
     """Claims the items of lone rows for the pseudonyms that their vectors make."""
-    users, lone, rows = transcript.users, 0, 0
+    users = transcript.users
+    most = MOST * users
     factors = transcript.rounds[0].received["q"].shape[1] if transcript.rounds else 1
-    found = Pseudonyms(
-        np.full((MOST * users, factors), np.inf, np.float32),
-        np.ones((MOST * users, users), bool),
-        [],
-        [],
-    )
+    unseen = np.full((most, factors), np.inf, np.float32)
+    found = Pseudonyms(unseen, np.ones((most, users), bool), [], [])
+    lone, rows = 0, 0
     for place, seen in enumerate(transcript.rounds):
         here = _lone(transcript, place, seen)
-        lone, rows = lone + len(here.p), rows + int((_senders(seen) > 0).sum())
-        took_part = np.zeros(transcript.users, bool)
+        lone += len(here.p)
+        rows += int((_senders(seen) > 0).sum())
+        took_part = np.zeros(users, bool)
         took_part[seen.users] = True
-        for n in range(len(here.p)):
-            at = _find(found, here.p[n], took_part)
-            found.p[at] = here.p[n]
+        for p, consumed, other in zip(*here, strict=True):
+            at = _find(found, p, took_part)
+            found.p[at] = p
             found.possible[at] &= took_part
-            found.items[at].setdefault(int(here.consumed[n]), place)
-            found.against[at].add(int(here.other[n]))
+            found.items[at].setdefault(int(consumed), place)
+            found.against[at].add(int(other))
     return _claims(transcript, found, f"{lone} lone rows of {rows}")
 
 
 def _lone(transcript: Transcript, place: int, seen: Seen) -> LoneRows:
-    """The lone rows of a round whose score fits an item."""
-    item = np.flatnonzero(_senders(seen) == 1).astype(np.int32)
-    sent = {name: seen.sent[name][item].astype(np.float32) for name in ("q", "b")}
-    none = np.zeros(len(item), np.int64)
-    rows, rates = (
-        RowsSeen(place, seen._replace(sent=sent), none, none, item),
-        pairwise_rates(transcript),
-    )
+    """The lone rows of a round whose score fits an item: negatives first, then positives."""
+    item = np.flatnonzero(_senders(seen) == 1)
+    rows = as_single_rows(place, seen, item)
+    up = rows.seen.sent["b"] > 0
     parts = []
     for positive in (False, True):
-        some = np.flatnonzero((sent["b"] > 0) == positive)
-        answer = solved(rows, rates, some, positive=positive)
-        partner, gap = nearest(answer, rows, some)
-        fits = answer.fit & (gap[:, 0] < GRID)
-        own, other = item[some[fits]], partner[fits, 0]
-        parts.append((answer.p[fits], own if positive else other, other if positive else own))
+        some = np.flatnonzero(up == positive)
+        solution = solved(rows, pairwise_rates(transcript), some, positive=positive)
+        partner, gap = nearest(solution, rows, some)
+        fits = solution.fit & (gap[:, 0] < GRID)
+        triple = [partner[fits, 0], rows.item[some[fits]]]
+        if positive:
+            triple.reverse()
+        parts.append((solution.p[fits], *triple))
     return LoneRows(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
 def _senders(seen: Seen) -> Int64Array:
-    """How many devices added to each row; of none where that stays inside the sum."""
+    """How many devices added to each row; 0 where that stays inside the sum."""
     return seen.sent.get("senders", np.zeros(len(seen.received["b"]), np.int64))
 
 
@@ -101,9 +102,10 @@ def _find(found: Pseudonyms, p: Float32Array, took_part: BoolArray) -> int:
     """The pseudonym whose vector is nearest, near enough, and who may have taken part; a new one
     otherwise, while there is room.
     """
-    used, near = len(found.items), NEAR * float(np.linalg.norm(p))
+    used = len(found.items)
+    near = NEAR * float(np.linalg.norm(p))
     away = np.linalg.norm(found.p[:used] - p, axis=1)
-    order = np.argsort(away)[:3].tolist()
+    order = np.argsort(away)[:TRIED].tolist()
     for at in order:
         if away[at] < near and (found.possible[at] & took_part).any():
             return at
@@ -119,22 +121,22 @@ def _claims(transcript: Transcript, found: Pseudonyms, said: str) -> Claims:
     pseudonyms otherwise.
     """
     used = len(found.items)
-    score, first = (
-        np.tile(prior(transcript), (used, 1)),
-        np.full((used, transcript.items), -1, np.int32),
-    )
+    score = np.tile(prior(transcript), (used, 1))
+    first = np.full((used, transcript.items), -1, np.int32)
     for at, (items, against) in enumerate(zip(found.items, found.against, strict=True)):
         score[at, list(against)] -= SURE
         score[at, list(items)] += 2 * SURE
         first[at, list(items)] = list(items.values())
-    one = found.possible[:used].sum(axis=1) == 1
-    note = f"{said}; {used} pseudonyms, {int(one.sum())} of them with one possible name"
-    if one.sum() <= used / 2:
-        return Claims(np.arange(used), score, first >= 0, first, False, note)
-    names, places = np.unique(found.possible[:used][one].argmax(axis=1), return_index=True)
-    return Claims(
-        names, score[one][places], first[one][places] >= 0, first[one][places], True, note
-    )
+    possible = found.possible[:used]
+    one_name = possible.sum(axis=1) == 1
+    named = int(one_name.sum())
+    note = f"{said}; {used} pseudonyms, {named} of them with one possible name"
+    if named <= used / 2:
+        return Claims(np.arange(used), score, first >= 0, first, named=False, note=note)
+    # Of several pseudonyms of one user the first is kept.
+    users, places = np.unique(possible[one_name].argmax(axis=1), return_index=True)
+    score, first = score[one_name][places], first[one_name][places]
+    return Claims(users, score, first >= 0, first, note=note)
 
 
 ATTACK = Attack("lone-rows", ("sum",), "ours", pairwise, run)

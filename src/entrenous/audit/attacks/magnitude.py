@@ -1,5 +1,5 @@
-"""Rows of decoys are short once their ratings are predictions: the model is nearly right about what
-it made up itself.
+"""Rows of decoys are short once their ratings are predictions: the model is nearly right about
+ratings that it made up itself.
 
 From `threshold` (FBALF) or `predict_after` (FedRec) passes on, a decoy's rating is the device's own
 prediction, so that its error is only what the last visit changed; errors of real ratings stay. Rows
@@ -9,8 +9,6 @@ claims nothing: it ranks.
 """
 
 from __future__ import annotations
-
-from itertools import repeat
 
 import numpy as np
 
@@ -24,47 +22,36 @@ from ._rows_seen import RowsSeen, chances, claims_of, empty_tally, odds_of, roun
 def applies(transcript: Transcript) -> bool:
     """Whether devices send plain rows for ratings and decoys."""
     plain = (sends(transcript, "q") or sends(transcript, "v")) and not sends(transcript, "noise")
-    return plain and bool(transcript.about["settings"].get("rho"))
+    return plain and bool(transcript.settings.get("rho"))
 
 
 def run(transcript: Transcript) -> Claims:
     """Ranks the items with rows by the mean length of their rows in the rounds whose decoys have
     predicted ratings.
     """
-    tally, predicted = empty_tally(transcript), 0
+    tally, chance = empty_tally(transcript), chances(transcript)
+    settings = transcript.settings
+    threshold = int(settings.get("threshold", settings.get("predict_after", 0)))
+    predicted = 0
     for rows in rounds_of_rows(transcript, tally.users):
         untouched_denied(tally, rows, transcript.items)
-        if passes(rows) >= int(
-            transcript.about["settings"].get(
-                "threshold", transcript.about["settings"].get("predict_after", 0)
-            )
-        ):
-            predicted += 1
-            length, chance = (
-                _standard(rows, _lengths(rows, transcript)),
-                chances(transcript)[rows.item],
-            )
-            starts = np.flatnonzero(np.diff(rows.device)) + 1
-            odds = [
-                odds_of(*pair)
-                for pair in zip(
-                    np.split(length, starts), repeat(1.0), np.split(chance, starts), strict=False
-                )
-            ]
-            tally.add(rows.who, rows.item, np.concatenate(odds))
-    return claims_of(
-        transcript, tally, f"{predicted} rounds in which decoys are rated by prediction"
-    )
+        if passes(rows) < threshold:
+            continue
+        predicted += 1
+        length = _standard(rows, _lengths(rows, transcript))
+        for part in rows.each_device():
+            item = rows.item[part]
+            tally.add(rows.who[part], item, odds_of(length[part], 1.0, chance[item]))
+    said = f"{predicted} rounds in which decoys are rated by prediction"
+    return claims_of(transcript, tally, said)
 
 
 def passes(rows: RowsSeen) -> int:
     """The passes over the users before this round."""
     received = rows.seen.received
-    return (
-        int(received["iteration"][0])
-        if "iteration" in received
-        else int(received["step"][0] // received["epoch"][0])
-    )
+    if "iteration" in received:
+        return int(received["iteration"][0])
+    return int(received["step"][0] // received["epoch"][0])
 
 
 def _lengths(rows: RowsSeen, transcript: Transcript) -> Float64Array:
@@ -80,13 +67,10 @@ def _standard(rows: RowsSeen, length: Float64Array) -> Float64Array:
     """Each device's lengths around their mean, in standard deviations."""
     devices = len(rows.seen.users)
     count = np.maximum(np.bincount(rows.device, minlength=devices), 1)
-    away = length - (np.bincount(rows.device, length, minlength=devices) / count)[rows.device]
-    return (
-        away
-        / np.sqrt(np.maximum(np.bincount(rows.device, away**2, minlength=devices) / count, 1e-12))[
-            rows.device
-        ]
-    )  # type: ignore[no-any-return]
+    mean = np.bincount(rows.device, length, minlength=devices) / count
+    away = length - mean[rows.device]
+    variance = np.bincount(rows.device, away**2, minlength=devices) / count
+    return away / np.sqrt(np.maximum(variance, 1e-12))[rows.device]  # type: ignore[no-any-return]
 
 
 ATTACK = Attack("magnitude", ("individual",), "ours", applies, run)

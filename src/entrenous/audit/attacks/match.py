@@ -33,39 +33,40 @@ from ._rows_seen import RowsSeen, Tally, claims_of, empty_tally, rounds_of_rows
 
 def run(transcript: Transcript) -> Claims:
     """Claims the item whose score fits, of each row of a negative."""
-    tally, rates, precision = (
-        empty_tally(transcript),
-        pairwise_rates(transcript),
-        precision_of(transcript),
-    )
+    tally, rates = empty_tally(transcript), pairwise_rates(transcript)
+    tolerance, sd = precision_of(transcript)
     chance = (transcript.popularity / max(transcript.popularity.sum(), 1)).astype(np.float32)
     for rows in rounds_of_rows(transcript, tally.users):
-        some = np.flatnonzero(rows.array("b")[:, 0] < -SURELY * precision.sd)
-        if precision.tolerance:
-            _exact(tally, rows, some, rates, precision.tolerance)
+        negatives = np.flatnonzero(rows.array("b")[:, 0] < -SURELY * sd)
+        if tolerance:
+            _exact(tally, rows, negatives, rates, tolerance)
         else:
-            _likely(tally, rows, some, rates, precision.sd, chance)
-    said = (
-        "rows are exact"
-        if precision.tolerance
-        else f"rows are off by {precision.sd:.3g}: a likelihood, no claims"
-    )
+            _likely(tally, rows, negatives, rates, sd, chance)
+    said = "rows are exact"
+    if not tolerance:
+        said = f"rows are off by {sd:.3g}: a likelihood, no claims"
     return claims_of(transcript, tally, said)
 
 
 def _exact(
-    tally: Tally, rows: RowsSeen, some: Array, rates: PairwiseRates, tolerance: float
+    tally: Tally, rows: RowsSeen, negatives: Array, rates: PairwiseRates, tolerance: float
 ) -> None:
     """Claims the partners of exact rows; an item that came as a negative is not consumed."""
-    found = solved(rows, rates, some)
-    item, gap = nearest(found, rows, some)
-    sure = found.fit & (gap[:, 0] < tolerance)
-    tally.claim(rows.who[some[sure]], item[sure, 0], rows.place)
-    tally.deny(rows.who[some], rows.item[some])
+    solution = solved(rows, rates, negatives)
+    item, gap = nearest(solution, rows, negatives)
+    sure = solution.fit & (gap[:, 0] < tolerance)
+    who = rows.who[negatives]
+    tally.claim(who[sure], item[sure, 0], rows.place)
+    tally.deny(who, rows.item[negatives])
 
 
 def _likely(
-    tally: Tally, rows: RowsSeen, some: Array, rates: PairwiseRates, sd: float, chance: Float32Array
+    tally: Tally,
+    rows: RowsSeen,
+    negatives: Array,
+    rates: PairwiseRates,
+    sd: float,
+    chance: Float32Array,
 ) -> None:
     """Adds what each row says of all items by the mean p_u of the device in the round. chance: of
     each item to be that of an interaction.
@@ -74,29 +75,21 @@ def _likely(
     consumed one: the odds of the item are 1 + (L / L_mean - 1) / n, where L is the likelihood of
     the item's score, and L_mean its mean over the partners that are likely by popularity."""
     q, b, p = rows.seen.received["q"], rows.seen.received["b"], taste(rows, rates)
-    s = np.clip(-rows.array("b")[some, 0], 0.02, 0.98)
-    width = (
-        np.sqrt(1 / (1 - s) ** 2 + 2 * (q**2).sum(axis=1).mean()) * np.float32(max(sd, 1e-6)) / s
-    )
-    for low in range(0, len(some), CHUNK):
-        here = some[low : low + CHUNK]
+    s = np.clip(-rows.array("b")[negatives, 0], 0.02, 0.98)
+    # The error of a score that is solved from a row, of s itself and of the numbers over s.
+    error = np.sqrt(1 / (1 - s) ** 2 + 2 * (q**2).sum(axis=1).mean())
+    width = error * np.float32(max(sd, 1e-6)) / s
+    many = np.float32(1 / (chance**2).sum())
+    for low in range(0, len(negatives), CHUNK):
+        part = slice(low, low + CHUNK)
+        here = negatives[part]
         scores = p[rows.device[here]] @ q.T + b
-        wanted = scores[np.arange(len(here)), rows.item[here]] + np.log(
-            1 / s[low : low + CHUNK] - 1
-        )
+        wanted = scores[np.arange(len(here)), rows.item[here]] + np.log(1 / s[part] - 1)
         users, who = np.unique(rows.who[here], return_inverse=True)
         product = np.ones((len(users), len(b)))
-        _multiply(
-            scores,
-            wanted,
-            1 / width[low : low + CHUNK],
-            chance,
-            np.float32(1 / (chance**2).sum()),
-            who,
-            product,
-        )
+        _multiply(scores, wanted, 1 / width[part], chance, many, who, product)
         tally.evidence[users] += np.log(product)
-    tally.add(rows.who[some], rows.item[some], np.full(len(some), -3.0))
+    tally.add(rows.who[negatives], rows.item[negatives], np.full(len(negatives), -3.0))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -112,14 +105,16 @@ def _multiply(
     """Multiplies each user's odds of all items by those of its rows. L = 1 / (1 + z^2)^2, which
     forgives errors that are large.
     """
+    one = np.float32(1)
     for r in range(len(wanted)):
-        row, out, mean = scores[r], product[who[r]], np.float32(1e-9)
+        row, out = scores[r], product[who[r]]
+        mean = np.float32(1e-9)
         for k in range(len(row)):
             z = (row[k] - wanted[r]) * sharp[r]
-            row[k] = np.float32(1) / ((np.float32(1) + z * z) * (np.float32(1) + z * z))
+            row[k] = one / ((one + z * z) * (one + z * z))
             mean += row[k] * chance[k]
         for k in range(len(row)):
-            out[k] *= np.float32(1) + (row[k] / mean - np.float32(1)) / many
+            out[k] *= one + (row[k] / mean - one) / many
 
 
 ATTACK = Attack("match", ("individual",), "ours", pairwise, run)

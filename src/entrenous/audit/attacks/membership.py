@@ -1,5 +1,5 @@
-"""Was this interaction in training? Who has the final model and knows some of a user's items asks
-it for the others.
+"""Was this interaction in training? An onlooker that has the final model and knows some of a user's
+items asks it for the others.
 
 A vector for each user is fitted to the known items against the item vectors of the model, which
 stay as they are (ridge regression in which all other items count a tenth, as in implicit matrix
@@ -20,59 +20,49 @@ from ..side_knowledge import known_items
 from ..transcript import Transcript
 from ._rows_seen import prior
 
-OTHERS, RIDGE, TRUST = (
-    0.1,
-    1.0,
-    1.5,
-    # the weight of other items; of the penalty, for vectors of mean length 1; of the fit beside
-    # popularity
-)
+OTHERS = 0.1  # the weight of items that are not known
+RIDGE = 1.0  # of the penalty, for vectors of mean length 1
+TRUST = 1.5  # of the fit, compared with the popularity
 
 
 def run(transcript: Transcript) -> Claims:
     """Ranks the items of every user; claims none."""
-    users, popular = np.arange(transcript.users), prior(transcript).astype(np.float64)
+    users, popular = np.arange(transcript.users), prior(transcript)
     known, vectors = known_items(transcript), item_table(transcript)
     if known is None or vectors is None:
-        return Claims(
-            users,
-            np.tile(prior(transcript), (len(users), 1)),
-            note="no items of users are known",
-            tried=False,
-        )
-    score = np.stack([popular + TRUST * _standard(row) for row in fitted(vectors, known)]).astype(
-        np.float32
-    )
-    return Claims(
-        users, score, note=f"with {known.sum() / max(1, len(users)):.0f} known items of each user"
-    )
+        score = np.tile(popular, (len(users), 1))
+        return Claims(users, score, note="no items of users are known", tried=False)
+    fits = fitted(vectors, known)
+    score = np.stack([popular.astype(np.float64) + TRUST * _standard(row) for row in fits])
+    note = f"with {known.sum() / max(1, len(users)):.0f} known items of each user"
+    return Claims(users, score.astype(np.float32), note=note)
 
 
 def item_table(transcript: Transcript, *, biases: bool = False) -> Float64Array | None:
-    """The item vectors of a final model, all of its arrays with a row for each item side by side,
-    of mean square length 1.
+    """The item vectors of a final model, all of its arrays with a row for each item next to each
+    other, of mean square length 1.
 
     biases: those of items too, of deviation 1.
     """
-    mine = [
-        array.astype(np.float64) for array in transcript.model.values() if array.dtype.kind == "f"
-    ]
-    tables = [array for array in mine if array.ndim == 2 and len(array) == transcript.items]
+    items = transcript.items
+    tables, more = [], []
+    for array in transcript.model.values():
+        if array.dtype.kind != "f":
+            continue
+        numbers = array.astype(np.float64)
+        if numbers.ndim == 2 and len(numbers) == items:
+            tables.append(numbers)
+        elif biases and numbers.shape == (items,):
+            more.append(numbers / max(float(numbers.std()), 1e-30))
     if not tables:
         return None
     whole = np.concatenate(tables, axis=1)
-    more = [
-        array / max(float(array.std()), 1e-30)
-        for array in mine
-        if biases and array.shape == (transcript.items,)
-    ]
-    return np.column_stack(
-        [whole / max(float(np.sqrt((whole**2).sum(axis=1).mean())), 1e-30), *more]
-    )
+    length = max(float(np.sqrt((whole**2).sum(axis=1).mean())), 1e-30)
+    return np.column_stack([whole / length, *more])
 
 
 def fitted(vectors: Float64Array, known: BoolArray) -> Float64Array:
-    """Scores of all items by vectors fitted to what is known, float64 [users, items]."""
+    """Scores of all items by vectors fitted to the known items, float64 [users, items]."""
     factors = vectors.shape[1]
     whole = OTHERS * vectors.T @ vectors + RIDGE * np.eye(factors)
     tastes = np.empty((len(known), factors))
@@ -87,7 +77,7 @@ def _standard(row: Array) -> Array:
 
 
 def applies(transcript: Transcript) -> bool:
-    """Whether the onlooker knows items of users beside the model."""
+    """Whether the onlooker knows items of users besides the model."""
     return "known/ptr" in transcript.model
 
 

@@ -1,21 +1,22 @@
-"""A user embedding that a device shows ranks all items for whoever has the item embeddings.
+"""A user embedding that a device shows ranks all items for anybody who has the item embeddings.
 
 Devices of Cali3F and FedFast show their user's embedding by name, so that the server can cluster
 users, and no sum hides it: with its own item embeddings and network the server scores all items as
 the device would (Z. Zhu et al., "Cali3F", IJCNN 2022; K. Muhammad et al., "FedFast", KDD 2020).
-What was consumed was trained to score high. It claims nothing: it ranks. Source: ours."""
+Consumed items were trained to score high. It claims nothing: it ranks. Source: ours.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ...core.types import Float32Array, Int32Array, Int64Array
+from ...core.types import Float32Array, Int64Array
 from ...federation.recorder import Seen
 from ...kernels import ncf
 from ..claims import Attack, Claims
 from ..transcript import Transcript
 from ._rows_seen import claims_of, empty_tally, prior, sends
-from .named_moves import layers
+from .named_moves import layers, networks
 
 
 def applies(transcript: Transcript) -> bool:
@@ -30,18 +31,17 @@ def run(transcript: Transcript) -> Claims:
     The scores weigh as much as the model has learnt: twice their correlation with the popularity.
     """
     tally, known = empty_tally(transcript), prior(transcript)
+    known_sd, known = known.std(), known - known.mean()
     for seen in transcript.rounds:
         senders = seen.sent.get("sender", seen.users)
-        if len(senders) > 1:
-            scores = scores_of(transcript, seen, senders)
-            mean = scores.mean(axis=0)
-            learnt = float(
-                ((mean - mean.mean()) * (known - known.mean())).mean()
-                / max(float(mean.std() * known.std()), 1e-9)
-            )
-            tally.evidence[np.searchsorted(tally.users, senders)] = (
-                2 * max(learnt, 0.0) * (scores - mean)
-            )
+        if len(senders) < 2:
+            continue
+        scores = scores_of(transcript, seen, senders)
+        mean = scores.mean(axis=0)
+        shared = ((mean - mean.mean()) * known).mean()
+        learnt = max(float(shared / max(float(mean.std() * known_sd), 1e-9)), 0.0)
+        who = np.searchsorted(tally.users, senders)
+        tally.evidence[who] = 2 * learnt * (scores - mean)
     return claims_of(transcript, tally)
 
 
@@ -49,22 +49,12 @@ def scores_of(transcript: Transcript, seen: Seen, users: Int64Array) -> Float32A
     """The scores of all items by the embeddings that users show, each user's of mean 0 and
     deviation 1, float32 [m, items].
     """
-    received, shape = (
-        seen.received,
-        ncf.shape_of(int(transcript.setting("factors")), layers(transcript)),
-    )
-    own = "local" in received and len(received["local"]) > 0
-    group: Int32Array = received["cluster"][users] if own else np.zeros(len(users), np.int32)
-    network = received["local"] if own else received["network"]
-    out = ncf.scores(
-        shape,
-        np.ascontiguousarray(seen.sent["user"]),
-        received["item"],
-        network,
-        group.astype(np.int32),
-    )
-    out -= out.mean(axis=1, keepdims=True)
-    return out / np.maximum(out.std(axis=1, keepdims=True), np.float32(1e-9))  # type: ignore[no-any-return]
+    shape = ncf.shape_of(int(transcript.setting("factors")), layers(transcript))
+    network, own = networks(seen, users)
+    embeddings = np.ascontiguousarray(seen.sent["user"])
+    scores = ncf.scores(shape, embeddings, seen.received["item"], network, own)
+    scores -= scores.mean(axis=1, keepdims=True)
+    return scores / np.maximum(scores.std(axis=1, keepdims=True), np.float32(1e-9))  # type: ignore[no-any-return]
 
 
 ATTACK = Attack("named-vector", ("individual", "sum"), "ours", applies, run)

@@ -5,7 +5,8 @@ negative and then, with probability pi and if it is the first of that item, its 
 row is always a negative, at pi = 1 the second always a positive, and after a positive a negative
 follows. Rows are the states of a hidden Markov chain of two kinds, whose items are popular ones or
 others; the forward-backward algorithm (L. R. Rabiner, Proceedings of the IEEE 77(2), 1989) gives
-the odds of each. Sorted rows say nothing. Source: ours."""
+the odds of each. Sorted rows say nothing. Source: ours.
+"""
 
 from __future__ import annotations
 
@@ -16,41 +17,42 @@ from ...core.types import Array, Float64Array, Int64Array
 from ..claims import Attack, Claims
 from ..transcript import Transcript
 from ._pairwise import pairwise
-from ._rows_seen import claims_of, empty_tally, prior, rounds_of_rows
+from ._rows_seen import RowsSeen, claims_of, empty_tally, prior, rounds_of_rows
 
 SURE_ODDS = 7.0  # log odds from which on a row is claimed: one in a thousand is wrong
+NEVER = -30.0  # log odds of a row that is no positive
 
 
 def applies(transcript: Transcript) -> bool:
     """Whether rows of positives are among those of negatives."""
-    pi = transcript.about["settings"].get("pi")
+    pi = transcript.settings.get("pi")
     return pairwise(transcript) and isinstance(pi, int | float) and pi > 0
 
 
 def run(transcript: Transcript) -> Claims:
     """Claims the rows that are positives by their place among the others."""
     tally, pi = empty_tally(transcript), float(transcript.setting("pi"))
-    history, popular, ordered = (
-        transcript.about["interactions"] / max(1, transcript.users),
-        _emissions(transcript),
-        False,
-    )
-    known = prior(transcript)
+    history = transcript.about["interactions"] / max(1, transcript.users)
+    popular, known = _emissions(transcript), prior(transcript)
+    said = "rows are sorted: their order says nothing"
     for rows in rounds_of_rows(transcript, tally.users):
+        if _sorted(rows):
+            continue
+        said = ""
         ptr = rows.seen.sent["ptr"]
-        falls = np.diff(rows.item) < 0
-        falls[ptr[1:-1][(ptr[1:-1] > 0) & (ptr[1:-1] < len(rows.item))] - 1] = False
-        if not falls.any():
-            continue  # by item
-        ordered = True
-        odds = np.clip(_odds(ptr, popular[rows.item], pi, history), -30, 30)
-        odds[ptr[:-1][np.diff(ptr) > 0]] = -30  # the first row is a negative
+        odds = np.clip(_odds(ptr, popular[rows.item], pi, history), NEVER, -NEVER)
+        odds[ptr[:-1][np.diff(ptr) > 0]] = NEVER  # the first row of a device is a negative
         sure = odds > SURE_ODDS
         tally.claim(rows.who[sure], rows.item[sure], rows.place)
         tally.add(rows.who, rows.item, odds - known[rows.item])
-    return claims_of(
-        transcript, tally, "" if ordered else "rows are sorted: their order says nothing"
-    )
+    return claims_of(transcript, tally, said)
+
+
+def _sorted(rows: RowsSeen) -> bool:
+    """Whether the rows of every device are in the order of their items."""
+    falls = np.diff(rows.item) < 0
+    same_device = np.diff(rows.device) == 0
+    return not (falls & same_device).any()
 
 
 def _emissions(transcript: Transcript) -> Float64Array:
@@ -67,31 +69,35 @@ def _odds(ptr: Int64Array, popular: Array, pi: float, history: float) -> Float64
     """Log odds of a positive for each row, by forward and backward passes over the rows of each
     device.
     """
-    out, ahead = np.zeros(len(popular)), np.zeros((np.max(np.append(np.diff(ptr), 1)), 2))
+    out = np.zeros(len(popular))
+    ahead = np.zeros((np.max(np.append(np.diff(ptr), 1)), 2))
     for d in range(len(ptr) - 1):
         low, n = ptr[d], ptr[d + 1] - ptr[d]
         if n == 0:
             continue
+        # Forward: the chances of both kinds, given the rows up to here.
         negative, positive = 1.0, 1e-12
         for r in range(n):
             if r:
-                new = pi * np.exp(-r / (1 + pi) / history)  # a positive that was not drawn before
-                negative, positive = (
-                    negative * (1 - new) + positive * 0.99,
-                    negative * new + positive * 0.01,
-                )
+                # The chance that a positive follows that was not drawn before.
+                new = pi * np.exp(-r / (1 + pi) / history)
+                to_negative = negative * (1 - new) + positive * 0.99
+                positive = negative * new + positive * 0.01
+                negative = to_negative
             positive *= np.exp(popular[low + r])
             total = negative + positive
             negative, positive = negative / total, positive / total
-            ahead[r, 0], ahead[r, 1] = negative, positive
+            ahead[r, 0] = negative
+            ahead[r, 1] = positive
+        # Backward: the chances of the rows from here on, given the kind.
         back_negative, back_positive = 1.0, 1.0
         for r in range(n - 1, -1, -1):
-            out[low + r] = np.log(ahead[r, 1] * back_positive + 1e-300) - np.log(
-                ahead[r, 0] * back_negative + 1e-300
-            )
-            new, weight = pi * np.exp(-r / (1 + pi) / history), np.exp(popular[low + r])
+            is_positive = np.log(ahead[r, 1] * back_positive + 1e-300)
+            is_negative = np.log(ahead[r, 0] * back_negative + 1e-300)
+            out[low + r] = is_positive - is_negative
+            new = pi * np.exp(-r / (1 + pi) / history)
             to_negative = back_negative
-            to_positive = back_positive * weight
+            to_positive = back_positive * np.exp(popular[low + r])
             back_negative = (1 - new) * to_negative + new * to_positive
             back_positive = 0.99 * to_negative + 0.01 * to_positive
             total = back_negative + back_positive

@@ -19,8 +19,8 @@ from ..transcript import Transcript
 from ._pairwise import pairwise
 from ._rows_seen import claims_of, empty_tally, rounds_of_rows
 
-# rows with the very same bias as another, which only chance makes, for each row that is paired;
-# else pairs are chance, too
+# Rows with the very same bias as another, which only chance makes, for each row that is paired;
+# with more of them pairs are chance, too.
 MOST = 0.5
 
 
@@ -30,10 +30,8 @@ def run(transcript: Transcript) -> Claims:
     for rows in rounds_of_rows(transcript, tally.users):
         bias = rows.array("b")[:, 0]
         many += len(bias)
-        opposite, same = (
-            paired(rows.device, bias, opposite=True),
-            paired(rows.device, bias, opposite=False),
-        )
+        opposite = paired(rows.device, bias, opposite=True)
+        same = paired(rows.device, bias, opposite=False)
         if same.sum() > MOST * opposite.sum():
             continue
         positive = opposite & (bias > 0)
@@ -44,23 +42,23 @@ def run(transcript: Transcript) -> Claims:
 
 def paired(device: Int64Array, bias: Float32Array, *, opposite: bool) -> BoolArray:
     """Whether a neighbour among the rows of the same device by the size of their biases has the
-    negative of this bias, or else the same one: bool [n]."""
-    order = np.lexsort((np.sign(bias), np.abs(bias), device))
-    d, size, sign = device[order], np.abs(bias)[order], np.sign(bias)[order]
-    pair = (
-        (np.diff(d) == 0)
-        & (np.diff(size) == 0)
-        & (size[1:] > 0)
-        & ((np.diff(sign) != 0) == opposite)
-    )
+    negative of this bias, or else the same one: bool [n].
+    """
+    sign, size = np.sign(bias), np.abs(bias)
+    order = np.lexsort((sign, size, device))
+    same_device = np.diff(device[order]) == 0
+    same_size = (np.diff(size[order]) == 0) & (size[order][1:] > 0)
+    other_sign = np.diff(sign[order]) != 0
+    pair = same_device & same_size & (other_sign == opposite)
     found = np.zeros(len(bias), np.bool_)
-    found[order[1:][pair]] = found[order[:-1][pair]] = True
+    found[order[1:][pair]] = True
+    found[order[:-1][pair]] = True
     return found
 
 
 def applies(transcript: Transcript) -> bool:
     """Whether devices of FPL send rows of positives, too."""
-    return pairwise(transcript) and transcript.about["settings"].get("pi") != 0
+    return pairwise(transcript) and transcript.settings.get("pi") != 0
 
 
 ATTACK = Attack("pairs", ("individual",), "ours", applies, run)

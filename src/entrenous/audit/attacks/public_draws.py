@@ -1,7 +1,7 @@
 """With public draws the numbers of items alone tell the history: each row gives the rank of its
 item among those not consumed.
 
-Where `draws` is public, whoever knows the seed knows for every triple of FPL in which place k among
+Where draws are public, whoever knows the seed knows for every triple of FPL in which place k among
 the unseen items its negative lies (kernels/negatives.py). A negative j in place k has j - k
 consumed items before it, so that two negatives say how many of the items between them are consumed:
 where that is all or none, they are decided. Only lengths n of the history with which the places of
@@ -11,6 +11,8 @@ Source: ours.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -25,67 +27,60 @@ from ._rows_seen import claims_of, empty_tally, rounds_of_rows
 
 LOW32, S32 = np.uint64(0xFFFFFFFF), np.uint64(32)
 MOST = 64  # lengths that are tried out
-MAYBE = np.float32(8)  # log odds at most of what is between all and none
+MAYBE = np.float32(8)  # log odds at most of items between all and none
+
+
+class Drawing(NamedTuple):
+    """The negatives of one device in one round."""
+
+    draws: UInt64Array
+    """[triples], lower halves of the draws, ascending."""
+    items: Int64Array
+    """The different items that were drawn, ascending."""
 
 
 def applies(transcript: Transcript) -> bool:
     """Whether the seed that devices draw from is public."""
-    return (
-        pairwise(transcript)
-        and transcript.about.get("draws") == "public"
-        and "seed" in transcript.about
-    )
+    return pairwise(transcript) and transcript.about["seed"] is not None
 
 
 def run(transcript: Transcript) -> Claims:
     """Claims the items that the ranks of negatives decide."""
-    tally, triples, items = (
-        empty_tally(transcript),
-        int(transcript.setting("triples")),
-        transcript.items,
-    )
-    rounds, lengths = (
-        key_of(int(transcript.about["seed"]), "rounds"),
-        np.ones((len(tally.users), items), bool),
-    )
-    past: list[list[tuple[UInt64Array, Int64Array]]] = [[] for _ in tally.users]
+    tally, triples = empty_tally(transcript), int(transcript.setting("triples"))
+    rounds_key = key_of(int(transcript.about["seed"]), "rounds")
+    # bool [m, items], the lengths of a history that are still possible.
+    lengths = np.ones((len(tally.users), transcript.items), bool)
+    past: list[list[Drawing]] = [[] for _ in tally.users]
     for rows in rounds_of_rows(transcript, tally.users):
         negative = rows.array("b")[:, 0] < 0
-        keys = folds(np.uint64(local_key(rounds, rows.seen.round)), tally.users)
+        keys = folds(np.uint64(local_key(rounds_key, rows.seen.round)), tally.users)
         for who in np.unique(rows.who).tolist():
-            past[who].append(
-                (
-                    _drawn(keys[who], triples),
-                    np.sort(rows.item[negative & (rows.who == who)]).astype(np.int64),
-                )
-            )
-            drawn, ids = past[who][-1]
-            _keep_possible(drawn, ids, lengths[who])
+            items = np.sort(rows.item[negative & (rows.who == who)]).astype(np.int64)
+            drawing = Drawing(_drawn(keys[who], triples), items)
+            past[who].append(drawing)
+            _keep_possible(drawing, lengths[who])
             tally.evidence[who], sure = _decided(past[who], lengths[who])
             tally.first[who, sure & (tally.first[who] < 0)] = rows.place
     left = lengths[:, 1:].sum(axis=1)
-    return claims_of(
-        transcript,
-        tally,
-        f"{np.median(left) if len(left) else 0:.0f} possible lengths of a history (median)",
-    )
+    middle = np.median(left) if len(left) else 0
+    return claims_of(transcript, tally, f"{middle:.0f} possible lengths of a history (median)")
 
 
-def _decided(
-    past: list[tuple[UInt64Array, Int64Array]], lengths: BoolArray
-) -> tuple[Float32Array, BoolArray]:
+def _decided(past: list[Drawing], lengths: BoolArray) -> tuple[Float32Array, BoolArray]:
     """Log odds of all items after some rounds, and the items that every possible length says are
-    consumed. past: of each round the draws and the negatives."""
+    consumed.
+    """
     possible, items = np.flatnonzero(lengths)[:MOST], len(lengths)
     odds, sure = np.zeros(items, np.float32), np.ones(items, bool)
     for n in possible.tolist():
         rank = np.full(items, -1, np.int64)
-        for drawn, ids in past:
-            _note(drawn, ids, items - n, rank)
+        for drawing in past:
+            _note(drawing, items - n, rank)
         share = np.clip(_between(rank, n), 1e-4, 1 - 1e-4)
         sure &= share > 1 - 1e-3
         odds += np.clip(np.log(share / (1 - share)), -MAYBE, MAYBE).astype(np.float32)
-    return odds / np.float32(max(len(possible), 1)), sure & bool(0 < len(possible) < MOST)
+    decided = bool(0 < len(possible) < MOST)
+    return odds / np.float32(max(len(possible), 1)), sure & decided
 
 
 @njit(cache=True, nogil=True)
@@ -100,7 +95,13 @@ def _drawn(key: np.uint64, triples: int) -> UInt64Array:
 
 
 @njit(cache=True, nogil=True)
-def _keep_possible(drawn: UInt64Array, ids: Int64Array, lengths: BoolArray) -> None:
+def _place(drawn: np.uint64, unseen: int) -> np.int64:
+    """The place among `unseen` items that a draw stands for."""
+    return np.int64((drawn * np.uint64(unseen)) >> S32)
+
+
+@njit(cache=True, nogil=True)
+def _keep_possible(drawing: Drawing, lengths: BoolArray) -> None:
     """Rules out the lengths with which the places of the draws do not fit the items, in their
     order.
     """
@@ -108,30 +109,34 @@ def _keep_possible(drawn: UInt64Array, ids: Int64Array, lengths: BoolArray) -> N
     for n in range(items):
         if not lengths[n]:
             continue
-        last, found, before, ok = np.int64(-1), 0, np.int64(0), n > 0
-        for t in range(len(drawn)):
-            k = np.int64((drawn[t] * np.uint64(items - n)) >> S32)
-            if k == last:
-                continue
-            last = k
-            if found >= len(ids) or not before <= ids[found] - k <= n:
-                ok = False
+        last = np.int64(-1)
+        before = np.int64(0)  # consumed items before the last negative
+        found = 0
+        fits = n > 0
+        for t in range(len(drawing.draws)):
+            place = _place(drawing.draws[t], items - n)
+            if place == last:
+                continue  # the same negative again
+            last = place
+            if found >= len(drawing.items) or not before <= drawing.items[found] - place <= n:
+                fits = False
                 break
-            before = ids[found] - k
+            before = drawing.items[found] - place
             found += 1
-        lengths[n] = ok and found == len(ids)
+        lengths[n] = fits and found == len(drawing.items)
 
 
 @njit(cache=True, nogil=True)
-def _note(drawn: UInt64Array, ids: Int64Array, unseen: int, rank: Int64Array) -> None:
-    """Writes beside each item what drew it."""
-    last, found = np.int64(-1), 0
-    for t in range(len(drawn)):
-        k = np.int64((drawn[t] * np.uint64(unseen)) >> S32)
-        if k != last and found < len(ids):
-            rank[ids[found]] = np.int64(drawn[t])
+def _note(drawing: Drawing, unseen: int, rank: Int64Array) -> None:
+    """Writes the draw of each negative to its item."""
+    last = np.int64(-1)
+    found = 0
+    for t in range(len(drawing.draws)):
+        place = _place(drawing.draws[t], unseen)
+        if place != last and found < len(drawing.items):
+            rank[drawing.items[found]] = np.int64(drawing.draws[t])
             found += 1
-        last = k
+        last = place
 
 
 @njit(cache=True, nogil=True)
@@ -141,18 +146,19 @@ def _between(rank: Int64Array, n: int) -> Array:
     """
     items = len(rank)
     out = np.zeros(items)
-    start, before = 0, np.int64(0)
+    start = 0
+    before = np.int64(0)
     for j in range(items + 1):
         if j < items and rank[j] < 0:
             continue
-        own = (
-            np.int64(n)
-            if j == items
-            else j - np.int64((np.uint64(rank[j]) * np.uint64(items - n)) >> S32)
-        )
+        # Consumed items before j: all of them at the end, else j less its place among the others.
+        here = np.int64(n)
+        if j < items:
+            here = j - _place(np.uint64(rank[j]), items - n)
         if j > start:
-            out[start:j] = min(1.0, max(0.0, (own - before) / (j - start)))
-        start, before = j + 1, own
+            out[start:j] = min(1.0, max(0.0, (here - before) / (j - start)))
+        start = j + 1
+        before = here
     return out
 
 

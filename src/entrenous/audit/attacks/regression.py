@@ -1,5 +1,5 @@
-"""Sums over changing cohorts, regressed on who took part: whose presence raises the sum of an item
-has consumed it.
+"""Sums over changing cohorts, regressed on who took part: a user whose presence raises the sum of
+an item has consumed it.
 
 M. Lam, G.-Y. Wei, D. Brooks, V. J. Reddi, M. Mitzenmacher, "Gradient disaggregation: breaking
 privacy in federated learning by reconstructing the user participant matrix", ICML 2021, in the
@@ -19,8 +19,9 @@ from ...core.types import Array, Float64Array
 from ...federation.recorder import Seen
 from ..claims import Attack, Claims
 from ..transcript import Transcript
+from ._gossip_seen import centred_popularity
 from ._pairwise import pairwise
-from ._rows_seen import claims_of, declined, empty_tally
+from ._rows_seen import chances, declined, empty_tally, ranks_alone
 from ._sums_seen import summed_items
 
 LEAST = 4  # rounds
@@ -30,35 +31,33 @@ KNOWN = 0.02  # share of users that must have consumed an item for it to count i
 
 def run(transcript: Transcript) -> Claims:
     """Ranks items by popularity and regression; claims none."""
-    tally, rounds = (
-        empty_tally(transcript),
-        [seen for seen in transcript.rounds if summed_items(transcript, seen) is not None],
-    )
-    part = np.array([np.isin(tally.users, seen.users) for seen in rounds], np.float64).reshape(
-        len(rounds), len(tally.users)
-    )
-    changing = part - part.mean(axis=0) if len(rounds) else part
-    if len(rounds) < LEAST or not changing.any():
-        few = f"{len(rounds)} sums of items, expected at least {LEAST}"
-        return declined(transcript, "cohorts do not change" if len(rounds) >= LEAST else few)
+    tally = empty_tally(transcript)
+    users = len(tally.users)
+    rounds = [seen for seen in transcript.rounds if summed_items(transcript, seen) is not None]
+    if len(rounds) < LEAST:
+        return declined(transcript, f"{len(rounds)} sums of items, expected at least {LEAST}")
+    part = np.array([np.isin(tally.users, seen.users) for seen in rounds], np.float64)
+    if not _centred(part).any():
+        return declined(transcript, "cohorts do not change")
     sums = _level(np.stack([_one_number(transcript, seen) for seen in rounds]))
-    found = _solution(changing, sums)
-    one, other = (_solution(_centred(part[side::2]), _centred(sums[side::2])) for side in (0, 1))
-    shared = transcript.popularity / max(1, transcript.users)
-    shift = _shift(one, other, shared)
-    tally.evidence[:] = (shift * found.clip(-MOST, MOST)).astype(np.float32)
-    mean = part.sum() / max(1, len(tally.users))
+    beta = _solution(_centred(part), sums)
+    # Two halves that have nothing in common but the signal.
+    even = _solution(_centred(part[::2]), _centred(sums[::2]))
+    odd = _solution(_centred(part[1::2]), _centred(sums[1::2]))
+    shift = _shift(even, odd, chances(transcript))
+    tally.evidence[:] = (shift * beta.clip(-MOST, MOST)).astype(np.float32)
+    mean = part.sum() / max(1, users)
     said = (
-        f"{len(rounds)} rounds against {len(tally.users)} users, {mean:.1f} participations each;"
+        f"{len(rounds)} rounds against {users} users, {mean:.1f} participations each;"
         f" shift {shift:.2f} standard deviations"
     )
-    return claims_of(transcript, tally, said)._replace(claimed=None, first=None)
+    return ranks_alone(transcript, tally, said)
 
 
 def _one_number(transcript: Transcript, seen: Seen) -> Float64Array:
     """One number for each item: of pairwise learning the sum of biases, whose signs tell positives
-    from negatives; else how many sent a row; of dense arrays what lies along the direction in which
-    popular items differ from others.
+    from negatives; else how many sent a row; of dense arrays the length along the direction in
+    which popular items differ from others.
     """
     if pairwise(transcript):
         return seen.sent["b"].astype(np.float64)  # type: ignore[no-any-return]
@@ -66,15 +65,17 @@ def _one_number(transcript: Transcript, seen: Seen) -> Float64Array:
         return seen.sent["senders"].astype(np.float64)  # type: ignore[no-any-return]
     vectors = summed_items(transcript, seen)
     assert vectors is not None  # the caller has looked
-    known = np.sqrt(transcript.popularity.astype(np.float64))
-    return vectors @ ((vectors - vectors.mean(axis=0)).T @ (known - known.mean()))  # type: ignore[no-any-return]
+    centred = vectors - vectors.mean(axis=0)
+    return vectors @ (centred.T @ centred_popularity(transcript.popularity))  # type: ignore[no-any-return]
 
 
 def _level(sums: Float64Array) -> Float64Array:
     """Rounds on one scale, less what changes slowly with training: a parabola for each item."""
     sums = sums / np.maximum(np.sqrt((sums**2).mean(axis=1, keepdims=True)), 1e-30)
     time = np.linspace(-1, 1, len(sums))
-    slow = np.stack([np.ones_like(time), time, time**2][: max(1, len(sums) // LEAST)], axis=1)
+    terms = [np.ones_like(time), time, time**2]
+    # Fewer terms where there are few rounds.
+    slow = np.stack(terms[: max(1, len(sums) // LEAST)], axis=1)
     return sums - slow @ np.linalg.lstsq(slow, sums, rcond=None)[0]  # type: ignore[no-any-return]
 
 
@@ -87,30 +88,30 @@ def _solution(part: Float64Array, sums: Float64Array) -> Float64Array:
     items].
     """
     kernel = part @ part.T
-    ridge = np.trace(kernel) / len(kernel)
-    beta = part.T @ np.linalg.solve(kernel + max(ridge, 1e-9) * np.eye(len(kernel)), sums)
+    ridge = max(np.trace(kernel) / len(kernel), 1e-9)
+    beta = part.T @ np.linalg.solve(kernel + ridge * np.eye(len(kernel)), sums)
     return _centred(beta) / np.maximum(beta.std(axis=0), 1e-30)
 
 
-def _shift(one: Float64Array, other: Float64Array, shared: Array) -> float:
+def _shift(even: Float64Array, odd: Float64Array, shared: Array) -> float:
     """By how many standard deviations a consumed item is shifted, from the correlation of two
     independent halves (Spearman and Brown).
     """
     some = shared > KNOWN
-    half = float((one[:, some] * other[:, some]).mean()) if some.any() else 0.0
-    whole = 2 * max(half, 0.0) / (1 + max(half, 0.0))
-    return (
-        float(np.sqrt(whole / max(float((shared[some] * (1 - shared[some])).mean()), 1e-9)))
-        if whole
-        else 0.0
-    )
+    if not some.any():
+        return 0.0
+    half = max(float((even[:, some] * odd[:, some]).mean()), 0.0)
+    whole = 2 * half / (1 + half)
+    spread = float((shared[some] * (1 - shared[some])).mean())
+    return float(np.sqrt(whole / max(spread, 1e-9)))
 
 
 def applies(transcript: Transcript) -> bool:
     """Whether devices send something for every item, or rows, which are added up."""
-    shaped = (sent for sent in transcript.about["sends"] if sent["way"] in ("rows", "dense"))
     return any(
-        sent["way"] == "rows" or sent.get("shape", [0])[:1] == [transcript.items] for sent in shaped
+        sent["way"] == "rows"
+        or (sent["way"] == "dense" and sent.get("shape", [0])[:1] == [transcript.items])
+        for sent in transcript.about["sends"]
     )
 
 

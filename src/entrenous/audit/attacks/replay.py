@@ -1,7 +1,7 @@
 """A server that sends the same model to changing cohorts solves for single updates: sums over sets
 of parties are linear equations.
 
-What a device of FCF sends follows from the model and its history alone, so that sums of one model
+An update of FCF follows from the model and the device's history alone, so that sums of one model
 over different cohorts have the updates as unknowns: one sum less another where cohorts differ by
 one device (the attack `differencing`), and in general least squares. A user's update is known where
 it alone is a combination of the sums (N. R. Adam, J. C. Worthmann, "Security-control methods for
@@ -18,7 +18,7 @@ from ...federation.recorder import Seen
 from ..claims import Attack, Claims
 from ..transcript import Transcript
 from ._rows_seen import declined, sends, users_seen
-from ._sums_seen import added_up
+from ._sums_seen import added_up, same_model
 from .differencing import best_of
 
 ALONE = 1e-6  # how far a combination of sums may be from one user alone
@@ -28,63 +28,50 @@ def run(transcript: Transcript) -> Claims:
     """The claims of the surest attack on the updates that sums of one model give; of all others
     popularity.
     """
-    same = [seen for seen in transcript.rounds if _same_model(seen, transcript.rounds[0])]
-    alone = _solved(transcript, tuple(same)) if len(same) > 1 else None
+    same = [seen for seen in transcript.rounds if same_model(seen, transcript.rounds[0])]
+    alone = _solved(transcript, same) if len(same) > 1 else None
     found = None if alone is None else best_of(transcript, (alone,))
     if found is None or alone is None:
         return declined(transcript, f"{len(same)} sums of one model: no update stands alone")
-    return found[1]._replace(
-        first=None,
-        note=f"{len(same)} sums of one model give {len(alone.users)} updates, read by '{found[0]}'",
-    )
+    name, claims = found
+    note = f"{len(same)} sums of one model give {len(alone.users)} updates, read by '{name}'"
+    return claims._replace(first=None, note=note)
 
 
-def _same_model(one: Seen, other: Seen) -> bool:
-    return all(
-        name in one.received and np.array_equal(array, one.received[name])
-        for name, array in other.received.items()
-    )
-
-
-def _solved(transcript: Transcript, same: tuple[Seen, ...]) -> Seen | None:
+def _solved(transcript: Transcript, same: list[Seen]) -> Seen | None:
     """The updates of the users whom combinations of sums of one model single out; None = of
     nobody.
     """
     users = users_seen(transcript)
     part = np.array([np.isin(users, seen.users) for seen in same], np.float64)
     inverse = np.linalg.pinv(part, rcond=1e-9)
+    # A row of inverse x part that is a unit vector is of one user alone.
     off = np.abs(inverse @ part - np.eye(len(users)))
     who = np.flatnonzero(off.max(axis=1) < ALONE)
     if not len(who):
         return None
-    ways = {name: way for name, (way, _) in added_up(transcript, same[0]).items()}
-    there = np.zeros((len(who), transcript.items), np.bool_)
-    sent: dict[str, Array] = {}
-    for name, way in ways.items():
+    least = float(transcript.about["step"]) / 2
+    touched = np.zeros((len(who), transcript.items), np.bool_)
+    rows, dense = {}, {}
+    for name, (way, _) in added_up(transcript, same[0]).items():
         sums = np.stack([np.asarray(seen.sent[name], np.float64) for seen in same])
-        sent[name] = np.tensordot(
-            inverse[who], sums.sum(axis=1) if way == "dense" else sums, 1
-        ).astype(np.float32)
-        if way == "rows":
-            there |= (
-                np.abs(sent[name]).reshape(*there.shape, -1).max(axis=2)
-                > float(transcript.about["step"]) / 2
-            )
-    sent |= {name: sent[name][there] for name, way in ways.items() if way == "rows"}
-    sent |= {
-        "ptr": np.append(0, np.cumsum(there.sum(axis=1))),
-        "item": np.nonzero(there)[1].astype(np.int32),
+        if way == "dense":
+            dense[name] = np.tensordot(inverse[who], sums.sum(axis=1), 1).astype(np.float32)
+        else:
+            rows[name] = np.tensordot(inverse[who], sums, 1).astype(np.float32)
+            touched |= np.abs(rows[name]).reshape(*touched.shape, -1).max(axis=2) > least
+    sent: dict[str, Array] = {
+        **dense,
+        **{name: array[touched] for name, array in rows.items()},
+        "ptr": np.append(0, np.cumsum(touched.sum(axis=1))),
+        "item": np.nonzero(touched)[1].astype(np.int32),
+        "weight": np.ones(len(who), np.float32),
     }
-    return Seen(
-        same[0].round,
-        same[0].received,
-        users[who],
-        {**sent, "weight": np.ones(len(who), np.float32)},
-    )
+    return Seen(same[0].round, same[0].received, users[who], sent)
 
 
 def applies(transcript: Transcript) -> bool:
-    """Whether devices send what the model and the history decide: no draws."""
+    """Whether devices send updates that the model and the history decide: no draws."""
     return sends(transcript, "f") or sends(transcript, "own")
 
 

@@ -3,14 +3,14 @@ do not hide single histories.
 
 The sum of FCF's gradients (Ammad-ud-din et al., arXiv:1901.09888) is, for an item i that nobody of
 the parties has consumed, -w S y_i with one matrix S = sum x_u x_u^T for all items: rare items show
-it (a robust regression), and with it which items were consumed at all. What the others have beside
-it is a sum of multiples of x_u over the parties that consumed them, in every round: rounds x F
+it (a robust regression), and with it which items were consumed at all. What the others have on top
+of it is a sum of multiples of x_u over the parties that consumed them, in every round: rounds x F
 equations for each item, against as many binary unknowns as there are parties. `_peeling` solves
-them, from items of a single party on. What comes out are histories of pseudonyms. Where devices
-send x_u x_u^T and rows of consumed items (`form=gram`) these sums are sent as they are, with 0 for
-items that nobody consumed. Claimed is what is in items that the parties found explain to the
-precision of the numbers. Source: ours. Sums with noise are left alone: then the items that nobody
-consumed do not stand out, and popularity is all that is said.
+them, from items of a single party on. The result are histories of pseudonyms. Where devices send
+x_u x_u^T and rows of consumed items (`form=gram`) these sums are sent as they are, with 0 for items
+that nobody consumed. Claimed is what is in items that the parties found explain to the precision of
+the numbers. Source: ours. Sums with noise are left alone: then the items that nobody consumed do
+not stand out, and popularity is all that is said.
 """
 
 from __future__ import annotations
@@ -23,13 +23,9 @@ from ..transcript import Transcript
 from ._peeling import Sums, peeled
 from ._rows_seen import SURE, declined, empty_tally, prior, sends
 
-GAP, FEW = (
-    5.0,
-    0.05,
-    # between items that nobody and that somebody consumed; the share of items that nobody did, at
-    # least
-)
-STEPS = 60
+GAP = 5.0  # between residuals of items that nobody and that somebody consumed, as a ratio
+FEW = 0.05  # the share of items that nobody consumed, at least
+STEPS = 60  # of the robust regression
 GUESSED = 2  # log odds of codes in items that are not explained
 MOST = 200  # parties: more take minutes
 
@@ -38,39 +34,32 @@ def run(transcript: Transcript) -> Claims:
     """Claims histories of pseudonyms. Not tried where parties change, are too many, or where noise
     is on the sums.
     """
-    tally = empty_tally(transcript)
-    parties, rounds, factors = (
-        len(tally.users),
-        len(transcript.rounds),
-        int(transcript.setting("factors")),
-    )
+    parties = len(empty_tally(transcript).users)
+    rounds, factors = len(transcript.rounds), int(transcript.setting("factors"))
+    equations = rounds * factors
     said = (
-        f"{rounds} rounds x {factors} factors = {rounds * factors} equations an item against"
+        f"{rounds} rounds x {factors} factors = {equations} equations an item against"
         f" {parties} parties"
     )
     if not _always_the_same(transcript):
         return declined(transcript, "parties change")
-    if not 1 < parties <= min(MOST, rounds * factors):
-        return declined(
-            transcript, f"{said}, of which it solves 2 to {MOST}, given as many equations"
-        )
-    found = _consumed(transcript)
-    if found is None:
-        return declined(
-            transcript, f"{said}: what nobody consumed does not stand out, as under noise"
-        )
-    sums, some = found
-    out = peeled(sums, parties)
-    m, score, claimed = (
-        out.codes.shape[1],
-        np.tile(prior(transcript), (parties, 1)),
-        np.zeros((parties, transcript.items), np.bool_),
-    )
-    sure = np.where(out.explained, SURE, GUESSED)
-    score[:m, some] += (sure * (2 * out.codes.T - 1)).astype(np.float32)
-    claimed[:m, some] = (out.codes > 0.5).T & out.explained
+    if not 1 < parties <= min(MOST, equations):
+        why = f"{said}, of which it solves 2 to {MOST}, given as many equations"
+        return declined(transcript, why)
+    consumed = _consumed(transcript)
+    if consumed is None:
+        why = f"{said}: what nobody consumed does not stand out, as under noise"
+        return declined(transcript, why)
+    sums, some = consumed
+    found = peeled(sums, parties)
+    m = found.codes.shape[1]
+    score = np.tile(prior(transcript), (parties, 1))
+    claimed = np.zeros((parties, transcript.items), np.bool_)
+    sure = np.where(found.explained, SURE, GUESSED)
+    score[:m, some] += (sure * (2 * found.codes.T - 1)).astype(np.float32)
     score[:, ~some] -= SURE
-    share = 100 * float(out.explained.mean())
+    claimed[:m, some] = (found.codes > 0.5).T & found.explained
+    share = 100 * float(found.explained.mean())
     note = (
         f"{said}; {m} of {parties} parties found, {share:.0f} % of the consumed items explained to"
         " the precision of the numbers"
@@ -84,77 +73,85 @@ def _always_the_same(transcript: Transcript) -> bool:
 
 
 def _consumed(transcript: Transcript) -> tuple[Sums, BoolArray] | None:
-    """What is left of the sums of items that somebody consumed, and which items these are; None
-    where they cannot be told.
+    """The part of the sums that is of consumed items alone, and which items somebody consumed; None
+    where these cannot be told.
     """
     if not sends(transcript, "f"):
         return _sent_alone(transcript)
     sums = [np.asarray(seen.sent["f"], np.float64).sum(axis=0) for seen in transcript.rounds]
-    items = [seen.received["y"].astype(np.float64) for seen in transcript.rounds]
-    for first, y in zip(sums, items, strict=True):
-        nobody = _nobody(np.linalg.norm(first - y @ _robust(first, y, transcript), axis=1))
-        if nobody is not None:
-            break
-    else:
+    items = _item_factors(transcript)
+    nobody = _nobody_in_some_round(sums, items, transcript)
+    if nobody is None:
         return None
-    rows = [
-        total - y @ np.linalg.lstsq(y[nobody], total[nobody], rcond=None)[0]
-        for total, y in zip(sums, items, strict=True)
-    ]
+    # Those items give -w S exactly, which is then taken off all others.
+    rows = []
+    for total, y in zip(sums, items, strict=True):
+        shared = np.linalg.lstsq(y[nobody], total[nobody], rcond=None)[0]
+        rows.append(total - y @ shared)
     if not all(_stands_out(np.linalg.norm(row, axis=1), nobody) for row in rows):
         return None
     noise = float(np.sqrt(np.mean([row[nobody] ** 2 for row in rows])))
-    return _sums(transcript, rows, items, ~nobody, noise), ~nobody
+    return _sums(transcript, rows, ~nobody, noise), ~nobody
+
+
+def _nobody_in_some_round(
+    sums: list[Float64Array], items: list[Float64Array], transcript: Transcript
+) -> BoolArray | None:
+    """The items that nobody consumed, by the first round in which they stand out."""
+    for total, y in zip(sums, items, strict=True):
+        left = np.linalg.norm(total - y @ _robust(total, y, transcript), axis=1)
+        nobody = _nobody(left)
+        if nobody is not None:
+            return nobody
+    return None
 
 
 def _sent_alone(transcript: Transcript) -> tuple[Sums, BoolArray] | None:
-    """The same of sums of rows that consumed items alone have; None where every item has one, which
-    noise sees to.
+    """The same of sums of rows that consumed items alone have; None where every item has one, as
+    under noise.
     """
     rows = [np.asarray(seen.sent["own"], np.float64) for seen in transcript.rounds]
     some = np.any([row.any(axis=1) for row in rows], axis=0)
     if some.all():
         return None
-    items = [seen.received["y"].astype(np.float64) for seen in transcript.rounds]
-    rounding = float(transcript.about["step"]) * float(
-        np.sqrt(len(transcript.rounds[0].users) / 12)
-    )
-    return _sums(transcript, rows, items, some, rounding), some
+    # Each of the parties rounds to the grid: a variance of step^2 / 12.
+    parties = len(transcript.rounds[0].users)
+    rounding = float(transcript.about["step"]) * float(np.sqrt(parties / 12))
+    return _sums(transcript, rows, some, rounding), some
 
 
-def _sums(
-    transcript: Transcript,
-    rows: list[Float64Array],
-    items: list[Float64Array],
-    some: BoolArray,
-    noise: float,
-) -> Sums:
-    """What `_peeling` takes apart: rows of `some` items. noise: the standard deviation of a number,
-    at least a step of the grid.
+def _item_factors(transcript: Transcript) -> list[Float64Array]:
+    return [seen.received["y"].astype(np.float64) for seen in transcript.rounds]
+
+
+def _sums(transcript: Transcript, rows: list[Float64Array], some: BoolArray, noise: float) -> Sums:
+    """The rows of `some` items, for `_peeling`. noise: the standard deviation of a number, at least
+    a step of the grid.
     """
     w = float(transcript.setting("unobserved"))
     c = 1 + float(transcript.setting("alpha")) if w else 1.0
     exact = max(noise, float(transcript.about["step"]))
-    return Sums(np.stack(rows)[:, some], np.stack(items)[:, some], c, c - w, exact)
+    items = np.stack(_item_factors(transcript))
+    return Sums(np.stack(rows)[:, some], items[:, some], c, c - w, exact)
 
 
 def _robust(total: Float64Array, y: Float64Array, transcript: Transcript) -> Float64Array:
     """-w S, float64 [F, F]: the least sum of lengths of residuals, by reweighting; rare items count
     most at first.
     """
-    weight, found = (
-        1 / (1 + transcript.popularity.astype(np.float64)),
-        np.zeros((y.shape[1], y.shape[1])),
-    )
+    weight = 1 / (1 + transcript.popularity.astype(np.float64))
+    shared = np.zeros((y.shape[1], y.shape[1]))
     for _ in range(STEPS):
-        square = (y * weight[:, None]).T @ y
-        found = np.linalg.solve(
-            square + 1e-9 * np.trace(square) * np.eye(len(square)), (y * weight[:, None]).T @ total
-        )
-        found = (found + found.T) / 2
-        left = np.linalg.norm(total - y @ found, axis=1)
-        weight = 1 / np.maximum(left, max(1e-6, float(np.quantile(left, 0.1)) / 2))
-    return found
+        weighted = (y * weight[:, None]).T
+        square = weighted @ y
+        ridge = 1e-9 * np.trace(square) * np.eye(len(square))
+        shared = np.linalg.solve(square + ridge, weighted @ total)
+        shared = (shared + shared.T) / 2
+        left = np.linalg.norm(total - y @ shared, axis=1)
+        # Small residuals count alike, or a few items would decide alone.
+        least = max(1e-6, float(np.quantile(left, 0.1)) / 2)
+        weight = 1 / np.maximum(left, least)
+    return shared
 
 
 def _nobody(left: Float64Array) -> BoolArray | None:
@@ -164,8 +161,9 @@ def _nobody(left: Float64Array) -> BoolArray | None:
     order = np.sort(np.maximum(left, 1e-6))
     low = max(2, int(FEW * len(order)))
     ratios = order[low + 1 :] / order[low:-1]
-    place = low + int(ratios.argmax()) if len(ratios) else 0
-    return left <= order[place] if len(ratios) and ratios.max() > GAP else None
+    if not len(ratios) or ratios.max() <= GAP:
+        return None
+    return left <= order[low + int(ratios.argmax())]
 
 
 def _stands_out(left: Float64Array, nobody: BoolArray) -> bool:
@@ -174,13 +172,10 @@ def _stands_out(left: Float64Array, nobody: BoolArray) -> bool:
 
 
 def applies(transcript: Transcript) -> bool:
-    """Whether devices send FCF's gradient, of what was or was not consumed."""
-    settings = transcript.about["settings"]
-    return (
-        (sends(transcript, "f") or sends(transcript, "own"))
-        and "unobserved" in settings
-        and not settings["ratings"]
-    )
+    """Whether devices send FCF's gradient, of consumed items and of others."""
+    settings = transcript.settings
+    sent = sends(transcript, "f") or sends(transcript, "own")
+    return sent and "unobserved" in settings and not settings["ratings"]
 
 
 ATTACK = Attack("separation", ("sum",), "ours", applies, run)

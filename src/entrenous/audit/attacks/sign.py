@@ -20,8 +20,7 @@ from ._rows_seen import RowsSeen, claims_of, empty_tally, rounds_of_rows
 
 def run(transcript: Transcript) -> Claims:
     """Claims the items whose bias a device wants raised."""
-    tally, precision = empty_tally(transcript), precision_of(transcript)
-    sd = precision.sd if not precision.tolerance else 0.0
+    tally, sd = empty_tally(transcript), precision_of(transcript).sd
     for rows in rounds_of_rows(transcript, tally.users):
         db = rows.array("b")[:, 0]
         up, down = db > SURELY * sd, db < -SURELY * sd
@@ -29,29 +28,28 @@ def run(transcript: Transcript) -> Claims:
         tally.deny(rows.who[down], rows.item[down])
         if sd:
             tally.add(rows.who, rows.item, _odds(transcript, rows, sd))
-    return claims_of(
-        transcript,
-        tally,
-        "" if not sd else f"numbers are off by {sd:.3g}: claims from {SURELY} times that on",
-    )
+    said = f"numbers are off by {sd:.3g}: claims from {SURELY} times that on" if sd else ""
+    return claims_of(transcript, tally, said)
 
 
 def _odds(transcript: Transcript, rows: RowsSeen, sd: float) -> Array:
     """The log odds of a positive that each noisy row adds, with s = 1/2; where every item has a
     row, most are of neither kind.
     """
-    users, items, db = (
-        max(1, transcript.users),
-        transcript.items,
-        rows.array("b")[:, 0].astype(np.float64),
-    )
-    drawn, n = int(transcript.setting("triples")), transcript.about["interactions"] / users
-    every = len(rows.item) >= 0.9 * items * len(rows.seen.users)
-    drawn_i, drawn_j = (
-        (min(1.0, drawn / n), min(1.0, drawn / max(items - n, 1))) if every else (1.0, 1.0)
-    )
-    ratio = [np.exp(np.clip((sign * db / 2 - 1 / 8) / sd**2, -30, 30)) for sign in (1, -1)]
-    odds = np.log(1 - drawn_i + drawn_i * ratio[0]) - np.log(1 - drawn_j + drawn_j * ratio[1])
+    users, items = max(1, transcript.users), transcript.items
+    db = rows.array("b")[:, 0].astype(np.float64)
+    positive, negative = 1.0, 1.0  # the chance that a row is of a drawn positive, or negative
+    if len(rows.item) >= 0.9 * items * len(rows.seen.users):
+        triples, history = (
+            int(transcript.setting("triples")),
+            transcript.about["interactions"] / users,
+        )
+        positive = min(1.0, triples / history)
+        negative = min(1.0, triples / max(items - history, 1))
+    # Likelihood ratios of +1/2 and of -1/2 against 0, under normal noise.
+    up = np.exp(np.clip((db / 2 - 1 / 8) / sd**2, -30, 30))
+    down = np.exp(np.clip((-db / 2 - 1 / 8) / sd**2, -30, 30))
+    odds = np.log(1 - positive + positive * up) - np.log(1 - negative + negative * down)
     return np.clip(odds, -20, 20)  # type: ignore[no-any-return]
 
 

@@ -1,8 +1,8 @@
 """The vector p_u of one row leads to the p_u of the next one by a step that only the right item
 explains: F equations, not one.
 
-With `user_step=triple`, p_u moves after each triple (u, i, j) by a known function of what its row
-shows (FPL eq. 5 and 6),
+With `user_step=triple`, p_u moves after each triple (u, i, j) by a known function of the numbers in
+its row (FPL eq. 5 and 6),
 
     p' = (1 - alpha lambda_u) p + alpha s (q_i - q_j),
 
@@ -14,6 +14,8 @@ Source: ours.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -32,11 +34,28 @@ from ._pairwise import (
 )
 from ._rows_seen import RowsSeen, claims_of, empty_tally, rounds_of_rows
 
-HEADS, CANDIDATES = 4, 3  # rows of the next round, and items of a row, that are tried
-NEAR, CLOSE = (
-    np.float32(5e-4),
-    np.float32(0.02),
-)  # of a candidate's score; of p', as a share of the step
+HEADS = 4  # rows of the next round that are tried
+CANDIDATES = 3  # items of a row that are tried
+NEAR = np.float32(5e-4)  # how far the score of a candidate may be off
+CLOSE = np.float32(0.02)  # how far p' may be off, as a share of the step
+
+
+class Steps(NamedTuple):
+    """Solved rows of negatives, and the items that may be their partners."""
+
+    solution: Solved
+    item: Int32Array
+    """[n], the row's own item."""
+    row: Int64Array
+    """[n], the place of the row in its round."""
+    low: Int64Array
+    """[n], the first row of its device."""
+    high: Int64Array
+    """[n], behind the last row of its device."""
+    candidate: Int32Array
+    """[n, CANDIDATES], nearest first."""
+    gap: Float32Array
+    """[n, CANDIDATES], how far the candidates' scores are off."""
 
 
 def applies(transcript: Transcript) -> bool:
@@ -46,86 +65,59 @@ def applies(transcript: Transcript) -> bool:
 
 def run(transcript: Transcript) -> Claims:
     """Claims the items of rows from which a step leads to another row."""
-    tally, rates, precision = (
-        empty_tally(transcript),
-        pairwise_rates(transcript),
-        precision_of(transcript),
-    )
-    factors = transcript.rounds[0].received["q"].shape[1] if transcript.rounds else 1
-    ahead = np.full(
-        (len(tally.users), HEADS, factors), np.inf, np.float32
-    )  # p_u of each user's next round
-    for rows in reversed(
-        list(rounds_of_rows(transcript, tally.users)) if precision.tolerance else []
-    ):
-        some = np.flatnonzero(rows.array("b")[:, 0] < 0)
-        found, others = solved(rows, rates, some), _every(rows, rates)
-        item, known = verified(rows, some, found, others, ahead[rows.who[some]], rates)
-        tally.claim(rows.who[some[known]], item[known], rows.place)
-        _keep_heads(ahead, rows.who, others.p)
-    said = (
-        f"{factors} equations a row"
-        if precision.tolerance
-        else "rows are not exact: no step can be recognised"
-    )
-    return claims_of(transcript, tally, said)
+    tally = empty_tally(transcript)
+    if not precision_of(transcript).tolerance:
+        said = "rows are not exact: no step can be recognised"
+        return claims_of(transcript, tally, said)
+    rates = pairwise_rates(transcript)
+    factors = transcript.rounds[0].received["q"].shape[1]
+    # The first p_u of each user in its next round; rounds are read backwards.
+    ahead = np.full((len(tally.users), HEADS, factors), np.inf, np.float32)
+    for rows in reversed(list(rounds_of_rows(transcript, tally.users))):
+        negatives = np.flatnonzero(rows.array("b")[:, 0] < 0)
+        everything = _every(rows, rates)
+        who = rows.who[negatives]
+        item, known = verified(rows, negatives, everything.p, ahead[who], rates)
+        tally.claim(who[known], item[known], rows.place)
+        _keep_heads(ahead, rows.who, everything.p)
+    return claims_of(transcript, tally, f"{factors} equations a row")
 
 
 def _every(rows: RowsSeen, rates: PairwiseRates) -> Solved:
     """All rows of a round, each solved by its sign."""
     positive = rows.array("b")[:, 0] > 0
-    parts = [
-        solved(rows, rates, np.flatnonzero(positive == kind), positive=kind)
-        for kind in (False, True)
-    ]
-    order = np.argsort(np.concatenate([np.flatnonzero(~positive), np.flatnonzero(positive)]))
+    down, up = np.flatnonzero(~positive), np.flatnonzero(positive)
+    parts = solved(rows, rates, down), solved(rows, rates, up, positive=True)
+    order = np.argsort(np.concatenate([down, up]))
     return Solved(*(np.concatenate(pair)[order] for pair in zip(*parts, strict=True)))
 
 
 def verified(
     rows: RowsSeen,
-    some: Array,
-    found: Solved,
-    others: Solved,
+    negatives: Array,
+    others: Float32Array,
     ahead: Float32Array,
     rates: PairwiseRates,
 ) -> tuple[Int32Array, BoolArray]:
-    """The item of each of some rows, and whether its step leads to another row. others: all rows of
-    the round; ahead: [n, HEADS, F].
+    """The partner's item of each row of a negative, and whether its step leads to another row.
+
+    negatives: places of the rows. others: float32 [rows, F], the vectors of all rows of the round.
+    ahead: float32 [n, HEADS, F], the first vectors of the next round.
     """
-    item, gap = nearest(found, rows, some, CANDIDATES)
-    q, ptr, best = rows.seen.received["q"], rows.seen.sent["ptr"], np.full(len(some), -1, np.int32)
-    numbers = np.float32(1 - rates.alpha * rates.user), np.float32(rates.alpha)
-    own, device = rows.item[some], rows.device[some]
-    _verify(
-        found.p,
-        found.s,
-        own,
-        some,
-        ptr[device],
-        ptr[device + 1],
-        item,
-        gap,
-        others.p,
-        ahead,
-        q,
-        *numbers,
-        best,
-    )
-    known = found.fit & (best >= 0)
-    return best, known
+    solution = solved(rows, rates, negatives)
+    candidate, gap = nearest(solution, rows, negatives, CANDIDATES)
+    ptr, device = rows.seen.sent["ptr"], rows.device[negatives]
+    own = rows.item[negatives]
+    steps = Steps(solution, own, negatives, ptr[device], ptr[device + 1], candidate, gap)
+    keep, alpha = np.float32(1 - rates.alpha * rates.user), np.float32(rates.alpha)
+    best = np.full(len(negatives), -1, np.int32)
+    _verify(steps, others, ahead, rows.seen.received["q"], keep, alpha, best)
+    return best, solution.fit & (best >= 0)
 
 
 @njit(cache=True, nogil=True)
 def _verify(
-    p: Float32Array,
-    s: Float32Array,
-    own: Int32Array,
-    at: Int64Array,
-    low: Int64Array,
-    high: Int64Array,
-    item: Int32Array,
-    gap: Float32Array,
+    steps: Steps,
     others: Float32Array,
     ahead: Float32Array,
     q: Float32Array,
@@ -138,25 +130,31 @@ def _verify(
     """
     factors = q.shape[1]
     after = np.empty(factors, np.float32)
-    for r in range(len(s)):
-        for c in range(item.shape[1]):
-            if gap[r, c] > NEAR or best[r] >= 0:
+    for r in range(len(best)):
+        low, high = steps.low[r], steps.high[r]
+        for c in range(steps.candidate.shape[1]):
+            if steps.gap[r, c] > NEAR or best[r] >= 0:
                 break
+            # p' if the candidate is the partner.
+            item = steps.candidate[r, c]
             size = np.float32(0)
             for f in range(factors):
-                step = alpha * s[r] * (q[item[r, c], f] - q[own[r], f])
-                after[f] = keep * p[r, f] + step
+                step = alpha * steps.solution.s[r] * (q[item, f] - q[steps.item[r], f])
+                after[f] = keep * steps.solution.p[r, f] + step
                 size += step * step
             limit = CLOSE * CLOSE * size
-            for k in range(high[r] - low[r]):
-                other = at[r] + k
-                other = other if other < high[r] else other - high[r] + low[r]
-                if other != at[r] and _away(after, others[other], limit) < limit:
-                    best[r] = item[r, c]
+            # Is it the vector of another row of this device in this round?
+            for k in range(high - low):
+                other = steps.row[r] + k
+                if other >= high:
+                    other += low - high
+                if other != steps.row[r] and _away(after, others[other], limit) < limit:
+                    best[r] = item
                     break
+            # Or of one of the first rows of its next round?
             for h in range(ahead.shape[1]):
                 if best[r] < 0 and _away(after, ahead[r, h], limit) < limit:
-                    best[r] = item[r, c]
+                    best[r] = item
 
 
 @njit(cache=True, nogil=True)
@@ -176,9 +174,9 @@ def _keep_heads(ahead: Float32Array, who: Int64Array, p: Float32Array) -> None:
     starts = np.flatnonzero(np.diff(who, prepend=-1))
     counts = np.diff(np.append(starts, len(who)))
     ahead[who[starts]] = np.inf
-    for h in range(HEADS):
-        there = counts > h
-        ahead[who[starts[there]], h] = p[starts[there] + h]
+    for head in range(HEADS):
+        some = starts[counts > head]
+        ahead[who[some], head] = p[some + head]
 
 
 ATTACK = Attack("step", ("individual",), "ours", applies, run)

@@ -20,7 +20,7 @@ from ._sides import claim_side, keep_constant, more_popular, no_visits
 
 def applies(transcript: Transcript) -> bool:
     """Whether devices send moves of item embeddings of a neural collaborative filter."""
-    return sends(transcript, "item", "network") and "negatives" in transcript.about["settings"]
+    return sends(transcript, "item", "network") and "negatives" in transcript.settings
 
 
 def run(transcript: Transcript) -> Claims:
@@ -30,9 +30,11 @@ def run(transcript: Transcript) -> Claims:
     for rows in rounds_of_rows(transcript, tally.users):
         visits.add(rows)
         moves = rows.array("item")
-        _, along, around = directions(moves[:, : factors or moves.shape[1]], rows.seen.sent["ptr"])
+        if factors:
+            moves = moves[:, :factors]  # of NeuMF the part of matrix factorisation
+        _, along, around = directions(moves, rows.seen.sent["ptr"])
         along *= more_popular(transcript, rows, along)[rows.device]
-        claim_side(tally, rows, along, around, transcript, loose=True)
+        claim_side(tally, rows, along, around, transcript)
     keep_constant(tally, visits)
     return claims_of(transcript, tally)
 

@@ -26,61 +26,70 @@ from ._rows_seen import claims_of, declined, empty_tally, sends
 
 WHOLE = 5e-3  # how far from a whole number a rating may be
 ENOUGH = 0.35  # the share of rows that must be whole
+FEWEST = 3  # rows of a message from which a direction is taken
 
 
 class Message(NamedTuple):
-    """The rows of one device in one round. item: int64 [n]; push: float32 [n, F], -e_j u; v:
-    float32 [items, F], the factors received.
-    """
+    """The rows of one device in one round."""
 
+    place: int
+    """The place of the round."""
+    number: int
+    """The number of the round."""
     item: Int64Array
+    """[n]."""
     push: Array
+    """float64 [n, F], -e_j u."""
     v: Array
+    """float32 [items, F], the factors received."""
 
 
 def applies(transcript: Transcript) -> bool:
     """Whether two rounds of rows without a bias, all of one user vector each, were seen."""
-    settings = transcript.about["settings"]
-    plain = sends(transcript, "v") and not sends(transcript, "noise") and len(transcript.rounds) > 1
-    return plain and (
-        "send" in settings or ("predict_after" in settings and settings["style"] == "batch")
-    )
+    settings = transcript.settings
+    plain = sends(transcript, "v") and not sends(transcript, "noise")
+    fedmf = "send" in settings
+    fedrec = "predict_after" in settings and settings["style"] == "batch"
+    return plain and len(transcript.rounds) > 1 and (fedmf or fedrec)
 
 
 def run(transcript: Transcript) -> Claims:
     """Claims the items whose ratings come out whole."""
-    tally, before, ratings, tried = empty_tally(transcript), dict[int, tuple[int, Message]](), 0, 0
+    tally = empty_tally(transcript)
     made_up = np.zeros(tally.first.shape, bool)
+    ratings, pairs = 0, 0
+    last: dict[int, Message] = {}
     for place, seen in enumerate(transcript.rounds):
-        now = messages(transcript, seen)
-        for user, message in now.items():
-            number, old = before.get(user, (-1, message))
-            if number == place - 1 and len(old.item) > 2 and len(message.item) > 2:
-                rating, tried = ratings_of(transcript, old, message, seen.round - 1), tried + 1
-                real = _whole(rating, transcript)
-                if real.mean() > ENOUGH:
-                    ratings += int(real.sum())
-                    who = np.searchsorted(tally.users, user)
-                    tally.claim(np.full(int(real.sum()), who), old.item[real], place)
-                    made_up[who, old.item[~real]] = True
-        before = {user: (place, message) for user, message in now.items()}
-    if not tried:
+        for user, new in messages(transcript, place, seen).items():
+            old = last.get(user)
+            last[user] = new
+            if old is None or old.place != place - 1:
+                continue
+            if min(len(old.item), len(new.item)) < FEWEST:
+                continue
+            pairs += 1
+            whole = _whole(ratings_of(transcript, old, new), transcript)
+            if whole.mean() > ENOUGH:
+                ratings += int(whole.sum())
+                who = np.searchsorted(tally.users, user)
+                tally.claim(np.full(int(whole.sum()), who), old.item[whole], place)
+                made_up[who, old.item[~whole]] = True
+    if not pairs:
         return declined(transcript, "no device answered in two rounds that follow one another")
     tally.deny(*np.nonzero(made_up))
-    return claims_of(
-        transcript,
-        tally,
-        f"{ratings} ratings recovered as whole numbers, in {tried} pairs of rounds of one device",
-    )
+    said = f"{ratings} ratings recovered as whole numbers, in {pairs} pairs of rounds of one device"
+    return claims_of(transcript, tally, said)
 
 
-def messages(transcript: Transcript, seen: Seen) -> dict[int, Message]:
+def messages(transcript: Transcript, place: int, seen: Seen) -> dict[int, Message]:
     """The rows of each user in a round, without lambda's part; of a table that is zero elsewhere
-    those that are not.
+    the rows that are not.
     """
-    v, half = seen.received["v"], 2.0 if "send" in transcript.about["settings"] else 1.0
-    reg, out = float(transcript.setting("reg")), {}
-    table = seen.sent["v"]
+    v, table = seen.received["v"], seen.sent["v"]
+    # FedMF sends the gradient with a factor of 2.
+    factor = 2.0 if "send" in transcript.settings else 1.0
+    reg = float(transcript.setting("reg"))
+    sent = {}
     for device, user in enumerate(seen.users.tolist()):
         if len(seen.sent["item"]):
             here = slice(seen.sent["ptr"][device], seen.sent["ptr"][device + 1])
@@ -88,53 +97,50 @@ def messages(transcript: Transcript, seen: Seen) -> dict[int, Message]:
         else:
             item = np.flatnonzero(table[device].any(axis=1))
             rows = table[device][item]
-        rows = rows[:, : v.shape[1]].astype(np.float64) / half
-        out[user] = Message(item, rows - reg * v[item], v)
-    return out
+        rows = rows[:, : v.shape[1]].astype(np.float64) / factor
+        sent[user] = Message(place, seen.round, item, rows - reg * v[item], v)
+    return sent
 
 
-def ratings_of(transcript: Transcript, old: Message, new: Message, number: int) -> Float64Array:
+def ratings_of(transcript: Transcript, old: Message, new: Message) -> Float64Array:
     """The ratings of the rows of the earlier message, float64 [n]; NaN where the two rounds do not
     determine them.
     """
-    unit, along = _along(old)
-    toward, _ = _along(new)
-    a, b = _step(transcript, old, new, unit, along, number)
-    a, b = a - (a @ toward) * toward, b - (b @ toward) * toward
+    unit = _direction(old)
+    along = old.push @ unit
+    toward = _direction(new)
+    a, b = _step(transcript, old, new, unit, along)
+    # The parts across the next direction cancel out: |u| A' + B' / |u| = 0.
+    a = a - (a @ toward) * toward
+    b = b - (b @ toward) * toward
     square = -(a @ b) / max(float(a @ a), 1e-300)
     if not square > 0:
         return np.full(len(along), np.nan)
     size = np.sqrt(square)
     rating = -along / size + size * (old.v[old.item].astype(np.float64) @ unit)
+    # The direction's sign is arbitrary; ratings are positive.
     return rating if np.median(rating) > 0 else -rating  # type: ignore[no-any-return]
 
 
-def _along(message: Message) -> tuple[Float64Array, Float64Array]:
+def _direction(message: Message) -> Float64Array:
     unit, _, _ = directions(message.push.astype(np.float32), np.array([0, len(message.push)]))
-    return unit[0], message.push @ unit[0]
+    return unit[0]
 
 
 def _step(
-    transcript: Transcript,
-    old: Message,
-    new: Message,
-    unit: Float64Array,
-    along: Float64Array,
-    number: int,
+    transcript: Transcript, old: Message, new: Message, unit: Float64Array, along: Float64Array
 ) -> tuple[Float64Array, Float64Array]:
     """A and B of the next user vector, u' = |u| A + B / |u|."""
-    settings, eps, v = transcript.about["settings"], -along, old.v[old.item].astype(np.float64)
+    settings, eps, v = transcript.settings, -along, old.v[old.item].astype(np.float64)
     reg, n = float(settings["reg"]), max(1, len(old.item))
-    if "send" not in settings:  # FedRec: the step of the round itself, along the mean over its rows
-        rate = float(settings["learning_rate"] or 0.8) * float(settings["decay"]) ** number
+    if "send" not in settings:
+        # FedRec: the step of the round itself, along the mean over its rows.
+        rate = float(settings["learning_rate"] or 0.8) * float(settings["decay"]) ** old.number
         return (1 - rate * reg) * unit, rate / n * (eps @ v)
-    after, share = (
-        new.v[old.item].astype(np.float64),
-        2 * float(settings["learning_rate"]) / (n if settings["step"] == "mean" else 1),
-    )
-    a = (1 - share * n * reg) * unit + share * (
-        ((v - after) @ unit) @ after
-    )  # FedMF: the next round's step, with its factors
+    # FedMF: the next round's step, with its factors.
+    after = new.v[old.item].astype(np.float64)
+    share = 2 * float(settings["learning_rate"]) / (n if settings["step"] == "mean" else 1)
+    a = (1 - share * n * reg) * unit + share * (((v - after) @ unit) @ after)
     return a, share * (eps @ after)
 
 
@@ -143,7 +149,8 @@ def _whole(rating: Float64Array, transcript: Transcript) -> BoolArray:
     low, high = transcript.about["scale"]
     step = step_of(transcript)
     off = np.abs(rating / step - np.rint(rating / step)) * step
-    return (off < WHOLE) & (rating > low - step / 2) & (rating < high + step / 2)  # type: ignore[no-any-return]
+    within = (rating > low - step / 2) & (rating < high + step / 2)
+    return (off < WHOLE) & within  # type: ignore[no-any-return]
 
 
 ATTACK = Attack("two-step", ("individual",), "Chai et al. 2019 (FedMF)", applies, run)

@@ -1,10 +1,10 @@
-"""Was this user in training? Who has the final model and a person's whole history asks how well the
-one fits the other.
+"""Was this user in training? An onlooker that has the final model and a person's whole history asks
+how well the one fits the other.
 
 A vector is fitted to the history as in the attack `membership`, and the fit is the chance that an
 item of the history scores above another one. Item vectors have moved towards each other in the
 histories that they were trained on, so that these fit better than others do. How well a history
-fits also depends on its length and on how popular its items are: what these predict, by least
+fits also depends on its length and on how popular its items are: the prediction by these, by least
 squares over all candidates, is taken off. No example of a member is needed. Known: the model, and
 histories of candidates (`audit.side_knowledge`). Ours, after M. Zhang et al., "Membership inference
 attacks against recommender systems", CCS 2021, where shadow models say what a member looks like.
@@ -27,22 +27,13 @@ def run(transcript: Transcript) -> Claims:
     users, vectors = np.arange(len(histories)), item_table(transcript, biases=True)
     if vectors is None:
         nothing = np.zeros((len(users), 1), np.float32)
-        return Claims(
-            users, nothing, note="the model has no vectors of items", asks="members", tried=False
-        )
-    fit = np.array(
-        [
-            _above(score, own)
-            for score, own in zip(fitted(vectors, histories), histories, strict=True)
-        ]
-    )
+        note = "the model has no vectors of items"
+        return Claims(users, nothing, note=note, asks="members", tried=False)
+    scores = fitted(vectors, histories)
+    fit = np.array([_above(score, own) for score, own in zip(scores, histories, strict=True)])
     left = fit - _predicted(fit, histories, transcript.popularity.astype(np.float64))
-    return Claims(
-        users,
-        left.astype(np.float32)[:, None],
-        note="with whole histories of candidates",
-        asks="members",
-    )
+    score = left.astype(np.float32)[:, None]
+    return Claims(users, score, note="with whole histories of candidates", asks="members")
 
 
 def _above(score: Float64Array, own: BoolArray) -> float:
@@ -54,26 +45,21 @@ def _above(score: Float64Array, own: BoolArray) -> float:
 
 
 def _predicted(fit: Float64Array, histories: BoolArray, popularity: Float64Array) -> Float64Array:
-    """What the length of a history and the popularity of its items say of its fit, by least
+    """The fit of a history as its length and the popularity of its items predict it, by least
     squares.
     """
     size = np.maximum(histories.sum(axis=1), 1)
-    mean, log = histories @ popularity / size, histories @ np.log1p(popularity) / size
-    about = np.stack(
-        [
-            np.ones(len(size)),
-            np.log(size),
-            np.log(size) ** 2,
-            log,
-            mean / max(float(mean.max(initial=0)), 1.0),
-        ],
-        axis=1,
-    )
+    mean = histories @ popularity / size
+    mean_log = histories @ np.log1p(popularity) / size
+    log_size = np.log(size)
+    highest = max(float(mean.max(initial=0)), 1.0)
+    columns = [np.ones(len(size)), log_size, log_size**2, mean_log, mean / highest]
+    about = np.stack(columns, axis=1)
     return about @ np.linalg.lstsq(about, fit, rcond=None)[0]  # type: ignore[no-any-return]
 
 
 def applies(transcript: Transcript) -> bool:
-    """Whether the onlooker has histories of candidates beside the model."""
+    """Whether the onlooker has histories of candidates besides the model."""
     return "candidates/ptr" in transcript.model
 
 

@@ -63,7 +63,7 @@ class Update(NamedTuple):
 
     @property
     def devices(self) -> int:
-        """Number of devices."""
+        """The number of devices whose updates are in here."""
         return len(self.ptr) - 1
 
     @property

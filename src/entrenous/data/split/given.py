@@ -21,8 +21,7 @@ from ...core.types import Array, Int32Array
 from ...core.visits import some_visits
 from ...core.vocabulary import Vocabulary
 from ..interactions import Interactions, build, pairs_of
-from .cut import cold_notes
-from .types import Held, Split
+from .types import Held, Split, cold_notes
 
 
 class CandidateColumns(NamedTuple):

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from ...core.keys import key
 from ..interactions import Interactions
-from .cut import assemble, hold_out, percents, shuffled, without_test
-from .types import Split
+from .types import Split, assemble, hold_out, percents, shuffled, without_test
 
 
 def random(data: Interactions, train: int, test: int, *, seed: int) -> list[Split]:

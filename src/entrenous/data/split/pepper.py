@@ -40,9 +40,8 @@ from ...core.vocabulary import Vocabulary
 from ..dataset import divided
 from ..divided import PARTS, Divided, HeldOutNegatives
 from ..interactions import NO_TIME, Interactions, build, pairs_of
-from .cut import assemble, percents, share, shuffled, without_test
 from .leave_one_out import draw_candidates
-from .types import Held, Split, between_peers
+from .types import Held, Split, assemble, between_peers, percents, share, shuffled, without_test
 
 TRAIN, TEST, VALIDATION = range(len(PARTS))
 DRAWN = 100  # candidates of a held-out row, section 5.3; their files have 99

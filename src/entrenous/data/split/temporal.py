@@ -16,8 +16,7 @@ from dataclasses import replace
 from ...core.types import BoolArray
 from ...core.vocabulary import Vocabulary
 from ..interactions import Interactions
-from .cut import assemble, hold_out, newest_first, percents, without_test
-from .types import Held, Split
+from .types import Held, Split, assemble, hold_out, newest_first, percents, without_test
 
 
 def temporal(data: Interactions, train: int, test: int, *, seed: int) -> list[Split]:

@@ -1,78 +1,83 @@
-"""`Split`: what is trained on, what chooses, and what is opened once, by evaluation."""
+"""`Split`: the rows to train on, the rows that choose settings, and the rows that evaluation opens
+once; and the steps that every kind of split is made of.
+"""
 
 from __future__ import annotations
 
-from functools import reduce
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from numba import njit
 
-from ...core.types import Array, Int32Array, Int64Array
+from ...core.errors import InputError
+from ...core.keys import fold
+from ...core.types import Array, BoolArray, Int32Array, Int64Array, UInt64Array
 from ...core.visits import joined_visits, some_visits
 from ...core.vocabulary import Vocabulary
 from ..interactions import Interactions
 
 
 class Held(NamedTuple):
-    """Held-out rows over the same users and items as the training rows.
-
-    candidates: int32 [len(rows), k], the negatives each held-out row is ranked against, in the
-    order of `rows` (-1 where a row has fewer); None = full ranking only. cold: whether items
-    without a training row compete like all others. Not where a server knows which these are, and
-    never recommends them; between peers nobody does. absent: int64 [users], how many more rows of
-    each user are held out, of items that are not in the catalogue; they count as missed. None =
-    none.
-    """
+    """Held-out rows over the same users and items as the training rows."""
 
     rows: Interactions
     candidates: Int32Array | None = None
+    """int32 [len(rows), k]: the negatives that each held-out row is ranked against, in the order of
+    `rows` (-1 where a row has fewer). None = full ranking only.
+    """
     cold: bool = False
+    """Items without a training row compete like all others. A server knows these items and never
+    recommends them; between peers nobody knows them.
+    """
     absent: Int64Array | None = None
+    """int64 [users]: the number of further held-out rows of each user, of items that are not in the
+    catalogue; they count as missed. None = no such rows.
+    """
 
 
 class Split(NamedTuple):
-    """One division of a data set into training, validation and test rows.
-
-    train: what models see while settings are chosen. validation: what chooses. test: read by
-    `evaluate` alone. refit: whether, once settings are chosen, the final model trains on train +
-    validation (FPL section 5.3; NCF) or on train alone. notes: what the split did and what it could
-    not hold, one sentence each. weighting: whether the validation rows are the devices' own
-    weighting sets (PEPPER, algorithm 2, lines 2-5), which their devices may use in training too.
-    """
+    """One division of a data set into training, validation and test rows."""
 
     name: str
     train: Interactions
+    """The rows that models see while settings are chosen."""
     validation: Held | None
+    """The rows that choose settings and rounds."""
     test: Held
+    """Read by `evaluate` alone."""
     refit: bool
+    """True if the final model trains on training and validation rows once settings are chosen (FPL
+    section 5.3; NCF); False if it trains on training rows alone.
+    """
     notes: tuple[str, ...] = ()
+    """What the split did and which rows it could not hold out, one sentence each."""
     weighting: bool = False
+    """True if the validation rows are the weighting sets of their devices (PEPPER, algorithm 2,
+    lines 2-5), which may use them in training too.
+    """
 
     @property
     def weighting_sets(self) -> Held | None:
-        """The rows that devices keep from training to judge received models by, where the protocol
-        defines them; else None.
-        """
+        """The rows by which devices judge received models; None if the protocol has none."""
         return self.validation if self.weighting else None
 
     @property
     def left_out(self) -> Interactions | None:
-        """Validation rows that the final model does not train on, which do not compete with test
-        rows; None if it trains on them.
+        """The validation rows if the final model does not train on them; they do not compete with
+        test rows. None if it does.
         """
         return None if self.refit or self.validation is None else self.validation.rows
 
     @property
     def all_rows(self) -> Interactions:
-        """Every row, held-out ones too: what the data is, not what a model may see."""
-        held = [held.rows for held in (self.validation, self.test) if held is not None]
-        return reduce(union, held, self.train)
+        """All rows of the data, the held-out ones too. No model may see them."""
+        rows = union(self.train, self.test.rows)
+        return rows if self.validation is None else union(rows, self.validation.rows)
 
     @property
     def final_train(self) -> Interactions:
-        """The rows that the finally evaluated model trains on: train, with validation if
-        `refit`.
-        """
+        """The rows that the final model trains on: train, with validation if `refit`."""
         if not self.refit or self.validation is None:
             return self.train
         return union(self.train, self.validation.rows)
@@ -80,28 +85,22 @@ class Split(NamedTuple):
 
 def union(left: Interactions, right: Interactions) -> Interactions:
     """The rows of two Interactions that share no row, over the same users and items."""
-    from dataclasses import replace
-
     user = np.concatenate([left.user, right.user])
     item = np.concatenate([left.item, right.item])
     order = np.lexsort((item, user))
-    counts, visits = left.counts + right.counts, joined_visits([left.moments, right.moments])
+    time = row = None
+    if left.time is not None and right.time is not None:
+        time = np.concatenate([left.time, right.time])[order]
+    if left.row is not None and right.row is not None:
+        row = np.concatenate([left.row, right.row])[order]
     return replace(
         left,
-        ptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        ptr=np.concatenate([[0], np.cumsum(left.counts + right.counts)]).astype(np.int64),
         item=item[order],
         value=np.concatenate([left.value, right.value])[order],
-        time=(
-            None
-            if left.time is None or right.time is None
-            else np.concatenate([left.time, right.time])[order]
-        ),
-        row=(
-            None
-            if left.row is None or right.row is None
-            else np.concatenate([left.row, right.row])[order]
-        ),
-        visits=some_visits(visits, order),
+        time=time,
+        row=row,
+        visits=some_visits(joined_visits([left.moments, right.moments]), order),
     )
 
 
@@ -110,19 +109,16 @@ def between_peers(split: Split) -> Split:
     every item competes.
     """
     validation = None if split.validation is None else split.validation._replace(cold=True)
-    return split._replace(
-        validation=validation, test=split.test._replace(cold=True), weighting=True
-    )
+    test = split.test._replace(cold=True)
+    return split._replace(validation=validation, test=test, weighting=True)
 
 
 def describe_cold(train: Interactions, held: Interactions, what: str) -> tuple[str, ...]:
-    """Counts and names (up to three) the users and items of `held` that `train` has never seen."""
+    """Notes on the users and items of `held` that do not occur in `train`."""
+    users = np.flatnonzero((held.counts > 0) & (train.counts == 0))
+    items = np.flatnonzero((held.popularity > 0) & (train.popularity == 0))
     notes = []
-    for label, seen, wanted, names in (
-        ("user", train.counts > 0, held.counts > 0, train.users),
-        ("item", train.popularity > 0, held.popularity > 0, train.items),
-    ):
-        cold = np.flatnonzero(wanted & ~seen)
+    for label, cold, names in (("user", users, train.users), ("item", items, train.items)):
         if len(cold):
             notes.append(
                 f"{label}s of the {what} rows that never occur in training: {len(cold)}"
@@ -137,5 +133,160 @@ def named(indices: Array, names: Vocabulary) -> str:
     >>> named(np.array([0, 2]), Vocabulary(["ann", "bob", "eve"]))
     '(ann, eve)'
     """
-    some = ", ".join(names[int(index)] for index in indices[:3])
-    return f"({some}{', ...' if len(indices) > 3 else ''})"
+    first = [names[int(index)] for index in indices[:3]]
+    if len(indices) > 3:
+        first.append("...")
+    return f"({', '.join(first)})"
+
+
+# ---- the steps that every kind of split is made of -----------------------------------------------
+
+
+def newest_first(data: Interactions) -> Int64Array:
+    """The number of rows of the same user that are later than each row, int64 [n]: 0 is the latest.
+    Raises InputError without times.
+    """
+    return _from_end(data, data.time_order())
+
+
+def shuffled(data: Interactions, key: np.uint64) -> Int64Array:
+    """The place of each row in a keyed shuffle of its user's rows, int64 [n]. It depends on the
+    user's items, not on the order of the source.
+    """
+    draws = row_draws(data.ptr, data.item, key)
+    return _from_end(data, np.lexsort((draws, data.user)))
+
+
+def _from_end(data: Interactions, order: Int64Array) -> Int64Array:
+    """The place of each row counted from the end of its user's rows in `order`."""
+    place = np.empty(len(data), np.int64)
+    place[order] = data.ptr[data.user.astype(np.int64) + 1] - 1 - np.arange(len(data))
+    return place
+
+
+@njit(cache=True, nogil=True)
+def row_draws(ptr: Int64Array, item: Int32Array, key: np.uint64) -> UInt64Array:
+    """64 random bits for each row, named by its user and its item, uint64 [n]."""
+    out = np.empty(len(item), np.uint64)
+    for user in range(len(ptr) - 1):
+        user_key = fold(key, user)
+        for e in range(ptr[user], ptr[user + 1]):
+            out[e] = fold(user_key, item[e])
+    return out
+
+
+def share(counts: Int64Array, percent: int) -> Int64Array:
+    """int(percent / 100 * count), without floating point.
+
+    >>> share(np.array([4, 5, 99]), 20)
+    array([ 0,  1, 19])
+    """
+    return counts * percent // 100
+
+
+def percents(kind: str, train: int, test: int) -> str:
+    """The protocol's name, `kind-train-test`. Raises InputError unless both are positive and add up
+    to 100.
+    """
+    name = f"{kind}-{train}-{test}"
+    if train + test != 100 or test == 0 or train == 0:
+        raise InputError(
+            "protocol",
+            f"'{name}' does not add up",
+            expected="two positive percentages with sum 100",
+            fix=f"use {kind}-80-20",
+        )
+    return name
+
+
+def hold_out(data: Interactions, place: Int64Array, percent: int) -> tuple[BoolArray, BoolArray]:
+    """(validation, test), bool [n]: of each user's rows by `place` the first `percent` are test,
+    and the first `percent` of the rest validation.
+    """
+    test = share(data.counts, percent)
+    both = test + share(data.counts - test, percent)
+    is_test = place < np.repeat(test, data.counts)
+    return (place < np.repeat(both, data.counts)) & ~is_test, is_test
+
+
+def assemble(
+    name: str,
+    data: Interactions,
+    validation: BoolArray,
+    test: BoolArray,
+    *,
+    refit: bool,
+    notes: tuple[str, ...] = (),
+    candidates: tuple[Int32Array, Int32Array] | None = None,
+) -> Split:
+    """The split with the rows marked `validation` and `test`, bool [n], and all others in training.
+    Its notes count and name cold users and items.
+
+    candidates: of the validation and of the test rows. Raises InputError if no row would be left to
+    train on or to test.
+    """
+    if not test.any() or (test | validation).all():
+        part = "test" if not test.any() else "train"
+        raise InputError(
+            data.name,
+            f"'{name}' leaves no {part} rows out of {len(data)}",
+            expected="users with more rows",
+            fix="use another protocol",
+        )
+    of_validation, of_test = (None, None) if candidates is None else candidates
+    split = Split(
+        name,
+        data.select(~(validation | test)),
+        Held(data.select(validation), of_validation) if validation.any() else None,
+        Held(data.select(test), of_test),
+        refit,
+    )
+    final_train = data.select(~test) if refit else split.train
+    return split._replace(notes=notes + cold_notes(split, final_train))
+
+
+def cold_notes(split: Split, final_train: Interactions) -> tuple[str, ...]:
+    """Notes on users and items that validation rows have and training rows lack, and that test rows
+    have and the final training rows lack.
+    """
+    notes = describe_cold(final_train, split.test.rows, "test")
+    if split.validation is None:
+        return notes
+    return describe_cold(split.train, split.validation.rows, "validation") + notes
+
+
+def refitted(split: Split, refit: bool) -> Split:
+    """The same division with another final model: trained on training and validation rows if
+    `refit`, otherwise on training rows alone.
+
+    Raises InputError for `refit` if there are no validation rows, or if devices keep them to weigh
+    models by.
+    """
+    why = ""
+    if split.validation is None:
+        why = "has no validation rows"
+    elif split.weighting:
+        why = "leaves them to devices, which weigh models by them"
+    if refit and why:
+        raise InputError(
+            "--refit",
+            f"protocol {split.name} {why}",
+            expected="validation rows to train on",
+            fix="leave it out",
+        )
+    old_notes = cold_notes(split, split.final_train)
+    kept = tuple(note for note in split.notes if note not in old_notes)
+    changed = split._replace(refit=refit)
+    return changed._replace(notes=kept + cold_notes(changed, changed.final_train))
+
+
+def without_test(data: Interactions, test: BoolArray) -> tuple[str, ...]:
+    """The note on users who have rows but too few for a test row; they stay in training."""
+    rows = np.bincount(data.user[test], minlength=len(data.users))
+    few = np.flatnonzero((data.counts > 0) & (rows == 0))
+    if not len(few):
+        return ()
+    return (
+        f"users with too few rows for a test row, who stay in training: {len(few)}"
+        f" {named(few, data.users)}",
+    )

@@ -1,8 +1,8 @@
 """The trained model of a masked federation: a node keeps it when a quorum of all nodes has the
 same.
 
-A server that gave each node a model of its own would be found out by nobody, since no round follows
-the last one. So each node signs the hash of the model that came, and the server passes these words
+Nobody would find a server out that gave each node another model, since no round follows the last
+one. So each node signs the hash of the model that came, and the server passes these words
 on. Two models cannot both have a quorum (`privacy/secure_sum/graph.py`).
 """
 
@@ -18,18 +18,18 @@ from ...core.types import Array
 from ...privacy.secure_sum.graph import quorum
 from ...privacy.secure_sum.messages import MAX_PARTIES
 from ..agreement.members import Members
-from .codes import Code, FrameRefused
-from .frames import HEAD, SIGNATURE, Frame, headed, signed_by
+from .frames import HEAD, SIGNATURE, Code, Frame, FrameRefused, headed, signed_by
 
 AGREED = "agreed"  # brings the words of the others
 TAKEN, KEPT = "taken", "kept"  # answers: a model has come; it is the one that a quorum has
 
 
 class OfferedModel(NamedTuple):
-    """A model that has come and is not kept yet. digest: sha256 of what all nodes get alike."""
+    """A model that has come and is not kept yet."""
 
     round: int
     digest: bytes
+    """The sha256 of what all nodes get alike."""
     arrays: Mapping[str, Array]
 
 
@@ -43,18 +43,19 @@ class Word(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
 Words = Annotated[list[Word], Meta(max_length=MAX_PARTIES)]
 
 
-def written(frames: Iterable[Frame]) -> bytes:
-    """The words of nodes that have taken a model, to be passed on."""
+def written(frames: Iterable[Frame | Word]) -> bytes:
+    """Returns the words of nodes that have taken a model, to be passed on."""
     return msgspec.msgpack.encode([Word(frame.said, frame.signature) for frame in frames])
 
 
 def enough(members: Members) -> int:
-    """How many nodes must have taken the same model before any of them keeps it."""
-    return quorum(len(members.roll()))  # who was shut out counts: nodes do not know that it was
+    """Returns how many nodes must have taken the same model before any of them keeps it."""
+    # Nodes that were shut out count: the others do not know that they were.
+    return quorum(len(members.roll()))
 
 
 def check_agreed(body: memoryview, offered: OfferedModel, run: str, members: Members) -> None:
-    """Raise FrameRefused unless enough members have signed that they took the offered model."""
+    """Raises FrameRefused unless enough members have signed that they took the offered model."""
     try:
         words = msgspec.msgpack.decode(body, type=Words)
     except (msgspec.MsgspecError, RecursionError) as bad:

@@ -10,62 +10,151 @@ is over the head, and so over all.
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 import struct
 from collections.abc import Iterator, Sequence
+from enum import StrEnum
 from typing import Any, NamedTuple, final
 
 import msgspec
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from ..agreement.identity import is_name
+from ...core.errors import EntrenousError
+from ..agreement.files import is_name
 from ..wire.tensors import Buffer
-from .codes import Code, FrameRefused
 
 MAGIC, VERSION, SIGNATURE = b"ENTR", 1, 64
 START = struct.Struct("<4sBI")
 HEAD = 4096  # bytes of a head, at most
 BODY = 1 << 30  # bytes of a body, at most, unless the reader knows better
-DOMAIN = (
-    b"entrenous frame 1\n"  # before what is signed, so that a signature is good for nothing else
-)
-PACKED = (
-    b"\x1f\x8b",
-    b"PK\x03\x04",
-    b"\x28\xb5\x2f\xfd",
-    b"BZh",
-    b"\xfd7zXZ",
-)  # gzip, zip, zstandard, bzip2, xz
+# Stands before what is signed, so that a signature is good for nothing else.
+DOMAIN = b"entrenous frame 1\n"
+# The first bytes of gzip, zip, zstandard, bzip2 and xz.
+PACKED = (b"\x1f\x8b", b"PK\x03\x04", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ")
+
+
+# ---- why a frame is refused ----------------------------------------------------------------------
+
+
+class Code(StrEnum):
+    """The result of receiving a message. All but `accepted` leave the model unchanged.
+
+    A log line and a counter so say what happened without a byte of what was sent.
+    """
+
+    ACCEPTED = "accepted"
+    # the frame
+    NOT_A_FRAME = "not-a-frame"
+    COMPRESSED = "compressed"
+    TRUNCATED = "truncated"
+    TOO_LONG = "too-long"
+    WRONG_LENGTH = "wrong-length"
+    BAD_HEAD = "bad-head"
+    BAD_NAME = "bad-name"
+    WRONG_VERSION = "wrong-version"
+    WRONG_BYTE_ORDER = "wrong-byte-order"
+    WRONG_DIGEST = "wrong-digest"
+    # who sent it, and for what
+    UNKNOWN_NODE = "unknown-node"
+    BAD_SIGNATURE = "bad-signature"
+    WRONG_KIND = "wrong-kind"
+    WRONG_RUN = "wrong-run"
+    PAST_ROUND = "past-round"
+    FUTURE_ROUND = "future-round"
+    WRONG_MODEL = "wrong-model"
+    NOT_ASKED = "not-asked"
+    TOO_FEW_USERS = "too-few-users"
+    DUPLICATE = "duplicate"
+    CONFLICT = "conflict"
+    REPLAYED_NONCE = "replayed-nonce"
+    LATE = "late"
+    # the arrays
+    MALFORMED = "malformed"
+    WRONG_TYPE = "wrong-type"
+    WRONG_FACTORS = "wrong-factors"
+    WRONG_ITEMS = "wrong-items"
+    TRANSPOSED = "transposed"
+    BROADCAST = "broadcast"
+    WRONG_ARRAYS = "wrong-arrays"
+    TOO_MANY_ROWS = "too-many-rows"
+    NEGATIVE_ITEM = "negative-item"
+    UNKNOWN_ITEM = "unknown-item"
+    DUPLICATE_ITEM = "duplicate-item"
+    WRONG_COUNT = "wrong-count"
+    WRONG_WEIGHT = "wrong-weight"
+    WRONG_SENDER = "wrong-sender"
+    WRONG_GROUP = "wrong-group"
+    WRONG_PLACE = "wrong-place"
+    NAN = "nan"
+    INF = "inf"
+    MINUS_INF = "minus-inf"
+    TOO_LARGE = "too-large"
+    NOT_SUMMED = "not-summed"  # a message that the secure sum does not take
+    # a node's own reasons
+    WITHHELD = "withheld"
+    FAILED = "failed"
+
+
+def reason(refusal: bytes) -> str:
+    """Returns the part of a node's refusal that may be logged: its code, if known, and the first
+    word of its explanation.
+    """
+    code, _, rest = refusal[:120].decode("ascii", "replace").partition("\n")
+    # Nodes write this: whatever is no code of ours would go into the operator's log.
+    if code not in {known.value for known in Code}:
+        return ""
+    word = re.match(r"([a-z][a-z -]{0,30}):", rest)
+    return code if word is None else f"{code}, {word[1]}"
+
+
+@final
+class FrameRefused(EntrenousError):
+    """Raised for a frame that is not accepted, with a code and a text that has none of its
+    content.
+    """
+
+    def __init__(self, code: Code, text: str = "") -> None:
+        self.code, self.text = code, text
+        super().__init__(f"{code.value}{': ' if text else ''}{text}")
+
+
+# ---- frames --------------------------------------------------------------------------------------
 
 
 class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The header of a frame. model: sha256 of the download of the round. items: of the catalogue.
-    about: small numbers by name."""
+    """The header of a frame."""
 
     kind: str
     run: str
     node: bytes
+    """The name of the sender."""
     round: int = 0
     attempt: int = 0
     nonce: bytes = b""
     model: bytes = b""
+    """The sha256 of the download of the round."""
     items: int = 0
+    """The number of items of the catalogue."""
     order: str = "<"
     about: dict[str, int] = {}
+    """Small numbers by name."""
     size: int = 0
+    """The bytes of the body."""
     digest: bytes = b""
+    """The sha256 of the body."""
 
 
 class Frame(NamedTuple):
-    """A received frame. head: its header; said: the header's bytes, which `signature` covers; body:
-    not parsed yet.
-    """
+    """A frame as it was received: its head, body and signature."""
 
     head: Head
     said: bytes
+    """The bytes of the header, which `signature` covers."""
     signature: bytes
     body: memoryview
+    """The body, not parsed yet."""
 
     @property
     def node(self) -> str:
@@ -89,7 +178,7 @@ class FrameParts:
         return b"".join(self._parts)
 
     def pieces(self, size: int) -> Iterator[bytes]:
-        """The frame as pieces of about `size` bytes, each copied when its turn comes."""
+        """Yields the frame as pieces of about `size` bytes, each copied when its turn comes."""
         piece = bytearray()
         for part in self._parts:
             for at in range(0, len(part), size):
@@ -104,74 +193,73 @@ class FrameParts:
 def seal(
     key: Ed25519PrivateKey, kind: str, body: bytes = b"", *, run: str, node: str, **fields: Any
 ) -> bytes:
-    """Make a signed frame with a fresh nonce. fields: the other fields of the header."""
+    """Returns a signed frame with a fresh nonce. fields: the other fields of the header."""
     return bytes(seal_parts(key, kind, [body], run=run, node=node, **fields))
 
 
 def seal_parts(
     key: Ed25519PrivateKey, kind: str, body: Sequence[Buffer], *, run: str, node: str, **fields: Any
 ) -> FrameParts:
-    """The same with a body in parts, which nobody may change afterwards."""
+    """Returns the same frame with a body in parts, which nobody may change afterwards."""
     digest = hashlib.sha256()
     for part in body:
         digest.update(part)
-    said = msgspec.msgpack.encode(
-        Head(
-            kind=kind,
-            run=run,
-            node=node.encode(),
-            nonce=secrets.token_bytes(16),
-            size=sum(map(len, body)),
-            digest=digest.digest(),
-            **fields,
-        )
+    head = Head(
+        kind=kind,
+        run=run,
+        node=node.encode(),
+        nonce=secrets.token_bytes(16),
+        size=sum(map(len, body)),
+        digest=digest.digest(),
+        **fields,
     )
-    return FrameParts(
-        [START.pack(MAGIC, VERSION, len(said)) + said + key.sign(DOMAIN + said), *body]
-    )
+    said = msgspec.msgpack.encode(head)
+    start = START.pack(MAGIC, VERSION, len(said))
+    return FrameParts([start + said + key.sign(DOMAIN + said), *body])
 
 
 def opened(buffer: bytes, largest: int = BODY) -> Frame:
-    """Parse a frame and check its lengths and digest, without copying or parsing the body. Raises
+    """Parses a frame and checks its lengths and digest, without copying or parsing the body. Raises
     FrameRefused.
     """
     view = memoryview(buffer)
     length = head_length(view[: START.size])
-    if len(view) < START.size + length + SIGNATURE:
+    signature = START.size + length  # where the signature begins
+    start = signature + SIGNATURE  # where the body begins
+    if len(view) < start:
         raise FrameRefused(Code.TRUNCATED, f"{len(view)} bytes")
-    said = bytes(view[START.size : START.size + length])
+    said = bytes(view[START.size : signature])
     head = _head(said)
     if head.size > largest:
         raise FrameRefused(Code.TOO_LONG, f"a body of {head.size} bytes, at most {largest}")
-    body = view[START.size + length + SIGNATURE :]
+    body = view[start:]
     if len(body) != head.size:
         code = Code.TRUNCATED if len(body) < head.size else Code.WRONG_LENGTH
         raise FrameRefused(code, f"{len(body)} bytes of a body of {head.size}")
+    # The signature covers the head alone: without this digest any body would do.
     if hashlib.sha256(body).digest() != head.digest:
         raise FrameRefused(Code.WRONG_DIGEST)
-    return Frame(
-        head, said, bytes(view[START.size + length : START.size + length + SIGNATURE]), body
-    )
+    return Frame(head, said, bytes(view[signature:start]), body)
 
 
 def headed(said: bytes, signature: bytes) -> Frame:
-    """A frame of which only the head came, with its signature. Raises FrameRefused."""
+    """Returns a frame of which only the head came, with its signature. Raises FrameRefused."""
     return Frame(_head(said), said, signature, memoryview(b""))
 
 
 def claimed_node(buffer: bytes) -> str:
-    """The name of the node that claims to have sent a frame, by its head alone. Raises
+    """Returns the name of the node that claims to have sent a frame, by its head alone. Raises
     FrameRefused.
     """
-    start = memoryview(buffer)[: START.size]
-    length = head_length(start)
-    head = _head(bytes(memoryview(buffer)[START.size : START.size + length]))
+    view = memoryview(buffer)
+    length = head_length(view[: START.size])
+    head = _head(bytes(view[START.size : START.size + length]))
     return head.node.decode("ascii")
 
 
 def head_length(start: memoryview | bytes) -> int:
-    """The length of a frame's header, from its first bytes. Raises FrameRefused for one too long,
-    before it is read.
+    """Returns the length of a frame's header, from its first bytes. Raises FrameRefused for a
+    header that is too long, before it is read.
     """
     start = bytes(start)
     if start[:4] != MAGIC[: len(start)]:
@@ -193,6 +281,7 @@ def _head(said: bytes) -> Head:
         head = msgspec.msgpack.decode(said, type=Head)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as bad:
         raise FrameRefused(Code.BAD_HEAD, type(bad).__name__) from None
+    # Names become names of files, and are said in logs.
     if not is_name(head.node):
         raise FrameRefused(Code.BAD_NAME, "1 to 64 of a-z, 0-9, - and .")
     if head.order != "<":
@@ -203,7 +292,7 @@ def _head(said: bytes) -> Head:
 
 
 def signed_by(frame: Frame, key: Ed25519PublicKey) -> bool:
-    """Whether a frame carries a valid signature of the owner of `key`."""
+    """Returns whether a frame carries a valid signature of the owner of `key`."""
     try:
         key.verify(frame.signature, DOMAIN + frame.said)
     except InvalidSignature:

@@ -1,5 +1,8 @@
-"""A server's requests to its nodes, as it makes them and as a node has read them; and the hash by
-which all nodes know that they train from one model."""
+"""A server's requests to its nodes, as the server makes them and as a node has read them; what
+devices receive, as bytes; and the hash by which all nodes know that they train from one model.
+
+A download is read strictly against the algorithm's declaration, ranges and finite numbers
+included."""
 
 from __future__ import annotations
 
@@ -9,37 +12,90 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ...core.contract.declared import Contract
+from ...core.contract.declarations import UpTo, upper_bound
+from ...core.contract.declared import Contract, read_only
+from ...core.contract.enforce import check_arrays
 from ...core.contract.protocols import State, arrays_of
 from ...core.contract.trial import delivered_to
-from ...core.types import Int64Array
+from ...core.types import Array, Int64Array
 from ...runs.store import model_sha256
 from ..agreement.terms import FederationTerms
 from ..wire import tensors
-from ..wire.download import download_schema, write_download
-from ..wire.tensors import Buffer, TensorField
+from ..wire.tensors import Buffer, Extent, TensorField
 from .frames import HEAD, SIGNATURE, START, FrameParts, seal_parts
 
 NAME = "server"
-LISTS = (
-    4 << 20
-)  # bytes of what a server passes on in a secure sum, at most: a kilobyte for each of its parties
+# Bytes of what a server passes on in a secure sum, at most: a kilobyte for each of its parties.
+LISTS = 4 << 20
+
+
+# ---- downloads -----------------------------------------------------------------------------------
+
+
+def write_download(download: State, more: Mapping[str, Array]) -> list[Buffer]:
+    """Returns a download, and further arrays, as the bytes that `read_download` reads, in parts:
+    views of the arrays where these lie.
+    """
+    arrays = {}
+    for name, array in arrays_of(download).items():
+        # Booleans travel as bytes of 0 and 1.
+        arrays[name] = array.view(np.uint8) if array.dtype == np.bool_ else array
+    return tensors.parts({**arrays, **more})
+
+
+def read_download(
+    body: Buffer, contract: Contract, devices: int, more: Mapping[str, TensorField]
+) -> tuple[State, dict[str, Array]]:
+    """Returns a download for as many devices, read-only, and the further arrays that were agreed
+    on.
+
+    Raises wire.tensors.Malformed for other names, types, shapes or layouts, and ContractError for a
+    value that the declaration excludes."""
+    arrays = tensors.read(body, {**download_schema(contract, devices), **more})
+    received = {}
+    for field in contract.receives:
+        array = arrays[field.name]
+        received[field.name] = array != 0 if field.dtype == "bool" else array
+    check_arrays(contract, "download", contract.receives, received, {"devices": devices})
+    kind = contract.declaration.receives
+    assert kind is not None  # of an algorithm whose devices receive something
+    return read_only(kind(**received)), {name: arrays[name] for name in more}
+
+
+def download_schema(contract: Contract, devices: int) -> dict[str, TensorField]:
+    """Returns the names, types and shapes of a download for as many devices."""
+    schema = {}
+    for field in contract.receives:
+        shape: list[Extent] = []
+        for size in field.axes.sizes:
+            most = devices if upper_bound(size) == "devices" else contract.size(size)
+            # Where the arrays decide their size, any up to the most it may be will do.
+            shape.append((0, most) if isinstance(size, UpTo) else most)
+        dtype = "u1" if field.dtype == "bool" else field.dtype
+        schema[field.name] = TensorField(dtype, tuple(shape))
+    return schema
+
+
+# ---- requests ------------------------------------------------------------------------------------
 
 
 class RoundWork(NamedTuple):
-    """What a round asks of whom: its number, the sha256 of its model, which users of each node, and
-    the download. of: the users that the download was delivered for already, int64 ascending; None =
-    it is as the algorithm made it.
-    """
+    """The work of a round: what it asks, and whom."""
 
     round: int
     model: bytes
+    """The sha256 of the round's model."""
     asked: Mapping[str, Int64Array]
+    """The users that each node is asked for."""
     download: State
     of: Int64Array | None = None
+    """The users that the download was delivered for already, int64 ascending; None = it is as the
+    algorithm made it."""
+    state: State | None = None
+    """The server's state, from which another process makes the download; None for a relay."""
 
     def delivered(self, contract: Contract, users: Int64Array) -> State:
-        """The download for the devices of some users."""
+        """Returns the download for the devices of some users."""
         if self.of is None:
             return contract.delivered(self.download, users)
         return delivered_to(contract, self.download, np.searchsorted(self.of, users))
@@ -63,20 +119,22 @@ class Requests:
         attempt: int = 0,
         inbox: bytes | None = None,
     ) -> FrameParts:
-        """A request to train the devices of some users. inbox: a message of a secure sum."""
-        more = {} if inbox is None else {"inbox": np.frombuffer(inbox, np.uint8)}
-        body = write_download(work.delivered(self._contract, users), {"users": users, **more})
+        """Returns a request to train the devices of some users. inbox: a message of a secure
+        sum."""
+        further: dict[str, Array] = {"users": users}
+        if inbox is not None:
+            further["inbox"] = np.frombuffer(inbox, np.uint8)
+        body = write_download(work.delivered(self._contract, users), further)
         return self._about(kind, body, work, users, attempt)
 
     def model(self, work: RoundWork, users: Int64Array) -> FrameParts:
-        """A model for some users, to recommend by."""
+        """Returns a model for some users, to recommend by."""
         body = write_download(work.delivered(self._contract, users), {})
         return self._about("model", body, work._replace(model=b""), users, 0)
 
     def _about(
         self, kind: str, body: Sequence[Buffer], work: RoundWork, users: Int64Array, attempt: int
     ) -> FrameParts:
-        about = {"users": len(users), "start": self._start}
         return self.seal(
             kind,
             *body,
@@ -84,37 +142,40 @@ class Requests:
             attempt=attempt,
             model=work.model,
             items=self._terms.items,
-            about=about,
+            about={"users": len(users), "start": self._start},
         )
 
     def seal(self, kind: str, *body: Buffer, **fields: Any) -> FrameParts:
-        """A message of the server, signed."""
+        """Returns a message of the server, signed."""
         return seal_parts(self._key, kind, body, run=self._terms.run, node=NAME, **fields)
 
 
 def largest_request(contract: Contract, users: int, masked: bool) -> int:
-    """Bytes of the longest frame that a server may send to a node of so many users: a download for
-    all of them, and in a secure sum (masked) what comes with it. A node reads no more."""
+    """Returns the bytes of the longest frame that a server may send to a node of so many users: a
+    download for all of them, and in a secure sum (masked) what comes with it. A node reads no
+    more."""
     fields = {**download_schema(contract, users), "users": TensorField("i8", (users,))}
     return START.size + HEAD + SIGNATURE + tensors.largest(fields) + (LISTS if masked else 0)
 
 
 class NodeRequest(NamedTuple):
-    """A request to train, checked: of which round, which of the node's users, with which model."""
+    """A request to train, checked."""
 
     round: int
     users: Int64Array
+    """The node's users that are asked for."""
     download: State
-    asked: bytes  # sha256 of all of these
+    asked: bytes
+    """The sha256 of all of this."""
 
 
 def announced(contract: Contract, download: State) -> bytes:
-    """The sha256 by which a server announces the model of a round: of all arrays and flags that
-    every node receives alike. download: as it was delivered, for whichever devices."""
+    """Returns the sha256 by which a server announces the model of a round: of all arrays and flags
+    that every node receives alike. download: as it was delivered, for whichever devices."""
     arrays = arrays_of(download)
     return bytes.fromhex(model_sha256({name: arrays[name] for name in contract.shared}))
 
 
 def announced_of(contract: Contract, download: State) -> bytes:
-    """The same, of a download before it is delivered to anybody."""
+    """Returns the same, of a download before it is delivered to anybody."""
     return announced(contract, contract.delivered(download, np.zeros(1, np.int64)))

@@ -1,5 +1,5 @@
-"""What both sides of a secure round make of the same things: the kinds of its frames, its terms,
-and what a masked answer holds.
+"""The parts of a secure round that both sides must see alike: the kinds of its frames, its terms,
+and the content of a masked answer.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from ..agreement.terms import FederationTerms
 from ..wire import tensors
 from ..wire.tensors import Malformed, TensorField
 from . import contribution
-from .codes import Code, FrameRefused
-from .frames import HEAD, SIGNATURE, START, Frame
+from .frames import HEAD, SIGNATURE, START, Code, Frame, FrameRefused
 
 KINDS = ("advert", "share", "mask", "consent", "unmask")  # in the order of secure_sum's stages
-OPEN, OPENED = "open", "opening"  # asks for the key of a box that somebody complained of; the key
-COMPLAINT = "complaint"  # the answer to `mask` of who got a bad box
+# Asks for the key of a box that somebody complained of; brings that key.
+OPEN, OPENED = "open", "opening"
+COMPLAINT = "complaint"  # the answer to `mask` of a node that got a bad box
 ANSWERED = {OPEN: OPENED}  # kinds of answers, where they are not those of their requests
 MESSAGE = 1 << 30  # bytes of a message, at most
 
@@ -31,16 +31,15 @@ MESSAGE = 1 << 30  # bytes of a message, at most
 def sum_terms(
     terms: FederationTerms, contract: Contract, number: int, attempt: int, model: bytes
 ) -> SumTerms:
-    """The terms of one attempt at the sum of a round: all that its parties know beforehand.
+    """Returns the terms of one attempt at the sum of a round: all that its parties know beforehand.
 
-    contract: as `contribution.agreed` has it; model: sha256 of the arrays that all devices get.
+    contract: as `contribution.agreed` returns it. model: sha256 of the arrays that all devices get.
     """
-    own = terms.protection
-    held = ProtectionInForce(own, contract)
-    # a sum of fewer would have less noise than was promised. The difference of two sums need not be
-    # of
-    # as many: it has the noise of both
-    people = max(own.people, held.fewest)
+    protection = terms.protection
+    in_force = ProtectionInForce(protection, contract)
+    # A sum of fewer people would have less noise than was promised. The difference of two sums need
+    # not be of as many: it has the noise of both.
+    people = max(protection.people, in_force.fewest)
     return SumTerms(
         run=terms.run,
         round=number,
@@ -48,14 +47,14 @@ def sum_terms(
         model=model,
         length=size(contract.empty_total()),
         people=people,
-        parties=own.parties,
-        noise=held.share,
+        parties=protection.parties,
+        noise=in_force.share,
     )
 
 
 def upload(message: bytes, shown: dict[str, Array]) -> bytes:
-    """The body of a masked answer: the masked vector, and the arrays that the server must see for
-    each device.
+    """Returns the body of a masked answer: the masked vector, and the arrays that the server must
+    see for each device.
     """
     return tensors.write({"message": np.frombuffer(message, np.uint8), **shown})
 
@@ -63,8 +62,8 @@ def upload(message: bytes, shown: dict[str, Array]) -> bytes:
 def uploaded(
     frame: Frame, contract: Contract, users: Int64Array
 ) -> tuple[bytes, tuple[ShownArrays, ...]]:
-    """The masked vector of an answer, and what each device of `users` shows beside it. Raises
-    FrameRefused.
+    """Returns the masked vector of an answer, and what each device of `users` shows besides it.
+    Raises FrameRefused.
     """
     if frame.head.kind != "mask":
         return bytes(frame.body), ()
@@ -80,18 +79,12 @@ def uploaded(
 
 
 def largest_answer(terms: FederationTerms, members: Members, place: str = "") -> int:
-    """Bytes of the longest frame that a node of a federation may send, at most. place: of an
-    algorithm of one's own.
+    """Returns the bytes of the longest frame that a node of a federation may send. place: the file
+    of an algorithm of the user's own.
     """
     contract = contribution.agreed(terms.make(place=place), terms.catalogue, terms.protection)
-    body = contribution.largest_body(
-        contract, {name: member.users for name, member in members.nodes.items()}
-    )
+    users = {name: member.users for name, member in members.nodes.items()}
+    body = contribution.largest_body(contract, users)
     nbytes = sum_terms(terms, contract, 0, 0, bytes(32)).nbytes if terms.masked else 0
-    return (
-        START.size
-        + HEAD
-        + SIGNATURE
-        + body
-        + max(limit_of(stage, nbytes) for stage in range(len(KINDS)))
-    )
+    message = max(limit_of(stage, nbytes) for stage in range(len(KINDS)))
+    return START.size + HEAD + SIGNATURE + body + message

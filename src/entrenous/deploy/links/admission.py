@@ -1,76 +1,117 @@
-"""`Admission`: who speaks. A node signs a short frame with its key and the time, and sends it in
-the head of every request, so that nothing of a stranger's is read beyond a head.
+"""Limits of the other end of a connection: who speaks, how often, and how much of it is read.
+
+A node signs a short frame with its key and the time, and sends it in the head of every request, so
+that nothing of a stranger's is read beyond a head.
 
     authorization: Entrenous BASE64URL(frame of kind "here", about: {"time": seconds since 1970})
+
+The same limits hold for strangers, for members, and for a node's server. Whatever costs something
+is counted before it is paid.
+
+    bytes of a head                 until it is complete at most HEAD, within HEAD_SECONDS
+                                    (`https.BoundedProtocol`)
+    requests of a connection        one at a time, and none with a body that nobody reads
+                                    (`https`, `application`)
+    bytes of a body                 in memory as they arrive, by node and in all (`Bodies`)
+    seconds of a body               STRETCH bytes, or its rest, in so many seconds (`Stretches`, at
+                                    both ends)
+    bytes of a server's response    said beforehand, and no more than the node expects
+                                    (`polling.ServerLine`)
+    decoded bytes                   as many as came: nothing is decoded
+    signatures of nobody            one check a request (`Admission`), and few requests a second
+                                    (`Rates`)
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
-from typing import final
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import NamedTuple, final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ..agreement.members import Member
-from ..frames.codes import FrameRefused
-from ..frames.frames import opened, seal, signed_by
+from ..frames.frames import FrameRefused, opened, seal, signed_by
+
+HELD = 20.0  # seconds for which a server holds a question for work, at most
+LATER = 5  # seconds after which a node whose question is not held asks again
 
 SCHEME, KIND = "Entrenous ", "here"
 STALE = 300.0  # seconds that a signed time may be from the server's
 LONGEST = 2048  # characters of the header
 CACHED = 16384  # headers whose signature was checked
 
+# Requests a second, and at once.
+RATE, BURST = 100.0, 200.0  # of one node
+STRANGERS = 10.0, 40.0  # of all strangers of one address
+UNASKED = 1.0, 10.0  # answers of one node that nobody waits for: sent again, or a flood
+REMEMBERED = 16384  # senders that were seen last
+
+HEAD, HEAD_SECONDS = 16 << 10, 10.0  # bytes of a request outside its body; seconds for its head
+STRETCH = 500_000  # bytes of a body that have to come within the seconds of a stretch
+BODY_SECONDS = 10.0  # of a stretch, for a server: 50 kB a second
+ROOM = 32 << 20  # bytes of bodies that a server reads, or has not dealt with, at once
+UNASKED_PART = 4  # a quarter of the room, or one body, is for nodes that are not asked
+DIGITS = 15  # of a number in a header
+LINE_SECONDS = 25.0  # for which a body waits for room; a node takes a connection for lost after 30
+
 
 class Denied(Exception):
-    """Raised for a request that is not answered: the status of HTTP, and a word that says why."""
+    """Raised for a request that is not answered.
+
+    status: of HTTP. code: the word that says why.
+    """
 
     def __init__(self, status: int, code: str) -> None:
         self.status, self.code = status, code
         super().__init__(code)
 
 
+# ---- who speaks ----------------------------------------------------------------------------------
+
+
 def here(key: Ed25519PrivateKey, run: str, node: str) -> str:
-    """The header by which a node shows its key, good for five minutes."""
-    return (
-        SCHEME
-        + urlsafe_b64encode(
-            seal(key, KIND, run=run, node=node, about={"time": int(time.time())})
-        ).decode()
-    )
+    """Returns the header by which a node shows its key, good for five minutes."""
+    frame = seal(key, KIND, run=run, node=node, about={"time": int(time.time())})
+    return SCHEME + urlsafe_b64encode(frame).decode()
 
 
 @final
 class Admission:
-    """Tells by a request's header which node sends it. clock: seconds since 1970."""
+    """Finds out by a request's header which node sends it. clock: seconds since 1970."""
 
     def __init__(
         self, run: str, members: Mapping[str, Member], clock: Callable[[], float] = time.time
     ) -> None:
         self.run, self.members, self._clock = run, members, clock
-        self._checked: OrderedDict[bytes, tuple[str, int]] = (
-            OrderedDict()
-        )  # sha256 of a header -> node, signed time
+        # The node and the signed time of each checked header, by the header's sha256.
+        self._checked: OrderedDict[bytes, tuple[str, int]] = OrderedDict()
 
     def node(self, header: str) -> str:
-        """The name of the member that signed a header. Raises Denied."""
+        """Returns the name of the member that signed a header. Raises Denied."""
+        # A long header would be hashed and decoded before anybody is known to have signed it.
         if not header.startswith(SCHEME) or len(header) > LONGEST:
             raise Denied(401, "no-key")
         digest = hashlib.sha256(header.encode()).digest()
         name, signed = self._checked.get(digest) or self._signed(header, digest)
+        # Whoever has seen a header could otherwise show it for ever.
         if abs(self._clock() - signed) > STALE:
             raise Denied(401, "clock")
         return name
 
     def _signed(self, header: str, digest: bytes) -> tuple[str, int]:
+        """Returns the node that signed a new header, and the time that it signed."""
         try:
             frame = opened(urlsafe_b64decode(header[len(SCHEME) :]), 0)
         except (FrameRefused, ValueError):
             raise Denied(401, "no-key") from None
         head, member = frame.head, self.members.get(frame.node)
+        # A frame that a member signed for something else, or elsewhere, shows nothing here.
         if head.kind != KIND or head.run != self.run:
             raise Denied(401, "wrong-run")
         if member is None:
@@ -81,3 +122,206 @@ class Admission:
         if len(self._checked) > CACHED:
             self._checked.popitem(last=False)
         return self._checked[digest]
+
+
+# ---- how often -----------------------------------------------------------------------------------
+
+
+@final
+class Rates:
+    """Token buckets of many senders: `rate` requests a second, and `burst` at once. now: seconds
+    that never run back.
+    """
+
+    def __init__(
+        self, rate: float = RATE, burst: float = BURST, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._rate, self._burst, self._now = rate, burst, now
+        # What each sender has left, and when that was counted; the newest sender is last.
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def allow(self, sender: str) -> bool:
+        """Returns whether a sender may send another request now, and counts that request."""
+        now = self._now()
+        left, counted = self._left.pop(sender, (self._burst, now))
+        left = min(self._burst, left + (now - counted) * self._rate)
+        allowed = left >= 1.0
+        self._left[sender] = (left - 1.0 if allowed else left, now)
+        # Forgetting a sender gives it its burst back, so as many are kept as can hardly all come.
+        if len(self._left) > REMEMBERED:
+            self._left.popitem(last=False)
+        return allowed
+
+    def give(self, sender: str) -> None:
+        """Gives a sender back what its last request took."""
+        if sender in self._left:
+            left, counted = self._left[sender]
+            self._left[sender] = min(self._burst, left + 1.0), counted
+
+
+# ---- how much ------------------------------------------------------------------------------------
+
+
+def is_number(text: str) -> bool:
+    """Returns whether a header is a length or a number of seconds: ASCII digits, and few of them,
+    since a long number takes long to read.
+    """
+    return text.isascii() and text.isdigit() and len(text) <= DIGITS
+
+
+@final
+class Stretches:
+    """The deadline of a body as it comes: each STRETCH of bytes, and the rest, within `seconds` of
+    the one before. Read the body inside `async with` of `limit`, which raises TimeoutError when a
+    stretch takes longer.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds, self._left = seconds, STRETCH
+        self.limit = asyncio.timeout(seconds)
+
+    def came(self, size: int) -> None:
+        """Counts bytes that have come."""
+        self._left -= size
+        if self._left <= 0:
+            self._left = STRETCH
+            self.resume()
+
+    def pause(self) -> None:
+        """Stops the clock while this end, and not the other one, lets the body wait."""
+        self.limit.reschedule(None)
+
+    def resume(self) -> None:
+        """Begins a stretch anew."""
+        self.limit.reschedule(asyncio.get_running_loop().time() + self._seconds)
+
+    def end(self) -> None:
+        """Ends the reading at once."""
+        if not self.limit.expired():
+            self.limit.reschedule(asyncio.get_running_loop().time())
+
+
+class Waiting(NamedTuple):
+    """A body that waits for room for its next bytes."""
+
+    body: Body
+    size: int
+    granted: asyncio.Future[None]
+
+
+@final
+class Body:
+    """A body that is being read.
+
+    asked: whether the server waits for it. place: in the order in which bodies began. held: bytes
+    in memory. whole: whether all of it has come.
+    """
+
+    def __init__(self, ledger: Bodies, node: str, asked: bool, place: int) -> None:
+        self.node, self.asked, self.place = node, asked, place
+        self.held, self.whole = 0, False
+        self.stretches = Stretches(BODY_SECONDS)
+        self._ledger = ledger
+
+    async def came(self, size: int) -> None:
+        """Counts bytes that have come, and waits until there is room for more. Raises Denied where
+        no room is made in time.
+        """
+        self.stretches.came(size)
+        if self._ledger.takes(self, size):
+            return
+        self.stretches.pause()
+        await self._ledger.waited(self, size)
+        self.stretches.resume()
+
+
+@final
+class Bodies:
+    """The bodies in a server's memory, counted as their bytes arrive; used by one event loop alone.
+    largest: bytes of one body, at most.
+
+    A node has one body at a time. Nodes that are asked may take all of the room, the others a part
+    of it. A body that finds no room waits: those of asked nodes go before the others, and the
+    oldest first. But one body of an asked node goes on beyond the room, and one of the others
+    beyond their part: so neither a crowd nor somebody whose bytes trickle can hold everybody up.
+    That makes at most `room + largest` bytes in all. The room is at least that of two bodies, so
+    that one node cannot fill it.
+    """
+
+    def __init__(self, largest: int, room: int = ROOM) -> None:
+        self.room = max(room, 2 * largest)
+        self.for_unasked = max(self.room // UNASKED_PART, largest)
+        self.held = self.held_unasked = 0
+        self._of: dict[str, Body] = {}
+        self._line: list[Waiting] = []
+        # The body that goes on although the room is taken, of asked nodes and of the others.
+        self._beyond: dict[bool, Body] = {}
+        self._begun = 0
+
+    @asynccontextmanager
+    async def of(self, node: str, asked: bool) -> AsyncIterator[Body]:
+        """Counts a body of a node until the end of `async with`. A node's next body ends the one
+        that it has not sent whole. Raises Denied where the one before waits for the server."""
+        before = self._of.get(node)
+        # A node that sends body after body would otherwise take all the room.
+        if before is not None and before.whole:
+            raise Denied(429, "one-at-a-time")
+        if before is not None:
+            before.stretches.end()
+        self._begun += 1
+        body = self._of[node] = Body(self, node, asked, self._begun)
+        try:
+            yield body
+        finally:
+            self._forget(body)
+
+    def takes(self, body: Body, size: int) -> bool:
+        """Counts bytes of a body if there is room for them, and returns whether there is."""
+        if not self._has_room(body, size):
+            return False
+        body.held += size
+        self.held += size
+        if not body.asked:
+            self.held_unasked += size
+        return True
+
+    async def waited(self, body: Body, size: int) -> None:
+        """Waits until bytes of a body are counted. Raises Denied."""
+        waiting = Waiting(body, size, asyncio.get_running_loop().create_future())
+        self._line.append(waiting)
+        self._line.sort(key=lambda other: (not other.body.asked, other.body.place))
+        try:
+            await asyncio.wait_for(waiting.granted, LINE_SECONDS)
+        except TimeoutError:
+            raise Denied(503, "no-room") from None
+        finally:
+            if waiting in self._line:
+                self._line.remove(waiting)
+
+    def _has_room(self, body: Body, size: int) -> bool:
+        if body.asked:
+            return self.held + size <= self.room or self._goes_beyond(body)
+        if self.held + size > self.room:
+            return False
+        return self.held_unasked + size <= self.for_unasked or self._goes_beyond(body)
+
+    def _goes_beyond(self, body: Body) -> bool:
+        """Returns whether a body is the one of its kind that may go on all the same; it becomes
+        that one if there is none.
+        """
+        return self._beyond.setdefault(body.asked, body) is body
+
+    def _forget(self, body: Body) -> None:
+        if self._of.get(body.node) is body:
+            del self._of[body.node]
+        if self._beyond.get(body.asked) is body:
+            del self._beyond[body.asked]
+        self.held -= body.held
+        if not body.asked:
+            self.held_unasked -= body.held
+        body.held = 0
+        # The room that is free now goes to those who wait, in their order.
+        for waiting in list(self._line):
+            if not waiting.granted.done() and self.takes(waiting.body, waiting.size):
+                waiting.granted.set_result(None)
+                self._line.remove(waiting)

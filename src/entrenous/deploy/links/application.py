@@ -1,20 +1,24 @@
-"""What a server answers to its nodes: an ASGI application of three routes, the same in one process,
-in workers, and under another engine.
+"""The answers of a server to its nodes: an ASGI application of three routes, the same in one
+process and in workers; and what waits between its event loop and the server's thread.
 
     GET  /v1/work    the request that waits for this node, held until there is one: 200 and a frame,
-    or 204 POST /v1/answer  a frame; answered when the server has dealt with it, and what counts is
-    on its disk: 200 GET  /v1/health  200; or 503 and why, where the server cannot do its work
+                     or 204
+    POST /v1/answer  a frame; answered with 200 when the server has dealt with it, and what counts
+                     is on its disk
+    GET  /v1/health  200; or 503 and why, where the server cannot do its work
 
-Both of the first carry the header of `admission.here`. What is refused has a word in its body; see
+Work and answers carry the header of `admission.here`. A refusal has a word in its body; see
 `Denied`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import NamedTuple, final
 
 from starlette.applications import Starlette
@@ -23,64 +27,242 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from ..frames.codes import FrameRefused
-from ..frames.frames import FrameParts, claimed_node
-from .admission import Admission, Denied
-from .health import Trouble, no_trouble
+from ..agreement.files import Trouble, no_trouble
+from ..frames.frames import FrameParts, FrameRefused, claimed_node
+from .admission import (
+    HELD,
+    LATER,
+    STRANGERS,
+    UNASKED,
+    Admission,
+    Bodies,
+    Body,
+    Denied,
+    Rates,
+    is_number,
+)
 from .listening import Guard
-from .rates import STRANGERS, UNASKED, Rates
-from .resources import Bodies, Body, is_number
-from .traffic import HELD, LATER, Traffic
+from .siblings import Siblings, disconnected
 
-PIECE = (
-    1 << 16
-)  # bytes of a frame that are given to a connection at once: TLS keeps as many of each connection
+# Bytes of a frame that are given to a connection at once: TLS keeps as many of each connection.
+PIECE = 1 << 16
+GONE = HELD + 10.0  # seconds without a word, after which a node is not there
+WAITING = 2048  # questions that are held at once
+# Seconds for which a request is kept for a node to fetch it again, at most: after that a server
+# asks it anew.
+KEPT = 30.0
+
+
+# ---- traffic -------------------------------------------------------------------------------------
+
+
+class Parked(NamedTuple):
+    """A request that its node has not answered."""
+
+    frame: FrameParts
+    until: float
+    """Monotonic seconds at which the request ends."""
+
+
+class Arrived(NamedTuple):
+    """An answer that has arrived."""
+
+    node: str
+    frame: bytes
+    done: asyncio.Future[None]
+    """Resolves when the server has dealt with the answer."""
+
+
+@final
+class Traffic:
+    """Requests that wait for their nodes, and answers that wait for the server.
+
+    The section of each method says which thread calls it; call `begin` first.
+    """
+
+    def __init__(self) -> None:
+        self._parked: dict[str, Parked] = {}
+        self._asking: dict[str, asyncio.Future[FrameParts | None]] = {}
+        self._heard: dict[str, float] = {}  # monotonic seconds of each node's last word
+        self._arrived: SimpleQueue[Arrived | None] = SimpleQueue()  # None: another node is ready
+        self._told = False  # whether that was said since `ready` was last called
+        self._unanswered: list[Arrived] = []  # received, not yet acknowledged
+        self.loop: asyncio.AbstractEventLoop | None = None
+
+    def begin(self) -> None:
+        """Notes the event loop that calls this."""
+        self.loop = asyncio.get_running_loop()
+
+    # ---- for the server's thread ----
+
+    def present(self) -> Collection[str]:
+        """Returns the names of the nodes that have said something of late."""
+        late = time.monotonic() - GONE
+        # Copied at once: while pairs are listed one by one the event loop may have its turn.
+        heard = self._heard.copy()
+        return {node for node, seconds in heard.items() if seconds > late}
+
+    def ready(self) -> Collection[str]:
+        """Returns the names of the nodes whose questions are held now."""
+        self._told = False
+        return list(self._asking)
+
+    def send(self, node: str, frame: FrameParts, seconds: float) -> None:
+        """Has a request fetched by its node, now if the node is asking."""
+        assert self.loop is not None
+        request = Parked(frame, time.monotonic() + min(seconds, KEPT))
+        self.loop.call_soon_threadsafe(self._park, node, request)
+
+    def receive(self, seconds: float) -> list[tuple[str, bytes]]:
+        """Returns all answers that have come; waits for the first of them, or until another node is
+        ready.
+        """
+        answers: list[Arrived] = []
+        try:
+            answer = self._arrived.get(timeout=seconds)
+            while True:
+                if answer is not None:
+                    answers.append(answer)
+                answer = self._arrived.get_nowait()
+        except Empty:
+            pass
+        self._unanswered += answers
+        return [(answer.node, answer.frame) for answer in answers]
+
+    def acknowledge(self) -> None:
+        """Tells the nodes whose answers were received so far that these have been dealt with."""
+        done, self._unanswered = self._unanswered, []
+        if done and self.loop is not None:
+            self.loop.call_soon_threadsafe(_resolve, done)
+
+    # ---- for the event loop ----
+
+    def heard(self, node: str) -> None:
+        """Notes that a node is there."""
+        self._heard[node] = time.monotonic()
+
+    def gone(self, node: str) -> None:
+        """Notes that a node has hung up."""
+        self._heard.pop(node, None)
+
+    def parked(self, node: str) -> FrameParts | None:
+        """Returns the request that waits for a node."""
+        request = self._parked.get(node)
+        if request is None:
+            return None
+        if request.until < time.monotonic():
+            self._parked.pop(node, None)
+            return None
+        return request.frame
+
+    def sweep(self) -> None:
+        """Drops the requests of nodes that have gone: each holds a model. Call it about once a
+        second.
+        """
+        now = time.monotonic()
+        self._parked = {
+            node: request for node, request in self._parked.items() if request.until > now
+        }
+
+    def asks(self, node: str) -> asyncio.Future[FrameParts | None] | None:
+        """Returns a future that resolves to the next request for a node, or to None where the node
+        has asked once more elsewhere; None if too many ask.
+        """
+        before = self._asking.pop(node, None)
+        if before is not None and not before.done():
+            before.set_result(None)
+        if len(self._asking) >= WAITING:
+            return None
+        self._asking[node] = asyncio.get_running_loop().create_future()
+        if not self._told:
+            self._told = True
+            self._arrived.put(None)
+        return self._asking[node]
+
+    def asked(self, node: str, question: asyncio.Future[FrameParts | None]) -> None:
+        """Notes that a question is over, however it ended."""
+        if self._asking.get(node) is question:
+            del self._asking[node]
+        question.cancel()
+
+    def waits_for(self, node: str) -> bool:
+        """Returns whether a node has a request that it has not answered."""
+        return node in self._parked
+
+    def arrived(self, node: str, frame: bytes) -> asyncio.Future[None]:
+        """Hands an answer to the server. Returns a future that resolves when the server has dealt
+        with it."""
+        self._parked.pop(node, None)
+        # A node that only delivers has asked for no work, and is not there to be asked.
+        if node in self._heard:
+            self.heard(node)
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._arrived.put(Arrived(node, frame, done))
+        return done
+
+    def _park(self, node: str, request: Parked) -> None:
+        question = self._asking.pop(node, None)
+        if question is not None and not question.done():
+            question.set_result(request.frame)
+        self._parked[node] = request
+
+
+def _resolve(answers: list[Arrived]) -> None:
+    for answer in answers:
+        if not answer.done.done():
+            answer.done.set_result(None)
+
+
+# ---- the application -----------------------------------------------------------------------------
 
 
 class Front(NamedTuple):
-    """What the application works with. largest: bytes of an answer, at most; counts: requests by
-    what became of them; trouble: tells why the server cannot do its work. It may wait for a
-    disk.
-    """
+    """The parts that the application works with."""
 
     admission: Admission
     traffic: Traffic
     guard: Guard | None
     largest: int
+    """Bytes of an answer, at most."""
     counts: Counter[str]
+    """Requests by what became of them."""
     trouble: Callable[[], Trouble | None] = no_trouble
+    """Tells why the server cannot do its work; may wait for a disk."""
+    siblings: Siblings | None = None
+    """The other workers, which serve some of the nodes; None where this process serves all."""
+
+    def elsewhere(self, node: str) -> int | None:
+        """Returns the number of the worker that serves a node; None for this process."""
+        return None if self.siblings is None else self.siblings.elsewhere(node)
 
 
 def application(front: Front) -> Starlette:
-    """The ASGI application of a server's nodes."""
+    """Returns the ASGI application of a server's nodes."""
     desk = _Requests(front)
     routes = [
         Route("/v1/work", desk.work),
         Route("/v1/answer", desk.answer, methods=["POST"]),
         Route("/v1/health", desk.health),
     ]
-    return Starlette(
-        routes=routes, exception_handlers={Denied: desk.denied, 404: desk.denied, 405: desk.denied}
-    )  # type: ignore[dict-item]
+    handlers = {Denied: desk.denied, 404: desk.denied, 405: desk.denied}
+    return Starlette(routes=routes, exception_handlers=handlers)  # type: ignore[arg-type]
 
 
 @final
 class FrameResponse(Response):
-    """A frame as a response, sent piece by piece: its connection takes the next one when it has
+    """A frame as a response, sent piece by piece: its connection takes the next piece when it has
     room.
     """
 
     def __init__(self, frame: FrameParts) -> None:
-        super().__init__(
-            media_type="application/octet-stream", headers={"content-length": str(len(frame))}
-        )
+        headers = {"content-length": str(len(frame))}
+        super().__init__(media_type="application/octet-stream", headers=headers)
         self._frame = frame
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the response, as ASGI asks for it."""
-        await send(
-            {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
-        )
+        """Sends the response, as ASGI asks for it."""
+        start = {"type": "http.response.start", "status": self.status_code}
+        await send({**start, "headers": self.raw_headers})
         for piece in self._frame.pieces(PIECE):
             await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
@@ -96,9 +278,12 @@ class _Requests:
         self._unasked = Rates(*UNASKED)
 
     async def work(self, request: Request) -> Response:
-        """The next request for the node that asks."""
+        """Answers with the next request for the node that asks."""
         node, traffic = self._admitted(request), self._front.traffic
         _refuse_body(request)
+        worker = self._front.elsewhere(node)
+        if worker is not None:
+            return await self._passed_on(request, worker)
         traffic.heard(node)
         frame = traffic.parked(node)
         if frame is None:
@@ -113,7 +298,7 @@ class _Requests:
         self, request: Request, node: str, question: asyncio.Future[FrameParts | None]
     ) -> FrameParts | None:
         """Waits for a request, for some time, and as long as the node does."""
-        away = asyncio.ensure_future(_disconnected(request))
+        away = asyncio.ensure_future(disconnected(request))
         try:
             await asyncio.wait((question, away), timeout=HELD, return_when=asyncio.FIRST_COMPLETED)
             if away.done() and not question.done():
@@ -124,26 +309,36 @@ class _Requests:
             self._front.traffic.asked(node, question)
 
     async def answer(self, request: Request) -> Response:
-        """An answer, taken when it is whole; acknowledged when the server has dealt with it."""
+        """Takes an answer when it is whole; acknowledges it when the server has dealt with it."""
         node = self._admitted(request)
+        # The length is known before a byte is read: whoever sends more is cut off.
         size = _header(request, b"content-length")
         if not is_number(size):
             raise Denied(411, "no-length")
         if int(size) > self._front.largest:
             raise Denied(413, "too-long")
-        asked = self._front.traffic.waits_for(node)
+        worker = self._front.elsewhere(node)
+        asked = worker is not None or self._front.traffic.waits_for(node)
+        # Refused here, so that a flood of answers never reaches the server itself.
         if not asked and not self._unasked.allow(node):
-            raise Denied(429, "too-often")  # the server itself never hears of it
+            raise Denied(429, "too-often")
         async with self._bodies.of(node, asked) as body:
             frame = await _read(request, int(size), body)
             _check_sender(frame, node)
+            if worker is not None:
+                return await self._passed_on(request, worker, frame)
             self._front.counts["answer"] += 1
             await self._front.traffic.arrived(node, frame)
         return Response(status_code=200)
 
+    async def _passed_on(self, request: Request, worker: int, body: bytes = b"") -> Response:
+        assert self._front.siblings is not None  # where a node is elsewhere
+        self._front.counts["passed-on"] += 1
+        return await self._front.siblings.passed_on(request, worker, body)
+
     async def health(self, request: Request) -> Response:
-        """That the server is there and can do its work. Who shows no key may ask a few times a
-        second, and learns of what kind trouble is, and no more."""
+        """Tells whether the server can do its work. Whoever shows no key may ask a few times a
+        second, and learns the kind of trouble, and no more."""
         self._pace(request)
         _refuse_body(request)
         why = await asyncio.to_thread(self._front.trouble)
@@ -152,70 +347,66 @@ class _Requests:
         return Response(b"ok\n", media_type="text/plain")
 
     async def denied(self, request: Request, why: Exception) -> Response:
-        """A refusal. Who is refused again and again is not listened to for a while."""
-        known = (
-            why
-            if isinstance(why, Denied)
-            else Denied(getattr(why, "status_code", 400), "no-such-thing")
-        )
-        self._front.counts[known.code] += 1
+        """Answers a refusal. A sender who is refused again and again is shut out for a while."""
+        if not isinstance(why, Denied):
+            why = Denied(getattr(why, "status_code", 400), "no-such-thing")
+        self._front.counts[why.code] += 1
         with suppress(Denied):
             self._pace(request)
-        later = {"retry-after": str(LATER)} if known.status in (429, 503) else {}
-        return Response(
-            f"{known.code}\n", known.status, {"connection": "close", **later}, "text/plain"
-        )
+        headers = {"connection": "close"}
+        if why.status in (429, 503):
+            headers["retry-after"] = str(LATER)
+        return Response(f"{why.code}\n", why.status, headers, "text/plain")
 
     def _admitted(self, request: Request) -> str:
-        """The node that sends a request. Raises Denied."""
-        front = self._front
-        node = front.admission.node(_header(request, b"authorization"))
+        """Returns the node that sends a request. Raises Denied."""
+        guard = self._front.guard
+        node = self._front.admission.node(_header(request, b"authorization"))
         if not self._nodes.allow(node):
             raise Denied(429, "too-often")
-        if (
-            front.guard is not None
-            and request.client is not None
-            and not front.guard.knows((request.client.host, request.client.port), node)
-        ):
+        client = request.client
+        if guard is None or client is None:
+            return node
+        # One key on ever more connections would take the places of the other nodes.
+        if not guard.knows((client.host, client.port), node):
             raise Denied(503, "no-place")
         return node
 
     def _pace(self, request: Request) -> None:
-        """One more request of a stranger. Raises Denied, and shuts its address out for a while,
-        when these are too many.
+        """Counts one more request of a stranger. If there are too many, shuts its address out for a
+        while and raises Denied.
         """
+        guard = self._front.guard
         address = request.client.host if request.client is not None else "?"
-        if self._front.guard is not None and self._front.guard.trusts(address):
-            return  # it speaks for many, and limits each itself
+        # A proxy speaks for many, and limits each of them itself.
+        if guard is not None and guard.trusts(address):
+            return
         if not self._strangers.allow(address):
-            if self._front.guard is not None:
-                self._front.guard.ban(address)
+            if guard is not None:
+                guard.ban(address)
             raise Denied(429, "too-often")
 
 
 def _header(request: Request, name: bytes) -> str:
-    """A header of a request, "" where it has none."""
-    return next(
-        (value.decode("latin-1") for key, value in request.scope["headers"] if key == name), ""
-    )
-
-
-async def _disconnected(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
+    """Returns a header of a request, "" where it has none."""
+    for key, value in request.scope["headers"]:
+        if key == name:
+            return str(value.decode("latin-1"))
+    return ""
 
 
 def _refuse_body(request: Request) -> None:
-    """Raise Denied where a body is announced that nobody would read."""
+    """Raises Denied where a body is announced that nobody would read."""
     size = _header(request, b"content-length")
     if size not in ("", "0") or _header(request, b"transfer-encoding"):
         raise Denied(400, "no-body-here")
 
 
 def _check_sender(frame: bytes, node: str) -> None:
-    """Raise Denied for a frame that names another node than the one whose key was shown. So the
-    server checks it against one key, and what is signed by nobody costs it one check. What is no
-    frame at all has a code of its own there.
+    """Raises Denied for a frame that names another node than the one whose key was shown.
+
+    So the server checks the frame against one key, and a frame that nobody signed costs it one
+    check. Bytes that are no frame at all pass here: the server has a code of its own for them.
     """
     try:
         other = claimed_node(frame) != node
@@ -226,8 +417,8 @@ def _check_sender(frame: bytes, node: str) -> None:
 
 
 async def _read(request: Request, size: int, body: Body) -> bytes:
-    """The body of a request, of as many bytes as it says. Raises Denied for another length, for one
-    that comes too slowly, and where there is no room for it."""
+    """Returns the body of a request, of as many bytes as it says. Raises Denied for another length,
+    for a body that comes too slowly, and where there is no room for it."""
     parts: list[bytes] = []
     try:
         async with body.stretches.limit:

@@ -1,5 +1,9 @@
 """`HttpsServerLink`: the server's port to its nodes over HTTPS, TLS 1.3, by uvicorn in a thread of
 its own.
+
+httptools keeps a head until it is complete, however long it grows, and uvicorn a list of all
+requests that come before an answer. `BoundedProtocol` counts bytes before they are parsed, for
+strangers and for members alike.
 """
 
 from __future__ import annotations
@@ -9,54 +13,150 @@ import resource
 import socket
 import ssl
 import threading
+from asyncio import TimerHandle
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ...core.errors import EntrenousError, InputError, NotYet, may_pass
 from ..agreement.address import refuse_plain
+from ..agreement.files import Trouble, no_trouble
 from ..agreement.members import Member
 from ..frames.frames import FrameParts
-from .admission import Admission
-from .application import Front, application
-from .health import Trouble, no_trouble
-from .listening import Bounds, Guard
-from .lobby import GuardedSocket
+from .admission import HEAD, HEAD_SECONDS, HELD, Admission
+from .application import Front, Traffic, application
+from .listening import Bounds, Guard, GuardedSocket
 from .metrics import LinkTally
-from .protocol import BoundedProtocol
-from .traffic import HELD, Traffic
+from .siblings import Siblings
 
 KEPT = int(2 * HELD)  # seconds that a connection stays open between two requests
 READY = 60.0  # seconds for the thread to begin
 BACKLOG = 2048
-OWN_FILES = 256  # descriptors of a server beside its connections
+OWN_FILES = 256  # descriptors of a server besides its connections
+
+
+class OutOfTurnError(Exception):
+    """Raised inside the parser for a request that comes before the last one is answered; no node
+    sends that.
+    """
+
+
+@final
+class BoundedProtocol(HttpToolsProtocol):
+    """HTTP/1.1 of one connection by uvicorn and httptools, with the limits that these lack.
+
+    counts: requests by what became of them; a request that is cut off here counts as `long-head`,
+    `slow-head` or `out-of-turn`. All bytes of a request outside its body count together: its head,
+    the framing of chunks, and what follows them.
+    """
+
+    def __init__(self, counts: Counter[str], **of_uvicorn: Any) -> None:
+        super().__init__(**of_uvicorn)
+        self._counts = counts
+        self._loose = 0  # bytes of this request outside its body
+        self._in_head = True
+        self._patience: TimerHandle | None = None
+
+    def data_received(self, data: bytes) -> None:
+        """Parses what has come, little by little, and hangs up where a request has too much besides
+        its body.
+        """
+        view = memoryview(data)
+        for at in range(0, len(view), HEAD):
+            if self.transport.is_closing():
+                return
+            piece = bytes(view[at : at + HEAD])
+            # The parser takes the bytes of bodies off again, in `on_body`.
+            self._loose += len(piece)
+            super().data_received(piece)
+            if self._loose > HEAD:
+                self._hang_up("long-head")
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forgets the connection, and stops waiting for its head."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    # ---- calls of the parser ----
+
+    def on_message_begin(self) -> None:
+        """Notes that a request begins. Raises OutOfTurnError."""
+        # uvicorn would queue as many requests as anybody cares to send.
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._counts["out-of-turn"] += 1
+            raise OutOfTurnError
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """Notes that a head is complete."""
+        self._in_head = False
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Takes a piece of a body."""
+        self._loose -= len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Notes that a request has come as a whole."""
+        self._loose, self._in_head = 0, True
+        super().on_message_complete()
+
+    # ---- limits ----
+
+    def _watch(self) -> None:
+        """Waits for a head that has begun, but not for ever."""
+        begun = self._in_head and self._loose > 0
+        if not begun or self.transport.is_closing():
+            self._stop_waiting()
+        elif self._patience is None:
+            self._patience = self.loop.call_later(HEAD_SECONDS, self._hang_up, "slow-head")
+
+    def _stop_waiting(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+
+    def _hang_up(self, why: str) -> None:
+        if not self.transport.is_closing():
+            self._counts[why] += 1
+            self.transport.abort()
 
 
 class HttpsPlan(NamedTuple):
-    """Where a server listens. port 0 = a free one; keys: the folder with server.crt and server.key,
-    None = plain text; proxy: the address from which a proxy connects that limits connections and
-    rates itself, "" = there is none.
-    """
+    """The address of a server, and its limits."""
 
     host: str = "127.0.0.1"
     port: int = 8443
+    """0 = a free one."""
     keys: Path | None = None
+    """The folder with server.crt and server.key; None = plain text."""
     insecure: bool = False
+    """Whether plain text beyond loopback is allowed."""
     bounds: Bounds = Bounds()
     proxy: str = ""
+    """The address from which a proxy connects that limits connections and rates itself; "" = there
+    is none."""
+    nearby: str = "127.0.0.1"
+    """The address at which the other workers of a server reach this one, on a port of its own."""
 
 
 @final
 class HttpsServerLink:
-    """A `ServerLink` that nodes connect to. It listens from `start` to `close`; members: who may
-    come in; largest: bytes of an answer, at most; trouble: as in `Front`.
+    """A `ServerLink` that nodes connect to. It listens from `start` to `close`.
 
-    Raises InputError for an address that is not ours or is taken, keys that cannot be read, and
-    plain text beyond loopback."""
+    members: who may come in. largest: bytes of an answer, at most. trouble, siblings: as in
+    `Front`. nearby: HOST:PORT for siblings, "" where there are none.
+
+    Raises InputError for an address that is not this machine's or is taken, for keys that cannot be
+    read, and for plain text beyond loopback.
+    """
 
     def __init__(
         self,
@@ -66,16 +166,21 @@ class HttpsServerLink:
         largest: int,
         listening: socket.socket | None = None,
         trouble: Callable[[], Trouble | None] = no_trouble,
+        siblings: Siblings | None = None,
     ) -> None:
         if plan.keys is None:
             refuse_plain("server", plan.host, plan.insecure)
         self.counts, self.traffic = Counter[str](), Traffic()
         self.guard = Guard(plan.bounds, proxy=plan.proxy)
         self._socket = GuardedSocket(listening or listen(plan.host, plan.port), self.guard)
-        front = Front(
-            Admission(run, members), self.traffic, self.guard, largest, self.counts, trouble
-        )
-        self._server = uvicorn.Server(_configured(front, plan.keys))
+        admission = Admission(run, members)
+        front = Front(admission, self.traffic, self.guard, largest, self.counts, trouble, siblings)
+        # Each with the socket that it listens to.
+        self._servers: list[tuple[uvicorn.Server, socket.socket]] = []
+        self._servers.append((uvicorn.Server(_configured(front, plan.keys)), self._socket))
+        self.nearby = ""
+        if siblings is not None:
+            self._listen_nearby(front, plan.nearby)
         self._begun, self._failure = threading.Event(), list[BaseException]()
         self._thread = threading.Thread(target=self._run, daemon=True, name="https")
 
@@ -86,11 +191,11 @@ class HttpsServerLink:
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     def tally(self) -> LinkTally:
-        """What this port has counted so far."""
+        """Returns what this port has counted so far."""
         return LinkTally(dict(self.counts), self.guard.open, self.guard.refused, self.guard.evicted)
 
     def start(self) -> None:
-        """Begin to listen to nodes. Raises EntrenousError if that fails."""
+        """Begins to listen to nodes. Raises EntrenousError if that fails."""
         _allow_files(self.guard.bounds)
         self._thread.start()
         self._begun.wait(READY)
@@ -113,16 +218,30 @@ class HttpsServerLink:
         self.traffic.acknowledge()
 
     def close(self) -> None:
-        """Hang up on everybody and end the thread."""
+        """Hangs up on everybody and ends the thread."""
         self.acknowledge()
-        self._server.should_exit = True
+        for server, _ in self._servers:
+            server.should_exit = True
         if self._thread.is_alive():
             self._thread.join(READY)
-        self._socket.close()
+        for _, listening in self._servers:
+            listening.close()
+
+    def _listen_nearby(self, front: Front, host: str) -> None:
+        """Listens to the other workers, too: without TLS, and without a guard, since each of them
+        speaks for many nodes.
+        """
+        listening = listen(host, 0)
+        port = listening.getsockname()[1]
+        self.nearby = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        alone = front._replace(guard=None, siblings=None)
+        self._servers.append((uvicorn.Server(_configured(alone, None)), listening))
 
     def _run(self) -> None:
         try:
-            asyncio.run(self._serve())
+            # Not the loop of whoever set a policy, as Ray does: `GuardedSocket` accepts by itself.
+            with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
+                runner.run(self._serve())
         except BaseException as error:
             self._failure.append(error)
         finally:
@@ -131,11 +250,16 @@ class HttpsServerLink:
     async def _serve(self) -> None:
         self.traffic.begin()
         sweeping = asyncio.create_task(self._sweep())
-        serving = asyncio.create_task(self._server.serve(sockets=[self._socket]))
-        while not self._server.started and not serving.done():
+        serving = [
+            asyncio.create_task(server.serve(sockets=[listening]))
+            for server, listening in self._servers
+        ]
+        while not all(server.started for server, _ in self._servers):
+            if any(task.done() for task in serving):
+                break
             await asyncio.sleep(0.01)
         self._begun.set()
-        await serving
+        await asyncio.gather(*serving)
         sweeping.cancel()
 
     async def _sweep(self) -> None:
@@ -148,9 +272,11 @@ class HttpsServerLink:
 def listen(
     host: str, port: int, *, shared: bool = False, backlog: int | None = BACKLOG
 ) -> socket.socket:
-    """A listening socket. shared: others may listen there too, and connections are spread over
-    them; backlog: None = it has the port alone, and takes no connections. Raises InputError where
-    the address is not ours or is taken.
+    """Returns a listening socket.
+
+    shared: others may listen there too, and connections are spread over them. backlog: None = the
+    socket holds the port, and takes no connections. Raises InputError where the address is not this
+    machine's or is taken.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -158,11 +284,11 @@ def listen(
             return socket.create_server(
                 (host, port), family=family, backlog=backlog, reuse_port=shared
             )
-        held = socket.socket(family)
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, int(shared))
-        held.bind((host, port))
-        return held
+        holder = socket.socket(family)
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, int(shared))
+        holder.bind((host, port))
+        return holder
     except OSError as error:
         problem = f"cannot listen on {host}:{port}: {error.strerror}"
         kind = NotYet if may_pass(error) else InputError
@@ -170,7 +296,7 @@ def listen(
 
 
 def _allow_files(bounds: Bounds) -> None:
-    """As many descriptors as connections may need, if the machine lets this process have them."""
+    """Allows this process as many descriptors as connections may need, if the machine lets it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = bounds.connections + bounds.silent + OWN_FILES
     if soft != resource.RLIM_INFINITY and soft < needed:
@@ -179,11 +305,9 @@ def _allow_files(bounds: Bounds) -> None:
 
 
 def _configured(front: Front, keys: Path | None) -> uvicorn.Config:
-    tls = (
-        {}
-        if keys is None
-        else {"ssl_certfile": keys / "server.crt", "ssl_keyfile": keys / "server.key"}
-    )
+    tls = {}
+    if keys is not None:
+        tls = {"ssl_certfile": keys / "server.crt", "ssl_keyfile": keys / "server.key"}
     protocol = partial(BoundedProtocol, front.counts)
     config = uvicorn.Config(
         application(front),
@@ -204,9 +328,8 @@ def _configured(front: Front, keys: Path | None) -> uvicorn.Config:
     try:
         config.load()
     except (OSError, ssl.SSLError) as error:
-        raise InputError(
-            str(keys), f"no certificate can be read ({error})", expected="server.crt and server.key"
-        ) from error
+        problem = f"no certificate can be read ({error})"
+        raise InputError(str(keys), problem, expected="server.crt and server.key") from error
     if config.ssl is not None:
         config.ssl.minimum_version = ssl.TLSVersion.TLSv1_3
     return config

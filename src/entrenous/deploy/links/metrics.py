@@ -1,5 +1,5 @@
-"""What a server, a node or a peer counts, for operators: GET /metrics and GET /v1/health on
-127.0.0.1; the first is in the text format of Prometheus.
+"""Metrics and health of a server, a node or a peer for its operator: GET /metrics, in the text
+format of Prometheus, and GET /v1/health, both on 127.0.0.1.
 
 It has numbers of rounds, nodes, answers, requests, connections and bytes; no name of a node, no
 item, no user, nothing of a model."""
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol, final
 
 from ... import __version__
 from ...core.errors import InputError, NotYet, may_pass
-from .health import Trouble, no_trouble
+from ..agreement.files import Trouble, no_trouble
 
 TYPE = "text/plain; version=0.0.4; charset=utf-8"
 HOST = "127.0.0.1"
@@ -25,79 +25,70 @@ STATM = "/proc/self/statm"  # of Linux: sizes of this process in pages
 Rows = list[tuple[str, float]]  # labels and value
 
 
+# ---- families ------------------------------------------------------------------------------------
+
+
 class Family(NamedTuple):
-    """Samples of one name. kind: gauge or counter; rows: labels and value of each."""
+    """Samples of one name."""
 
     name: str
     kind: str
+    """gauge or counter."""
     help: str
     rows: Rows
+    """Labels and value of each sample."""
 
 
 class LinkTally(NamedTuple):
-    """What a server's port to its nodes has counted. requests: by what became of them; open:
-    connections now; refused, evicted: so far.
-    """
+    """The counts of a server's port to its nodes."""
 
     requests: Mapping[str, int] = {}  # never written to
+    """Requests by what became of them."""
     open: int = 0
+    """Connections now."""
     refused: int = 0
+    """Connections refused so far."""
     evicted: int = 0
+    """Connections evicted so far."""
 
     def plus(self, other: LinkTally) -> LinkTally:
-        """Both together, as of several processes."""
-        requests = Counter(self.requests) + Counter(other.requests)
+        """Returns the sum of both, as of several processes."""
         return LinkTally(
-            requests,
+            Counter(self.requests) + Counter(other.requests),
             self.open + other.open,
             self.refused + other.refused,
             self.evicted + other.evicted,
         )
 
 
-# ---- families ------------------------------------------------------------------------------------
-
-
 def gauge(name: str, help: str, value: float) -> Family:
-    """One number that rises and falls."""
+    """Returns one number that rises and falls."""
     return Family(name, "gauge", help, [("", float(value))])
 
 
 def counter(name: str, help: str, value: float) -> Family:
-    """One number that only grows while its process lives."""
+    """Returns one number that only grows while its process lives."""
     return Family(name, "counter", help, [("", float(value))])
 
 
-def counters(name: str, help: str, found: Mapping[str, float], label: str = "code") -> Family:
-    """A number that only grows, for each value of a label."""
-    return Family(
-        name,
-        "counter",
-        help,
-        [(f'{{{label}="{key}"}}', float(n)) for key, n in sorted(found.items())],
-    )
+def counters(name: str, help: str, counts: Mapping[str, float], label: str = "code") -> Family:
+    """Returns a number that only grows, for each value of a label."""
+    rows = [(f'{{{label}="{value}"}}', float(count)) for value, count in sorted(counts.items())]
+    return Family(name, "counter", help, rows)
 
 
 def process() -> list[Family]:
-    """What is told of every process: its version and its memory."""
-    version = Family(
-        "build_info",
-        "gauge",
-        "Always 1; the version of this package.",
-        [(f'{{version="{__version__}"}}', 1.0)],
-    )
+    """Returns what every process tells: its version and its memory."""
+    version = [(f'{{version="{__version__}"}}', 1.0)]
+    memory = "Resident memory of this process; 0 where the system does not tell."
     return [
-        version,
-        gauge(
-            "memory_bytes",
-            "Resident memory of this process; 0 where the system does not tell.",
-            resident(),
-        ),
+        Family("build_info", "gauge", "Always 1; the version of this package.", version),
+        gauge("memory_bytes", memory, resident()),
     ]
 
 
 def resident() -> int:
-    """The bytes of memory that this process has now; 0 where the system does not tell."""
+    """Returns the bytes of memory that this process has now; 0 where the system does not tell."""
     try:
         with open(STATM, encoding="ascii") as sizes:
             return int(sizes.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -106,14 +97,13 @@ def resident() -> int:
 
 
 def text_of(families: Sequence[Family]) -> str:
-    """The text of /metrics."""
-    return "".join(_written(family) for family in families)
-
-
-def _written(family: Family) -> str:
-    full = f"entrenous_{family.name}"
-    head = f"# HELP {full} {family.help}\n# TYPE {full} {family.kind}\n"
-    return head + "".join(f"{full}{labels} {_number(value)}\n" for labels, value in family.rows)
+    """Returns the text of /metrics."""
+    lines = []
+    for family in families:
+        name = f"entrenous_{family.name}"
+        lines.append(f"# HELP {name} {family.help}\n# TYPE {name} {family.kind}\n")
+        lines += [f"{name}{labels} {_number(value)}\n" for labels, value in family.rows]
+    return "".join(lines)
 
 
 def _number(value: float) -> str:
@@ -124,28 +114,27 @@ def _number(value: float) -> str:
 
 
 def exposition(
-    status: Mapping[str, Any], link: LinkTally | None, certificate_ends: float | None = None
+    status: Mapping[str, Any], link: LinkTally, certificate_ends: float | None = None
 ) -> str:
-    """The text of /metrics of a server. status: what it says of itself; see `FederationServer`.
-    link: None where no port is its own. certificate_ends: seconds since 1970, None = it has
-    none.
+    """Returns the text of /metrics of a server.
+
+    status: what the server says of itself; see `FederationServer`. certificate_ends: seconds since
+    1970, None = there is no certificate.
     """
     families = [*_of_server(status), *of_port(link), *process()]
     if certificate_ends is not None:
-        families.append(
-            gauge(
-                "certificate_ends_seconds",
-                "When the certificate ends, since 1970.",
-                certificate_ends,
-            )
-        )
+        ends = "When the certificate ends, since 1970."
+        families.append(gauge("certificate_ends_seconds", ends, certificate_ends))
     return text_of(families)
 
 
 def _of_server(status: Mapping[str, Any]) -> list[Family]:
-    number = lambda key: float(status.get(key, 0))  # noqa: E731
+    def number(key: str) -> float:
+        return float(status.get(key, 0))
+
     moved = {"down": number("bytes_down"), "up": number("bytes_up")}
     halted = float(status.get("status") == "halted")
+    liars = float(len(status.get("liars", ())))
     return [
         gauge("rounds_done", "Rounds that are over.", number("round")),
         gauge("rounds", "Rounds of the federation.", number("rounds")),
@@ -169,9 +158,7 @@ def _of_server(status: Mapping[str, Any]) -> list[Family]:
             "1 when a round was not counted and the server does no more until a person acts.",
             halted,
         ),
-        gauge(
-            "liars", "Nodes that have lied in a secure sum.", float(len(status.get("liars", ())))
-        ),
+        gauge("liars", "Nodes that have lied in a secure sum.", liars),
         counter("disk_errors_total", "Writes of this process that failed.", number("disk_errors")),
         counters("answers_total", "Answers by what became of them.", status.get("answers", {})),
         counters(
@@ -183,10 +170,8 @@ def _of_server(status: Mapping[str, Any]) -> list[Family]:
     ]
 
 
-def of_port(link: LinkTally | None) -> list[Family]:
-    """What a port to nodes has counted; nothing where there is none."""
-    if link is None:
-        return []
+def of_port(link: LinkTally) -> list[Family]:
+    """Returns what a port to nodes has counted."""
     return [
         counters("requests_total", "Requests of nodes by what became of them.", link.requests),
         gauge("connections_open", "Connections now.", link.open),
@@ -196,7 +181,7 @@ def of_port(link: LinkTally | None) -> list[Family]:
 
 
 class Telling(Protocol):
-    """What answers an operator's two questions: what was counted, and what is wrong."""
+    """An answer to an operator's two questions: what was counted, and what is wrong."""
 
     def text(self) -> str: ...
     def trouble(self) -> Trouble | None: ...
@@ -204,15 +189,16 @@ class Telling(Protocol):
 
 @final
 class Metrics:
-    """What a server's /metrics tells. status: the last that it said of itself; link: counts its
-    port, once it has one; None of it where another program has the port, such as Ray Serve;
-    trouble: why it cannot do its work; certificate_ends: as in `exposition`.
+    """The `Telling` of a server.
+
+    status: the last that the server said of itself. link: the counts of its port. trouble: why the
+    server cannot do its work. certificate_ends: as in `exposition`.
     """
 
     def __init__(
         self,
         status: Callable[[], Mapping[str, Any]],
-        link: Callable[[], LinkTally | None] = LinkTally,
+        link: Callable[[], LinkTally] = LinkTally,
         trouble: Callable[[], Trouble | None] = no_trouble,
         certificate_ends: float | None = None,
     ) -> None:
@@ -228,9 +214,10 @@ class Metrics:
 
 @contextmanager
 def served(telling: Telling, port: int | None) -> Iterator[int]:
-    """Answers GET /metrics and GET /v1/health on 127.0.0.1 meanwhile, on the port that is returned
-    (0 = a free one; None = not at all). Health is 200, or 503 with a line that says what is wrong.
-    Raises InputError.
+    """Answers GET /metrics and GET /v1/health on 127.0.0.1 meanwhile.
+
+    port: 0 = a free one; None = nothing is answered. Yields the port. Health is 200, or 503 with a
+    line that says what is wrong. Raises InputError.
     """
     if port is None:
         yield 0
@@ -239,9 +226,8 @@ def served(telling: Telling, port: int | None) -> Iterator[int]:
         server = ThreadingHTTPServer((HOST, port), _handler(telling))
     except (OSError, OverflowError) as error:
         kind = NotYet if may_pass(error) else InputError
-        raise kind(
-            "--metrics", f"cannot listen on {HOST}:{port}: {error}", fix="choose another port"
-        ) from error
+        problem = f"cannot listen on {HOST}:{port}: {error}"
+        raise kind("--metrics", problem, fix="choose another port") from error
     thread = threading.Thread(target=server.serve_forever, daemon=True, name="metrics")
     thread.start()
     try:
@@ -271,14 +257,14 @@ def _handler(telling: Telling) -> type[BaseHTTPRequestHandler]:
                 self._say(503, f"{why.kind}: {why.text}\n")
 
         def _say(self, status: int, text: str, kind: str = "text/plain") -> None:
-            said = text.encode()
+            body = text.encode()
             self.send_response(status)
             self.send_header("content-type", kind)
-            self.send_header("content-length", str(len(said)))
+            self.send_header("content-length", str(len(body)))
             self.end_headers()
-            self.wfile.write(said)
+            self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Nothing: who reads metrics does so every few seconds."""
+            """Logs nothing: metrics are read every few seconds."""
 
     return Handler

@@ -1,46 +1,55 @@
-"""A node that lives on: asks its server for work over HTTPS, answers in this process, comes back
-after every loss.
+"""A node that lives on: it asks its server for work over HTTPS, answers in this process, and comes
+back after every loss.
+
+The server may be anybody who has its TLS key. So `ServerLine` reads a response as it comes, never
+decodes it, and gives it up where it is longer than what this server may have to say. Cookies,
+redirects and encodings, which a client of the web keeps or follows by itself, do not exist here.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from secrets import SystemRandom
+from types import TracebackType
 from typing import NamedTuple, Protocol, final
 
 import httpx
 
 from ...core.errors import InputError, NotYet, one_line
 from ..agreement.address import refuse_plain, split_address
+from .admission import HELD, LATER, STRETCH, Stretches, is_number
 from .port import Answer
-from .server_line import BadResponse, ServerLine, ServerSaid
-from .traffic import LATER
 
 FIRST, LONGEST = 0.5, 30.0  # seconds before the second attempt at a connection, and at most
 RESTING = 600.0  # the same at most, for a node that has all that its server will give
-# attempts in a row of which each is said; then every tenth, and after a hundred every hundredth
+# Attempts in a row each of which is said; then every tenth, and after a hundred every hundredth.
 SAID = 5
-ATTEMPTS, MINUTE = 10, 60.0  # of connections, at most
-PATIENCE = (
-    30.0  # seconds for which a server that refuses this node may be one that has just come up
-)
+ATTEMPTS, MINUTE = 10, 60.0  # connections within so many seconds, at most
+# Seconds for which a server that refuses this node may be one that has just come up.
+PATIENCE = 30.0
 SHOWN = 60.0  # seconds for which a node shows one signed header
 SHOWN_REASON = 240  # characters of a reason, which may quote a server
-# seconds within which a server that has no work says so only where it wants to be asked again later
+# Seconds within which a server without work says so only where it wants to be asked again later.
 QUICK = 1.0
 LARGEST = 1 << 26  # bytes of a request, at most, where the federation's own limit is not known
 OFF = 290.0  # seconds that a clock may be off and nobody minds
-NOT_YET = (
-    "unknown-node",
-    "bad-signature",
-)  # of a node that came, or changed its key, before the server's next start
+# Seconds without a byte, besides the time that a server may hold a question, after which the
+# connection is taken for lost.
+CALL = 30.0
+WORD = 1024  # bytes of a response that is no frame, at most
+PIECE = 1 << 16  # bytes of an answer that are sent at once
+LIKELY = re.compile(rb"[a-z0-9-]{1,40}")  # a word by which a server says why it refuses
+# Refusals of a node that came, or changed its key, before the server's next start.
+NOT_YET = ("unknown-node", "bad-signature")
+# Reasons of OpenSSL for a connection to a server that speaks no TLS, or an old version of it.
 NO_TLS = (
     "WRONG_VERSION",
     "PROTOCOL_VERSION",
@@ -48,37 +57,187 @@ NO_TLS = (
     "UNKNOWN_PROTOCOL",
     "RECORD_LAYER",
     "HTTP_REQUEST",
-)  # OpenSSL's
+)
 Say = Callable[[str], None]
 
 
+# ---- one connection ------------------------------------------------------------------------------
+
+
+class BadResponse(Exception):
+    """Raised for a response that no server of a federation gives. Its text has nothing of the
+    response.
+    """
+
+
+class ServerSaid(NamedTuple):
+    """A response of the server, read whole within its limits."""
+
+    status: int
+    body: bytes
+    """A frame, or the word of a refusal."""
+    later: float
+    """Seconds after which to ask again; 0 where the server does not say."""
+    date: str
+    """The time by the server's clock, as it says it."""
+
+    @property
+    def word(self) -> str:
+        """The reason of a refusal, "" where it is no word."""
+        word = LIKELY.fullmatch(self.body.strip())
+        return "" if word is None else word[0].decode("ascii")
+
+
+@final
+class ServerLine:
+    """One connection to the server at `url`, closed by `async with`.
+
+    trust: the certificates by which to know the server, False = plain text. largest: bytes of a
+    frame of the server, at most. Raises what httpx raises, and BadResponse.
+    """
+
+    def __init__(self, url: str, trust: ssl.SSLContext | bool, largest: int) -> None:
+        limits = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=HELD)
+        self._transport = httpx.AsyncHTTPTransport(verify=trust, trust_env=False, limits=limits)
+        self._url, self._host, self._largest = url, httpx.URL(url).netloc, largest
+
+    async def __aenter__(self) -> ServerLine:
+        await self._transport.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._transport.__aexit__(kind, raised, trace)
+
+    async def work(self, header: str) -> ServerSaid:
+        """Asks for work, with the header that shows the node's key."""
+        request = self._request("GET", "/v1/work", header, b"")
+        return await self._said(request, self._largest, HELD + CALL)
+
+    async def answer(self, header: str, frame: bytes) -> ServerSaid:
+        """Brings an answer; returns when the server has dealt with it."""
+        request = self._request("POST", "/v1/answer", header, frame)
+        return await self._said(request, WORD, HELD + CALL + CALL * len(frame) / STRETCH)
+
+    def _request(self, method: str, path: str, header: str, frame: bytes) -> httpx.Request:
+        headers = {
+            "host": self._host.decode("ascii"),
+            "authorization": header,
+            "accept-encoding": "identity",
+            "content-length": str(len(frame)),
+        }
+        timeout = {"connect": CALL, "read": HELD + CALL, "write": CALL, "pool": CALL}
+        return httpx.Request(
+            method,
+            self._url + path,
+            headers=headers,
+            stream=_Pieces(frame),
+            extensions={"timeout": timeout},
+        )
+
+    async def _said(self, request: httpx.Request, largest: int, seconds: float) -> ServerSaid:
+        """Returns the response to a request. seconds: until its head is there."""
+        try:
+            async with asyncio.timeout(seconds):
+                response = await self._transport.handle_async_request(request)
+        except TimeoutError:
+            raise BadResponse(f"the server gives no answer within {seconds:.0f} s") from None
+        try:
+            body = await _body(response, largest)
+        finally:
+            await response.aclose()
+        later = response.headers.get("retry-after", "")
+        # The date is shown to people, so a server cannot make it long.
+        date = response.headers.get("date", "")[:40]
+        return ServerSaid(
+            response.status_code, body, float(later) if is_number(later) else 0.0, date
+        )
+
+
+@final
+class _Pieces(httpx.AsyncByteStream):
+    """A body that is sent piece by piece, so that a slow connection is not taken for a lost one."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for at in range(0, len(self._body), PIECE):
+            yield self._body[at : at + PIECE]
+
+
+async def _body(response: httpx.Response, largest: int) -> bytes:
+    """Returns the body of a response. Raises BadResponse for a body that is encoded, longer than
+    `largest`, or does not say how long it is.
+    """
+    # A small encoded body could become a huge one.
+    if response.headers.get("content-encoding", "identity").strip().lower() != "identity":
+        raise BadResponse("the server's response is encoded, which nobody asked for")
+    if response.status_code == 204:
+        return b""
+    if response.status_code >= 300:
+        return await _read(response, WORD)
+    size = response.headers.get("content-length", "")
+    if not is_number(size):
+        raise BadResponse("the server's response does not say how long it is")
+    if int(size) > largest:
+        raise BadResponse(
+            f"the server's response is of {int(size)} bytes; expected at most {largest}"
+        )
+    return await _read(response, int(size))
+
+
+async def _read(response: httpx.Response, most: int) -> bytes:
+    """Returns the first `most` bytes of a body. Raises BadResponse where they come too slowly."""
+    parts: list[bytes] = []
+    left, stretches = most, Stretches(CALL)
+    try:
+        async with stretches.limit:
+            async for part in response.aiter_raw():
+                parts.append(part[:left])
+                left -= len(part)
+                stretches.came(len(part))
+                if left < 0:
+                    break
+    except TimeoutError:
+        raise BadResponse("the server's response comes too slowly") from None
+    return b"".join(parts)
+
+
+# ---- connection after connection -----------------------------------------------------------------
+
+
 class Watching(Protocol):
-    """Who is told how a node's connection is, from its event loop."""
+    """An observer that is told how a node's connection is, from its event loop."""
 
     def heard(self) -> None:
-        """Note that the server has answered."""
+        """Notes that the server has answered."""
         ...
 
     def lost(self, why: str) -> None:
-        """Note that the connection was lost, or could not be made."""
+        """Notes that the connection was lost, or could not be made."""
         ...
 
     def finished(self) -> bool:
-        """Whether the node has all that its server will give: then it knocks seldom."""
+        """Returns whether the node has all that its server will give: then it knocks seldom."""
         ...
 
 
 class Unwatched:
-    """A node's connection of which nobody is told."""
+    """An observer that does nothing."""
 
     def heard(self) -> None:
-        """Do nothing with a word of the server."""
+        """Ignores that the server was heard."""
 
     def lost(self, why: str) -> None:
-        """Do nothing about a lost connection."""
+        """Ignores that the server was lost."""
 
     def finished(self) -> bool:
-        """False: a node of which nobody is told goes on asking."""
+        """Returns False: the node goes on asking."""
         return False
 
 
@@ -90,14 +249,15 @@ class PollingNode(NamedTuple):
     answer: Answer
     """Answers requests."""
     watch: Watching = Unwatched()
-    """Who is told of the node's connection."""
+    """Is told of the node's connection."""
     largest: int = LARGEST
     """Bytes of a request that its server may send, at most."""
 
 
 class Refused(Exception):
-    """Raised when the server refuses a request: the status of HTTP, its word for why, and its
-    clock.
+    """Raised when the server refuses a request.
+
+    status: of HTTP. code: the server's word for why. date: its clock.
     """
 
     def __init__(self, status: int, code: str, date: str) -> None:
@@ -123,8 +283,9 @@ def serve(
     its answer, and is said in one line.
 
     Raises InputError for what no waiting mends: another authority, other terms, TLS on one side
-    only, plain text beyond loopback without `insecure`; of these NotYet for what the operator may
-    mend without this node: one that the server does not know yet, a certificate that has ended."""
+    only, plain text beyond loopback without `insecure`. NotYet, a kind of it, is for what the
+    operator may mend without this node: a node that the server does not know yet, or a certificate
+    that has ended."""
     serve_many(address, ca, [node], stop, tls=tls, insecure=insecure, say=say)
 
 
@@ -138,14 +299,14 @@ def serve_many(
     insecure: bool = False,
     say: Say = print,
 ) -> None:
-    """Many nodes in one process, each with its key and its connection, until `stop` is set. Raises
-    the first InputError.
+    """Runs many nodes in one process, each with its key and its connection, until `stop` is set.
+    Arguments as of `serve`. Raises the first InputError.
     """
     host, _ = split_address("server address", address)
     if not tls:
         refuse_plain("node", host, insecure)
-    url, trust = f"{'https' if tls else 'http'}://{address}", _trust(ca) if tls else False
-    asyncio.run(_all(url, trust, nodes, stop, say))
+    url = f"{'https' if tls else 'http'}://{address}"
+    asyncio.run(_all(url, _trust(ca) if tls else False, nodes, stop, say))
 
 
 async def _all(
@@ -171,7 +332,7 @@ async def _all(
 async def _live(
     url: str, trust: ssl.SSLContext | bool, node: PollingNode, stop: threading.Event, say: Say
 ) -> None:
-    """One node: connection after connection."""
+    """Runs one node: connection after connection."""
     connections = Backoff()
     began = time.monotonic()
     while not stop.is_set():
@@ -181,68 +342,60 @@ async def _live(
             await _connected(url, trust, node, say, connections)
         except (httpx.HTTPError, ssl.SSLError, Refused, BadResponse, OSError) as error:
             refusal = refusal_of(error, url.startswith("https"))
-            if (
-                refusal is not None
-                and not connections.ever
-                and (time.monotonic() - began > PATIENCE or not waits(error))
-            ):
+            # A server reads its list of members when it starts, so a node that it refuses waits
+            # for a while; nothing else that it refuses becomes better by waiting. A node that was
+            # let in once goes on for ever.
+            waited = time.monotonic() - began > PATIENCE or not isinstance(error, Refused)
+            if refusal is not None and not connections.ever and waited:
                 raise refusal from error
             why = clock_of(error) or not_yet(error) or str(refusal or error) or type(error).__name__
             node.watch.lost(why)
             if connections.worth_saying:
-                say(
-                    one_line(
-                        f"connection to {url} lost: {one_line(why, SHOWN_REASON)};"
-                        f" {connections.trying}"
-                    )
-                )
+                reason = one_line(why, SHOWN_REASON)
+                say(one_line(f"connection to {url} lost: {reason}; {connections.trying}"))
 
 
 async def _connected(
     url: str, trust: ssl.SSLContext | bool, node: PollingNode, say: Say, connections: Backoff
 ) -> None:
-    """One connection, until an error ends it."""
-    header = _renewed(node.here)
+    """Asks and answers over one connection, until an error ends it."""
+    # One header is shown for a minute: the server checks the signature of each but once.
+    header, since = "", -SHOWN
+
+    def shown() -> str:
+        nonlocal header, since
+        if time.monotonic() - since >= SHOWN or not header:
+            header, since = node.here(), time.monotonic()
+        return header
+
     async with ServerLine(url, trust, node.largest) as line:
         while True:
             asked = time.monotonic()
-            found = _good(await line.work(header()))
+            response = _good(await line.work(shown()))
             connections.success()
             node.watch.heard()
-            if found.status == 204:
-                await asyncio.sleep(pause_of(found, time.monotonic() - asked))
+            if response.status == 204:
+                await asyncio.sleep(pause_of(response, time.monotonic() - asked))
                 continue
-            answer = await _answered(node.answer, found.body, say)
+            answer = await _answered(node.answer, response.body, say)
             if answer is not None:
-                _good(await line.answer(header(), answer))
+                _good(await line.answer(shown(), answer))
 
 
-def _renewed(here: Callable[[], str]) -> Callable[[], str]:
-    """The same header for a minute, then a new one: the server checks each but once."""
-    shown, since = "", -SHOWN
-
-    def header() -> str:
-        nonlocal shown, since
-        if time.monotonic() - since >= SHOWN or not shown:
-            shown, since = here(), time.monotonic()
-        return shown
-
-    return header
+def _good(response: ServerSaid) -> ServerSaid:
+    """Returns the response itself. Raises Refused for anything but success."""
+    if response.status >= 300:
+        raise Refused(response.status, response.word, response.date)
+    return response
 
 
-def _good(found: ServerSaid) -> ServerSaid:
-    """The response itself. Raises Refused for anything but success."""
-    if found.status >= 300:
-        raise Refused(found.status, found.word, found.date)
-    return found
-
-
-def pause_of(found: ServerSaid, waited: float) -> float:
-    """Seconds until the next question, for a server that had no work and took `waited` seconds to
-    say so.
+def pause_of(response: ServerSaid, waited: float) -> float:
+    """Returns the seconds until the next question, for a server that had no work and took `waited`
+    seconds to say so.
     """
-    wanted = min(10.0 * LATER, found.later)
-    least = QUICK if waited < QUICK else 0.0  # else a server could keep a node busy with asking
+    wanted = min(10.0 * LATER, response.later)
+    # Without this a server could keep a node busy with asking.
+    least = QUICK if waited < QUICK else 0.0
     return max(least, wanted) * SystemRandom().uniform(0.5, 1.0)
 
 
@@ -265,74 +418,68 @@ class Backoff:
 
     @property
     def worth_saying(self) -> bool:
-        """Whether the last failure is to be said: a server that is away for a night fills no
+        """True where the last failure is to be said: a server that is away for a night fills no
         log.
         """
-        every = 1 if self._failures <= SAID else 10 if self._failures <= 100 else 100
-        return self._failures % every == 0
+        if self._failures <= SAID:
+            return True
+        return self._failures % (10 if self._failures <= 100 else 100) == 0
 
     @property
     def trying(self) -> str:
-        """That it goes on, and how often it has failed where not every failure is said."""
-        return (
-            "trying again"
-            if self._failures <= SAID
-            else f"trying again, {self._failures} times so far"
-        )
+        """The words that the node goes on, with the number of failures where not every failure is
+        said."""
+        if self._failures <= SAID:
+            return "trying again"
+        return f"trying again, {self._failures} times so far"
 
     def pause(self, longest: float = LONGEST) -> float:
-        """The seconds to wait before the next attempt to connect, at most `longest` or what ten
-        attempts a minute leave.
+        """Returns the seconds to wait before the next attempt to connect, at most `longest` or what
+        ten attempts a minute leave.
         """
-        doubled = FIRST * 2.0 ** min(self._failures - 1, 60)
-        delay = (
-            0.0 if self._failures == 0 else min(longest, doubled) * SystemRandom().uniform(0.5, 1.0)
-        )
-        full = len(self._attempts) == ATTEMPTS
-        return max(delay, self._attempts[0] + MINUTE - self._clock() if full else 0.0)
+        delay = 0.0
+        if self._failures:
+            doubled = FIRST * 2.0 ** min(self._failures - 1, 60)
+            delay = min(longest, doubled) * SystemRandom().uniform(0.5, 1.0)
+        if len(self._attempts) < ATTEMPTS:
+            return delay
+        return max(delay, self._attempts[0] + MINUTE - self._clock())
 
     def attempt(self) -> None:
-        """Count an attempt as failed until `success` is called."""
+        """Counts an attempt as failed until `success` is called."""
         self._attempts.append(self._clock())
         self._failures += 1
 
     def success(self) -> None:
-        """Note that the server has answered."""
+        """Notes that the server has answered."""
         self._failures, self.ever = 0, True
 
 
 def _trust(ca: Path | None) -> ssl.SSLContext:
-    """Raises InputError for a file that holds no certificate."""
+    """Returns the certificates to trust. Raises InputError for a file that holds no certificate."""
     try:
         context = ssl.create_default_context(cafile=None if ca is None else str(ca))
     except (OSError, ssl.SSLError) as error:
-        raise InputError(
-            str(ca),
-            f"no certificate can be read ({error})",
-            expected="the ca.crt of this federation",
-        ) from error
+        problem = f"no certificate can be read ({error})"
+        raise InputError(str(ca), problem, expected="the ca.crt of this federation") from error
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     return context
 
 
-def waits(error: Exception) -> bool:
-    """Whether waiting may mend what a server refuses: it reads its list of members when it
-    starts.
-    """
-    return isinstance(error, Refused)
+# ---- what an error means -------------------------------------------------------------------------
 
 
 def refusal_of(error: Exception, tls: bool = True) -> InputError | None:
-    """The error, as one line, that no later attempt would mend; None where trying again is right
-    (server away, busy, restarting).
+    """Returns the error, as one line, that no later attempt would mend; None where trying again is
+    right (server away, busy, restarting).
     """
     text = str(error)
     if "CERTIFICATE_VERIFY_FAILED" in text and not not_yet(error):
-        problem, fix = (
+        return InputError(
+            "node",
             f"the server's certificate is not to be trusted: {text}",
-            "give the ca.crt of this federation",
+            fix="give the ca.crt of this federation",
         )
-        return InputError("node", problem, fix=fix)
     if isinstance(error, httpx.ConnectError) and any(reason in text for reason in NO_TLS):
         return InputError(
             "node",
@@ -346,15 +493,19 @@ def refusal_of(error: Exception, tls: bool = True) -> InputError | None:
             fix="give this node the federation's ca.crt",
         )
     if isinstance(error, Refused) and error.status == 401 and error.code != "clock":
-        fix = "ask the operator whether this node's request was taken, and the server started since"
         kind = NotYet if error.code in NOT_YET else InputError
-        return kind("node", f"the server does not let this node in ({error.code})", fix=fix)
+        return kind(
+            "node",
+            f"the server does not let this node in ({error.code})",
+            fix="ask the operator whether this node's request was taken, and the server started"
+            " since",
+        )
     return None
 
 
 def not_yet(error: Exception) -> str:
-    """What is wrong with the time, where a certificate is refused for that alone; "" where it is
-    not.
+    """Returns what is wrong with the time, where a certificate is refused for that alone; "" where
+    something else is wrong.
     """
     text = str(error)
     if "CERTIFICATE_VERIFY_FAILED" not in text:
@@ -373,7 +524,7 @@ def not_yet(error: Exception) -> str:
 
 
 def clock_of(error: Exception) -> str:
-    """How far this machine's clock and the server's are apart, where that is why the server
+    """Returns how far this machine's clock and the server's are apart, where that is why the server
     refuses; "" where it is not.
     """
     if not isinstance(error, Refused) or error.code != "clock":

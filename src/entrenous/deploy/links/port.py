@@ -16,30 +16,30 @@ Answer = Callable[[bytes], bytes]  # a node's side: the answer to a request
 
 
 class ServerLink(Protocol):
-    """The server's connection to its nodes, which it calls by their names: whoever is present has
-    shown its key.
+    """The server's connection to its nodes, which it calls by their names: a node that is present
+    has shown its key.
     """
 
     def present(self) -> Collection[str]:
-        """The names of the nodes that are connected now."""
+        """Returns the names of the nodes that are connected now."""
         ...
 
     def ready(self) -> Collection[str]:
-        """The names of those of them that can take a request at once."""
+        """Returns the names of the connected nodes that can take a request at once."""
         ...
 
     def send(self, node: str, frame: FrameParts, seconds: float) -> None:
-        """Send a request that is valid for `seconds`. An answer, if any, comes from `receive`."""
+        """Sends a request that is valid for `seconds`. An answer, if any, comes from `receive`."""
         ...
 
     def receive(self, seconds: float) -> list[tuple[str, bytes]]:
-        """The answers that have arrived, with the names of their nodes; waits at most `seconds` for
-        the first.
+        """Returns the answers that have arrived, with the names of their nodes; waits at most
+        `seconds` for the first.
         """
         ...
 
     def acknowledge(self) -> None:
-        """Tell the nodes whose answers were received so far that these have been dealt with: what
+        """Tells the nodes whose answers were received so far that these have been dealt with: what
         counts is on the disk.
         """
         ...
@@ -54,7 +54,8 @@ class MemoryServerLink:
     """
 
     def __init__(self, nodes: Mapping[str, Answer], workers: int = 2) -> None:
-        self._nodes, self._asked = dict(nodes), list[tuple[str, Future[bytes]]]()
+        self._nodes = dict(nodes)
+        self._asked: list[tuple[str, Future[bytes]]] = []
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="nodes")
 
     def present(self) -> Collection[str]:
@@ -70,12 +71,17 @@ class MemoryServerLink:
         if self._asked:
             with suppress(NotYet):
                 wait([future for _, future in self._asked], seconds, "FIRST_COMPLETED")
-        done = [(node, future) for node, future in self._asked if future.done()]
-        self._asked = [(node, future) for node, future in self._asked if not future.done()]
-        return [(node, future.result()) for node, future in done if future.exception() is None]
+        answers = []
+        asked, self._asked = self._asked, []
+        for node, future in asked:
+            if not future.done():
+                self._asked.append((node, future))
+            elif future.exception() is None:
+                answers.append((node, future.result()))
+        return answers
 
     def acknowledge(self) -> None:
-        """Nobody waits for it here."""
+        """Does nothing: no node waits for it here."""
 
     def close(self) -> None:
         self._pool.shutdown(cancel_futures=True)

@@ -4,11 +4,12 @@ keeps everything else to itself.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from ...core.contract.declared import Contract
 from ...core.contract.enforce import check_kept, check_sent
 from ...core.contract.protocols import FederatedAlgorithm, State, arrays_of
 from ...core.contract.trial import of_devices
-from ...core.contract.update import Total, Update
+from ...core.contract.update import Total, Update, add_update
 from ...core.errors import InputError
 from ...core.keys import key as key_of
 from ...core.keys import local_key
@@ -26,23 +27,23 @@ from ...federation.executors import Threads
 from ...federation.shard import Shard
 from ...privacy.secure_sum.terms import Floors
 from ..agreement.catalogue import ITEMS, Items
-from ..agreement.files import read_json
-from ..agreement.identity import IDENTITY, read_identity
+from ..agreement.files import IDENTITY, read_identity, read_json
 from ..agreement.members import MEMBERS, Members
 from ..agreement.terms import TERMS, FederationTerms
 from ..frames import contribution
 from ..frames.agreed_model import AGREED, KEPT, TAKEN, OfferedModel, check_agreed
-from ..frames.codes import Code, FrameRefused
-from ..frames.frames import Frame
+from ..frames.frames import Code, Frame, FrameRefused
 from ..frames.request import NodeRequest, announced
 from ..frames.secure import KINDS, OPEN
-from .draws import SecretDraws
-from .node_store import NODE, STORE, GivenAnswer, MaskedVector, NodeStore
+from .node_store import NODE, STORE, GivenAnswer, LeftDevice, MaskedVector, NodeStore
 from .responder import Responder
 from .secure_node import SecureSide
-from .tally import UpdateTally, of_users
 
-SAID = "said"  # the fact that names the trained model of which this node last said that it had come
+# The fact that names the trained model of which this node last said that it had come.
+SAID = "said"
+BITS = 256  # of a node's secret
+TOGETHER = 64  # devices whose updates are in memory at once
+PERSON = b"entrenous draws"
 
 
 @final
@@ -53,20 +54,17 @@ class FederatedNode:
 
     def __init__(self, folder: Path, *, threads: int = 1) -> None:
         about = read_json(folder / NODE)
-        self.folder, self.name, self.terms = (
-            folder,
-            str(about["name"]),
-            FederationTerms.read(folder / TERMS),
-        )
+        self.folder, self.name = folder, str(about["name"])
+        self.terms = FederationTerms.read(folder / TERMS)
         self.key = read_identity(folder / IDENTITY)
         self.algorithm = self.terms.make(about.get("own"), str(about.get("algorithm", "")))
         self.items = Items.read(folder / ITEMS, self.terms.items_sha256)
         self.store, self._turn = NodeStore(folder / STORE), Lock()
         self.rows: Interactions = self.store.rows(self.items)
-        public, self._rounds = self.terms.draws == "public", key_of(self.terms.seed, "rounds")
-        self._tally = (
-            None if public else UpdateTally(self.rows, self.store.users)
-        )  # compiled sums, of public draws, show no updates
+        self._rounds = key_of(self.terms.seed, "rounds")
+        secret = self.terms.draws == "secret"
+        # With public draws compiled kernels add devices up, and show no single update.
+        self._tally = UpdateTally(self.rows, self.store.users) if secret else None
         self.shard = Shard(
             self.algorithm,
             self.terms.catalogue,
@@ -76,43 +74,33 @@ class FederatedNode:
             recorder=self._tally,
             protection=self.terms.protection,
         )
-        self._secret = (
-            None if public else SecretDraws(self.shard, int(self.store.fact("secret") or 0))
+        self._secret = SecretDraws(self.shard, self.store.secret) if secret else None
+        self.contract = contribution.agreed(
+            self.algorithm, self.terms.catalogue, self.terms.protection
         )
-        self.contract, least = (
-            contribution.agreed(self.algorithm, self.terms.catalogue, self.terms.protection),
-            int(about.get("least_users", 1)),
-        )
+        least = int(about.get("least_users", 1))
         self.responder = Responder(
             self.name, self.key, self.terms, self.contract, self.shard.users, least
         )
         if self.store.newest_state() is None:
-            devices = key_of(self.terms.seed, "devices")
-            first = (
-                self.shard.init_devices(devices)
-                if self._secret is None
-                else self._secret.init_devices()
-            )
-            self.store.begin(arrays_of(first))
+            self.store.begin(arrays_of(self._first_state()))
         self._offered: OfferedModel | None = None
-        self._kinds: dict[str, Callable[[Frame], bytes]] = {
-            "hello": self.responder.hello,
-            "work": self._work,
-            "model": self._model,
-        }
+        self._kinds: dict[str, Callable[[Frame], bytes]] = {"hello": self.responder.hello}
         if self.terms.masked:
-            members = Members.read(folder / MEMBERS, self.terms.users)
+            self._members = Members.read(folder / MEMBERS, self.terms.users)
             floors = Floors(**about.get("floors", {}))
             noise = floors.noise or self.terms.protection.noise > 0
-            secure = SecureSide(self, members, replace(floors, noise=noise))
-            stages = dict.fromkeys((*KINDS, OPEN), secure.answer)
-            self._members = members
-            self._kinds = {
-                "hello": self.responder.hello,
-                "model": self._offered_model,
-                AGREED: self._agreed_model,
-                **stages,
-            }
+            secure = SecureSide(self, self._members, replace(floors, noise=noise))
+            self._kinds |= {"model": self._offered_model, AGREED: self._agreed_model}
+            self._kinds |= dict.fromkeys((*KINDS, OPEN), secure.answer)
+        else:
+            self._kinds |= {"work": self._work, "model": self._model}
+
+    def _first_state(self) -> State:
+        """Returns the private state of all devices before the first round."""
+        if self._secret is not None:
+            return self._secret.init_devices()
+        return self.shard.init_devices(key_of(self.terms.seed, "devices"))
 
     def close(self) -> None:
         self.store.close()
@@ -124,7 +112,7 @@ class FederatedNode:
         with self._turn:
             return self.responder.answer(request, self._kinds)
 
-    # ---- what it is asked ------------------------------------------------------------------------
+    # ---- requests --------------------------------------------------------------------------------
 
     def _work(self, frame: Frame) -> bytes:
         """Trains the asked users' devices, once, and gives the same answer however often it is
@@ -146,20 +134,21 @@ class FederatedNode:
         return answer
 
     def _model(self, frame: Frame) -> bytes:
-        """A model for all of the node's users, to recommend by."""
+        """Takes a model for all of the node's users, to recommend by."""
         download = self._read_model(frame)
         self.store.receive_model(frame.head.round, arrays_of(download))
         return self.responder.seal(TAKEN, round=frame.head.round)
 
     def _offered_model(self, frame: Frame) -> bytes:
-        """The same under masks, where a server may lie to one node: a model that is kept once
-        enough other nodes have the same. A node says of one model a round that it has come, for
-        good: of two it could help two models to a quorum each."""
+        """Takes a model under masks, where a server may lie to one node. The model is kept once
+        enough other nodes have the same."""
         download = self._read_model(frame)
         number = frame.head.round
         digest = announced(self.contract, download)
         said = self.store.fact(SAID) or ""
         word = f"{number} {digest.hex()}"
+        # A node says of one model a round that it has come, for good: with words for two models it
+        # could help each to a quorum.
         if said.startswith(f"{number} ") and said != word:
             raise FrameRefused(Code.CONFLICT, "another trained model of this round has come before")
         if said and int(said.split()[0]) > number:
@@ -169,7 +158,7 @@ class FederatedNode:
         return self.responder.seal(TAKEN, round=number, model=digest)
 
     def _agreed_model(self, frame: Frame) -> bytes:
-        """The words of the other nodes, by which the offered model is kept or not."""
+        """Takes the words of the other nodes, by which the offered model is kept or not."""
         offered = self._offered
         if offered is None:
             raise FrameRefused(Code.NOT_ASKED, "no model was offered since this node started")
@@ -178,17 +167,32 @@ class FederatedNode:
         return self.responder.seal(KEPT, round=offered.round, model=offered.digest)
 
     def _read_model(self, frame: Frame) -> State:
-        """A model for all of the node's users. Raises FrameRefused."""
+        """Returns a model for all of the node's users. Raises FrameRefused."""
         kept = self.store.model()
         if kept is not None and frame.head.round < kept[0]:
             raise FrameRefused(Code.PAST_ROUND, "a newer model has come")
         download, _ = self.responder.read_download(frame, {}, len(self.shard.users))
         return download
 
-    # ---- the parts of a round, which a secure one has too ----------------------------------------
+    # ---- the parts of a round, which a secure round has too --------------------------------------
+
+    def before(self, request: NodeRequest) -> tuple[State, np.uint64]:
+        """Returns all devices' private state as it was before a round, and the key of what they
+        draw in it. Raises FrameRefused for a round that is over, whatever the server says: two
+        answers of one round may tell what one user sent. The node's owner may rewind.
+        """
+        number = request.round
+        newest = self.store.newest_state()
+        arrays = self.store.state_before(number)
+        if arrays is None or (newest is not None and number < newest[0]):
+            text = f"round {number} is over for this node: its owner may rewind it"
+            raise FrameRefused(Code.PAST_ROUND, text)
+        private = self.contract.declaration.keeps
+        assert private is not None  # of every algorithm around a server
+        return private(**arrays), np.uint64(local_key(self._rounds, number))
 
     def _train_one(self, request: NodeRequest) -> tuple[State, Update]:
-        """The private state afterwards, and what the one device sends."""
+        """Trains one device. Returns the private state afterwards, and what the device sends."""
         devices, key = self.before(request)
         if self._secret is not None:
             update = self._secret.update(request.download, devices, request.users, 0, request.round)
@@ -210,15 +214,15 @@ class FederatedNode:
         self._check(request, devices, total)
         return devices, total
 
-    def _check(self, request: NodeRequest, devices: State, found: Update | Total) -> None:
-        """What a round leaves here, and what leaves it, are numbers that the next round can work
-        with: one download of huge ones, all of them finite, would end a node for good. Raises
-        FrameRefused, ContractError.
+    def _check(self, request: NodeRequest, devices: State, sent: Update | Total) -> None:
+        """Raises FrameRefused or ContractError unless what a round leaves here, and what leaves it,
+        are numbers that the next round can work with: one download of huge numbers, all of them
+        finite, would end a node for good.
         """
         check_kept(self.contract, devices, len(self.shard.users))
-        if isinstance(found, Update):
-            check_sent(self.contract, found, request.users)
-        contribution.check_numbers(devices, found, self.contract)
+        if isinstance(sent, Update):
+            check_sent(self.contract, sent, request.users)
+        contribution.check_numbers(devices, sent, self.contract)
 
     def keep(
         self,
@@ -231,57 +235,34 @@ class FederatedNode:
         """Writes private state, answer, facts and what was masked to the disk, before the answer
         leaves.
         """
-        model = arrays_of(request.download) if self._for_all else None
+        # The model is what the server announced only where every device receives the same.
+        alike = self.contract.declaration.deliver is None
+        model = arrays_of(request.download) if alike else None
         given = GivenAnswer(request.round, request.asked, answer)
-        left = of_users(
-            request.round, request.users, None if self._tally is None else self._tally.taken()
-        )
+        left = _left(request, None if self._tally is None else self._tally.taken())
         self.store.advance(given, arrays_of(devices), model, facts or {}, masked, left)
 
+    # ---- recommending ----------------------------------------------------------------------------
+
     def recommender(self) -> tuple[int, OwnRecommender]:
-        """The newest model that came: its round, and what scores by it. Raises InputError if none
-        has come.
+        """Returns the newest model that came: its round, and what scores by it. Raises InputError
+        if none has come.
         """
-        found, newest = self.store.model(), self.store.newest_state()
-        if found is None or newest is None:
-            raise InputError(
-                str(self.folder),
-                "no model has come yet",
-                fix="run the node until its first round is over",
-            )
+        model, newest = self.store.model(), self.store.newest_state()
+        if model is None or newest is None:
+            fix = "run the node until its first round is over"
+            raise InputError(str(self.folder), "no model has come yet", fix=fix)
         received, private = self.contract.declaration.receives, self.contract.declaration.keeps
         assert received is not None and private is not None  # of every algorithm around a server
-        return found[0], OwnRecommender(
-            self.algorithm, self.contract, received(**found[1]), private(**newest[1]), self.rows
-        )
-
-    def before(self, request: NodeRequest) -> tuple[State, np.uint64]:
-        """All devices' private state as it was before a round, and the key of what they draw in it.
-        Raises FrameRefused for a round that is over, whatever the server says: two answers of one
-        round may tell what one user sent. The node's owner may rewind.
-        """
-        number, newest = request.round, self.store.newest_state()
-        arrays = self.store.state_before(number)
-        if arrays is None or (newest is not None and number < newest[0]):
-            raise FrameRefused(
-                Code.PAST_ROUND, f"round {number} is over for this node: its owner may rewind it"
-            )
-        private = self.contract.declaration.keeps
-        assert private is not None  # of every algorithm around a server
-        return private(**arrays), np.uint64(local_key(self._rounds, number))
-
-    # ---- small parts -----------------------------------------------------------------------------
-
-    @property
-    def _for_all(self) -> bool:
-        """Whether every device receives the same, so that the announced model is what comes."""
-        return self.contract.declaration.deliver is None
+        number, arrays = model
+        download, devices = received(**arrays), private(**newest[1])
+        return number, OwnRecommender(self.algorithm, self.contract, download, devices, self.rows)
 
 
 @final
 class OwnRecommender:
-    """A recommender of a node's users, scored on the node. download: as it was delivered for all of
-    them; data: their rows.
+    """A recommender of a node's users, which scores on the node. download: as it was delivered for
+    all of them. rows: their histories.
     """
 
     def __init__(
@@ -290,21 +271,133 @@ class OwnRecommender:
         contract: Contract,
         download: State,
         devices: State,
-        data: Interactions,
+        rows: Interactions,
     ) -> None:
-        self._algorithm, self._contract, self._download, self._devices, self._data = (
-            algorithm,
-            contract,
-            download,
-            devices,
-            data,
-        )
+        self._algorithm, self._contract, self._rows = algorithm, contract, rows
+        self._download, self._devices = download, devices
 
     def scores(self, users: Int64Array) -> Float32Array:
-        """Scores of every item, float32 [len(users), items]. users: places among the node's
+        """Returns scores of every item, float32 [len(users), items]. users: places among the node's
         users.
         """
         devices = type(self._devices)(*(array[users] for array in self._devices))
-        return self._algorithm.score(
-            of_devices(self._contract, self._download, users), devices, self._data.histories(users)
-        )
+        download = of_devices(self._contract, self._download, users)
+        return self._algorithm.score(download, devices, self._rows.histories(users))
+
+
+# ---- secret draws --------------------------------------------------------------------------------
+
+
+@final
+class SecretDraws:
+    """The devices of a node, each of which trains with keys of its own: one key for each purpose,
+    round and user, a keyed BLAKE2b of the node's `secret`.
+
+    The keys of a simulation come from one another by functions that can be turned round
+    (core/keys.py): whoever finds one finds the seed, and all users and rounds with it. A server may
+    find one, from what a device sends. These keys give nothing of any other.
+    """
+
+    def __init__(self, shard: Shard, secret: int) -> None:
+        self._shard, self._secret = shard, secret.to_bytes(BITS // 8, "little")
+
+    def key(self, purpose: str, number: int, user: int) -> np.uint64:
+        """Returns the key of one purpose, round and user."""
+        text = f"{purpose} {number} {user}".encode()
+        digest = hashlib.blake2b(text, digest_size=8, key=self._secret, person=PERSON).digest()
+        return np.uint64(int.from_bytes(digest, "little"))
+
+    def init_devices(self) -> State:
+        """Returns the initial private state of all devices of the node."""
+        algorithm = self._shard.algorithm
+        states = [
+            algorithm.init_devices(np.array([user]), self.key("first", 0, user))
+            for user in self._shard.users.tolist()
+        ]
+        return type(states[0])(*(np.concatenate(arrays) for arrays in zip(*states, strict=True)))
+
+    def update(
+        self, download: State, devices: State, users: Int64Array, place: int, number: int
+    ) -> Update:
+        """Returns what the device of users[place] sends in a round; its row of `devices` is
+        overwritten. download: delivered for `users`.
+        """
+        user = users[place : place + 1]
+        received = of_devices(self._shard.contract, download, np.array([place]))
+        return self._shard.update(received, devices, user, self.key("round", number, int(user[0])))
+
+    def total(self, download: State, devices: State, users: Int64Array, number: int) -> Total:
+        """Returns the sum of what the devices of `users` send in a round, each trained by itself.
+        The sum is to be given back to the shard.
+        """
+
+        def train(place: Int64Array) -> Update:
+            return self.update(download, devices, users, int(place[0]), number)
+
+        total = self._shard.take()
+        for low in range(0, len(users), TOGETHER):
+            places = np.arange(low, min(low + TOGETHER, len(users)))
+            for update in self._shard.executor.map(train, np.split(places, len(places))):
+                total = add_update(total, update)
+        return total
+
+
+# ---- what has left the devices -------------------------------------------------------------------
+
+
+class SentCount(NamedTuple):
+    """The counts of what one device sent."""
+
+    rows: int | None
+    """Rows; None where numbers for all items came at once, and no row by itself."""
+    positives: int | None
+    """Rows of items that its user has consumed; None as of `rows`."""
+    numbers: int | None
+    """Numbers in all arrays; None where nobody counted."""
+
+
+@final
+class UpdateTally:
+    """Counts what the devices of a node send, when they send it; the node's own store keeps the
+    counts for receipts. rows: the histories of the node's users, row r that of users[r].
+    """
+
+    def __init__(self, rows: Interactions, users: Int64Array) -> None:
+        self._rows, self._users = rows, users
+        self._counts: dict[int, SentCount] = {}
+        self._turn = Lock()
+
+    def sent(self, users: Int64Array, update: Update) -> None:
+        """Counts the updates of some devices; of a device that is trained again, the newest."""
+        whole = (*update.dense.values(), *update.shown.values())
+        besides = sum(int(np.prod(array.shape[1:], dtype=np.int64)) for array in whole)
+        width = sum(int(np.prod(row.shape[1:], dtype=np.int64)) for row in update.rows.values())
+        items = len(self._rows.items)
+        for_all_items = any(array.shape[1:2] == (items,) for array in update.dense.values())
+        for place, user in enumerate(users.tolist()):
+            item = update.item[update.ptr[place] : update.ptr[place + 1]]
+            consumed = self._rows.of_users(np.searchsorted(self._users, [user])).item
+            positives = int(np.isin(item, consumed).sum())
+            count = SentCount(len(item), positives, width * len(item) + besides)
+            if for_all_items and not update.rows:
+                count = SentCount(None, None, count.numbers)
+            with self._turn:
+                self._counts[user] = count
+
+    def taken(self) -> dict[int, SentCount]:
+        """Returns the counts since the last time, by user."""
+        with self._turn:
+            counts, self._counts = self._counts, {}
+        return counts
+
+
+def _left(request: NodeRequest, counts: Mapping[int, SentCount] | None) -> list[LeftDevice]:
+    """Returns the entries of a round for the store. counts: by user, None = nobody counted."""
+    people = len(request.users)
+    # A user without a count sent what it had sent before, which tells nothing new.
+    again = SentCount(None, None, None) if counts is None else SentCount(0, 0, 0)
+    counts = counts or {}
+    return [
+        LeftDevice(request.round, user, *counts.get(user, again), people)
+        for user in request.users.tolist()
+    ]

@@ -17,14 +17,12 @@ from ...core.contract.protocols import State
 from ...core.contract.update import Total
 from ...core.files import write_atomically
 from ...core.types import Int64Array
-from ..agreement.files import read_json
-from ..agreement.identity import IDENTITY, read_identity
+from ..agreement.files import IDENTITY, read_identity, read_json
 from ..agreement.members import MEMBERS, Members
 from ..agreement.terms import TERMS, FederationTerms
 from ..frames import contribution
 from ..frames.agreed_model import TAKEN
-from ..frames.codes import Code, FrameRefused
-from ..frames.frames import Frame
+from ..frames.frames import Code, Frame, FrameRefused
 from ..frames.request import NodeRequest, RoundWork
 from ..links.port import ServerLink
 from ..server.collector import Collector

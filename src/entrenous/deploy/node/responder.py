@@ -1,5 +1,5 @@
-"""`Responder`: what everybody does who is asked by a server: sees who asks, reads what is asked
-for, seals what is answered.
+"""`Responder`: the steps that a node and a relay have in common: see who asks, read what is asked
+for, seal what is answered.
 """
 
 from __future__ import annotations
@@ -15,10 +15,8 @@ from ...core.contract.declared import Contract, ContractError
 from ...core.contract.protocols import State
 from ...core.types import Array, Int64Array
 from ..agreement.terms import FederationTerms
-from ..frames.codes import Code, FrameRefused
-from ..frames.frames import Frame, opened, seal, signed_by
-from ..frames.request import NodeRequest, announced
-from ..wire.download import read_download
+from ..frames.frames import Code, Frame, FrameRefused, opened, seal, signed_by
+from ..frames.request import NodeRequest, announced, read_download
 from ..wire.tensors import Malformed, TensorField
 
 Handlers = Mapping[str, Callable[[Frame], bytes]]
@@ -26,8 +24,9 @@ Handlers = Mapping[str, Callable[[Frame], bytes]]
 
 @final
 class Responder:
-    """Answers one server for one node. users: those that the node serves, int64 ascending; least:
-    of how many one answer must be.
+    """Answers one server for one node.
+
+    users: the users that the node serves, int64 ascending. least: users of whom one answer must be.
     """
 
     def __init__(
@@ -39,18 +38,12 @@ class Responder:
         users: Int64Array,
         least: int = 1,
     ) -> None:
-        self.name, self.key, self.terms, self.contract, self.users, self._least = (
-            name,
-            key,
-            terms,
-            contract,
-            users,
-            least,
-        )
+        self.name, self.key, self.terms = name, key, terms
+        self.contract, self.users, self._least = contract, users, least
 
     def answer(self, request: bytes, handlers: Handlers) -> bytes:
-        """The answer to a request, by what handles its kind, or why there is none. Nothing that a
-        server sends gets beyond this.
+        """Returns the answer to a request, by the handler of its kind, or a refusal that says why.
+        Nothing that a server sends gets beyond this.
         """
         about: dict[str, Any] = {}
         try:
@@ -62,8 +55,10 @@ class Responder:
                 "model": head.model,
                 "items": self.terms.items,
             }
+            # Whoever is on the way could ask a node to train on a model of theirs.
             if not signed_by(frame, self.terms.operator_key):
                 raise FrameRefused(Code.BAD_SIGNATURE, "not the server of this federation")
+            # The operator may have signed this for another federation with the same key.
             if head.run != self.terms.run:
                 raise FrameRefused(Code.WRONG_RUN, "other terms than this node has")
             if head.kind not in handlers:
@@ -74,49 +69,43 @@ class Responder:
         except FrameRefused as why:
             return self.seal("refused", f"{why.code.value}\n{why.text}".encode(), **about)
         except Exception as why:
-            # not finite, a full disk, a fault in an algorithm: by class alone, the text may name
-            # rows
-            return self.seal(
-                "refused", f"{Code.FAILED.value}\n{type(why).__name__}".encode(), **about
-            )
+            # A number that is not finite, a full disk, a fault in an algorithm: by class alone,
+            # since the text may name rows.
+            text = f"{Code.FAILED.value}\n{type(why).__name__}"
+            return self.seal("refused", text.encode(), **about)
 
     def hello(self, frame: Frame) -> bytes:
-        """The node's name, with the number that the question brought."""
-        return self.seal(
-            "hello",
-            model=frame.head.nonce,
-            items=self.terms.items,
-            about={"users": len(self.users)},
-        )
+        """Returns the node's name, with the number that the question brought."""
+        about = {"users": len(self.users)}
+        return self.seal("hello", model=frame.head.nonce, items=self.terms.items, about=about)
 
     def read_request(
-        self, frame: Frame, more: dict[str, TensorField] | None = None
+        self, frame: Frame, further: dict[str, TensorField] | None = None
     ) -> tuple[NodeRequest, dict[str, Array]]:
-        """Read what a request asks for, and the arrays that are `more` than usual. Raises
-        FrameRefused for users that are not the node's, and for another model than was announced."""
-        m, head = self.asked_for(frame), frame.head
+        """Reads what a request asks for, and `further` arrays besides. Raises FrameRefused for
+        users that are not the node's, and for another model than was announced."""
+        m, head, further = self.asked_for(frame), frame.head, further or {}
         if head.round == self.terms.last_number:
             raise FrameRefused(Code.FUTURE_ROUND, "that was the last one")
-        download, arrays = self.read_download(
-            frame, {"users": TensorField("i8", (m,)), **(more or {})}, m
-        )
+        schema = {"users": TensorField("i8", (m,)), **further}
+        download, arrays = self.read_download(frame, schema, m)
         users = arrays.pop("users")
+        # A user named twice would train twice, one of another node has no rows here.
         if (
             len(np.unique(users)) != m
             or np.any(np.diff(users) < 0)
             or not np.isin(users, self.users).all()
         ):
             raise FrameRefused(Code.NOT_ASKED, "users that this node does not serve")
+        # All nodes train from one model: one made for this node alone would tell more of it.
         if announced(self.contract, download) != head.model:
             raise FrameRefused(Code.WRONG_MODEL, "the download is not the model that was announced")
         asked = hashlib.sha256(b"%d %s" % (head.round, head.model) + users.tobytes()).digest()
-        return NodeRequest(head.round, users, download, asked), {
-            name: arrays[name] for name in more or {}
-        }
+        return NodeRequest(head.round, users, download, asked), arrays
 
     def asked_for(self, frame: Frame) -> int:
-        """How many users a stage of a secure sum is about. Raises FrameRefused for none, or more
-        than the node has.
+        """Returns how many users a request is about. Raises FrameRefused for none, or more than the
+        node has.
         """
         m = self.enough(frame)
         if not 1 <= m <= len(self.users):
@@ -124,8 +113,8 @@ class Responder:
         return m
 
     def enough(self, frame: Frame) -> int:
-        """How many users a request is about. Raises FrameRefused for fewer than the node's owner
-        lets it answer for at once.
+        """Returns how many users a request is about. Raises FrameRefused for fewer than the node's
+        owner lets it answer for at once.
         """
         m = frame.head.about.get("users", 0)
         if 0 < m < self._least:
@@ -133,20 +122,20 @@ class Responder:
         return m
 
     def read_download(
-        self, frame: Frame, more: dict[str, TensorField], devices: int
+        self, frame: Frame, further: dict[str, TensorField], devices: int
     ) -> tuple[State, dict[str, Array]]:
-        """The download of a request for as many devices, held against the declaration, and further
-        arrays. Raises FrameRefused.
+        """Returns the download of a request for as many devices, held against the declaration, and
+        further arrays. Raises FrameRefused.
         """
         try:
-            return read_download(frame.body, self.contract, devices, more)
+            return read_download(frame.body, self.contract, devices, further)
         except Malformed as bad:
             raise FrameRefused(Code.MALFORMED, bad.code) from None
         except ContractError as bad:
             raise FrameRefused(Code.MALFORMED, str(bad)) from None
 
     def seal_for(self, frame: Frame, kind: str, body: bytes, **about: int) -> bytes:
-        """Sign an answer to a request of a round, as a frame. about: further small numbers."""
+        """Signs an answer to a request of a round, as a frame. about: further small numbers."""
         head = frame.head
         return self.seal(
             kind,
@@ -159,5 +148,5 @@ class Responder:
         )
 
     def seal(self, kind: str, body: bytes = b"", **fields: Any) -> bytes:
-        """Sign a message, as a frame."""
+        """Signs a message, as a frame."""
         return seal(self.key, kind, body, run=self.terms.run, node=self.name, **fields)

@@ -1,19 +1,21 @@
-"""How a node or a peer comes to take part: it makes its key, asks with the public half, is invited,
-and joins with its users' rows.
+"""Enrolment of a node or a peer: it makes its key, asks with the public half, is invited, and joins
+with its users' rows.
 
     node      identity(folder, name)              -> request.json, which may be shown to anybody
     operator  founding.found_federation(...)      -> the operator's folder, and an invitation for
-    each request node      join(folder, invitation, rows)      -> the node's folder, ready to run
+                                                     each request
+    node      join(folder, invitation, rows)      -> the node's folder, ready to run
     node      rotate(folder)                      -> a request with a new key, signed by the old one
     node      accept(folder, invitation)          -> the same folder with a new key, ticket or
-    certificate
+                                                     certificate
 
-No private key leaves the machine on which it was made, and no row the node.
+No private key leaves the machine on which it was made, and no row leaves the node.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,19 +34,21 @@ from ...data.interactions import Interactions
 from ...privacy.secure_sum.terms import Floors
 from ..agreement.address import is_host, port_of
 from ..agreement.catalogue import ITEMS, Items
-from ..agreement.files import read_json, write_json
-from ..agreement.identity import (
+from ..agreement.files import (
     IDENTITY,
     is_name,
     is_signed,
     public_bytes,
     read_identity,
+    read_json,
     write_identity,
+    write_json,
 )
 from ..agreement.invitation import INVITED, read_peer_invitation, read_server_invitation
 from ..agreement.members import MEMBERS, Member, Members
 from ..agreement.terms import TERMS, FederationTerms
 from ..node.node_store import NODE, STORE, NodeStore
+from .plans import JoinPlan
 
 REQUEST, NEXT = "request.json", "next.key"
 LONGEST = 56  # characters of an address
@@ -52,78 +56,81 @@ ROTATION = b"entrenous new key 1\0"  # begins what an old key signs for a new on
 
 
 class EnrolmentRequest(NamedTuple):
-    """A request to take part. key: Ed25519, hexadecimal. listen, advertise: HOST:PORT of a peer,
-    and what others are told instead. replaces, signature: the key that a member had before, and its
-    word for the new one.
-    """
+    """A request to take part."""
 
     name: str
     key: str
+    """The node's Ed25519 public key, hexadecimal."""
     listen: str = ""
+    """HOST:PORT on which a peer listens."""
     advertise: tuple[str, ...] = ()
+    """HOST:PORT that other peers are told instead of `listen`."""
     replaces: str = ""
+    """The key that a member had before, hexadecimal."""
     signature: str = ""
+    """The signature by which the key in `replaces` asks for the new one, hexadecimal."""
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read a request from a file. Raises InputError that names the file."""
-        found = read_json(path)
+        """Reads a request from a file. Raises InputError that names the file."""
+        fields = read_json(path)
         try:
-            request = cls(**{**found, "advertise": tuple(found.get("advertise", ()))})
+            request = cls(**{**fields, "advertise": tuple(fields.get("advertise", ()))})
             known = is_name(request.name.encode("ascii")) and len(bytes.fromhex(request.key)) == 32
-            known &= all(_is_address(one) for one in (request.listen, *request.advertise))
+            # Addresses go into invitations, so other peers would dial whatever stands here.
+            addresses = (request.listen, *request.advertise)
+            known &= all(_is_address(address) for address in addresses)
         except (AttributeError, TypeError, ValueError):
             known = False
         if not known:
-            fix = "make it on the node with `entrenous federation identity`"
             raise InputError(
-                str(path), "not a request to take part", expected="name and key", fix=fix
+                str(path),
+                "not a request to take part",
+                expected="name and key",
+                fix="make it on the node with `entrenous federation identity`",
             )
         return request
 
     @property
     def addresses(self) -> tuple[str, ...]:
         """The addresses at which other peers reach this one; () if it names no port."""
-        return tuple(
-            one for one in self.advertise or (self.listen,) if one and not one.endswith(":0")
-        )
+        addresses = self.advertise or (self.listen,)
+        return tuple(address for address in addresses if address and not address.endswith(":0"))
 
     def member(self, start: int, count: int, until: int = 0) -> Member:
-        """The entry of this node in the membership list, with `count` users from number `start`.
-        Raises InputError for a count below 1."""
+        """Returns the entry of this node in the membership list, with `count` users from number
+        `start`. Raises InputError for a count below 1."""
         at_least(f"users of {self.name}", count, 1)
-        return Member(
-            Ed25519PublicKey.from_public_bytes(bytes.fromhex(self.key)),
-            np.arange(start, start + count),
-            until,
-        )
+        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(self.key))
+        return Member(key, np.arange(start, start + count), until)
 
     def is_by_owner_of(self, key: str, run: str) -> bool:
-        """Whether the owner of a key, hexadecimal, asks to replace it in the federation `run`."""
+        """Returns whether the owner of a key, hexadecimal, asks to replace it in the federation
+        `run`."""
         try:
             signature = bytes.fromhex(self.signature)
         except (TypeError, ValueError):
             return False
-        return self.replaces == key and is_signed(
-            bytes.fromhex(key), signature, _rotation(run, self.name, self.key)
-        )
+        asked = _rotation(run, self.name, self.key)
+        return self.replaces == key and is_signed(bytes.fromhex(key), signature, asked)
 
 
-def _is_address(one: str) -> bool:
-    """Whether a text is HOST:PORT, no longer than a record of a peer can hold; or empty."""
-    host, _, port = one.rpartition(":")
+def _is_address(address: str) -> bool:
+    """Returns whether a text is HOST:PORT, no longer than a record of a peer can hold; or empty."""
+    host, _, port = address.rpartition(":")
     known = is_host(host.removeprefix("[").removesuffix("]")) and port_of(port) is not None
-    return not one or (known and len(one) <= LONGEST)
+    return not address or (known and len(address) <= LONGEST)
 
 
 def _rotation(run: str, name: str, key: str) -> bytes:
+    """Returns the text that an old key signs for a new one."""
     return ROTATION + f"{run} {name} {key}".encode()
 
 
 def identity(
     folder: Path, name: str, listen: str = "", advertise: tuple[str, ...] = ()
 ) -> EnrolmentRequest:
-    """Make a node's key, readable by its owner alone, and request.json with the public half.
+    """Makes a node's key, readable by its owner alone, and request.json with the public half.
     listen, advertise: of a peer.
 
     Raises InputError for a name or an address that no node may have, and for a folder that has a
@@ -131,9 +138,11 @@ def identity(
     """
     if not is_name(name.encode()):
         raise InputError("--name", f"got {name!r}", expected="1 to 64 of a-z, 0-9, - and .")
-    for option, one in (("--listen", listen), *(("--advertise", one) for one in advertise)):
-        if not _is_address(one):
-            raise InputError(option, f"got {one!r}", expected="HOST:PORT, such as 10.0.0.7:9411")
+    options = [("--listen", listen)] + [("--advertise", address) for address in advertise]
+    for option, address in options:
+        if not _is_address(address):
+            expected = "HOST:PORT, such as 10.0.0.7:9411"
+            raise InputError(option, f"got {address!r}", expected=expected)
     make_folder(folder, mode=0o700)
     request = EnrolmentRequest(name, _new_key(folder / IDENTITY), listen, advertise)
     write_json(folder / REQUEST, request._asdict())
@@ -141,19 +150,21 @@ def identity(
 
 
 def _new_key(path: Path) -> str:
-    """Write a new key. Returns its public half, hexadecimal."""
+    """Writes a new key. Returns its public half, hexadecimal."""
     key = Ed25519PrivateKey.generate()
     write_identity(path, key)
     return public_bytes(key).hex()
 
 
 def rotate(folder: Path) -> EnrolmentRequest:
-    """Make a new key for a node that has joined, and a request for it that its old key has signed.
-    The old one counts until an invitation for the new one is accepted. Raises InputError for a
+    """Makes a new key for a node that has joined, and a request for it that its old key has signed.
+    The old key counts until an invitation for the new one is accepted. Raises InputError for a
     folder that waits for such an invitation already.
     """
-    terms, old = FederationTerms.read(folder / TERMS), read_identity(folder / IDENTITY)
-    before, key = EnrolmentRequest.read(folder / REQUEST), _new_key(folder / NEXT)
+    terms = FederationTerms.read(folder / TERMS)
+    old = read_identity(folder / IDENTITY)
+    before = EnrolmentRequest.read(folder / REQUEST)
+    key = _new_key(folder / NEXT)
     signature = old.sign(_rotation(terms.run, before.name, key)).hex()
     request = before._replace(key=key, replaces=public_bytes(old).hex(), signature=signature)
     write_json(folder / REQUEST, request._asdict())
@@ -164,88 +175,79 @@ def join(
     folder: Path,
     invitation: Path,
     rows: Interactions,
-    floors: Floors | None = None,
-    own: Mapping[str, str] | None = None,
-    algorithm: str = "",
-    least_users: int = 1,
+    plan: JoinPlan,
     tell: Callable[[str], None] = lambda line: None,
-    public_draws: bool = False,
-    epsilon: float | None = None,
 ) -> Int64Array:
-    """Takes an invitation up: the node's folder with its users' rows, whose items are called as in
-    the federation. Returns the federation's numbers of rows.users, int64. floors: what the node
-    insists on in secure sums; own: settings that are the user's to decide, such as FPL's pi;
-    algorithm: the place of the federation's algorithm, where that is none of `entrenous
-    algorithms`; least_users: of whom one answer must be; tell: is given the lines of `told`, before
-    anything is written; public_draws: whether the node's owner lets its devices draw from the
-    federation's seed; epsilon: the most of differential privacy that each user may give up over all
-    rounds, None = the owner sets no bound.
+    """Takes an invitation up: makes the node's folder with its users' rows, whose items are called
+    as in the federation.
 
-    Raises InputError for an invitation that is another node's or for another number of users, for
-    terms with public draws that the owner does not allow, and for rows of items not on the list.
+    tell: gets the lines of `told` before anything is written. Returns the federation's numbers of
+    rows.users, int64. Raises InputError for an invitation that is another node's or for another
+    number of users, for terms with public draws that the owner does not allow, and for rows of
+    items not on the list.
     """
-    terms, request = (
-        FederationTerms.read(invitation / TERMS),
-        EnrolmentRequest.read(folder / REQUEST),
-    )
+    terms = FederationTerms.read(invitation / TERMS)
+    request = EnrolmentRequest.read(folder / REQUEST)
     users = invited(invitation, terms, request.name, public_bytes(read_identity(folder / IDENTITY)))
     if (folder / STORE).exists():
         raise InputError(
             str(folder), "has joined already", fix="leave --data out, to take a new invitation up"
         )
     if len(rows.users) != len(users):
-        fix = (
-            f"ask the operator for {len(rows.users)}"
-            if terms.has_server
-            else "give each of them a peer"
-        )
+        fix = "give each of them a peer"
+        if terms.has_server:
+            fix = f"ask the operator for {len(rows.users)}"
         expected = f"{len(users)}, as '{request.name}' was invited with"
         raise InputError(rows.name, f"{len(rows.users)} users", expected=expected, fix=fix)
-    if terms.draws == "public" and not public_draws:
-        problem = (
-            "its draws are public: others can repeat what devices draw, and so undo what drawing"
-            " hides"
-        )
-        raise InputError(
-            str(invitation),
-            problem,
-            expected="secret draws",
-            fix="ask the operator why; --public-draws allows it",
-        )
-    if terms.protection.noise and terms.protection.noise_from == "seed" and not public_draws:
-        problem = "its noise is from the seed: whoever knows that subtracts it"
-        raise InputError(
-            str(invitation),
-            problem,
-            expected="noise_from=system",
-            fix="ask the operator why; --public-draws allows it",
-        )
-    if not 1 <= least_users <= len(users):
-        raise InputError(
-            "--least-users", f"got {least_users}", expected=f"1 to {len(users)}, the node's users"
-        )
-    check_epsilon(invitation, terms, epsilon, (floors or Floors()).people)
+    if not plan.public_draws:
+        _check_draws(invitation, terms)
+    if not 1 <= plan.least_users <= len(users):
+        expected = f"1 to {len(users)}, the node's users"
+        raise InputError("--least-users", f"got {plan.least_users}", expected=expected)
+    check_epsilon(invitation, terms, plan.epsilon, plan.people)
     items = Items.read(invitation / ITEMS, terms.items_sha256).vocabulary
-    terms.check(own, algorithm)
+    terms.check(plan.own, plan.algorithm)
     joined = with_items(rows, items.indices(rows.items.ids.tolist()), items)
-    for line in told(invitation, algorithm):
+    for line in told(invitation, plan.algorithm):
         tell(line)
     NodeStore.create(folder / STORE, joined, users).close()
     take(folder, invitation)
     about: dict[str, Any] = {"name": request.name}
     if terms.has_server:
+        floors = Floors(plan.people, plan.parties, plan.occupancy, apart=plan.apart)
         about |= {
-            "floors": asdict(floors or Floors()),
-            "own": dict(own or {}),
-            "least_users": least_users,
-            "epsilon": epsilon,
-            "algorithm": lasting(algorithm) if algorithm else "",
+            "floors": asdict(floors),
+            "own": dict(plan.own),
+            "least_users": plan.least_users,
+            "epsilon": plan.epsilon,
+            "algorithm": lasting(plan.algorithm) if plan.algorithm else "",
             **of_server(invitation),
         }
     else:
         about |= {"listen": request.listen or "0.0.0.0:0", "advertise": request.advertise}
     write_json(folder / NODE, about)
     return users
+
+
+def _check_draws(invitation: Path, terms: FederationTerms) -> None:
+    """Raises InputError for terms by which others can repeat what devices draw or subtract their
+    noise."""
+    allow = "ask the operator why; --public-draws allows it"
+    if terms.draws == "public":
+        raise InputError(
+            str(invitation),
+            "its draws are public: others can repeat what devices draw, and so undo what drawing"
+            " hides",
+            expected="secret draws",
+            fix=allow,
+        )
+    if terms.protection.noise and terms.protection.noise_from == "seed":
+        raise InputError(
+            str(invitation),
+            "its noise is from the seed: whoever knows that subtracts it",
+            expected="noise_from=system",
+            fix=allow,
+        )
 
 
 def check_epsilon(
@@ -255,27 +257,29 @@ def check_epsilon(
     people: int,
     sums: int | None = None,
 ) -> None:
-    """Refuses terms by which a user gives up more than the owner allows, as far as sums of so many
-    people prove. sums: that may leave a node; None = as many as the terms say."""
+    """Raises InputError for terms by which a user gives up more than the owner allows, as far as
+    sums of so many people prove.
+
+    most: the owner's epsilon, None = no bound. sums: how many may leave a node; None = as many as
+    the terms say."""
     if most is None:
         return
     if not most > 0:
         raise InputError("--epsilon", f"got {most:g}", expected="a number above 0")
     sums = terms.sums if sums is None else sums
     proven = terms.proven(people, sums)
-    if proven is None or proven > most:
-        problem = (
-            "its terms prove no epsilon"
-            if proven is None
-            else f"its {sums} rounds may spend epsilon {proven:.4g}"
-        )
-        fix = "ask the operator for more noise, a shorter clip or fewer rounds"
-        raise InputError(
-            str(invitation),
-            problem,
-            expected=f"at most {most:g} at delta {terms.protection.delta:g}",
-            fix=fix,
-        )
+    if proven is None:
+        problem = "its terms prove no epsilon"
+    elif proven > most:
+        problem = f"its {sums} rounds may spend epsilon {proven:.4g}"
+    else:
+        return
+    raise InputError(
+        str(invitation),
+        problem,
+        expected=f"at most {most:g} at delta {terms.protection.delta:g}",
+        fix="ask the operator for more noise, a shorter clip or fewer rounds",
+    )
 
 
 def accept(folder: Path, invitation: Path) -> None:
@@ -285,7 +289,8 @@ def accept(folder: Path, invitation: Path) -> None:
     Raises InputError for an invitation to another federation, for another key, or for other
     users.
     """
-    terms, about = FederationTerms.read(invitation / TERMS), read_json(folder / NODE)
+    terms = FederationTerms.read(invitation / TERMS)
+    about = read_json(folder / NODE)
     if terms.run != FederationTerms.read(folder / TERMS).run:
         raise InputError(
             str(invitation),
@@ -295,111 +300,107 @@ def accept(folder: Path, invitation: Path) -> None:
     rotated = (folder / NEXT).exists()
     key = public_bytes(read_identity(folder / (NEXT if rotated else IDENTITY)))
     users = invited(invitation, terms, str(about["name"]), key)
-    store = NodeStore(folder / STORE)
-    mine = store.users
-    store.close()
-    if not np.array_equal(users, mine):
+    with closing(NodeStore(folder / STORE)) as store:
+        same = np.array_equal(users, store.users)
+    if not same:
         raise InputError(
             str(invitation), "is for other users than this node's", fix="ask the operator why"
         )
     take(folder, invitation)
+    # Last: a node that dies before this line still has next.key, and can accept once more.
     if rotated:
         rename_file(folder / NEXT, folder / IDENTITY)
     write_json(folder / NODE, about | (of_server(invitation) if terms.has_server else {}))
 
 
 def invited(invitation: Path, terms: FederationTerms, name: str, key: bytes) -> Int64Array:
-    """The numbers of the users with whom the owner of `key` is invited. Raises InputError where it
-    is not.
+    """Returns the numbers of the users with whom the owner of `key` is invited. Raises InputError
+    where it is not invited.
     """
     if terms.has_server:
         member = Members.read(invitation / MEMBERS, terms.users).nodes.get(name)
-        users = (
-            member.users if member is not None and member.key.public_bytes_raw() == key else None
-        )
+        if member is not None and member.key.public_bytes_raw() == key:
+            return member.users
     else:
         ticket = read_peer_invitation(invitation).signed()
-        users = (
-            np.array([ticket.number])
-            if ticket.is_for(key, bytes.fromhex(terms.operator), terms.run_bytes)
-            else None
-        )
-    if users is None:
-        raise InputError(
-            str(invitation),
-            f"is not for '{name}' with this key",
-            fix="ask the operator with this folder's request.json",
-        )
-    return users
+        if ticket.is_for(key, bytes.fromhex(terms.operator), terms.run_bytes):
+            return np.array([ticket.number])
+    raise InputError(
+        str(invitation),
+        f"is not for '{name}' with this key",
+        fix="ask the operator with this folder's request.json",
+    )
 
 
 def take(folder: Path, invitation: Path) -> None:
-    """Copy what a node needs of an invitation into its folder."""
+    """Copies what a node needs of an invitation into its folder."""
     for part in INVITED:
         if (invitation / part).exists() and invitation != folder:
             copy_file(invitation / part, folder / part)
 
 
 def of_server(invitation: Path) -> dict[str, Any]:
-    """What node.json says of the server: the one thing that a node takes from outside into it."""
+    """Returns the fields of node.json about the server: nothing else of an invitation goes into
+    that file."""
     where = read_server_invitation(invitation)
     return {"server": where.server, "tls": where.tls}
 
 
 def told(invitation: Path, place: str = "") -> list[str]:
-    """What a node agrees to by taking an invitation up, in lines for its owner. place: of an
-    algorithm of the owner's own. Raises InputError."""
+    """Returns what a node agrees to by taking an invitation up, in lines for its owner. place: the
+    file of an algorithm of the owner's own. Raises InputError."""
     terms = FederationTerms.read(invitation / TERMS)
-    settings = (
-        ", ".join(f"{name}={value}" for name, value in sorted(terms.settings.items()))
-        or "as they come"
+    chosen = [f"{name}={value}" for name, value in sorted(terms.settings.items())]
+    name = short(terms.algorithm)
+    algorithm = (
+        f"algorithm {name}, settings {', '.join(chosen) or 'as they come'}; what it reveals:"
+        f" entrenous explain {name}"
     )
-    others = "the server" if terms.has_server else "everybody"
-    draws = {
-        "public": f"public: {others} can repeat what devices draw, and so undo what drawing hides",
-        "secret": "secret: from a number of this node's own",
-    }[terms.draws]
-    lines = [
-        f"algorithm {short(terms.algorithm)}, settings {settings}; what it reveals: entrenous"
-        f" explain {short(terms.algorithm)}"
-    ]
-    if not terms.has_server:
-        found = read_peer_invitation(invitation)
-        end = datetime.fromtimestamp(found.until, UTC)
-        where = (
-            f"peer {found.number} of {terms.users}, no server; the ticket ends on {end:%Y-%m-%d}"
+    draws = "draws=secret: from a number of this node's own"
+    if terms.draws == "public":
+        others = "the server" if terms.has_server else "everybody"
+        draws = (
+            f"draws=public: {others} can repeat what devices draw, and so undo what drawing hides"
         )
+    if not terms.has_server:
+        peer = read_peer_invitation(invitation)
+        end = datetime.fromtimestamp(peer.until, UTC)
+        where = f"peer {peer.number} of {terms.users}, no server; the ticket ends on {end:%Y-%m-%d}"
         pushes = f"{terms.items} items, a push each {terms.period:g} s"
-        return [f"run {terms.run}, {where}", *lines, pushes, f"draws={draws}", terms.limits()]
+        return [f"run {terms.run}, {where}", algorithm, pushes, draws, terms.limits()]
     server = read_server_invitation(invitation)
     where = f"server {server.server}, {'with' if server.tls else 'WITHOUT'} TLS"
-    more = f" (or {terms.sums} with lost ones)" if terms.masked else ""
-    sizes = f"{terms.rounds} rounds{more}, {terms.users} users, {terms.items} items"
+    lost = f" (or {terms.sums} with lost ones)" if terms.masked else ""
+    sizes = f"{terms.rounds} rounds{lost}, {terms.users} users, {terms.items} items"
     limits = [terms.limits(place), *terms.reveals(place)]
-    return [f"run {terms.run}, {where}", *lines, sizes, f"draws={draws}", *limits]
+    return [f"run {terms.run}, {where}", algorithm, sizes, draws, *limits]
 
 
 def with_items(rows: Interactions, place: Int32Array, items: Vocabulary) -> Interactions:
-    """The same rows, renumbered to the federation's items. place: int [rows.items], the
-    federation's number of each item, -1 = none. Raises InputError for rows of items that the
-    federation does not have.
+    """Returns the same rows, renumbered to the federation's items.
+
+    place: int [rows.items], the federation's number of each item, -1 = none. Raises InputError for
+    rows of items that the federation does not have.
     """
-    unknown = int((place[rows.item] < 0).sum()) if len(rows) else 0
-    if unknown:
-        first = rows.items[int(rows.item[int(np.argmax(place[rows.item] < 0))])]
-        fix = "leave these rows out, or ask the operator for a list that has them"
+    item = place[rows.item]
+    unknown = np.flatnonzero(item < 0)
+    if len(unknown):
+        first = rows.items[int(rows.item[unknown[0]])]
         raise InputError(
             rows.name,
-            f"{unknown} rows of items that are not on the federation's list, such as '{first}'",
-            fix=fix,
+            f"{len(unknown)} rows of items that are not on the federation's list, such as"
+            f" '{first}'",
+            fix="leave these rows out, or ask the operator for a list that has them",
         )
-    order = np.lexsort((place[rows.item], rows.user))
-    time, row = (None if column is None else column[order] for column in (rows.time, rows.row))
-    item, value, visits = (
-        place[rows.item][order],
-        rows.value[order],
-        some_visits(rows.visits, order),
-    )
+    # A user's rows stand in the order of the items, as in every data set of this package.
+    order = np.lexsort((item, rows.user))
     return replace(
-        rows, item=item, value=value, items=items, features={}, time=time, row=row, visits=visits
+        rows,
+        item=item[order],
+        value=rows.value[order],
+        items=items,
+        features={},
+        time=None if rows.time is None else rows.time[order],
+        row=None if rows.row is None else rows.row[order],
+        visits=some_visits(rows.visits, order),
     )

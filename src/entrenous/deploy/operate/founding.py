@@ -1,9 +1,11 @@
-"""Founding a federation: its terms, its operator's folder, an invitation for each node; and a whole
-one on this machine, to try it.
+"""Founding a federation: its terms, its operator's folder and an invitation for each node; or a
+whole federation on this machine, to try it.
 
-FOLDER/server       with a server: terms, members, items, key, certificate; run it with `entrenous
-server` FOLDER/operator     without one: terms, members, items, and the key that signs tickets,
-needed to invite and to shut out only FOLDER/invitations  a folder for each node, to be sent to it
+FOLDER/server        with a server: terms, members, items, key and certificate; `entrenous server`
+                     runs it
+FOLDER/operator      without a server: terms, members, items, and the key that signs tickets, which
+                     is needed only to invite and to shut out
+FOLDER/invitations   a folder for each node, to be sent to it
 """
 
 from __future__ import annotations
@@ -13,6 +15,9 @@ import shutil
 import socket
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from math import ceil
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -21,65 +26,78 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ...algorithms.named import kind_of
 from ...core.contract.declared import declared, is_federated, is_gossip
-from ...core.contract.protocols import Catalogue
 from ...core.errors import EntrenousWarning, InputError, at_least
 from ...core.files import copy_file, make_folder, write_atomically
 from ...core.registry.own import is_place, lasting, short
 from ...core.registry.program import source_sha256
+from ...core.types import Int64Array
 from ...data.interactions import Interactions
-from ...privacy.protection import DP, PAPER, PRIVATE, PROTECT, protection_of
+from ...privacy.protection import DP, MOST_GROUPS, PAPER, PRIVATE, PROTECT, protection_of
 from ...privacy.secure_sum.terms import Floors
 from ..agreement.catalogue import ITEMS, Items
 from ..agreement.certificates import make_keys
-from ..agreement.files import read_json, write_json, write_text
+from ..agreement.files import (
+    IDENTITY,
+    public_bytes,
+    read_identity,
+    read_json,
+    write_identity,
+    write_json,
+    write_text,
+)
 from ..agreement.groups import check_groups
-from ..agreement.identity import IDENTITY, public_bytes, read_identity, write_identity
 from ..agreement.invitation import BOOTSTRAPS, INVITATION
 from ..agreement.members import MEMBERS, Member, Members
 from ..agreement.terms import OWN, TERMS, FederationTerms
-from ..agreement.tickets import DAYS, Ticket, ends
+from ..agreement.tickets import Ticket, ends
 from ..frames.contribution import agreed
 from ..node.node_store import NODE
 from ..node.relay import BELOW
 from .enrolment import REQUEST, EnrolmentRequest, identity, invited, join, of_server, take
+from .plans import GOSSIPING, FoundingPlan, JoinPlan
 
 PORT = 8443
 EVERYWHERE = "0.0.0.0", "::", ""
 SERVER, OPERATOR, PLACE = "server", "operator", "place.json"
+# Nodes of one secure sum, beyond which everybody is put in groups: each node of a sum is told of
+# all others, so that the cost of a sum grows with the square of its nodes.
+MOST_NODES = 300
 ROOM = 0.2  # share of the devices that private sums can do without, and keep their noise
-Requests = Sequence[
-    tuple[EnrolmentRequest, int]
-]  # each with the number of users it may have; peers have one
+# Each request with the number of users that its node may have; a peer has one.
+Requests = Sequence[tuple[EnrolmentRequest, int]]
 
 
 class FoundedFederation(NamedTuple):
-    """The folders of a new federation. server: the operator's, also of peers; nodes: by name; for
-    one that is yet to join, its invitation."""
+    """The folders of a new federation."""
 
     terms: FederationTerms
     server: Path
+    """The operator's folder, also of a federation of peers."""
     nodes: dict[str, Path]
+    """The folder of each node by name; of a node that is yet to join, its invitation."""
 
 
 class Place(NamedTuple):
-    """The address of a server: where it listens, the names and addresses in its certificate, and
-    whether nodes reach it by TLS; proxy: the address of a proxy in front of it, if there is one."""
+    """The address of a server."""
 
     host: str = "127.0.0.1"
+    """The server listens on this address; 0.0.0.0 = every address of the machine."""
     port: int = PORT
     names: tuple[str, ...] = ()
+    """Host names and addresses in the certificate; nodes use the first."""
     tls: bool = True
+    """Whether nodes reach the server by TLS."""
     proxy: str = ""
+    """The address of a proxy in front of the server; "" = there is none."""
 
     def checked(self) -> Self:
-        """These settings with at least one host name. Raises InputError if no name is given or
+        """Returns this place with at least one name. Raises InputError if no name is given or
         known by which nodes could reach the server."""
         if not self.names and self.host in EVERYWHERE:
-            expected = "the host name or address by which nodes reach the server"
             raise InputError(
                 "--name",
                 f"missing, with --host {self.host}",
-                expected=expected,
+                expected="the host name or address by which nodes reach the server",
                 fix="add --name shop.example",
             )
         return self._replace(names=tuple(self.names) or (self.host,))
@@ -87,35 +105,24 @@ class Place(NamedTuple):
     @property
     def reached(self) -> str:
         """The address HOST:PORT that nodes are given for the server."""
-        return (
-            f"[{self.names[0]}]:{self.port}"
-            if ":" in self.names[0]
-            else f"{self.names[0]}:{self.port}"
-        )
+        name = self.names[0]
+        return f"[{name}]:{self.port}" if ":" in name else f"{name}:{self.port}"
 
 
 def found_federation(
     folder: Path,
     items: Items,
-    catalogue: Catalogue,
     requests: Requests,
+    plan: FoundingPlan,
     place: Place | None = None,
-    *,
-    days: float = DAYS,
-    profile: str = PRIVATE,
-    protect: Mapping[str, Any] | None = None,
-    **more: Any,
 ) -> FoundedFederation:
-    """Make the operator's folder, and an invitation for each node that asked.
+    """Makes the operator's folder, and an invitation for each node that asked.
 
-    place: of the server. days: that tickets of peers are good for. profile, protect: what limits
-    the data that leaves nodes, and settings of its own; noise is of the operating system's
-    generator, with public draws of the seed. more: the other `FederationTerms`, among them the
-    topology. Raises InputError for terms that make no sense, before anything is written, and for a
+    place: of the server. Noise comes from the operating system's generator; with public draws, from
+    the seed. Raises InputError for terms that make no sense, before anything is written, and for a
     folder that is there already.
     """
-    own = str(more["algorithm"]) if is_place(more["algorithm"]) else ""
-    operator = folder / (OPERATOR if more.get("topology") == "peers" else SERVER)
+    operator = folder / (OPERATOR if plan.peers else SERVER)
     if operator.exists():
         raise InputError(
             str(operator),
@@ -123,131 +130,156 @@ def found_federation(
             expected="a new folder",
             fix="choose another, or remove it",
         )
+    algorithm = plan.algorithm or (GOSSIPING if plan.peers else "")
+    own = algorithm if is_place(algorithm) else ""
+    # The terms name a class of the user's own by its name alone: nobody loads a file because terms
+    # say so.
+    plan = replace(plan, algorithm=f"{OWN}:{short(own)}" if own else algorithm)
     key = Ed25519PrivateKey.generate()
-    if own:
-        more["algorithm"] = f"{OWN}:{short(own)}"
-    kind, preset = kind_of(own or more["algorithm"])
-    more["algorithm_sha256"] = source_sha256(kind)
-    more |= {"profile": profile, **_protection(kind.parse(preset), profile, protect or {}, more)}
+    kind, preset = kind_of(own or algorithm)
+    users = plan.users or sum(count for _, count in requests)
     terms = FederationTerms.parse(
         {
-            **catalogue._asdict(),
+            **plan.terms(),
+            **_protection(kind.parse(preset), plan),
+            "users": users,
+            "items": len(items.ids),
             "items_sha256": items.sha256,
+            "algorithm_sha256": source_sha256(kind),
             "nonce": secrets.token_hex(8),
             "operator": public_bytes(key).hex(),
-            **more,
         },
         "terms",
     )
     terms.check(place=own)
+    members = enrolled(terms, Members({}, terms.users), requests, ends(plan.days))
+    if terms.masked and "groups" not in plan.protect:
+        terms = _in_groups(terms, members, own)
     terms = _pinned(terms, own)
-    members = enrolled(terms, Members({}, terms.users), requests, ends(days))
     _check_noise(terms, members)
+    _check_groups(terms, members, own)
+    if terms.has_server:
+        about = (place or Place()).checked()._asdict()
+    else:
+        about = {"bootstraps": _bootstraps(requests, members)}
+    return _founded(_Founding(operator, key, terms, items, own), members, about)
+
+
+def _in_groups(terms: FederationTerms, members: Members, own: str) -> FederationTerms:
+    """Returns the terms with so many groups that none has more than MOST_NODES nodes, as far as
+    each is large enough for a sum; the terms as they are where everybody is one group. own: as of
+    `_Founding`.
+    """
+    nodes = len(members.nodes)
+    if nodes <= MOST_NODES:
+        return terms
+    told = terms.model_dump(mode="json")
+    most = min(MOST_GROUPS, max(3, ceil(nodes / MOST_NODES)))
+    for groups in range(most, 2, -1):
+        protection = {**told["protection"], "groups": groups}
+        grouped = FederationTerms.parse({**told, "protection": protection}, "terms")
+        with suppress(InputError):
+            _check_groups(grouped, members, own)
+            return grouped
+    return terms
+
+
+def _check_groups(terms: FederationTerms, members: Members, own: str) -> None:
+    """Raises InputError where a group of nodes is too small for a sum. own: as of `_Founding`."""
     if terms.protection.groups > 1:
-        check_groups(
-            terms, members, agreed(terms.make(place=own), terms.catalogue, terms.protection)
-        )
-    place = (place or Place()).checked() if terms.has_server else None
-    about = {"bootstraps": _bootstraps(requests, members)} if place is None else place._asdict()
-    return _founded(operator, key, terms, members, items, about, own)
+        contract = agreed(terms.make(place=own), terms.catalogue, terms.protection)
+        check_groups(terms, members, contract)
 
 
 def _pinned(terms: FederationTerms, own: str) -> FederationTerms:
-    """The terms with the pins of their algorithm. Warns (EntrenousWarning) where it cannot be
-    tried. own: as of `_founded`.
+    """Returns the terms with the pins of their algorithm. Warns (EntrenousWarning) where the
+    algorithm cannot be tried. own: as of `_Founding`.
     """
     pinned = terms.pinned(place=own)
     if pinned.pins is not None and not pinned.pins.test_round:
-        said = (
-            "it cannot be run in the fixed test round, so every node must have its very source, and"
-            " an upgrade that changes it ends this"
+        warnings.warn(
+            f"{short(terms.algorithm)}: it cannot be run in the fixed test round, so every node"
+            " must have its very source, and an upgrade that changes it ends this",
+            EntrenousWarning,
+            stacklevel=3,
         )
-        warnings.warn(f"{short(terms.algorithm)}: {said}", EntrenousWarning, stacklevel=3)
     return pinned
 
 
 def _check_noise(terms: FederationTerms, members: Members) -> None:
-    """Raise InputError where so few of the users are there that no sum would have its noise: under
-    masks nobody joins later."""
+    """Raises InputError where so few users are there that no sum would have its noise: under masks
+    nobody joins later."""
     there = sum(len(member.users) for member in members.nodes.values())
     if there < terms.people_for_noise:
-        problem = (
+        raise InputError(
+            "--users",
             f"{there} of {terms.users} users are there; the noise of a sum needs"
-            f" {terms.people_for_noise}"
+            f" {terms.people_for_noise}",
+            expected=f"at most {there}",
+            fix=(
+                "leave it out, since nobody joins a federation with masks later, or"
+                f" {PROTECT} lost=SHARE"
+            ),
         )
-        fix = (
-            f"leave it out, since nobody joins a federation with masks later, or {PROTECT}"
-            " lost=SHARE"
-        )
-        raise InputError("--users", problem, expected=f"at most {there}", fix=fix)
 
 
-def _protection(
-    algorithm: Any, profile: str, asked: Mapping[str, Any], more: Mapping[str, Any]
-) -> dict[str, Any]:
-    """The protection of a federation with a server, as its terms say it. Raises InputError for what
-    was never measured.
+def _protection(algorithm: Any, plan: FoundingPlan) -> dict[str, Any]:
+    """Returns the protection of a federation with a server, as its terms say it. Raises InputError
+    for a protection that was never measured for this algorithm.
     """
     traits = declared(algorithm).traits
-    if more.get("topology") == "peers":
-        if asked:
+    unmeasured = f"{short(plan.algorithm)} was not measured under it"
+    if plan.peers:
+        if plan.protect:
             raise InputError(
                 PROTECT, "peers have no sums", fix="leave it out; --profile says how peers push"
             )
-        settings = more.get("settings", {})
-        if (
-            profile == PRIVATE
-            and is_gossip(algorithm)
-            and not (traits.private_settings or "push_noise" in settings)
-        ):
-            problem = f"{short(more['algorithm'])} was not measured under it"
+        measured = traits.private_settings or "push_noise" in plan.settings
+        if plan.profile == PRIVATE and is_gossip(algorithm) and not measured:
             fix = (
                 "try pepper-gmf, or --set push_noise=0.1 and measure it with `entrenous audit`;"
                 " --profile paper limits nothing"
             )
-            raise InputError("--profile private", problem, fix=fix)
+            raise InputError("--profile private", unmeasured, fix=fix)
         return {}
-    if profile == PRIVATE and is_federated(algorithm) and not (traits.private or "noise" in asked):
-        problem = f"{short(more['algorithm'])} was not measured under it"
+    measured = traits.private or "noise" in plan.protect
+    if plan.profile == PRIVATE and is_federated(algorithm) and not measured:
         fix = (
             f"try fpl or fcf, or {PROTECT} noise=0.1 and measure it with `entrenous audit`;"
             " --profile paper limits nothing"
         )
-        raise InputError("--profile private", problem, fix=fix)
-    repeated = (
-        more.get("draws") == "public" and profile != DP
-    )  # which the terms refuse, and say why
+        raise InputError("--profile private", unmeasured, fix=fix)
+    # The terms refuse the profile dp themselves, and say why.
+    repeated = plan.draws == "public" and plan.profile != DP
     across = {"noise_from": "seed" if repeated else "system"}
-    lost = round(1 - float(more.get("quorum", 1.0)), 6)
-    if profile == PRIVATE:
-        # nodes refuse a sum that has less noise than was promised; without room, no node that lies
-        # could ever be shut out, which takes as many people out of the rounds as a sum must have
+    lost = round(1 - plan.quorum, 6)
+    if plan.profile == PRIVATE:
+        # Nodes refuse a sum that has less noise than was promised. Without room, no lying node
+        # could ever be shut out, which takes as many people out of the rounds as a sum must have.
         lost = max(lost, ROOM)
     if lost:
         across["lost"] = str(lost)
-    return {
-        "protection": protection_of(profile, {**across, **asked}, traits).model_dump(mode="json")
-    }
+    protection = protection_of(plan.profile, {**across, **plan.protect}, traits)
+    return {"protection": protection.model_dump(mode="json")}
 
 
 def found_relay(
     folder: Path, invitation: Path, requests: Requests, place: Place, algorithm: str = ""
 ) -> FoundedFederation:
-    """Make a relay of a node that was invited: `folder`/below is the folder of a federation of its
-    own nodes, with the terms of the one above, whose users it has. algorithm: the place of the
-    federation's, where that is none of `entrenous algorithms`.
+    """Makes a relay of a node that was invited: `folder`/below is the folder of a federation of its
+    own nodes, with the terms of the federation above, whose users it has. algorithm: the place of
+    the federation's algorithm, where that is none of `entrenous algorithms`.
 
     Raises InputError for an invitation that is another node's or for fewer users, for secure sums
     and defences, and for a folder that has joined."""
-    above, request = (
-        FederationTerms.read(invitation / TERMS),
-        EnrolmentRequest.read(folder / REQUEST),
-    )
+    above = FederationTerms.read(invitation / TERMS)
+    request = EnrolmentRequest.read(folder / REQUEST)
     users = invited(invitation, above, request.name, public_bytes(read_identity(folder / IDENTITY)))
     if above.masked or above.defended or not above.has_server:
-        problem = "a relay sees what its nodes send, and answers for all of them as one"
         raise InputError(
-            str(invitation), problem, expected="a federation with a server, and --profile paper"
+            str(invitation),
+            "a relay sees what its nodes send, and answers for all of them as one",
+            expected="a federation with a server, and --profile paper",
         )
     if (folder / NODE).exists():
         raise InputError(
@@ -256,62 +288,74 @@ def found_relay(
             fix="make a new folder with `entrenous federation identity`",
         )
     above.check(place=algorithm)
-    items, key, place = (
-        Items.read(invitation / ITEMS, above.items_sha256),
-        Ed25519PrivateKey.generate(),
-        place.checked(),
-    )
-    named = {
+    items = Items.read(invitation / ITEMS, above.items_sha256)
+    place = place.checked()
+    key = Ed25519PrivateKey.generate()
+    below = {
         **above.model_dump(mode="json"),
         "operator": public_bytes(key).hex(),
         "nonce": secrets.token_hex(8),
     }
-    terms = FederationTerms.parse(named, "terms")
-    members, start = Members({}, terms.users), int(users[0])
-    for each, count in requests:
-        if members.is_known(each.name, each.key):
-            raise InputError(
-                "--node", f"'{each.name}' or its key is named twice", expected="each node once"
-            )
-        if start + count > int(users[-1]) + 1:
-            raise InputError(
-                "--node",
-                f"'{each.name}' with {count} users",
-                expected=f"at most {len(users)} users in all",
-            )
-        members, start = members.with_nodes([(each.name, each.member(start, count))]), start + count
-    made = _founded(folder / BELOW / SERVER, key, terms, members, items, place._asdict(), algorithm)
+    terms = FederationTerms.parse(below, "terms")
+    members = _below(terms, users, requests)
+    founding = _Founding(folder / BELOW / SERVER, key, terms, items, algorithm)
+    made = _founded(founding, members, place._asdict())
     take(folder, invitation)
     own = {"algorithm": lasting(algorithm) if algorithm else "", **of_server(invitation)}
     write_json(folder / NODE, {"name": request.name, "relay": True, **own})
     return made
 
 
-def _founded(
-    operator: Path,
-    key: Ed25519PrivateKey,
-    terms: FederationTerms,
-    members: Members,
-    items: Items,
-    about: Mapping[str, Any],
-    own: str,
-) -> FoundedFederation:
+def _below(terms: FederationTerms, users: Int64Array, requests: Requests) -> Members:
+    """Returns the members of a relay's own federation, which share its users in order. Raises
+    InputError for a node that is named twice, and for more users than the relay has."""
+    members = Members({}, terms.users)
+    start = int(users[0])
+    for request, count in requests:
+        if members.is_known(request.name, request.key):
+            raise InputError(
+                "--node", f"'{request.name}' or its key is named twice", expected="each node once"
+            )
+        if start + count > int(users[-1]) + 1:
+            raise InputError(
+                "--node",
+                f"'{request.name}' with {count} users",
+                expected=f"at most {len(users)} users in all",
+            )
+        members = members.with_nodes([(request.name, request.member(start, count))])
+        start += count
+    return members
+
+
+class _Founding(NamedTuple):
+    """The parts of a new federation that its operator keeps."""
+
+    operator: Path
+    """The operator's folder, which is not there yet."""
+    key: Ed25519PrivateKey
+    terms: FederationTerms
+    items: Items
+    own: str
+    """The place of an algorithm that is none of `entrenous algorithms`, else ""."""
+
+
+def _founded(founding: _Founding, members: Members, about: Mapping[str, Any]) -> FoundedFederation:
     """Writes the operator's own files, a certificate where there is to be one, and an invitation
-    for each member. own: the place of an algorithm that is none of `entrenous algorithms`, else
-    "".
+    for each member. about: the content of place.json.
     """
+    operator = founding.operator
     make_folder(operator, mode=0o700)
-    write_identity(operator / IDENTITY, key)
-    write_text(operator / TERMS, terms.text())
+    write_identity(operator / IDENTITY, founding.key)
+    write_text(operator / TERMS, founding.terms.text())
     write_text(operator / MEMBERS, members.text())
-    write_atomically(operator / ITEMS, items.text.encode())
+    write_atomically(operator / ITEMS, founding.items.text.encode())
     write_json(operator / PLACE, about)
     if about.get("tls"):
         make_keys(operator / "keys", names=about["names"])
-    if own:
-        write_text(operator / "algorithm", lasting(own))
+    if founding.own:
+        write_text(operator / "algorithm", lasting(founding.own))
     sent = {name: write_invitation(operator.parent, name, members) for name in members.nodes}
-    return FoundedFederation(terms, operator, sent)
+    return FoundedFederation(founding.terms, operator, sent)
 
 
 def must_be_new(folder: Path) -> None:
@@ -325,26 +369,16 @@ def must_be_new(folder: Path) -> None:
 def found(
     folder: Path,
     train: Interactions,
+    plan: FoundingPlan,
     *,
     nodes: int,
     floors: Floors | None = None,
     place: Place | None = None,
-    **more: Any,
 ) -> FoundedFederation:
-    """Found a whole federation on this machine: `nodes` nodes share the users of `train` in order,
-    or are peers of the first ones. floors: the least that the nodes insist on in secure sums; more:
-    as for `found_federation`.
+    """Founds a whole federation on this machine: `nodes` nodes share the users of `train` in order,
+    or are peers of the first users. floors: the least that the nodes insist on in secure sums.
     """
-    peers = more.get("topology") == "peers"
-    at_least("--nodes", nodes, BOOTSTRAPS + 1 if peers else 1)
-    if floors is not None and not peers:
-        least = (
-            {}
-            if more.get("profile") == PAPER
-            else {"people": floors.people, "parties": floors.parties}
-        )
-        more = {"apart": floors.apart, **more, "protect": {**least, **more.get("protect", {})}}
-    own = str(more["algorithm"]) if is_place(more["algorithm"]) else ""
+    at_least("--nodes", nodes, BOOTSTRAPS + 1 if plan.peers else 1)
     if nodes > len(train.users):
         raise InputError(
             "--nodes",
@@ -352,104 +386,127 @@ def found(
             expected=f"at most {len(train.users)}, the users of {train.name}",
         )
     must_be_new(folder)
-    train = train.of_users(np.arange(nodes)) if peers else train
-    shares = dict(
-        zip(node_names(nodes), np.array_split(np.arange(len(train.users)), nodes), strict=True)
-    )
-    listens = [f"127.0.0.1:{port}" for port in free_ports(BOOTSTRAPS, udp=True)] if peers else []
-    listens += ["127.0.0.1:0" if peers else ""] * (nodes - len(listens))
-    folders = {name: folder / "nodes" / name for name in shares}
+    if floors is not None and not plan.peers:
+        plan = _with_floors(plan, floors)
+    if plan.peers:
+        train = train.of_users(np.arange(nodes))
+        listens = [f"127.0.0.1:{port}" for port in free_ports(BOOTSTRAPS, udp=True)]
+        listens += ["127.0.0.1:0"] * (nodes - BOOTSTRAPS)
+    else:
+        listens = [""] * nodes
+    plan = plan.with_catalogue(train.catalogue)
+    names = node_names(nodes)
+    shares = np.array_split(np.arange(len(train.users)), nodes)
+    folders = {name: folder / "nodes" / name for name in names}
     try:
         requests = [
-            (identity(folders[name], name, listen), len(shares[name]))
-            for name, listen in zip(shares, listens, strict=True)
+            (identity(folders[name], name, listen), len(share))
+            for name, listen, share in zip(names, listens, shares, strict=True)
         ]
-        made = found_federation(folder, Items.of(train), train.catalogue, requests, place, **more)
+        made = found_federation(folder, Items.of(train), requests, plan, place)
     except BaseException:
         shutil.rmtree(folder)
         raise
-    for name, mine in shares.items():
-        join(
-            folders[name],
-            made.nodes[name],
-            train.of_users(mine),
-            floors,
-            algorithm=own,
-            public_draws=True,
-        )
+    insisted = floors or Floors()
+    owner = JoinPlan(
+        people=insisted.people,
+        parties=insisted.parties,
+        occupancy=insisted.occupancy,
+        apart=insisted.apart,
+        public_draws=True,
+        algorithm=plan.algorithm if is_place(plan.algorithm) else "",
+    )
+    for name, share in zip(names, shares, strict=True):
+        join(folders[name], made.nodes[name], train.of_users(share), owner)
     return made._replace(nodes=folders)
 
 
+def _with_floors(plan: FoundingPlan, floors: Floors) -> FoundingPlan:
+    """Returns a plan whose sums are as the owners' floors want them, unless the plan says
+    otherwise."""
+    protect = dict(plan.protect)
+    if plan.profile != PAPER:
+        protect = {"people": floors.people, "parties": floors.parties, **protect}
+    return replace(plan, apart=plan.apart and floors.apart, protect=protect)
+
+
 def free_ports(count: int = 1, *, udp: bool = False) -> list[int]:
-    """Ports of this machine that no program listens on at this moment."""
-    sockets = [
-        socket.socket(socket.AF_INET, socket.SOCK_DGRAM if udp else socket.SOCK_STREAM)
-        for _ in range(count)
-    ]
+    """Returns ports of this machine that no program listens on at this moment."""
+    kind = socket.SOCK_DGRAM if udp else socket.SOCK_STREAM
+    # All sockets are open at once, so that no port is given twice.
+    sockets = [socket.socket(socket.AF_INET, kind) for _ in range(count)]
     try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in sockets]
+        for opened in sockets:
+            opened.bind(("127.0.0.1", 0))
+        return [int(opened.getsockname()[1]) for opened in sockets]
     finally:
-        for one in sockets:
-            one.close()
+        for opened in sockets:
+            opened.close()
 
 
 def node_names(nodes: int) -> list[str]:
-    """Names for `nodes` nodes, node-1, node-2, ..., padded with zeros to one width."""
-    return [f"node-{number:0{len(str(nodes))}d}" for number in range(1, nodes + 1)]
+    """Returns names for `nodes` nodes: node-1, node-2, ..., padded with zeros to one width."""
+    width = len(str(nodes))
+    return [f"node-{number:0{width}d}" for number in range(1, nodes + 1)]
 
 
 def enrolled(terms: FederationTerms, members: Members, requests: Requests, until: int) -> Members:
-    """The membership list with the nodes that ask, numbered after all who are or were there, or
-    with a member's new key. until: when tickets of peers end. Raises InputError for a name or a key
-    that is known, and where no number is left.
+    """Returns the membership list with the nodes that ask, numbered after all who are or were
+    there, or with a member's new key.
+
+    until: the second in which tickets of peers end. Raises InputError for a name or a key that is
+    known, and where no number is left.
     """
     until = 0 if terms.has_server else until
     for request, count in requests:
         if request.replaces:
-            members = members.with_nodes(
-                [(request.name, _replaced(terms, members, request, until))]
-            )
-            continue
-        if members.is_known(request.name, request.key):
-            fix = "make a new folder with `entrenous federation identity` and another --name"
-            raise InputError(
-                "--node",
-                f"'{request.name}' or its key is or was a node of this federation",
-                fix=fix,
-            )
-        if count != 1 and (terms.defended or not terms.has_server):
-            why = (
-                "a defence looks at the update of each device"
-                if terms.has_server
-                else "a peer is one user's"
-            )
-            raise InputError(
-                "--node", f"'{request.name}' with {count} users", expected=f"one: {why}"
-            )
-        start = members.next_user
-        if start + count > terms.users:
-            problem = f"'{request.name}' with {count} users, and {terms.users - start} are left"
-            raise InputError("--node", problem, expected=f"at most {terms.users}, as the terms say")
-        members = members.with_nodes([(request.name, request.member(start, count, until))])
+            member = _replaced(terms, members, request, until)
+        else:
+            member = _added(terms, members, request, count, until)
+        members = members.with_nodes([(request.name, member)])
     return members
+
+
+def _added(
+    terms: FederationTerms, members: Members, request: EnrolmentRequest, count: int, until: int
+) -> Member:
+    """Returns a new member with `count` users."""
+    # A name or a key that came back would inherit what others know of its former owner.
+    if members.is_known(request.name, request.key):
+        raise InputError(
+            "--node",
+            f"'{request.name}' or its key is or was a node of this federation",
+            fix="make a new folder with `entrenous federation identity` and another --name",
+        )
+    if count != 1 and (terms.defended or not terms.has_server):
+        why = "a peer is one user's"
+        if terms.has_server:
+            why = "a defence looks at the update of each device"
+        raise InputError("--node", f"'{request.name}' with {count} users", expected=f"one: {why}")
+    start = members.next_user
+    if start + count > terms.users:
+        raise InputError(
+            "--node",
+            f"'{request.name}' with {count} users, and {terms.users - start} are left",
+            expected=f"at most {terms.users}, as the terms say",
+        )
+    return request.member(start, count, until)
 
 
 def _replaced(
     terms: FederationTerms, members: Members, request: EnrolmentRequest, until: int
 ) -> Member:
-    """The member with its new key. Its ticket ends later than the old one, by which peers know
-    which of both counts.
+    """Returns the member with its new key. Its ticket ends later than the old one, by which peers
+    know which of both counts.
     """
     before = members.nodes.get(request.name)
+    # Without this signature anybody could take a member's place by asking in its name.
     if before is None or not request.is_by_owner_of(before.key.public_bytes_raw().hex(), terms.run):
-        problem, fix = (
-            f"'{request.name}' does not show that its old key wants this",
-            "make it with `entrenous federation rotate`",
-        )
         raise InputError(
-            "--node", problem, expected="a request that the member's key has signed", fix=fix
+            "--node",
+            f"'{request.name}' does not show that its old key wants this",
+            expected="a request that the member's key has signed",
+            fix="make it with `entrenous federation rotate`",
         )
     if members.is_known("", request.key):
         raise InputError(
@@ -460,67 +517,68 @@ def _replaced(
 
 
 def _bootstraps(requests: Requests, members: Members) -> list[dict[str, Any]]:
-    """The first peers, whose addresses are in every invitation. Raises InputError where they are
-    too few, or have none.
+    """Returns the first peers, whose addresses are in every invitation. Raises InputError where
+    they are too few, or have no address.
     """
     at_least("--node, how often", len(requests), BOOTSTRAPS)
+    bootstraps = []
     for request, _ in requests[:BOOTSTRAPS]:
         if not request.addresses:
-            problem = (
-                f"'{request.name}' is to be a bootstrap and has no port that others could know"
+            raise InputError(
+                "--node",
+                f"'{request.name}' is to be a bootstrap and has no port that others could know",
+                fix=(
+                    "name others first, or give it one: entrenous federation identity --listen"
+                    " HOST:PORT"
+                ),
             )
-            fix = (
-                "name others first, or give it one: entrenous federation identity --listen"
-                " HOST:PORT"
-            )
-            raise InputError("--node", problem, fix=fix)
-    return [
-        {
-            "number": int(members.nodes[request.name].users[0]),
-            "key": request.key,
-            "addresses": request.addresses,
-        }
-        for request, _ in requests[:BOOTSTRAPS]
-    ]
+        number = int(members.nodes[request.name].users[0])
+        bootstraps.append({"number": number, "key": request.key, "addresses": request.addresses})
+    return bootstraps
 
 
 def operator_folder(folder: Path) -> Path:
-    """The operator's part of a federation's folder: server/, or operator/ where there is none.
-    Raises InputError.
+    """Returns the operator's part of a federation's folder: server/, or operator/ where there is no
+    server. Raises InputError.
     """
-    found = [folder / name for name in (SERVER, OPERATOR) if (folder / name / TERMS).exists()]
-    if not found:
-        read_json(folder / SERVER / TERMS)  # for what it says
-    return found[0]
+    for name in (SERVER, OPERATOR):
+        if (folder / name / TERMS).exists():
+            return folder / name
+    read_json(folder / SERVER / TERMS)  # raises the error that says what is missing
+    return folder / SERVER
 
 
 def write_invitation(folder: Path, name: str, members: Members) -> Path:
-    """Write the folder to send to a member of the federation in `folder`."""
-    operator, own = operator_folder(folder), folder / "invitations" / name
-    terms, place = FederationTerms.read(operator / TERMS), read_json(operator / PLACE)
-    make_folder(own)
+    """Writes the folder to send to a member of the federation in `folder`, and returns it."""
+    operator = operator_folder(folder)
+    invitation = folder / "invitations" / name
+    terms = FederationTerms.read(operator / TERMS)
+    place = read_json(operator / PLACE)
+    make_folder(invitation)
     for part in (TERMS, ITEMS):
-        copy_file(operator / part, own / part)
+        copy_file(operator / part, invitation / part)
     if terms.has_server:
-        write_text(own / MEMBERS, members.text())
-        write_json(own / INVITATION, {"server": Place(**place).reached, "tls": place["tls"]})
+        write_text(invitation / MEMBERS, members.text())
+        where = {"server": Place(**place).reached, "tls": place["tls"]}
         if place["tls"]:
-            copy_file(operator / "keys" / "ca.crt", own / "ca.crt")
+            copy_file(operator / "keys" / "ca.crt", invitation / "ca.crt")
     else:
-        write_json(
-            own / INVITATION,
-            _peer_invitation(operator, terms, members.nodes[name], place["bootstraps"]),
-        )
-    return own
+        where = _peer_invitation(operator, terms, members.nodes[name], place["bootstraps"])
+    write_json(invitation / INVITATION, where)
+    return invitation
 
 
 def _peer_invitation(
     operator: Path, terms: FederationTerms, member: Member, bootstraps: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """A ticket, and where to begin: the bootstraps by the keys that they have now."""
-    number, key = int(member.users[0]), member.key.public_bytes_raw()
+    """Returns a ticket, and where to begin: the bootstraps by the keys that they have now."""
+    number = int(member.users[0])
     ticket = Ticket.sign(
-        read_identity(operator / IDENTITY), terms.run_bytes, number, key, member.until
+        read_identity(operator / IDENTITY),
+        terms.run_bytes,
+        number,
+        member.key.public_bytes_raw(),
+        member.until,
     )
     return {
         "number": number,

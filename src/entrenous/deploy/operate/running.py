@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -11,15 +12,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ...core.errors import EntrenousError, InputError
+from ...core.errors import EntrenousError, InputError, at_least
 from ...core.lock import holding, is_held
 from ...core.types import Array
+from ...federation.workers.engine import EngineOptions, engine
 from ...runs.store import model_sha256, read_arrays
 from ..agreement.address import checked_address, is_loopback
 from ..agreement.files import read_json
 from ..agreement.members import MEMBERS, Members
 from ..agreement.terms import TERMS, FederationTerms
-from ..frames.caps import RoundHalted
+from ..frames.contribution import RoundHalted
 from ..frames.request import largest_request
 from ..frames.secure import largest_answer
 from ..links.admission import here
@@ -30,8 +32,10 @@ from ..node.node import FederatedNode
 from ..node.node_store import NODE, STORE, NodeStore
 from ..node.node_watch import NodeWatch
 from ..node.relay import BELOW, Relay
+from ..server.local_workers import LocalWorkers, WorkerProcess
 from ..server.log_line import LogFormat, LogLine
 from ..server.pool import WorkerPool
+from ..server.ray_workers import LOCAL, HiredActor, RayPlan, RayWorkers
 from ..server.server import FederationServer, serve_opened
 from ..server.server_folder import ServerFolder, told
 from .membership import certificate_ends
@@ -39,7 +43,6 @@ from .processes import Processes, last_line
 
 if TYPE_CHECKING:
     from ..links.polling import PollingNode
-    from ..ray_serve import RayPlan
 
 Say = Callable[[str], None]
 LOOK = 0.5  # seconds between two looks at the server's status
@@ -55,13 +58,15 @@ def run_server(
     metrics: int | None = None,
     log_format: LogFormat = "text",
     proxy: str = "",
-    ray: RayPlan | None = None,
     pace: float = 0.0,
+    ray: RayPlan | None = None,
 ) -> None:
-    """Run a server until its rounds are done or `stop` is set. workers: processes that take
-    answers; metrics: the port on 127.0.0.1 that tells what is counted, None = none; log_format: of
-    server.log; proxy: the address of a proxy in front, "" = as place.json says; ray: replicas that
-    take answers, in place of workers; pace: seconds between two rounds, at least.
+    """Run a server until its rounds are done or `stop` is set.
+
+    workers: processes that take answers. metrics: the port on 127.0.0.1 that tells what is
+    counted, None = none. log_format: of server.log. proxy: the address of a proxy in front, "" =
+    as place.json says. pace: seconds between two rounds, at least. ray: has the workers be actors
+    of Ray.
 
     A server that was halted ends at once where nobody reads its metrics; where somebody may, it
     tells so until `stop` is set.
@@ -78,11 +83,15 @@ def run_server(
         with served(telling, metrics):
             until_stopped = _halted_until(stop, say) if metrics is not None else nullcontext()
             if ray is not None:
-                from ..ray_serve import serve_by_ray  # nobody else needs Ray
-
-                telling.link = lambda: None
                 with until_stopped:
-                    serve_by_ray(held, plan, ray, stop)
+                    serve_by_actors(
+                        held,
+                        plan,
+                        ray,
+                        workers,
+                        stop,
+                        lambda pool: setattr(telling, "link", pool.tally),
+                    )
             elif workers > 1:
                 with until_stopped:
                     serve_by_workers(
@@ -148,24 +157,55 @@ def serve_by_workers(
     plan: HttpsPlan,
     workers: int,
     stop: threading.Event,
-    ready: Callable[[WorkerPool], None] = lambda pool: None,
+    ready: Callable[[WorkerPool[WorkerProcess]], None] = lambda pool: None,
 ) -> str | None:
     """Run the server of an open folder with answers taken by several processes; see `server.serve`.
-    ready: is given the pool once nodes can reach it. Raises InputError for secure sums and
-    defences, for which one process must hear all nodes.
+    ready: is given the pool once nodes can reach it. Raises InputError for a defence, for which one
+    process must hear all nodes.
     """
-    if held.terms.masked or held.terms.defended:
-        problem = "a secure sum or a defence is over all nodes of a round, which one process hears"
-        raise InputError(
-            "--workers",
-            problem,
-            expected="1 with secure sums or a defence",
-            fix="leave --workers out",
-        )
+    at_least("--workers", workers, 1)
+    refuse_defended(held, "--workers")
     server = FederationServer(held, stop)
-    with closing(WorkerPool(held, server.contract, plan, workers, stop, server.wait)) as pool:
+    hiring = LocalWorkers(held, plan, workers)
+    pool = WorkerPool(held, server.contract, hiring, workers, stop, server.wait)
+    with closing(pool):
         ready(pool)
         return server.served_by(pool)
+
+
+def serve_by_actors(
+    held: ServerFolder,
+    plan: HttpsPlan,
+    ray: RayPlan,
+    workers: int,
+    stop: threading.Event,
+    ready: Callable[[WorkerPool[HiredActor]], None] = lambda pool: None,
+) -> str | None:
+    """Run the server of an open folder with answers taken by actors of Ray; as
+    `serve_by_workers`.
+    """
+    at_least("--workers", workers, 1)
+    refuse_defended(held, "--ray")
+    address = None if ray.address == LOCAL else ray.address
+    server = FederationServer(held, stop)
+    ending = signal.getsignal(signal.SIGTERM)
+    with engine(EngineOptions(workers, address, 1)) as library:
+        if threading.current_thread() is threading.main_thread():
+            # Ray's own end is an abort; a server that is stopped says so
+            signal.signal(signal.SIGTERM, ending)
+        hiring = RayWorkers(library, held, plan, ray, workers)
+        pool = WorkerPool(held, server.contract, hiring, workers, stop, server.wait)
+        with closing(pool):
+            ready(pool)
+            return server.served_by(pool)
+
+
+def refuse_defended(held: ServerFolder, option: str) -> None:
+    """Raise InputError where workers would take the answers of a federation with a defence."""
+    if held.terms.defended:
+        problem = "a defence looks at the updates of all nodes of a round, which one process hears"
+        expected, fix = "1 with a defence", f"leave {option} out"
+        raise InputError(option, problem, expected=expected, fix=fix)
 
 
 def https_link(held: ServerFolder, plan: HttpsPlan) -> HttpsServerLink:

@@ -4,82 +4,77 @@ plan and seed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 from ...core.contract.declared import bound, declared, is_federated
 from ...core.registry.own import short
 from ...data.interactions import Interactions
 from ...privacy import evidence
-from ...privacy.protection import PAPER, PRIVATE, protection_of, refuse_groups
+from ...privacy.protection import PAPER, protection_of, refuse_groups
 from ...privacy.secure_sum.terms import Floors
 from ...runs import pipeline
+from ...runs.options import RunPlan
 from ...runs.pipeline import RunResult, material
-from ...runs.plan import RunPlan, algorithm_of, check, usual_protocol
+from ...runs.plan import algorithm_of, check, usual_protocol
 from ..agreement.files import read_json, write_json
-from .founding import FoundedFederation, Place, found, free_ports, must_be_new
+from .founding import MOST_NODES, FoundedFederation, Place, found, free_ports, must_be_new
+from .plans import FoundingPlan, TrialPlan
 from .recommend import recommend
 from .running import gathered, run_all, status
 
+TRIAL = "trial.json"
 
-@final
-@dataclass(frozen=True)
-class TrialPlan:
-    """The plan of a federation that a simulation can repeat. protocol: None = the usual one for
-    algorithm and data.
-    """
 
-    algorithm: str
-    data: str = "ml-100k"
-    protocol: str | None = None
-    seed: int = 0
-    rounds: int = 20
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    load: Mapping[str, Any] = field(default_factory=dict)
-    profile: str = PRIVATE
-    protect: Mapping[str, Any] = field(default_factory=dict)
-
-    def plan(self) -> RunPlan:
-        """The plan of the same training in a simulation, as `entrenous run` would make it."""
-        protocol = self.protocol or usual_protocol(self.data, self.algorithm)
-        return RunPlan(
-            algorithm=self.algorithm,
-            data=self.data,
-            protocol=protocol,
-            seed=self.seed,
-            rounds=self.rounds,
-            settings=self.settings,
-            load=self.load,
-            profile=self.profile,
-            protect=self.protect,
-        )
+def simulation(trial: TrialPlan) -> RunPlan:
+    """Returns the plan of the same training in a simulation, as `entrenous run` would make it."""
+    return RunPlan(
+        algorithm=trial.algorithm,
+        data=trial.data,
+        protocol=trial.protocol or usual_protocol(trial.data, trial.algorithm),
+        seed=trial.seed,
+        rounds=trial.rounds,
+        settings=trial.settings,
+        load=trial.load,
+        profile=trial.profile,
+        protect=trial.protect,
+    )
 
 
 def begin(
-    folder: Path, trial: TrialPlan, *, nodes: int, say: Callable[[str], None] = lambda line: None
+    folder: Path, trial: TrialPlan, say: Callable[[str], None] = lambda line: None
 ) -> FoundedFederation:
-    """Make a federation in `folder` whose nodes each have the training rows of a part of the users.
-    Raises InputError.
+    """Makes a federation in `folder` whose nodes each have the training rows of a part of the
+    users. Raises InputError.
 
     Where a round has fewer people or nodes than the floors of masked sums, these are lowered, which
     `say` is told: for trying it out.
     """
+    trial = trial.complete()
     must_be_new(folder)  # before any data is fetched
-    _without_groups(trial)
-    plan, floors = replace(trial.plan(), profile=PAPER, protect={}), Floors()
+    algorithm = algorithm_of(trial.algorithm, trial.settings, trial.profile)
+    protection = protection_of(trial.profile, trial.protect, declared(algorithm).traits)
+    # No simulation has groups of nodes, so there would be nothing to compare with.
+    if is_federated(algorithm):
+        refuse_groups(protection)
+    plan = replace(simulation(trial), profile=PAPER, protect={})
     check(plan)
     train = material(plan).parts[0].final_train
-    own = algorithm_of(trial.algorithm, trial.settings, trial.profile)
-    if protection_of(trial.profile, trial.protect, declared(own).traits).secure_sum:
-        trial, floors = _lowered(trial, train, nodes, say)
-    made = found(
-        folder,
-        train,
-        nodes=nodes,
-        floors=floors,
-        place=Place(port=free_ports()[0]),
+    floors = Floors()
+    if protection.secure_sum:
+        floors = _lowered(trial, algorithm, train)
+        if (floors.people, floors.parties) < (Floors.people, Floors.parties):
+            say(
+                f"floors lowered to {floors.people} people and {floors.parties} nodes in a sum: for"
+                " trying it out only"
+            )
+        lowered = {"people": floors.people, "parties": floors.parties}
+        if trial.nodes > MOST_NODES:
+            lowered["groups"] = 1  # a simulation has none
+        trial = replace(trial, protect={**trial.protect, **lowered})
+    founding = FoundingPlan(
         algorithm=trial.algorithm,
         settings=dict(trial.settings),
         rounds=trial.rounds,
@@ -88,50 +83,26 @@ def begin(
         profile=trial.profile,
         protect=dict(trial.protect),
     )
-    # a federation makes room for devices that are missing from a sum, a simulation does not: with
-    # the same shares of noise both end with the same model
+    place = Place(port=free_ports()[0])
+    made = found(folder, train, founding, nodes=trial.nodes, floors=floors, place=place)
+    # A federation makes room for devices that are missing from a sum, a simulation does not: with
+    # the same shares of noise both end with the same model.
     lost = made.terms.protection.lost
     if lost:
         trial = replace(trial, protect={**trial.protect, "lost": lost})
-    write_json(folder / "trial.json", asdict(trial))
+    write_json(folder / TRIAL, trial.stored())
     return made
 
 
-def _without_groups(trial: TrialPlan) -> None:
-    """Raise InputError for a trial in groups of nodes, which no simulation has: there would be
-    nothing to compare with.
-    """
-    if is_federated(own := algorithm_of(trial.algorithm, trial.settings, trial.profile)):
-        refuse_groups(protection_of(trial.profile, trial.protect, declared(own).traits))
-
-
-def _lowered(
-    trial: TrialPlan, train: Interactions, nodes: int, say: Callable[[str], None]
-) -> tuple[TrialPlan, Floors]:
-    """A trial with the floors that so many nodes and users can meet."""
-    usual, own = Floors(), algorithm_of(trial.algorithm, trial.settings, trial.profile)
-    cohort = (
-        bound(own.configured(train.catalogue), train.catalogue).cohort
-        if is_federated(own)
-        else usual.people
-    )
+def _lowered(trial: TrialPlan, algorithm: Any, train: Interactions) -> Floors:
+    """Returns the floors that the trial's users and nodes can meet."""
+    usual = Floors()
+    cohort = usual.people
+    if is_federated(algorithm):
+        cohort = bound(algorithm.configured(train.catalogue), train.catalogue).cohort
     people = min(int(trial.protect.get("people", usual.people)), cohort)
-    floors = replace(
-        usual,
-        people=people,
-        parties=max(2, min(int(trial.protect.get("parties", usual.parties)), nodes)),
-    )
-    if (floors.people, floors.parties) < (usual.people, usual.parties):
-        say(
-            f"floors lowered to {floors.people} people and {floors.parties} nodes in a sum: for"
-            " trying it out only"
-        )
-    return (
-        replace(
-            trial, protect={**trial.protect, "people": floors.people, "parties": floors.parties}
-        ),
-        floors,
-    )
+    parties = min(int(trial.protect.get("parties", usual.parties)), trial.nodes)
+    return replace(usual, people=people, parties=max(2, parties))
 
 
 def _simulated(plan: RunPlan) -> RunResult:
@@ -149,53 +120,50 @@ def _simulated(plan: RunPlan) -> RunResult:
 
 
 def _knows(algorithm: str, profile: str) -> str:
-    """What a curious server would know under a profile, as audits of this package have measured
-    it.
+    """Returns what a curious server would know under a profile, as audits of this package have
+    measured it.
     """
     views = evidence.SEEN_UNDER.get(profile, evidence.SUMS)
-    found = [
-        one
-        for one in evidence.measured(short(algorithm), profile)
-        if one["view"] in views and one["view"] != "model"
-    ]
-    lines = [f"{evidence.said(one)} (on {one['data']})" for one in found if evidence.best(one)]
-    return (
-        "; ".join(lines)
-        or f"not measured yet: entrenous audit {short(algorithm)} --profile {profile}"
-    )
+    lines = []
+    for measured in evidence.measured(short(algorithm), profile):
+        if measured["view"] in views and measured["view"] != "model" and evidence.best(measured):
+            lines.append(f"{evidence.said(measured)} (on {measured['data']})")
+    if lines:
+        return "; ".join(lines)
+    return f"not measured yet: entrenous audit {short(algorithm)} --profile {profile}"
 
 
 def carry_out(folder: Path, say: Callable[[str], None]) -> dict[str, Any]:
-    """Run a federation to its end, then the same training in a simulation. Returns how they
-    compare, and what a node recommends to its first user. lost: rounds that were not counted, since
-    an interrupted secure sum is never tried again; then the models differ."""
-    trial = TrialPlan(**read_json(folder / "trial.json"))
-    plan = trial.plan()
+    """Runs a federation to its end, then the same training in a simulation.
+
+    Returns how the two compare, and what a node recommends to its first user. `lost` counts the
+    rounds that were not counted, since an interrupted secure sum is never tried again; where there
+    are some, the models differ."""
+    plan = simulation(TrialPlan(**read_json(folder / TRIAL)))
     if not (folder / "server" / "model.safetensors").exists():
         run_all(folder, say)
     say("the same in one process, for comparison")
     simulated = _simulated(plan)
-    paper = (
-        simulated if plan.profile == PAPER else _simulated(replace(plan, profile=PAPER, protect={}))
-    )
-    network, node = gathered(folder).sha256, sorted((folder / "nodes").iterdir())[0]
+    paper = simulated
+    if plan.profile != PAPER:
+        paper = _simulated(replace(plan, profile=PAPER, protect={}))
+    network = gathered(folder).sha256
+    node = min((folder / "nodes").iterdir())
     user, number, items = recommend(node, None, 10)
-    said = status(folder / "server")
+    server = status(folder / "server")
+    profiles = dict.fromkeys((plan.profile, PAPER))
     return {
         "network": network,
         "simulation": simulated.manifest["model_sha256"],
         "same": network == simulated.manifest["model_sha256"],
-        "rounds": trial.rounds,
-        "lost": said["lost"],
-        "seconds_a_round": said["seconds_a_round"],
+        "rounds": plan.rounds,
+        "lost": server["lost"],
+        "seconds_a_round": server["seconds_a_round"],
         "protocol": plan.protocol,
         "profile": plan.profile,
         "metrics": simulated.metrics,
         "paper": paper.metrics,
-        "knows": {
-            profile: _knows(plan.algorithm, profile)
-            for profile in dict.fromkeys((plan.profile, PAPER))
-        },
+        "knows": {profile: _knows(plan.algorithm, profile) for profile in profiles},
         "node": node.name,
         "user": user,
         "round": number,

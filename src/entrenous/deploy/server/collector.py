@@ -4,31 +4,29 @@ to. What has come is on the disk.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import suppress
 from threading import Event
 from typing import Protocol, TypeVar, final
 
 import numpy as np
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ...core.contract.declared import Contract
 from ...core.contract.update import Total
 from ...core.types import Int64Array
 from ..frames import agreed_model
 from ..frames.agreed_model import AGREED, KEPT, TAKEN
-from ..frames.caps import Caps
-from ..frames.codes import Code, FrameRefused
-from ..frames.frames import Frame, FrameParts, opened
+from ..frames.contribution import Caps
+from ..frames.frames import Code, Frame, FrameParts, FrameRefused, opened
 from ..frames.request import Requests, RoundWork
-from ..links.health import DiskHealth
 from ..links.port import ServerLink
 from .exchange import Exchange, SentRequest
+from .grouped_round import GroupSum, GroupWork
 from .intake import CONTRIBUTIONS, Open, RoundIntake
-from .journal import FRAME, Journal, JournalRecord
+from .journal import FRAME, Journal
 from .log_line import LogLine
-from .rounds import Founded
-from .server_folder import kept
+from .secure_server import SecureRound, SumMemory
+from .server_folder import ServerFolder, kept
 
 T = TypeVar("T")
 
@@ -77,6 +75,12 @@ class Collecting(Protocol):
         """Close the round. Returns the sum of what was taken."""
         ...
 
+    def sums(self, works: Mapping[int, GroupWork]) -> Generator[GroupSum, None, None]:
+        """Make secure sums of some groups of nodes, by their numbers; see `grouped_round.Sums`.
+        Raises ServerStopped.
+        """
+        ...
+
     def offer(self, work: RoundWork) -> None:
         """Have a model to give to all nodes."""
         ...
@@ -96,42 +100,24 @@ class Collecting(Protocol):
         """The names of the nodes that have not got the model."""
         ...
 
+    def agree(self, digest: bytes, seconds: float) -> set[str]:
+        """Tell the nodes that have taken the offered model of each other's words, by which they
+        know that all have the same, and keep it. Returns the names of those that do.
 
-class RoundFolder(Founded, Protocol):
-    """What a process that collects rounds has of its federation, and where its journals are. start:
-    of the server, a number that grows.
-    """
-
-    @property
-    def key(self) -> Ed25519PrivateKey: ...
-    @property
-    def start(self) -> int: ...
-    @property
-    def disk(self) -> DiskHealth: ...
-
-    def log(self, text: str) -> None:
-        """Append a line to the log."""
-        ...
-
-    def journal(self, number: int, attempt: int = 0) -> Journal:
-        """Open the journal of a round to append to it."""
-        ...
-
-    def recorded_of(self, number: int, part: int, of: int) -> list[JournalRecord]:
-        """The records of a round that are those of process `part` of as many."""
+        digest: sha256 of what all nodes get of the model alike. Raises ServerStopped.
+        """
         ...
 
 
 @final
 class Collector:
     """The `Collecting` of one process. part, of: its number among as many processes that share the
-    round's journals. elsewhere: nodes that another process has dealt with, who are not asked
-    here.
+    round's journals.
     """
 
     def __init__(
         self,
-        folder: RoundFolder,
+        folder: ServerFolder,
         contract: Contract,
         link: ServerLink,
         stop: Event,
@@ -140,7 +126,7 @@ class Collector:
         of: int = 1,
     ) -> None:
         terms = folder.terms
-        self._folder, self._part, self._of = folder, part, of
+        self.folder, self._part, self._of = folder, part, of
         self.requests = Requests(folder.key, terms, contract, folder.start)
         self.exchange = Exchange(link, stop, waits)
         self.intake = RoundIntake(
@@ -157,7 +143,6 @@ class Collector:
         self._journal: Journal | None = None
         self.without: set[str] = set()
         self.words: dict[str, Frame] = {}  # of the nodes that have got the model
-        self.elsewhere: set[str] = set()
 
     @property
     def counts(self) -> dict[Code, int]:
@@ -201,26 +186,22 @@ class Collector:
     def begin(self, work: RoundWork, without: Collection[str] = ()) -> None:
         """`Collecting.begin`. without: nodes whose answers another process has taken."""
         self._work, self._sent = work, {}
-        self._journal = self.kept("journal", lambda: self._folder.journal(work.round, self._part))
+        self._journal = self.kept("journal", lambda: self.folder.journal(work.round, self._part))
         recorded = [
             record.content
-            for record in self._folder.recorded_of(work.round, self._part, self._of)
+            for record in self.folder.recorded_of(work.round, self._part, self._of)
             if record.kind == FRAME
         ]
         recorded = [frame for frame in recorded if opened(frame).node not in without]
         self.intake.begin(Open(work.round, work.model, work.asked), self._journal, recorded)
         if recorded:
             line = f"round {work.round}: {len(self.intake.taken)} answers from the journal"
-            self._folder.log(LogLine(line, "recovered", round=work.round))
+            self.folder.log(LogLine(line, "recovered", round=work.round))
 
     def gather(self, seconds: float) -> None:
         work = self.work
         request = lambda name: self.requests.work(work, work.asked[name])  # noqa: E731
-        self.exchange.gather(self.missing, request, self.take, seconds, self._sent)
-
-    def missing(self) -> list[str]:
-        """The nodes whose answers are still to come."""
-        return [name for name in self.intake.missing() if name not in self.elsewhere]
+        self.exchange.gather(self.intake.missing, request, self.take, seconds, self._sent)
 
     def take(self, frames: Sequence[bytes]) -> None:
         """Take answers that came together."""
@@ -239,6 +220,22 @@ class Collector:
         self._journal = None
         return total
 
+    def sums(self, works: Mapping[int, GroupWork]) -> Generator[GroupSum, None, None]:
+        for number, (work, of_group) in works.items():
+            yield self.sum_of(number, work, of_group)
+
+    def sum_of(
+        self,
+        number: int,
+        work: RoundWork,
+        of_group: Collection[str],
+        memory: SumMemory | None = None,
+    ) -> GroupSum:
+        """The secure sum of one group; see `SecureRound`. Raises ServerStopped."""
+        asking = SecureRound(self, work, number, of_group, memory)
+        total = asking.run()
+        return GroupSum(number, total, asking.begun, asking.names)
+
     def offer(self, work: RoundWork) -> None:
         self._work, self._sent, self.without = work, {}, set(work.asked)
         self.words = {}
@@ -246,9 +243,7 @@ class Collector:
     def give(self, seconds: float) -> None:
         work = self.work
         request = lambda name: self.requests.model(work, work.asked[name])  # noqa: E731
-        self.exchange.gather(
-            lambda: self.without - self.elsewhere, request, self.thank, seconds, self._sent
-        )
+        self.exchange.gather(lambda: self.without, request, self.thank, seconds, self._sent)
 
     def rest(self, seconds: float) -> None:
         self.exchange.rest(seconds, self.thank)
@@ -265,21 +260,27 @@ class Collector:
                 self.words[node] = found
                 self.without.discard(node)
 
-    def agree(self, digest: bytes, seconds: float) -> set[str]:
-        """Tells the nodes that have taken the offered model of each other's words, by which they
-        know that all have the same, and keep it. Returns the names of those that do.
-
-        digest: sha256 of what all nodes get of the model alike. Raises ServerStopped.
-        """
-        number = self.work.round
-        words = {
+    def words_of(self, digest: bytes) -> dict[str, Frame]:
+        """The words of the nodes that have taken the offered model, by name."""
+        taken = (TAKEN, self.work.round, digest)
+        return {
             name: word
             for name, word in self.words.items()
-            if (word.head.kind, word.head.round, word.head.model) == (TAKEN, number, digest)
+            if (word.head.kind, word.head.round, word.head.model) == taken
         }
-        body = agreed_model.written(words.values())
-        items = self.intake.contract.sizes["items"]
-        waiting = set(words) if len(words) >= agreed_model.enough(self.intake.members) else set()
+
+    def agree(self, digest: bytes, seconds: float) -> set[str]:
+        words = self.words_of(digest)
+        if len(words) < agreed_model.enough(self.intake.members):
+            return set()
+        return self.pass_on(digest, agreed_model.written(words.values()), seconds)
+
+    def pass_on(self, digest: bytes, body: bytes, seconds: float) -> set[str]:
+        """Bring the words of all nodes (`agreed_model.written`) to those that have given theirs
+        here. Returns the names of the nodes that keep the model then. Raises ServerStopped.
+        """
+        number, items = self.work.round, self.intake.contract.sizes["items"]
+        waiting = set(self.words_of(digest))
         kept = set[str]()
 
         def request(name: str) -> FrameParts:
@@ -300,4 +301,4 @@ class Collector:
     def kept(self, what: str, act: Callable[[], T]) -> T:
         """Write something to the disk, however long that takes."""
         number = 0 if self._work is None else self._work.round
-        return kept(self._folder, f"round {number}: the {what}", act, self.exchange.pause)
+        return kept(self.folder, f"round {number}: the {what}", act, self.exchange.pause)

@@ -9,65 +9,106 @@ whole group pushes, by as much as an honest group; liars in most groups are not 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import closing
 from typing import NamedTuple
 
 import numpy as np
 
+from ...core.contract.declared import Contract
 from ...core.contract.update import Total
 from ...core.types import Int64Array
 from ..agreement.groups import dealt
 from ..frames.contribution import add
 from ..frames.request import RoundWork
-from .collector import Collector
 from .log_line import LogLine
-from .secure_server import AskingServer, SecureRound
+from .server_folder import ServerFolder
 from .watch import length
 
 LONG = 3.0  # times the median length, from which on a group's sum is logged
 
 
+class GroupSum(NamedTuple):
+    """The secure sum of one group of nodes."""
+
+    group: int
+    """The number of the group, from 0."""
+    total: Total
+    """The sum, which has no devices where the group gave none."""
+    begun: bool
+    """Whether any node was asked. A group of too few people is not."""
+    names: frozenset[str] = frozenset()
+    """The nodes whose sum it is."""
+
+
 class GroupedSum(NamedTuple):
-    """What a round in groups came to. total: without devices where too few groups gave a sum;
-    begun: whether any group was asked at all."""
+    """The sum of all groups of a round."""
 
     total: Total
+    """The sum, which has no devices where too few groups gave theirs."""
     begun: bool
+    """Whether any node of any group was asked."""
 
 
-def grouped_sum(server: AskingServer, collector: Collector, work: RoundWork) -> GroupedSum:
-    """The sums of all groups, one after the other, shortened and added up.
+class GroupWork(NamedTuple):
+    """What a round asks of one group."""
+
+    work: RoundWork
+    """The work of the round, of which the nodes of this group alone are asked."""
+    of_group: frozenset[str]
+    """All nodes that are or were in the group; nobody where everybody is one group."""
+
+
+# Makes the sums of some groups, by their numbers. A group is asked when the sum of one before it
+# was taken, so that whoever stops taking them stops the asking.
+Sums = Callable[[Mapping[int, GroupWork]], Generator[GroupSum, None, None]]
+
+
+def works_of_groups(folder: ServerFolder, work: RoundWork) -> dict[int, GroupWork]:
+    """The work of each group that is asked in a round, by the numbers of the groups."""
+    count = folder.terms.protection.groups
+    if count == 1:
+        return {0: GroupWork(work, frozenset())}
+    works = {}
+    for number, group in enumerate(dealt(folder.members, folder.terms.run, count)):
+        asked = {name: users for name, users in work.asked.items() if name in group}
+        if asked:
+            works[number] = GroupWork(work._replace(asked=asked), group)
+    return works
+
+
+def grouped_sum(
+    folder: ServerFolder, contract: Contract, work: RoundWork, sums: Sums
+) -> GroupedSum:
+    """The sums of all groups, shortened and added up.
 
     A group that gives no sum is left out. With half of the groups or fewer there is none: liars in
     one group could be in most of those that are left.
     """
-    groups = dealt(server.members, server.terms.run, server.terms.protection.groups)
-    sums: dict[int, Total] = {}
-    nodes: dict[int, int] = {}
-    begun = False
-    for number, group in enumerate(groups):
-        if 2 * (len(sums) + len(groups) - number) <= len(groups):
-            break  # whatever the others send, it would not count
-        asked = {name: users for name, users in work.asked.items() if name in group}
-        if not asked:
-            continue
-        asking = SecureRound(
-            server, collector, work._replace(asked=asked), group=number, of_group=group
-        )
-        total = asking.run()
-        begun = begun or asking.begun
-        if total.devices:
-            sums[number] = total
-            nodes[number] = len(asked)
-    _tell_missing(server, work, sums, len(groups))
-    if 2 * len(sums) <= len(groups):
-        return GroupedSum(server.contract.empty_total(), begun)
-    longer = times_the_median(list(sums.values()))
-    for number, times in zip(sums, longer, strict=True):
-        _tell_long(server, work, number, nodes[number], times)
-    whole = server.contract.empty_total()
-    for total, times in zip(sums.values(), longer, strict=True):
-        whole = add(whole, shortened(total, times))
+    works = works_of_groups(folder, work)
+    groups = folder.terms.protection.groups
+    begun, found = False, dict[int, Total]()
+    left = len(works)
+    with closing(sums(works)) as coming:
+        while left and 2 * (len(found) + left) > groups:
+            summed = next(coming)
+            left -= 1
+            begun = begun or summed.begun
+            if summed.total.devices:
+                found[summed.group] = summed.total
+    if groups == 1:
+        total = found.get(0, contract.empty_total())
+        return GroupedSum(total, begun)
+    _tell_missing(folder, work, found.keys(), groups)
+    if 2 * len(found) <= groups:
+        return GroupedSum(contract.empty_total(), begun)
+    whole = contract.empty_total()
+    # sums come in any order, and shortened ones are added by the numbers of their groups
+    numbers = sorted(found)
+    longer = times_the_median([found[number] for number in numbers])
+    for number, times in zip(numbers, longer, strict=True):
+        _tell_long(folder, work, number, len(works[number].work.asked), times)
+        whole = add(whole, shortened(found[number], times))
     return GroupedSum(whole, begun)
 
 
@@ -96,20 +137,20 @@ def _divided(array: Int64Array, times: float) -> Int64Array:
 
 
 def _tell_missing(
-    server: AskingServer, work: RoundWork, sums: dict[int, Total], groups: int
+    folder: ServerFolder, work: RoundWork, summed: Iterable[int], groups: int
 ) -> None:
     """Logs which groups gave no sum."""
-    missing = [str(number + 1) for number in range(groups) if number not in sums]
+    missing = sorted(set(range(groups)).difference(summed))
     if missing:
+        names = ", ".join(str(number + 1) for number in missing)
         line = (
-            f"round {work.round}: {len(sums)} of {groups} groups; without group"
-            f" {', '.join(missing)}"
+            f"round {work.round}: {groups - len(missing)} of {groups} groups; without group {names}"
         )
-        server.folder.log(LogLine(line, "groups", level="warning", round=work.round))
+        folder.log(LogLine(line, "groups", level="warning", round=work.round))
 
 
 def _tell_long(
-    server: AskingServer, work: RoundWork, number: int, nodes: int, times: float
+    folder: ServerFolder, work: RoundWork, number: int, nodes: int, times: float
 ) -> None:
     """Logs a sum that was much longer than the median one. It does not say which node lies."""
     if times > LONG:
@@ -117,4 +158,4 @@ def _tell_long(
             f"round {work.round}: the sum of group {number + 1} is {times:.3g} times as long as the"
             f" median group's, and is shortened to it; one of its {nodes} nodes may lie"
         )
-        server.folder.log(LogLine(line, "long", level="warning", round=work.round))
+        folder.log(LogLine(line, "long", level="warning", round=work.round))

@@ -16,10 +16,8 @@ from ...core.contract.update import Total, Update
 from ...core.types import Int64Array
 from ..agreement.members import Members
 from ..frames import contribution
-from ..frames.caps import Caps
-from ..frames.codes import Code, FrameRefused, reason
-from ..frames.contribution import largest_body
-from ..frames.frames import Frame, opened, signed_by
+from ..frames.contribution import Caps, largest_body
+from ..frames.frames import Code, Frame, FrameRefused, opened, reason, signed_by
 from .journal import FRAME, Journal
 from .log_line import LogLine
 

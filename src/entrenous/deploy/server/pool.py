@@ -1,171 +1,187 @@
-"""`WorkerPool`: a round collected by several processes on one port. Each has a journal and an int64
-sum; sums have no order.
+"""`WorkerPool`: a round collected by several workers. Each has a journal and an int64 sum, and sums
+have no order.
 """
 
 from __future__ import annotations
 
-import json
-import socket
-import subprocess
-import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import suppress
-from functools import reduce
-from select import select
+from functools import partial, reduce
 from threading import Event
-from typing import final
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, final
 
 import numpy as np
 
 from ...core.contract.declared import Contract
+from ...core.contract.protocols import arrays_of
 from ...core.contract.update import Total
-from ...core.errors import StartAgain, at_least
-from ..frames.codes import Code
+from ...core.errors import StartAgain
+from ...privacy.secure_sum.memory import PastSum
+from ..frames import agreed_model
 from ..frames.contribution import add, read_sum
+from ..frames.frames import Code
 from ..frames.request import RoundWork
-from ..links.https import HttpsPlan, listen
 from ..links.metrics import LinkTally
-from .channel import Channel, Order
-from .exchange import POLL, rest, watch
+from .channel import Order
+from .exchange import POLL, ServerStopped, rest, watch
+from .grouped_round import GroupSum, GroupWork
 from .log_line import LogLine
-from .server_folder import ServerFolder
-from .worker import WorkerPlan
+from .server_folder import ServerFolder, kept
+from .worker import homes, said_of
 
 STOP = Order("stop", {})
-READY = 120.0  # seconds for a worker to come up
-DEATHS, PERIOD = (
-    10,
-    60.0,
-)  # of workers within so many seconds: then something is wrong that a restart does not mend
+READY = 120.0  # seconds for a worker to come up, and to answer
+# so many deaths of workers within so many seconds mean something that a restart does not mend
+DEATHS, PERIOD = 10, 60.0
 
 
-class WorkerProcess:
-    """One worker's process, and what it has reported. part: its number."""
+class Hired(Protocol):
+    """One worker, as the server's process has it."""
 
-    def __init__(self, plan: WorkerPlan) -> None:
-        ours, theirs = socket.socketpair()
-        command = [
-            sys.executable,
-            "-m",
-            "entrenous.deploy.server.worker",
-            json.dumps(plan._replace(fd=theirs.fileno())),
-        ]
-        self.process = subprocess.Popen(
-            command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL
-        )
-        theirs.close()
-        self.channel, self.plan = Channel(ours), plan
+    def send(self, order: Order) -> None:
+        """Send an order. Raises OSError when the worker has died."""
+        ...
+
+    def receive(self, seconds: float) -> Order | None:
+        """The next message; None if none has come in time. Raises EOFError when the worker has
+        died.
+        """
+        ...
+
+    def end(self) -> None:
+        """End the worker, also one that has died."""
+        ...
+
+
+H = TypeVar("H", bound=Hired)
+
+
+class Workers(Protocol[H]):
+    """Where workers come from: processes of this machine, or actors of Ray."""
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT at which nodes reach the workers, once one was hired."""
+        ...
+
+    def hire(self, part: int) -> H:
+        """Start worker number `part`."""
+        ...
+
+    def ready(self, workers: Sequence[H], seconds: float) -> Sequence[H]:
+        """The workers from which a message has come, or that have died; waits at most `seconds` for
+        the first.
+        """
+        ...
+
+    def close(self) -> None: ...
+
+
+class WorkerStanding:
+    """What one worker has reported, and what it is to do."""
+
+    def __init__(self) -> None:
+        self.process = 0
+        """The number of its process, on its own machine."""
+        self.address = ""
+        """HOST:PORT for the other workers, "" where they need none."""
+        self.order: Order | None = None
+        """What it is doing, which its successor would be told."""
         self.done: set[str] = set()
+        """The nodes that it has heard, or that have the model."""
         self.counts: Mapping[str, int] = {}
         self.sent, self.present, self.devices, self.link = [0, 0, 0], 0, 0, LinkTally()
 
-    def end(self) -> None:
-        """End the process by closing its channel, and by SIGKILL if that is not enough."""
-        self.channel.close()
-        try:
-            self.process.wait(10)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+
+class Summed(NamedTuple):
+    """The answer of a worker to `sum`."""
+
+    at: int
+    about: Mapping[str, Any]
+    body: bytes
 
 
 @final
-class WorkerPool:
-    """The `Collecting` of `workers` processes, which nodes reach on one port. One that dies is
-    started again, and has lost nothing that it acknowledged. waits: is called now and then with the
-    names of missing nodes.
+class WorkerPool(Generic[H]):
+    """The `Collecting` of several workers. One that dies is started again, and has lost nothing
+    that it acknowledged.
+
+    Under masks each node is served by one worker, which makes the sums of its group. waits: is
+    called now and then with the names of missing nodes.
     """
 
     def __init__(
         self,
         folder: ServerFolder,
         contract: Contract,
-        plan: HttpsPlan,
-        workers: int,
+        hiring: Workers[H],
+        count: int,
         stop: Event,
         waits: Callable[[list[str]], None] = lambda missing: None,
     ) -> None:
-        at_least("--workers", workers, 1)
         self._folder, self._contract, self._stop, self._waits = folder, contract, stop, waits
-        self._reserved = listen(
-            plan.host, plan.port, shared=True, backlog=None
-        )  # keeps the port while workers come and go
-        port, keys = self._reserved.getsockname()[1], "" if plan.keys is None else str(plan.keys)
-        path = str(folder.path.absolute())
-        plans = [
-            WorkerPlan(
-                path,
-                folder.start,
-                n,
-                workers,
-                -1,
-                plan.host,
-                port,
-                keys,
-                plan.insecure,
-                plan.proxy,
-                folder.log_format,
-            )
-            for n in range(workers)
-        ]
-        self.address = f"[{plan.host}]:{port}" if ":" in plan.host else f"{plan.host}:{port}"
+        self._hiring = hiring
+        self._home = homes(folder.terms, folder.members, count)
         self.lengths: dict[str, float] = {}
         self._accepted = 0  # answers in the totals of all rounds
         # what workers that have died had counted
-        self._before, self._sent_before, self._link_before = (
-            Counter[str](),
-            np.zeros(3, np.int64),
-            LinkTally(),
-        )
+        self._before, self._sent_before = Counter[str](), np.zeros(3, np.int64)
+        self._link_before = LinkTally()
         self._deaths: list[float] = []
-        self._order: Order | None = None
+        self._word = ""  # of what was begun last
         self._work: RoundWork | None = None
-        self.workers = [WorkerProcess(each) for each in plans]
-        for worker in self.workers:
-            self._heard(worker, "ready", READY)
+        self._works: Mapping[int, GroupWork] = {}  # of the secure sums of this round
+        self._summed: list[Summed] = []
+        self.workers = [hiring.hire(part) for part in range(count)]
+        self.address = hiring.address
+        self.standing = [WorkerStanding() for _ in self.workers]
+        for at in range(count):
+            self._await_ready(at)
+        self._introduce()
 
     def close(self) -> None:
-        """End all worker processes and give the port back."""
+        """End all workers and give the port back."""
         for worker in self.workers:
             worker.end()
-        self._reserved.close()
+        self._hiring.close()
 
     # ---- what a server asks of it ----------------------------------------------------------------
 
     @property
     def present(self) -> int:
-        return sum(worker.present for worker in self.workers)
+        return sum(standing.present for standing in self.standing)
 
     @property
     def devices(self) -> int:
         """How many devices are in what the workers have taken; one that two of them have counts
         twice until the end.
         """
-        return sum(worker.devices for worker in self.workers)
+        return sum(standing.devices for standing in self.standing)
 
     @property
     def taken(self) -> frozenset[str]:
-        return frozenset().union(*(worker.done for worker in self.workers))
+        return frozenset().union(*(standing.done for standing in self.standing))
 
     @property
     def without(self) -> Collection[str]:
-        return self._asked() - self.taken
+        asked = set() if self._work is None else set(self._work.asked)
+        return asked - self.taken
 
     @property
     def counts(self) -> Mapping[Code, int]:
-        """By what became of them. Of answers that count it is how many do: a worker takes those of
-        its journal again.
+        """Answers by what became of them. Those of updates that count are as many as do: a worker
+        takes those of its journal again.
         """
-        found = self._before.copy()
-        for worker in self.workers:
-            found.update(worker.counts)
-        now = len(self.taken) if self._order is not None and self._order.word == "round" else 0
-        return {
-            **{Code(name): count for name, count in found.items()},
-            Code.ACCEPTED: self._accepted + now,
-        }
+        counts = self._before.copy()
+        for standing in self.standing:
+            counts.update(standing.counts)
+        by_code = {Code(name): count for name, count in counts.items()}
+        if not self._folder.terms.masked:
+            now = len(self.taken) if self._word == "round" else 0
+            by_code[Code.ACCEPTED] = self._accepted + now
+        return by_code
 
     @property
     def bytes_up(self) -> int:
@@ -181,13 +197,14 @@ class WorkerPool:
 
     def tally(self) -> LinkTally:
         """What all workers' ports have counted so far."""
-        return reduce(LinkTally.plus, [worker.link for worker in self.workers], self._link_before)
+        links = [standing.link for standing in self.standing]
+        return reduce(LinkTally.plus, links, self._link_before)
 
     def begin(self, work: RoundWork) -> None:
-        self._open(work, Order("round", {"round": work.round}, work.model))
+        self._open("round", work)
 
     def offer(self, work: RoundWork) -> None:
-        self._open(work, Order("model", {"round": work.round}))
+        self._open("model", work)
 
     def gather(self, seconds: float) -> None:
         watch(lambda: self.without, lambda left: self._listen(), seconds, self._stop, self._waits)
@@ -204,50 +221,130 @@ class WorkerPool:
         """
         seen, total, work = set[str](), self._contract.empty_total(), self._work
         assert work is not None
-        self._tell(STOP)
+        for at in range(len(self.workers)):
+            self._tell(at, STOP)
         for at in range(len(self.workers)):
             names = set(self._answer(at, "stopped", [STOP]).about["taken"])
             order = Order("total", {"without": sorted(names & seen)})
-            self.workers[at].channel.send(*order)
+            self._tell(at, order)
             _, about, body = self._answer(at, "total", [STOP, order])
             if about["names"]:
                 seen |= set(about["names"])
-                total = add(
-                    total,
-                    read_sum(body, self._contract, work.asked, about["names"], about["heard"])[0],
-                )
-        self._order, self._accepted = None, self._accepted + len(seen)
+                total = add(total, self._read(work, about, body))
+        self._close()
+        self._accepted += len(seen)
         return total
 
-    # ---- its workers -----------------------------------------------------------------------------
+    def sums(self, works: Mapping[int, GroupWork]) -> Generator[GroupSum, None, None]:
+        """The secure sums of some groups. Each worker makes those of its own, one after the
+        other; what is under way when nobody takes further sums is made nevertheless.
+        """
+        self._works, self._summed = works, []
+        left = [sorted(n for n in works if n % self._count == at) for at in range(self._count)]
+        idle, ended = set(range(self._count)), 0
+        try:
+            while ended < len(works):
+                for at in [at for at in idle if left[at]]:
+                    idle.discard(at)
+                    self._order(at, self._sum_order(left[at].pop(0)))
+                for at, about, body in self._some_summed():
+                    idle.add(at)
+                    ended += 1
+                    yield self._read_group(works[about["group"]].work, about, body)
+        except GeneratorExit:
+            while len(idle) < self._count:
+                idle |= {summed.at for summed in self._some_summed()}
+            raise
+        finally:
+            self._close()
 
-    def _open(self, work: RoundWork, order: Order) -> None:
-        self._work, self.lengths = work, {}
-        for worker in self.workers:
-            worker.done = set()
-        self._order = order
-        self._tell(order)
+    def agree(self, digest: bytes, seconds: float) -> set[str]:
+        words, kept = dict[str, agreed_model.Word](), set[str]()
+        asking = Order("words", {"model": digest})
+        for at in range(self._count):
+            self._tell(at, asking)
+        for at in range(self._count):
+            said = self._answer(at, "words", [asking]).about["words"]
+            words |= {name: agreed_model.Word(*word) for name, word in said.items()}
+        if len(words) < agreed_model.enough(self._folder.members):
+            return kept
+        body = agreed_model.written(words.values())
+        order = Order("agree", {"model": digest, "seconds": seconds}, body)
+        for at in range(self._count):
+            self._tell(at, order)
+        for at in range(self._count):
+            kept |= set(self._answer(at, "agreed", [asking, order]).about["kept"])
+        self._close()
+        return kept
 
-    def _asked(self) -> set[str]:
-        return set() if self._work is None else set(self._work.asked)
+    # ---- orders ----------------------------------------------------------------------------------
 
-    def _sent(self, which: int) -> int:
-        return int(self._sent_before[which]) + sum(worker.sent[which] for worker in self.workers)
+    @property
+    def _count(self) -> int:
+        return len(self.workers)
 
-    def _tell(self, order: Order) -> None:
-        for worker in self.workers:
-            with suppress(OSError):  # it has died, which is noticed when it is listened to
-                worker.channel.send(*order)
+    def _open(self, word: str, work: RoundWork) -> None:
+        self._work, self._word, self.lengths = work, word, {}
+        common = _said_of_work(work)
+        for at, standing in enumerate(self.standing):
+            standing.done = set()
+            asked = {name: work.asked[name] for name in work.asked if self._serves(at, name)}
+            self._order(at, Order(word, {**common, "asked": _said_of_asked(asked)}))
+
+    def _serves(self, at: int, name: str) -> bool:
+        return self._home.get(name, at) == at
+
+    def _sum_order(self, number: int) -> Order:
+        """What the worker of a group is told: also what the server remembers of earlier sums."""
+        group = self._works[number]
+        past = [
+            (summed.model, dict(summed.parties))
+            for summed in self._folder.summed()
+            if not group.of_group or not group.of_group.isdisjoint(summed.parties)
+        ]
+        about = {
+            **_said_of_work(group.work),
+            "asked": _said_of_asked(group.work.asked),
+            "group": number,
+            "of_group": sorted(group.of_group),
+            "past": past,
+            "liars": self._folder.liars(),
+        }
+        return Order("sum", about)
+
+    def _order(self, at: int, order: Order) -> None:
+        """Gives a worker something to do, which a successor of it would go on with."""
+        self.standing[at].order = order
+        self._tell(at, order)
+
+    def _tell(self, at: int, order: Order) -> None:
+        with suppress(OSError):  # it has died, which is noticed when it is listened to
+            self.workers[at].send(order)
+
+    def _close(self) -> None:
+        self._word = ""
+        for standing in self.standing:
+            standing.order = None
+
+    # ---- what workers say ------------------------------------------------------------------------
 
     def _listen(self, seconds: float = POLL) -> None:
-        """Takes reports for a moment."""
-        ready = select([worker.channel for worker in self.workers], [], [], seconds)[0]
+        """Takes messages for a moment."""
+        ready = self._hiring.ready(self.workers, seconds)
         for at, worker in enumerate(self.workers):
-            if worker.channel in ready:
+            if worker in ready:
                 try:
-                    self._reported(worker, worker.channel.receive())
+                    self._reported(at, worker.receive(0.0))
                 except EOFError:
                     self._replace(at, [])
+
+    def _some_summed(self) -> list[Summed]:
+        """The sums that have come. Raises ServerStopped."""
+        if self._stop.is_set():
+            raise ServerStopped
+        self._listen()
+        summed, self._summed = self._summed, []
+        return summed
 
     def _answer(self, at: int, word: str, orders: list[Order]) -> Order:
         """A worker's answer to the last of some orders; all of them are said again to one that died
@@ -255,57 +352,120 @@ class WorkerPool:
         """
         while True:
             try:
-                return self._heard(self.workers[at], word, READY)
+                return self._heard(at, word)
             except EOFError:
                 self._replace(at, orders)
                 if len(orders) > 1:
-                    self._heard(self.workers[at], "stopped", READY)
+                    self._heard(at, ANSWERS[orders[0].word])
 
-    def _heard(self, worker: WorkerProcess, word: str, seconds: float) -> Order:
+    def _heard(self, at: int, word: str) -> Order:
         """Reports are taken until the message that is waited for comes. Raises EOFError when the
         worker has died.
         """
-        until = time.monotonic() + seconds
-        while (order := worker.channel.receive(max(0.0, until - time.monotonic()))) is not None:
+        until = time.monotonic() + READY
+        worker = self.workers[at]
+        while (order := worker.receive(max(0.0, until - time.monotonic()))) is not None:
             if order.word == word:
                 return order
-            self._reported(worker, order)
-        raise StartAgain(
-            f"worker {worker.plan.part} does not answer; see {self._folder.path / 'server.log'}"
-        )
+            self._reported(at, order)
+        log = self._folder.path / "server.log"
+        raise StartAgain(f"worker {at} does not answer; see {log}")
 
-    def _reported(self, worker: WorkerProcess, order: Order | None) -> None:
-        if order is None or order.word != "report":
+    def _reported(self, at: int, order: Order | None) -> None:
+        if order is None:
             return
         about = order.about
-        worker.done |= set(about["done"])
-        worker.link = LinkTally(*about["link"])
-        worker.counts, worker.sent, worker.present = (
-            about["counts"],
-            about["sent"],
-            about["present"],
-        )
-        worker.devices = about["devices"]
-        self.lengths |= about["lengths"]
+        if order.word == "summed":
+            self.standing[at].order = None
+            self._summed.append(Summed(at, about, order.body))
+        elif order.word == "remember":
+            self._remember(about)
+            self._tell(at, Order("remembered", {}))
+        elif order.word == "report":
+            standing = self.standing[at]
+            standing.done |= set(about["done"])
+            standing.link = LinkTally(*about["link"])
+            standing.counts, standing.sent = about["counts"], about["sent"]
+            standing.present, standing.devices = about["present"], about["devices"]
+            self.lengths |= about["lengths"]
+            if about["waiting"]:
+                self._waits(about["waiting"])
+
+    def _remember(self, about: Mapping[str, Any]) -> None:
+        """Has the server's disk know what a secure sum must not forget."""
+        if "sum" in about:
+            what, act = "list of sums", partial(self._folder.remember_sum, PastSum(*about["sum"]))
+        else:
+            what, act = "liars", partial(self._folder.remember_liar, *about["liar"])
+        kept(self._folder, f"the {what}", act, self._pause)
+
+    def _pause(self, seconds: float) -> None:
+        if self._stop.wait(seconds):
+            raise ServerStopped
+
+    def _read(self, work: RoundWork, about: Mapping[str, Any], body: bytes) -> Total:
+        total, _ = read_sum(body, self._contract, work.asked, about["names"], about["heard"])
+        return total
+
+    def _read_group(self, work: RoundWork, about: Mapping[str, Any], body: bytes) -> GroupSum:
+        total = self._read(work, about, body) if body else self._contract.empty_total()
+        return GroupSum(about["group"], total, about["begun"], frozenset(about["names"]))
+
+    def _sent(self, which: int) -> int:
+        return int(self._sent_before[which]) + sum(each.sent[which] for each in self.standing)
+
+    # ---- workers that come and go ----------------------------------------------------------------
+
+    def _await_ready(self, at: int) -> None:
+        try:
+            about = self._heard(at, "ready").about
+        except EOFError as why:
+            said = f": {why}" if str(why) else ""
+            raise StartAgain(f"worker {at} ended when it was started{said}") from None
+        self.standing[at].address, self.standing[at].process = about["address"], about["process"]
+
+    def _introduce(self) -> None:
+        """Tells all workers where the others are, if they pass requests on."""
+        if self._home:
+            addresses = {at: standing.address for at, standing in enumerate(self.standing)}
+            for at in range(self._count):
+                self._tell(at, Order("siblings", {"addresses": addresses}))
 
     def _replace(self, at: int, orders: list[Order]) -> None:
-        """A worker has died: another takes its place, with its journal. Raises EntrenousError when
-        too many have.
+        """A worker has died: another takes its place, with its journal. Raises StartAgain when too
+        many have.
         """
-        old, now = self.workers[at], time.monotonic()
-        old.end()
-        self._before.update(old.counts)
-        self._link_before = self._link_before.plus(old.link._replace(open=0))
-        self._sent_before += np.array(old.sent)
+        worker, dead, now = self.workers[at], self.standing[at], time.monotonic()
+        worker.end()
+        self._before.update(dead.counts)
+        self._link_before = self._link_before.plus(dead.link._replace(open=0))
+        self._sent_before += np.array(dead.sent)
         self._deaths = [when for when in self._deaths if now - when < PERIOD] + [now]
-        line = f"worker {at} has ended (process {old.process.pid}); starting it again"
+        line = f"worker {at} has ended (process {dead.process}); starting it again"
         self._folder.log(LogLine(line, "worker", level="error"))
         if len(self._deaths) >= DEATHS:
-            raise StartAgain(
-                f"workers died {DEATHS} times within {PERIOD:g} s; see"
-                f" {self._folder.path / 'server.log'}"
-            )
-        new = self.workers[at] = WorkerProcess(old.plan)
-        self._heard(new, "ready", READY)
-        for order in (*([] if self._order is None else [self._order]), *orders):
-            new.channel.send(*order)
+            log = self._folder.path / "server.log"
+            raise StartAgain(f"workers died {DEATHS} times within {PERIOD:g} s; see {log}")
+        self.workers[at], self.standing[at] = self._hiring.hire(at), WorkerStanding()
+        self._await_ready(at)
+        self._introduce()
+        if dead.order is not None:
+            is_sum = dead.order.word == "sum"
+            # the sum that the dead worker was making may be one to remember by now
+            self._order(at, self._sum_order(dead.order.about["group"]) if is_sum else dead.order)
+        for order in orders:
+            self._tell(at, order)
+
+
+ANSWERS = {"stop": "stopped", "words": "words"}  # the words by which orders are answered
+
+
+def _said_of_work(work: RoundWork) -> dict[str, Any]:
+    """What a worker is told of a round beside who is asked."""
+    assert work.state is not None  # of a server's own work
+    state = {f"server.{name}": said_of(array) for name, array in arrays_of(work.state).items()}
+    return {"round": work.round, "model": work.model, "state": state}
+
+
+def _said_of_asked(asked: Mapping[str, Any]) -> dict[str, bytes]:
+    return {name: np.ascontiguousarray(users, np.int64).tobytes() for name, users in asked.items()}

@@ -4,28 +4,15 @@ for a server and for its workers.
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 
 from ...core.contract.declared import Contract
 from ...core.contract.protocols import FederatedAlgorithm, State, arrays_of
 from ...core.keys import key, select_key
-from ...core.types import Array
 from ...federation.ledger import Ledger
-from ..agreement.members import Members
-from ..agreement.terms import FederationTerms
 from ..frames.request import RoundWork, announced_of
+from .log_line import LogLine
 from .server_folder import RoundCount, ServerFolder, ServerStanding
-
-
-class Founded(Protocol):
-    """What the parts of a federation have agreed on."""
-
-    @property
-    def terms(self) -> FederationTerms: ...
-    @property
-    def members(self) -> Members: ...
 
 
 def standing(folder: ServerFolder, algorithm: FederatedAlgorithm) -> ServerStanding:
@@ -33,7 +20,7 @@ def standing(folder: ServerFolder, algorithm: FederatedAlgorithm) -> ServerStand
     return folder.newest(algorithm) or first_standing(folder, algorithm)
 
 
-def first_standing(folder: Founded, algorithm: FederatedAlgorithm) -> ServerStanding:
+def first_standing(folder: ServerFolder, algorithm: FederatedAlgorithm) -> ServerStanding:
     """Where a federation stands before its first round."""
     terms = folder.terms
     return ServerStanding(
@@ -41,13 +28,8 @@ def first_standing(folder: Founded, algorithm: FederatedAlgorithm) -> ServerStan
     )
 
 
-def stored(state: State) -> dict[str, Array]:
-    """A server's state as it is stored, arrays by name."""
-    return {f"server.{name}": array for name, array in arrays_of(state).items()}
-
-
 def round_work(
-    folder: Founded,
+    folder: ServerFolder,
     algorithm: FederatedAlgorithm,
     contract: Contract,
     number: int,
@@ -59,17 +41,16 @@ def round_work(
     terms = folder.terms
     chosen = np.uint64(select_key(key(terms.seed, "rounds"), number if drawn is None else drawn))
     users, download = algorithm.select(state, terms.catalogue, chosen), algorithm.download(state)
-    return RoundWork(
-        number, announced_of(contract, download), folder.members.by_node(users), download
-    )
+    model, asked = announced_of(contract, download), folder.members.by_node(users)
+    return RoundWork(number, model, asked, download, state=state)
 
 
 def model_work(
-    folder: Founded, algorithm: FederatedAlgorithm, number: int, state: State
+    folder: ServerFolder, algorithm: FederatedAlgorithm, number: int, state: State
 ) -> RoundWork:
     """The model after `number` rounds, for all users of all nodes."""
     everyone = {name: member.users for name, member in folder.members.nodes.items()}
-    return RoundWork(number, b"", everyone, algorithm.download(state))
+    return RoundWork(number, b"", everyone, algorithm.download(state), state=state)
 
 
 def moved_on(state: State, algorithm: FederatedAlgorithm, contract: Contract) -> State:
@@ -92,3 +73,24 @@ def moved_on(state: State, algorithm: FederatedAlgorithm, contract: Contract) ->
         if announced_of(contract, algorithm.download(found)) != before:
             return found
     return state
+
+
+def enough(
+    folder: ServerFolder, work: RoundWork, answered: set[str], devices: int | None = None
+) -> bool:
+    """Whether the nodes that have answered serve enough of the asked users (the quorum); if
+    not, that is logged. devices: how many are in their answers; None = all that they were asked
+    for.
+    """
+    asked = {name: len(users) for name, users in work.asked.items()}
+    heard = sum(asked[name] for name in answered) if devices is None else devices
+    share = heard / max(1, sum(asked.values()))
+    if answered == asked.keys() or (answered and share >= folder.terms.quorum):
+        return True
+    line = (
+        f"round {work.round}: {share:.0%} of the users in {folder.terms.deadline:g} s, the quorum"
+        f" is {folder.terms.quorum:.0%}; not counted, the model is unchanged, the others are"
+        " asked again"
+    )
+    folder.log(LogLine(line, "quorum", level="warning", round=work.round))
+    return False

@@ -13,7 +13,6 @@ from typing import NamedTuple, Protocol, TypeVar, final
 
 import numpy as np
 
-from ...core.contract.declared import Contract
 from ...core.contract.update import ShownArrays, Total
 from ...core.types import Int64Array
 from ...privacy.secure_sum import messages as stages
@@ -22,34 +21,49 @@ from ...privacy.secure_sum.refusal import SumRefused
 from ...privacy.secure_sum.server import SecureSumServer
 from ...privacy.secure_sum.terms import Floors, SumTerms
 from ...privacy.secure_sum.vector import unpack
-from ..agreement.members import Members
-from ..agreement.terms import FederationTerms
-from ..frames.codes import Code, FrameRefused, reason
-from ..frames.contribution import largest_body
-from ..frames.frames import Frame, FrameParts, opened
-from ..frames.request import RoundWork
+from ..frames.contribution import check_sent, check_total, largest_body
+from ..frames.frames import Code, Frame, FrameParts, FrameRefused, opened, reason
+from ..frames.request import Requests, RoundWork
 from ..frames.secure import COMPLAINT, KINDS, OPEN, OPENED, sum_terms, uploaded
-from ..frames.totals import check_sent, check_total
-from .collector import Collector
-from .intake import Open
+from .exchange import Exchange
+from .intake import Open, RoundIntake
 from .journal import FRAME, MARK, Journal
 from .log_line import LogLine
-from .server_folder import SPAN, ServerFolder
+from .rounds import enough
+from .server_folder import SPAN, ServerFolder, kept
 
 T = TypeVar("T")
 LONGEST = 30.0  # seconds between two attempts, at most
 
 
-class AskingServer(Protocol):
-    """The members of a server that a secure round uses."""
+class SumMemory(Protocol):
+    """What a server remembers of all secure sums: whose were asked for, and who has lied."""
+
+    def summed(self) -> tuple[PastSum, ...]:
+        """The newest sums that nodes were asked to consent to."""
+        ...
+
+    def liars(self) -> Mapping[str, str]:
+        """The lie of each node that has lied in a sum, by its name."""
+        ...
+
+    def remember_sum(self, summed: PastSum) -> None:
+        """Store whose sum nodes are about to be asked to consent to. Raises OSError."""
+        ...
+
+    def remember_liar(self, name: str, lie: str) -> None:
+        """Store who has lied, and how. Raises OSError."""
+        ...
+
+
+class Asks(Protocol):
+    """The members of a `Collector` that a secure round uses."""
 
     folder: ServerFolder
-    terms: FederationTerms
-    members: Members
-    contract: Contract
-
-    def kept(self, what: str, act: Callable[[], T]) -> T: ...
-    def enough(self, work: RoundWork, answered: set[str]) -> bool: ...
+    requests: Requests
+    exchange: Exchange
+    intake: RoundIntake
+    bytes_up: int
 
 
 class Stage(NamedTuple):
@@ -68,19 +82,22 @@ class SecureRound:
 
     group, of_group: where there are groups, the number of the one whose sum this is, from 0, and
     all nodes that are or were in it. Its attempts have numbers of their own, and earlier sums of
-    other groups do not count: no node is in both.
+    other groups do not count: no node is in both. memory: None = that of the collector's folder,
+    which is the server's own.
     """
 
     def __init__(
         self,
-        server: AskingServer,
-        collector: Collector,
+        collector: Asks,
         work: RoundWork,
         group: int = 0,
         of_group: Collection[str] = (),
+        memory: SumMemory | None = None,
     ) -> None:
-        self._server, self._collector = server, collector
-        self._past, terms = server.folder.summed(), server.terms
+        self._collector, self._folder = collector, collector.folder
+        self._contract = collector.intake.contract
+        self._memory = memory or self._folder
+        self._past, terms = self._memory.summed(), self._folder.terms
         self._first = group * SPAN
         self._what = f"round {work.round}"
         self._unsummed = "the model is unchanged"
@@ -92,11 +109,11 @@ class SecureRound:
             self._unsummed = "the group is left out"
         self._floors = Floors(terms.protection.people, terms.protection.parties, apart=terms.apart)
         # as nodes have it
-        self._least = sum_terms(terms, server.contract, work.round, 0, work.model).people
+        self._least = sum_terms(terms, self._contract, work.round, 0, work.model).people
         self._work = work._replace(asked=self._of_before(work))
         self._now = Open(work.round, work.model, self._work.asked)
-        self._roll = server.members.roll()
-        self._empty = server.contract.empty_total()  # the sum of nobody
+        self._roll = self._folder.members.roll()
+        self._empty = self._contract.empty_total()  # the sum of nobody
         self._gone: set[str] = (
             set()
         )  # who has refused a stage of this attempt, or was not heard in time
@@ -109,11 +126,12 @@ class SecureRound:
         # whether nodes are asked at all: if there is no sum then, the round is lost, else passed
         # over
         self.begun = False
+        self.names = frozenset[str]()  # the nodes whose sum it is, once it is there
 
     def run(self) -> Total:
         """Run the stages of the sum, in several attempts if need be. Returns the sum, which has no
         devices if the round is lost."""
-        server, number = self._server, self._now.round
+        number = self._now.round
         alone = (
             "all who were asked are of one node, whom a sum would not hide"
             if len(self._now.asked) < 2
@@ -127,14 +145,14 @@ class SecureRound:
         )
         if never := alone or few or self._too_near(self._now.asked):
             line = f"{self._what}: {never}; {self._unsummed}"
-            server.folder.log(LogLine(line, "lost", level="warning", round=number))
+            self._folder.log(LogLine(line, "lost", level="warning", round=number))
             return self._empty
         self.begun = True
-        attempt = server.folder.newest_attempt(number, self._first)
+        attempt = self._folder.newest_attempt(number, self._first)
         while True:
             # used at once
-            journal = server.kept("journal", lambda: server.folder.journal(number, attempt))  # noqa: B023
-            server.folder.drop_attempts(number, attempt, self._first)
+            journal = self._kept("journal", lambda: self._folder.journal(number, attempt))  # noqa: B023
+            self._folder.drop_attempts(number, attempt, self._first)
             try:
                 return self._attempt(attempt, journal)
             except SumRefused as why:
@@ -142,7 +160,7 @@ class SecureRound:
                     f"{self._what}, attempt {attempt - self._first}: {why.text}; nothing was"
                     f" revealed, {self._unsummed}"
                 )
-                server.folder.log(LogLine(line, "lost", level="warning", round=number))
+                self._folder.log(LogLine(line, "lost", level="warning", round=number))
                 if self._sum is None or self._sum.stage >= stages.MASKED:
                     return self._empty
             finally:
@@ -158,7 +176,7 @@ class SecureRound:
         round's nodes; or where they do not fit either, those of an earlier sum.
         """
         everybody = work.asked.keys()
-        honest = everybody - self._server.folder.liars().keys()
+        honest = everybody - self._memory.liars().keys()
         earlier = (before.parties.keys() for before in reversed(self._past))
         for some in (honest, everybody, *earlier):
             if len(some) > 1 and some <= everybody and not self._too_near(some, work):
@@ -184,10 +202,10 @@ class SecureRound:
     def _attempt(self, attempt: int, journal: Journal) -> Total:
         self._gone, self._shown, self._sum = set(), {}, None
         self._attempt_number = attempt
-        server, now = self._server, self._now
-        terms = sum_terms(server.terms, server.contract, now.round, attempt, now.model)
+        now = self._now
+        terms = sum_terms(self._folder.terms, self._contract, now.round, attempt, now.model)
         self._largest = max(stages.limit_of(stage, terms.nbytes) for stage in range(len(KINDS)))
-        self._largest += largest_body(self._server.contract, self._now.asked)
+        self._largest += largest_body(self._contract, self._now.asked)
         self._journal = journal
         self._sum = own = self._restored(terms, attempt)
         if own.heard(stages.ADVERT) - self._now.asked.keys():
@@ -222,7 +240,7 @@ class SecureRound:
             round=self._now.round,
             attempt=self._attempt_number,
             model=self._now.model,
-            items=self._server.terms.items,
+            items=self._folder.terms.items,
             about={"users": len(self._now.asked[name])},
         )
 
@@ -231,7 +249,7 @@ class SecureRound:
         up. The first question of a stage closes the one before. Raises NotTaken if too few are
         there for it to be worth going on.
         """
-        server, number = self._server, stage.number
+        number = stage.number
         before = set(self._now.asked) if number == 0 else set(own.heard(number - 1))
 
         def missing() -> set[str]:
@@ -239,10 +257,11 @@ class SecureRound:
 
         if number == stages.CONSENT:
             some = {name: len(self._now.asked[name]) for name in own.heard(stages.MASKED)}
-            server.kept(
-                "list of sums", lambda: server.folder.remember_sum(PastSum(self._work.model, some))
+            self._kept(
+                "list of sums", lambda: self._memory.remember_sum(PastSum(self._work.model, some))
             )
-        self._collector.exchange.gather(missing, stage.request, self._take, server.terms.deadline)
+        deadline = self._folder.terms.deadline
+        self._collector.exchange.gather(missing, stage.request, self._take, deadline)
         if number == stages.MASKED:
             self._settle(own)
         while number <= stages.MASKED and not self._enough(set(own.heard(number))):
@@ -251,7 +270,7 @@ class SecureRound:
                     "threshold", f"{stages.STAGES[number]}: too many nodes withhold theirs"
                 )
             self._collector.exchange.gather(
-                missing, stage.request, self._take, server.terms.deadline
+                missing, stage.request, self._take, self._folder.terms.deadline
             )
         self._gone |= missing()
 
@@ -262,36 +281,41 @@ class SecureRound:
             return self._seal(OPEN, own.accused[name], name)
 
         if own.accused:
-            seconds = min(LONGEST, self._server.terms.deadline)
+            seconds = min(LONGEST, self._folder.terms.deadline)
             self._collector.exchange.gather(lambda: set(own.accused), opening, self._take, seconds)
         for name in own.accused:
             line = f"{self._what}: {name} does not open a box that was complained of"
-            self._server.folder.log(LogLine(line, "unsettled", level="warning", node=name))
+            self._folder.log(LogLine(line, "unsettled", level="warning", node=name))
 
     def _name_liars(self) -> None:
         """Stores and logs who has lied in an attempt."""
         own, number = self._sum, self._now.round
         for name, lie in sorted({} if own is None else own.liars.items()):
             line = f"round {number}: {name} lied: {lie}"
-            self._server.folder.log(LogLine(line, "liar", level="error", round=number, node=name))
-            self._server.kept("liars", partial(self._server.folder.remember_liar, name, line))
+            self._folder.log(LogLine(line, "liar", level="error", round=number, node=name))
+            self._kept("liars", partial(self._memory.remember_liar, name, line))
 
     def _enough(self, heard: set[str]) -> bool:
         """Whether these are enough for their sum to count, and not nearly those of an earlier sum;
         if not, that is logged.
         """
-        if not self._server.enough(self._work, heard):
+        if not enough(self._folder, self._work, heard):
             return False
         people = sum(len(self._now.asked[name]) for name in heard)
         if people < self._least:
             line = f"{self._what}: {people} people, at least {self._least}"
-            self._server.folder.log(LogLine(line, "few", level="warning", round=self._now.round))
+            self._folder.log(LogLine(line, "few", level="warning", round=self._now.round))
             return False
         if why := self._too_near(heard):
-            self._server.folder.log(
+            self._folder.log(
                 LogLine(f"{self._what}: {why}", "apart", level="warning", round=self._now.round)
             )
         return not why
+
+    def _kept(self, what: str, act: Callable[[], T]) -> T:
+        """Writes something to the disk, however long that takes. Raises ServerStopped."""
+        pause = self._collector.exchange.pause
+        return kept(self._folder, f"round {self._now.round}: the {what}", act, pause)
 
     # ---- what nodes answer -----------------------------------------------------------------------
 
@@ -301,12 +325,12 @@ class SecureRound:
 
     def _take_one(self, frame: bytes) -> None:
         """One answer. A disk that refuses leaves all as it was."""
-        server, node = self._server, None
+        node = None
         try:
             found = opened(frame, self._largest)
             node = self._collector.intake.identified(found)
             self._check(found)
-            server.kept("journal", lambda: self._read(frame, found, node))
+            self._kept("journal", lambda: self._read(frame, found, node))
             self._collector.bytes_up += len(frame)
             self._collector.intake.said(Code.ACCEPTED, node, "")
         except FrameRefused as why:
@@ -329,7 +353,7 @@ class SecureRound:
         if found.head.kind in (COMPLAINT, OPENED):
             self._read_aside(found, node)
             return
-        message, shown = uploaded(found, self._server.contract, self._now.asked[node])
+        message, shown = uploaded(found, self._contract, self._now.asked[node])
         self._taking = frame
         try:
             self._add(KINDS.index(found.head.kind))(message)
@@ -350,7 +374,7 @@ class SecureRound:
         self._gone.add(node)
         dealer = own.add_complaint(bytes(found.body))
         line = f"{self._what}: {node} complains of the box of {dealer}"
-        self._server.folder.log(LogLine(line, "complaint", level="warning", node=node))
+        self._folder.log(LogLine(line, "complaint", level="warning", node=node))
 
     def _add(self, stage: int) -> Callable[[bytes], bool]:
         own = self._sum
@@ -364,18 +388,18 @@ class SecureRound:
         stage is closed.
         """
         if self._taking is None:
-            self._server.kept("journal", lambda: self._journal.append(MARK, record))
+            self._kept("journal", lambda: self._journal.append(MARK, record))
         else:
             self._journal.append(FRAME, self._taking)
 
     def _restored(self, terms: SumTerms, attempt: int) -> SecureSumServer:
         """The sum as the journal has it."""
         records = []
-        for record in self._server.folder.recorded(self._now.round, attempt):
+        for record in self._folder.recorded(self._now.round, attempt):
             if record.kind == FRAME:
                 found = opened(record.content)
                 users = self._now.asked.get(found.node, np.empty(0, np.int64))
-                message, shown = uploaded(found, self._server.contract, users)
+                message, shown = uploaded(found, self._contract, users)
                 records.append(message)
                 if found.head.kind == "mask":
                     self._shown[found.node] = shown
@@ -390,14 +414,12 @@ class SecureRound:
         NotTaken.
         """
         names = sorted(own.heard(stages.MASKED))
-        total, devices = (
-            unpack(own.total(), self._empty),
-            sum(len(self._now.asked[name]) for name in names),
-        )
+        total = unpack(own.total(), self._empty)
+        devices = sum(len(self._now.asked[name]) for name in names)
         try:
             if total.devices != devices:
                 raise FrameRefused(Code.WRONG_COUNT, "of devices")
-            check_total(total, self._server.contract, devices)
+            check_total(total, self._contract, devices)
             check_sent(total)
             self._collector.intake.caps.check(total)
         except FrameRefused as bad:
@@ -406,6 +428,6 @@ class SecureRound:
                 " which"
             )
             raise SumRefused("vector", f"{problem} ({bad.code.value})") from None
-        return total._replace(
-            shown=tuple(part for name in names for part in self._shown.get(name, ()))
-        )
+        self.names = frozenset(names)
+        shown = tuple(part for name in names for part in self._shown.get(name, ()))
+        return total._replace(shown=shown)

@@ -23,17 +23,15 @@ from ...federation.ledger import Ledger
 from ...federation.visible import defended_sum
 from ...privacy.in_force import ProtectionInForce
 from ...privacy.secure_sum.vector import size
-from ..frames.agreed_model import enough
-from ..frames.caps import RoundHalted, halted, moved
-from ..frames.contribution import agreed
+from ..frames import agreed_model
+from ..frames.contribution import RoundHalted, agreed, halted, moved
 from ..frames.request import RoundWork, announced_of
 from ..links.port import ServerLink
 from .collector import Collecting, Collector
 from .exchange import ServerStopped
-from .grouped_round import GroupedSum, grouped_sum
+from .grouped_round import grouped_sum
 from .log_line import LogLine
-from .rounds import model_work, moved_on, round_work, standing
-from .secure_server import SecureRound
+from .rounds import enough, model_work, moved_on, round_work, standing
 from .server_folder import HALTED, RoundCount, ServerFolder, ServerStanding, kept
 from .watch import WINDOW, length, made_up_length, too_long
 
@@ -80,6 +78,7 @@ class FederationServer:
     def __init__(self, folder: ServerFolder, stop: Event, progress: Progress = silent) -> None:
         self.folder, self.terms, self.members = folder, folder.terms, folder.members
         self.algorithm = self.terms.make(place=folder.algorithm)
+        self._limits = self.terms.limits()
         self._stop, self._progress = stop, progress
         self._took: list[float] = []  # seconds, of each round of this process
         self.contract = agreed(self.algorithm, self.terms.catalogue, self.terms.protection)
@@ -181,9 +180,8 @@ class FederationServer:
         """Has the nodes agree on the trained model: each keeps it if enough others have the
         same.
         """
-        assert isinstance(self.collecting, Collector)  # workers are refused with masks
         kept = self.collecting.agree(announced_of(self.contract, work.download), FAREWELL)
-        least = enough(self.members)
+        least = agreed_model.enough(self.members)
         if len(kept) < least:
             line = (
                 f"{len(kept)} of {len(self.members.nodes)} nodes keep the trained model, which "
@@ -209,8 +207,7 @@ class FederationServer:
         one round over different nodes would tell what a node sent. Without a sum it does not count,
         and a further round makes up for it.
         """
-        assert isinstance(self.collecting, Collector)  # workers are refused with masks
-        total, begun = self._masked_sum(self.collecting, work)
+        total, begun = grouped_sum(self.folder, self.contract, work, self.collecting.sums)
         if total.devices and self._lies(total):
             self._passed = 0
         elif total.devices:
@@ -223,14 +220,6 @@ class FederationServer:
         else:
             self._passed += 1
             self._pass_over(self.count._replace(drawn=self.count.drawn + 1))
-
-    def _masked_sum(self, collector: Collector, work: RoundWork) -> GroupedSum:
-        """The sum of a round: of everybody, or of groups."""
-        if self.terms.protection.groups > 1:
-            return grouped_sum(self, collector, work)
-        asking = SecureRound(self, collector, work)
-        total = asking.run()
-        return GroupedSum(total, asking.begun)
 
     def _lies(self, total: Total) -> bool:
         """Whether a sum is too long to count; then the round is lost. Honest sums of some
@@ -309,7 +298,7 @@ class FederationServer:
         try:
             while self.collecting.taken != work.asked.keys():
                 self.collecting.gather(self.terms.deadline)
-                if self.enough(work, set(self.collecting.taken), self.collecting.devices):
+                if enough(self.folder, work, set(self.collecting.taken), self.collecting.devices):
                     break
         finally:
             total = self.collecting.end()
@@ -320,24 +309,6 @@ class FederationServer:
         return defended_sum(
             [update for _, update in updates], self.contract, self._defence, work.download
         )
-
-    def enough(self, work: RoundWork, answered: set[str], devices: int | None = None) -> bool:
-        """Whether the nodes that have answered serve enough of the asked users (the quorum); if
-        not, that is logged. devices: how many are in their answers; None = all that they were asked
-        for.
-        """
-        asked = {name: len(users) for name, users in work.asked.items()}
-        heard = sum(asked[name] for name in answered) if devices is None else devices
-        share = heard / max(1, sum(asked.values()))
-        if answered == asked.keys() or (answered and share >= self.terms.quorum):
-            return True
-        line = (
-            f"round {work.round}: {share:.0%} of the users in {self.terms.deadline:g} s, the quorum"
-            f" is {self.terms.quorum:.0%}; not counted, the model is unchanged, the others are"
-            " asked again"
-        )
-        self.folder.log(LogLine(line, "quorum", level="warning", round=work.round))
-        return False
 
     # ---- the end of a round ----------------------------------------------------------------------
 
@@ -415,7 +386,7 @@ class FederationServer:
             {
                 "status": status,
                 "run": self.terms.run,
-                "profile": self.terms.limits(),
+                "profile": self._limits,
                 "round": count.counted,
                 "rounds": self.terms.rounds,
                 "lost": count.lost,

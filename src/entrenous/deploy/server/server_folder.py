@@ -23,11 +23,20 @@ from ...federation.ledger import Ledger
 from ...privacy.secure_sum.memory import PastSum
 from ...runs import store
 from ...runs.recommenders import restore_state
-from ..agreement.files import FORMAT, check_format, read_json, write_json, write_text
-from ..agreement.identity import IDENTITY, read_identity
+from ..agreement.files import (
+    FORMAT,
+    IDENTITY,
+    DiskHealth,
+    Trouble,
+    check_format,
+    failed,
+    read_identity,
+    read_json,
+    write_json,
+    write_text,
+)
 from ..agreement.members import MEMBERS, Members
 from ..agreement.terms import TERMS, FederationTerms
-from ..links.health import DiskHealth, Trouble, failed
 from .journal import Journal, JournalRecord, read
 from .log_line import LogFormat, LogLine, written
 

@@ -9,15 +9,14 @@ from __future__ import annotations
 import numpy as np
 
 from ...core.types import Float64Array
-from ..metric_kinds import QueryMetric
-from ..ranking import Ranking
+from ..metric_kinds import QueryMetric, Ranking
 
 
 def auc(ranking: Ranking, n: int = 0) -> Float64Array:
     """The share of (relevant, other) pairs in the right order, per query; 1/2 where there is no
     other item to compare with. A relevant item that never competes stands behind all others.
 
-    >>> from entrenous.evaluate.ranking import ranking_of
+    >>> from entrenous.evaluate.metric_kinds import ranking_of
     >>> auc(ranking_of([[2, 4], [1]], candidates=5))
     array([0.5, 1. ])
     """

@@ -11,14 +11,13 @@ a training row is left out: B_T is 0.
 from __future__ import annotations
 
 from ...core.types import Array
-from ..metric_kinds import ListMetric
-from ..ranking import Lists
+from ..metric_kinds import ListMetric, Lists
 
 
 def bias_disparity(lists: Lists, n: int) -> dict[str, float] | None:
     """BD of every category; None if the data has no categories.
 
-    >>> from entrenous.evaluate.ranking import lists_of
+    >>> from entrenous.evaluate.metric_kinds import lists_of
     >>> lists = lists_of([[0, 1], [0, 2]], popularity=[3, 2, 1, 2], category={"bar": [0, 1],
     ...     "park": [2, 3]})
     >>> source_bias(lists)                                # bar: (5/8) / (2/4), park: (3/8) / (2/4)

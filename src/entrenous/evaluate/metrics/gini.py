@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..metric_kinds import ListMetric
-from ..ranking import Lists
+from ..metric_kinds import ListMetric, Lists
 
 
 def gini(lists: Lists, n: int) -> float:
     """1 - sum_j (2 j - m - 1) p(i_j) / (m - 1), items i_1 .. i_m by increasing share p of all
     recommendations.
 
-    >>> from entrenous.evaluate.ranking import lists_of
+    >>> from entrenous.evaluate.metric_kinds import lists_of
     >>> gini(lists_of([[0], [1], [1]], popularity=[9, 9, 9, 0]), 1)
     0.33333333333333337
 

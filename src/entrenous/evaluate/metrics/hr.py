@@ -12,14 +12,13 @@ from __future__ import annotations
 import numpy as np
 
 from ...core.types import Float64Array
-from ..metric_kinds import QueryMetric
-from ..ranking import Ranking
+from ..metric_kinds import QueryMetric, Ranking
 
 
 def hr(ranking: Ranking, n: int) -> Float64Array:
     """1 if the best relevant item has rank <= n, else 0, per query.
 
-    >>> from entrenous.evaluate.ranking import ranking_of
+    >>> from entrenous.evaluate.metric_kinds import ranking_of
     >>> hr(ranking_of([[2, 4], [9]], candidates=10), 5)
     array([1., 0.])
     """

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..metric_kinds import ListMetric
-from ..ranking import Lists
+from ..metric_kinds import ListMetric, Lists
 
 
 def item_coverage(lists: Lists, n: int) -> float:
     """The number of distinct items in the first n of all lists.
 
-    >>> from entrenous.evaluate.ranking import lists_of
+    >>> from entrenous.evaluate.metric_kinds import lists_of
     >>> item_coverage(lists_of([[0, 1], [0, 2]], popularity=[5, 4, 2, 1]), 2)      # items 0, 1, 2
     3.0
     """

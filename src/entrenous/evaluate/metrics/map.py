@@ -7,14 +7,13 @@ place      1  2  3  4  5        precision at the hits: 1/2 and 2/4; three releva
 from __future__ import annotations
 
 from ...core.types import Float64Array
-from ..metric_kinds import QueryMetric
-from ..ranking import Ranking
+from ..metric_kinds import QueryMetric, Ranking
 
 
 def average_precision(ranking: Ranking, n: int) -> Float64Array:
     """The sum of precision@rank over the hits in the first n / relevant items, per query.
 
-    >>> from entrenous.evaluate.ranking import ranking_of
+    >>> from entrenous.evaluate.metric_kinds import ranking_of
     >>> average_precision(ranking_of([[2, 4, 7], [9]], candidates=10), 5).round(4)
     array([0.3333, 0.    ])
     """

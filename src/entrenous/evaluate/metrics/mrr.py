@@ -5,14 +5,13 @@
 from __future__ import annotations
 
 from ...core.types import Float64Array
-from ..metric_kinds import QueryMetric
-from ..ranking import Ranking
+from ..metric_kinds import QueryMetric, Ranking
 
 
 def mrr(ranking: Ranking, n: int) -> Float64Array:
     """1 / rank of the best relevant item if that is <= n, else 0, per query.
 
-    >>> from entrenous.evaluate.ranking import ranking_of
+    >>> from entrenous.evaluate.metric_kinds import ranking_of
     >>> mrr(ranking_of([[2, 4], [9]], candidates=10), 5)
     array([0.5, 0. ])
     """

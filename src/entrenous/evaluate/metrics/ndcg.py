@@ -14,14 +14,13 @@ from __future__ import annotations
 import numpy as np
 
 from ...core.types import Float64Array
-from ..metric_kinds import QueryMetric
-from ..ranking import Ranking
+from ..metric_kinds import QueryMetric, Ranking
 
 
 def ndcg(ranking: Ranking, n: int) -> Float64Array:
     """DCG@n / ideal DCG@n, per query.
 
-    >>> from entrenous.evaluate.ranking import ranking_of
+    >>> from entrenous.evaluate.metric_kinds import ranking_of
     >>> ndcg(ranking_of([[2, 4], [9]], candidates=10), 5).round(4)
     array([0.6509, 0.    ])
     """

@@ -8,14 +8,13 @@ relevant      x     x
 from __future__ import annotations
 
 from ...core.types import Float64Array
-from ..metric_kinds import QueryMetric
-from ..ranking import Ranking
+from ..metric_kinds import QueryMetric, Ranking
 
 
 def precision(ranking: Ranking, n: int) -> Float64Array:
     """hits in the first n / n, per query.
 
-    >>> from entrenous.evaluate.ranking import ranking_of
+    >>> from entrenous.evaluate.metric_kinds import ranking_of
     >>> precision(ranking_of([[2, 4], [9]], candidates=10), 5)      # 2/5, 0/5
     array([0.4, 0. ])
     """

@@ -1,11 +1,10 @@
-"""Ray itself: started on this machine alone, or joined where somebody else has started it; asked
-for once, ended afterwards.
+"""Ray itself: started on this machine alone, or joined in a cluster that runs already; and shut
+down at the end.
 """
 
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
 import secrets
 import signal
@@ -15,13 +14,16 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
-from ...core.errors import InputError, at_least, one_line
+from ...core.errors import InputError, one_line
+from ..executors import EngineOptions, check_installed, cores
 from .crew import Crew, Hand
 
-ANSWER = 5.0  # seconds for a machine to take a connection
-JOIN = 30.0  # seconds to join a cluster
+# Seconds for a machine to take a connection.
+ANSWER = 5.0
+# Seconds to join a cluster.
+JOIN = 30.0
 START = (
     "start one with `ray start --head` and name HOST:PORT as it prints it, or `auto` on a machine"
     " of the cluster"
@@ -29,66 +31,38 @@ START = (
 JOINING = "import ray, sys; ray.init(address=sys.argv[1], log_to_driver=False, logging_level=50)"
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
-    # what workers and Ray's own processes say is not for the person's terminal
+    # Keeps the output of workers and of Ray's own processes off the user's terminal.
     "RAY_DEDUP_LOGS_SKIP_REGEX": ".",
 }
 NO_CLUSTER = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 
 
-class EngineOptions(NamedTuple):
-    """What --workers, --ray and --threads ask for.
-
-    workers: None = as many as the cluster has CPUs. ray: None = this machine alone, else a
-    cluster's address. threads: of each worker, 0 = this machine's cores shared out, or one in a
-    cluster."""
-
-    workers: int | None
-    ray: str | None
-    threads: int
-
-    def __bool__(self) -> bool:
-        return self.workers is not None or self.ray is not None
-
-    def check(self) -> None:
-        """Check the options before anything is loaded or started. Raises InputError for values that
-        make no sense, and where Ray is not installed."""
-        at_least("--workers", self.workers, 1)
-        at_least("--threads", self.threads, 0)
-        if self:
-            _installed()
-
-    def check_users(self, users: int) -> None:
-        """Raise InputError if there are more workers than users, since every worker needs some."""
-        if self.workers is not None and self.workers > users:
-            raise InputError(
-                "--workers",
-                f"got {self.workers} for {users} users",
-                expected="no more workers than users",
-            )
-
-
 @contextmanager
 def crew(asked: EngineOptions, kind: type[Hand], most: int) -> Iterator[Crew]:
-    """Start workers of one kind, at most `most` unless their number was asked for. They end with
+    """Starts workers of one kind, at most `most` unless their number was asked for. They end with
     the context, and so does Ray unless it ran before.
 
-    Raises InputError for a cluster that cannot be reached, or that has fewer CPUs free than the
-    workers want."""
+    Raises InputError for a cluster that cannot be reached, or with fewer free CPUs than the workers
+    need.
+    """
     with engine(asked) as ray:
-        threads = asked.threads or (
-            1 if asked.ray is not None else max(1, _cores() // (asked.workers or 1))
-        )
-        many = asked.workers or max(
-            1, min(most, int(ray.cluster_resources().get("CPU", 1)) // threads)
-        )
+        threads = asked.threads or (1 if asked.ray is not None else _share_of_cores(asked))
+        cpus = int(ray.cluster_resources().get("CPU", 1))
+        many = asked.workers or max(1, min(most, cpus // threads))
         with Crew.hired(ray, kind, many, threads) as hired:
             yield hired
 
 
+def _share_of_cores(asked: EngineOptions) -> int:
+    """The cores of this machine for each worker, at least one."""
+    return max(1, cores() // (asked.workers or 1))
+
+
 @contextmanager
 def engine(asked: EngineOptions) -> Iterator[Any]:
-    """Ray, started as `asked` says, or connected to if this program already uses it; shut down at
-    the end of `with` if it was started here."""
+    """Starts Ray, or uses it as it is if this program uses it already. Shuts it down at the end of
+    `with` if it was started here.
+    """
     ray = _ray(asked.ray is None)
     if ray.is_initialized():
         yield ray
@@ -105,7 +79,7 @@ def engine(asked: EngineOptions) -> Iterator[Any]:
 
 @contextmanager
 def _terminated() -> Iterator[None]:
-    """SIGTERM as it was, afterwards."""
+    """Restores the handler of SIGTERM at the end."""
     before = signal.getsignal(signal.SIGTERM)
     try:
         yield
@@ -115,55 +89,35 @@ def _terminated() -> Iterator[None]:
 
 
 def _clean_end() -> None:
-    """SIGTERM ends this process by way of what is to be cleaned up, Ray's processes above all;
-    Ray's own way is an abort.
-    """
+    """Lets SIGTERM end this process in order, with Ray's processes; Ray's own handler aborts."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
 
 
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _installed() -> None:
-    if importlib.util.find_spec("ray") is None:
-        raise InputError(
-            "--workers", "Ray is not installed", fix="pip install 'entrenous[cluster]'"
-        )
-
-
 def _ray(alone: bool) -> Any:
-    """The library. It reads its environment when it is imported; where a program has done that
+    """The library. It reads its environment when it is imported; if the program has imported it
     before, there is no token.
     """
-    _installed()
+    check_installed()
     if "ray" not in sys.modules:
-        token = (
-            {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-            if alone and not _secured()
-            else {}
-        )
-        for name, value in {**QUIET, **token}.items():
+        variables = dict(QUIET)
+        # Unless the environment says already who may use Ray.
+        if alone and not {"RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & {*os.environ}:
+            variables |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+        for name, value in variables.items():
             os.environ.setdefault(name, value)
     return importlib.import_module("ray")
 
 
-def _secured() -> bool:
-    """Whether the environment says already who may use Ray, or that anybody may."""
-    return any(
-        name in os.environ for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
-    )
-
-
 def _start(ray: Any, asked: EngineOptions) -> None:
-    """Ray for this run alone, on loopback, behind a token that nobody else on the machine has.
-    RAY_ADDRESS is not looked at.
+    """Starts Ray for this run alone, on loopback, behind a token that nobody else on the machine
+    has. Ignores RAY_ADDRESS.
     """
     constants: Any = importlib.import_module("ray._private.ray_constants")
-    constants.ENABLE_RAY_CLUSTER = False  # where Ray has no clusters it listens on loopback
-    os.environ[NO_CLUSTER] = "0"  # for its processes too
-    cpus = (asked.workers or 1) * max(1, asked.threads or _cores() // (asked.workers or 1))
+    # Without clusters Ray listens on loopback alone, and so do its processes.
+    constants.ENABLE_RAY_CLUSTER = False
+    os.environ[NO_CLUSTER] = "0"
+    cpus = (asked.workers or 1) * (asked.threads or _share_of_cores(asked))
     try:
         ray.init(
             address="local",

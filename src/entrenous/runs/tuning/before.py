@@ -6,51 +6,59 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import fields, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...core.contract.declared import search_space
-from ...core.contract.protocols import Progress, silent
 from ...core.errors import InputError
 from ...core.registry.own import short
-from ...data.interactions import Interactions
+from ..pipeline import RunRequest
 from ..plan import algorithm_of, usual_protocol
 from ..recommenders import federated
-from .search import search
+from .grid import TuneRequest
+from .search import try_space
 from .space import Choices, Range, read_space
 
 LOOKS = 10  # at validation in each training
 
 
-class ChosenBefore(NamedTuple):
-    """What a run is to train with. settings: those that were fixed and those that were chosen;
-    rounds: None of a centralised algorithm. told: what is said of it, see `chosen_before`."""
+# Options of a run under which other trainings than its own would choose its settings.
+NOT_TUNED = ("given", "patience", "network", "profile", "protect", "negatives", "workers", "ray")
 
-    settings: dict[str, Any]
-    rounds: int | None
+
+class ChosenBefore(NamedTuple):
+    """A run with the settings that a search chose for it."""
+
+    request: RunRequest
+    """The request, with settings that were fixed and settings that were chosen, and with the best
+    number of rounds (None of a centralised algorithm)."""
     told: dict[str, Any]
+    """What the search did: see `chosen_before`."""
 
 
 def space_of(algorithm: str, fixed: Mapping[str, Any]) -> dict[str, str]:
-    """What a search of an algorithm chooses from, as it declares it: without settings that are
-    fixed, and without those that its name sets to a value elsewhere (`alpha` of fcf-huawei).
+    """The search space that an algorithm declares, without settings that are fixed, and without
+    settings whose present value lies outside it (`alpha` of fcf-huawei).
 
-    Raises InputError for an algorithm that declares nothing, and where nothing is left."""
+    Raises InputError for an algorithm that declares nothing, and where nothing is left.
+    """
     made: Any = algorithm_of(algorithm, fixed)
-    declared, own = search_space(made), dict(made)
-    around = {
+    declared, present = search_space(made), dict(made)
+    if not declared:
+        raise InputError(
+            "--tune",
+            f"{short(algorithm)} declares no search space",
+            expected="an algorithm with `search_space`",
+            fix=f"entrenous tune {short(algorithm)} --search name=a..b",
+        )
+    left = {
         name: text
         for name, text in declared.items()
-        if _holds(read_space(algorithm, {name: text}, {})[name], own[name])
+        if name not in fixed
+        and _holds(read_space(algorithm, {name: text}, {})[name], present[name])
     }
-    left = {name: text for name, text in around.items() if name not in fixed}
-    if not declared:
-        problem, fix = (
-            f"{short(algorithm)} declares no search space",
-            f"entrenous tune {short(algorithm)} --search name=a..b",
-        )
-        raise InputError("--tune", problem, expected="an algorithm with `search_space`", fix=fix)
     if not left:
         raise InputError(
             "--tune", "all that is searched for is fixed with --set", fix="leave --tune out"
@@ -59,83 +67,75 @@ def space_of(algorithm: str, fixed: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _holds(choice: Range | Choices, value: Any) -> bool:
-    return (
-        str(value) in choice.values
-        if isinstance(choice, Choices)
-        else choice.low <= value <= choice.high
-    )
+    if isinstance(choice, Choices):
+        return str(value) in choice.values
+    return bool(choice.low <= value <= choice.high)
 
 
-def refuse_beside(**others: Any) -> None:
-    """Refuses options of a run under which its settings would be chosen by other trainings than its
-    own. others: {option: its value, false where it is as usual}."""
-    for name, value in others.items():
-        if value:
-            problem = (
-                "it does not go with --tune, which trains as --profile paper"
-                f" does{', in this process' if name == 'workers' else ''}"
-            )
-            raise InputError(
-                f"--{name}",
-                problem,
-                fix="choose settings with `entrenous tune`, then name them with --set",
-            )
+def _refuse_others(asked: RunRequest) -> None:
+    """Refuses options under which other trainings than the run's own would choose its settings."""
+    defaults = {option.name: option.default for option in fields(RunRequest)}
+    changed = [name for name in NOT_TUNED if getattr(asked, name) not in (defaults[name], {})]
+    if asked.parts:
+        changed.insert(0, "split")
+    for name in changed:
+        here = ", in this process" if name == "workers" else ""
+        raise InputError(
+            f"--{name}",
+            f"it does not go with --tune, which trains as --profile paper does{here}",
+            fix="choose settings with `entrenous tune`, then name them with --set",
+        )
 
 
-def chosen_before(
-    algorithm: str,
-    data: str | Interactions,
-    *,
-    protocol: str | None,
-    trials: int,
-    seed: int = 0,
-    settings: Mapping[str, Any] | None = None,
-    rounds: int | None = None,
-    load: Mapping[str, Any] | None = None,
-    threads: int = 0,
-    folder: Path | None = None,
-    progress: Progress = silent,
-) -> ChosenBefore:
-    """The best of `trials` settings on the validation rows of the split of `seed`: the defaults
-    (with `settings`, which stay), then those of a search of what the algorithm declares. `rounds`
-    is the most; how many are best is chosen with the rest.
+def chosen_before(asked: RunRequest, trials: int) -> ChosenBefore:
+    """The best of `trials` settings on the validation rows of the run's split: the defaults, with
+    the settings that the request fixes, then those of a search of the space that the algorithm
+    declares. The rounds of the request are the most; their best number is chosen with the rest.
 
-    folder: where finished trials are kept, in a file named after the search: the same call goes on
-    with it. None = nowhere. told: {"trials", "selected_by", "changed": {name: [default, chosen]},
-    "rounds", "validation": {"default", "chosen"}, "file"}. Raises InputError as `search` does.
+    Finished trials are kept in the folder `out` of the request, in a file named after the search:
+    the same call continues with it. told: {"trials", "selected_by", "changed": {name: [default,
+    chosen]}, "rounds", "validation": {"default", "chosen"}, "file"}. Raises InputError as `search`
+    does, and for options that do not go with a search.
     """
-    fixed = dict(settings or {})
-    space, made = space_of(algorithm, fixed), algorithm_of(algorithm, fixed)
+    _refuse_others(asked)
+    fixed = dict(asked.settings)
+    space = space_of(asked.algorithm, fixed)
+    made = algorithm_of(asked.algorithm, fixed)
     first = _first(space, made)
-    protocol = protocol or usual_protocol(data, algorithm)
-    named = {
-        "space": space,
-        "settings": fixed,
-        "rounds": rounds,
-        "load": dict(load or {}),
-        "first": first,
-    }
-    file = None if folder is None else folder / _name(algorithm, data, protocol, seed, named)
-    if file is not None:
+    protocol = asked.protocol or usual_protocol(asked.data, asked.algorithm)
+    file = None
+    if asked.out is not None:
+        identity = {
+            "space": space,
+            "settings": fixed,
+            "rounds": asked.rounds,
+            "load": dict(asked.load),
+            "first": first,
+        }
+        file = Path(asked.out) / _file_name(asked, protocol, identity)
         file.parent.mkdir(parents=True, exist_ok=True)
-    found = search(
-        algorithm,
-        data,
-        protocol=protocol,
-        space=space,
-        trials=trials,
-        first=first,
-        split_seed=seed,
-        settings=fixed,
-        rounds=rounds,
-        looks=LOOKS,
-        load=load,
-        threads=threads,
-        out=file,
-        resume=file is not None and file.exists(),
-        progress=progress,
+    found = try_space(
+        TuneRequest(
+            asked.algorithm,
+            asked.data,
+            protocol=protocol,
+            space=space,
+            trials=trials,
+            first=first,
+            split_seed=asked.seed,
+            settings=fixed,
+            rounds=asked.rounds,
+            looks=LOOKS,
+            load=asked.load,
+            threads=asked.threads,
+            out=file,
+            resume=file is not None and file.exists(),
+            progress=asked.progress,
+        )
     )
-    return _told(found, first, made, file)
+    told = _told(found, first, made, file)
+    settings = dict(found["rows"][0]["settings"])
+    return ChosenBefore(replace(asked, settings=settings, rounds=told["rounds"]), told)
 
 
 def _first(space: Mapping[str, str], made: Any) -> dict[str, Any]:
@@ -144,53 +144,47 @@ def _first(space: Mapping[str, str], made: Any) -> dict[str, Any]:
     return {name: own[name] for name in space}
 
 
-def _name(
-    algorithm: str, data: str | Interactions, protocol: str, seed: int, named: Mapping[str, Any]
-) -> str:
+def _file_name(asked: RunRequest, protocol: str, identity: Mapping[str, Any]) -> str:
     """The name of the file of a search: another search has another."""
-    rows = Path(data).stem if isinstance(data, str) else data.name
-    digest = sha256(json.dumps(named, sort_keys=True, default=str).encode()).hexdigest()[:8]
-    return f"tune-{short(algorithm)}-{rows}-{protocol}-seed{seed}-{digest}.jsonl"
+    rows = Path(asked.data).stem if isinstance(asked.data, str) else asked.data.name
+    digest = sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:8]
+    return f"tune-{short(asked.algorithm)}-{rows}-{protocol}-seed{asked.seed}-{digest}.jsonl"
 
 
 def _told(
     found: Mapping[str, Any], first: Mapping[str, Any], made: Any, file: Path | None
-) -> ChosenBefore:
-    best, metric = found["rows"][0], found["selected_by"].removeprefix("validation ")
-    usual = next(
-        (row for row in found["rows"] if row["trial"] == 0), None
-    )  # None: its training diverged
-    rounds = best["rounds"] if federated(made) else None
+) -> dict[str, Any]:
+    best = found["rows"][0]
+    metric = found["selected_by"].removeprefix("validation ")
+    # No row has trial 0 where the training with the defaults diverged.
+    usual = next((row for row in found["rows"] if row["trial"] == 0), None)
     changed = {
         name: [value, best["settings"][name]]
         for name, value in first.items()
         if best["settings"][name] != value
     }
-    told = {
+    return {
         "trials": found["trials"],
         "selected_by": found["selected_by"],
         "changed": changed,
-        "rounds": rounds,
+        "rounds": best["rounds"] if federated(made) else None,
         "validation": {
             "default": usual and usual["validation"][metric],
             "chosen": best["validation"][metric],
         },
         "file": None if file is None else str(file),
     }
-    return ChosenBefore(dict(best["settings"]), rounds, told)
 
 
 def sentences(told: Mapping[str, Any]) -> list[str]:
-    """What a search before a run changed, in words."""
-    metric, (usual, chosen) = told["selected_by"], told["validation"].values()
+    """Sentences on the settings that a search before a run changed."""
+    usual, chosen = told["validation"].values()
     changes = [f"{name} {old} -> {new}" for name, (old, new) in told["changed"].items()]
     rounds = [] if told["rounds"] is None else [f"{told['rounds']} rounds"]
-    was = "the defaults diverged" if usual is None else f"{usual:.4f} by default"
-    kept = (
-        f"tuned in {told['trials']} trials:"
-        f" {', '.join([*(changes or ['the defaults stay']), *rounds])}"
-    )
+    before = "the defaults diverged" if usual is None else f"{usual:.4f} by default"
+    changed = ", ".join([*(changes or ["the defaults stay"]), *rounds])
     return [
-        kept,
-        f"{metric} {chosen:.4f}, {was}; the figures of a run are of rows that chose nothing",
+        f"tuned in {told['trials']} trials: {changed}",
+        f"{told['selected_by']} {chosen:.4f}, {before}; the figures of a run are of rows that chose"
+        " nothing",
     ]

@@ -7,7 +7,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, NamedTuple, Protocol, final
 
@@ -17,45 +17,47 @@ from ...algorithms.named import maker_of
 from ...core.contract.declared import is_central
 from ...core.contract.protocols import Progress, silent
 from ...core.errors import InputError, NonFiniteError, at_least
+from ...core.keywords import called_with
 from ...data.interactions import Interactions
 from ...data.split.types import Held
-from ...evaluate.goal import Goal, goal_of, look
-from ...federation.executors import Threads
+from ...evaluate.protocol import Goal, goal_of, look
+from ...federation.executors import EngineOptions, Threads
 from ...federation.workers.calls import prepare, spread
 from ...federation.workers.crew import About, about_here
-from ...federation.workers.engine import EngineOptions, crew
+from ...federation.workers.engine import crew
+from ..options import RunPlan, TuneOptions
 from ..pipeline import material
-from ..plan import RunPlan, check, make, usual_protocol
+from ..plan import check, make, usual_protocol
 from ..recommenders import Fitted, Standing, Trained, check_trainable, federated, fitted
-from ..train import Periodic, advance, federation_of, fit_central
+from ..train import Periodic, Setup, advance, federation_of, fit_central
 
-Looks = dict[
-    int, dict[str, float]
-]  # {round: {metric: value on the validation rows}}; round 0 for a central algorithm
-Stop = Callable[
-    [int, int, float], bool
-]  # (round, of how many, the goal's metric): is this training not worth going on with?
+# {round: {metric: value on the validation rows}}; round 0 of a central algorithm.
+Looks = dict[int, dict[str, float]]
+# (round, of how many, the goal's metric): is this training not worth going on with?
+Stop = Callable[[int, int, float], bool]
 
 
 class TuningPart(NamedTuple):
-    """The rows of a split that tuning may use, without its test rows. weighting: the nodes'
-    weighting sets, where the protocol defines them."""
+    """The rows of a split that tuning may use: all but its test rows."""
 
     train: Interactions
     validation: Held
     weighting: Held | None
+    """The nodes' weighting sets, where the protocol defines them."""
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """What every candidate setting is tried on. parts: training and validation rows for seeds 0, 1,
-    ..; plan: all other options of the run; every: rounds between two evaluations, as in `tune`."""
+    """The data and the options with which every candidate setting is tried."""
 
     plan: RunPlan
+    """All options of the run but the settings."""
     rows: Interactions
     parts: list[TuningPart]
+    """Training and validation rows for seeds 0, 1, .."""
     every: int
+    """Rounds between two looks at validation."""
     threads: int
 
     @property
@@ -65,41 +67,64 @@ class Task:
 
 
 class Tried(NamedTuple):
-    """The result of one candidate setting: its validation metrics by seed, whether `stop` ended it
-    early, and why it failed ("" if it did not)."""
+    """The result of one candidate setting."""
 
     looks: list[Looks]
+    """Validation metrics, by seed."""
     stopped: bool = False
+    """Whether `stop` ended the training early."""
     reason: str = ""
+    """Why the training failed; "" if it did not."""
 
 
-def tune(
-    algorithm: str,
-    data: str | Interactions = "ml-100k",
-    *,
-    protocol: str | None = None,
-    grid: Mapping[str, Sequence[str]],
-    settings: Mapping[str, Any] | None = None,
-    seeds: int = 1,
-    rounds: int | None = None,
-    every: int = 0,
-    load: Mapping[str, Any] | None = None,
-    threads: int = 0,
-    workers: int | None = None,
-    ray: str | None = None,
-    progress: Progress = silent,
-) -> dict[str, Any]:
-    """Every combination of `grid` over seeds 0 .. seeds - 1, best on validation first.
+@final
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TuneRequest(TuneOptions):
+    """Everything that a grid or a search takes."""
 
-    settings: what is the same for all. every: rounds between looks at validation, so that the
-    number of rounds is chosen too (0 = at the end of training alone). workers, ray: combinations
-    tried at once, as in `experiment.run`; they never change a result. Returns {"rows":
-    [{"settings", "rounds", "validation": {metric: mean over seeds}}], "failed": [{"settings",
-    "reason"}], ...}; a combination whose training diverges is among the failed. Raises InputError
-    when all are.
+    algorithm: str = field(kw_only=False)
+    """A name of `entrenous algorithms`, or the place of the user's own class."""
+    data: str | Interactions = field(default="ml-100k", kw_only=False)
+    """The name of a data set, a file or folder, or rows in memory."""
+    progress: Progress = silent
+    first: Mapping[str, Any] | None = None
+    """Of a search: the settings of trial 0; None = they are drawn as the others are."""
+    split_seed: int = 0
+    """Of a search: the first of the `seeds` seeds."""
+    looks: int = 0
+    """Of a search: looks at validation in each training, in the place of `every`."""
+
+    @property
+    def engine(self) -> EngineOptions:
+        """The workers and threads that are asked for."""
+        return EngineOptions(self.workers, self.ray, self.threads)
+
+    @property
+    def plan(self) -> RunPlan:
+        """The plan of each training, without the settings that are chosen. It is not checked
+        yet.
+        """
+        return RunPlan(
+            algorithm=self.algorithm,
+            data=self.data if isinstance(self.data, str) else self.data.name,
+            protocol=self.protocol or usual_protocol(self.data, self.algorithm),
+            seed=self.split_seed,
+            rounds=self.rounds,
+            load=self.load,
+        )
+
+
+def try_grid(asked: TuneRequest) -> dict[str, Any]:
+    """Trains every combination of `grid` over seeds 0 .. seeds - 1; the best on validation comes
+    first. Workers never change a result.
+
+    Returns {"rows": [{"settings", "rounds", "validation": {metric: mean over seeds}}], "failed":
+    [{"settings", "reason"}], ...}; a combination whose training diverges is among the failed.
+    Raises InputError when all are.
     """
-    fixed, asked = dict(settings or {}), EngineOptions(workers, ray, threads)
-    asked.check()
+    engine = asked.engine
+    engine.check()
+    grid = {name: [str(value) for value in values] for name, values in asked.grid.items()}
     if not grid or not all(grid.values()):
         raise InputError(
             "--grid",
@@ -107,50 +132,43 @@ def tune(
             expected="name=value,value,...",
             fix="for example --grid factors=20,50",
         )
-    refuse_both(fixed, grid, "--grid")
+    refuse_both(asked.settings, grid, "--grid")
     combinations = [
-        {**fixed, **dict(zip(grid, values, strict=True))} for values in product(*grid.values())
+        {**asked.settings, **dict(zip(grid, values, strict=True))}
+        for values in product(*grid.values())
     ]
-    plan = planned(algorithm, data, protocol, rounds, load)
-    for one in combinations:  # all of them before any is trained
-        check(replace(plan, settings=one))
-    task = begin(plan, data, seeds=seeds, every=every, threads=threads)
-    for one in combinations:
-        made(task, one)
+    # All of them are checked before any is trained.
+    for settings in combinations:
+        check(replace(asked.plan, settings=settings))
+    task = begin(asked)
+    for settings in combinations:
+        made(task, settings)
     tries = dict[int, Tried]()
-    progress(0, len(combinations), algorithm)
-    with trying(asked, task, len(combinations)) as each:
-        for place, tried in each(attempt, [(one,) for one in combinations]):
+    asked.progress(0, len(combinations), asked.algorithm)
+    with trying(engine, task, len(combinations)) as each:
+        for place, tried in each(attempt, [(settings,) for settings in combinations]):
             tries[place] = tried
-            progress(len(tries), len(combinations), algorithm)
-    progress(len(combinations), len(combinations), "done")
-    found = [(one, tries[place]) for place, one in enumerate(combinations)]
+            asked.progress(len(tries), len(combinations), asked.algorithm)
+    asked.progress(len(combinations), len(combinations), "done")
+    rows = []
+    for place, settings in enumerate(combinations):
+        if not tries[place].reason:
+            rows += rows_of(settings, tries[place])
+    reasons = [(settings, tries[place].reason) for place, settings in enumerate(combinations)]
     return {
         **described(task),
-        "rows": ordered(
-            [row for one, tried in found if not tried.reason for row in rows_of(one, tried)],
-            task.goal,
-        ),
-        "failed": failed([(one, tried.reason) for one, tried in found], "combinations"),
+        "rows": ordered(rows, task.goal),
+        "failed": failed(reasons, "combinations"),
     }
 
 
+@called_with(TuneRequest)
+def tune(asked: TuneRequest) -> dict[str, Any]:
+    """Makes a request of its keywords, and tries its grid."""
+    return try_grid(asked)
+
+
 # ---- one setting, for the grid and for the search ------------------------------------------------
-
-
-def planned(
-    algorithm: str,
-    data: str | Interactions,
-    protocol: str | None,
-    rounds: int | None,
-    load: Mapping[str, Any] | None,
-) -> RunPlan:
-    """The plan without settings. It is not checked yet."""
-    name = data if isinstance(data, str) else data.name
-    protocol = protocol or usual_protocol(data, algorithm)
-    return RunPlan(
-        algorithm=algorithm, data=name, protocol=protocol, rounds=rounds, load=load or {}
-    )
 
 
 def refuse_both(fixed: Mapping[str, Any], chosen: Mapping[str, Any], where: str) -> None:
@@ -161,24 +179,19 @@ def refuse_both(fixed: Mapping[str, Any], chosen: Mapping[str, Any], where: str)
         )
 
 
-def begin(
-    plan: RunPlan, data: str | Interactions, *, seeds: int, every: int, threads: int, looks: int = 0
-) -> Task:
-    """Loads and splits once for each seed, from the plan's on. looks: at validation in each
-    training, in the place of `every`. Raises InputError for what cannot be trained on, or chosen
-    on.
+def begin(asked: TuneRequest) -> Task:
+    """Loads and splits once for each seed, from the plan's on. Raises InputError for what cannot be
+    trained on, or chosen on.
     """
-    for option, value, least in (
-        ("--seeds", seeds, 1),
-        ("--every", every, 0),
-        ("--threads", threads, 0),
-    ):
-        at_least(option, value, least)
-    found, parts = material(plan, None if isinstance(data, str) else data), []
-    for seed in range(plan.seed, plan.seed + seeds):
-        split = (
-            found if seed == plan.seed else material(replace(plan, seed=seed), found.rows)
-        ).parts[0]
+    at_least("--seeds", asked.seeds, 1)
+    at_least("--every", asked.every, 0)
+    at_least("--threads", asked.threads, 0)
+    plan = asked.plan
+    what = material(plan, None if isinstance(asked.data, str) else asked.data)
+    parts = []
+    for seed in range(plan.seed, plan.seed + asked.seeds):
+        of_seed = what if seed == plan.seed else material(replace(plan, seed=seed), what.rows)
+        split = of_seed.parts[0]
         if split.validation is None:
             problem = "there are no validation rows to choose on"
             raise InputError(
@@ -186,23 +199,17 @@ def begin(
             )
         check_trainable(split.train)
         parts.append(TuningPart(split.train, split.validation, split.weighting_sets))
-    return Task(
-        plan=plan,
-        rows=found.rows,
-        parts=parts,
-        every=_apart(plan, found.rows, looks) if looks else every,
-        threads=threads,
-    )
+    every = _apart(plan, what.rows, asked.looks) if asked.looks else asked.every
+    return Task(plan=plan, rows=what.rows, parts=parts, every=every, threads=asked.threads)
 
 
 def _apart(plan: RunPlan, rows: Interactions, looks: int) -> int:
     """Rounds between looks; 0 of a centralised algorithm."""
     algorithm = make(plan, rows)
-    return (
-        0
-        if is_central(algorithm)
-        else -(-(plan.rounds or algorithm.default_rounds(rows.catalogue)) // looks)
-    )  # type: ignore[union-attr]
+    if is_central(algorithm):
+        return 0
+    rounds = plan.rounds or algorithm.default_rounds(rows.catalogue)  # type: ignore[union-attr]
+    return -(-rounds // looks)
 
 
 def made(task: Task, settings: Mapping[str, Any]) -> Any:
@@ -216,8 +223,8 @@ def never(number: int, until: int, value: float) -> bool:
 
 
 def attempt(task: Task, settings: Mapping[str, Any], stop: Stop = never) -> Tried:
-    """Train one candidate setting on the training rows of every seed, and evaluate it on validation
-    rows. `stop` is asked after each evaluation of seed 0.
+    """Trains one candidate setting on the training rows of every seed, and evaluates it on
+    validation rows. `stop` is asked after each evaluation of seed 0.
 
     A training that diverges is a result with a reason. Raises InputError as `made` does.
     """
@@ -241,10 +248,9 @@ def _central(task: Task, algorithm: Any, seed: int) -> dict[str, float]:
 
 def _looks(task: Task, algorithm: Trained, seed: int, until: int, stop: Stop) -> Looks:
     """Validation metrics by round of one training; without the last round if it was stopped."""
-    part, executor = task.parts[seed], Threads(task.threads)
-    rounds = federation_of(
-        algorithm, part.train, seed=seed, executor=executor, weighting=part.weighting
-    )
+    part = task.parts[seed]
+    setup = Setup(seed=seed, executor=Threads(task.threads), weighting=part.weighting)
+    rounds = federation_of(algorithm, part.train, setup)
     looks: Looks = {}
 
     def act(now: Standing) -> bool:
@@ -282,10 +288,10 @@ class Each(Protocol):
 
 @contextmanager
 def trying(asked: EngineOptions, task: Task, most: int) -> Iterator[Each]:
-    """A function that trains candidates, one after the other in this process or at once in workers,
-    at most `most` unless their number was given.
+    """Yields a function that trains candidates: one after the other in this process, or at once in
+    workers, at most `most` of them unless their number was given.
 
-    The functions it is called with must be importable in the workers.
+    The functions that it calls must be importable in the workers.
     """
     if not asked:
         yield lambda function, arguments: (
@@ -318,21 +324,20 @@ class TrialHand:
         return function(self.task, *arguments)
 
 
-# ---- what is told about it -----------------------------------------------------------------------
+# ---- reports -------------------------------------------------------------------------------------
 
 
 def described(task: Task) -> dict[str, Any]:
     """A description of a tuning task (algorithm, data, protocol, seeds, metric), to be stored with
     its results.
     """
-    plan, seeds = task.plan, len(task.parts)
-    about = {
-        "algorithm": plan.algorithm,
-        "data": plan.data,
-        "protocol": plan.protocol,
-        "seeds": seeds,
+    return {
+        "algorithm": task.plan.algorithm,
+        "data": task.plan.data,
+        "protocol": task.plan.protocol,
+        "seeds": len(task.parts),
+        "selected_by": f"validation {task.goal.metric}",
     }
-    return {**about, "selected_by": f"validation {task.goal.metric}"}
 
 
 def rows_of(settings: Mapping[str, Any], tried: Tried) -> list[dict[str, Any]]:
@@ -341,7 +346,7 @@ def rows_of(settings: Mapping[str, Any], tried: Tried) -> list[dict[str, Any]]:
         {
             "settings": dict(settings),
             "rounds": at,
-            "validation": _mean([of[at] for of in tried.looks]),
+            "validation": _mean([of_seed[at] for of_seed in tried.looks]),
         }
         for at in tried.looks[0]
     ]
@@ -356,17 +361,17 @@ def failed(reasons: Sequence[tuple[Mapping[str, Any], str]], what: str) -> list[
     """The settings that could not be trained, each with its reason. Raises InputError when none
     could be.
     """
-    found = [
+    failures = [
         {"settings": dict(settings), "reason": reason} for settings, reason in reasons if reason
     ]
-    if len(found) == len(reasons):
+    if len(failures) == len(reasons):
         raise InputError(
             "entrenous tune",
-            f"none of the {len(found)} {what} could be trained",
-            fix=f"the first: {found[0]['reason']}",
+            f"none of the {len(failures)} {what} could be trained",
+            fix=f"the first: {failures[0]['reason']}",
         )
-    return found
+    return failures
 
 
 def _mean(metrics: list[dict[str, float]]) -> dict[str, float]:
-    return {name: float(np.mean([one[name] for one in metrics])) for name in metrics[0]}
+    return {name: float(np.mean([of_seed[name] for of_seed in metrics])) for name in metrics[0]}

@@ -1,4 +1,4 @@
-"""What a search chooses from: `learning_rate=0.01..1:log`, `factors=8..64`, `optimiser=adam,sgd`,
+"""The space of a search: `learning_rate=0.01..1:log`, `factors=8..64`, `optimiser=adam,sgd`,
 held against the algorithm's settings.
 """
 
@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, get_args
 
 from ...algorithms.named import kind_of
 from ...core.errors import InputError, did_you_mean
-from ..plan import RunPlan, check
+from ..options import RunPlan
+from ..plan import check
 
 DIGITS = 4  # of a drawn number: what a table shows is what was tried
 

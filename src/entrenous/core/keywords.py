@@ -1,0 +1,102 @@
+"""Options that are said once: the fields of a dataclass are the keywords of a function, and the
+text under each field is its help.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar, cast
+
+from .errors import InputError, did_you_mean
+
+P = ParamSpec("P")
+Asked = TypeVar("Asked")
+Result = TypeVar("Result")
+
+
+def called_with(
+    kind: Callable[P, Asked],
+) -> Callable[[Callable[[Asked], Result]], Callable[P, Result]]:
+    """Gives a function of one dataclass the signature of that dataclass: callers write
+    `run("fpl", rounds=20)`, and the function gets `RunRequest("fpl", rounds=20)`.
+
+    Type checkers and editors see the fields as parameters, and so does `inspect.signature`. A
+    keyword whose value is None has its default. The function raises InputError for an unknown
+    keyword.
+    """
+
+    def decorate(function: Callable[[Asked], Result]) -> Callable[P, Result]:
+        name = function.__name__
+
+        @wraps(function)
+        def called(*arguments: P.args, **keywords: P.kwargs) -> Result:
+            return function(_asked(kind, name, arguments, keywords))
+
+        signature = inspect.signature(kind)
+        returns = inspect.signature(function).return_annotation
+        called.__signature__ = signature.replace(return_annotation=returns)  # type: ignore[attr-defined]
+        return called
+
+    return decorate
+
+
+def _asked(
+    kind: Callable[..., Asked], name: str, arguments: tuple[Any, ...], keywords: Mapping[str, Any]
+) -> Asked:
+    """The dataclass that a call asks for."""
+    known = inspect.signature(kind).parameters
+    for keyword in keywords:
+        if keyword not in known:
+            fix = did_you_mean(keyword, known)
+            raise InputError(name, f"unknown option '{keyword}'", fix=fix)
+    named = {keyword: value for keyword, value in keywords.items() if value is not None}
+    try:
+        inspect.signature(kind).bind(*arguments, **named)
+    except TypeError as wrong:
+        raise InputError(name, str(wrong)) from None
+    return kind(*arguments, **named)
+
+
+def names_of(*kinds: type) -> list[str]:
+    """The names of the fields of some dataclasses."""
+    return [field.name for kind in kinds for field in fields(kind)]
+
+
+def values(options: Any, *kinds: type) -> dict[str, Any]:
+    """The values of a dataclass by name, of those fields alone that `kinds` have; () = of all. What
+    the fields hold is not copied.
+    """
+    return {name: getattr(options, name) for name in names_of(*kinds or (type(options),))}
+
+
+def field_texts(kind: type) -> dict[str, str]:
+    """The text under each field of a dataclass and of its bases, as one paragraph. {} where the
+    source is not installed.
+    """
+    texts: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        if is_dataclass(base):
+            texts |= _texts_of_class(cast(type, base))
+    return texts
+
+
+def _texts_of_class(kind: type) -> dict[str, str]:
+    try:
+        source = textwrap.dedent(inspect.getsource(kind))
+    except (OSError, TypeError):
+        return {}
+    (definition,) = ast.parse(source).body
+    assert isinstance(definition, ast.ClassDef)
+    texts = {}
+    for statement, below in zip(definition.body, definition.body[1:], strict=False):
+        if not isinstance(statement, ast.AnnAssign) or not isinstance(statement.target, ast.Name):
+            continue
+        text = below.value if isinstance(below, ast.Expr) else None
+        if isinstance(text, ast.Constant) and isinstance(text.value, str):
+            texts[statement.target.id] = " ".join(text.value.split())
+    return texts

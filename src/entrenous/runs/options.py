@@ -1,0 +1,200 @@
+"""The options of a run. Each is said here once: the fields are the options of `entrenous run` and
+the keywords of `entrenous.run`, and the text under a field is its help.
+
+The classes load nothing, so that `entrenous --help` is quick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, final
+
+Profile: TypeAlias = Literal["paper", "private", "dp", "robust"]
+Negatives: TypeAlias = Literal["train", "leaky"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BasicOptions:
+    """The options of everything that trains: runs, comparisons and the choice of settings."""
+
+    protocol: str | None = None
+    """How rows are held out: {protocols}. Numbers may differ, as in loo-50. X-given and ncf-99 need
+    a data set that comes with the parts which X published; given reads a split from files. Default:
+    loo-99; kfold-5 for an algorithm that predicts ratings; for one that gossips pepper-given where
+    the data set has those parts, else pepper-85-15."""
+    rounds: int | None = None
+    """Rounds of training; default: the algorithm's own. Between peers a round is the time from one
+    push of a node to its next."""
+    load: Mapping[str, Any] = field(default_factory=dict)
+    """How to read a file, such as item=venue. `entrenous data check --help` lists the names."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommonOptions(BasicOptions):
+    """The options that a run and a comparison of runs share, without algorithms and data."""
+
+    given: str | None = None
+    """The folder of a given split, for --protocol given; default: the data."""
+    refit: bool | None = None
+    """Whether the final model trains on training and validation rows, once the latter have chosen
+    (--patience, `entrenous tune`), as NCF and its successors do; --no-refit: on the training rows
+    alone. Default: on both, except between peers, which weigh models by validation rows, and in a
+    given split that does not say so."""
+    network: Mapping[str, Any] = field(default_factory=dict)
+    """The network between peers that gossip, such as loss=0.3 or latency=uniform:0:5; default:
+    rounds in lock step. Names: {network}. `entrenous explain network` explains each."""
+    profile: Profile = "paper"
+    """The limits on the data that leaves devices: paper = what is published and no more; private =
+    sums alone, with noise, of at least 100 people; dp = differential privacy for each user; robust.
+    docs/privacy.md says what each does not protect, and what it costs."""
+    protect: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the protection that differ from the profile's, such as noise=0.2. Names:
+    {protect}."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions(CommonOptions):
+    """The options of a run that determine its result, without the algorithm and the data."""
+
+    seed: int = 0
+    """Names all randomness: the split, the candidates and the training. Same seed, same model
+    bytes."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Hyper-parameters by name. `entrenous explain ALGORITHM` lists them. pi=@file.csv reads a
+    choice per user or per (user, item)."""
+    patience: int = 0
+    """Stop after this many looks without improvement and use the best round. Needs --every."""
+    every: int = 0
+    """Rounds between looks at validation (a learning curve in the report). Where the final model
+    trains on validation rows too, the looks are of a first training without them."""
+    negatives: Negatives = "train"
+    """The items that devices draw as negatives: train = any without a training row of the user;
+    leaky = not the held-out ones either, the leak behind many published tables, to see what it
+    does. Such a run warns, and says so wherever its figures are shown."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions(CommonOptions):
+    """The options of a comparison, without algorithms and data."""
+
+    seeds: int = 5
+    """Seeds 0 .. N - 1; each names split, candidates and training."""
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Hyper-parameters of one algorithm, by its label; on the command line LABEL:name=value, which
+    may be repeated."""
+    reference: str | None = None
+    """The label that the others are tested against; default: the first."""
+    threads: int = 0
+    """Threads over devices, 0 = all cores. Never changes a result."""
+    out: str | Path | None = None
+    """The folder in which every run is stored; default: none is stored."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class RunPlan(TrainingOptions):
+    """The options that determine a result. Two runs of one plan end with the same model bytes and
+    the same metrics.
+    """
+
+    algorithm: str
+    """A name of `entrenous algorithms`, or the place of the user's own class: ./my_algo.py,
+    ./my_algo.py:MyAlgorithm or my_module:MyAlgorithm. Names: {algorithms}."""
+    data: str = "ml-100k"
+    """A file or folder, or a data set of `entrenous data list`: {datasets}."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneFirst:
+    """The option of a run whose settings are chosen before it."""
+
+    tune: int = 0
+    """Choose settings on validation rows first, in this many trainings: the defaults, then a search
+    of the space that the algorithm declares (the extra `tune`); 0 = none. Fixed settings (--set)
+    stay; --rounds is the most. Finished trials are kept in a file under --out, with which the same
+    command continues."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """The options of a run that never change its result: where it runs, and what is kept."""
+
+    threads: int = 0
+    """Threads over devices, 0 = all cores; with --workers of each of them, 0 = the cores shared
+    out. Never changes a result."""
+    workers: int | None = None
+    """Processes that share the users, for an algorithm with a server; they end with the run. Needs
+    the extra `cluster` (Ray). Never changes a result. With --ray the default is a worker for each
+    CPU of the cluster."""
+    ray: str | None = None
+    """A running Ray cluster, HOST:PORT or auto, of which this machine is a part. Trusted machines
+    on a private network only: `export RAY_AUTH_MODE=token` and the token of `ray get-auth-token
+    --generate` on each keep others out, and RAY_USE_TLS=1 encrypts."""
+    checkpoint_every: int | None = None
+    """Rounds between checkpoints, 0 = none; default: a tenth of the training."""
+    out: str | Path | None = None
+    """The folder in which runs are stored."""
+    debug: bool = False
+    """One device at a time; an error then names the round, the stage and the device."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneOptions(BasicOptions):
+    """The options of a choice of settings on validation rows, without algorithm and data."""
+
+    grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    """The values to try of each setting: every combination is tried. On the command line
+    name=value,value,...; may be repeated."""
+    space: Mapping[str, str] = field(default_factory=dict)
+    """The ranges of a search, in place of a grid: name=a..b, name=a..b:log or name=value,value,...;
+    may be repeated. Needs the extra `tune` (Optuna)."""
+    trials: int | None = None
+    """How many settings a search tries; default: 30."""
+    search_seed: int | None = None
+    """The seed of the search's own draws; default: 0. The trainings have the seeds of --seeds."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings that are the same for all."""
+    seeds: int = 1
+    """Seeds 0 .. N - 1, averaged."""
+    every: int = 0
+    """Rounds between looks at validation, so that the number of rounds is chosen too, and a search
+    stops poor trials early; 0 = at the end of training alone."""
+    threads: int = 0
+    """Threads over devices, 0 = all cores; with --workers of each of them, 0 = the cores shared
+    out."""
+    workers: int | None = None
+    """Settings tried at once, each in a process of its own; needs the extra `cluster` (Ray). This
+    changes nothing in a grid; a search draws this many settings at once, so that the settings that
+    it tries depend on this number."""
+    ray: str | None = None
+    """A running Ray cluster, HOST:PORT or auto, as for `entrenous run`."""
+    out: str | Path | None = None
+    """A file (.jsonl) that gets a line for each finished trial of a search."""
+    resume: bool = False
+    """Continue the search in the file of --out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeakcheckOptions:
+    """The options of a leak check, without the algorithm."""
+
+    data: str = "ml-100k"
+    """A data set, file or folder."""
+    protocol: str = "loo-99"
+    """How rows are held out: {protocols}."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the algorithm."""
+    seed: int = 0
+    """Names the split, the candidates and the training."""
+    rounds: int = 30
+    """Rounds of local training; a leak grows with them."""
+    given: str | None = None
+    """The folder of a given split, for --protocol given."""
+    load: Mapping[str, Any] = field(default_factory=dict)
+    """How to read a file, such as item=venue. `entrenous data check --help` lists the names."""
+    negatives: Negatives = "train"
+    """The items that devices draw as negatives: train = any without a training row of the user;
+    leaky = not the held-out ones either, as the field's leaky samplers do, to see the check
+    fail."""

@@ -1,0 +1,359 @@
+"""PMF, biased MF and SVD++: their steps are the gradients they claim, what is unknown is left out,
+and they find what was planted.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from plain_python import printed_both_ways
+
+from entrenous.algorithms.central import biased_mf, pmf, svd_pp
+from entrenous.algorithms.central._ratings import (
+    RatingRows,
+    RatingStep,
+    dot,
+    implicit,
+    predictions,
+    pull,
+    shuffled,
+)
+from entrenous.algorithms.central.biased_mf import BiasedMf, BiasedMfModel
+from entrenous.algorithms.central.pmf import Pmf, PmfModel
+from entrenous.algorithms.central.svd_pp import SvdPp, SvdPpModel
+from entrenous.core.contract.protocols import silent
+from entrenous.core.errors import InputError
+from entrenous.core.keys import fold, key
+from entrenous.core.vocabulary import Vocabulary
+from entrenous.data.interactions import Interactions, build
+
+KINDS = (Pmf, BiasedMf, SvdPp)
+FACTORS, PADDED = 18, 32  # a register and a bit
+ALPHA, REG, REG_BIAS = np.float32(0.05), np.float32(0.3), np.float32(0.2)
+STEP = RatingStep(ALPHA, REG, REG_BIAS)
+
+
+def rated(users: int, items: int, *, seed: int = 0, share: float = 0.5) -> Interactions:
+    """Ratings 1 to 5 at random, none of the last user nor of the last item."""
+    rng = np.random.default_rng(seed)
+    user, item = np.nonzero(rng.random((users - 1, items - 1)) < share)
+    value = rng.integers(1, 6, len(user))
+    return build(
+        user,
+        item,
+        value=value,
+        users=Vocabulary(size=users),
+        items=Vocabulary(size=items),
+        scale=(1.0, 5.0),
+    )
+
+
+def used_room() -> svd_pp.SvdPpRoom:
+    """Working memory in which other numbers are left."""
+    return svd_pp.SvdPpRoom(np.ones((1, PADDED), np.float32), np.ones((1, PADDED), np.float32))
+
+
+def table(rows: int, seed: int) -> np.ndarray:
+    out = np.zeros((rows, PADDED), np.float32)
+    out[:, :FACTORS] = np.random.default_rng(seed).normal(0, 0.5, (rows, FACTORS))
+    return out
+
+
+def numbers(size: int, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).normal(0, 0.5, size).astype(np.float32)
+
+
+def gradient(objective, parts: list[np.ndarray]) -> list[np.ndarray]:
+    """Finite differences of objective(*parts), in float64."""
+    parts = [part.astype(np.float64) for part in parts]
+    found = [np.zeros_like(part) for part in parts]
+    for part, out in zip(parts, found, strict=True):
+        for at in np.ndindex(part.shape):
+            was = part[at]
+            part[at] = was + 1e-4
+            up = objective(*parts)
+            part[at] = was - 1e-4
+            out[at] = (up - objective(*parts)) / 2e-4
+            part[at] = was
+    return found
+
+
+def assert_steps_down(before: list[np.ndarray], after: list[np.ndarray], objective) -> None:
+    """after = before - alpha / 2 times the gradient of the objective."""
+    for old, new, slope in zip(before, after, gradient(objective, before), strict=True):
+        np.testing.assert_allclose((new.astype(np.float64) - old) / ALPHA, -slope / 2, atol=2e-5)
+
+
+# ---- steps ---------------------------------------------------------------------------------------
+
+
+def test_pmf_goes_down_the_gradient():
+    before = [table(1, 1), table(1, 2)]
+    P, Q = (part.copy() for part in before)
+    one = np.zeros(1, np.int32), np.zeros(1, np.int32), np.array([4.0], np.float32)
+    model = PmfModel(P, Q, np.array([0.5], np.float32))
+    pmf.learn(model, RatingRows(*one), ALPHA, REG, key(0))
+    assert_steps_down(
+        before,
+        [P, Q],
+        lambda p, q: (4 - 0.5 - p[0] @ q[0]) ** 2 + REG * ((p**2).sum() + (q**2).sum()),
+    )
+    assert not P[:, FACTORS:].any() and not Q[:, FACTORS:].any()
+
+
+def test_biased_mf_goes_down_the_gradient():
+    before = [table(1, 1), table(1, 2), numbers(1, 3), numbers(1, 4)]
+    after = [part.copy() for part in before]
+    one = np.zeros(1, np.int32), np.zeros(1, np.int32), np.array([4.0], np.float32)
+    model = BiasedMfModel(*after, np.array([3.5], np.float32))
+    biased_mf.learn(model, RatingRows(*one), STEP, key(0))
+
+    def objective(p, q, b, c):
+        error = 4 - 3.5 - b[0] - c[0] - p[0] @ q[0]
+        return error**2 + REG * ((p**2).sum() + (q**2).sum()) + REG_BIAS * (b[0] ** 2 + c[0] ** 2)
+
+    assert_steps_down(before, after, objective)
+
+
+def test_svd_pp_goes_down_the_gradient_of_a_user_s_only_rating():
+    before = [table(1, 1), table(1, 2), table(1, 3), numbers(1, 4), numbers(1, 5)]
+    after = [part.copy() for part in before]
+    rows = np.array([0, 1]), np.zeros(1, np.int32), np.array([4.0], np.float32)
+    model = SvdPpModel(*after, np.array([3.5], np.float32))
+    svd_pp.learn(model, svd_pp.SvdPpRows(*rows), STEP, key(0), used_room())
+
+    def objective(p, q, y, b, c):
+        error = 4 - 3.5 - b[0] - c[0] - q[0] @ (p[0] + y[0])
+        return (
+            error**2
+            + REG * sum((part**2).sum() for part in (p, q, y))
+            + REG_BIAS * (b[0] ** 2 + c[0] ** 2)
+        )
+
+    assert_steps_down(before, after, objective)
+
+
+def koren(P, Q, Y, b, c, mean, data, own):
+    """An epoch of Koren's steps as they are printed: at every rating, every y_j of the user
+    moves.
+    """
+    visit, order = np.empty(len(P), np.int32), np.empty(len(data), np.int32)
+    shuffled(visit, 0, len(P), own)
+    for u in visit:
+        start, stop = data.ptr[u], data.ptr[u + 1]
+        shuffled(order, start, stop, np.uint64(fold(own, int(u))))
+        mine = data.item[start:stop]
+        for r in order[start:stop]:
+            i, g = data.item[r], len(mine) ** -0.5
+            z = P[u] + g * Y[mine].sum(axis=0)
+            e, q, p = data.value[r] - (mean + b[u] + c[i] + Q[i] @ z), Q[i].copy(), P[u].copy()
+            b[u] += ALPHA * (e - REG_BIAS * b[u])
+            c[i] += ALPHA * (e - REG_BIAS * c[i])
+            Q[i] += ALPHA * (e * z - REG * q)
+            P[u] += ALPHA * (e * q - REG * p)
+            Y[mine] += ALPHA * (e * g * q - REG * Y[mine])
+
+
+def test_svd_pp_takes_koren_s_steps():
+    data = rated(6, 9)
+    parts = [table(6, 1), table(9, 2), table(9, 3), numbers(6, 4), numbers(9, 5)]
+    printed = [part.astype(np.float64) for part in parts]
+    koren(*printed, 3.5, data, key(7))
+    first = parts[2].copy()
+    model = SvdPpModel(*parts, np.array([3.5], np.float32))
+    rows = svd_pp.SvdPpRows(data.ptr, data.item, data.value)
+    svd_pp.learn(model, rows, STEP, key(7), used_room())
+    for ours, theirs in zip(parts, printed, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=2e-5)
+    assert np.abs(first[:8] - parts[2][:8]).max() > 0.01
+
+
+def test_a_step_by_hand():
+    p, q = np.zeros((1, 16), np.float32), np.zeros((1, 16), np.float32)
+    p[0, :2], q[0, :2] = (2, 1), (3, 4)
+    assert dot(p, 0, q, 0, 16) == 2 * 3 + 1 * 4
+    pull(p, 0, q, 0, 16, np.float32(2), np.float32(0.5), np.float32(1))
+    assert p[0, :2].tolist() == [2 + 0.5 * (2 * 3 - 2), 1 + 0.5 * (2 * 4 - 1)]
+    assert q[0, :2].tolist() == [3 + 0.5 * (2 * 2 - 3), 4 + 0.5 * (2 * 1 - 4)]
+
+
+# ---- order and steps of an epoch -----------------------------------------------------------------
+
+
+def test_a_shuffle_holds_every_place_once_and_any_may_come_first():
+    firsts, order = set(), np.full(9, -1, np.int32)
+    for n in range(100):
+        shuffled(order, 2, 8, key(0, n))
+        assert sorted(order[2:8]) == [2, 3, 4, 5, 6, 7] and order[[0, 1, 8]].tolist() == [
+            -1,
+            -1,
+            -1,
+        ]
+        firsts.add(int(order[2]))
+    assert firsts == {2, 3, 4, 5, 6, 7}
+
+
+def test_steps_shrink_and_every_epoch_has_its_own_key():
+    reports = []
+    kept = list(
+        Pmf(epochs=3, learning_rate=0.5, decay=0.5).passes(
+            key(0), lambda done, of, what: reports.append((done, of, what))
+        )
+    )
+    assert [float(alpha) for _, alpha in kept] == [0.5, 0.25, 0.125]
+    assert len({int(own) for own, _ in kept}) == 3
+    assert reports == [(1, 3, "epochs"), (2, 3, "epochs"), (3, 3, "epochs")]
+
+
+def test_tables_have_the_wanted_deviation_and_rows_of_their_own():
+    many = Pmf(factors=20, init_std=0.3).table(500, key(0), "P")
+    assert many[:, :20].std() == pytest.approx(0.3, rel=0.05) and not many[:, 20:].any()
+    few = Pmf(factors=20, init_std=0.3).table(3, key(0), "P")
+    assert few.tobytes() == many[:3].tobytes()
+    assert few.tobytes() != Pmf(factors=20, init_std=0.3).table(3, key(0), "Q").tobytes()
+
+
+# ---- predictions ---------------------------------------------------------------------------------
+
+
+def test_predictions_by_hand():
+    p, q = np.array([[1.0, 2.0]], np.float32), np.array([[3.0, 4.0], [-1.0, 0.5]], np.float32)
+    user, item = np.array([3.5], np.float32), np.array([0.25, -0.5], np.float32)
+    assert predictions(p, q, user, item).tolist() == [
+        [3.5 + 0.25 + 1 * 3 + 2 * 4, 3.5 - 0.5 - 1 * 1 + 2 * 0.5]
+    ]  # unclipped
+
+
+def test_the_set_of_rated_items_adds_to_the_user():
+    P, Y = np.ones((3, 2), np.float32), np.arange(10, dtype=np.float32).reshape(5, 2)
+    ptr, item = np.array([0, 4, 4, 5]), np.array([0, 1, 2, 4, 3], np.int32)
+    found = implicit(P, Y, ptr, item, np.array([2, 0, 1]))
+    assert found.tolist() == [
+        [1 + 6, 1 + 7],
+        [1 + (0 + 2 + 4 + 8) / 2, 1 + (1 + 3 + 5 + 9) / 2],
+        [1, 1],
+    ]
+    assert (P == 1).all()
+
+
+@pytest.mark.parametrize("kind", [BiasedMf, SvdPp])
+def test_a_prediction_is_mean_and_biases_and_product(kind):
+    data, users = rated(12, 10), np.array([3, 0, 11])
+    algorithm = kind(factors=3, epochs=5, learning_rate=0.05, reg=0.1, reg_bias=0.1)
+    model = algorithm.fit(data, key(0))
+    user, item = algorithm.biases(model, data, users)
+    np.testing.assert_allclose(
+        user, data.value.mean() + model.user[users], atol=1e-6
+    )  # so that only the product is left
+    assert item.tobytes() == model.item.tobytes()
+    p = model.P[users]
+    if kind is SvdPp:
+        sets = [data.item[data.ptr[u] : data.ptr[u + 1]] for u in users]
+        p = p + np.array([model.Y[of].sum(axis=0) / max(len(of), 1) ** 0.5 for of in sets])
+    expected = user[:, None] + item + p @ model.Q.T
+    np.testing.assert_allclose(algorithm.score(model, data, users), expected, atol=1e-5)
+    assert np.abs(model.user[users[:2]]).min() > 0.01  # so that they matter above
+
+
+@pytest.mark.parametrize("kind", [BiasedMf, SvdPp])
+def test_who_and_what_is_unknown_says_nothing(kind):
+    data = rated(12, 10)  # user 11 and item 9 have no rows
+    algorithm = kind(factors=3, epochs=5, learning_rate=0.05, reg=0.1)
+    model = algorithm.fit(data, key(0))
+    scores = algorithm.score(model, data, np.arange(12))
+    mean = model.mean[0]
+    np.testing.assert_array_equal(scores[11], model.item + mean)
+    np.testing.assert_array_equal(scores[:, 9], model.user + mean)
+    assert scores[11, 9] == mean == np.float32(data.value.mean(dtype=np.float64))
+
+
+def test_pmf_predicts_the_unknown_with_the_mean_vector():
+    data = rated(12, 10)
+    algorithm = Pmf(factors=3, epochs=20, learning_rate=0.05, reg=0.1, centred=False)
+    model = algorithm.fit(data, key(0))
+    np.testing.assert_allclose(model.P[11], model.P[:11].mean(axis=0), rtol=1e-6)
+    np.testing.assert_allclose(model.Q[9], model.Q[:9].mean(axis=0), rtol=1e-6)
+    assert (
+        model.mean[0] == 0 and algorithm.score(model, data, np.array([11]))[0, 9] > 2
+    )  # on the scale of the ratings
+    centred = Pmf(factors=3, epochs=1, init_std=0.0, centred=True)
+    assert (
+        centred.score(centred.fit(data, key(0)), data, np.arange(12))
+        == np.float32(data.value.mean(dtype=np.float64))
+    ).all()
+
+
+# ---- learning ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_was_planted_is_found(kind):
+    """Rank 2 and biases, without noise: held-out ratings come out much closer than by the true
+    biases alone.
+    """
+    rng = np.random.default_rng(0)
+    b, c, p, q = (
+        rng.normal(0, 0.4, 150),
+        rng.normal(0, 0.4, 80),
+        rng.normal(0, 0.8, (150, 2)),
+        rng.normal(0, 0.8, (80, 2)),
+    )
+    truth = 3 + b[:, None] + c + p @ q.T
+    user, item = np.nonzero(rng.random(truth.shape) < 0.6)
+    whole = build(
+        user, item, value=truth[user, item], users=Vocabulary(size=150), items=Vocabulary(size=80)
+    )
+    held = rng.random(len(whole)) < 0.2
+    train, algorithm = (
+        whole.select(~held),
+        kind(factors=5, epochs=200, learning_rate=0.02, reg=0.01, init_std=0.1),
+    )
+    scores = algorithm.score(algorithm.fit(train, key(0)), train, np.arange(150))
+    error = scores[whole.user, whole.item][held] - whole.value[held]
+    biases_alone = (p @ q.T)[whole.user, whole.item][held]
+    assert np.sqrt((error**2).mean()) < 0.25 * np.sqrt((biases_alone**2).mean())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_rating_only_is_refused(kind):
+    user, item = np.nonzero(np.ones((4, 4)))
+    data = build(
+        user, item, value=np.full(16, 4.0), users=Vocabulary(size=4), items=Vocabulary(size=4)
+    )
+    with pytest.raises(InputError, match=r"no ratings to learn from.*value=COLUMN"):
+        kind().fit(data, key(0), silent)
+
+
+def test_models_are_cut_to_their_factors():
+    data = rated(5, 6)
+    plain, more = (
+        BiasedMf(factors=17, epochs=1).fit(data, key(0)),
+        SvdPp(factors=17, epochs=1).fit(data, key(0)),
+    )
+    assert (
+        isinstance(plain, BiasedMfModel) and plain.P.shape == (5, 17) and plain.Q.shape == (6, 17)
+    )
+    assert isinstance(more, SvdPpModel) and more.Y.shape == (6, 17)
+
+
+PROGRAM = """
+import hashlib, sys
+import numpy as np
+from entrenous.algorithms.named import algorithms
+from entrenous.core.keys import key
+from entrenous.core.vocabulary import Vocabulary
+from entrenous.data.interactions import build
+
+rng = np.random.default_rng(0)
+user, item = np.nonzero(rng.random((15, 12)) < 0.4)
+data = build(user, item, value=rng.integers(1, 6, len(user)), users=Vocabulary(size=16), items=Vocabulary(size=12))
+for name in ("pmf", "biased-mf", "svd++"):
+    algorithm = type(algorithms()[name]())(factors=18, epochs=3, learning_rate=0.05, decay=0.9, reg=0.1, init_std=0.1)
+    model = algorithm.fit(data, key(3))
+    parts = [*model, algorithm.score(model, data, np.arange(16))]
+    print(hashlib.sha256(b"".join(np.asarray(part).tobytes() for part in parts)).hexdigest())
+"""
+
+
+def test_plain_python_gives_the_same_bytes():
+    assert len(set(printed_both_ways(PROGRAM).split())) == 3
