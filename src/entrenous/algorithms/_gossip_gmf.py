@@ -101,7 +101,7 @@ class GMFModel(GossipModel):
         return {"stride": self.shape.stride}
 
     def search_space(self) -> dict[str, str]:
-        """Returns the ranges of a search without ranges of its own: those of PEPPER's tables, and
+        """Returns the ranges of a search that is given none: those of PEPPER's tables, and
         those that helped among many peers.
         """
         rates = {"learning_rate": "0.005..0.1:log", "learning_rate_user": "0.03..1:log"}

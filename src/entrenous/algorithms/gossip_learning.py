@@ -155,7 +155,7 @@ class GossipLearning(Settings):
         return self.model.rounds  # type: ignore[attr-defined, no-any-return]
 
     def search_space(self) -> dict[str, str]:
-        """Returns the ranges of a search without ranges of its own: those of the model."""
+        """Returns the ranges of a search that is given none: those of the model."""
         return self.model.search_space()
 
     def weighing(self, data: DeviceData, keys: UInt64Array) -> DeviceData:

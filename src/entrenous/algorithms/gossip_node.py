@@ -144,7 +144,7 @@ class GossipModel(Settings):
         return {}
 
     def search_space(self) -> dict[str, str]:
-        """Returns the ranges of a search without ranges of its own; {} = it needs some."""
+        """Returns the ranges of a search that is given none; {} = it needs some."""
         return {}
 
     def init_model(self, key: np.uint64) -> Float32Array:

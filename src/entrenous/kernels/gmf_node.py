@@ -1,5 +1,5 @@
 """Generalised matrix factorisation on one peer: y_ui = sigmoid(h . (p_u * q_i) + c), as in He et
-al. 2017 (section 3.2), on a node that holds a whole model of its own: the layout of a model, its
+al. 2017 (section 3.2), on a node that holds a whole model: the layout of a model, its
 scores, and how well it does. kernels/gmf_train.py trains it.
 
 A model is one row of float32: Q by factor, [factors, stride], then h [factors], then c. By factor,

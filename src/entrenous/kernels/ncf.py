@@ -80,7 +80,7 @@ class NCFShape(NamedTuple):
 
     @property
     def network(self) -> int:
-        """Numbers in the non-embedding part; h_0 has lanes of its own."""
+        """Numbers in the non-embedding part; h_0 has separate lanes."""
         return self.head + self.gmf + int(self.width[-1]) + LANES
 
 

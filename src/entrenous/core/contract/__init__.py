@@ -1,3 +1,3 @@
-"""What an algorithm declares and the shapes that it fills: declarations, protocols, updates,
-settings, and their enforcement.
+"""The contract of an algorithm: declarations, protocols, updates, settings, and their
+enforcement.
 """

@@ -1,3 +1,3 @@
-"""What is installed: modules of a package by name, entry points of other packages, classes named by
-their place.
+"""Lookup of all that is installed: modules of a package by name, entry points of other packages,
+classes by their place.
 """

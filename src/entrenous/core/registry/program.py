@@ -132,12 +132,16 @@ def _imports(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
     for node in _statements(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield node
-        elif not isinstance(node, ast.If) or not _for_types(node.test):
+        elif not _for_types(node):
             yield from _imports(node)
 
 
-def _for_types(test: ast.expr) -> bool:
-    return ast.unparse(test).startswith("TYPE_CHECKING")
+def _for_types(node: ast.AST) -> bool:
+    """Tells whether a statement is `if TYPE_CHECKING`."""
+    if not isinstance(node, ast.If):
+        return False
+    condition = next(ast.iter_child_nodes(node))
+    return ast.unparse(condition).startswith("TYPE_CHECKING")
 
 
 def _statements(node: ast.AST) -> Iterator[ast.AST]:
@@ -169,8 +173,8 @@ def _targets(node: ast.Import | ast.ImportFrom, package: str) -> list[str]:
 
 
 def is_first_party(module: str) -> bool:
-    """Tells whether a module is of this package, or of a distribution beside it such as
-    `entrenous_lab`.
+    """Tells whether a module is of this package, or of another distribution of this project, such
+    as `entrenous_lab`.
     """
     first = module.partition(".")[0]
     return first == PACKAGE or first.startswith(f"{PACKAGE}_")
