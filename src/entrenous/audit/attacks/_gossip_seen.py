@@ -13,7 +13,7 @@ from ..transcript import Transcript
 
 
 def gossiped(transcript: Transcript) -> bool:
-    """Whether the transcript is of models that peers push to each other."""
+    """Checks whether the transcript is of models that peers push to each other."""
     return any(
         (sent["way"], sent["name"]) == ("pushed", "model") for sent in transcript.about["sends"]
     )

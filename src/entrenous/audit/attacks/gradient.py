@@ -28,7 +28,7 @@ LEAST = 1e-3  # of a typical residual of a consumed item: anything below is roun
 
 
 def applies(transcript: Transcript) -> bool:
-    """Whether devices send a gradient of all item factors of an implicit factorisation."""
+    """Checks whether devices send a gradient of all item factors of an implicit factorisation."""
     sent = sends(transcript, "f") or sends(transcript, "own")
     return sent and "unobserved" in transcript.settings
 

@@ -20,7 +20,7 @@ UNKNOWN = 9.99  # a standard error, as a share of a length, that says nothing
 
 
 def applies(transcript: Transcript) -> bool:
-    """Whether devices send rows, or say how much they weigh."""
+    """Checks whether devices send rows, or say how much they weigh."""
     return rows_sent(transcript)
 
 
@@ -82,7 +82,7 @@ def _turned_round(
 
 
 def _distinct(m: Array, drawn: float) -> Array:
-    """How many different ones of m are among `drawn`, on average."""
+    """The number of different ones of m among `drawn`, on average."""
     return m * (1 - (1 - 1 / m) ** drawn)
 
 

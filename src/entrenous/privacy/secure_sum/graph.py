@@ -58,8 +58,8 @@ class Graph(NamedTuple):
         return max(floor, self.quorum, self.faults + min(2, floor - 1))
 
     def joined(self, survivors: Collection[int]) -> bool:
-        """Whether the survivors are connected in the graph, so that no sum over a part of them can
-        be unmasked.
+        """Checks whether the survivors are connected in the graph, so that no sum over a part of
+        them can be unmasked.
 
         On a ring they are not where `reach` in succession are missing at two places.
         """

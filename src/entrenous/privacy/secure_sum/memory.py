@@ -85,7 +85,7 @@ def check_own(
 
 
 def sums_of(past: Iterable[PastSum], parties: Mapping[str, int]) -> int:
-    """How many earlier sums had the same parties."""
+    """The number of earlier sums of the same parties."""
     return sum(before.parties.keys() == parties.keys() for before in past)
 
 

@@ -27,7 +27,7 @@ class SumTerms:
     round: int
     """Whose updates are summed."""
     attempt: int
-    """How often this sum was tried before."""
+    """The number of earlier attempts at this sum."""
     model: bytes
     """The sha256 of what devices train from: of all arrays of a download that they get alike."""
     length: int
@@ -93,10 +93,11 @@ class Floors:
     """Devices that fill a row on average (`SumRows.occupancy`). From the measurements of MATCH: at
     10, one touched row in 2,000 is one device's alone."""
     noise: bool = False
-    """Whether there is noise on every row, with which no occupancy is asked for."""
+    """True if there is noise on every row, with which no occupancy is asked for."""
     apart: bool = True
-    """Whether two sums, too, must differ by nobody or by as many people and parties
-    (`memory.check_parties`)."""
+    """True if two sums, too, must differ by nobody or by as many people and parties
+    (`memory.check_parties`).
+    """
 
 
 def checked(roll: Roll) -> dict[str, bytes]:
