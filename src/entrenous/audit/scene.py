@@ -94,8 +94,8 @@ def as_it_is(plan: AuditPlan) -> bool:
 def parties_of(
     algorithm: Any, data: Interactions, plan: AuditPlan, protection: Protection
 ) -> Parties | None:
-    """Who takes part in a round: parties that are always the same, or parties that are drawn.
-    None = the users whom the algorithm selects.
+    """The users who take part in a round: parties that are always the same, or parties that are
+    drawn. None = the users whom the algorithm selects.
     """
     users, size = len(data.users), taking_part(plan, data)
     if plan.fixed:

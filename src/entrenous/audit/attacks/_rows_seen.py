@@ -1,5 +1,5 @@
-"""What attacks on single updates share: the rows of a round with their users, the popularity prior,
-and claims from tallies.
+"""Common parts of attacks on single updates: the rows of a round with their users, the popularity
+prior, and claims from tallies.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What attacks on sums share: the arrays of a sum by their declared names, and their numbers item
-by item.
+"""Common parts of attacks on sums: the arrays of a sum by their declared names, and their numbers
+item by item.
 """
 
 from __future__ import annotations

@@ -68,9 +68,9 @@ def _gradients(transcript: Transcript, seen: Seen) -> tuple[Array, float]:
 def residuals(
     e: Float64Array, along: Float64Array, unobserved: float
 ) -> tuple[Float64Array, float]:
-    """How far each row of one gradient is from the row of an item that was not consumed, positive
-    for consumed ones, float64 [items]; and the standard deviation of that for the others. e: rows
-    along the direction of x_u; along: item factors along it.
+    """The distance of each row of one gradient from the row of an item that was not consumed,
+    positive for consumed ones, float64 [items]; and the standard deviation of that for the others.
+    e: rows along the direction of x_u; along: item factors along it.
     """
     left = e + (_squared_length(e, along, unobserved) * unobserved) * along
     sd = 1.4826 * float(np.median(np.abs(left - np.median(left))))

@@ -1,4 +1,4 @@
-"""How many interactions a user has, from how many rows a device sends.
+"""The number of interactions of a user, from the number of rows that a device sends.
 
 Where devices say how much they weigh, it is said outright. Of FPL the number of rows has a mean
 that grows with the history: of T drawn negatives (1 - (1 - 1/m)^T) m are different with m = items -

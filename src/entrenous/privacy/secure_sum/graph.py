@@ -51,7 +51,7 @@ class Graph(NamedTuple):
         return sorted((place, *self.neighbours(place)))
 
     def least(self, floor: int) -> int:
-        """How many parties a sum has at least, where clients insist on `floor` of them: the parties
+        """The fewest parties of a sum, where clients insist on `floor` of them: the parties
         that may be in league, and two others who hide each other, unless clients ask for no more
         than two parties.
         """
@@ -70,8 +70,8 @@ class Graph(NamedTuple):
 
 
 def faults(parties: int, malicious: float = 0.1, members: int = 0) -> int:
-    """How many parties of a sum may be in league with the server: the share `malicious`, rounded
-    up, and never fewer than one.
+    """The number of parties of a sum that may be in league with the server: the share `malicious`,
+    rounded up, and never fewer than one.
 
     members: all who can be parties, 0 = those of this sum. Up to COMPLETE members the share is of
     all of them: a server that leaves some out has no fewer on its side. Of more members the server

@@ -1,5 +1,5 @@
-"""What all parties of a secure sum know beforehand (`SumTerms`), and what a client insists on
-(`Floors`).
+"""The terms that all parties of a secure sum know beforehand (`SumTerms`), and the demands of a
+client (`Floors`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Roll = Mapping[str, bytes]  # party -> raw Ed25519 public key, 32 bytes
 
 @dataclass(frozen=True)
 class SumTerms:
-    """What the parties of one secure sum agree on beforehand. Each party signs all of it with each
+    """The agreement of the parties of one secure sum. Each party signs all of it with each
     of its messages, so a server cannot tell one party something else."""
 
     run: str
