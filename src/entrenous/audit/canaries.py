@@ -48,7 +48,7 @@ class Canaries(NamedTuple):
     array: str
     """The name of the array with their cells."""
     dense: bool
-    """Whether that array is dense: it has no rows of devices."""
+    """True if that array is dense: it has no rows of devices."""
     item: Int64Array
     """[m], the item of each cell."""
     place: Int64Array

@@ -37,8 +37,9 @@ class Claims(NamedTuple):
     """[m, items], the place in `transcript.rounds` at which an item was first claimed, -1 = never.
     None: not kept."""
     named: bool = True
-    """Whether the users are named. False: pseudonyms, whose history is right but whose name is not
-    known."""
+    """True if the users are named. False: pseudonyms, whose history is right but whose name is not
+    known.
+    """
     note: str = ""
     """A sentence on the limits of the attack here, such as equations against unknowns."""
     asks: Asks = "histories"
@@ -56,10 +57,11 @@ class Attack(NamedTuple):
     views: tuple[View, ...]
     """The views that it can read."""
     source: str
-    """Where it was published, or "ours"."""
+    """The publication, or "ours"."""
     applies: Callable[[Transcript], bool]
-    """Whether it can read a transcript, by `about` and the names of the arrays seen, never by their
-    values."""
+    """True if it can read a transcript, by `about` and the names of the arrays seen, never by their
+    values.
+    """
     run: Callable[[Transcript], Claims]
     """From a transcript to claims; the same claims for the same transcript."""
 

@@ -40,7 +40,7 @@ class Plot:
     users: Int64Array
     """The numbers of the colluders."""
     honest: int
-    """How many other users there are."""
+    """The number of all other users."""
     popularity: Int64Array
     """[items], a public chart."""
     public: Int64Array
@@ -73,7 +73,7 @@ class Sight(NamedTuple):
     contract: Contract
     """Public."""
     tables: Tables
-    """Which arrays of the model rows move, and which way."""
+    """The arrays of the model that rows move, and the directions."""
     model: Mapping[str, np.ndarray]
     """{name: array}, as received."""
     mine: Update
@@ -90,19 +90,19 @@ class Poison(NamedTuple):
     """An attack."""
 
     source: str
-    """Where it was published, or "ours"."""
+    """The publication, or "ours"."""
     knows: str
     """The knowledge that it needs, in words."""
     settings: Mapping[str, float]
     """{name: default}."""
     promotes: bool
-    """Whether it promotes an item."""
+    """True if it promotes an item."""
     profile: Callable[[Plot, Generator], Int64Array]
     """The items that one colluder pretends to have consumed, from the plot and its draws."""
     begin: Callable[[Plot], Craft] | None = None
     """Makes a `Craft`, which may remember rounds. None = updates are sent as trained."""
     needs_rows: bool = False
-    """Whether it writes the rows of single items."""
+    """True if it writes the rows of single items."""
 
 
 # ---- profiles ------------------------------------------------------------------------------------

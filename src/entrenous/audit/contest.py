@@ -102,7 +102,7 @@ class Running(NamedTuple):
     until: Callable[[int], Recommender]
     """Trains to a round, and gives the recommender of the honest users."""
     refused: Callable[[], int]
-    """How many updates or models were refused so far."""
+    """The number of updates or models that were refused so far."""
 
 
 def _devices(contest: Contest, name: str, plot: Plot, rows: Interactions, lying: bool) -> Running:

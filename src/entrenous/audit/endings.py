@@ -29,7 +29,7 @@ class Ending(NamedTuple):
     final: Transcript | None
     """The final model. None: there is none that all devices have."""
     privacy: dict[str, Any]
-    """What the training spent of a budget of differential privacy; {} = it has none."""
+    """The spent part of a budget of differential privacy; {} = the training has none."""
 
 
 def trained_to_end(subject: Subject, todays_code: bool, progress: Progress) -> Ending:

@@ -179,7 +179,7 @@ def equations(seen: Transcript) -> dict[str, int] | None:
 
 
 def _amounts(seen: Transcript) -> dict[str, int]:
-    """How much the onlooker has seen: users, messages or sums, and bytes."""
+    """The amount of material that the onlooker has seen: users, messages or sums, and bytes."""
     arrays = list(seen.model.values())
     for entry in seen.rounds:
         arrays += [*entry.received.values(), *entry.sent.values()]

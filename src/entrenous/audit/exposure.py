@@ -8,6 +8,7 @@ import numpy as np
 
 from ..core.contract.protocols import Recommender
 from ..data.interactions import Interactions
+from .measures import histories_of
 
 BLOCK = 1024  # users scored at once
 
@@ -25,8 +26,7 @@ def exposure(recommender: Recommender, train: Interactions, target: int, k: int 
     for low in range(0, len(users), BLOCK):
         some = users[low : low + BLOCK]
         scores = recommender.scores(some).astype(np.float64)
-        own = train.histories(some)
-        scores[np.repeat(np.arange(len(some)), np.diff(own.ptr)), own.item] = -np.inf
+        scores[histories_of(train, some)] = -np.inf
         scores[:, nobodys] = -np.inf
         above = (scores > scores[:, [target]]).sum(axis=1)
         hits += int((above < k).sum())

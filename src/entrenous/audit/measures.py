@@ -17,7 +17,7 @@ from ..data.interactions import Interactions
 from ..kernels.generator import generator
 from ..privacy.told import NOT_TRIED
 from .claims import Claims
-from .side_knowledge import known_items
+from .side_knowledge import known_items, table_of_sets
 from .transcript import Transcript
 
 RESAMPLES = 1000  # of users, for an interval
@@ -140,7 +140,7 @@ def measured(claims: Claims, transcript: Transcript, data: Interactions) -> dict
     if claims.named:
         whole = int(data.counts[seen].sum())
     else:
-        whole = int(_histories(data, seen)[:, _second(data)].sum())
+        whole = int(histories_of(data, seen)[:, _second(data)].sum())
     precision, recall = _ratio(right, said), _ratio(right, there)
     figures = {
         "precision": precision,
@@ -182,8 +182,8 @@ def verdict(figures: dict[str, Any]) -> str:
 
 
 def popularity_guess(data: Interactions, users: Int64Array) -> dict[str, float | None]:
-    """How well popularity alone tells the histories of some users: means of R-precision and AUC."""
-    history = _histories(data, users)
+    """The figures of the guess by popularity alone over some users: means of R-precision and AUC."""
+    history = histories_of(data, users)
     score = np.broadcast_to(data.popularity.astype(np.float64), history.shape)
     return {"r_precision": _mean(r_precision(score, history)), "auc": _mean(auc(score, history))}
 
@@ -223,18 +223,18 @@ def _judged(
             np.where(unknown, score, -np.inf),
             None if claimed is None else claimed & unknown,
             first,
-            _histories(data, claims.users) & unknown,
+            histories_of(data, claims.users) & unknown,
             np.where(unknown, data.popularity, -np.inf),
         )
     # Matched on one half of the items, judged on the other.
     half = _second(data)
     matching = claims._replace(score=score)
-    rows, users = _matched(matching, _histories(data, seen), ~half)
+    rows, users = _matched(matching, histories_of(data, seen), ~half)
     return BesideTruth(
         score[rows][:, half],
         None if claimed is None else claimed[rows][:, half],
         None if first is None else first[rows][:, half],
-        _histories(data, seen[users])[:, half],
+        histories_of(data, seen[users])[:, half],
         data.popularity[half],
     )
 
@@ -275,12 +275,10 @@ def _matched(
     return np.array(rows, np.int64), np.array(users, np.int64)
 
 
-def _histories(data: Interactions, users: Int64Array) -> BoolArray:
+def histories_of(data: Interactions, users: Int64Array) -> BoolArray:
     """The training rows of some users, bool [m, items]."""
-    histories = np.zeros((len(users), len(data.items)), np.bool_)
-    rows = data.rows_of(users)
-    histories[np.repeat(np.arange(len(users)), data.counts[users]), data.item[rows]] = True
-    return histories
+    histories = data.histories(users)
+    return table_of_sets(histories.ptr, histories.item, len(data.items))
 
 
 # ---- small parts ---------------------------------------------------------------------------------
@@ -314,7 +312,7 @@ def _by_round(judged: BesideTruth, transcript: Transcript) -> list[tuple[int, fl
 
 
 def _rounds_after(transcript: Transcript) -> Int64Array:
-    """How many rounds are over at each place of a transcript."""
+    """The number of rounds that are over at each place of a transcript."""
     return np.array([seen.round + 1 for seen in transcript.rounds], np.int64)
 
 

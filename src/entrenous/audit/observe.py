@@ -208,7 +208,7 @@ def _copied(training: Training) -> Training:
 def _about(
     plan: AuditPlan, configured: Any, contract: Contract, data: Interactions, protection: Protection
 ) -> dict[str, Any]:
-    """What is public of a federation, and what the onlooker does."""
+    """The public facts of a federation, and the behaviour of the onlooker."""
     plain = str | int | float | None
     return {
         "algorithm": short(plan.algorithm),

@@ -32,9 +32,9 @@ class LowerBound(NamedTuple):
 
     epsilon: float
     guesses: int
-    """How many tosses were guessed."""
+    """The number of tosses that were guessed."""
     right: int
-    """How many guesses were right."""
+    """The number of right guesses."""
     most: float
     """The bound if all had been right: with so many canaries no larger epsilon can be refuted."""
 

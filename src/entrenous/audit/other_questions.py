@@ -16,7 +16,16 @@ import numpy as np
 from ..core.types import BoolArray, Float64Array, Int64Array
 from ..data.interactions import Interactions
 from .claims import Claims
-from .measures import FIGURES, auc, bootstrap, not_tried, r_precision, seen_users, verdict
+from .measures import (
+    FIGURES,
+    auc,
+    bootstrap,
+    histories_of,
+    not_tried,
+    r_precision,
+    seen_users,
+    verdict,
+)
 from .side_knowledge import sets_of
 from .transcript import Transcript
 
@@ -79,9 +88,7 @@ def communities_found(claims: Claims, transcript: Transcript, data: Interactions
 
 def _near(data: Interactions, users: Int64Array, targets: BoolArray) -> Float64Array:
     """Jaccard's measure of each user's history and each target, float64 [m, targets]."""
-    rows = data.rows_of(users)
-    own = np.zeros((len(users), len(data.items)))
-    own[np.repeat(np.arange(len(users)), data.counts[users]), data.item[rows]] = 1
+    own = histories_of(data, users).astype(np.float64)
     both = own @ targets.T.astype(np.float64)
     either = own.sum(axis=1)[:, None] + targets.sum(axis=1)[None] - both
     return both / np.maximum(either, 1)  # type: ignore[no-any-return]

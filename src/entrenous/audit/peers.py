@@ -50,7 +50,7 @@ class PeerPoison(NamedTuple):
     """Its profile, settings and source."""
     push: Push
     ahead: bool = False
-    """Whether they claim as many updates more as their setting `ahead` says."""
+    """True if they claim as many updates more as their setting `ahead` says."""
 
 
 def boosted(

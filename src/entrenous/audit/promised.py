@@ -1,4 +1,6 @@
-"""What differential privacy promises of what an audit has seen, and what canaries find."""
+"""The promise of differential privacy for the sums that an audit has seen, and the test by
+canaries.
+"""
 
 from __future__ import annotations
 

@@ -201,8 +201,8 @@ def _expected(again: Repetition, rounds: int) -> dict[str, Any]:
 
 
 def _not_kept(protection: Protection) -> bool:
-    """Whether nobody can say who took part: draws of the operating system cannot be made again, and
-    are stored nowhere.
+    """Checks whether nobody can say who took part: draws of the operating system cannot be made
+    again, and are stored nowhere.
     """
     return protection.sampling == "poisson" and protection.noise_from == "system"
 
@@ -234,7 +234,7 @@ def _without_rounds(again: Repetition) -> dict[str, Any]:
 
 
 def _sentences(given: list[GivenAway], again: Repetition) -> list[str]:
-    """What left, and who saw it; of a device that was not asked that nothing did."""
+    """Sentences on the messages of a device and on who saw them; or that nothing left it."""
     if is_central(again.made):
         return ["the server was given the whole history"]
     if not given:
@@ -270,7 +270,7 @@ def _of_rows(given: list[GivenAway], protection: Protection, history: int) -> li
 
 
 def _limits(run: StoredRun) -> list[str]:
-    """What is not in the counts, and what is proven."""
+    """Sentences on the limits of the counts, and on the proven bound."""
     sentences = []
     if run.manifest.get("patience"):
         sentences.append("training to find the number of rounds is not counted")
@@ -304,7 +304,7 @@ def _sum(counts: list[int | None]) -> int | None:
 
 
 def _different(given: list[GivenAway]) -> int:
-    """How many different consumed items all messages were made of."""
+    """The number of different consumed items that all messages were made of."""
     items = [np.asarray(sent.items, np.int64) for sent in given]
     return len(np.unique(np.concatenate([np.empty(0, np.int64), *items])))
 
@@ -383,7 +383,7 @@ def _of_one(seen: Seen, history: Any, contract: Contract) -> GivenAway:
 
 
 def _at_once(contract: Contract) -> bool:
-    """Whether a device sends one array with numbers for every item of the catalogue."""
+    """Checks whether a device sends one array with numbers for every item of the catalogue."""
     shapes = [contract.shape(sent.sizes) for sent in contract.sends if sent.way == "dense"]
     return any(tuple(shape[:1]) == (contract.sizes["items"],) for shape in shapes)
 

@@ -1,4 +1,4 @@
-"""Who takes part in the rounds of an audited training, and whose messages are kept."""
+"""The users who take part in the rounds of an audited training, and those whose messages are kept."""
 
 from __future__ import annotations
 
@@ -71,7 +71,9 @@ def check_parties(plan: AuditPlan, data: Interactions) -> None:
 
 
 def selects_cohort(algorithm: Any) -> bool:
-    """Whether the algorithm draws the users of a round itself, as many as its setting `cohort`."""
+    """Checks whether the algorithm draws the users of a round itself, as many as its setting
+    `cohort`.
+    """
     return "cohort" in type(algorithm).model_fields
 
 
@@ -83,15 +85,17 @@ def with_cohort(algorithm: Any, users: int) -> Any:
 
 
 def as_it_is(plan: AuditPlan) -> bool:
-    """Whether the algorithm trains with its own number of users, as for the final model alone."""
+    """Checks whether the algorithm trains with its own number of users, as for the final model
+    alone.
+    """
     return plan.view == "model" and not plan.cohort
 
 
 def parties_of(
     algorithm: Any, data: Interactions, plan: AuditPlan, protection: Protection
 ) -> Parties | None:
-    """Who takes part in a round: parties that are always the same, or parties that are drawn.
-    None = the users whom the algorithm selects.
+    """The users who take part in a round: parties that are always the same, or parties that are
+    drawn. None = the users whom the algorithm selects.
     """
     users, size = len(data.users), taking_part(plan, data)
     if plan.fixed:
@@ -116,7 +120,7 @@ def parties_of(
 
 
 def taking_part(plan: AuditPlan, data: Interactions) -> int:
-    """How many users take part in a round."""
+    """The number of users who take part in a round."""
     users = len(data.users)
     return min(plan.in_a_round or users, users)
 

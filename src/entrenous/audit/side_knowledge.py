@@ -61,11 +61,15 @@ def sets_of(transcript: Transcript, name: str) -> BoolArray:
     """Sets of items that the onlooker knows, bool [sets, items]. name: known, candidates or
     targets.
     """
-    ptr, item = transcript.model[f"{name}/ptr"], transcript.model[f"{name}/item"]
-    many = len(ptr) - 1
-    sets = np.zeros((many, transcript.items), np.bool_)
-    sets[np.repeat(np.arange(many), np.diff(ptr)), item] = True
-    return sets
+    model = transcript.model
+    return table_of_sets(model[f"{name}/ptr"], model[f"{name}/item"], transcript.items)
+
+
+def table_of_sets(ptr: Array, item: Array, items: int) -> BoolArray:
+    """Sets of items as a table, bool [sets, items]; set s is item[ptr[s]:ptr[s + 1]]."""
+    table = np.zeros((len(ptr) - 1, items), np.bool_)
+    table[np.repeat(np.arange(len(table)), np.diff(ptr)), item] = True
+    return table
 
 
 def known_items(transcript: Transcript) -> BoolArray | None:

@@ -22,7 +22,7 @@ from ..federation.recorder import Seen
 
 
 class Transcript(NamedTuple):
-    """What one onlooker has seen."""
+    """The material that one onlooker has seen."""
 
     about: Mapping[str, Any]
     """algorithm, settings (in force, as configured), view, profile, protect (settings of the

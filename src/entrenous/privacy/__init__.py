@@ -1,1 +1,1 @@
-"""What users decide about, and what limits, the data that leaves their device."""
+"""The choices of users about the data that leaves their device, and its limits."""

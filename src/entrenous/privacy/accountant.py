@@ -1,5 +1,5 @@
-"""What a training has spent of differential privacy, by the library dp-accounting (Google), for one
-mechanism repeated: Poisson sampling, a clip, and Gaussian noise on the sum.
+"""The spent part of a budget of differential privacy, by the library dp-accounting (Google), for
+one mechanism repeated: Poisson sampling, a clip, and Gaussian noise on the sum.
 
 The unit is a user with all of their data; two data sets are neighbours if one has a user more.
 Every round's sum is released. PLD (privacy loss distributions, numerical and tight) decides; RDP
@@ -88,7 +88,7 @@ def multiplier_for(epsilon: float, delta: float, rate: float, rounds: int) -> fl
 
 
 def most_rounds(mechanism: SampledGaussian, epsilon: float, delta: float, asked: int) -> int:
-    """How many rounds, `asked` at most, spend no more than `epsilon` at `delta`."""
+    """The number of rounds, `asked` at most, that spend no more than `epsilon` at `delta`."""
     if epsilon_of(mechanism, asked, delta, grid=COARSE) <= epsilon:
         return asked
     low, high = 0, asked

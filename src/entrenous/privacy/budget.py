@@ -45,7 +45,7 @@ class PrivacyBudget:
 
     @property
     def left(self) -> int:
-        """How many more sums may be released."""
+        """The number of sums that may still be released."""
         return self.most - self.spent
 
     def spent_before(self, releases: int) -> None:

@@ -60,18 +60,18 @@ class ProtectionInForce:
 
     @property
     def sorts(self) -> bool:
-        """Whether rows leave in the order of their items."""
+        """Checks whether rows leave in the order of their items."""
         return self.protection.rows != "as sent"
 
     @property
     def wide(self) -> bool:
-        """Whether a device's message has a row for every item."""
+        """Checks whether a device's message has a row for every item."""
         padded = self.protection.rows == "all" or self._shared_noise
         return bool(self.contract.way("rows")) and padded
 
     @property
     def _shared_noise(self) -> bool:
-        """Whether each device adds a share of the noise."""
+        """Checks whether each device adds a share of the noise."""
         return self.protection.noise > 0 and self.protection.noise_by == "devices"
 
     @property

@@ -184,12 +184,12 @@ class Protection(Settings):
 
     @property
     def noisy(self) -> bool:
-        """Whether sums carry noise: as much as `noise` says, or as `epsilon` needs."""
+        """Checks whether sums carry noise: as much as `noise` says, or as `epsilon` needs."""
         return self.noise > 0 or self.epsilon is not None
 
     @property
     def active(self) -> bool:
-        """Whether anything is limited beside the order of rows."""
+        """Checks whether anything is limited beside the order of rows."""
         return self != Protection(rows=self.rows) or self.rows in ("padded", "all")
 
 

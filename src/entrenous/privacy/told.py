@@ -134,7 +134,7 @@ def _differing(
 
 
 def _alike(value: Any, other: Any) -> bool:
-    """Whether two values of a setting are the same, however they are written."""
+    """Checks whether two values of a setting are the same, however they are written."""
     try:
         return math.isclose(float(value), float(other))
     except (TypeError, ValueError):
@@ -169,7 +169,7 @@ def _strongest(lines: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def _exact(line: Mapping[str, Any]) -> bool:
-    """Whether an attack names items, and nearly all of them rightly."""
+    """Checks whether an attack names items, and nearly all of them rightly."""
     return bool(line["recall"]) and (line["precision"] or 0) >= SURE
 
 

@@ -1,5 +1,5 @@
-"""What attacks on the messages of peers share: item vectors of a model, and how far they have moved
-along one direction.
+"""Common parts of attacks on the messages of peers: item vectors of a model, and how far they have
+moved along one direction.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ..transcript import Transcript
 
 
 def gossiped(transcript: Transcript) -> bool:
-    """Whether the transcript is of models that peers push to each other."""
+    """Checks whether the transcript is of models that peers push to each other."""
     return any(
         (sent["way"], sent["name"]) == ("pushed", "model") for sent in transcript.about["sends"]
     )
@@ -50,7 +50,8 @@ def centred_popularity(popularity: Array) -> Float64Array:
 
 
 def along(moves: Float64Array, popularity: Array) -> Float64Array:
-    """How far items have moved along the direction that most moves have in common, float64 [items].
+    """The distance that items have moved along the direction that most moves have in common,
+    float64 [items].
 
     A step moves consumed items along the user vector and drawn ones against it. The end at which
     items are more popular is that of the consumed ones: drawn items are any.

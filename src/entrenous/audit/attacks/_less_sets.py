@@ -33,7 +33,7 @@ class Sums(NamedTuple):
 
 
 class Doubts(NamedTuple):
-    """What is known of the codes of rows that are not explained."""
+    """The knowledge of the codes of rows that are not explained."""
 
     doubted: Int64Array
     """[n, DOUBTED], the parties whose codes are least clear."""

@@ -53,7 +53,7 @@ class Solved(NamedTuple):
 
 
 def pairwise(transcript: Transcript) -> bool:
-    """Whether the transcript is of FPL."""
+    """Checks whether the transcript is of FPL."""
     return sends(transcript, "q", "b") and "pi" in transcript.settings
 
 
@@ -161,7 +161,7 @@ def _nearest(
 
 
 class Precision(NamedTuple):
-    """How precise the rows of a transcript are."""
+    """The precision of the rows of a transcript."""
 
     tolerance: float
     """Of a score that is solved from a row; 0 where rows are not exact."""
@@ -170,8 +170,8 @@ class Precision(NamedTuple):
 
 
 def precision_of(transcript: Transcript) -> Precision:
-    """Whether rows are exact: then most rows of negatives lead to a score that some item has. The
-    first round decides.
+    """Checks whether rows are exact: then most rows of negatives lead to a score that some item
+    has. The first round decides.
     """
     for rows in rounds_of_rows(transcript, users_seen(transcript)):
         b = rows.array("b")

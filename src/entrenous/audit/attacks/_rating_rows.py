@@ -20,7 +20,7 @@ WHOLE = 3e-4  # how far from a whole number of steps a rating may be
 
 
 def with_bias(transcript: Transcript) -> bool:
-    """Whether devices send rows of ratings and decoys with a bias next to the factors."""
+    """Checks whether devices send rows of ratings and decoys with a bias next to the factors."""
     return sends(transcript, "q", "b") and "rho" in transcript.settings
 
 

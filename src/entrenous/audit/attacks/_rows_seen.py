@@ -1,5 +1,5 @@
-"""What attacks on single updates share: the rows of a round with their users, the popularity prior,
-and claims from tallies.
+"""Common parts of attacks on single updates: the rows of a round with their users, the popularity
+prior, and claims from tallies.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class RowsSeen(NamedTuple):
     place: int
     """The place of the round in `transcript.rounds`."""
     seen: Seen
-    """That round."""
+    """The round."""
     who: Int64Array
     """[n], the place of each row's user among the users of the claims."""
     device: Int64Array
@@ -74,12 +74,12 @@ class Tally(NamedTuple):
 
 
 def sends(transcript: Transcript, *names: str) -> bool:
-    """Whether all of these arrays were declared to leave devices."""
+    """Checks whether all of these arrays were declared to leave devices."""
     return set(names) <= {sent["name"] for sent in transcript.about["sends"]}
 
 
 def rows_sent(transcript: Transcript) -> bool:
-    """Whether devices send rows of items."""
+    """Checks whether devices send rows of items."""
     return any(sent["way"] == "rows" for sent in transcript.about["sends"])
 
 

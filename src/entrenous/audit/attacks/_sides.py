@@ -47,7 +47,7 @@ def claim_side(
 
 
 class VisitCounts(NamedTuple):
-    """How often users took part, and how often each item had a row of theirs."""
+    """Counts of the rounds of users, and of the rows of each item among theirs."""
 
     rounds: Int64Array
     """[m, 1]."""

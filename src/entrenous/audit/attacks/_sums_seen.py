@@ -1,5 +1,5 @@
-"""What attacks on sums share: the arrays of a sum by their declared names, and their numbers item
-by item.
+"""Common parts of attacks on sums: the arrays of a sum by their declared names, and their numbers
+item by item.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def summed_items(transcript: Transcript, seen: Seen) -> Float64Array | None:
 
 
 def same_model(seen: Seen, other: Seen) -> bool:
-    """Whether devices received in one round all arrays that they received in another."""
+    """Checks whether devices received in one round all arrays that they received in another."""
     return all(
         name in seen.received and np.array_equal(array, seen.received[name])
         for name, array in other.received.items()

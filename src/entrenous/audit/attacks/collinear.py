@@ -21,7 +21,7 @@ from ._sides import claim_side, more_popular
 
 
 def applies(transcript: Transcript) -> bool:
-    """Whether devices send pairwise updates of item factors."""
+    """Checks whether devices send pairwise updates of item factors."""
     return sends(transcript, "q") and "pi" in transcript.settings
 
 

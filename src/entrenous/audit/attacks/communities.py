@@ -92,7 +92,7 @@ def widest(transcript: Transcript) -> str:
 
 
 def applies(transcript: Transcript) -> bool:
-    """Whether the onlooker has sets of items besides the messages about items."""
+    """Checks whether the onlooker has sets of items besides the messages about items."""
     readable = gossiped(transcript) or bool(widest(transcript))
     return "targets/ptr" in transcript.model and readable
 

@@ -110,7 +110,7 @@ def _difference(transcript: Transcript, whole: Seen, less: Seen) -> Seen | None:
 
 
 def applies(transcript: Transcript) -> bool:
-    """Whether devices send rows or dense arrays, which are added up."""
+    """Checks whether devices send rows or dense arrays, which are added up."""
     return any(sent["way"] in ("rows", "dense") for sent in transcript.about["sends"])
 
 

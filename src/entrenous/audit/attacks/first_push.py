@@ -46,7 +46,7 @@ def run(transcript: Transcript) -> Claims:
 
 
 def _trained_once(seen: Seen, moves: Float64Array) -> bool:
-    """Whether a model has had one update, or is as the base in most of its items."""
+    """Checks whether a model has had one update, or is as the base in most of its items."""
     if "age" in seen.sent:
         return int(seen.sent["age"][0]) <= 1
     return bool(np.mean(~moves.any(axis=1)) > SHARE)

@@ -28,7 +28,7 @@ LEAST = 1e-3  # of a typical residual of a consumed item: anything below is roun
 
 
 def applies(transcript: Transcript) -> bool:
-    """Whether devices send a gradient of all item factors of an implicit factorisation."""
+    """Checks whether devices send a gradient of all item factors of an implicit factorisation."""
     sent = sends(transcript, "f") or sends(transcript, "own")
     return sent and "unobserved" in transcript.settings
 
@@ -68,9 +68,9 @@ def _gradients(transcript: Transcript, seen: Seen) -> tuple[Array, float]:
 def residuals(
     e: Float64Array, along: Float64Array, unobserved: float
 ) -> tuple[Float64Array, float]:
-    """How far each row of one gradient is from the row of an item that was not consumed, positive
-    for consumed ones, float64 [items]; and the standard deviation of that for the others. e: rows
-    along the direction of x_u; along: item factors along it.
+    """The distance of each row of one gradient from the row of an item that was not consumed,
+    positive for consumed ones, float64 [items]; and the standard deviation of that for the others.
+    e: rows along the direction of x_u; along: item factors along it.
     """
     left = e + (_squared_length(e, along, unobserved) * unobserved) * along
     sd = 1.4826 * float(np.median(np.abs(left - np.median(left))))

@@ -22,7 +22,7 @@ MOST = 1.1  # items that always came, for each of the history
 
 
 def applies(transcript: Transcript) -> bool:
-    """Whether devices send rows for a whole history and for decoys or negatives."""
+    """Checks whether devices send rows for a whole history and for decoys or negatives."""
     return rows_sent(transcript) and bool({"rho", "negatives"} & set(transcript.settings))
 
 

@@ -23,7 +23,7 @@ SURELY = 8.0  # standard deviations of a squared length
 
 
 def applies(transcript: Transcript) -> bool:
-    """Whether messages have rows for rated items and for nothing else, or mark them among
+    """Checks whether messages have rows for rated items and for nothing else, or mark them among
     others.
     """
     settings = transcript.settings

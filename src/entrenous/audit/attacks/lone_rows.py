@@ -94,7 +94,7 @@ def _lone(transcript: Transcript, place: int, seen: Seen) -> LoneRows:
 
 
 def _senders(seen: Seen) -> Int64Array:
-    """How many devices added to each row; 0 where that stays inside the sum."""
+    """The number of devices that added to each row; 0 where that stays inside the sum."""
     return seen.sent.get("senders", np.zeros(len(seen.received["b"]), np.int64))
 
 

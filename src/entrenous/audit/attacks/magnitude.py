@@ -20,7 +20,7 @@ from ._rows_seen import RowsSeen, chances, claims_of, empty_tally, odds_of, roun
 
 
 def applies(transcript: Transcript) -> bool:
-    """Whether devices send plain rows for ratings and decoys."""
+    """Checks whether devices send plain rows for ratings and decoys."""
     plain = (sends(transcript, "q") or sends(transcript, "v")) and not sends(transcript, "noise")
     return plain and bool(transcript.settings.get("rho"))
 

@@ -77,7 +77,7 @@ def _standard(row: Array) -> Array:
 
 
 def applies(transcript: Transcript) -> bool:
-    """Whether the onlooker knows items of users besides the model."""
+    """Checks whether the onlooker knows items of users besides the model."""
     return "known/ptr" in transcript.model
 
 

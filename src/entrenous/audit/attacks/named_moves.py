@@ -25,8 +25,8 @@ from ._sides import claim_side, keep_constant, no_visits
 
 
 def applies(transcript: Transcript) -> bool:
-    """Whether devices show a user embedding with a part for matrix factorisation next to moves of
-    items.
+    """Checks whether devices show a user embedding with a part for matrix factorisation next to
+    moves of items.
     """
     return sends(transcript, "user", "item", "network") and bool(transcript.setting("factors"))
 

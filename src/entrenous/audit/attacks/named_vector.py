@@ -20,7 +20,7 @@ from .named_moves import layers, networks
 
 
 def applies(transcript: Transcript) -> bool:
-    """Whether devices show a user embedding of a neural collaborative filter."""
+    """Checks whether devices show a user embedding of a neural collaborative filter."""
     return sends(transcript, "user", "item", "network")
 
 

@@ -24,7 +24,7 @@ NEVER = -30.0  # log odds of a row that is no positive
 
 
 def applies(transcript: Transcript) -> bool:
-    """Whether rows of positives are among those of negatives."""
+    """Checks whether rows of positives are among those of negatives."""
     pi = transcript.settings.get("pi")
     return pairwise(transcript) and isinstance(pi, int | float) and pi > 0
 
@@ -49,7 +49,7 @@ def run(transcript: Transcript) -> Claims:
 
 
 def _sorted(rows: RowsSeen) -> bool:
-    """Whether the rows of every device are in the order of their items."""
+    """Checks whether the rows of every device are in the order of their items."""
     falls = np.diff(rows.item) < 0
     same_device = np.diff(rows.device) == 0
     return not (falls & same_device).any()

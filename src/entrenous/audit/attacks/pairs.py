@@ -41,8 +41,8 @@ def run(transcript: Transcript) -> Claims:
 
 
 def paired(device: Int64Array, bias: Float32Array, *, opposite: bool) -> BoolArray:
-    """Whether a neighbour among the rows of the same device by the size of their biases has the
-    negative of this bias, or else the same one: bool [n].
+    """Checks whether a neighbour among the rows of the same device by the size of their biases has
+    the negative of this bias, or else the same one: bool [n].
     """
     sign, size = np.sign(bias), np.abs(bias)
     order = np.lexsort((sign, size, device))
@@ -57,7 +57,7 @@ def paired(device: Int64Array, bias: Float32Array, *, opposite: bool) -> BoolArr
 
 
 def applies(transcript: Transcript) -> bool:
-    """Whether devices of FPL send rows of positives, too."""
+    """Checks whether devices of FPL send rows of positives, too."""
     return pairwise(transcript) and transcript.settings.get("pi") != 0
 
 

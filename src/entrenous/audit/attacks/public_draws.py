@@ -40,7 +40,7 @@ class Drawing(NamedTuple):
 
 
 def applies(transcript: Transcript) -> bool:
-    """Whether the seed that devices draw from is public."""
+    """Checks whether the seed that devices draw from is public."""
     return pairwise(transcript) and transcript.about["seed"] is not None
 
 

@@ -107,7 +107,7 @@ def _shift(even: Float64Array, odd: Float64Array, shared: Array) -> float:
 
 
 def applies(transcript: Transcript) -> bool:
-    """Whether devices send something for every item, or rows, which are added up."""
+    """Checks whether devices send something for every item, or rows, which are added up."""
     return any(
         sent["way"] == "rows"
         or (sent["way"] == "dense" and sent.get("shape", [0])[:1] == [transcript.items])

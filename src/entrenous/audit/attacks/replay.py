@@ -71,7 +71,7 @@ def _solved(transcript: Transcript, same: list[Seen]) -> Seen | None:
 
 
 def applies(transcript: Transcript) -> bool:
-    """Whether devices send updates that the model and the history decide: no draws."""
+    """Checks whether devices send updates that the model and the history decide: no draws."""
     return sends(transcript, "f") or sends(transcript, "own")
 
 

@@ -167,12 +167,12 @@ def _nobody(left: Float64Array) -> BoolArray | None:
 
 
 def _stands_out(left: Float64Array, nobody: BoolArray) -> bool:
-    """Whether items that nobody consumed have smaller residuals than all others."""
+    """Checks whether items that nobody consumed have smaller residuals than all others."""
     return bool((~nobody).any() and left[~nobody].min() > 2 * left[nobody].max())
 
 
 def applies(transcript: Transcript) -> bool:
-    """Whether devices send FCF's gradient, of consumed items and of others."""
+    """Checks whether devices send FCF's gradient, of consumed items and of others."""
     settings = transcript.settings
     sent = sends(transcript, "f") or sends(transcript, "own")
     return sent and "unobserved" in settings and not settings["ratings"]

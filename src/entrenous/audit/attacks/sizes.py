@@ -1,4 +1,4 @@
-"""How many interactions a user has, from how many rows a device sends.
+"""The number of interactions of a user, from the number of rows that a device sends.
 
 Where devices say how much they weigh, it is said outright. Of FPL the number of rows has a mean
 that grows with the history: of T drawn negatives (1 - (1 - 1/m)^T) m are different with m = items -
@@ -20,7 +20,7 @@ UNKNOWN = 9.99  # a standard error, as a share of a length, that says nothing
 
 
 def applies(transcript: Transcript) -> bool:
-    """Whether devices send rows, or say how much they weigh."""
+    """Checks whether devices send rows, or say how much they weigh."""
     return rows_sent(transcript)
 
 
@@ -82,7 +82,7 @@ def _turned_round(
 
 
 def _distinct(m: Array, drawn: float) -> Array:
-    """How many different ones of m are among `drawn`, on average."""
+    """The number of different ones of m among `drawn`, on average."""
     return m * (1 - (1 - 1 / m) ** drawn)
 
 

@@ -59,7 +59,7 @@ class Steps(NamedTuple):
 
 
 def applies(transcript: Transcript) -> bool:
-    """Whether p_u moves after each triple."""
+    """Checks whether p_u moves after each triple."""
     return pairwise(transcript) and transcript.setting("user_step") == "triple"
 
 

@@ -19,7 +19,7 @@ from ._sides import claim_side, keep_constant, more_popular, no_visits
 
 
 def applies(transcript: Transcript) -> bool:
-    """Whether devices send moves of item embeddings of a neural collaborative filter."""
+    """Checks whether devices send moves of item embeddings of a neural collaborative filter."""
     return sends(transcript, "item", "network") and "negatives" in transcript.settings
 
 

@@ -45,7 +45,7 @@ class Message(NamedTuple):
 
 
 def applies(transcript: Transcript) -> bool:
-    """Whether two rounds of rows without a bias, all of one user vector each, were seen."""
+    """Checks whether two rounds of rows without a bias, all of one user vector each, were seen."""
     settings = transcript.settings
     plain = sends(transcript, "v") and not sends(transcript, "noise")
     fedmf = "send" in settings

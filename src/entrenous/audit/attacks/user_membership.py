@@ -59,7 +59,7 @@ def _predicted(fit: Float64Array, histories: BoolArray, popularity: Float64Array
 
 
 def applies(transcript: Transcript) -> bool:
-    """Whether the onlooker has histories of candidates besides the model."""
+    """Checks whether the onlooker has histories of candidates besides the model."""
     return "candidates/ptr" in transcript.model
 
 

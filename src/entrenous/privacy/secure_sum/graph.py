@@ -51,15 +51,15 @@ class Graph(NamedTuple):
         return sorted((place, *self.neighbours(place)))
 
     def least(self, floor: int) -> int:
-        """How many parties a sum has at least, where clients insist on `floor` of them: the parties
+        """The fewest parties of a sum, where clients insist on `floor` of them: the parties
         that may be in league, and two others who hide each other, unless clients ask for no more
         than two parties.
         """
         return max(floor, self.quorum, self.faults + min(2, floor - 1))
 
     def joined(self, survivors: Collection[int]) -> bool:
-        """Whether the survivors are connected in the graph, so that no sum over a part of them can
-        be unmasked.
+        """Checks whether the survivors are connected in the graph, so that no sum over a part of
+        them can be unmasked.
 
         On a ring they are not where `reach` in succession are missing at two places.
         """
@@ -70,8 +70,8 @@ class Graph(NamedTuple):
 
 
 def faults(parties: int, malicious: float = 0.1, members: int = 0) -> int:
-    """How many parties of a sum may be in league with the server: the share `malicious`, rounded
-    up, and never fewer than one.
+    """The number of parties of a sum that may be in league with the server: the share `malicious`,
+    rounded up, and never fewer than one.
 
     members: all who can be parties, 0 = those of this sum. Up to COMPLETE members the share is of
     all of them: a server that leaves some out has no fewer on its side. Of more members the server

@@ -1,5 +1,5 @@
-"""What a client remembers of the sums that it was part of, and which further sums would tell too
-much together with them.
+"""The memory that a client keeps of the sums that it was part of, and the check of further sums,
+which could tell too much together with them.
 
 Two sums over nearly the same parties differ by what the others sent: of FCF exactly that for an
 equal model, and nearly that between rounds. A server that can leave a party out, or say that it did
@@ -85,7 +85,7 @@ def check_own(
 
 
 def sums_of(past: Iterable[PastSum], parties: Mapping[str, int]) -> int:
-    """How many earlier sums had the same parties."""
+    """The number of earlier sums of the same parties."""
     return sum(before.parties.keys() == parties.keys() for before in past)
 
 

@@ -1,5 +1,5 @@
-"""What travels: msgpack arrays read strictly, so that whatever is not exactly a message is refused
-before anything looks at it.
+"""The messages: msgpack arrays read strictly, so that anything that is not exactly a message is
+refused before its contents are read.
 
 From a client come `Signed` envelopes, of which the server keeps a journal; from the server
 `Roster`, `Inbox`, `Survivors`, `Consents`. Parties are referred to by their place in the roster;
@@ -26,7 +26,7 @@ COMMITTED = 64  # bytes: the hashes of a share of each secret
 SLACK = 256  # framing of an envelope
 ADVERT, SHARES, MASKED, CONSENT, UNMASKING = range(5)
 STAGES = ("advert", "shares", "masked", "consent", "unmasking")
-# what clients say when a box is bad: no stages, since a sum without liars has neither
+# Messages about a bad box: no stages, since a sum without liars has neither.
 COMPLAINT, OPENING = 5, 6
 SAID = (*STAGES, "complaint", "opening")
 
@@ -44,8 +44,9 @@ class Strict(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 
 
 class Signed(Strict, frozen=True, tag="signed"):
-    """A signed message of one client at one stage. The signature covers terms, stage, sender, what
-    it has seen (`View`) and the body's sha256."""
+    """A signed message of one client at one stage. The signature covers the terms, the stage, the
+    sender, the hash of all that it has seen and the body's sha256.
+    """
 
     stage: Stage
     round: Count
@@ -64,18 +65,22 @@ class Close(Strict, frozen=True, tag="close"):
 
 
 class Advert(Strict, frozen=True):
-    """A client's fresh x25519 public keys, the sha256 of its own mask's seed, the hash of its
-    model, and of how many people its vector will be the sum."""
+    """A client's public keys and commitments for one attempt."""
 
     model: Hash
+    """The hash of its model."""
     boxes: Hash
+    """The x25519 public key of the boxes that it receives."""
     masks: Hash
+    """The x25519 public key of the masks that it shares."""
     seed: Hash
+    """The sha256 of the seed of its own mask."""
     people: Annotated[int, Meta(ge=1, le=MAX_PEOPLE)]
+    """The number of people of whom its vector will be the sum."""
 
 
 class Shares(Strict, frozen=True):
-    """A client's shares of its secrets, and by what each share can be known again."""
+    """A client's shares of its secrets, and a hash by which each share can be known again."""
 
     boxes: Annotated[list[Box], Meta(max_length=MAX_PARTIES)]
     """For each neighbour, in the order of the roster: its shares, encrypted for it."""
@@ -90,7 +95,7 @@ class Roster(Strict, frozen=True, tag="roster"):
 
 
 class Inbox(Strict, frozen=True, tag="inbox"):
-    """Server to one client: which clients sent shares, and what its neighbours sent it."""
+    """Server to one client: which clients sent shares, and the boxes of its neighbours."""
 
     sharers: Bits
     boxes: Annotated[list[Box], Meta(max_length=MAX_PARTIES)]
@@ -121,7 +126,7 @@ class Complaint(Strict, frozen=True):
     """A client's word that a box does not hold the shares that its sender committed to."""
 
     dealer: Count
-    """The place of who sent the box."""
+    """The place of the sender of the box."""
     box: Hash
     """The box and the hashes of its shares as they came (`statements.box_digest`). Both, since its
     sender opens what it has sent: with other hashes an honest receiver complains of a good box."""
@@ -132,7 +137,7 @@ class Opening(Strict, frozen=True):
     it. The box has the public one, so it opens by no other."""
 
     receiver: Count
-    """The place of who complained."""
+    """The place of the party that complained."""
     key: Hash
     """Private x25519 key, of this box alone."""
 
@@ -155,7 +160,7 @@ def encode(message: object) -> bytes:
 
 
 def decode(data: bytes, kind: type[T], limit: int) -> T:
-    """Decode a message of the type `kind`. Raises SumRefused `size` above `limit` bytes, and
+    """Decodes a message of the type `kind`. Raises SumRefused `size` above `limit` bytes, and
     `malformed` for anything else.
     """
     require(len(data) <= limit, "size", f"{len(data)} bytes; at most {limit}")
@@ -190,19 +195,22 @@ def from_bits(data: bytes, parties: int) -> list[int] | None:
 
 
 def statement(terms: bytes, stage: int, sender: str, view: bytes, body: bytes) -> bytes:
-    """The bytes that a client signs. terms: digest of the terms; view: what the sender has seen so
-    far; body: sha256 of the message."""
+    """The bytes that a client signs. terms: digest of the terms; view: hash of all that the sender
+    has seen so far; body: sha256 of the message.
+    """
     return encode((DOMAIN, terms, stage, sender, view, body))
 
 
 def seen(view: bytes, *parts: bytes) -> bytes:
-    """The hash chain of what a client has seen, continued by `parts`."""
+    """The hash chain of all that a client has seen, continued by `parts`."""
     return hashlib.sha256(encode((view, parts))).digest()
 
 
 def roster_view(terms: bytes, adverts: Sequence[Signed]) -> bytes:
-    """The hash of what a client has seen after the roster. It binds all later messages to run,
-    round, attempt, model, names and keys."""
-    return seen(
-        terms, *(part for advert in adverts for part in (advert.sender.encode(), advert.body))
-    )
+    """The hash of all that a client has seen after the roster. It binds all later messages to run,
+    round, attempt, model, names and keys.
+    """
+    parts: list[bytes] = []
+    for advert in adverts:
+        parts += [advert.sender.encode(), advert.body]
+    return seen(terms, *parts)

@@ -30,8 +30,8 @@ def sign(identity: bytes, statement: bytes) -> bytes:
 
 
 def verified(public: bytes, signature: bytes, statement: bytes) -> bool:
-    """Whether `signature` is a valid Ed25519 signature of `statement`. public: raw public key, 32
-    bytes.
+    """Checks whether `signature` is a valid Ed25519 signature of `statement`. public: raw public
+    key, 32 bytes.
     """
     try:
         Ed25519PublicKey.from_public_bytes(public).verify(signature, statement)

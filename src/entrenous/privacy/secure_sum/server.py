@@ -389,8 +389,8 @@ class SecureSumServer:
         return take
 
     def _is_right(self, owner: int, holder: int, share: bytes) -> bool:
-        """Whether a revealed share is the one that its owner committed to for this holder: of the
-        seed if the owner sent its vector, of the masks' key if it did not.
+        """Checks whether a revealed share is the one that its owner committed to for this holder:
+        of the seed if the owner sent its vector, of the masks' key if it did not.
         """
         of_masks, of_seed = _parts(self._commitments[owner][holder], m.COMMITTED // 2)
         view = self._views[m.SHARES]

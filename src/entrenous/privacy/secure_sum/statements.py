@@ -1,5 +1,5 @@
-"""What client and server make of the same things in the same way: adverts, and what keys are
-derived for.
+"""The statements that client and server form in the same way: adverts, commitments, boxes, and the
+purposes that keys are derived for.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from .terms import Roll, SumTerms
 
 EMPTY = hashlib.sha256(b"").digest()
 Purpose = tuple[str, bytes, int, int]
-Secret = Literal["masks", "seed"]  # the private key of the pairs' masks; the seed of the own mask
+"""Of a derived key: its use, the view of the roster, and two places."""
+Secret = Literal["masks", "seed"]
+"""masks: the private key of the pairs' masks. seed: the seed of the own mask."""
 
 
 def commitment(seed: bytes) -> bytes:
@@ -67,6 +69,8 @@ def sealed(
     the box before anybody, and proves that it is this box's. theirs: the receiver's public key.
     """
     key = p.derive(p.agree(own, theirs), *about_box_key(view, sender, receiver))
+    # The associated data bind the box to both parties and the roster: it cannot be passed on as
+    # another one's.
     sealed_shares = p.seal(key, plain, about_box(view, sender, receiver))
     return own.public_key().public_bytes_raw() + sealed_shares
 
@@ -108,8 +112,8 @@ def pair(u: int, v: int) -> tuple[int, int]:
 
 
 def read_advert(terms: SumTerms, roll: Roll, digest: bytes, signed: m.Signed) -> m.Advert:
-    """The advert in an envelope: of a known party, for this attempt, signed. The model is for the
-    caller to look at.
+    """The advert in an envelope: of a known party, for this attempt, signed. The caller checks the
+    model.
     """
     said_by(terms, roll, signed, m.ADVERT)
     body = hashlib.sha256(signed.body).digest()
@@ -123,18 +127,18 @@ def read_advert(terms: SumTerms, roll: Roll, digest: bytes, signed: m.Signed) ->
 
 
 def said_by(terms: SumTerms, roll: Roll, signed: m.Signed, stage: int) -> None:
-    """Raise SumRefused unless a signed message belongs to this stage and attempt, and its sender is
-    a party of the sum.
+    """Raises SumRefused unless a signed message belongs to this stage and attempt, and its sender
+    is a party of the sum.
     """
     require(
         signed.stage == stage,
         "stage",
         f"a message for {m.SAID[signed.stage]} where {m.SAID[stage]} was expected",
     )
-    at, expected = (signed.round, signed.attempt), (terms.round, terms.attempt)
+    # A message of another attempt, or of another round, is a replay.
     require(
-        at == expected,
+        (signed.round, signed.attempt) == (terms.round, terms.attempt),
         "round",
-        f"round {at[0]}, attempt {at[1]}; expected {expected[0]}, {expected[1]}",
+        f"round {signed.round}, attempt {signed.attempt}; expected {terms.round}, {terms.attempt}",
     )
     require(signed.sender in roll, "unknown", f"'{signed.sender[:40]}' is not on the roll")

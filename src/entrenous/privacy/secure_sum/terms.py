@@ -1,5 +1,5 @@
-"""What all parties of a secure sum know beforehand (`SumTerms`), and what a client insists on
-(`Floors`).
+"""The terms that all parties of a secure sum know beforehand (`SumTerms`), and the demands of a
+client (`Floors`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Roll = Mapping[str, bytes]  # party -> raw Ed25519 public key, 32 bytes
 
 @dataclass(frozen=True)
 class SumTerms:
-    """What the parties of one secure sum agree on beforehand. Each party signs all of it with each
+    """The agreement of the parties of one secure sum. Each party signs all of it with each
     of its messages, so a server cannot tell one party something else."""
 
     run: str
@@ -27,7 +27,7 @@ class SumTerms:
     round: int
     """Whose updates are summed."""
     attempt: int
-    """How often this sum was tried before."""
+    """The number of earlier attempts at this sum."""
     model: bytes
     """The sha256 of what devices train from: of all arrays of a download that they get alike."""
     length: int
@@ -93,10 +93,11 @@ class Floors:
     """Devices that fill a row on average (`SumRows.occupancy`). From the measurements of MATCH: at
     10, one touched row in 2,000 is one device's alone."""
     noise: bool = False
-    """Whether there is noise on every row, with which no occupancy is asked for."""
+    """True if there is noise on every row, with which no occupancy is asked for."""
     apart: bool = True
-    """Whether two sums, too, must differ by nobody or by as many people and parties
-    (`memory.check_parties`)."""
+    """True if two sums, too, must differ by nobody or by as many people and parties
+    (`memory.check_parties`).
+    """
 
 
 def checked(roll: Roll) -> dict[str, bytes]:

@@ -147,7 +147,7 @@ def _subsets(holders: list[int], size: int) -> Iterator[list[int]]:
 
 
 def _as_advertised(secret: bytes, answers: Answers, owner: int) -> bool:
-    """Whether a secret is the one that its owner committed to before it shared it."""
+    """Checks whether a secret is the one that its owner committed to before it shared it."""
     advert = answers.adverts[owner]
     if owner in answers.survivors:
         return commitment(secret) == advert.seed

@@ -13,7 +13,7 @@ from ...core.types import Int64Array
 
 
 class SumRows(NamedTuple):
-    """How full the rows of a client's vector are."""
+    """The occupancy of the rows of a client's vector."""
 
     sent: int
     """The item rows that its devices add to, of all of them together, decoys included."""
