@@ -13,7 +13,7 @@ DECLARED := pyproject.toml lab/pyproject.toml packages/entrenous-flower/pyprojec
 # worksteal: whoever is done takes tests from the other, so that one long file keeps nobody waiting
 PYTEST := $(BIN)/python -m pytest -q -n auto --dist worksteal
 
-.PHONY: help setup lock demo federation gossip test test-slow test-all lint failures mutants model evidence papers papers-docs clean
+.PHONY: help setup lock demo federation gossip test tests test-slow test-all lint style types failures mutants model evidence papers papers-docs clean
 help:
 	@echo "make demo   train FPL on MovieLens-100K, evaluate, recommend, write a report"
 	@echo "make federation  a server and 4 nodes over TLS on this machine; the model of the simulation, bit for bit"
@@ -80,12 +80,20 @@ federation: $(VENV)/.with-network
 gossip: $(VENV)/.with-network
 	@$(BIN)/entrenous federation try --peers
 
-test: lint $(VENV)/.torch
+# types are checked beside the tests, which leave a core idle now and then
+test: style $(VENV)/.torch
+	@$(MAKE) --no-print-directory --jobs=2 types tests
+
+tests: $(VENV)/.torch
 	beside=$$($(BIN)/python tests/apart.py) && $(PYTEST) tests $$beside
 
-lint: $(VENV)/.with-dev
+lint: style types
+
+style: $(VENV)/.with-dev
 	$(BIN)/ruff check src tests lab packages
 	$(BIN)/ruff format --check src tests lab packages
+
+types: $(VENV)/.with-dev
 	$(BIN)/mypy
 
 failures: $(VENV)/.with-dev

@@ -135,17 +135,14 @@ def test_a_round_goes_down_the_gradient_of_the_mean_squared_error(data: Interact
         return sum(errors) / count
 
     slope, shown = np.zeros_like(server.theta), update.shown
-    parts = (
-        shown["item"],
-        shown["low"],
-        shown["rise"].reshape(USERS, -1),
-        shown["first"],
-        shown["second"],
+    by_models = meta_network.GeneratedModels(
+        shown["low"], shown["rise"].reshape(USERS, -1), shown["first"], shown["second"]
     )
     meta_network.back(
         views(server.theta, sizes),
         update.sender,
-        *parts,
+        shown["item"],
+        by_models,
         np.float32(1 / count),
         views(slope, sizes),
     )
@@ -168,18 +165,15 @@ def test_the_servers_step_is_adams(data: Interactions, clip: float, decay: str) 
         local(algorithm, server, data, np.arange(USERS)),
     )
     slope, shown = np.zeros_like(server.theta), update.shown
-    parts = (
-        shown["item"],
-        shown["low"],
-        shown["rise"].reshape(USERS, -1),
-        shown["first"],
-        shown["second"],
+    by_models = meta_network.GeneratedModels(
+        shown["low"], shown["rise"].reshape(USERS, -1), shown["first"], shown["second"]
     )
     count = sum(map(len, batches(update)))
     meta_network.back(
         views(server.theta, sizes),
         update.sender,
-        *parts,
+        shown["item"],
+        by_models,
         np.float32(1 / count),
         views(slope, sizes),
     )

@@ -162,7 +162,7 @@ def test_exposure_counts_users_without_the_item_whose_list_has_it() -> None:
 
 def test_boost_owns_an_undefended_server_and_satcap_holds_it_back() -> None:
     found = attack(
-        "pfpl+", DATA, attack="boost", targets=[str(TARGET)], defences=("none", "robust"), **SMALL
+        "pfpl+", DATA, attack="boost", target=(str(TARGET),), defences=("none", "robust"), **SMALL
     )
     none, robust = found["rows"]
     assert none["er@10"] == 1 and none["rounds_to_half"] <= 4 and none["er@10_before"] < 0.2
@@ -190,7 +190,7 @@ def test_the_same_arguments_give_the_same_figures() -> None:
         ({"attack": "bost"}, "did you mean 'boost'"),
         ({"share": 1.0}, "below 1"),
         ({"defences": ["krumm"]}, "did you mean 'krum'"),
-        ({"targets": ["no such"]}, "unknown"),
+        ({"target": ["no such"]}, "unknown"),
         ({"targets": 500}, "at least 500"),
         ({"attack_settings": {"power": 3}}, "no setting 'power'"),
         ({"attack_settings": {"strength": "nan"}}, "finite"),
@@ -291,7 +291,7 @@ def test_an_attack_on_peers_is_measured_as_one_on_a_server_is(
         "pepper-gmf",
         DATA,
         attack="pip",
-        targets=[str(TARGET)],
+        target=(str(TARGET),),
         settings={"factors": 4},
         protocol="random-80-20",
         rounds=6,

@@ -140,7 +140,7 @@ def test_regression_is_no_worse_than_popularity(small: Any, algorithm: str, fixe
         assert right(claims, data).ranked > guessed(one, claims, data) - 0.03
 
 
-@some("form", ["printed", "gram"])
+@some("form", [pytest.param("printed", marks=pytest.mark.slow), "gram"])
 def test_thirty_parties_come_apart_from_two_sums_of_fcf(form: str) -> None:
     transcript = observe(
         "fcf", movielens(), view="sum", cohort=30, fixed=True, rounds=2, settings={"form": form}
@@ -165,7 +165,12 @@ def test_a_hundred_parties_come_apart_from_eight_sums_of_fcf(seed: int) -> None:
 
 @some(
     "protect, form",
-    [({"noise": 0.1}, "printed"), ({"noise": 1}, "printed"), ({"noise": 0.1}, "gram")],
+    [
+        pytest.param({"noise": 0.1}, "printed", marks=pytest.mark.slow),
+        pytest.param({"noise": 1}, "printed", marks=pytest.mark.slow),
+        ({"noise": 0.1}, "gram"),
+        ({"noise": 1}, "gram"),
+    ],
 )
 def test_sums_with_noise_are_not_tried_by_separation(protect: Any, form: str) -> None:
     asked: Any = {"protect": protect, "settings": {"form": form}}

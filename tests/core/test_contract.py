@@ -4,6 +4,7 @@ and by `testing.conform`.
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar
@@ -17,6 +18,7 @@ from typing_extensions import TypeAliasType
 from entrenous import run
 from entrenous.algorithms import fcf
 from entrenous.algorithms.fpl import FPL
+from entrenous.algorithms.named import algorithms, kind_of
 from entrenous.core.contract.declarations import (
     Axes,
     Traits,
@@ -26,9 +28,9 @@ from entrenous.core.contract.declarations import (
     rows,
     shown,
 )
-from entrenous.core.contract.declared import ContractError, bound, declared, fields_of
+from entrenous.core.contract.declared import ABILITIES, ContractError, bound, declared, fields_of
 from entrenous.core.contract.enforce import check_arrays, check_received, vanishing
-from entrenous.core.contract.protocols import Catalogue
+from entrenous.core.contract.protocols import Abilities, Catalogue
 from entrenous.core.contract.settings import Settings
 from entrenous.core.errors import EntrenousWarning
 from entrenous.core.types import Float32Array, Int32Array
@@ -43,6 +45,23 @@ CATALOGUE = Catalogue(users=30, items=40, interactions=300)
 @pytest.fixture(scope="module")
 def data() -> Any:
     return synthetic(users=30, items=40, interactions=300, seed=0)
+
+
+# ---- abilities -----------------------------------------------------------------------------------
+
+
+def test_abilities_have_the_signatures_of_the_protocol() -> None:
+    """Parameters by name and order, of every federated algorithm that has the method."""
+    assert {name for name in vars(Abilities) if not name.startswith("_")} == set(ABILITIES)
+    met = set()
+    for name in algorithms():
+        kind, _ = kind_of(name)
+        for ability in ABILITIES if hasattr(kind, "local") else ():
+            if hasattr(kind, ability):
+                wanted = list(inspect.signature(getattr(Abilities, ability)).parameters)
+                assert list(inspect.signature(getattr(kind, ability)).parameters) == wanted, name
+                met.add(ability)
+    assert met == set(ABILITIES)
 
 
 # ---- what follows from a declaration -------------------------------------------------------------

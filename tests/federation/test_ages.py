@@ -70,15 +70,15 @@ def test_one_liar_of_eight_who_claims_a_huge_age_moves_nobody(algorithm: str, pu
     assert np.delete(swarm.nodes.age, LIAR).max() < 1000  # type: ignore[attr-defined]
 
 
-# Where periods are drawn too, a few of 60 nodes push thousands of times: seconds each.
-QUICK = [(users, view) for users, view in SIZES if users < 60 or view == 12]
+# Where periods are drawn, the quickest of 60 nodes push thousands of times: that takes seconds.
 CASES = [
     pytest.param(
-        *size,
+        users,
+        view,
         network,
-        marks=[pytest.mark.slow] if size not in QUICK and "period" in network else [],
+        marks=[pytest.mark.slow] if users == 60 and "period" in network else [],
     )
-    for size in SIZES
+    for users, view in SIZES
     for network in NETWORKS
 ]
 

@@ -94,10 +94,7 @@ class LiedTo:
         self.intake = PeerIntake(self.of, self.book, self.limits, self.tally)
         self.server = PeerServer(
             self.intake,
-            self.book,
-            self.limits,
             self.host,
-            self.tally,
             lambda: self.record(0),
             lambda sender, numbers: None,
             asyncio.Event(),

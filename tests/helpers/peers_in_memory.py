@@ -19,7 +19,7 @@ from entrenous.deploy.agreement.terms import FederationTerms
 from entrenous.deploy.agreement.tickets import RevocationList, Ticket
 from entrenous.deploy.node.node_store import NodeStore
 from entrenous.deploy.peers.node import PeerNode
-from entrenous.deploy.peers.peer import Peer, pace
+from entrenous.deploy.peers.peer import Membership, Peer, pace
 from entrenous.deploy.peers.records import PeerIdentity
 from entrenous.deploy.peers.replay import PeerEvent, Recording
 from entrenous.deploy.peers.state import StateStore
@@ -142,18 +142,10 @@ class Street:
                 node.restore(kept.arrays)
         me = self.identities.get(number) or identity_of(self.of, number)
         link = self.hub.link(public_bytes(me.key), f"memory:at-{number}")
-        peer = Peer(
-            self.of,
-            me,
-            node,
-            link,
-            VirtualHost(5, 1000 * self.started + number),
-            state=state,
-            revoked=self.revoked.get(number),
-            bootstraps=self.bootstraps(),
-            pace=pace(self.of.period),
-            say=self.lines.append,
-        )
+        membership = Membership(self.of, me, self.bootstraps(), self.revoked.get(number))
+        host = VirtualHost(5, 1000 * self.started + number)
+        times = pace(self.of.period)
+        peer = Peer(membership, node, link, host, times, state, self.lines.append)
         self.peers[number], self.links[number] = peer, link
         if state is None:
             self.old[number] = []

@@ -1,5 +1,5 @@
 """Programs in a process of their own, compiled or as plain Python (NUMBA_DISABLE_JIT=1), which must
-print the same.
+print the same. Compiled code runs in a forked child; plain Python needs a new interpreter.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 
+from forked import run
 from paths import PYTHONPATH
 
 
@@ -21,7 +22,7 @@ def printed(program: str, *arguments: str, compiled: bool) -> str:
         "PYTHONWARNINGS": "ignore",
     }
     command = [sys.executable, "-c", program, *arguments]
-    ran = subprocess.run(
+    ran = (run if compiled else subprocess.run)(
         command, env={**os.environ, **own}, capture_output=True, text=True, timeout=250, check=False
     )
     assert ran.returncode == 0, ran.stderr[-2000:]

@@ -148,7 +148,7 @@ def test_other_versions_of_flower_are_refused_in_one_line(monkeypatch: pytest.Mo
         InputError,
         match=(
             r"^flwr: version 1.18.0; expected 1.41 or later, below 2; pip install"
-            r" 'entrenous\[flower\]'$"
+            r" entrenous-flower$"
         ),
     ):
         check_flower()

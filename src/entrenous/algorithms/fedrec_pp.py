@@ -2,25 +2,25 @@
 
 F. Liang, W. Pan, Z. Ming, "FedRec++: lossless federated recommendation with explicit feedback",
 AAAI 2021. FedRec's made-up ratings bias the server's mean. Here an ordinary device u sends its
-gradients of rated items and decoys to the server as before, and those of its decoys once more, as
-noise, to one of the denoising devices; a denoising device adds up the noise that it gets and sends
-only sums on. With
+gradients of rated items and decoys to the server as before, and sends those of its decoys once
+more, as noise, to one of the denoising devices. A denoising device adds up the noise that it gets
+and passes on sums only. With
 
-    G_i = sum_u grad V_ui (rated items and decoys)  -  sum of noise_i,     count_i = senders of row
-    i  -  those for whom i was a decoy,
+    G_i     = sum_u grad V_ui (rated items and decoys) - sum of noise_i
+    count_i = senders of row i - those for whom i was a decoy
 
 the server steps V_i <- V_i - gamma G_i / count_i: exactly FedRec's step with rho = 0. A denoising
-device sends no decoys' gradients: its rated gradients alone, among the sums. U's own step takes
+device sends no gradients of decoys; its rated gradients are among the sums. The step of U takes
 rated items alone (eq. 7 is lost in our copy; the text and the figures say so).
 
-Deviations. To list a device's noise is to list its decoys, and so, together with what the server
-saw, its rated items. With `pads` (the default; not in the paper) a device draws 48 bits for every
-number it sends: server and denoiser get value + pad and noise + pad, modulo 2^48 in steps of 2^-16,
-over the same rows, and the sums of the pads cancel exactly. Either part by itself is noise through
-and through: which rows are decoys is seen only by putting them together. Without pads the rows are
-as published, but that zeros stand where the published noise has no row. The stochastic style, which
-the paper lacks, is there for fair comparisons with FedRec's. The ledger counts what each device
-sends to the server and to its denoiser, not the sums that denoisers send on.
+Deviations. A list of a device's noise is a list of its decoys, and so, with the rows that the
+server saw, a list of its rated items. With `pads` (the default; not in the paper) a device draws 48
+bits for every number it sends: server and denoiser get value + pad and noise + pad, modulo 2^48 in
+steps of 2^-16, over the same rows, and the sums of the pads cancel exactly. Either part by itself
+is uniform noise: only both together show which rows are decoys. Without pads the rows are as
+published, except that zeros stand where the published noise has no row. The stochastic style, which
+the paper lacks, makes comparisons with FedRec fair. The ledger counts what each device sends to the
+server and to its denoiser, not the sums that denoisers pass on.
 """
 
 from __future__ import annotations
@@ -42,27 +42,27 @@ from ..privacy.decoys import Mixed
 from .fedrec import FedRecDevices, FilledFactorisation, iteration, stepped
 
 UNIT = np.float32(STEP)
-LIMB = (
-    1 << 24
-)  # a padded number of 48 bits goes as two whole numbers below 2^24, which float32 holds exactly
+# A padded number of 48 bits goes as two whole numbers below 2^24, which float32 holds exactly.
+LIMB = 1 << 24
 
 
 class FedRecPPServer(NamedTuple):
-    """The global model. v: item factors V. step: rounds done. epoch: rounds in an iteration over
-    the users. denoiser: the devices that denoise, ascending, chosen once. A device receives all of
-    it.
-    """
+    """The global model, which a device receives whole."""
 
     v: Annotated[Float32Array, axes("items", "factors")]
+    """float32 [items, F], item factors V."""
     step: Annotated[Int64Array, axes(1, least=0)]
+    """int64 [1], rounds done."""
     epoch: Annotated[Int64Array, axes(1, least=1)]
+    """int64 [1], rounds in an iteration over the users."""
     denoiser: Annotated[Int64Array, axes("denoisers", below="users")]
+    """int64 [denoisers], the devices that denoise, ascending, chosen once."""
 
 
 @final
 class FedRecPP(FilledFactorisation):
-    """FedRec++: FedRec whose decoys hide what was rated but not bias the model, since denoising
-    devices take their sum out again.
+    """FedRec++: FedRec whose decoys hide what was rated and do not bias the model, because
+    denoising devices subtract their sum.
     """
 
     denoisers: float = Field(
@@ -108,35 +108,31 @@ class FedRecPP(FilledFactorisation):
     decoys_count: ClassVar[bool] = False
 
     def sizes(self, catalogue: Catalogue) -> dict[str, int]:
-        """Sizes of the declared arrays. numbers: of a row, a gradient and a 1. limbs: parts that
-        each of them goes in. denoisers: devices that denoise."""
-        many = max(
-            1,
-            min(
-                catalogue.users,
-                int(self.denoisers * (catalogue.users if self.denoisers < 1 else 1)),
-            ),
-        )
+        """Returns the sizes of the declared arrays: numbers of a row, a gradient and a 1 (numbers),
+        the parts that each of them goes in (limbs), and the devices that denoise (denoisers).
+        """
+        denoisers = self.denoisers
+        if denoisers < 1:
+            denoisers *= catalogue.users
         return {
             **super().sizes(catalogue),
             "numbers": self.factors + 1,
             "limbs": 2 if self.pads else 1,
-            "denoisers": many,
+            "denoisers": max(1, min(catalogue.users, int(denoisers))),
         }
 
     def init_server(self, catalogue: Catalogue, key: np.uint64) -> FedRecPPServer:
-        """The initial item factors V, and the devices that denoise."""
+        """Returns the initial item factors V, and the devices that denoise."""
+        item = self.first_items(catalogue, key)
         epoch = np.array([self.rounds_an_epoch(catalogue)], np.int64)
-        order = np.argsort(
-            folds(fold_name(key, "denoisers"), np.arange(catalogue.users)), kind="stable"
-        )
+        # The denoisers are the first devices in a random order.
+        drawn = folds(fold_name(key, "denoisers"), np.arange(catalogue.users))
+        order = np.argsort(drawn, kind="stable")
         denoiser = np.sort(order[: self.sizes(catalogue)["denoisers"]])
-        return FedRecPPServer(
-            self.first_items(catalogue, key), np.zeros(1, np.int64), epoch, denoiser
-        )
+        return FedRecPPServer(item, np.zeros(1, np.int64), epoch, denoiser)
 
     def download(self, server: FedRecPPServer) -> FedRecPPServer:
-        """The global model, which every device receives whole."""
+        """Returns the global model, which every device receives whole."""
         return server
 
     def local(
@@ -147,11 +143,15 @@ class FedRecPP(FilledFactorisation):
         users: Int64Array,
         key: np.uint64,
     ) -> tuple[FedRecDevices, Update]:
-        """Local training: makes grad V_ui of rated items and decoys, and those of the decoys once
-        more as noise; U_u moves by rated items alone."""
+        """Trains the devices: makes grad V_ui of rated items and decoys, and those of the decoys
+        once more as noise. U_u moves by rated items alone.
+        """
         after, filled, g = self.gradients(download, devices, histories, key)
-        v, noise = (np.empty((len(g), self.factors + 1), np.float32) for _ in range(2))
+        # One number more in each row: the 1 of the count.
+        v = np.empty((len(g), self.factors + 1), np.float32)
+        noise = np.empty_like(v)
         _split(filled, np.isin(users, download.denoiser), g, v, noise)
+        # Server and denoiser get the same pads, which cancel in the difference of the sums.
         if self.pads:
             pads = folds(fold_name(key, "pads"), devices.key)
             sent = {"v": padded(filled.ptr, v, pads), "noise": padded(filled.ptr, noise, pads)}
@@ -160,20 +160,19 @@ class FedRecPP(FilledFactorisation):
         return after, Update(filled.ptr, filled.item, sent, {}, np.ones(len(users), np.float32))
 
     def aggregate(self, server: FedRecPPServer, total: Total) -> FedRecPPServer:
-        """The server's step, V_i <- V_i - gamma G_i / count_i, in which the decoys' gradients have
-        been taken out again.
+        """Returns the new global model, V_i <- V_i - gamma G_i / count_i, without the decoys'
+        gradients.
         """
         difference = total.rows["v"] - total.rows["noise"]
-        g = (
-            without_pads(difference) if self.pads else difference[..., 0]
-        )  # G_i and, in fixed point, count_i
+        # G_i and, in fixed point, count_i
+        g = without_pads(difference) if self.pads else difference[..., 0]
         v = stepped(server.v, g, g[:, -1] >> 16, float(self.rate(iteration(server))))
         return server._replace(v=v, step=server.step + 1)
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of one sent row: item id, and two rows of F + 1 numbers, which pads make twice as
-        long.
+        """The bytes of one sent row: item id, and two rows of F + 1 numbers, which pads make twice
+        as long.
         """
         return 4 + 8 * (self.factors + 1) * (2 if self.pads else 1)
 
@@ -182,16 +181,15 @@ class FedRecPP(FilledFactorisation):
 def _split(
     filled: Mixed, denoises: BoolArray, g: Float32Array, v: Float32Array, noise: Float32Array
 ) -> None:
-    """v - noise [n, F + 1] is g [n, F] and a 1 for rated items, 0 for decoys; an ordinary device
-    has them all in v, its decoys in noise.
+    """Splits g, float32 [n, F], into v and noise, float32 [n, F + 1], so that v - noise is g and a
+    1 for rated items, 0 for decoys. An ordinary device has all rows in v, and its decoys in noise;
+    a denoising device has no decoys in either.
     """
     factors = g.shape[1]
     for d in range(len(denoises)):
         for r in range(filled.ptr[d], filled.ptr[d + 1]):
-            to_server, to_denoiser = (
-                filled.rated[r] or not denoises[d],
-                not filled.rated[r] and not denoises[d],
-            )
+            to_server = filled.rated[r] or not denoises[d]
+            to_denoiser = not filled.rated[r] and not denoises[d]
             for f in range(factors + 1):
                 value = g[r, f] if f < factors else np.float32(1)
                 v[r, f] = value if to_server else np.float32(0)
@@ -199,9 +197,9 @@ def _split(
 
 
 def padded(ptr: Int64Array, values: Float32Array, keys: UInt64Array) -> Float32Array:
-    """Values [n, w] in fixed point, plus a pad for each from its device's key, modulo 2^48: two
-    limbs in whole steps, float32 [n, w, 2]. Raises NonFiniteError for a value that fixed point does
-    not hold.
+    """Returns values, float32 [n, w], in fixed point plus a pad for each from its device's key,
+    modulo 2^48: two limbs in whole steps, float32 [n, w, 2]. Raises NonFiniteError for a value that
+    fixed point does not hold.
     """
     if not bool(np.all(np.abs(values) < LIMIT)):
         raise NonFiniteError(
@@ -214,20 +212,23 @@ def padded(ptr: Int64Array, values: Float32Array, keys: UInt64Array) -> Float32A
 
 @njit(cache=True, nogil=True)
 def _pad(ptr: Int64Array, values: Float32Array, keys: UInt64Array, out: Float32Array) -> None:
-    width, low = values.shape[1], np.int64(LIMB - 1)
+    width = values.shape[1]
+    low = np.int64(LIMB - 1)
     for d in range(len(keys)):
         for r in range(ptr[d], ptr[d + 1]):
             for f in range(width):
                 pad = np.int64(draw(keys[d], (r - ptr[d]) * width + f) >> np.uint64(16))
+                # modulo 2^48: the limbs below drop what is above
                 share = pad + np.int64(np.rint(values[r, f] * SCALE))
                 out[r, f, 0] = np.float32(share & low) * UNIT
                 out[r, f, 1] = np.float32((share >> 24) & low) * UNIT
 
 
 def without_pads(difference: Int64Array) -> Int64Array:
-    """Sums of padded values less sums of as many padded by the same: [items, w, 2] -> fixed point
-    [items, w], below 2^47.
+    """Returns a difference of two sums that have the same pads, int64 [items, w, 2], in fixed
+    point, int64 [items, w], below 2^47.
     """
+    # A number in the upper half stands for a negative one.
     joined = (difference[..., 1] * LIMB + difference[..., 0]) & (LIMB * LIMB - 1)
     return np.where(joined >= LIMB * LIMB // 2, joined - LIMB * LIMB, joined)
 

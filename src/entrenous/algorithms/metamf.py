@@ -12,19 +12,20 @@ ratings; the server goes on from there with back-propagation through the meta ne
 and takes one Adam step, with weight decay and a bound on the gradient's norm.
 
 The published program (TempSDU/MetaMF) runs none of this on devices: it is trained centrally, by
-batches of 64 ratings of anybody. Here a round is `batch` ratings of each of `cohort` devices, which
-come in turns, as many as they have batches, as far as the server knows that: small batches of
-single ratings in epochs, as the authors'. Of A_u only the rows of items that are rated in a round
-are computed where rounds are simulated (`many_rounds`), and only what made them moves (`sparse`).
-Larger batches of fewer devices, drawn evenly, cost the server less a rating and are less accurate.
+batches of 64 ratings of any users. Here a round is `batch` ratings of each of `cohort` devices,
+which come in turns, as often as the batches that their ratings fill, as far as the server knows
+these numbers: small batches of single ratings in epochs, as the authors'. Simulated rounds
+(`many_rounds`) compute only the rows of A_u that are rated in the round, and only their parameters
+move (`sparse`). Larger batches of fewer devices, drawn evenly, cost the server less for each rating
+and are less accurate.
 
 Deviations from the published program: hidden layers are 128 wide, not 512; the learning rate is ten
 times higher, for a fifteenth of the epochs, and shrinks by `rate_decay` after each; weight decay
 shrinks weights apart from Adam's step; the table travels as its two factors, a quarter of its size
 (nothing between the factors and the predictor's first layer is nonlinear, so the device never needs
 their product); predictions start from the middle of the scale; a layer's weights and biases are
-generated from the same hidden layer; what the generated models share does not start at 0, where the
-product A_u B_u has a saddle that weight decay makes hard to leave.
+generated from the same hidden layer; the shared part of the generated models does not start at 0,
+where the product A_u B_u has a saddle that weight decay makes hard to leave.
 """
 
 from __future__ import annotations
@@ -46,50 +47,69 @@ from ..kernels.adam import AdamStep, adam_step, direction, moment
 from ..kernels.meta_network import MetaSizes
 from ..kernels.sampling import cohort, in_turns, shuffled
 
-NONE = np.float32(-1)  # where a device has fewer ratings than a batch
+# Stands for an item where a device has fewer ratings than a batch.
+NONE = np.int32(-1)
 
 
 class MetaMFServer(NamedTuple):
-    """The state of the server. theta: all parameters of the meta network, float32 [n]; m, s: Adam's
-    moments of them. users, items: int64 [1]. ratings: float32 [users], how many each has: the mean
-    until they showed it. scale: float32 [2], lowest and highest rating. step: int64 [1], Adam's
-    steps so far. epoch: int64 [1], rounds with as many ratings as there are. key: uint64 [1], which
-    names the order in which devices have their turns.
-    """
+    """The state of the server."""
 
     theta: Float32Array
+    """float32 [n], all parameters of the meta network."""
     m: Float32Array
+    """Adam's first moment of `theta`."""
     s: Float32Array
+    """Adam's second moment of `theta`."""
     users: Int64Array
+    """int64 [1], the number of users."""
     items: Int64Array
+    """int64 [1], the number of items."""
     ratings: Float32Array
+    """float32 [users], the number of ratings of each; the mean until a device has shown its own."""
     scale: Float32Array
+    """float32 [2], lowest and highest rating."""
     step: Int64Array
+    """int64 [1], Adam's steps so far."""
     epoch: Int64Array
+    """int64 [1], rounds that take as many ratings as there are."""
     key: UInt64Array
+    """uint64 [1], names the order in which devices have their turns."""
 
 
 class MetaMFDownload(NamedTuple):
-    """The models that the server makes for m devices. low: A_u, float32 [m, items, L]; rise: B_u,
-    [m, L, D]; first: [m, (D + 1) P], weights [D, P] and biases; second: [m, P + 1], weights and a
-    bias. middle: float32 [1], of the scale.
-    """
+    """The models that the server makes for m devices."""
 
     low: Annotated[Float32Array, axes("devices", "items", "low")]
+    """float32 [m, items, L], A_u."""
     rise: Annotated[Float32Array, axes("devices", "low", "factors")]
+    """float32 [m, L, D], B_u."""
     first: Annotated[Float32Array, axes("devices", "first")]
+    """float32 [m, (D + 1) P], weights [D, P] and biases."""
     second: Annotated[Float32Array, axes("devices", "second")]
+    """float32 [m, P + 1], weights and a bias."""
     middle: Annotated[Float32Array, axes(1)]
+    """float32 [1], the middle of the scale."""
 
 
 class MetaMFDevices(NamedTuple):
-    """Private state of m devices, beside their ratings; their models the server makes anew in each
-    round. done: how many ratings a device drew so far. key: which names the order in which it draws
-    them. None of it leaves.
+    """Private state of m devices. Nothing of it leaves. The server makes their models anew in each
+    round.
     """
 
     done: Annotated[Int64Array, axes(least=0)]
+    """int64 [m], how many ratings a device drew so far."""
     key: Annotated[UInt64Array, axes()]
+    """uint64 [m], names the order in which a device draws its ratings."""
+
+
+class MetaMFBatches(NamedTuple):
+    """Ratings that m devices drew in a round."""
+
+    item: Int32Array
+    """int32 [m, B], ascending, NONE where there are fewer. They are float32 where devices show
+    them, as all that is shown."""
+    value: Float32Array
+    """float32 [m, B]."""
 
 
 @final
@@ -98,6 +118,7 @@ class MetaMF(Settings):
     from the gradients devices return.
     """
 
+    # The meta network.
     user: int = Field(
         32, ge=1, le=1024, description="length of a user's embedding, which the server holds"
     )
@@ -115,6 +136,7 @@ class MetaMF(Settings):
         multiple_of=16,
         description="width of each generator's hidden layer; 512 as published",
     )
+    # The models that it generates.
     low: int = Field(
         8, ge=1, le=1024, description="L: the item table is generated as [items, L] times [L, D]"
     )
@@ -124,6 +146,7 @@ class MetaMF(Settings):
     predictor: int = Field(
         8, ge=1, le=1024, description="P, the width of the generated predictor's hidden layer"
     )
+    # The federation.
     batch: int = Field(
         4,
         ge=1,
@@ -145,6 +168,7 @@ class MetaMF(Settings):
             "training length: epochs, in which each rating counts once; with drawn=evenly rounds"
         ),
     )
+    # The server's step.
     learning_rate: float = Field(0.001, gt=0, le=10, description="of Adam; 0.0001 as published")
     rate_decay: float = Field(
         0.7,
@@ -240,31 +264,29 @@ class MetaMF(Settings):
     traits: ClassVar[Traits] = Traits(predicts_ratings=True, draws_negatives=False)
 
     def configured(self, catalogue: Catalogue) -> Self:
-        """A copy of the settings in which the cohort is a number of devices of this federation.
-        Raises InputError for data without ratings."""
+        """Returns a copy of the settings in which the cohort is a number of devices of this
+        federation. Raises InputError for data without ratings.
+        """
         rated(catalogue.scale, "metamf")
-        return self.model_copy(
-            update={"cohort": min(self.cohort, catalogue.users) or catalogue.users}
-        )
+        devices = min(self.cohort, catalogue.users) or catalogue.users
+        return self.model_copy(update={"cohort": devices})
 
     def default_rounds(self, catalogue: Catalogue) -> int:
-        """Training rounds if none are asked for: those of `rounds` epochs."""
+        """Returns the number of training rounds if none is asked for: those of `rounds` epochs."""
         return self.rounds * self.rounds_an_epoch(catalogue)
 
     def rounds_an_epoch(self, catalogue: Catalogue) -> int:
-        """Rounds in which each rating counts once, where all devices fill their batches; 1 if
-        devices are drawn evenly.
+        """Returns the rounds in which each rating counts once, where all devices fill their
+        batches; 1 if devices are drawn evenly.
         """
-        return (
-            1
-            if self.drawn == "evenly"
-            else max(1, catalogue.interactions // (self.configured(catalogue).cohort * self.batch))
-        )
+        if self.drawn == "evenly":
+            return 1
+        ratings_a_round = self.configured(catalogue).cohort * self.batch
+        return max(1, catalogue.interactions // ratings_a_round)
 
     def sizes(self, catalogue: Catalogue) -> dict[str, int]:
-        """Sizes of the declared arrays. first, second: numbers in the layers of a generated
-        predictor. counts: how many numbers of ratings a user can have, from none to one for each
-        item.
+        """Returns the sizes of the declared arrays: numbers in the two layers of a generated
+        predictor (first, second), and one more than the ratings that a user can have (counts).
         """
         return {
             "first": self.meta_sizes(1, 1).first,
@@ -273,7 +295,7 @@ class MetaMF(Settings):
         }
 
     def meta_sizes(self, users: int, items: int) -> MetaSizes:
-        """Sizes of the meta network's layers."""
+        """Returns the sizes of the meta network's layers."""
         return MetaSizes(
             users, items, self.user, self.taste, self.hidden, self.low, self.factors, self.predictor
         )
@@ -284,50 +306,61 @@ class MetaMF(Settings):
     # ---- on the server: algorithm 1, generation --------------------------------------------------
 
     def init_server(self, catalogue: Catalogue, key: np.uint64) -> MetaMFServer:
-        """The initial meta network: Xavier-normal weights; biases 0, but for what all generated
-        models share.
+        """Returns the initial meta network: Xavier-normal weights, and biases 0 but for the output
+        layers, whose biases all generated models share.
         """
-        theta = meta_network.first_parameters(
-            self.meta_sizes(catalogue.users, catalogue.items), key, self.init_std
+        sizes = self.meta_sizes(catalogue.users, catalogue.items)
+        theta = meta_network.first_parameters(sizes, key, self.init_std)
+        mean_count = max(1, catalogue.interactions // max(1, catalogue.users))
+        return MetaMFServer(
+            theta=theta,
+            m=np.zeros_like(theta),
+            s=np.zeros_like(theta),
+            users=np.array([catalogue.users]),
+            items=np.array([catalogue.items]),
+            ratings=np.full(catalogue.users, mean_count, np.float32),
+            scale=np.array(catalogue.scale, np.float32),
+            step=np.zeros(1, np.int64),
+            epoch=np.array([self.rounds_an_epoch(catalogue)], np.int64),
+            key=np.array([fold_name(key, "turns")], np.uint64),
         )
-        users, items = np.array([catalogue.users]), np.array([catalogue.items])
-        ratings = np.full(
-            catalogue.users, max(1, catalogue.interactions // max(1, catalogue.users)), np.float32
-        )
-        scale, epoch = (
-            np.array(catalogue.scale, np.float32),
-            np.array([self.rounds_an_epoch(catalogue)], np.int64),
-        )
-        step, moments = np.zeros(1, np.int64), (np.zeros_like(theta), np.zeros_like(theta))
-        turns = np.array([fold_name(key, "turns")], np.uint64)
-        return MetaMFServer(theta, *moments, users, items, ratings, scale, step, epoch, turns)
 
     def init_devices(self, users: Int64Array, key: np.uint64) -> MetaMFDevices:
-        """The initial private state of the devices of `users`: no rating drawn."""
+        """Returns the initial private state of the devices of `users`: no rating drawn."""
         return MetaMFDevices(np.zeros(len(users), np.int64), folds(key, users))
 
     def select(self, server: MetaMFServer, catalogue: Catalogue, key: np.uint64) -> Int64Array:
-        """The round's devices S: in turns, in each epoch as many for a device as its ratings fill
-        batches; or drawn evenly.
+        """Returns the devices S of a round: in turns, of which a device has in each epoch as many
+        as its ratings fill batches; or drawn evenly.
         """
-        many = self.configured(catalogue).cohort
+        m = self.configured(catalogue).cohort
+        # An epoch is a list of all turns in a random order, of which each round takes the next m.
         if self.drawn == "evenly":
-            return cohort(key, many, catalogue.users)
+            return cohort(key, m, catalogue.users)
         epoch, place = divmod(int(server.step[0]), int(server.epoch[0]))
+        # Batches of each device, the last of which may be short.
         turns = -(-server.ratings.astype(np.int64) // self.batch)
-        return in_turns(np.uint64(fold(server.key[0], epoch)), place * many, many, turns)
+        return in_turns(np.uint64(fold(server.key[0], epoch)), place * m, m, turns)
 
     def download(self, server: MetaMFServer) -> MetaMFServer:
-        """The whole server state, from which `deliver` makes each user's model."""
+        """Returns the whole server state, from which `deliver` makes each user's model."""
         return server
 
     def deliver(self, download: MetaMFServer, users: Int64Array) -> MetaMFDownload:
-        """The models that the meta network makes for `users`: the factored item table and the
-        predictor of each.
+        """Returns the models that the meta network makes for `users`: the factored item table and
+        the predictor of each.
         """
-        sizes = self._sizes(download)
-        made = meta_network.generate(meta_network.views(download.theta, sizes), sizes, users)
-        return MetaMFDownload(*made, download.scale.mean(keepdims=True))
+        return self._generated(download, users, None)
+
+    def _generated(
+        self, server: MetaMFServer, users: Int64Array, item: Int32Array | None
+    ) -> MetaMFDownload:
+        """Returns the models of `users`. item: int32 [m, B], the only rows of their A_u that are
+        wanted; None = all."""
+        sizes = self._sizes(server)
+        meta = meta_network.views(server.theta, sizes)
+        models = meta_network.generate(meta, sizes, users, item)
+        return MetaMFDownload(*models, server.scale.mean(keepdims=True))
 
     # ---- on the device ---------------------------------------------------------------------------
 
@@ -339,55 +372,32 @@ class MetaMF(Settings):
         users: Int64Array,
         key: np.uint64,
     ) -> tuple[MetaMFDevices, Update]:
-        """The gradient of the squared errors by all received parameters, added over a batch of each
-        device's ratings.
+        """Makes the gradient of the squared errors by all received parameters, added over a batch
+        of each device's ratings.
         """
-        item, value, done = self._drawn(histories, np.arange(len(users)), devices)
-        low = download.low[np.arange(len(users))[:, None], np.maximum(item, 0).astype(np.int64)]
-        counts = np.diff(histories.ptr)
-        return devices._replace(done=done), self._sent(
-            download._replace(low=low), item, value, counts, users
-        )
+        each = np.arange(len(users))
+        batches, done = self._drawn(histories, each, devices)
+        # Of A_u the rows of the batch alone; that of NONE is not read.
+        low = download.low[each[:, None], np.maximum(batches.item, 0)]
+        sent = _sent(download._replace(low=low), batches, np.diff(histories.ptr), users)
+        return devices._replace(done=done), sent
 
     def _drawn(
         self, histories: Histories, rows: Int64Array, devices: MetaMFDevices
-    ) -> tuple[Float32Array, Float32Array, Int64Array]:
-        """The batches of the devices in some rows of `histories`: items, NONE where there are
-        fewer, and ratings, float32 [m, B]; and how many each drew since it began, int64 [m].
-        devices: of these rows.
+    ) -> tuple[MetaMFBatches, Int64Array]:
+        """Draws the batches of the devices in some rows of `histories`. Returns them, and how many
+        ratings each device drew since it began, int64 [m]. devices: of these rows.
         """
-        item, done = np.full((len(rows), self.batch), NONE, np.float32), devices.done.copy()
-        value = np.zeros_like(item)
-        _draw_batches(
-            histories.ptr, histories.item, histories.value, rows, devices.key, done, item, value
-        )
-        return item, value, done
-
-    def _sent(
-        self,
-        made: MetaMFDownload,
-        item: Float32Array,
-        value: Float32Array,
-        counts: Int64Array,
-        users: Int64Array,
-    ) -> Update:
-        """What devices send after their batches. made: their models, of A_u the rows of their
-        batches alone, low [m, B, L].
-        """
-        m, parts = len(users), [np.zeros_like(np.asarray(array)) for array in made[:4]]
-        _gradients(made, item, value, *parts)
-        shown = {
-            "item": item,
-            **dict(zip(made._fields[:4], parts, strict=True)),
-            "ratings": counts.astype(np.float32)[:, None],
-        }
-        nothing, weight = np.zeros(m + 1, np.int64), np.ones(m, np.float32)
-        return Update(nothing, np.empty(0, np.int32), {}, {}, weight, shown=shown, sender=users)
+        item = np.full((len(rows), self.batch), NONE, np.int32)
+        batches = MetaMFBatches(item, np.zeros(item.shape, np.float32))
+        done = devices.done.copy()
+        _draw_batches(histories[:3], rows, devices.key, done, batches)
+        return batches, done
 
     def score(
         self, download: MetaMFDownload, devices: MetaMFDevices, histories: Histories
     ) -> Float32Array:
-        """Predicted ratings r^_ui of every item, float32 [m, items]."""
+        """Returns the predicted ratings r^_ui of every item, float32 [m, items]."""
         out = np.empty(download.low.shape[:2], np.float32)
         _score(download, out)
         return out
@@ -395,40 +405,45 @@ class MetaMF(Settings):
     # ---- on the server: algorithm 1, back-propagation --------------------------------------------
 
     def aggregate(self, server: MetaMFServer, total: Total) -> MetaMFServer:
-        """The server's step (algorithm 1): back-propagation of the mean over the round's ratings,
-        device by device in the order of users, and a step of Adam."""
+        """Returns the new state (algorithm 1): back-propagation of the mean over the round's
+        ratings, device by device in the order of users, and a step of Adam."""
         return self._step(_copied(server), total, np.zeros_like(server.theta))
 
     def _step(self, server: MetaMFServer, total: Total, slope: Float32Array) -> MetaMFServer:
-        """`aggregate` in place. slope: room for the gradient, all 0 before and after."""
+        """Does `aggregate` in place. slope: room for the gradient, all 0 before and after."""
+        # What each device shows, by user.
+        sizes = self._sizes(server)
         sender, shown = gathered(total)
-        sizes, batches, step = self._sizes(server), shown["item"], int(server.step[0])
         server.ratings[sender] = shown["ratings"][:, 0]
-        scale = np.float32(1 / max(1, int((batches >= 0).sum())))
-        rise = shown["rise"].reshape(len(sender), self.low * self.factors)
-        parts = batches, shown["low"], rise, shown["first"], shown["second"]
-        meta_network.back(
-            meta_network.views(server.theta, sizes),
-            sender,
-            *parts,
-            scale,
-            meta_network.views(slope, sizes),
+        # A shown number between two integers stands for the lower one: below 0 is no item.
+        item = np.floor(shown["item"]).astype(np.int32)
+        listed = item >= 0
+        # Algorithm 1: from the gradients by the generated models to those by the meta network, as
+        # means over the ratings of the round.
+        by_models = meta_network.GeneratedModels(
+            shown["low"],
+            shown["rise"].reshape(len(sender), self.low * self.factors),
+            shown["first"],
+            shown["second"],
         )
-        rate = self.learning_rate * self.rate_decay ** (step // int(server.epoch[0]))
-        regs = (self.reg, 0.0) if self.decay == "gradient" else (0.0, rate * self.reg)
-        touched = np.array([[0, len(slope)]])
+        scale = np.float32(1 / max(1, int(listed.sum())))
+        theta = meta_network.views(server.theta, sizes)
+        meta_network.back(theta, sender, item, by_models, scale, meta_network.views(slope, sizes))
+        # The spans of parameters that this round moves.
         if self.sparse:
-            touched = sizes.touched(sender, np.unique(batches[batches >= 0]).astype(np.int64))
-        _descend(
-            server.theta,
-            server.m,
-            server.s,
-            slope,
-            touched,
-            self.clip,
-            *regs,
-            adam_step(rate, step + 1),
+            touched = sizes.touched(sender, np.unique(item[listed]).astype(np.int64))
+        else:
+            touched = np.array([[0, len(slope)]])
+        step = int(server.step[0])
+        rate = self.learning_rate * self.rate_decay ** (step // int(server.epoch[0]))
+        apart = self.decay == "apart"
+        numbers = MetaMFDescent(
+            clip=self.clip,
+            reg=0.0 if apart else self.reg,
+            shrink=rate * self.reg if apart else 0.0,
+            step=adam_step(rate, step + 1),
         )
+        _descend(server.theta, server.m, server.s, slope, touched, numbers)
         return server._replace(step=server.step + 1)
 
     # ---- rounds in which nobody looks at what devices send, one after the other ------------------
@@ -442,45 +457,61 @@ class MetaMF(Settings):
         key: np.uint64,
         catalogue: Catalogue,
     ) -> tuple[MetaMFServer, MetaMFDevices, int, int]:
-        """`rounds` over all users' devices, in which of every A_u the rows of the batch alone are
-        made; the same bits as one round at a time. Returns the new server, the devices, how many
+        """Runs `rounds` over all users' devices, and makes only the rows of each A_u that are in a
+        batch; the same bits as one round at a time. Returns the new server, the devices, how many
         took part, and how many bytes were sent.
         """
-        server, done = _copied(server), devices.done.copy()
-        slope, sizes, counts, took, sent = (
-            np.zeros_like(server.theta),
-            self._sizes(server),
-            np.diff(histories.ptr),
-            0,
-            0,
-        )
+        server = _copied(server)
+        # One gradient for all rounds: a step leaves it at 0.
+        slope = np.zeros_like(server.theta)
+        done = devices.done.copy()
+        counts = np.diff(histories.ptr)
+        took_part = 0
+        sent = 0
         for number in rounds:
             users = self.select(server, catalogue, np.uint64(select_key(key, number)))
-            own = MetaMFDevices(done[users], devices.key[users])
-            item, value, done[users] = self._drawn(histories, users, own)
-            made = meta_network.generate(
-                meta_network.views(server.theta, sizes), sizes, users, item
-            )
-            update = self._sent(
-                MetaMFDownload(*made, server.scale.mean(keepdims=True)),
-                item,
-                value,
-                counts[users],
-                users,
-            )
-            server = self._step(
-                server, add_update(empty_total(update, catalogue.items), update), slope
-            )
-            took, sent = took + len(users), sent + update.nbytes
-        return server, devices._replace(done=done), took, sent
+            drawing = MetaMFDevices(done[users], devices.key[users])
+            batches, done[users] = self._drawn(histories, users, drawing)
+            # A_u of the batch alone: the whole table would be most of the work.
+            models = self._generated(server, users, batches.item)
+            update = _sent(models, batches, counts[users], users)
+            total = add_update(empty_total(update, catalogue.items), update)
+            server = self._step(server, total, slope)
+            took_part += len(users)
+            sent += update.nbytes
+        return server, devices._replace(done=done), took_part, sent
 
 
 def _copied(server: MetaMFServer) -> MetaMFServer:
-    """A state whose large arrays may be overwritten."""
-    theta, m, s, ratings = (
-        array.copy() for array in (server.theta, server.m, server.s, server.ratings)
+    """Returns a state whose large arrays may be overwritten."""
+    return server._replace(
+        theta=server.theta.copy(),
+        m=server.m.copy(),
+        s=server.s.copy(),
+        ratings=server.ratings.copy(),
     )
-    return server._replace(theta=theta, m=m, s=s, ratings=ratings)
+
+
+def _sent(
+    models: MetaMFDownload, batches: MetaMFBatches, counts: Int64Array, users: Int64Array
+) -> Update:
+    """Returns what devices send after their batches. models: theirs, of A_u the rows of their
+    batches alone, low [m, B, L].
+    """
+    # One array for each of A_u, B_u, first and second.
+    gradients = [np.zeros_like(np.asarray(array)) for array in models[:4]]
+    _gradients(models, batches, *gradients)
+    low, rise, first, second = gradients
+    shown = {
+        "item": batches.item.astype(np.float32),
+        "low": low,
+        "rise": rise,
+        "first": first,
+        "second": second,
+        "ratings": counts.astype(np.float32)[:, None],
+    }
+    no_rows = np.zeros(len(users) + 1, np.int64), np.empty(0, np.int32)
+    return Update(*no_rows, {}, {}, np.ones(len(users), np.float32), shown=shown, sender=users)
 
 
 # ---- in plain loops ------------------------------------------------------------------------------
@@ -488,8 +519,8 @@ def _copied(server: MetaMFServer) -> MetaMFServer:
 
 @njit(cache=True, nogil=True)
 def _through(rise: Float32Array, first: Float32Array, through: Float32Array) -> None:
-    """B_u W1, [L, P]: from a row of A_u straight to the predictor's hidden layer. first: [(D + 1)
-    P].
+    """Writes B_u W1, from a row of A_u straight to the predictor's hidden layer, to through: [L,
+    P]. first: [(D + 1) P].
     """
     length, width = through.shape
     for k in range(length):
@@ -508,15 +539,17 @@ def _predict(
     second: Float32Array,
     z: Float32Array,
 ) -> np.float32:
-    """The predictor on a row of A_u, without the middle; z: its hidden layer before the
-    rectifier.
+    """Returns the prediction for a row of A_u, without the middle of the scale. Writes the hidden
+    layer before the rectifier to z.
     """
     length, width = through.shape
+    # hidden layer: the biases stand behind the weights in `first`
     for p in range(width):
         z[p] = first[len(first) - width + p]
     for k in range(length):
         for p in range(width):
             z[p] += row[k] * through[k, p]
+    # output layer, behind the rectifier
     out = second[width]
     for p in range(width):
         if z[p] > np.float32(0):
@@ -526,9 +559,11 @@ def _predict(
 
 @njit(cache=True, nogil=True)
 def _score(received: MetaMFDownload, out: Float32Array) -> None:
-    """r^_ui of all devices and items."""
-    width, middle = received.second.shape[1] - 1, received.middle[0]
-    through, z = np.empty((received.rise.shape[1], width), np.float32), np.empty(width, np.float32)
+    """Writes r^_ui of all devices and items to out: [m, items]."""
+    width = received.second.shape[1] - 1
+    middle = received.middle[0]
+    through = np.empty((received.rise.shape[1], width), np.float32)
+    z = np.empty(width, np.float32)
     for d in range(len(out)):
         low, first, second = received.low[d], received.first[d], received.second[d]
         _through(received.rise[d], first, through)
@@ -538,33 +573,37 @@ def _score(received: MetaMFDownload, out: Float32Array) -> None:
 
 @njit(cache=True, nogil=True)
 def _gradients(
-    made: MetaMFDownload,
-    items: Float32Array,
-    values: Float32Array,
+    models: MetaMFDownload,
+    batches: MetaMFBatches,
     d_low: Float32Array,
     d_rise: Float32Array,
     d_first: Float32Array,
     d_second: Float32Array,
 ) -> None:
-    """The gradients of the squared errors of all devices' batches, added to d_low and the others.
-    made.low: [m, B, L].
+    """Adds the gradients of the squared errors of all devices' batches to d_low and the others.
+    models.low: [m, B, L].
     """
-    length, width = made.rise.shape[1], made.second.shape[1] - 1
-    through, d_through = (
-        np.empty((length, width), np.float32),
-        np.empty((length, width), np.float32),
-    )
-    z, zero, two = np.empty(width, np.float32), np.float32(0), np.float32(2)
+    items, values = batches.item, batches.value
+    middle = models.middle[0]
+    length = models.rise.shape[1]
+    width = models.second.shape[1] - 1
+    through = np.empty((length, width), np.float32)
+    d_through = np.empty((length, width), np.float32)
+    z = np.empty(width, np.float32)
+    zero = np.float32(0)
+    two = np.float32(2)
     for d in range(len(items)):
-        low, rise, first, second = made.low[d], made.rise[d], made.first[d], made.second[d]
+        low, rise = models.low[d], models.rise[d]
+        first, second = models.first[d], models.second[d]
         _through(rise, first, through)
         d_through[:, :] = zero
         biases = len(first) - width
         for n in range(items.shape[1]):
-            if items[d, n] < zero:
+            if items[d, n] == NONE:
                 continue
-            guess = made.middle[0] + _predict(low[n], through, first, second, z)
+            guess = middle + _predict(low[n], through, first, second, z)
             error = two * (guess - values[d, n])
+            # the second layer: its bias, then the weights of the hidden units that are not 0
             d_second[d, width] += error
             for p in range(width):
                 if z[p] > zero:
@@ -574,56 +613,74 @@ def _gradients(
                     for k in range(length):
                         d_low[d, n, k] += slope * through[k, p]
                         d_through[k, p] += slope * low[n, k]
+        # through = B_u W1
         for k in range(length):
             for f in range(rise.shape[1]):
-                for p in range(width):  # through = B W1
+                for p in range(width):
                     d_rise[d, k, f] += d_through[k, p] * first[f * width + p]
                     d_first[d, f * width + p] += rise[k, f] * d_through[k, p]
 
 
 @njit(cache=True, nogil=True)
 def _draw_batches(
-    ptr: Int64Array,
-    item: Int32Array,
-    value: Float32Array,
+    ratings: tuple[Int64Array, Int32Array, Float32Array],
     rows: Int64Array,
     keys: UInt64Array,
     done: Int64Array,
-    items: Float32Array,
-    values: Float32Array,
+    batches: MetaMFBatches,
 ) -> None:
-    """The items and ratings that each device draws, ascending: the next of a random order of all
-    that it has, and another one after each. No batch is of two orders, so that the last of an order
-    may be short. done: counts on, in place.
+    """Writes to `batches` the ratings that each device draws, ascending: the next of a random order
+    of all that it has, and of another order after each. No batch is of two orders, so that the last
+    of an order may be short. ratings: (ptr, item, value) of Histories. done: counts on, in place.
     """
+    ptr, item, value = ratings
+    items, values = batches.item, batches.value
     place = np.empty(items.shape[1], np.int64)
     for d in range(len(rows)):
-        start, count = ptr[rows[d]], ptr[rows[d] + 1] - ptr[rows[d]]
+        start = ptr[rows[d]]
+        count = ptr[rows[d] + 1] - start
         if count == 0:
             continue
+        # Each pass over the ratings has an order of its own, drawn by its number.
         order, first = done[d] // count, done[d] % count
-        many, key = min(len(place), count - first), fold(keys[d], order)
+        many = min(len(place), count - first)
+        key = fold(keys[d], order)
+        # Insertion sort of the places that the order names next.
         for n in range(many):
-            at, k = shuffled(key, first + n, count), n
+            at = shuffled(key, first + n, count)
+            k = n
             while k > 0 and place[k - 1] > at:
                 place[k] = place[k - 1]
                 k -= 1
             place[k] = at
         for n in range(many):
-            items[d, n], values[d, n] = np.float32(item[start + place[n]]), value[start + place[n]]
+            items[d, n] = item[start + place[n]]
+            values[d, n] = value[start + place[n]]
         done[d] += many
 
 
 @njit(cache=True, nogil=True)
 def _norm(slope: Float32Array, touched: Int64Array) -> float:
-    """The length of a vector that is 0 but in the parts `touched`, added in float64 from first to
-    last.
+    """Returns the length of a vector that is 0 but in the parts `touched`, added in float64 from
+    first to last.
     """
     total = 0.0
     for part in range(len(touched)):
         for k in range(touched[part, 0], touched[part, 1]):
             total += np.float64(slope[k]) * np.float64(slope[k])
     return np.sqrt(total)  # type: ignore[no-any-return]
+
+
+class MetaMFDescent(NamedTuple):
+    """Constants of a step."""
+
+    clip: float
+    """The largest length of the gradient."""
+    reg: float
+    """Weight decay that is added to the gradient."""
+    shrink: float
+    """Weight decay apart from Adam's step."""
+    step: AdamStep
 
 
 @njit(cache=True, nogil=True)
@@ -633,15 +690,17 @@ def _descend(
     s: Float32Array,
     slope: Float32Array,
     touched: Int64Array,
-    clip: float,
-    reg: float,
-    shrink: float,
-    step: AdamStep,
+    numbers: MetaMFDescent,
 ) -> None:
-    """In place, in the parts `touched` (from, to): the slope cut to length `clip`, plus reg theta,
-    then a step of Adam; theta also shrinks by a share of itself. The slope is 0 after it."""
-    shorter = np.float32(min(1.0, clip / (_norm(slope, touched) + 1e-6)))
-    decay, kept, zero = np.float32(reg), np.float32(1 - shrink), np.float32(0)
+    """Takes a step of Adam in place, in the parts `touched` (from, to), along the slope cut to
+    length `clip`, plus reg theta; theta also shrinks by a share of itself. The slope is 0 after it.
+    """
+    step = numbers.step
+    # the factor that cuts the gradient to length `clip`
+    shorter = np.float32(min(1.0, numbers.clip / (_norm(slope, touched) + 1e-6)))
+    decay = np.float32(numbers.reg)
+    kept = np.float32(1 - numbers.shrink)
+    zero = np.float32(0)
     for part in range(len(touched)):
         for k in range(touched[part, 0], touched[part, 1]):
             g = shorter * slope[k] + decay * theta[k]

@@ -3,21 +3,22 @@
 L. Liu, W. Wang, X. Zhao, Z. Zhang, C. Zhang, S. Lin, Y. Wang, L. Zou, Z. Liu, X. Wei, H. Yin, Q.
 Li, "Efficient and robust regularized federated recommendation", CIKM 2024, arXiv:2411.01540
 (program: Applied-Machine-Learning-Lab/RFRec; settings as in its notebook). Every client c keeps its
-own item table V_c beside the mean Vbar:
+own item table V_c, held near the mean Vbar of all:
 
-    L = sum_(u,i) (r_ui - sigmoid(u_u . v_ci))^2 + reg sum_u |u_u|^2 + consensus sum_c |V_c -
-    Vbar|^2,   ratings scaled to [0, 1]
+    L = sum_(u,i) (r_ui - sigmoid(u_u . v_ci))^2 + reg sum_u |u_u|^2
+        + consensus sum_c |V_c - Vbar|^2
 
-RFRec: in each round every client takes one Adam step on U and V_c, and Vbar becomes the mean of the
-V_c. RFRecF: a round is, by the draw of a coin, either such a step on the first two terms or the
-step on the third, V_c <- V_c + eta (Vbar - V_c). Predictions use Vbar.
+with ratings scaled to [0, 1]. RFRec: in each round every client takes one Adam step on U and V_c,
+and Vbar becomes the mean of the V_c. RFRecF: a round is, by the toss of a coin, either such a step
+on the first two terms or the step on the third, V_c <- V_c + eta (Vbar - V_c). Predictions use
+Vbar.
 
-The clients of the published runs hold about 30 users each, so a client here is a *gateway* that
-serves several devices: a device keeps u_u and its ratings, and sends the gradient of its rated rows
-of V_c; the gateway adds them up and steps. Gateways, their tables and Adam's moments are part of
-`RFRecServer`. Deviations: nobody is dropped (the notebook leaves out the last 40 users of ML-1M, so
-that 200 divides them); users are dealt to gateways in order, as evenly as it goes; all V_c start
-alike; RFRecF's steps on the data leave out the third term.
+The clients of the published runs hold about 30 users each. A client here is therefore a *gateway*
+that serves several devices: a device keeps u_u and its ratings, and sends the gradient of its rated
+rows of V_c; the gateway adds them up and steps. Gateways, their tables and Adam's moments are part
+of `RFRecServer`. Deviations: nobody is dropped (the notebook leaves out the last 40 users of ML-1M,
+so that 200 divides them); users are dealt to gateways in order and as evenly as possible; all V_c
+start alike; RFRecF's steps on the data leave out the third term.
 """
 
 from __future__ import annotations
@@ -40,55 +41,63 @@ from ..kernels import bpr_mf
 from ..kernels.adam import AdamStep, adam_step, direction, moment
 from ..kernels.logistic import logistic
 
-EACH = np.float32(
-    2.0**8
-)  # devices send gradients times this: keeps small ones above the grid of 2^-16
+# Devices send gradients times this factor, which keeps small ones above the grid of 2^-16.
+EACH = np.float32(2.0**8)
 
 
 class RFRecServer(NamedTuple):
-    """The state of the server and of the gateways. v: V_c of all gateways, float32 [clients, items,
-    F]; m, s: Adam's moments of it. mean: Vbar, float32 [items, F].
-
-    gateway: int32 [users], who serves whom. scale: float32 [2], lowest and highest rating. key:
-    uint64 [1], names the coins. round, step: int64 [1], rounds done, and how many of them were
-    steps on the data."""
+    """The state of the server and of the gateways."""
 
     v: Float32Array
+    """float32 [clients, items, F], V_c of all gateways."""
     m: Float32Array
+    """Adam's first moment of `v`."""
     s: Float32Array
+    """Adam's second moment of `v`."""
     mean: Float32Array
+    """float32 [items, F], Vbar."""
     gateway: Int32Array
+    """int32 [users], the gateway of each device."""
     scale: Float32Array
+    """float32 [2], lowest and highest rating."""
     key: UInt64Array
+    """uint64 [1], names the coins."""
     round: Int64Array
+    """int64 [1], rounds done."""
     step: Int64Array
+    """int64 [1], how many of them were steps on the data."""
 
 
 class RFRecDownload(NamedTuple):
-    """The item tables and constants that m devices receive. v: float32 [gateways among them, items,
-    F], at: int32 [m], whose of these is a device's; group: int32 [m], its gateway. mean: Vbar, by
-    which it scores. scale: float32 [2]. learn: bool [1], whether this round is a step on the data;
-    step: int64 [1]. clients: int64 [1].
-    """
+    """The item tables and constants that m devices receive."""
 
     v: Annotated[Float32Array, axes(UpTo("among", "devices"), "items", "factors")]
+    """float32 [gateways among them, items, F], their V_c."""
     at: Annotated[Int32Array, axes("devices", below="among")]
+    """int32 [m], the table in `v` of each device's gateway."""
     group: Annotated[Int32Array, axes("devices", below="clients")]
+    """int32 [m], the gateway of each device."""
     mean: Annotated[Float32Array, axes("items", "factors")]
+    """float32 [items, F], Vbar, by which a device scores."""
     scale: Annotated[Float32Array, axes(2)]
+    """float32 [2], lowest and highest rating."""
     learn: Annotated[BoolArray, axes(1)]
+    """bool [1], True if this round is a step on the data."""
     step: Annotated[Int64Array, axes(1, least=0)]
+    """int64 [1], steps on the data that were done."""
     clients: Annotated[Int64Array, axes(1, least=1)]
+    """int64 [1], the number of gateways."""
 
 
 class RFRecDevices(NamedTuple):
-    """Private state of m devices. u: user factors, float32 [m, F]; m, s: Adam's moments of them.
-    They never leave.
-    """
+    """Private state of m devices. Nothing of it leaves."""
 
     u: Annotated[Float32Array, axes("factors")]
+    """float32 [m, F], user factors."""
     m: Annotated[Float32Array, axes("factors")]
+    """Adam's first moment of `u`."""
     s: Annotated[Float32Array, axes("factors")]
+    """Adam's second moment of `u`."""
 
 
 @final
@@ -97,6 +106,7 @@ class RFRec(Settings):
     near the mean of all.
     """
 
+    # The model and its cost L.
     factors: int = Field(20, ge=1, le=1024, description="F, the length of u_u and v_i")
     clients: int = Field(
         200,
@@ -108,6 +118,7 @@ class RFRec(Settings):
     consensus: float = Field(
         10.0, ge=0, le=100000, description="weight of |V_c - Vbar|^2; has no part in style fast"
     )
+    # Steps; those of RFRecF.
     learning_rate: float = Field(
         0.1, gt=0, le=10, description="of Adam, on the device and at the gateway"
     )
@@ -145,78 +156,78 @@ class RFRec(Settings):
     )
 
     def configured(self, catalogue: Catalogue) -> Self:
-        """A copy of the settings with no more gateways than users. Raises InputError for data
-        without ratings.
+        """Returns a copy of the settings with no more gateways than users. Raises InputError for
+        data without ratings.
         """
         rated(catalogue.scale, "rfrec")
         return self.model_copy(update={"clients": min(self.clients, catalogue.users)})
 
     def default_rounds(self, catalogue: Catalogue) -> int:
-        """Training rounds if none are asked for: the setting `rounds`, of any data set."""
+        """Returns the number of training rounds if none is asked for: the setting `rounds`."""
         return self.rounds
 
     def init_server(self, catalogue: Catalogue, key: np.uint64) -> RFRecServer:
-        """The initial item tables, all alike: V_c = Vbar ~ N(0, init_std^2)."""
+        """Returns the initial item tables, all alike: V_c = Vbar ~ N(0, init_std^2)."""
         mean = normals(folds(key, np.arange(catalogue.items)), self.factors, self.init_std)
+        # Users are dealt to gateways in order.
         clients = min(self.clients, catalogue.users)
         v = np.repeat(mean[None], clients, axis=0)
-        gateway = (np.arange(catalogue.users) * clients // catalogue.users).astype(np.int32)
-        scale, none = np.array(catalogue.scale, np.float32), np.zeros(1, np.int64)
+        none = np.zeros(1, np.int64)
         return RFRecServer(
-            v,
-            np.zeros_like(v),
-            np.zeros_like(v),
-            mean,
-            gateway,
-            scale,
-            np.array([key], np.uint64),
-            none,
-            none,
+            v=v,
+            m=np.zeros_like(v),
+            s=np.zeros_like(v),
+            mean=mean,
+            gateway=(np.arange(catalogue.users) * clients // catalogue.users).astype(np.int32),
+            scale=np.array(catalogue.scale, np.float32),
+            key=np.array([key], np.uint64),
+            round=none,
+            step=none,
         )
 
     def init_devices(self, users: Int64Array, key: np.uint64) -> RFRecDevices:
-        """The initial user factors u_u ~ N(0, init_std^2) of the devices of `users`, and Adam's
-        moments at 0.
+        """Returns the initial user factors u_u ~ N(0, init_std^2) of the devices of `users`, and
+        Adam's moments at 0.
         """
         u = normals(folds(key, users), self.factors, self.init_std)
         return RFRecDevices(u, np.zeros_like(u), np.zeros_like(u))
 
     def select(self, server: RFRecServer, catalogue: Catalogue, key: np.uint64) -> Int64Array:
-        """The round's devices: everybody."""
+        """Returns the devices of a round: everybody."""
         return np.arange(catalogue.users)
 
     def download(self, server: RFRecServer) -> RFRecServer:
-        """The whole server state, of which `deliver` sends each device its part."""
+        """Returns the whole server state, of which `deliver` sends each device its part."""
         return server
 
     def deliver(self, download: RFRecServer, users: Int64Array) -> RFRecDownload:
-        """The download for the devices of `users`: V_c of each device's gateway, Vbar, and what
-        kind of round it is.
+        """Returns what the devices of `users` receive: V_c of each device's gateway, Vbar, and the
+        kind of the round.
         """
         group = download.gateway[users]
         among, at = np.unique(group, return_inverse=True)
-        together = len(among) > 0 and among[-1] - among[0] + 1 == len(among)
-        v = (
-            download.v[among[0] : among[-1] + 1] if together else download.v[among]
-        )  # a view where it can be one
-        learn, clients = np.array([self._learns(download)]), np.array([len(download.v)])
+        # A view where the gateways are neighbours: their tables are large.
+        if len(among) > 0 and among[-1] - among[0] + 1 == len(among):
+            v = download.v[among[0] : among[-1] + 1]
+        else:
+            v = download.v[among]
         return RFRecDownload(
-            v,
-            at.astype(np.int32),
-            group,
-            download.mean,
-            download.scale,
-            learn,
-            download.step,
-            clients,
+            v=v,
+            at=at.astype(np.int32),
+            group=group,
+            mean=download.mean,
+            scale=download.scale,
+            learn=np.array([self._learns(download)]),
+            step=download.step,
+            clients=np.array([len(download.v)]),
         )
 
     def _learns(self, server: RFRecServer) -> bool:
-        """The coin of this round."""
+        """Tosses the coin of this round."""
+        # The same on the server and in all processes: from a key and the number of the round.
         chance = self.local_chance if self.style == "fast" else 1.0
-        return bool(
-            uniform(np.uint64(draw(fold_name(server.key[0], int(server.round[0])), 0))) < chance
-        )
+        key = fold_name(server.key[0], int(server.round[0]))
+        return bool(uniform(np.uint64(draw(key, 0))) < chance)
 
     # ---- on the device ---------------------------------------------------------------------------
 
@@ -228,23 +239,13 @@ class RFRec(Settings):
         users: Int64Array,
         key: np.uint64,
     ) -> tuple[RFRecDevices, Update]:
-        """Local training: one Adam step on u_u, and the gradient of V_c at the same place."""
-        own, v = (
-            RFRecDevices(*(array.copy() for array in devices)),
-            np.zeros((len(users), *download.mean.shape), np.float32),
-        )
+        """Trains the devices: one Adam step on u_u, and the gradient of V_c at the same place."""
+        after = RFRecDevices(*(array.copy() for array in devices))
+        v = np.zeros((len(users), *download.mean.shape), np.float32)
         if download.learn[0]:
-            _local(
-                download.v,
-                download.at,
-                own,
-                _scaled(download, histories),
-                histories.ptr,
-                histories.item,
-                *self._step(download),
-                v,
-            )
-        return own, self._update(download, {"v": v})
+            ratings = _ratings(download, histories)
+            _local(download.v, download.at, after, ratings, self._numbers(download), v)
+        return after, _update(download, {"v": v})
 
     def local_sum(
         self,
@@ -255,83 +256,111 @@ class RFRec(Settings):
         key: np.uint64,
         total: Total,
     ) -> tuple[RFRecDevices, Total, int, int]:
-        """Local training as `local`, with the rated rows added to `total` one device at a time: the
-        same bits. Also returns how many rows and bytes were sent."""
-        own, rows, group = RFRecDevices(*(array.copy() for array in devices)), 0, download.group
+        """Trains as `local` does, and adds the rated rows to `total` one device at a time: the same
+        bits. Returns how many rows and bytes were sent, too."""
+        after = RFRecDevices(*(array.copy() for array in devices))
+        sent = 0
         if download.learn[0]:
-            args = (
-                _scaled(download, histories),
-                histories.ptr,
-                histories.item,
-                *self._step(download),
-                group,
-                total.dense["v"],
-            )
-            if not _local_sum(download.v, download.at, own, *args):
+            ratings = _ratings(download, histories)
+            numbers = self._numbers(download)
+            sums = total.dense["v"]
+            if not _local_sum(
+                download.v, download.at, after, ratings, numbers, download.group, sums
+            ):
                 raise NonFiniteError(
                     "update: a value is not finite or beyond +-32768; the model is unchanged"
                 )
-            rows = len(histories.item)
-        return (
-            own,
-            add_devices(total, self._update(download, {})),
-            rows,
-            rows * 4 * (1 + self.factors),
-        )
+            sent = len(histories.item)
+        total = add_devices(total, _update(download, {}))
+        return after, total, sent, sent * 4 * (1 + self.factors)
 
-    def _update(self, download: RFRecDownload, dense: dict[str, Float32Array]) -> Update:
-        """An update without rows, to each device's gateway."""
-        devices = len(download.at)
-        nothing, weight = np.zeros(devices + 1, np.int64), np.ones(devices, np.float32)
-        return Update(
-            nothing,
-            np.empty(0, np.int32),
-            {},
-            dense,
-            weight,
-            download.group,
-            int(download.clients[0]),
-        )
-
-    def _step(self, state: RFRecDownload | RFRecServer) -> tuple[AdamStep, np.float32]:
-        """Of this round, and reg."""
-        return adam_step(self.learning_rate, int(state.step[0]) + 1), np.float32(self.reg)
+    def _numbers(self, state: RFRecDownload | RFRecServer) -> RFRecNumbers:
+        step = adam_step(self.learning_rate, int(state.step[0]) + 1)
+        return RFRecNumbers(step, np.float32(self.reg))
 
     def score(
         self, download: RFRecDownload, devices: RFRecDevices, histories: Histories
     ) -> Float32Array:
-        """Predicted ratings of every item, float32 [m, items]: sigmoid(u_u . vbar_i), back on the
-        scale of the ratings.
+        """Returns the predicted ratings of every item, float32 [m, items]: sigmoid(u_u . vbar_i),
+        back on the scale of the ratings.
         """
         out = bpr_mf.scores(devices.u, download.mean, np.zeros(len(download.mean), np.float32))
-        _rated(out, *download.scale)
+        _rescale(out, *download.scale)
         return out
 
     # ---- at the gateways, and on the server ------------------------------------------------------
 
     def aggregate(self, server: RFRecServer, total: Total) -> RFRecServer:
-        """The server's step: one Adam step on each V_c, or one towards Vbar; then Vbar, the
+        """Returns the new state: one Adam step on each V_c, or one towards Vbar; then Vbar, the
         mean.
         """
-        v, m, s, learn = np.empty_like(server.v), server.m, server.s, self._learns(server)
-        if learn:
+        learns = self._learns(server)
+        v, m, s = np.empty_like(server.v), server.m, server.s
+        if learns:
             m, s = np.empty_like(v), np.empty_like(v)
+            # The third term of L; RFRecF's steps on the data leave it out.
             pull = np.float32(2 * self.consensus if self.style == "robust" else 0)
-            _gateways(server, total.dense["v"], pull, self._step(server)[0], v, m, s)
+            _gateways(server, total.dense["v"], pull, self._numbers(server).step, v, m, s)
         else:
             _towards(server.v, server.mean, np.float32(self.eta), v)
         return server._replace(
-            v=v, m=m, s=s, mean=_mean(v), round=server.round + 1, step=server.step + int(learn)
+            v=v, m=m, s=s, mean=_mean(v), round=server.round + 1, step=server.step + int(learns)
         )
 
 
-def _scaled(download: RFRecDownload, histories: Histories) -> Float32Array:
-    """Ratings on [0, 1]."""
+class RFRecRatings(NamedTuple):
+    """The ratings of m devices on [0, 1]."""
+
+    ptr: Int64Array
+    """int64 [m + 1], as in Histories."""
+    item: Int32Array
+    value: Float32Array
+
+
+class RFRecNumbers(NamedTuple):
+    """Constants of a round."""
+
+    step: AdamStep
+    reg: np.float32
+
+
+def _ratings(download: RFRecDownload, histories: Histories) -> RFRecRatings:
     low, high = download.scale
-    return (histories.value - low) / (high - low)
+    return RFRecRatings(histories.ptr, histories.item, (histories.value - low) / (high - low))
+
+
+def _update(download: RFRecDownload, dense: dict[str, Float32Array]) -> Update:
+    """Returns an update without rows, of each device to its gateway."""
+    devices = len(download.at)
+    return Update(
+        ptr=np.zeros(devices + 1, np.int64),
+        item=np.empty(0, np.int32),
+        rows={},
+        dense=dense,
+        weight=np.ones(devices, np.float32),
+        group=download.group,
+        groups=int(download.clients[0]),
+    )
 
 
 # ---- in plain loops ------------------------------------------------------------------------------
+
+
+class RFRecRoom(NamedTuple):
+    """Working memory of a device."""
+
+    slope: Float32Array
+    """float32 [F], the gradient by u_u."""
+    rows: Float32Array
+    """float32 [longest history, F], EACH times the gradients by v_ci."""
+
+
+@njit(cache=True, nogil=True)
+def _room(ptr: Int64Array, factors: int) -> RFRecRoom:
+    longest = 0
+    for d in range(len(ptr) - 1):
+        longest = max(longest, ptr[d + 1] - ptr[d])
+    return RFRecRoom(np.empty(factors, np.float32), np.empty((longest, factors), np.float32))
 
 
 @njit(cache=True, nogil=True)
@@ -339,30 +368,36 @@ def _device(
     v: Float32Array,
     d: int,
     own: RFRecDevices,
-    r: Float32Array,
-    item: Int32Array,
-    start: int,
-    stop: int,
-    step: AdamStep,
-    reg: np.float32,
-    slope: Float32Array,
-    rows: Float32Array,
+    ratings: RFRecRatings,
+    numbers: RFRecNumbers,
+    room: RFRecRoom,
 ) -> None:
-    """EACH times dL/dv_i of the device's rated items into `rows`, and one Adam step on its u. v:
-    its gateway's table.
+    """Writes EACH times dL/dv_i of the rated items of device d to room.rows, and takes one Adam
+    step on its u. v: float32 [items, F], its gateway's table.
     """
-    u, m, s, two, one, factors = own.u, own.m, own.s, np.float32(2), np.float32(1), v.shape[1]
+    u, m, s = own.u, own.m, own.s
+    item, value = ratings.item, ratings.value
+    slope, rows = room.slope, room.rows
+    step = numbers.step
+    start, stop = ratings.ptr[d], ratings.ptr[d + 1]
+    factors = v.shape[1]
+    two = np.float32(2)
+    one = np.float32(1)
+    # the gradient of reg |u_u|^2
     for f in range(factors):
-        slope[f] = two * reg * u[d, f]
+        slope[f] = two * numbers.reg * u[d, f]
     for k in range(start, stop):
-        i, z = item[k], np.float32(0)
+        # sigmoid(u_u . v_ci), and the slope of the squared error by z = u_u . v_ci
+        i = item[k]
+        z = np.float32(0)
         for f in range(factors):
             z += u[d, f] * v[i, f]
         guess = logistic(z)
-        error = two * (guess - r[k]) * (guess * (one - guess))  # dL/dz
+        error = two * (guess - value[k]) * (guess * (one - guess))  # dL/dz
         for f in range(factors):
             rows[k - start, f] = EACH * (error * u[d, f])
             slope[f] += error * v[i, f]
+    # Adam on u_u, whose gradient is complete now
     for f in range(factors):
         m[d, f] = moment(m[d, f], slope[f], step.beta1, step.rest1)
         s[d, f] = moment(s[d, f], slope[f] * slope[f], step.beta2, step.rest2)
@@ -374,24 +409,21 @@ def _local(
     v: Float32Array,
     at: Int32Array,
     own: RFRecDevices,
-    r: Float32Array,
-    ptr: Int64Array,
-    item: Int32Array,
-    step: AdamStep,
-    reg: np.float32,
+    ratings: RFRecRatings,
+    numbers: RFRecNumbers,
     out: Float32Array,
 ) -> None:
-    """`_device` on every device that has ratings; gradients into out: [m, items, F]."""
-    slope, rows = (
-        np.empty(v.shape[2], np.float32),
-        np.empty((_longest(ptr), v.shape[2]), np.float32),
-    )
+    """Trains every device that has ratings. Writes the gradients to out, float32 [m, items, F]."""
+    ptr, item = ratings.ptr, ratings.item
+    factors = v.shape[2]
+    room = _room(ptr, factors)
     for d in range(len(at)):
         if ptr[d] < ptr[d + 1]:
-            _device(v[at[d]], d, own, r, item, ptr[d], ptr[d + 1], step, reg, slope, rows)
+            _device(v[at[d]], d, own, ratings, numbers, room)
+        # The table that a device sends is zero but for these rows.
         for k in range(ptr[d], ptr[d + 1]):
-            for f in range(v.shape[2]):
-                out[d, item[k], f] = rows[k - ptr[d], f]
+            for f in range(factors):
+                out[d, item[k], f] = room.rows[k - ptr[d], f]
 
 
 @njit(cache=True, nogil=True)
@@ -399,36 +431,24 @@ def _local_sum(
     v: Float32Array,
     at: Int32Array,
     own: RFRecDevices,
-    r: Float32Array,
-    ptr: Int64Array,
-    item: Int32Array,
-    step: AdamStep,
-    reg: np.float32,
+    ratings: RFRecRatings,
+    numbers: RFRecNumbers,
     group: Int32Array,
     total: Int64Array,
 ) -> bool:
-    """The same, added to the gateways' totals, int64 [clients, items, F]; False if a value cannot
-    be added.
+    """Trains as `_local` does, and adds the gradients to the gateways' totals, int64 [clients,
+    items, F]. Returns False if a value cannot be added.
     """
-    ok, slope, rows = (
-        True,
-        np.empty(v.shape[2], np.float32),
-        np.empty((_longest(ptr), v.shape[2]), np.float32),
-    )
+    ptr, item = ratings.ptr, ratings.item
+    # Only the rows of one device are in memory at a time, not its table.
+    room = _room(ptr, v.shape[2])
+    finite = True
     for d in range(len(at)):
         start, stop = ptr[d], ptr[d + 1]
         if start < stop:
-            _device(v[at[d]], d, own, r, item, start, stop, step, reg, slope, rows)
-            ok &= add_rows(item[start:stop], rows[: stop - start], total[group[d]])
-    return ok
-
-
-@njit(cache=True, nogil=True)
-def _longest(ptr: Int64Array) -> int:
-    longest = 0
-    for d in range(len(ptr) - 1):
-        longest = max(longest, ptr[d + 1] - ptr[d])
-    return longest
+            _device(v[at[d]], d, own, ratings, numbers, room)
+            finite &= add_rows(item[start:stop], room.rows[: stop - start], total[group[d]])
+    return finite
 
 
 @njit(cache=True, nogil=True)
@@ -441,18 +461,21 @@ def _gateways(
     m: Float32Array,
     s: Float32Array,
 ) -> None:
-    """An Adam step of every gateway along its devices' gradients and pull (V_c - Vbar), into v, m,
-    s.
+    """Takes an Adam step of every gateway along its devices' gradients and pull (V_c - Vbar).
+    Writes the result to v, m and s.
     """
+    old_v, old_m, old_s = server.v, server.m, server.s
+    mean = server.mean
+    # From the integers of the sum to the gradient.
     grid = np.float32(STEP) / EACH
-    old_v, old_m, old_s, mean = server.v, server.m, server.s, server.mean
     for c in range(len(v)):
         for i in range(v.shape[1]):
             for f in range(v.shape[2]):
                 slope = grid * np.float32(total[c, i, f]) + pull * (old_v[c, i, f] - mean[i, f])
                 first = moment(old_m[c, i, f], slope, step.beta1, step.rest1)
                 second = moment(old_s[c, i, f], slope * slope, step.beta2, step.rest2)
-                m[c, i, f], s[c, i, f] = first, second
+                m[c, i, f] = first
+                s[c, i, f] = second
                 v[c, i, f] = old_v[c, i, f] - direction(
                     first, second, step.first, step.second, step.epsilon
                 )
@@ -460,7 +483,7 @@ def _gateways(
 
 @njit(cache=True, nogil=True)
 def _towards(old: Float32Array, mean: Float32Array, eta: np.float32, v: Float32Array) -> None:
-    """V_c + eta (Vbar - V_c)."""
+    """Writes V_c + eta (Vbar - V_c) to v."""
     for c in range(len(v)):
         for i in range(v.shape[1]):
             for f in range(v.shape[2]):
@@ -469,8 +492,9 @@ def _towards(old: Float32Array, mean: Float32Array, eta: np.float32, v: Float32A
 
 @njit(cache=True, nogil=True)
 def _mean(v: Float32Array) -> Float32Array:
-    """Vbar, float32 [items, F], added gateway by gateway."""
-    out, share = np.zeros(v.shape[1:]), 1.0 / len(v)
+    """Returns Vbar, float32 [items, F], added gateway by gateway."""
+    out = np.zeros(v.shape[1:])
+    share = 1.0 / len(v)
     for c in range(len(v)):
         for i in range(v.shape[1]):
             for f in range(v.shape[2]):
@@ -479,8 +503,8 @@ def _mean(v: Float32Array) -> Float32Array:
 
 
 @njit(cache=True, nogil=True)
-def _rated(out: Float32Array, low: np.float32, high: np.float32) -> None:
-    """low + (high - low) sigmoid(out), in place."""
+def _rescale(out: Float32Array, low: np.float32, high: np.float32) -> None:
+    """Replaces out by low + (high - low) sigmoid(out)."""
     for d in range(out.shape[0]):
         for i in range(out.shape[1]):
             out[d, i] = low + (high - low) * logistic(out[d, i])

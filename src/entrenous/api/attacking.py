@@ -2,58 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, final
 
-from ..audit.plan import AttackPlan
+from ..audit.plan import AttackOptions, AttackPlan
 from ..audit.robustness import attack as measured
 from ..core.contract.protocols import Progress
-from .asked import algorithm_asked, data_asked
+from ..core.errors import InputError
+from ..core.keywords import values
+from .asked import algorithm_asked, named_rows
 from .progress import asked_progress
-from .words import in_python
+from .words import public
 
 
-def attack(
-    algorithm: Any,
-    data: Any = "ml-100k",
-    *,
-    attack: str = "boost",
-    share: float = 0.1,
-    settings: Mapping[str, Any] | None = None,
-    progress: bool | Progress | None = None,
-    **further: Any,
-) -> dict[str, Any]:
+@final
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AttackKeywords(AttackOptions):
+    """The keywords of `attack`: the options of `entrenous attack`, and what only Python can hand
+    in.
+    """
+
+    algorithm: Any = field(kw_only=False)
+    """A name, a place, a class or an instance, as of `entrenous.run`, with a server or between
+    peers."""
+    data: Any = field(default="ml-100k", kw_only=False)
+    """As of `entrenous.run`."""
+    progress: bool | Progress | None = None
+    """As of `entrenous.run`."""
+
+
+@public(AttackKeywords)
+def attack(asked: AttackKeywords) -> dict[str, Any]:
     """Train a federation with and without colluding devices, and measure what the attack reaches
     under each defence.
 
-    Args: algorithm: a name, a place, a class or an instance, as of `entrenous.run`, with a server
-        or between peers. data: as of `entrenous.run`. attack: a name that `entrenous attack --help`
-        lists. share: of all devices that collude; they are added to the users of `data`. settings:
-        of the algorithm, on top of an instance's. further: targets, defences, attack_settings,
-        protocol, refit, rounds, seed, seeds, k, load: as `audit.plan.AttackPlan` describes them;
-            targets may also be the ids of items.
-
-    Returns: What `entrenous attack --json` prints: `rows` has one entry for each defence, with
-        `hr@10`, `hr@10_attacked` and `er@10`.
-
-    Raises:
-        InputError: for what cannot be run, in one line.
+    Returns what `entrenous attack --json` prints: `rows` has one entry for each defence, with
+    `hr@10`, `hr@10_attacked` and `er@10`. Raises InputError for what cannot be run, in one line.
     """
-    with in_python(), asked_progress(progress) as shown:
-        name, own = algorithm_asked(algorithm)
-        rows = data_asked(data)
-        targets = further.pop("targets", 1)
-        if not isinstance(targets, int):
-            further["target"] = tuple(targets)
-            targets = 1
-        further["defences"] = tuple(further.get("defences", ()))
-        plan = AttackPlan(
-            algorithm=name,
-            data=rows if isinstance(rows, str) else rows.name,
-            attack=attack,
-            share=share,
-            settings={**own, **(settings or {})},
-            targets=targets,
-            **further,
-        )
-        return measured(plan, None if isinstance(rows, str) else rows, progress=shown)
+    return attacked(asked)
+
+
+def attacked(asked: AttackKeywords) -> dict[str, Any]:
+    """As `attack`, with errors in the words of the command line."""
+    if not isinstance(asked.targets, int):
+        fix = 'name items with target=("ID", ...)'
+        raise InputError("--targets", f"got {asked.targets!r:.40}", expected="a number", fix=fix)
+    with asked_progress(asked.progress) as progress:
+        name, own = algorithm_asked(asked.algorithm)
+        data, rows = named_rows(asked.data)
+        options = values(asked, AttackOptions)
+        options["settings"] = {**own, **asked.settings}
+        options["defences"] = tuple(asked.defences)
+        options["target"] = tuple(asked.target)
+        plan = AttackPlan(algorithm=name, data=data, **options)
+        return measured(plan, rows, progress=progress)

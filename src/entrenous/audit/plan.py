@@ -19,30 +19,15 @@ a peer, which keeps every message that reaches it. model: anybody who has the fi
 SUM_PARTIES = 100  # usual parties in a sum: as many as the profile `private` asks for
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
-class AuditPlan:
-    """The options of an audit: the training that is audited, and what its onlooker sees."""
+class AuditOptions:
+    """The options of an audit, without the algorithm and the data."""
 
-    algorithm: str
-    """A name of `entrenous algorithms`, or the place of a file (./my_algo.py)."""
-    data: str = "ml-100k"
-    """A data set, file or folder."""
-    protocol: str | None = None
-    """How rows are held out, as of a run. None = as is usual for the algorithm and the data."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    """Hyper-parameters by name, where they differ from the algorithm's own."""
-    load: Mapping[str, Any] = field(default_factory=dict)
-    """How to read the file, such as {"item": "venue"} (`data.options.LoadOptions`)."""
-    refit: bool | None = None
-    """Whether devices train on validation rows too, as of a run. None = as the protocol does."""
-    network: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of `federation.network.Network` for peers that gossip; {} = rounds in lock-step."""
-    seed: int = 0
-    """Names all randomness; below 2^63."""
     view: View | None = None
-    """What the onlooker sees. None = `individual`; `sum` where messages are masked; `neighbour`
-    where there is no server."""
+    """What the onlooker sees: individual = every update; sum = the sum of a round; difference = two
+    sums, with and without one party; neighbour = what reaches a peer; model = the final model
+    alone. Default: individual; sum where messages are masked; neighbour where there is no
+    server."""
     cohort: int = 0
     """Parties in a round. 0 = everybody; 100 in `sum`; 101 in `difference`, so that the smaller sum
     has 100; of a final model, the algorithm's own number."""
@@ -57,9 +42,9 @@ class AuditPlan:
     """Users whose single messages are kept; between peers, how many of them look on. 0 = as many as
     512 MB hold."""
     profile: Profile = "paper"
-    """What limits the data that leaves devices: a name of `privacy.protection.PROFILES`."""
+    """The limits on the data that leaves devices, as for `entrenous run`."""
     protect: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of `privacy.protection.Protection` where they differ from the profile's."""
+    """Settings of the protection that differ from the profile's. Names: {protect}."""
     public_draws: bool = False
     """Whether everybody can repeat what devices draw, so that the onlooker is told the seed."""
     replayed: bool = False
@@ -67,13 +52,27 @@ class AuditPlan:
     chosen: int = 0
     """Users among whom an active server draws every cohort. 0 = all."""
     attacks: tuple[str, ...] = ()
-    """Names of attacks. () = all that apply."""
+    """Attacks by name; default: all that apply."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Hyper-parameters by name, where they differ from the algorithm's own."""
+    protocol: str | None = None
+    """How rows are held out, as for `entrenous run`: it decides which rows are trained on."""
+    refit: bool | None = None
+    """Whether devices train on validation rows too, as for `entrenous run`; --no-refit: on the
+    training rows alone."""
+    load: Mapping[str, Any] = field(default_factory=dict)
+    """How to read a file, such as item=venue. `entrenous data check --help` lists the names."""
+    network: Mapping[str, Any] = field(default_factory=dict)
+    """The network between peers that gossip, as for `entrenous run`; default: rounds in lock
+    step."""
+    seed: int = 0
+    """Names all randomness."""
     quick: bool = False
     """Whether to leave out the training to the end, and with it accuracy and the attacks on the
     final model."""
     canaries: int = 0
-    """Users who become canaries in a training of their own, which bounds epsilon from below
-    (`audit.canaries`). 0 = none."""
+    """Users who become canaries in a training of their own, under a profile with a clip: guesses of
+    which of them took part give a lower bound of epsilon. 0 = none."""
     threads: int = 0
     """Threads over devices. 0 = all cores."""
 
@@ -91,39 +90,60 @@ class AuditPlan:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class AttackPlan:
-    """The options of an attack on training by colluding devices or peers, and of the defences."""
+class AuditPlan(AuditOptions):
+    """An audit: the training that is audited, and what its onlooker sees."""
+
+    algorithm: str
+    """A name of `entrenous algorithms`, or the place of a file (./my_algo.py)."""
+    data: str = "ml-100k"
+    """A data set, file or folder."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttackOptions:
+    """The options of an attack on training by colluding devices or peers, and of the defences,
+    without the algorithm and the data.
+    """
+
+    attack: str = "boost"
+    """What colluders do. With a server: {poisons}. Between peers: {peerpoisons}."""
+    share: float = 0.1
+    """The share of all devices that collude, above 0 and below 1. Colluders are added to the users
+    of the data."""
+    target: tuple[str, ...] = ()
+    """The item to promote, by its id; may be repeated. Without one, --targets are drawn."""
+    targets: int = 1
+    """How many items to draw among those with 5 to 9 consumers; each is a training of its own."""
+    defences: tuple[str, ...] = ()
+    """Defences by name. With a server: {defences}; default: none and robust. Between peers:
+    {peerdefences}; default: all of these."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Hyper-parameters by name, where they differ from the algorithm's own."""
+    attack_settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the attack by name, such as strength=10. An unknown name lists the known ones."""
+    protocol: str | None = None
+    """How rows are held out, as for `entrenous run`."""
+    refit: bool | None = None
+    """Whether devices train on validation rows too, as for `entrenous run`; --no-refit: on the
+    training rows alone."""
+    load: Mapping[str, Any] = field(default_factory=dict)
+    """How to read a file, such as item=venue. `entrenous data check --help` lists the names."""
+    rounds: int | None = None
+    """Rounds of training; default: the algorithm's own."""
+    seed: int = 0
+    """Names all randomness of the first training, and draws the targets."""
+    seeds: int = 1
+    """Trainings for each target, with the seeds --seed and those that follow it."""
+    k: int = 10
+    """The length of the lists of ER@K."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class AttackPlan(AttackOptions):
+    """An attack on the training of one algorithm."""
 
     algorithm: str
     """An algorithm with a server or between peers: its name or the place of its file."""
     data: str = "ml-100k"
     """A data set, file or folder."""
-    attack: str = "boost"
-    """A name of `robustness.poisons()` or, between peers, of `peers.PEERS`."""
-    share: float = 0.1
-    """The share of all devices that collude, above 0 and below 1. Colluders are added to the users
-    of the data."""
-    target: tuple[str, ...] = ()
-    """Ids of the items to promote. () = `targets` items are drawn."""
-    targets: int = 1
-    """How many items to draw among those with 5 to 9 consumers; each is a training of its own."""
-    defences: tuple[str, ...] = ()
-    """Defences by name. () = "none" and "robust" with a server; all between peers."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    """Hyper-parameters by name, where they differ from the algorithm's own."""
-    attack_settings: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of the attack by name, such as {"strength": 10}."""
-    protocol: str | None = None
-    """How rows are held out, as of a run. None = as is usual for the algorithm and the data."""
-    refit: bool | None = None
-    """Whether devices train on validation rows too, as of a run. None = as the protocol does."""
-    load: Mapping[str, Any] = field(default_factory=dict)
-    """How to read the file (`data.options.LoadOptions`)."""
-    rounds: int | None = None
-    """Rounds of training, at least 1. None = the algorithm's own number."""
-    seed: int = 0
-    """Names all randomness of the first training, and draws the targets."""
-    seeds: int = 1
-    """Trainings for each target, with the seeds `seed`, `seed` + 1, ..."""
-    k: int = 10
-    """The length of the lists of ER@K."""

@@ -4,36 +4,21 @@ of it.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-from cyclopts import Parameter
-
+from ..audit.plan import AttackOptions
 from .console import emit_json, progress_bar, table, tell
-from .options import Load, Refit, Set, assignments
-
-Many = Annotated[list[str] | None, Parameter(negative="")]
+from .options import takes
 
 
+@takes(AttackOptions)
 def attack(
     algorithm: str,
     /,
     *,
     data: str = "ml-100k",
-    attack: str = "boost",
-    share: float = 0.1,
-    target: Many = None,
-    targets: int = 1,
-    defence: Many = None,
-    rounds: int | None = None,
-    seed: int = 0,
-    seeds: int = 1,
-    k: int = 10,
-    settings: Set = None,
-    attack_set: Annotated[list[str] | None, Parameter(name="--attack-set", negative="")] = None,
-    protocol: str | None = None,
-    refit: Refit = None,
-    load: Load = None,
     json: bool = False,
+    **options: Any,
 ) -> None:
     """Train a federation with and without colluding devices, and print what the attack reaches
     under each defence.
@@ -48,69 +33,19 @@ def attack(
     Example: entrenous attack pfpl+ --attack pip --share 0.1 --defence none --defence robust --set
     cohort=94 --set factors=20 --rounds 100
 
-    Attacks of devices with a server: {poisons}. Of peers: {peerpoisons}.
-
     Parameters
     ----------
     algorithm:
         An algorithm with a server or between peers, by its name or place (./my_algo.py).
     data:
         A data set, file or folder.
-    attack:
-        What colluders do: one of the attacks above.
-    share:
-        Share of all devices that collude.
-    target:
-        The item to promote, by its id; may be repeated. Without one, --targets are drawn.
-    targets:
-        How many items to draw, among those with 5 to 9 consumers; each is a training of its own.
-    defence:
-        May be repeated. With a server: {defences}; default: none and robust. Between peers:
-        {peerdefences}; default: all of these.
-    rounds:
-        Rounds of training; default: the algorithm's own.
-    seed:
-        Names all randomness of the first training, and draws the targets.
-    seeds:
-        Trainings for each target, with seeds one after the other.
-    k:
-        Length of the lists of er@K.
-    settings:
-        A setting of the algorithm, name=value; may be repeated.
-    attack_set:
-        A setting of the attack, name=value; may be repeated, such as strength=10. An unknown name
-        lists those that there are.
-    protocol:
-        How rows are held out, as for `entrenous run`.
-    refit:
-        Whether devices train on validation rows too, as for `entrenous run`; --no-refit: on the
-        training rows alone.
     json:
         Print one JSON object on stdout.
     """
-    from ..audit.plan import AttackPlan
-    from ..audit.robustness import attack as measure
+    from ..api.attacking import AttackKeywords, attacked
 
-    plan = AttackPlan(
-        algorithm=algorithm,
-        data=data,
-        attack=attack,
-        share=share,
-        target=tuple(target or ()),
-        targets=targets,
-        defences=tuple(defence or ()),
-        settings=assignments(settings),
-        attack_settings=assignments(attack_set, "--attack-set"),
-        protocol=protocol,
-        refit=refit,
-        rounds=rounds,
-        seed=seed,
-        seeds=seeds,
-        k=k,
-        load=assignments(load, "--load"),
-    )
     with progress_bar(algorithm) as progress:
-        found = measure(plan, progress=progress)
+        found = attacked(AttackKeywords(algorithm, data, progress=progress, **options))
     if json:
         emit_json(found)
     else:

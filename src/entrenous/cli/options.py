@@ -10,14 +10,12 @@ from dataclasses import MISSING, Field, fields
 from functools import wraps
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeAlias, get_args, get_origin, get_type_hints
 
 from cyclopts import Parameter
 
 from ..core.errors import InputError
 from ..core.keywords import field_texts
-from ..runs.options import Negatives as Negatives
-from ..runs.options import Profile as Profile
 
 RUNS = Path("runs")
 NETWORK = (
@@ -46,9 +44,6 @@ TODAYS = "Go on though the algorithm's code or a default is no longer what the r
 OwnPlace: TypeAlias = Annotated[str | None, Parameter(name="--algorithm", help=PLACE)]
 TodaysCode: TypeAlias = Annotated[bool, Parameter(name="--todays-code", help=TODAYS)]
 Runs: TypeAlias = Annotated[Path, Parameter(name="--runs")]
-Crossing: TypeAlias = Literal["private", "robust", "paper"]  # profiles of what crosses a network
-Protect: TypeAlias = Annotated[list[str] | None, Parameter(name="--protect", negative="")]
-Refit: TypeAlias = Annotated[bool | None, Parameter(negative="--no-refit")]
 
 
 # The options whose fields have another name.
@@ -87,8 +82,9 @@ def takes(*plans: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
         positional = [one for one in own.values() if one.kind in POSITIONAL]
         named = [one for one in own.values() if one.kind is inspect.Parameter.KEYWORD_ONLY]
+        first = [one for one in named if one.name == "data"]
         taken = [_parameter(option, kind) for option, kind in options.values()]
-        listed = [*positional, *taken, *named]
+        listed = [*positional, *first, *taken, *(one for one in named if one not in first)]
         called.__signature__ = inspect.Signature(listed)  # type: ignore[attr-defined]
         called.__annotations__ = {one.name: one.annotation for one in listed}
         called.__plans__ = plans  # type: ignore[attr-defined]
@@ -108,21 +104,29 @@ def option_name(name: str, kind: Any = None) -> str:
     """
     if name in SPELLED:
         return "--" + SPELLED[name]
-    word = name.removesuffix("s") if get_origin(kind) is tuple else name
+    word = name.removesuffix("s") if _repeated(kind) is tuple else name
     return "--" + word.replace("_", "-")
+
+
+def _repeated(kind: Any) -> Any:
+    """`Mapping` or `tuple` for a field whose option may be repeated; None for another."""
+    origin = get_origin(kind)
+    if origin is tuple and get_args(kind)[-1] is not ...:
+        return None
+    return origin if origin in REPEATED else None
 
 
 def _parameter(option: Field[Any], kind: Any) -> inspect.Parameter:
     """The parameter by which cyclopts reads an option."""
+    spelled = option_name(option.name, kind)
     default = None if option.default is MISSING else option.default
-    negative = "--no-" + option.name if kind == bool | None else ""
+    can_be_off = kind == bool | None or option.default is True
+    negative = "--no-" + option.name if can_be_off else ""
     if Path in get_args(kind):
         kind = Path | None  # `str | Path` of Python
-    elif get_origin(kind) in REPEATED:
+    elif _repeated(kind):
         kind, default = list[str] | None, None
-    annotation = Annotated[
-        kind, Parameter(name=option_name(option.name, option.type), negative=negative)
-    ]
+    annotation = Annotated[kind, Parameter(name=spelled, negative=negative)]
     return inspect.Parameter(
         option.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
     )
@@ -130,9 +134,9 @@ def _parameter(option: Field[Any], kind: Any) -> inspect.Parameter:
 
 def _read(option: str, kind: Any, given: Any) -> Any:
     """The value of a field, from what was given on the command line."""
-    if get_origin(kind) is tuple:
+    if _repeated(kind) is tuple:
         return tuple(given or ())
-    if get_origin(kind) is not Mapping:
+    if _repeated(kind) is not Mapping:
         return given
     of_each = get_origin(get_args(kind)[1])
     if of_each is Mapping:
@@ -149,12 +153,12 @@ def documented(command: Callable[..., Any]) -> str:
     plans = getattr(command, "__plans__", ())
     if plans and "Parameters\n----------" not in text:
         text += "\n\nParameters\n----------"
-    own = inspect.signature(inspect.unwrap(command)).parameters
     for plan in plans:
         kinds = get_type_hints(plan)
         for name, words in field_texts(plan).items():
-            if name not in own or f"\n{name}:\n" not in text:
-                more = "" if "repeated" in words else REPEATED.get(get_origin(kinds[name]), "")
+            # The text of a parameter that the command names itself stands already.
+            if f"\n{name}:\n" not in text:
+                more = "" if "repeated" in words else REPEATED.get(_repeated(kinds[name]), "")
                 text += f"\n{name}:\n    {words}{more}"
     return text
 
@@ -179,7 +183,7 @@ def by_label(pairs: Sequence[str], option: str) -> dict[str, dict[str, str]]:
 
 
 def assignments(given: Sequence[str] | None, option: str = "--set") -> dict[str, str]:
-    """What was given to an option that takes name=value. Raises InputError for anything else."""
+    """The values of an option that takes name=value. Raises InputError for anything else."""
     from ..core.contract.settings import parse_assignments
 
     return parse_assignments(given or [], option)

@@ -5,8 +5,8 @@ A device knows the rows q_i, b_i of the items it rated and one number v_i, the v
 server gives q_i's coordinates. With y_i = r_ui - b_i - start and reg the weight of p_u's prior, p_u
 and d = b_u - start minimise the expectation over q_i of
 
-    sum_i (y_i - d - p . q_i)^2 + reg |p|^2 + reg_b d^2  =  sum_i (y_i - d - p . q_i)^2 + (reg +
-    sum_i v_i) |p|^2 + reg_b d^2
+    sum_i (y_i - d - p . q_i)^2 + reg |p|^2 + reg_b d^2
+        =  sum_i (y_i - d - p . q_i)^2 + (reg + sum_i v_i) |p|^2 + reg_b d^2
 
 (without v: eq. 5 as printed). All that the steps need of the items are the sums N = sum q q', s =
 sum q, z = sum y q and sum y, which are made once; a local iteration then goes once over d and the
@@ -22,50 +22,69 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from ..core.lanes.sealed import sealed
 from ..core.lanes.simd import LANES, every, inside, load, padded, store, sum_of, zeros
 from ..core.types import BoolArray, Float32Array, Float64Array, Int32Array, Int64Array
 
 
 class BiasedMFRates(NamedTuple):
-    """Constants of a device's training. steps: local iterations. reg: of p_u. reg_bias: of b_u -
-    start. noise: variance of a rating around its prediction, 0 = p_u is taken to be exact. bias:
-    whether b_u moves. predict: whether decoys have the prediction of the new p_u, b_u for a rating
-    (else the user's mean).
-    """
+    """Constants of a device's training."""
 
     steps: int
+    """Local iterations."""
     reg: np.float32
+    """Of p_u."""
     reg_bias: np.float32
+    """Of b_u - start."""
     noise: np.float32
+    """Variance of a rating around its prediction; 0 = p_u is taken to be exact."""
     bias: bool
+    """b_u moves."""
     predict: bool
+    """Decoys are rated by the prediction of the new p_u, b_u, else by the user's mean."""
 
 
 class BiasedMFRows(NamedTuple):
-    """Rated items and decoys of m devices (see `privacy.decoys.Mixed`), and where each device's b_u
-    starts, float32 [m].
-    """
+    """Rated items and decoys of m devices (see `privacy.decoys.Mixed`)."""
 
     ptr: Int64Array
     item: Int32Array
     value: Float32Array
     rated: BoolArray
     start: Float32Array
+    """float32 [m], where each device's b_u starts."""
+
+
+class BiasedMFItems(NamedTuple):
+    """What devices receive of the items, of K models."""
+
+    q: Float32Array
+    """float32 [items, K, F]."""
+    b: Float32Array
+    """float32 [items, K]."""
+    v: Float32Array
+    """float32 [items]."""
 
 
 class BiasedMFRoom(NamedTuple):
-    """Working memory of a device. n: N, [F, W] with rows padded to W. s, z, x, p, old: [1, W]. c:
-    the covariance, [F, W]; a: [F, F].
-    """
+    """Working memory of a device; rows are padded to W."""
 
     n: Float32Array
+    """The sum N, [F, W]."""
     s: Float32Array
+    """The sum s, [1, W]."""
     z: Float32Array
+    """The sum z, [1, W]; then a gradient."""
     x: Float32Array
+    """One q_i, [1, W]."""
     p: Float32Array
+    """p_u, [1, W]."""
     old: Float32Array
+    """p_u before, [1, W]."""
     c: Float32Array
+    """The covariance C, [F, W]."""
     a: Float64Array
+    """Its Cholesky factor, [F, F]."""
 
 
 def gradients(
@@ -80,70 +99,82 @@ def gradients(
     """Moves p and offset in place and returns the gradients of q_i, float32 [n, K, F], and b_i,
     float32 [n, K], for every row (eq. 10, halved), of K models that know nothing of each other.
 
-    q: float32 [items, K, F]. b: float32 [items, K]. v: float32 [items]. p: float32 [m, K, F].
-    offset: b_u - start, float32 [m, K]. A gradient is of half the squared error alone: reg is the
-    server's business. For a rated item it is -e p_u + C q_i, the mean over all p_u that are likely;
-    for a decoy -e p_u."""
+    q, b, v: as in `BiasedMFItems`. p: float32 [m, K, F]. offset: b_u - start, float32 [m, K]. A
+    gradient is of half the squared error alone: reg is the server's business. For a rated item it
+    is -e p_u + C q_i, the mean over all p_u that are likely; for a decoy -e p_u.
+    """
     members, factors = p.shape[1:]
     width = padded(factors)
-    g_q, g_b = (
-        np.empty((len(rows.item), members, factors), np.float32),
-        np.empty((len(rows.item), members), np.float32),
-    )
-    s, z, x, mine, old = (zeros(1, width) for _ in range(5))
+    g_q = np.empty((len(rows.item), members, factors), np.float32)
+    g_b = np.empty((len(rows.item), members), np.float32)
     room = BiasedMFRoom(
-        zeros(factors, width),
-        s,
-        z,
-        x,
-        mine,
-        old,
-        zeros(factors, width),
-        np.empty((factors, factors)),
+        n=zeros(factors, width),
+        s=zeros(1, width),
+        z=zeros(1, width),
+        x=zeros(1, width),
+        p=zeros(1, width),
+        old=zeros(1, width),
+        c=zeros(factors, width),
+        a=np.empty((factors, factors)),
     )
+    items = BiasedMFItems(sealed(q), sealed(b), sealed(v))
     for k in range(members):
-        _gradients(q, b, v, p, offset, k, rows, rates, room, g_q, g_b)
+        _gradients(items, k, p, offset, rows, rates, room, (g_q, g_b))
     return g_q, g_b
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _gradients(
-    q: Float32Array,
-    b: Float32Array,
-    v: Float32Array,
+    items: BiasedMFItems,
+    k: int,
     p: Float32Array,
     offset: Float32Array,
-    k: int,
     rows: BiasedMFRows,
     rates: BiasedMFRates,
     room: BiasedMFRoom,
-    g_q: Float32Array,
-    g_b: Float32Array,
+    out: tuple[Float32Array, Float32Array],
 ) -> None:
-    """Model k of all devices, one device after the other."""
-    ptr, item, value, rated = rows.ptr, rows.item, rows.value, rows.rated
-    members, factors, width = p.shape[1], p.shape[2], room.n.shape[1]
-    x, mine, old, s, z, c = room.x, room.p, room.old, room.s, room.z, room.c
+    """Trains model k of all devices, one device after the other. out: the gradients of q and b."""
+    q = items.q
+    b = items.b
+    v = items.v
+    g_q, g_b = out
+    ptr = rows.ptr
+    item = rows.item
+    value = rows.value
+    rated = rows.rated
+    members = q.shape[1]
+    factors = q.shape[2]
+    width = room.n.shape[1]
+    x = room.x
+    mine = room.p
+    old = room.old
+    s = room.s
+    z = room.z
+    c = room.c
     for d in range(len(p)):
-        start, count, total, given, spread = (
-            rows.start[d],
-            0,
-            np.float32(0),
-            np.float32(0),
-            np.float32(0),
-        )
+        start = rows.start[d]
+        count = 0
+        total = np.float32(0)
+        given = np.float32(0)
+        spread = np.float32(0)
+        # the sums over the rated items
         clear(room)
         for r in range(ptr[d], ptr[d + 1]):
             if rated[r]:
                 i = np.int64(item[r])
                 y = value[r] - b[i, k] - start
-                count, total, given, spread = count + 1, total + y, given + value[r], spread + v[i]
+                count += 1
+                total += y
+                given += value[r]
+                spread += v[i]
                 for f in range(0, width, LANES):
                     row = load(q, (i * members + k) * factors + f, factors - f)
                     store(x, f, row)
                     store(s, f, load(s, f) + row)
                     store(z, f, load(z, f) + every(y) * row)
                 add_square(room.n, x, factors)
+        # local iterations, and the covariance
         for f in range(0, width, LANES):
             own = load(p, (d * members + k) * factors + f, factors - f)
             store(mine, f, own)
@@ -153,26 +184,32 @@ def _gradients(
         mean = given / np.float32(max(count, 1))
         if rates.noise > 0:
             covariance(room, factors, rates.reg + spread, rates.noise)
+        # the gradients of every row, decoys too
         for r in range(ptr[d], ptr[d + 1]):
-            i, product, before = np.int64(item[r]), every(np.float32(0)), every(np.float32(0))
+            i = np.int64(item[r])
+            product = every(np.float32(0))
+            before = every(np.float32(0))
             for f in range(0, width, LANES):
                 row = load(q, (i * members + k) * factors + f, factors - f)
                 store(x, f, row)
-                product, before = product + load(mine, f) * row, before + load(old, f) * row
+                product = product + load(mine, f) * row
+                before = before + load(old, f) * row
             by_new, by_old = now + sum_of(product), was + sum_of(before)
             if rated[r]:
                 e = value[r] - b[i, k] - start - by_new
             elif rates.predict:
-                e = by_new - by_old  # r' is the new prediction, the model's the one before (FedRec)
+                # r' is the new prediction, the model's the one before (FedRec)
+                e = by_new - by_old
             else:
                 e = mean - b[i, k] - start - by_new
             g_b[r, k] = -e
+            # z has served: it holds the gradient
             for f in range(0, width, LANES):
                 step = every(-e) * load(mine, f)
                 if rated[r] and rates.noise > 0:
                     for h in range(factors):
                         step = step + every(x[0, h]) * load(c, h * width + f)
-                store(z, f, step)  # z has served
+                store(z, f, step)
             for f in range(factors):
                 g_q[r, k, f] = z[0, f]
         offset[d, k] = now
@@ -211,10 +248,15 @@ def descend(
     rates: BiasedMFRates,
     spread: np.float32,
 ) -> np.float32:
-    """Runs the local iterations: p in place, and the new d = b_u - start. A coordinate that nothing
-    holds stays where it is.
+    """Runs the local iterations: room.p in place. Returns the new d = b_u - start. A coordinate
+    that nothing holds stays where it is.
     """
-    n, s, z, p, width, reg = room.n, room.s, room.z, room.p, room.n.shape[1], rates.reg + spread
+    n = room.n
+    s = room.s
+    z = room.z
+    p = room.p
+    width = n.shape[1]
+    reg = rates.reg + spread
     for _ in range(rates.steps):
         if rates.bias and count + rates.reg_bias > 0:
             product = every(np.float32(0))
@@ -233,23 +275,28 @@ def descend(
 
 @inside
 def covariance(room: BiasedMFRoom, factors: int, reg: np.float32, noise: np.float32) -> None:
-    """The covariance of p_u, c = noise (N + reg 1)^-1, by Cholesky's factor L and its inverse: c =
-    noise (L^-1)' L^-1.
+    """Writes the covariance of p_u, c = noise (N + reg 1)^-1, by Cholesky's factor L and its
+    inverse: c = noise (L^-1)' L^-1.
     """
-    a, n, c = room.a, room.n, room.c
+    a = room.a
+    n = room.n
+    c = room.c
+    # L
     for k in range(factors):
         for m in range(k + 1):
             left = np.float64(n[k, m]) + np.float64(reg if m == k else np.float32(0))
             for h in range(m):
                 left -= a[k, h] * a[m, h]
             a[k, m] = np.sqrt(max(left, 1e-12)) if m == k else left / a[m, m]
-    for m in range(factors):  # L^-1 in place, column by column
+    # L^-1 in place, column by column
+    for m in range(factors):
         a[m, m] = 1.0 / a[m, m]
         for k in range(m + 1, factors):
             left = np.float64(0)
             for h in range(m, k):
                 left -= a[k, h] * a[h, m]
             a[k, m] = left / a[k, k]
+    # (L^-1)' L^-1
     for k in range(factors):
         for m in range(k + 1):
             left = np.float64(0)

@@ -3,7 +3,7 @@ mechanism repeated: Poisson sampling, a clip, and Gaussian noise on the sum.
 
 The unit is a user with all of their data; two data sets are neighbours if one has a user more.
 Every round's sum is released. PLD (privacy loss distributions, numerical and tight) decides; RDP
-(Renyi, a closed bound, a little larger) is told beside it. Discrete Gaussian noise of this spread
+(Renyi, a closed bound, a little larger) is told as well. Discrete Gaussian noise of this spread
 is accounted for as Gaussian: C. Canonne, G. Kamath, T. Steinke, NeurIPS 2020.
 
 With cohorts of a fixed size instead of Poisson sampling the same noise proves far less, and is not
@@ -20,21 +20,17 @@ from typing import Any, Literal, NamedTuple
 from ..core.errors import InputError
 
 TOLERANCE = 1e-3  # of a noise multiplier that is looked for: it is found from above
-FINE, COARSE = (
-    1e-4,
-    1e-3,
-    # PLD's grid: dp-accounting's own, and one for searches, ten times as fast and larger by some
-    # 1e-5 of epsilon
-)
+FINE = 1e-4  # PLD's grid: dp-accounting's own
+COARSE = 1e-3  # for searches: ten times as fast, and some 1e-5 of epsilon more
 
 
 class SampledGaussian(NamedTuple):
-    """One round. multiplier: the noise's standard deviation in units of the clip. rate: the
-    probability that a user takes part.
-    """
+    """One round."""
 
     multiplier: float
+    """The noise's standard deviation in units of the clip."""
     rate: float
+    """The probability that a user takes part."""
 
 
 def epsilon_of(
@@ -57,8 +53,8 @@ def epsilon_of(
 
 
 def epsilon_of_all(trainings: Sequence[tuple[SampledGaussian, int]], delta: float) -> float:
-    """Epsilon at `delta` of several trainings on the same people, each so many rounds of its own
-    mechanism: all that they release, by PLD.
+    """Epsilon at `delta` of all releases of several trainings on the same people, each of so many
+    rounds of its own mechanism, by PLD.
 
     Raises InputError where dp-accounting is not installed.
     """
@@ -76,21 +72,18 @@ def multiplier_for(epsilon: float, delta: float, rate: float, rounds: int) -> fl
     dpa = _library()
 
     def least(by: Literal["pld", "rdp"], bracket: Any) -> float:
-        made = partial(_accountant, by, COARSE)
-        return float(
-            dpa.calibrate_dp_mechanism(
-                made,
-                lambda z: _event(SampledGaussian(z, rate), rounds),
-                epsilon,
-                delta,
-                bracket,
-                tol=TOLERANCE,
-            )
+        multiplier = dpa.calibrate_dp_mechanism(
+            partial(_accountant, by, COARSE),
+            lambda z: _event(SampledGaussian(z, rate), rounds),
+            epsilon,
+            delta,
+            bracket,
+            tol=TOLERANCE,
         )
+        return float(multiplier)
 
-    enough = least(
-        "rdp", dpa.LowerEndpointAndGuess(0.05, 1.0)
-    )  # quick; PLD takes seconds for each small multiplier that it need not try
+    # RDP is quick; PLD takes seconds for each small multiplier that it need not try then.
+    enough = least("rdp", dpa.LowerEndpointAndGuess(0.05, 1.0))
     return least("pld", dpa.LowerEndpointAndGuess(enough / 2, enough))
 
 
@@ -101,11 +94,10 @@ def most_rounds(mechanism: SampledGaussian, epsilon: float, delta: float, asked:
     low, high = 0, asked
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (
-            (middle, high)
-            if epsilon_of(mechanism, middle, delta, grid=COARSE) <= epsilon
-            else (low, middle)
-        )
+        if epsilon_of(mechanism, middle, delta, grid=COARSE) <= epsilon:
+            low = middle
+        else:
+            high = middle
     return low
 
 
@@ -120,11 +112,9 @@ def _accountant(by: str, grid: float) -> Any:
     _library()
     from dp_accounting import pld, rdp
 
-    return (
-        pld.PLDAccountant(value_discretization_interval=grid)
-        if by == "pld"
-        else rdp.RdpAccountant()
-    )
+    if by == "pld":
+        return pld.PLDAccountant(value_discretization_interval=grid)
+    return rdp.RdpAccountant()
 
 
 def _library() -> Any:
@@ -136,7 +126,6 @@ def _library() -> Any:
             "dp-accounting is not installed",
             fix="pip install 'entrenous[privacy]'",
         ) from None
-    logging.getLogger("absl").setLevel(
-        logging.ERROR
-    )  # it warns of orders that it leaves out of a minimum
+    # It warns of orders that it leaves out of a minimum.
+    logging.getLogger("absl").setLevel(logging.ERROR)
     return dp_accounting

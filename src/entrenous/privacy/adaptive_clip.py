@@ -1,9 +1,9 @@
-"""A clip that follows the lengths of messages: from round to round it moves to where a set share of
-them is left whole.
+"""A clip that follows the lengths of messages: from round to round it moves towards the length that
+leaves a set share of them whole.
 
 G. Andrew, O. Thakkar, H. B. McMahan, S. Ramaswamy, "Differentially private learning with adaptive
 clipping", NeurIPS 2021, algorithm 1. With each message goes one bit, whether it was within the clip
-C. Their noisy share b moves the clip, C <- C exp(-eta (b - gamma)), with eta = .2 and gamma the
+C. Their noisy share b moves the clip, C <- C exp(-eta (b - gamma)), with eta = 0.2 and gamma the
 share that is wanted. The bits are released too, so they are part of the same Gaussian mechanism: of
 a noise multiplier z in all, (z^-2 - (2 sigma_b)^-2)^(-1/2) is for the numbers, and noise of sigma_b
 for the sum of the bits, each taken as +-1/2 (their theorem 1). Its epsilon is that of z.
@@ -27,19 +27,20 @@ LEAST, MOST = 2.0**-8, 2.0**14  # of a clip: below, the fixed-point grid would s
 
 
 class AdaptiveClip(NamedTuple):
-    """The rule by which a clip moves. quantile: the share of messages to leave whole, gamma.
-    multiplier: z, of the whole release, in units of the clip. cohort: devices in a round,
-    expected.
-    """
+    """The rule by which a clip moves."""
 
     quantile: float
+    """gamma, the share of messages to leave whole."""
     multiplier: float
+    """z, of the whole release, in units of the clip."""
     cohort: int
+    """Devices in a round, expected."""
 
     @property
     def of_bits(self) -> float:
         """The standard deviation of the noise in the sum of the bits, sigma_b: cohort / 20, or z
-        where that is more, as a small cohort's bits would else take the most of the release."""
+        where that is more, as a small cohort's bits would else take most of the release.
+        """
         return max(self.cohort / PART, self.multiplier)
 
     @property

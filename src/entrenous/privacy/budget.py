@@ -18,9 +18,10 @@ class BudgetSpent(EntrenousError):
 
 @final
 class PrivacyBudget:
-    """The releases of one training. Every one is written to `journal`, if there is one, before it
-    is made: a round that is repeated after an interruption has new noise and is a second release of
-    the same, which counts.
+    """Counts the releases of one training.
+
+    Every release is written to `journal`, if there is one, before it is made: a round that is
+    repeated after an interruption has new noise and is a second release of the same, which counts.
 
     mechanism, delta: as in the accountant. epsilon: that must not be passed. asked: rounds, at
     most.
@@ -34,10 +35,13 @@ class PrivacyBudget:
         asked: int,
         journal: Path | None = None,
     ) -> None:
-        self.mechanism, self.epsilon, self.delta, self.asked = mechanism, epsilon, delta, asked
+        self.mechanism, self.asked = mechanism, asked
+        self.epsilon, self.delta = epsilon, delta
         self.most = most_rounds(mechanism, epsilon, delta, asked)
+        self.spent = 0
         self._journal = journal
-        self.spent = 0 if journal is None or not journal.exists() else journal.stat().st_size
+        if journal is not None and journal.exists():
+            self.spent = journal.stat().st_size  # a byte for each release
 
     @property
     def left(self) -> int:
@@ -45,7 +49,7 @@ class PrivacyBudget:
         return self.most - self.spent
 
     def spent_before(self, releases: int) -> None:
-        """Counts releases that a checkpoint tells of, if it knows of more."""
+        """Takes the count of a checkpoint, if that is higher."""
         self.spent = max(self.spent, releases)
 
     def spend(self) -> None:
@@ -63,15 +67,14 @@ class PrivacyBudget:
                 os.fsync(file.fileno())
 
     def told(self) -> dict[str, Any]:
-        """What was spent, for a manifest: epsilon by PLD and by RDP."""
-        own = self.mechanism
+        """The spent part of the budget, for a manifest: epsilon by PLD and by RDP."""
         return {
-            "epsilon": epsilon_of(own, self.spent, self.delta),
-            "epsilon_rdp": epsilon_of(own, self.spent, self.delta, "rdp"),
+            "epsilon": epsilon_of(self.mechanism, self.spent, self.delta),
+            "epsilon_rdp": epsilon_of(self.mechanism, self.spent, self.delta, "rdp"),
             "budget": self.epsilon,
             "delta": self.delta,
-            "noise_multiplier": own.multiplier,
-            "rate": own.rate,
+            "noise_multiplier": self.mechanism.multiplier,
+            "rate": self.mechanism.rate,
             "releases": self.spent,
             "stopped": self.left < 1 and self.spent < self.asked,
         }

@@ -25,7 +25,8 @@ class Choice:
 
     default: the pi of users who did not choose. by_user: {user: pi}. by_item: {(user, item): pi},
     which wins over by_user. Users and items are dense indices. Raises InputError for a pi outside
-    [0, 1]."""
+    [0, 1].
+    """
 
     def __init__(
         self,
@@ -34,14 +35,16 @@ class Choice:
         by_item: Mapping[tuple[int, int], float] | None = None,
     ) -> None:
         self.default = _checked("default", default)
-        self._users = np.array(sorted(by_user or {}), np.int64)
+        # Sorted keys and their values, for a binary search.
+        of_users = sorted((by_user or {}).items())
+        self._users = np.array([user for user, _ in of_users], np.int64)
         self._user_pi = np.array(
-            [_checked(f"user {u}", (by_user or {})[int(u)]) for u in self._users], np.float32
+            [_checked(f"user {user}", pi) for user, pi in of_users], np.float32
         )
-        pairs = sorted(by_item or {})
-        self._pairs = np.array([u << 32 | i for u, i in pairs], np.int64)
+        of_pairs = sorted((by_item or {}).items())
+        self._pairs = np.array([user << 32 | item for (user, item), _ in of_pairs], np.int64)
         self._pair_pi = np.array(
-            [_checked(f"user {u}, item {i}", (by_item or {})[u, i]) for u, i in pairs], np.float32
+            [_checked(f"user {user}, item {item}", pi) for (user, item), pi in of_pairs], np.float32
         )
 
     def __repr__(self) -> str:
@@ -55,16 +58,11 @@ class Choice:
     def of(self, users: Int64Array, histories: Histories) -> Float32Array:
         """The pi of every history row of the devices of `users`, float32 [ptr[m]]."""
         counts = np.diff(histories.ptr)
-        pi = np.repeat(
-            _looked_up(self._users, self._user_pi, users, np.float32(self.default)), counts
-        )
+        of_users = _looked_up(self._users, self._user_pi, users, np.float32(self.default))
+        pi = np.repeat(of_users, counts)
         if len(self._pairs):
-            pi = _looked_up(
-                self._pairs,
-                self._pair_pi,
-                np.repeat(users, counts) << 32 | histories.item.astype(np.int64),
-                pi,
-            )
+            pairs = np.repeat(users, counts) << 32 | histories.item.astype(np.int64)
+            pi = _looked_up(self._pairs, self._pair_pi, pairs, pi)
         return pi
 
 
@@ -125,9 +123,10 @@ def _refuse_repeats(rows: list[tuple[str, dict[str, str]]]) -> None:
     """
     first: dict[tuple[str, str], str] = {}
     for where, row in rows:
-        who = row["user"], row.get("item") or ""
+        user, item = row["user"], row.get("item") or ""
+        who = user, item
         if who in first:
-            named = f"user '{who[0]}'" + (f", item '{who[1]}'" if who[1] else "")
+            named = f"user '{user}', item '{item}'" if item else f"user '{user}'"
             raise InputError(
                 where,
                 f"{named} is given twice",

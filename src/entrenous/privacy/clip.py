@@ -25,13 +25,11 @@ def clip(bound: float) -> Limit:
     """
 
     def clipped(update: Update, keys: UInt64Array) -> Update:
-        length = lengths(update)
-        factor = np.minimum(1.0, bound / np.maximum(length, 1e-300))
-        counts = np.diff(update.ptr)
-        rows = {name: _scaled(row, np.repeat(factor, counts)) for name, row in update.rows.items()}
-        return update._replace(
-            rows=rows, dense={name: _scaled(array, factor) for name, array in update.dense.items()}
-        )
+        factor = _factor(bound, lengths(update))
+        of_rows = np.repeat(factor, np.diff(update.ptr))
+        rows = {name: _scaled(row, of_rows) for name, row in update.rows.items()}
+        dense = {name: _scaled(array, factor) for name, array in update.dense.items()}
+        return update._replace(rows=rows, dense=dense)
 
     return clipped
 
@@ -42,15 +40,17 @@ def row_clip(bound: float) -> Limit:
     """
 
     def clipped(update: Update, keys: UInt64Array) -> Update:
-        length = np.sqrt(
-            sum((_squares(row) for row in update.rows.values()), np.zeros(len(update.item)))
-        )
-        factor = np.minimum(1.0, bound / np.maximum(length, 1e-300))
-        return update._replace(
-            rows={name: _scaled(row, factor) for name, row in update.rows.items()}
-        )
+        squares = sum((_squares(row) for row in update.rows.values()), np.zeros(len(update.item)))
+        factor = _factor(bound, np.sqrt(squares))
+        rows = {name: _scaled(row, factor) for name, row in update.rows.items()}
+        return update._replace(rows=rows)
 
     return clipped
+
+
+def _factor(bound: float, length: Float64Array) -> Float64Array:
+    """The number that brings vectors of a length to at most `bound`."""
+    return np.minimum(1.0, bound / np.maximum(length, 1e-300))
 
 
 def lengths(update: Update) -> Float64Array:
@@ -91,9 +91,9 @@ def _by_device(of_rows: Float64Array, ptr: Int64Array) -> Float64Array:
 
 def _scaled(array: Float32Array, factor: Float64Array) -> Float32Array:
     """Each leading entry times its factor, rounded towards zero to the grid."""
-    found: Array = np.empty_like(array)
-    _scale(array.reshape(len(array), -1), factor, found.reshape(len(array), -1))
-    return found
+    scaled: Array = np.empty_like(array)
+    _scale(array.reshape(len(array), -1), factor, scaled.reshape(len(array), -1))
+    return scaled
 
 
 @njit(cache=True, nogil=True)

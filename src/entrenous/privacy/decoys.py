@@ -1,5 +1,5 @@
-"""Decoys: items that a device pretends to have rated, so that the rows it sends do not list what it
-did rate (FedRec, FBALF eq. 6).
+"""Decoys: items that a device pretends to have rated, so that the rows it sends do not list its
+rated items (FedRec, FBALF eq. 6).
 
 A device keeps its decoys: they are drawn from a key of its own, the same in every round. Drawn anew
 in each round, they would give the rated items away, which are then the only ones that always come.
@@ -19,32 +19,32 @@ from ..core.contract.settings import Settings
 from ..core.keys import below, draw, fold, folds, local_key
 from ..core.types import BoolArray, Float32Array, Int32Array, Int64Array, UInt64Array
 
+# For a sum with noise, in which nobody can count the senders of a row.
 COUNTED = rows(
     "count",
     when="each round, the same number for every rated item and every decoy",
     reveals="which rows there are; in a sum, from how many devices",
     only_if="counts",
-)  # for a sum with noise, in which nobody can count who sent a row
+)
 
 
 class Mixed(NamedTuple):
     """Rated items and decoys of m devices, ascending by item within a device, so that their order
     tells nothing.
-
-    ptr: int64 [m + 1]. item: int32 [n]. value: float32 [n], the rating; 0 for a decoy. rated: bool
-    [n].
     """
 
     ptr: Int64Array
+    """[m + 1]."""
     item: Int32Array
+    """[n]."""
     value: Float32Array
+    """[n], the rating; 0 for a decoy."""
     rated: BoolArray
+    """[n]."""
 
 
 class SendsDecoys(Settings):
-    """The settings of algorithms whose devices send rows for the items they rated and for some that
-    they did not.
-    """
+    """The settings of algorithms whose devices send rows for rated items and for decoys."""
 
     rho: float = Field(
         1.0,
@@ -64,7 +64,8 @@ class SendsDecoys(Settings):
         """Rated items and decoys of m devices in one round. keys: uint64 [m], the devices' own;
         key: the round's.
         """
-        return with_decoys(histories, self.rho, folds(key, keys) if self.redraw else keys, items)
+        own = folds(key, keys) if self.redraw else keys
+        return with_decoys(histories, self.rho, own, items)
 
     def mixed_in_turn(
         self, keys: UInt64Array, histories: Histories, items: int, rounds: np.uint64, first: int
@@ -72,9 +73,8 @@ class SendsDecoys(Settings):
         """The same where device d alone has round first + d. rounds: the key from which `local_key`
         makes those of the rounds.
         """
-        return with_decoys(
-            histories, self.rho, _redrawn(rounds, first, keys) if self.redraw else keys, items
-        )
+        own = _redrawn(rounds, first, keys) if self.redraw else keys
+        return with_decoys(histories, self.rho, own, items)
 
     def usual_rows(self, catalogue: Catalogue) -> int:
         """How many rows a device sends as a rule: for its share of the ratings, and as many decoys
@@ -102,13 +102,12 @@ def with_decoys(histories: Histories, rho: float, keys: UInt64Array, items: int)
     counts = np.diff(histories.ptr)
     extra = np.minimum((rho * counts).astype(np.int64), items - counts)
     ptr = np.concatenate([[0], np.cumsum(counts + extra)]).astype(np.int64)
-    item, value, rated = (
-        np.empty(ptr[-1], np.int32),
-        np.empty(ptr[-1], np.float32),
-        np.empty(ptr[-1], np.bool_),
+    rows = ptr[-1]
+    mixed = Mixed(
+        ptr, np.empty(rows, np.int32), np.zeros(rows, np.float32), np.zeros(rows, np.bool_)
     )
-    _mix(histories.ptr, histories.item, histories.value, keys, items, ptr, item, value, rated)
-    return Mixed(ptr, item, value, rated)
+    _mix(histories.ptr, histories.item, histories.value, keys, items, mixed)
+    return mixed
 
 
 @njit(cache=True, nogil=True)
@@ -118,28 +117,30 @@ def _mix(
     own_value: Float32Array,
     keys: UInt64Array,
     items: int,
-    ptr: Int64Array,
-    item: Int32Array,
-    value: Float32Array,
-    rated: BoolArray,
+    mixed: Mixed,
 ) -> None:
-    """Merges each device's rated items with its decoys."""
+    """Merges each device's rated items with its decoys; decoys are the rows that stay 0."""
     chosen = np.zeros(items, np.bool_)
     for d in range(len(keys)):
         start, count = own_ptr[d], own_ptr[d + 1] - own_ptr[d]
-        free, extra = items - count, ptr[d + 1] - ptr[d] - count
-        for c in range(
-            free - extra, free
-        ):  # Floyd's sampling: `extra` distinct places among the `free` unrated items
+        n = mixed.ptr[d]
+        free, extra = items - count, mixed.ptr[d + 1] - n - count
+        # Floyd's sampling: `extra` distinct places among the `free` unrated items.
+        for c in range(free - extra, free):
             place = below(draw(keys[d], c), c + 1)
             chosen[c if chosen[place] else place] = True
-        n, r, unrated = ptr[d], np.int64(0), 0
+        r = np.int64(0)  # rated items so far
+        unrated = 0  # the place of item i among the unrated ones
         for i in range(items):
             if r < count and own_item[start + r] == i:
-                item[n], value[n], rated[n] = i, own_value[start + r], True
-                n, r = n + 1, r + 1
+                mixed.item[n] = i
+                mixed.value[n] = own_value[start + r]
+                mixed.rated[n] = True
+                n += 1
+                r += 1
                 continue
             if chosen[unrated]:
-                item[n], value[n], rated[n] = i, 0, False
-                n, chosen[unrated] = n + 1, False
+                mixed.item[n] = i
+                n += 1
+                chosen[unrated] = False  # all are False again for the next device
             unrated += 1

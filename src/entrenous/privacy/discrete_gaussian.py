@@ -30,23 +30,20 @@ from ..core.types import Float32Array, Int64Array, UInt64Array
 BITS = 12
 COLUMNS = 1 << BITS
 CAPACITY = 1 << 64 - BITS  # of a column, of the whole probability 2^64
-MOST, INNER, SPREAD = (
-    220.0,
-    200.0,
-    100,
-)  # sigma of one table at most; of the inner one of several; c at most
+MOST = 220.0  # sigma of one table, at most
+INNER = 200.0  # sigma of the inner one of several tables
+SPREAD = 100  # c, at most
 _BITS, _COLUMN = np.uint64(BITS), np.uint64(COLUMNS - 1)
 SEEDED = np.empty(0, np.uint64)  # in the place of words from the system: draw them from the key
 
 
 class GaussianTable(NamedTuple):
-    """The tables of one sigma. packed: uint64 [levels, 4096], a column's threshold in the upper 52
-    bits and its alias in the lower 12. scale: int64 [levels], what the numbers of a level are
-    multiplied by.
-    """
+    """The tables of one sigma."""
 
     packed: UInt64Array
+    """[levels, 4096], a column's threshold in the upper 52 bits and its alias in the lower 12."""
     scale: Int64Array
+    """[levels], the factor of the numbers of a level."""
 
     @property
     def words(self) -> int:
@@ -56,36 +53,36 @@ class GaussianTable(NamedTuple):
 
 def gaussian_table(sigma: float) -> GaussianTable:
     """The tables for a standard deviation `sigma`, in units of the grid, greater than 0."""
-    levels, scale = [], 1
+    # sigma^2 = INNER^2 + times^2 rest^2, until the rest fits into one table.
+    sigmas, scales = [], [1]
     while sigma > MOST:
         rest = math.sqrt(sigma * sigma - INNER * INNER)
         times = min(SPREAD, math.ceil(rest / MOST))
-        levels.append((scale, INNER))
-        scale, sigma = scale * times, rest / times
-    levels.append((scale, sigma))
-    return GaussianTable(
-        np.stack([_packed(own) for _, own in levels]),
-        np.array([scale for scale, _ in levels], np.int64),
-    )
+        sigmas.append(INNER)
+        scales.append(scales[-1] * times)
+        sigma = rest / times
+    packed = [_packed(level) for level in (*sigmas, sigma)]
+    return GaussianTable(np.stack(packed), np.array(scales, np.int64))
 
 
 def _packed(sigma: float) -> UInt64Array:
-    """Walker's table of one level, in whole numbers: columns of equal capacity, each with what fits
-    and one other to fill it.
+    """Walker's table of one level, in whole numbers: columns of equal capacity, each with as much
+    of its own probability as fits and one other to fill it.
     """
     left = _weights(sigma)
     threshold, alias = [CAPACITY - 1] * COLUMNS, list(range(COLUMNS))
     small = [k for k in range(COLUMNS) if left[k] < CAPACITY]
     large = [k for k in range(COLUMNS) if left[k] >= CAPACITY]
     while small and large:
+        # A small column is filled up by a large one, which may become a small one by that.
         low, high = small.pop(), large[-1]
-        threshold[low], alias[low] = left[low], high
+        threshold[low] = left[low]
+        alias[low] = high
         left[high] -= CAPACITY - left[low]
         if left[high] < CAPACITY:
             small.append(large.pop())
-    return np.array(
-        [own << BITS | other for own, other in zip(threshold, alias, strict=True)], np.uint64
-    )
+    columns = zip(threshold, alias, strict=True)
+    return np.array([least << BITS | other for least, other in columns], np.uint64)
 
 
 def _weights(sigma: float) -> list[int]:
@@ -93,7 +90,7 @@ def _weights(sigma: float) -> list[int]:
     k = np.arange(-COLUMNS // 2, COLUMNS // 2, dtype=np.float64)
     density = np.exp(-k * k / (2 * sigma * sigma))
     weights = [int(share * 2.0**64) for share in (density / math.fsum(density)).tolist()]
-    weights[COLUMNS // 2] += (1 << 64) - sum(weights)
+    weights[COLUMNS // 2] += (1 << 64) - sum(weights)  # of 0, which rounding changes least
     return weights
 
 
@@ -107,15 +104,16 @@ def _number(
     packed: UInt64Array, scale: Int64Array, parent: np.uint64, words: UInt64Array, first: int
 ) -> np.int64:
     """One number: of the words from `first`, those given or those of a key."""
-    found = np.int64(0)
+    number = np.int64(0)
     for level in range(len(scale)):
         word = words[first + level] if len(words) else draw(parent, first + level)
+        # The lower bits choose a column, the upper ones between the column and its alias.
         column = word & _COLUMN
         held = packed[level, column]
         if word >> _BITS >= held >> _BITS:
             column = held & _COLUMN
-        found += scale[level] * (np.int64(column) - np.int64(COLUMNS // 2))
-    return found
+        number += scale[level] * (np.int64(column) - np.int64(COLUMNS // 2))
+    return number
 
 
 @njit(cache=True, nogil=True)
@@ -123,7 +121,8 @@ def integers(table: GaussianTable, count: int, key: np.uint64, words: UInt64Arra
     """`count` numbers, int64, by the words of `key`, or by `words` where there are any
     (`table.words` of them for each).
     """
-    out, packed, scale = np.empty(count, np.int64), table.packed, table.scale
+    packed, scale = table.packed, table.scale
+    out = np.empty(count, np.int64)
     for n in range(count):
         out[n] = _number(packed, scale, key, words, n * len(scale))
     return out
@@ -138,7 +137,6 @@ def add_noise(
     """
     packed, scale = table.packed, table.scale
     for n in range(len(values)):
-        steps = np.rint(np.float64(values[n]) / STEP) + _number(
-            packed, scale, key, words, n * len(scale)
-        )
+        added = _number(packed, scale, key, words, n * len(scale))
+        steps = np.rint(np.float64(values[n]) / STEP) + added
         values[n] = np.float32(steps * STEP)

@@ -1,11 +1,10 @@
-"""`ProtectionInForce`: a protection in one federation, and what follows from it for devices, for
-who takes part, and for sums.
+"""`ProtectionInForce`: a protection in one federation, and its consequences for devices, for the
+choice of users, and for sums.
 """
 
 from __future__ import annotations
 
 import math
-import os
 from typing import final
 
 import numpy as np
@@ -31,25 +30,23 @@ class ProtectionInForce:
 
     protection: with `noise` as a number, where it has an epsilon. contract: of the algorithm.
     Raises InputError where the protection cannot be had: too few devices in a round, or arrays that
-    are shown singly beside sums that carry noise."""
+    are shown singly next to sums that carry noise.
+    """
 
     def __init__(self, protection: Protection, contract: Contract) -> None:
         self.protection, self.contract = protection, contract
         self.users, self.items = contract.sizes["users"], contract.sizes["items"]
         _check(protection, contract)
-        moves = (
-            protection.clip_quantile and protection.noise
-        )  # not before an epsilon has become a noise
-        self.adaptive = (
-            AdaptiveClip(
-                protection.clip_quantile, protection.noise / protection.clip, contract.cohort
-            )
-            if moves
-            else None
-        )
-        self._of_bits = gaussian_table(self.adaptive.of_bits / STEP) if self.adaptive else None
-        by_server = protection.noise and protection.noise_by == "server" and not self.adaptive
-        self._table = gaussian_table(protection.noise / STEP) if by_server else None
+        self.adaptive: AdaptiveClip | None = None
+        self._of_bits: GaussianTable | None = None
+        self._table: GaussianTable | None = None
+        # A clip does not move before an epsilon has become a noise.
+        if protection.clip_quantile and protection.noise:
+            multiplier = protection.noise / protection.clip
+            self.adaptive = AdaptiveClip(protection.clip_quantile, multiplier, contract.cohort)
+            self._of_bits = gaussian_table(self.adaptive.of_bits / STEP)
+        elif protection.noise and protection.noise_by == "server":
+            self._table = gaussian_table(protection.noise / STEP)
 
     @property
     def rate(self) -> float:
@@ -69,19 +66,22 @@ class ProtectionInForce:
     @property
     def wide(self) -> bool:
         """Whether a device's message has a row for every item."""
-        own = self.protection
-        return bool(self.contract.way("rows")) and (
-            own.rows == "all" or (own.noise > 0 and own.noise_by == "devices")
-        )
+        padded = self.protection.rows == "all" or self._shared_noise
+        return bool(self.contract.way("rows")) and padded
+
+    @property
+    def _shared_noise(self) -> bool:
+        """Whether each device adds a share of the noise."""
+        return self.protection.noise > 0 and self.protection.noise_by == "devices"
 
     @property
     def share(self) -> float:
         """The standard deviation of the noise that each device adds to every number that it sends;
-        0 where devices add none."""
-        own = self.protection
-        if not (own.noise and own.noise_by == "devices"):
+        0 where devices add none.
+        """
+        if not self._shared_noise:
             return 0.0
-        return share_of(own.noise, self.in_sum, own.lost)
+        return share_of(self.protection.noise, self.in_sum, self.protection.lost)
 
     @property
     def fewest(self) -> int:
@@ -89,10 +89,11 @@ class ProtectionInForce:
 
         Devices add shares that are large enough for the cohort, or the mean group of it, less those
         that may be lost. A sum of fewer has less noise, so no device may let it come out. 1 where
-        devices add no noise."""
+        devices add no noise.
+        """
         if not self.share:
             return 1
-        # 1e-9: 100 (1 - 0.1) is a little above 90 in binary
+        # 1e-9, since 100 (1 - 0.1) is a little above 90 in binary.
         return math.ceil(self.in_sum * (1 - self.protection.lost) - 1e-9)
 
     @property
@@ -101,44 +102,46 @@ class ProtectionInForce:
         return self.protection.clip if self.adaptive else 0.0
 
     def limits(self, moved: float = 0.0) -> tuple[Limit, ...]:
-        """What each device applies to its message, in order. moved: the clip of the round, where
-        rounds move it.
+        """The limits that each device applies to its message, in order. moved: the clip of the
+        round, where rounds move it.
         """
-        own, found = self.protection, list[Limit]()
+        own = self.protection
+        limits: list[Limit] = []
         if own.noisy and self.contract.weighs:
-            found.append(even_weight(self.contract.usual_weight))
-        found += [row_clip(own.row_clip)] if own.row_clip else []
+            limits.append(even_weight(self.contract.usual_weight))
+        if own.row_clip:
+            limits.append(row_clip(own.row_clip))
         if own.clip:
-            found.append(counting_clip(moved or own.clip) if self.adaptive else clip(own.clip))
-        found += [quantise(own.quantise)] if own.quantise else []
-        if own.noise and own.noise_by == "devices":
-            found.append(noise(own.noise, self.in_sum, self.items, own.noise_from, own.lost))
+            limits.append(counting_clip(moved or own.clip) if self.adaptive else clip(own.clip))
+        if own.quantise:
+            limits.append(quantise(own.quantise))
+        # Noise is on every row, so it brings all of them.
+        if self._shared_noise:
+            limits.append(noise(own.noise, self.in_sum, self.items, own.noise_from, own.lost))
         elif own.rows == "all" and not own.noisy:
-            found.append(all_rows(self.items))
+            limits.append(all_rows(self.items))
         elif own.rows == "padded":
-            found.append(padded_rows(self.items, self.contract.sizes["rows"]))
-        return tuple(found)
+            limits.append(padded_rows(self.items, self.contract.sizes["rows"]))
+        return tuple(limits)
 
     def select(self, chosen: Int64Array, key: np.uint64) -> Int64Array:
-        """Who takes part in a round: those the algorithm chose or, sampled as Poisson has it, each
-        user by a draw of their own; perhaps nobody. key: of the round's choice, from which the
-        draws come unless noise comes from the system, as then they do.
+        """The users who take part in a round: those whom the algorithm chose or, under Poisson
+        sampling, each user by an independent draw; perhaps nobody.
+
+        key: of the round's choice. Draws come from it, or from the operating system where noise
+        does too.
         """
         if self.protection.sampling == "fixed":
             return chosen
         if self.protection.noise_from == "system":
-            return np.flatnonzero(
-                np.frombuffer(os.urandom(8 * self.users), np.uint64)
-                < np.float64(self.rate) * 2.0**64
-            )
-        return np.flatnonzero(
-            uniforms(folds(fold_name(key, "poisson"), np.arange(self.users))) < self.rate
-        )
+            return np.flatnonzero(system_words(self.users) < np.float64(self.rate) * 2.0**64)
+        keys = folds(fold_name(key, "poisson"), np.arange(self.users))
+        return np.flatnonzero(uniforms(keys) < self.rate)
 
     def next_clip(self, total: Total, key: np.uint64, moved: float) -> float:
-        """The clip of the next round, by the noisy count of the messages within that of this one,
-        which weights carry; 0 where it stays. Before `on_sum`, which takes the weights away. key:
-        of the round.
+        """The clip of the next round, by the noisy count of the messages within the clip of this
+        one, which weights carry; 0 where it stays. To be called before `on_sum`, which takes the
+        weights away. key: of the round.
         """
         if self.adaptive is None or self._of_bits is None:
             return 0.0
@@ -147,42 +150,39 @@ class ProtectionInForce:
 
     def on_sum(self, total: Total, key: np.uint64, moved: float = 0.0) -> Total:
         """The sum that is released: with the server's noise on every number, if it is the server
-        that adds it; and without counts that depend on who has a history or took part. key: of the
+        that adds it; and without counts that depend on histories or on who took part. key: of the
         round. moved: as in `limits`.
         """
         if not self.protection.noisy:
             return total
-        table = (
-            gaussian_table(self.adaptive.of_numbers * moved / STEP)
-            if self.adaptive
-            else self._table
-        )
+        table = self._table
+        if self.adaptive:
+            table = gaussian_table(self.adaptive.of_numbers * moved / STEP)
         if table is not None:
             for kind, arrays in (("rows", total.rows), ("dense", total.dense)):
                 for name, array in arrays.items():
-                    array += self._drawn(
-                        table, array.size, fold_name(key, "noise", kind, name)
-                    ).reshape(array.shape)
+                    own = fold_name(key, "noise", kind, name)
+                    array += self._drawn(table, array.size, own).reshape(array.shape)
+        # Counts become the expected ones: the true ones carry no noise.
+        cohort = self.contract.cohort
         if self.contract.way("rows"):
-            total.senders[...] = self.contract.cohort
-        total.weight[...] = self.contract.cohort * fixed(np.array([self.contract.usual_weight]))
-        return total._replace(devices=self.contract.cohort)
+            total.senders[...] = cohort
+        total.weight[...] = cohort * fixed(np.array([self.contract.usual_weight]))
+        return total._replace(devices=cohort)
 
     def _drawn(self, table: GaussianTable, count: int, key: np.uint64) -> Int64Array:
         """Noise for `count` numbers of a sum, in steps of the grid: of the operating system's
         generator, or of `key`.
         """
-        return integers(
-            table,
-            count,
-            key,
-            system_words(table.words * count) if self.protection.noise_from == "system" else SEEDED,
-        )
+        words = SEEDED
+        if self.protection.noise_from == "system":
+            words = system_words(table.words * count)
+        return integers(table, count, key, words)
 
 
 def even_weight(usual: float) -> Limit:
     """A limit by which every device weighs the same: its weight, such as the number of its
-    interactions, would be released in a sum.
+    interactions, would otherwise be released in a sum.
     """
 
     def even(update: Update, keys: UInt64Array) -> Update:
@@ -192,27 +192,29 @@ def even_weight(usual: float) -> Limit:
 
 
 def _check(protection: Protection, contract: Contract) -> None:
-    if protection.secure_sum and contract.cohort < protection.people:
-        problem = f"a round of {contract.name} has {contract.cohort} devices here"
-        fix = (
-            f"--set cohort={protection.people} where the algorithm has it, or {PROTECT}"
-            f" people={contract.cohort}"
-        )
+    cohort, people, groups = contract.cohort, protection.people, protection.groups
+    if protection.secure_sum and cohort < people:
         raise InputError(
-            f"{PROTECT} people", problem, expected=f"at least {protection.people} in a sum", fix=fix
+            f"{PROTECT} people",
+            f"a round of {contract.name} has {cohort} devices here",
+            expected=f"at least {people} in a sum",
+            fix=f"--set cohort={people} where the algorithm has it, or {PROTECT} people={cohort}",
         )
-    if protection.groups > 1 and contract.cohort < protection.people * protection.groups:
-        problem = (
-            f"{protection.groups} groups of the {contract.cohort} devices of a round of"
-            f" {contract.name}"
-        )
-        most = contract.cohort // protection.people
-        fix = f"at most {most} groups" if most >= 3 else "leave it out"
+    if groups > 1 and cohort < people * groups:
+        most = cohort // people
         raise InputError(
-            f"{PROTECT} groups", problem, expected=f"at least {protection.people} in each", fix=fix
+            f"{PROTECT} groups",
+            f"{groups} groups of the {cohort} devices of a round of {contract.name}",
+            expected=f"at least {people} in each",
+            fix=f"at most {most} groups" if most >= 3 else "leave it out",
         )
-    alone = [*contract.way("shown")] or (["group"] if contract.groups > 1 else [])
+    alone = list(contract.way("shown"))
+    if contract.groups > 1:
+        alone.append("group")
     if protection.noisy and alone:
-        problem = f"{contract.name} shows '{alone[0]}' of each device singly, which no sum hides"
-        fix = "another algorithm, such as fcf, or settings without it"
-        raise InputError("--profile", problem, expected="arrays that are added up", fix=fix)
+        raise InputError(
+            "--profile",
+            f"{contract.name} shows '{alone[0]}' of each device singly, which no sum hides",
+            expected="arrays that are added up",
+            fix="another algorithm, such as fcf, or settings without it",
+        )

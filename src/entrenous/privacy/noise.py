@@ -50,13 +50,13 @@ def share_of(sigma: float, devices: float, lost: float = 0.0) -> float:
 
 
 def _add(array: Float32Array, table: GaussianTable, keys: UInt64Array, source: Source) -> None:
-    """Adds noise device by device, in place. array: [m times something, ...], C-contiguous and of
-    its own memory.
+    """Adds noise device by device, in place. array: [m times something, ...], C-contiguous, and
+    nobody else's memory.
     """
-    for values, key in zip(array.reshape(len(keys), -1) if array.size else (), keys, strict=False):
-        add_noise(
-            values,
-            table,
-            key,
-            system_words(table.words * len(values)) if source == "system" else SEEDED,
-        )
+    if not array.size:
+        return
+    for values, key in zip(array.reshape(len(keys), -1), keys, strict=True):
+        words = SEEDED
+        if source == "system":
+            words = system_words(table.words * len(values))
+        add_noise(values, table, key, words)

@@ -1,5 +1,5 @@
 """Quantising: fewer bits a number, by rounding at random to one of the two nearest steps so that
-the mean stays what it was.
+the mean does not change.
 
 D. Alistarh et al., "QSGD: communication-efficient SGD via gradient quantization and encoding",
 NeurIPS 2017. It saves bytes and blunts attacks that solve for exact numbers; it is no bound on what
@@ -13,7 +13,7 @@ from numba import njit
 
 from ..core.contract.update import Update
 from ..core.keys import draw, fold_name, folded, uniform
-from ..core.types import Array, Float32Array, UInt64Array
+from ..core.types import Float32Array, UInt64Array
 from .limit import Limit
 
 
@@ -26,8 +26,9 @@ def quantise(step: float) -> Limit:
         counts = np.diff(update.ptr)
         rows = {}
         for name, row in update.rows.items():
-            own = _of_items(np.repeat(named(keys, "quantise", name), counts), update.item)
-            rows[name] = _stepped(row, own, step)
+            # A key for each row, of its device and its item, wherever in the message it is.
+            of_devices = np.repeat(named(keys, "quantise", name), counts)
+            rows[name] = _stepped(row, folded(of_devices, update.item), step)
         dense = {
             name: _stepped(array, named(keys, "quantise", name), step)
             for name, array in update.dense.items()
@@ -40,26 +41,21 @@ def quantise(step: float) -> Limit:
 def named(keys: UInt64Array, *names: str) -> UInt64Array:
     """The key of some names under each of many keys, uint64 [len(keys)]."""
     word = fold_name(np.uint64(0), *names)
-    found: UInt64Array = folded(keys, np.full(len(keys), word, np.uint64))
-    return found
-
-
-def _of_items(keys: UInt64Array, item: Array) -> UInt64Array:
-    """The key of each row: of its device and its item, wherever in the message it is."""
-    found: UInt64Array = folded(keys, item)
-    return found
+    own: UInt64Array = folded(keys, np.full(len(keys), word, np.uint64))
+    return own
 
 
 def _stepped(array: Float32Array, keys: UInt64Array, step: float) -> Float32Array:
-    found = np.empty_like(array)
-    _quantise(array.reshape(len(array), -1), keys, step, found.reshape(len(array), -1))
-    return found
+    """Each leading entry rounded with draws of its key."""
+    rounded = np.empty_like(array)
+    _quantise(array.reshape(len(array), -1), keys, step, rounded.reshape(len(array), -1))
+    return rounded
 
 
 @njit(cache=True, nogil=True)
 def _quantise(array: Float32Array, keys: UInt64Array, step: float, out: Float32Array) -> None:
     for r in range(array.shape[0]):
         for f in range(array.shape[1]):
-            out[r, f] = np.float32(
-                np.floor(np.float64(array[r, f]) / step + uniform(draw(keys[r], f))) * step
-            )
+            # The fraction of a step is the chance to be rounded up.
+            steps = np.floor(np.float64(array[r, f]) / step + uniform(draw(keys[r], f)))
+            out[r, f] = np.float32(steps * step)

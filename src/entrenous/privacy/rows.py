@@ -1,9 +1,10 @@
-"""Which rows leave a device: which items they are for, and how many there are, say something too.
+"""The choice of rows that leave a device: their items, and their number, say something too.
 
 `padded` brings the number of rows to a power of two (at least 64, at most what a device may send)
-with rows of zeros for other items. That hides the size of a history from who sees the length of a
-message, such as the network. Who opens the message sees zeros: `all` rows, which noise needs, leave
-nothing to see."""
+with rows of zeros for other items. That hides the size of a history from an onlooker that sees the
+length of a message, such as the network. A server that opens the message sees zeros: `all` rows,
+which noise needs, leave nothing to see.
+"""
 
 from __future__ import annotations
 
@@ -25,17 +26,15 @@ def all_rows(items: int) -> Limit:
     """
 
     def whole(update: Update, keys: UInt64Array) -> Update:
-        m, dense = (
-            update.devices,
-            {name: np.array(array, order="C") for name, array in update.dense.items()},
-        )
+        m = update.devices
+        dense = {name: np.array(array, order="C") for name, array in update.dense.items()}
         if not update.rows:
             return update._replace(dense=dense)
-        where = np.repeat(np.arange(m) * items, np.diff(update.ptr)) + update.item
+        place = np.repeat(np.arange(m) * items, np.diff(update.ptr)) + update.item
         rows = {}
         for name, row in update.rows.items():
             rows[name] = np.zeros((m * items, *row.shape[1:]), np.float32)
-            rows[name][where] = row
+            rows[name][place] = row
         item = np.tile(np.arange(items, dtype=np.int32), m)
         return update._replace(ptr=np.arange(m + 1) * items, item=item, rows=rows, dense=dense)
 
@@ -44,20 +43,21 @@ def all_rows(items: int) -> Limit:
 
 def padded_rows(items: int, most: int) -> Limit:
     """A limit by which the number of rows of a device becomes a power of two from 64, or `most`:
-    with rows of zeros for further items, drawn at random and sorted among its own."""
+    with rows of zeros for further items, drawn at random and sorted among its own.
+    """
 
     def padded(update: Update, keys: UInt64Array) -> Update:
         if not update.rows:
             return update
-        counts = np.diff(update.ptr)
-        extra = np.array(
-            [min(bucket(int(n)), most, items) - int(n) for n in counts], np.int64
-        ).clip(0)
+        counts = np.diff(update.ptr).tolist()
+        wanted = [min(bucket(count), most, items) for count in counts]
+        extra = (np.array(wanted, np.int64) - np.array(counts, np.int64)).clip(0)
         ptr, item, source = _pad(update.ptr, update.item, extra, named(keys, "padding"), items)
+        real = source >= 0
         rows = {}
         for name, row in update.rows.items():
             rows[name] = np.zeros((len(item), *row.shape[1:]), np.float32)
-            rows[name][source >= 0] = row[source[source >= 0]]
+            rows[name][real] = row[source[real]]
         return by_item(update._replace(ptr=ptr, item=item, rows=rows))
 
     return padded
@@ -77,28 +77,29 @@ def bucket(rows: int) -> int:
 def _pad(
     ptr: Int64Array, item: Int32Array, extra: Int64Array, keys: UInt64Array, items: int
 ) -> tuple[Int64Array, Int32Array, Int64Array]:
-    """The rows of each device, then its further ones. Also where each came from: its row, -1 =
-    nowhere.
+    """The rows of each device, then its further ones: where those of each device end, their items,
+    and the row that each was before, -1 = none.
     """
     total = len(item) + extra.sum()
-    out, source, ends = (
-        np.empty(total, np.int32),
-        np.full(total, -1, np.int64),
-        np.zeros(len(ptr), np.int64),
-    )
+    out = np.empty(total, np.int32)
+    source = np.full(total, -1, np.int64)
+    ends = np.zeros(len(ptr), np.int64)
     there: BoolArray = np.zeros(items, np.bool_)
     n = 0
     for d in range(len(keys)):
         start = n
         for r in range(ptr[d], ptr[d + 1]):
-            out[n], source[n], there[item[r]] = item[r], r, True
+            out[n] = item[r]
+            source[n] = r
+            there[item[r]] = True
             n += 1
-        tried = 0
+        tries = 0
         while n - start < ptr[d + 1] - ptr[d] + extra[d]:
-            k = below(draw(keys[d], tried), items)
-            tried += 1
+            k = below(draw(keys[d], tries), items)
+            tries += 1
             if not there[k]:
-                out[n], there[k] = k, True
+                out[n] = k
+                there[k] = True
                 n += 1
         for r in range(start, n):
             there[out[r]] = False

@@ -1,13 +1,13 @@
-"""What noise shares prove across a network, where a user may be asked in every round: epsilon
-without sampling, in closed form.
+"""The bound that noise shares prove across a network, where a user may be asked in every round:
+epsilon without sampling, in closed form.
 
 A server that asks for answers knows who gave one, so sampling hides nobody from it and does not
-count. What does: each message has a length of at most the clip, and each sum has Gaussian noise of
-a share from every device in it, which a server that sees masked sums alone cannot subtract. R such
-sums are one Gaussian mechanism of mu = sqrt(R) clip / noise (J. Dong, A. Roth, W. Su, JRSS B 2022,
-corollary 3.3), whose epsilon is exact: B. Balle, Y.-X. Wang, ICML 2018, theorem 8. Neighbouring
-data sets differ in one user's messages, which become zeros. Devices that send no noise, or work
-with the server and tell theirs, are not among those who hide a user.
+count. Two facts count: each message has a length of at most the clip, and each sum has Gaussian
+noise of a share from every device in it, which a server that sees masked sums alone cannot
+subtract. R such sums are one Gaussian mechanism of mu = sqrt(R) clip / noise (J. Dong, A. Roth, W.
+Su, JRSS B 2022, corollary 3.3), whose epsilon is exact: B. Balle, Y.-X. Wang, ICML 2018, theorem 8.
+Neighbouring data sets differ in one user's messages, which become zeros. Devices that send no
+noise, or work with the server and tell theirs, do not help to hide a user.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import math
 
 from .protection import Protection
 
-LARGE = (
-    700.0  # an epsilon beyond which exp overflows; the term that it multiplies only lowers delta
-)
+# An epsilon beyond which exp overflows; the term that it multiplies only lowers delta.
+LARGE = 700.0
+HALVINGS = 200
 
 
 def proven_for_all_rounds(
@@ -30,12 +30,16 @@ def proven_for_all_rounds(
     people: in a sum, at least, all of whom add their share of the noise; shares are made for sums
     of `cohort`, on average.
     """
-    own = protection
-    hidden = own.secure_sum and own.noise_by == "devices" and own.noise_from == "system"
-    if not (hidden and own.clip and own.noise and not own.quantise):
+    hidden = protection.secure_sum and protection.noise_by == "devices"
+    unknown = hidden and protection.noise_from == "system"
+    # Quantising comes after the clip and may make a message longer.
+    bounded = protection.clip and not protection.quantise
+    if not (unknown and bounded and protection.noise):
         return None
-    shares = min(1.0, people / (cohort * (1 - own.lost)))
-    return epsilon_of_gaussian(own.noise * math.sqrt(shares) / own.clip, rounds, own.delta)
+    # A sum of fewer people than shares are made for has less noise.
+    shares = min(1.0, people / (cohort * (1 - protection.lost)))
+    multiplier = protection.noise * math.sqrt(shares) / protection.clip
+    return epsilon_of_gaussian(multiplier, rounds, protection.delta)
 
 
 def epsilon_of_gaussian(multiplier: float, rounds: int, delta: float) -> float:
@@ -48,9 +52,12 @@ def epsilon_of_gaussian(multiplier: float, rounds: int, delta: float) -> float:
     low, high = 0.0, mu * mu / 2 + 50 * mu + 1
     if _delta(mu, low) <= delta:
         return low
-    for _ in range(200):
+    for _ in range(HALVINGS):
         middle = (low + high) / 2
-        low, high = (middle, high) if _delta(mu, middle) > delta else (low, middle)
+        if _delta(mu, middle) > delta:
+            low = middle
+        else:
+            high = middle
     return high
 
 

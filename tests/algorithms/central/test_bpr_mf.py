@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from entrenous.algorithms.central import bpr_mf
-from entrenous.algorithms.central.bpr_mf import BprMf, learn, step
+from entrenous.algorithms.central.bpr_mf import BprMf, BprMfModel, learn, step
 from entrenous.core.contract.protocols import silent
 from entrenous.core.keys import key
 from entrenous.core.vocabulary import Vocabulary
@@ -91,20 +91,11 @@ def drawn(sample):
     """
     user, item = [0] * 20 + [1], [*range(20), 59]
     data = build(user, item, users=Vocabulary(size=3), items=Vocabulary(size=60))
-    P, Q, b = np.zeros((3, 1), np.float32), np.zeros((60, 1), np.float32), np.zeros(60, np.float32)
-    pool, by_row = BprMf(sample=sample)._pools(data)
+    b = np.zeros(60, np.float32)
+    model = BprMfModel(np.zeros((3, 1), np.float32), np.zeros((60, 1), np.float32), b)
+    draws = BprMf(sample=sample)._draws(data)
     for epoch in range(200):
-        learn(
-            P,
-            Q,
-            b,
-            data.ptr,
-            data.item,
-            pool,
-            by_row,
-            key(0, epoch),
-            np.array([1e-3, 0, 0, 0, 0], np.float32),
-        )
+        learn(model, draws, key(0, epoch), np.array([1e-3, 0, 0, 0, 0], np.float32))
     return b
 
 

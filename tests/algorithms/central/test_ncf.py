@@ -45,6 +45,10 @@ def data() -> Interactions:
     return build(user, item, users=Vocabulary(size=USERS), items=Vocabulary(size=ITEMS))
 
 
+def rows_of(data: Interactions) -> central.NCFRows:
+    return central.NCFRows(data.ptr, data.user.astype(np.int32), data.item, ITEMS)
+
+
 def rates(*, batch: int, reg: float = 0.0, adam: bool = False, rate: float = 0.1) -> ncf.NCFRates:
     """With an epsilon that does not enlarge slopes which float32 nearly loses."""
     speed = np.float32(rate)
@@ -79,17 +83,7 @@ def trained(name: str, way: ncf.NCFRates, epochs: int) -> tuple[CentralNCF, Any,
     before, rows = parts_of(algorithm, state), data()
     room = central._room(algorithm.shape, way, len(state.table), len(rows.item))
     for epoch in range(epochs):
-        learn(
-            algorithm.shape,
-            way,
-            state,
-            rows.ptr,
-            rows.user.astype(np.int32),
-            rows.item,
-            ITEMS,
-            key(3, epoch),
-            room,
-        )
+        learn(algorithm.shape, way, state, rows_of(rows), key(3, epoch), room)
     assert (room.slot_of == -1).all() and not room.gnet.any()  # as the next epoch finds them
     return algorithm, before, parts_of(algorithm, state)
 
@@ -217,7 +211,7 @@ def test_numbers_that_fill_up_stay_zero(name):
     algorithm, state = start(name, how)
     rows, shape = data(), algorithm.shape
     room = central._room(shape, how, len(state.table), len(rows.item))
-    learn(shape, how, state, rows.ptr, rows.user.astype(np.int32), rows.item, ITEMS, key(3), room)
+    learn(shape, how, state, rows_of(rows), key(3), room)
     rest = np.setdiff1d(
         np.arange(shape.gmf + shape.mlp),
         np.r_[: shape.factors, shape.gmf : shape.gmf + shape.embedding],

@@ -9,9 +9,17 @@ import pytest
 from plain_python import printed_both_ways
 
 from entrenous.algorithms.central import biased_mf, pmf, svd_pp
-from entrenous.algorithms.central._ratings import dot, implicit, predictions, pull, shuffled
+from entrenous.algorithms.central._ratings import (
+    RatingRows,
+    RatingStep,
+    dot,
+    implicit,
+    predictions,
+    pull,
+    shuffled,
+)
 from entrenous.algorithms.central.biased_mf import BiasedMf, BiasedMfModel
-from entrenous.algorithms.central.pmf import Pmf
+from entrenous.algorithms.central.pmf import Pmf, PmfModel
 from entrenous.algorithms.central.svd_pp import SvdPp, SvdPpModel
 from entrenous.core.contract.protocols import silent
 from entrenous.core.errors import InputError
@@ -22,6 +30,7 @@ from entrenous.data.interactions import Interactions, build
 KINDS = (Pmf, BiasedMf, SvdPp)
 FACTORS, PADDED = 18, 32  # a register and a bit
 ALPHA, REG, REG_BIAS = np.float32(0.05), np.float32(0.3), np.float32(0.2)
+STEP = RatingStep(ALPHA, REG, REG_BIAS)
 
 
 def rated(users: int, items: int, *, seed: int = 0, share: float = 0.5) -> Interactions:
@@ -37,6 +46,11 @@ def rated(users: int, items: int, *, seed: int = 0, share: float = 0.5) -> Inter
         items=Vocabulary(size=items),
         scale=(1.0, 5.0),
     )
+
+
+def used_room() -> svd_pp.SvdPpRoom:
+    """Working memory in which other numbers are left."""
+    return svd_pp.SvdPpRoom(np.ones((1, PADDED), np.float32), np.ones((1, PADDED), np.float32))
 
 
 def table(rows: int, seed: int) -> np.ndarray:
@@ -77,7 +91,8 @@ def test_pmf_goes_down_the_gradient():
     before = [table(1, 1), table(1, 2)]
     P, Q = (part.copy() for part in before)
     one = np.zeros(1, np.int32), np.zeros(1, np.int32), np.array([4.0], np.float32)
-    pmf.learn(P, Q, np.float32(0.5), *one, key(0), ALPHA, REG)
+    model = PmfModel(P, Q, np.array([0.5], np.float32))
+    pmf.learn(model, RatingRows(*one), ALPHA, REG, key(0))
     assert_steps_down(
         before,
         [P, Q],
@@ -90,7 +105,8 @@ def test_biased_mf_goes_down_the_gradient():
     before = [table(1, 1), table(1, 2), numbers(1, 3), numbers(1, 4)]
     after = [part.copy() for part in before]
     one = np.zeros(1, np.int32), np.zeros(1, np.int32), np.array([4.0], np.float32)
-    biased_mf.learn(*after, np.float32(3.5), *one, key(0), ALPHA, REG, REG_BIAS)
+    model = BiasedMfModel(*after, np.array([3.5], np.float32))
+    biased_mf.learn(model, RatingRows(*one), STEP, key(0))
 
     def objective(p, q, b, c):
         error = 4 - 3.5 - b[0] - c[0] - p[0] @ q[0]
@@ -101,9 +117,10 @@ def test_biased_mf_goes_down_the_gradient():
 
 def test_svd_pp_goes_down_the_gradient_of_a_user_s_only_rating():
     before = [table(1, 1), table(1, 2), table(1, 3), numbers(1, 4), numbers(1, 5)]
-    after, room = [part.copy() for part in before], np.ones((4, PADDED), np.float32)
+    after = [part.copy() for part in before]
     rows = np.array([0, 1]), np.zeros(1, np.int32), np.array([4.0], np.float32)
-    svd_pp.learn(*after, np.float32(3.5), *rows, key(0), ALPHA, REG, REG_BIAS, room)
+    model = SvdPpModel(*after, np.array([3.5], np.float32))
+    svd_pp.learn(model, svd_pp.SvdPpRows(*rows), STEP, key(0), used_room())
 
     def objective(p, q, y, b, c):
         error = 4 - 3.5 - b[0] - c[0] - q[0] @ (p[0] + y[0])
@@ -143,10 +160,9 @@ def test_svd_pp_takes_koren_s_steps():
     printed = [part.astype(np.float64) for part in parts]
     koren(*printed, 3.5, data, key(7))
     first = parts[2].copy()
-    room = np.ones((4, PADDED), np.float32)
-    svd_pp.learn(
-        *parts, np.float32(3.5), data.ptr, data.item, data.value, key(7), ALPHA, REG, REG_BIAS, room
-    )
+    model = SvdPpModel(*parts, np.array([3.5], np.float32))
+    rows = svd_pp.SvdPpRows(data.ptr, data.item, data.value)
+    svd_pp.learn(model, rows, STEP, key(7), used_room())
     for ours, theirs in zip(parts, printed, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=2e-5)
     assert np.abs(first[:8] - parts[2][:8]).max() > 0.01

@@ -33,7 +33,7 @@ from entrenous.deploy.peers.messages import (  # noqa: E402
     read_message,
 )
 from entrenous.deploy.peers.node import PeerNode  # noqa: E402
-from entrenous.deploy.peers.peer import Peer, pace  # noqa: E402
+from entrenous.deploy.peers.peer import Membership, Peer, pace  # noqa: E402
 from entrenous.deploy.peers.port import LinkError, Machine  # noqa: E402
 from entrenous.deploy.peers.records import PeerIdentity  # noqa: E402
 from entrenous.deploy.wire.pushed import digest, pack, packed_bytes  # noqa: E402
@@ -63,18 +63,9 @@ class Scene:
             link = await self.link(key_of(number))
             known = [Contact(VICTIM, self.links[0].key, tuple(self.links[0].addresses()))]
             node = PeerNode(self.of, number, rows[number], self.of.seed)
-            made = pace(PERIOD)._replace(interval=0.0, ban=1.5)
-            peers.append(
-                Peer(
-                    self.of,
-                    identity_of(self.of, number),
-                    node,
-                    link,
-                    Machine(),
-                    bootstraps=known,
-                    pace=made,
-                )
-            )
+            times = pace(PERIOD)._replace(interval=0.0, ban=1.5)
+            membership = Membership(self.of, identity_of(self.of, number), known)
+            peers.append(Peer(membership, node, link, Machine(), times))
         self.victim, self.friend = peers
         self.tasks = [asyncio.create_task(peer.run()) for peer in peers]
         self.foe = await self.link(self.foe_self.key)

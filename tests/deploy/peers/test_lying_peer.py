@@ -14,8 +14,7 @@ from peers_in_memory import Street, rows_of, terms
 
 from entrenous.algorithms.gossip_node import LEAP, OLDEST, credible
 from entrenous.core.contract.gossip import ACCEPTED, TOO_AHEAD, Headers
-from entrenous.deploy.peers.ages import ALONE, AgesHeard
-from entrenous.deploy.peers.node import PeerNode, Pushed, ReceivedModel
+from entrenous.deploy.peers.node import ALONE, AgesHeard, PeerNode, Pushed, ReceivedModel
 from entrenous.deploy.wire.pushed import digest, pack
 
 N, LIAR = 8, 5

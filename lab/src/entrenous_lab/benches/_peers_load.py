@@ -66,10 +66,7 @@ class Load:
         self.record = self.me.record(link.addresses(), self.host.wall())
         self.server = PeerServer(
             self.intake,
-            self.book,
-            limits,
             self.host,
-            self.tally,
             lambda: self.record,
             lambda sender, peers: None,
             woken,

@@ -1,5 +1,5 @@
-"""What the baselines that predict ratings share: settings, the check for ratings, and a step of
-stochastic gradient descent.
+"""Shared parts of the baselines that predict ratings: settings, and a step of stochastic gradient
+descent.
 
 A model predicts r_ui = mu + b_u + b_i + p_u . q_i or a part of it, unclipped. Training lessens,
 over the training rows,
@@ -7,14 +7,15 @@ over the training rows,
     sum (r_ui - predicted)^2 + reg (|p_u|^2 + |q_i|^2) + reg_bias (b_u^2 + b_i^2)
 
 row by row: with e = r_ui - predicted, theta += alpha (e d predicted / d theta - reg theta), where
-alpha = learning_rate decay^epoch (epochs from 0). So what is rated often is regularised often. Rows
-of a table are padded with zeros, which stay zero, to whole registers.
+alpha = learning_rate decay^epoch (epochs from 0). Vectors of users and items with many ratings are
+therefore regularised often. Rows of a table are padded with zeros, which stay zero, to whole
+registers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -31,8 +32,8 @@ from ...kernels.bpr_mf import scores
 
 
 class RatingSettings(Settings):
-    """Settings that all baselines by stochastic gradient descent share. Their default values are
-    each baseline's own.
+    """Settings that all baselines by stochastic gradient descent share. Each baseline has its own
+    default values.
     """
 
     factors: int = Field(128, ge=1, description="length of a user's and an item's vector")
@@ -49,7 +50,7 @@ class RatingSettings(Settings):
     )
 
     def search_space(self) -> dict[str, str]:
-        """What a search chooses from unless it is told."""
+        """Returns the ranges that a search of settings draws from by default."""
         return {
             "factors": "8..256:log",
             "learning_rate": "0.002..0.05:log",
@@ -60,31 +61,49 @@ class RatingSettings(Settings):
     traits: ClassVar[Traits] = Traits(predicts_ratings=True)
 
     def table(self, rows: int, key: np.uint64, name: str) -> Float32Array:
-        """Initial factors float32 [rows, padded factors]: N(0, init_std^2), a row's numbers drawn
-        from the key, the table's name and the row."""
-        out = zeros(rows, padded(self.factors))
-        out[:, : self.factors] = normals(
-            folds(fold_name(key, name), np.arange(rows)), self.factors, self.init_std
-        )
-        return out
+        """Returns initial factors, float32 [rows, padded factors], drawn from N(0, init_std^2) by
+        the key, the table's name and the number of the row."""
+        keys = folds(fold_name(key, name), np.arange(rows))
+        table = zeros(rows, padded(self.factors))
+        table[:, : self.factors] = normals(keys, self.factors, self.init_std)
+        return table
 
     def passes(self, key: np.uint64, progress: Progress) -> Iterator[tuple[np.uint64, np.float32]]:
-        """Yields for each epoch its key and its step size; reports progress."""
+        """Yields the key and the step size alpha of each epoch; reports progress."""
         for epoch in range(self.epochs):
             yield fold_name(key, "epoch", epoch), np.float32(self.learning_rate * self.decay**epoch)
             progress(epoch + 1, self.epochs, "epochs")
 
 
+class RatingRows(NamedTuple):
+    """The training rows, each of them in all three arrays."""
+
+    user: Int32Array
+    item: Int32Array
+    value: Float32Array
+
+
+class RatingStep(NamedTuple):
+    """Constants of the steps of an epoch, for a model with biases."""
+
+    alpha: np.float32
+    """The step size."""
+    reg: np.float32
+    """Regularisation of the vectors."""
+    reg_bias: np.float32
+    """Regularisation of the biases."""
+
+
 def mean_rating(data: Interactions) -> Float32Array:
-    """The mean rating mu of the training rows, float32 [1]."""
+    """Returns the mean rating mu of the training rows, float32 [1]."""
     return np.array([data.value.mean(dtype=np.float64)], np.float32)
 
 
 def predictions(
     p: Float32Array, q: Float32Array, user: Float32Array, item: Float32Array
 ) -> Float32Array:
-    """Predicted ratings of every item, user + item + p . q. p: [m, F], q: [items, F], user: [m],
-    item: [items] -> float32 [m, items].
+    """Returns the predicted ratings of every item, user + item + p . q, float32 [m, items]. p: [m,
+    F], q: [items, F], user: [m], item: [items].
     """
     out = scores(p, q, item)
     out += user[:, None]
@@ -100,13 +119,15 @@ def shuffled(order: Int32Array, start: int, stop: int, key: np.uint64) -> None:
     for r in range(start, stop):
         order[r] = r
     for n in range(stop - start - 1, 0, -1):
-        a, b = start + n, start + below(draw(key, n), n + 1)
+        a = start + n
+        b = start + below(draw(key, n), n + 1)
         order[a], order[b] = order[b], order[a]
 
 
 @inside
 def dot(P: Float32Array, at: int, Q: Float32Array, to: int, width: int) -> np.float32:
-    """The inner product of the `width` numbers at P[at] and at Q[to] (flat positions)."""
+    """Returns the inner product of the `width` numbers at P[at] and at Q[to] (flat positions)."""
+    # Rows are padded to whole lanes, with zeros.
     out = load(P, at) * load(Q, to)
     for f in range(LANES, width, LANES):
         out = out + load(P, at + f) * load(Q, to + f)
@@ -126,7 +147,9 @@ def pull(
 ) -> None:
     """Takes one gradient step of both vectors of a rating: p += alpha (e q - reg p) and q += alpha
     (e p - reg q), both from their values before, in place."""
-    gain, keep = every(alpha * error), every(np.float32(1) - alpha * reg)
+    # theta += alpha (e ... - reg theta) as a share that is kept and a gain
+    gain = every(alpha * error)
+    keep = every(np.float32(1) - alpha * reg)
     for f in range(0, width, LANES):
         p, q = load(P, at + f), load(Q, to + f)
         store(P, at + f, keep * p + gain * q)
@@ -137,8 +160,8 @@ def pull(
 def implicit(
     P: Float32Array, Y: Float32Array, ptr: Int64Array, item: Int32Array, users: Int64Array
 ) -> Float32Array:
-    """User vectors of SVD++, p_u + |I_u|^-1/2 sum_{j in I_u} y_j of some users, float32 [m, F]; I_u
-    is item[ptr[u]:ptr[u + 1]].
+    """Returns the user vectors of SVD++, p_u + |I_u|^-1/2 sum_{j in I_u} y_j, of some users,
+    float32 [m, F]. I_u is item[ptr[u]:ptr[u + 1]].
     """
     out = P[users]
     for d in range(len(users)):

@@ -1,4 +1,4 @@
-"""`bpr-mf`: matrix factorisation by Bayesian personalised ranking, the centralised counterpart of
+"""`bpr-mf`: matrix factorisation by Bayesian personalised ranking, the central counterpart of
 FPL.
 """
 
@@ -22,13 +22,27 @@ from ._shared import consumed
 
 
 class BprMfModel(NamedTuple):
-    """A trained model. P: float32 [users, factors]. Q: float32 [items, factors]. b: float32
-    [items], the item biases.
-    """
+    """A trained model."""
 
     P: Float32Array
+    """float32 [users, factors]."""
     Q: Float32Array
+    """float32 [items, factors]."""
     b: Float32Array
+    """float32 [items], the item biases."""
+
+
+class BprDraws(NamedTuple):
+    """The rows and users from which triples are drawn."""
+
+    ptr: Int64Array
+    """int64 [users + 1]; user u has the rows ptr[u]:ptr[u + 1]."""
+    item: Int32Array
+    """int32 [rows], the consumed items, ascending within a user."""
+    pool: Int32Array
+    """int32, the user of each row; or each user that has rows, once."""
+    by_row: bool
+    """The pool has an entry for each row."""
 
 
 @final
@@ -43,6 +57,7 @@ class BprMf(Settings):
     counts as consumed. Single-threaded and deterministic.
     """
 
+    # The model and its training.
     factors: int = Field(20, ge=1, description="length of a user's and an item's vector")
     epochs: int = Field(200, ge=1, description="passes of X+ triples")
     learning_rate: float = Field(0.02, gt=0, description="step of the gradient ascent (alpha)")
@@ -56,6 +71,7 @@ class BprMf(Settings):
         None, ge=0, description="regularisation of other items; not given: learning_rate / 200"
     )
     reg_bias: float = Field(0.0, ge=0, description="regularisation of item biases")
+    # Where a triple starts.
     sample: Literal["interaction", "user"] = Field(
         "interaction",
         description=(
@@ -65,7 +81,7 @@ class BprMf(Settings):
     )
 
     def search_space(self) -> dict[str, str]:
-        """What a search chooses from unless it is told."""
+        """Returns the ranges that a search of settings draws from by default."""
         return {
             "factors": "10..128:log",
             "learning_rate": "0.005..0.1:log",
@@ -78,56 +94,48 @@ class BprMf(Settings):
         train = consumed(data)
         P = normals(folds(fold_name(key, "P"), np.arange(len(train.users))), self.factors, 0.1)
         Q = normals(folds(fold_name(key, "Q"), np.arange(len(train.items))), self.factors, 0.1)
-        b = np.zeros(len(train.items), np.float32)
+        model = BprMfModel(P, Q, np.zeros(len(train.items), np.float32))
+        draws = self._draws(train)
+        rates = self._rates()
         for epoch in range(self.epochs):
-            own = fold_name(key, "epoch", epoch)
-            learn(P, Q, b, train.ptr, train.item, *self._pools(train), own, self._rates())
+            learn(model, draws, fold_name(key, "epoch", epoch), rates)
             progress(epoch + 1, self.epochs, "epochs")
-        return BprMfModel(P, Q, b)
+        return model
 
     def score(self, model: BprMfModel, data: Interactions, users: Int64Array) -> Float32Array:
         return scores(model.P[users], model.Q, model.b)
 
-    def _pools(self, train: Interactions) -> tuple[Int32Array, bool]:
-        """The users that triples are drawn from: one entry per row, or one per user."""
+    def _draws(self, train: Interactions) -> BprDraws:
         by_row = self.sample == "interaction"
-        return (train.user if by_row else np.flatnonzero(train.counts).astype(np.int32)), by_row
+        pool = train.user if by_row else np.flatnonzero(train.counts).astype(np.int32)
+        return BprDraws(train.ptr, train.item, pool, by_row)
 
     def _rates(self) -> Float32Array:
-        """learning_rate, reg_user, reg_positive, reg_negative, reg_bias."""
+        """Returns learning_rate, reg_user, reg_positive, reg_negative and reg_bias, float32 [5]."""
         alpha = self.learning_rate
-        regs = [
-            (self.reg_user, alpha / 20),
-            (self.reg_positive, alpha / 20),
-            (self.reg_negative, alpha / 200),
-        ]
-        return np.array(
-            [alpha, *(usual if reg is None else reg for reg, usual in regs), self.reg_bias],
-            np.float32,
-        )
+        reg_user = alpha / 20 if self.reg_user is None else self.reg_user
+        reg_positive = alpha / 20 if self.reg_positive is None else self.reg_positive
+        reg_negative = alpha / 200 if self.reg_negative is None else self.reg_negative
+        return np.array([alpha, reg_user, reg_positive, reg_negative, self.reg_bias], np.float32)
 
 
 @njit(cache=True, nogil=True)
-def learn(
-    P: Float32Array,
-    Q: Float32Array,
-    b: Float32Array,
-    ptr: Int64Array,
-    item: Int32Array,
-    pool: Int32Array,
-    by_row: bool,
-    key: np.uint64,
-    rates: Float32Array,
-) -> None:
-    """Runs one epoch in place: X+ draws of (u, i, j). A user who consumed every item has no j and
-    the draw is passed over.
+def learn(model: BprMfModel, draws: BprDraws, key: np.uint64, rates: Float32Array) -> None:
+    """Runs one epoch in place: X+ draws of (u, i, j). A user who consumed every item has no j, and
+    the draw is skipped.
     """
+    P, Q, b = model.P, model.Q, model.b
+    ptr, item, pool = draws.ptr, draws.item, draws.pool
     for t in range(len(item)):
+        # u by a random row or user, i of u's items, j of the others; three draws for each triple
         row = below(draw(key, 3 * t), len(pool))
         u = pool[row]
         start, stop = ptr[u], ptr[u + 1]
         if stop - start < len(b):
-            i = item[row] if by_row else item[start + below(draw(key, 3 * t + 1), stop - start)]
+            if draws.by_row:
+                i = item[row]
+            else:
+                i = item[start + below(draw(key, 3 * t + 1), stop - start)]
             j = negative(item[start:stop], below(draw(key, 3 * t + 2), len(b) - (stop - start)))
             step(P[u], Q, b, i, j, rates)
 
@@ -143,9 +151,11 @@ def step(
     x = b[i] - b[j]
     for f in range(len(p)):
         x += p[f] * (Q[i, f] - Q[j, f])
+    # sigma(-x_uij), by which all steps are weighed
     s = np.float32(loss_slope(np.float64(x)))
     for f in range(len(p)):
-        p_f, i_f, j_f = p[f], Q[i, f], Q[j, f]
+        p_f = p[f]
+        i_f, j_f = Q[i, f], Q[j, f]
         p[f] += alpha * (s * (i_f - j_f) - reg_user * p_f)
         Q[i, f] += alpha * (s * p_f - reg_positive * i_f)
         Q[j, f] += alpha * (-s * p_f - reg_negative * j_f)
@@ -155,7 +165,7 @@ def step(
 
 @njit(cache=True, nogil=True)
 def loss_slope(x: float) -> float:
-    """The slope of ln sigma(x), sigma(-x) = d ln sigma(x) / d x, without overflow."""
+    """Returns the slope of ln sigma(x), sigma(-x) = d ln sigma(x) / d x, without overflow."""
     if x > 0:
         return math.exp(-x) / (1.0 + math.exp(-x))
     return 1.0 / (1.0 + math.exp(x))

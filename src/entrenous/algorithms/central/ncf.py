@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 from ...core.contract.protocols import Progress, silent
 from ...core.contract.settings import Settings
 from ...core.keys import below, draw, fold_name, folds, normals
-from ...core.lanes.simd import LANES, Lanes, every, inside, load, store, zeros
+from ...core.lanes.simd import LANES, every, inside, load, store, zeros
 from ...core.types import Float32Array, Float64Array, Int32Array, Int64Array
 from ...data.interactions import Interactions
 from ...kernels import ncf
@@ -25,38 +25,59 @@ from ._shared import consumed
 
 
 class NCFModel(NamedTuple):
-    """A trained model. user: float32 [users, row], item: float32 [items, row], the embeddings [p^G
-    ; p^M] and [q^G ; q^M]; network: float32 [1, network], the non-embedding part."""
+    """A trained model."""
 
     user: Float32Array
+    """float32 [users, row], the embeddings [p^G ; p^M]."""
     item: Float32Array
+    """float32 [items, row], the embeddings [q^G ; q^M]."""
     network: Float32Array
+    """float32 [1, network], the non-embedding part."""
 
 
 class _State(NamedTuple):
-    """What is trained. table: float32 [users + items, gmf + mlp], the embeddings, padded, users
-    before items; net: float32 [1, network]; moments: Adam's, two rows for each row of the table,
-    net_moments [2, network]; decay: float64 [2], the powers of its beta."""
+    """A model in training."""
 
     table: Float32Array
+    """float32 [users + items, gmf + mlp], the embeddings, padded, users before items."""
     net: Float32Array
+    """float32 [1, network]."""
     moments: Float32Array
+    """Adam's moments: two rows for each row of the table."""
     net_moments: Float32Array
+    """float32 [2, network], Adam's moments of `net`."""
     decay: Float64Array
+    """float64 [2], the powers of Adam's two betas."""
+
+
+class NCFRows(NamedTuple):
+    """The training rows, user by user."""
+
+    ptr: Int64Array
+    """int64 [users + 1]; user u has the rows ptr[u]:ptr[u + 1]."""
+    user: Int32Array
+    """int32 [rows]."""
+    item: Int32Array
+    """int32 [rows], ascending within a user."""
+    items: int
+    """Number of items in the catalogue."""
 
 
 class _NCFEpochRoom(NamedTuple):
-    """Memory for an epoch. Of a sample: tower. Of a batch: gnet, the gradient of net, and
-    `gradient`, those of the rows that the batch touches; row_of, which they are; slot_of: int32
-    [users + items], where a row's is, or -1.
-    """
+    """Working memory of an epoch."""
 
     tower: ncf.NCFTower
+    """Of a sample."""
     gnet: Float32Array
+    """float32 [1, network], the gradient by `net` of a batch."""
     gradient: Float32Array
+    """float32 [most rows, gmf + mlp], the gradients by the rows that a batch touches."""
     row_of: Int32Array
+    """int32 [most rows], the row of the table that each gradient is of."""
     slot_of: Int32Array
+    """int32 [users + items], where the gradient of a row is, or -1."""
     order: Int64Array
+    """int64 [rows], the order of an epoch."""
 
 
 @final
@@ -74,6 +95,7 @@ class CentralNCF(Settings):
     ml-100k, loo-99; the paper has 4 negatives, batches of 256 and a step of 0.001.
     """
 
+    # The model.
     factors: int = Field(
         64, ge=0, le=1024, description="length of the GMF part of an embedding; 0 = MLP alone"
     )
@@ -84,6 +106,7 @@ class CentralNCF(Settings):
             " none = GMF alone"
         ),
     )
+    # Training.
     epochs: int = Field(20, ge=1, description="passes over all rows")
     learning_rate: float = Field(0.002, gt=0, le=100, description="step of the optimiser")
     optimiser: Literal["sgd", "adam"] = Field(
@@ -97,6 +120,7 @@ class CentralNCF(Settings):
         4096, ge=1, le=1 << 20, description="samples whose mean gradient is one step"
     )
     init_std: float = Field(0.01, ge=0, description="standard deviation of the first embeddings")
+    # Section 3.4.1: pre-training.
     pretrain_epochs: int = Field(
         0,
         ge=0,
@@ -125,17 +149,13 @@ class CentralNCF(Settings):
         return self
 
     def search_space(self) -> dict[str, str]:
-        """What a search chooses from unless it is told."""
-        steps = {
-            "learning_rate": "0.0003..0.01:log",
-            "reg": "0.0005..0.1:log",
-            "epochs": "5..60:log",
-        }
-        return {
-            **({"factors": "16..128:log"} if self.factors else {}),
-            **steps,
-            "negatives": "2..12",
-        }
+        """Returns the ranges that a search of settings draws from by default."""
+        space = {"factors": "16..128:log"} if self.factors else {}
+        space["learning_rate"] = "0.0003..0.01:log"
+        space["reg"] = "0.0005..0.1:log"
+        space["epochs"] = "5..60:log"
+        space["negatives"] = "2..12"
+        return space
 
     @property
     def shape(self) -> ncf.NCFShape:
@@ -144,112 +164,103 @@ class CentralNCF(Settings):
 
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> NCFModel:
         train = consumed(data)
-        state = (
-            self._from_parts(train, key, progress)
-            if self.pretrain_epochs
-            else self._start(train, key)
-        )
+        if self.pretrain_epochs:
+            state = self._from_parts(train, key, progress)
+        else:
+            state = self._start(train, key)
+        # Progress counts the epochs of pre-training, too.
         before = 2 * self.pretrain_epochs
         self._learn(state, train, key, partial(_ahead, progress, before, before + self.epochs))
         row = ncf.unpadded(self.shape, state.table)
         return NCFModel(row[: len(train.users)], row[len(train.users) :], state.net)
 
     def score(self, model: NCFModel, data: Interactions, users: Int64Array) -> Float32Array:
-        """Scores of every item, float32 [m, items]: the logit of y_ui."""
-        return ncf.scores(
-            self.shape, model.user[users], model.item, model.network, np.zeros(len(users), np.int32)
-        )
+        """Returns the scores of every item, float32 [m, items]: the logit of y_ui."""
+        same_network = np.zeros(len(users), np.int32)
+        return ncf.scores(self.shape, model.user[users], model.item, model.network, same_network)
 
     def _start(self, train: Interactions, key: np.uint64) -> _State:
-        """Embeddings N(0, init_std^2), the network as `init_network` has it, Adam at rest."""
-        shape, users, items = self.shape, len(train.users), len(train.items)
+        """Returns a model with embeddings N(0, init_std^2), the network as `init_network` has it,
+        and Adam at rest.
+        """
+        shape = self.shape
+        users, items = len(train.users), len(train.items)
         state = _state(shape, users + items, self.optimiser == "adam")
-        for name, rows in (("user", slice(0, users)), ("item", slice(users, users + items))):
-            first = normals(
-                folds(fold_name(key, name), np.arange(rows.stop - rows.start)),
-                shape.row,
-                self.init_std,
-            )
-            state.table[rows, : shape.factors] = first[:, : shape.factors]
-            state.table[rows, shape.gmf : shape.gmf + shape.embedding] = first[:, shape.factors :]
+        for name, table in (("user", state.table[:users]), ("item", state.table[users:])):
+            keys = folds(fold_name(key, name), np.arange(len(table)))
+            # The two parts of an embedding are padded apart.
+            first = normals(keys, shape.row, self.init_std)
+            table[:, : shape.factors] = first[:, : shape.factors]
+            table[:, shape.gmf : shape.gmf + shape.embedding] = first[:, shape.factors :]
         state.net[0] = ncf.init_network(shape, self.layers, fold_name(key, "network"))
         return state
 
     def _learn(
         self, state: _State, train: Interactions, key: np.uint64, progress: Progress
     ) -> None:
-        """All epochs, in place."""
-        shape, rate = self.shape, np.float32(self.learning_rate)
-        reg, none, adam, epsilon = (
-            np.float32(self.reg),
-            np.float32(0),
-            self.optimiser == "adam",
-            np.float32(1e-8),
-        )
+        """Runs all epochs, in place."""
+        rate = np.float32(self.learning_rate)
         rates = ncf.NCFRates(
-            rate, rate, rate, reg, none, adam, epsilon, 1, self.negatives, self.batch
+            user=rate,
+            item=rate,
+            network=rate,
+            reg=np.float32(self.reg),
+            pull=np.float32(0),
+            adam=self.optimiser == "adam",
+            epsilon=np.float32(1e-8),
+            epochs=1,
+            negatives=self.negatives,
+            batch=self.batch,
         )
-        room, user = (
-            _room(shape, rates, len(state.table), len(train.item)),
-            np.ascontiguousarray(train.user, np.int32),
-        )
+        user = np.ascontiguousarray(train.user, np.int32)
+        rows = NCFRows(train.ptr, user, train.item, len(train.items))
+        room = _room(self.shape, rates, len(state.table), len(train.item))
         for epoch in range(self.epochs):
-            learn(
-                shape,
-                rates,
-                state,
-                train.ptr,
-                user,
-                train.item,
-                len(train.items),
-                fold_name(key, "epoch", epoch),
-                room,
-            )
+            learn(self.shape, rates, state, rows, fold_name(key, "epoch", epoch), room)
             progress(epoch + 1, self.epochs, "epochs")
 
     # ---- section 3.4.1 ---------------------------------------------------------------------------
 
     def _from_parts(self, train: Interactions, key: np.uint64, progress: Progress) -> _State:
-        """NeuMF from GMF and MLP, each trained by Adam from a start of its own."""
+        """Returns a NeuMF joined from a GMF and an MLP, each trained by Adam from its own start."""
         epochs = self.pretrain_epochs
-        own = {
+        total = 2 * epochs + self.epochs
+        by_adam = {
             "epochs": epochs,
             "learning_rate": self.pretrain_learning_rate,
             "optimiser": "adam",
             "pretrain_epochs": 0,
         }
         parts: list[_State] = []
-        for name, part in (("gmf", {"layers": ()}), ("mlp", {"factors": 0})):
-            algorithm, named, done = (
-                self.model_copy(update={**own, **part}),
-                fold_name(key, name),
-                len(parts) * epochs,
-            )
-            state = algorithm._start(train, named)
-            algorithm._learn(
-                state, train, named, partial(_ahead, progress, done, 2 * epochs + self.epochs)
-            )
+        for name, model in (("gmf", {"layers": ()}), ("mlp", {"factors": 0})):
+            algorithm = self.model_copy(update={**by_adam, **model})
+            part_key = fold_name(key, name)
+            state = algorithm._start(train, part_key)
+            ahead = partial(_ahead, progress, len(parts) * epochs, total)
+            algorithm._learn(state, train, part_key, ahead)
             parts.append(state)
         return joined(self.shape, parts[0], parts[1], self.alpha, self.optimiser == "adam")
 
 
 def _ahead(progress: Progress, done: int, total: int, epoch: int, of: int, what: str) -> None:
-    """Progress of one model as that of all three: `done` epochs of `total` came before it."""
+    """Reports the progress of one model as part of all three: `done` epochs of `total` came before
+    it.
+    """
     progress(done + epoch, total, what)
 
 
 def joined(shape: ncf.NCFShape, gmf: _State, mlp: _State, alpha: float, adam: bool) -> _State:
-    """A NeuMF of `shape` joined from a trained GMF and MLP: embeddings, W and b are theirs, h =
-    [alpha h^GMF ; (1 - alpha) h^MLP] (eq. 13), and h_0 is weighed in the same way, as the authors'
-    program has it. Adam begins at rest.
+    """Returns a NeuMF of `shape` joined from a trained GMF and MLP: embeddings, W and b are theirs,
+    h = [alpha h^GMF ; (1 - alpha) h^MLP] (eq. 13), and h_0 is weighed in the same way, as the
+    authors' program has it. Adam begins at rest.
     """
-    state, share, head, last = (
-        _state(shape, len(gmf.table), adam),
-        np.float32(alpha),
-        shape.head,
-        shape.head + shape.gmf,
-    )
-    state.table[:, : shape.gmf], state.table[:, shape.gmf :] = gmf.table, mlp.table
+    state = _state(shape, len(gmf.table), adam)
+    share = np.float32(alpha)
+    # h of the GMF part begins at `head`, h of the MLP part and h_0 at `last`.
+    head = shape.head
+    last = head + shape.gmf
+    state.table[:, : shape.gmf] = gmf.table
+    state.table[:, shape.gmf :] = mlp.table
     state.net[0, :head] = mlp.net[0, :head]
     state.net[0, head:last] = share * gmf.net[0, : shape.gmf]
     state.net[0, last:] = (1 - share) * mlp.net[0, head:]
@@ -259,15 +270,15 @@ def joined(shape: ncf.NCFShape, gmf: _State, mlp: _State, alpha: float, adam: bo
 
 def _state(shape: ncf.NCFShape, rows: int, adam: bool) -> _State:
     width = shape.gmf + shape.mlp
-    moments = (
-        (zeros(2 * rows, width), zeros(2, shape.network))
-        if adam
-        else (zeros(1, LANES), zeros(1, LANES))
-    )
-    return _State(zeros(rows, width), zeros(1, shape.network), *moments, np.ones(2))
+    if adam:
+        moments, net_moments = zeros(2 * rows, width), zeros(2, shape.network)
+    else:
+        moments, net_moments = zeros(1, LANES), zeros(1, LANES)
+    return _State(zeros(rows, width), zeros(1, shape.network), moments, net_moments, np.ones(2))
 
 
 def _room(shape: ncf.NCFShape, rates: ncf.NCFRates, rows: int, interactions: int) -> _NCFEpochRoom:
+    # A sample touches a user and an item.
     batch = min(rates.batch, max(1, interactions * (1 + rates.negatives)))
     touched = min(2 * batch, rows)
     return _NCFEpochRoom(
@@ -288,55 +299,64 @@ def learn(
     shape: ncf.NCFShape,
     rates: ncf.NCFRates,
     state: _State,
-    ptr: Int64Array,
-    user: Int32Array,
-    item: Int32Array,
-    items: int,
+    rows: NCFRows,
     key: np.uint64,
     room: _NCFEpochRoom,
 ) -> None:
-    """Runs one epoch in place. ptr: int64 [users + 1]; user, item: int32 [X+], the rows, items
-    ascending within a user.
-    """
-    table, net, gnet, gradient, order = state.table, state.net, room.gnet, room.gradient, room.order
-    tower, row_of, slot_of = room.tower, room.row_of, room.slot_of
-    model, slopes = ncf.NCFParts(table, table, net), ncf.NCFParts(gradient, gradient, gnet)
-    users, width, rows, reg = len(ptr) - 1, table.shape[1], len(item), every(rates.reg)
+    """Runs one epoch in place."""
+    table, net = state.table, state.net
+    gradient, gnet = room.gradient, room.gnet
+    order, row_of, slot_of = room.order, room.row_of, room.slot_of
+    tower = room.tower
+    ptr, user, item, items = rows.ptr, rows.user, rows.item, rows.items
+    # Users and items are rows of one table, and of one table of gradients.
+    model = ncf.NCFParts(table, table, net)
+    slopes = ncf.NCFParts(gradient, gradient, gnet)
+    users = len(ptr) - 1
+    width = table.shape[1]
+    reg = every(rates.reg)
     shuffle(order, key)
-    taken, filled, drawn = 0, 0, rows
-    for n in range(rows):
+    taken = 0
+    filled = 0
+    # The draws before these made the order.
+    drawn = len(item)
+    for n in range(len(item)):
+        # a row in the order of this epoch, and the user's other items
         positive = order[n]
         u = int(user[positive])
         start, length = ptr[u], ptr[u + 1] - ptr[u]
         extra = rates.negatives if length < items else 0
         for which in range(1 + extra):
-            i, label = int(item[positive]), True
-            if which > 0:
-                i, label = (
-                    _other(item, start, length, below(draw(key, drawn), items - length)),
-                    False,
-                )
+            i = int(item[positive])
+            label = which == 0
+            if not label:
+                i = _other(item, start, length, below(draw(key, drawn), items - length))
                 drawn += 1
+            # where the batch adds up the gradients of both rows
             i += users
             to = _place(u, filled, width, gradient, row_of, slot_of)
             filled = max(filled, to + 1)
             i_to = _place(i, filled, width, gradient, row_of, slot_of)
             filled = max(filled, i_to + 1)
+            # forward, the slope of the loss, and backward
             at = ncf.NCFPlace(u * width, i * width, 0)
             error = ncf.slope(ncf.forward(shape, model, at, tower), label)
             into = ncf.NCFPlace(to * width, i_to * width, 0)
             ncf.backward(shape, model, at, tower, error, reg, slopes, into)
+            # A step is one of a full batch, or of the rest of the epoch.
             taken += 1
-            if taken == rates.batch or (n == rows - 1 and which == extra):
+            if taken == rates.batch or (n == len(item) - 1 and which == extra):
                 _step(rates, state, room, filled, taken)
-                taken, filled = 0, 0
+                taken = 0
+                filled = 0
 
 
 @inside
 def _other(item: Int32Array, start: int, length: int, k: int) -> int:
-    """The k-th item (k = 0, 1, ...) that is not in the ascending item[start : start + length], by
-    bisection as in `triples.negative`.
+    """Returns the k-th item (k = 0, 1, ...) that is not in the ascending item[start : start +
+    length], by bisection as in `kernels.negatives.negative`.
     """
+    # The k-th free item is k plus the consumed items before it, whose number bisection finds.
     low = start
     while length > 1:
         half = length >> 1
@@ -355,12 +375,13 @@ def _place(
     row_of: Int32Array,
     slot_of: Int32Array,
 ) -> int:
-    """Where the batch adds up the gradient of a row of the table: where it has it, or the next free
-    place, zeroed.
+    """Returns the place where the batch adds up the gradient of a row of the table: the one that
+    the row has, or else the next free one, zeroed.
     """
     if slot_of[row] >= 0:
         return int(slot_of[row])
-    slot_of[row], row_of[filled] = filled, row
+    slot_of[row] = filled
+    row_of[filled] = row
     for f in range(0, width, LANES):
         store(gradient, filled * width + f, every(np.float32(0)))
     return filled
@@ -368,45 +389,41 @@ def _place(
 
 @inside
 def _step(rates: ncf.NCFRates, state: _State, room: _NCFEpochRoom, filled: int, taken: int) -> None:
-    """The step at the end of a batch of `taken` samples that touched `filled` rows."""
-    table, net, moments, net_moments, decay = (
-        state.table,
-        state.net,
-        state.moments,
-        state.net_moments,
-        state.decay,
-    )
-    gradient, gnet, row_of, slot_of = room.gradient, room.gnet, room.row_of, room.slot_of
-    width, size, mean = table.shape[1], net.shape[1], every(np.float32(1) / np.float32(taken))
-    decay[0], decay[1] = decay[0] * BETA1, decay[1] * BETA2
-    c1, c2 = every(np.float32(1 / (1 - decay[0]))), every(np.float32(1 / (1 - decay[1])))
+    """Takes the step at the end of a batch of `taken` samples that touched `filled` rows. All parts
+    have one rate.
+    """
+    table, net = state.table, state.net
+    moments, net_moments = state.moments, state.net_moments
+    gradient, gnet = room.gradient, room.gnet
+    row_of, slot_of = room.row_of, room.slot_of
+    width = table.shape[1]
+    size = net.shape[1]
+    mean = every(np.float32(1) / np.float32(taken))
+    rate = every(rates.item)
+    epsilon = every(rates.epsilon)
+    # Adam's corrections for moments that begin at 0
+    decay = state.decay
+    decay[0] = decay[0] * BETA1
+    decay[1] = decay[1] * BETA2
+    c1 = every(np.float32(1 / (1 - decay[0])))
+    c2 = every(np.float32(1 / (1 - decay[1])))
+    # the network, whose gradient is cleared for the next batch
     for f in range(0, size, LANES):
-        _move(rates, net, f, mean * load(gnet, f), net_moments, f, size + f, c1, c2)
+        step = mean * load(gnet, f)
+        if rates.adam:
+            step = ncf.adam(net_moments, f, size + f, step, c1, c2, epsilon)
+        store(net, f, load(net, f) - rate * step)
         store(gnet, f, every(np.float32(0)))
+    # the embeddings that the batch touched
     for g in range(filled):
         r = int(row_of[g])
         slot_of[r] = -1
         for f in range(0, width, LANES):
-            at, step = 2 * r * width + f, mean * load(gradient, g * width + f)
-            _move(rates, table, r * width + f, step, moments, at, at + width, c1, c2)
-
-
-@inside
-def _move(
-    rates: ncf.NCFRates,
-    array: Float32Array,
-    at: int,
-    step: Lanes,
-    moments: Float32Array,
-    m: int,
-    v: int,
-    c1: Lanes,
-    c2: Lanes,
-) -> None:
-    """Sixteen numbers one step down, all parts at one rate."""
-    if rates.adam:
-        step = ncf.adam(moments, m, v, step, c1, c2, every(rates.epsilon))
-    store(array, at, load(array, at) - every(rates.item) * step)
+            step = mean * load(gradient, g * width + f)
+            if rates.adam:
+                m = 2 * r * width + f
+                step = ncf.adam(moments, m, m + width, step, c1, c2, epsilon)
+            store(table, r * width + f, load(table, r * width + f) - rate * step)
 
 
 ALGORITHMS = {

@@ -4,7 +4,7 @@ Salakhutdinov & Mnih (2008), Probabilistic matrix factorization, NIPS 20, eq. 1-
 with Gaussian priors on both, maximum a posteriori by stochastic gradient descent as in
 `_ratings.py`. Deviations: the linear form that the paper starts from and FedRec uses, without the
 logistic function of section 2; row by row rather than in batches with momentum. The paper's own
-program subtracts the mean rating, the formula does not: `centred` chooses."""
+program subtracts the mean rating, its formula does not: `centred` chooses."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ from numba import njit
 from pydantic import Field
 
 from ...core.contract.protocols import Progress, rated, silent
-from ...core.types import BoolArray, Float32Array, Int32Array, Int64Array
+from ...core.types import BoolArray, Float32Array, Int64Array
 from ...data.interactions import Interactions
-from ._ratings import RatingSettings, dot, mean_rating, predictions, pull, shuffled
+from ._ratings import RatingRows, RatingSettings, dot, mean_rating, predictions, pull, shuffled
 
 
 class PmfModel(NamedTuple):
-    """A trained model. P: float32 [users, factors]. Q: float32 [items, factors]. mean: float32 [1],
-    what is added to every product (0 unless centred)."""
+    """A trained model; while it is trained, rows of P and Q are padded."""
 
     P: Float32Array
+    """float32 [users, factors]."""
     Q: Float32Array
+    """float32 [items, factors]."""
     mean: Float32Array
+    """float32 [1], is added to every product; 0 unless centred."""
 
 
 @final
@@ -49,27 +51,28 @@ class Pmf(RatingSettings):
     )
     centred: bool = Field(
         False,
-        description="p_u . q_i is what a rating differs from the mean of the training ratings",
+        description="p_u . q_i is a rating less the mean of the training ratings",
     )
 
     holds: ClassVar[type] = PmfModel
 
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> PmfModel:
         rated(data.rating_scale, "pmf")
-        P, Q = self.table(len(data.users), key, "P"), self.table(len(data.items), key, "Q")
+        P = self.table(len(data.users), key, "P")
+        Q = self.table(len(data.items), key, "Q")
         mean = mean_rating(data) if self.centred else np.zeros(1, np.float32)
-        rows = data.user
-        for own, alpha in self.passes(key, progress):
-            learn(P, Q, mean[0], rows, data.item, data.value, own, alpha, np.float32(self.reg))
+        model = PmfModel(P, Q, mean)
+        rows = RatingRows(data.user, data.item, data.value)
+        for epoch_key, alpha in self.passes(key, progress):
+            learn(model, rows, alpha, np.float32(self.reg), epoch_key)
+        # Without biases the vector 0 would predict 0, or the mean if centred.
         fill(P, data.counts > 0)
         fill(Q, data.popularity > 0)
         return PmfModel(P[:, : self.factors].copy(), Q[:, : self.factors].copy(), mean)
 
     def score(self, model: PmfModel, data: Interactions, users: Int64Array) -> Float32Array:
-        user, item = (
-            np.full(len(users), model.mean[0], np.float32),
-            np.zeros(len(model.Q), np.float32),
-        )
+        user = np.full(len(users), model.mean[0], np.float32)
+        item = np.zeros(len(model.Q), np.float32)
         return predictions(model.P[users], model.Q, user, item)
 
 
@@ -81,18 +84,14 @@ def fill(table: Float32Array, known: BoolArray) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def learn(
-    P: Float32Array,
-    Q: Float32Array,
-    mean: np.float32,
-    user: Int32Array,
-    item: Int32Array,
-    value: Float32Array,
-    key: np.uint64,
-    alpha: np.float32,
-    reg: np.float32,
+    model: PmfModel, rows: RatingRows, alpha: np.float32, reg: np.float32, key: np.uint64
 ) -> None:
-    """Runs one epoch of stochastic gradient descent, in place. user, item, value: [n], the rows."""
-    width, order = P.shape[1], np.empty(len(item), np.int32)
+    """Runs one epoch of stochastic gradient descent, in place."""
+    P, Q = model.P, model.Q
+    mean = model.mean[0]
+    user, item, value = rows.user, rows.item, rows.value
+    width = P.shape[1]
+    order = np.empty(len(item), np.int32)
     shuffled(order, 0, len(item), key)
     for n in range(len(item)):
         r = order[n]

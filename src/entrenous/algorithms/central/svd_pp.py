@@ -1,4 +1,4 @@
-"""`svd++`: biased matrix factorisation in which what a user rated speaks too, the central
+"""`svd++`: biased matrix factorisation in which the set of rated items counts too, the central
 counterpart of FedRec's SVD++.
 
 Koren (2008), Factorization meets the neighborhood, KDD, eq. 15: r_ui = mu + b_u + b_i + q_i . (p_u
@@ -9,10 +9,11 @@ rating of user u:
     b_i += alpha (e - reg_bias b_i)            p_u += alpha (e q_i - reg p_u)
                                                y_j += alpha (e g q_i - reg y_j) for all j in I_u
 
-An epoch goes user by user, which lets the last line cost as little as the others. While the rows of
-u are taken, all y_j of I_u take the same step but for their own shrinking, so that after n rows y_j
-= (1 - alpha reg)^n y_j(before) + a, with a <- (1 - alpha reg) a + alpha e g q_i; and as g^2 |I_u| =
-1, s = g sum y_j moves by s += alpha (e q_i - reg s). These are Koren's steps, not an approximation.
+An epoch goes user by user, so that the last line costs as little as the others. While the rows of u
+are taken, all y_j of I_u take the same step except for their own shrinking, so that after n rows
+y_j = (1 - alpha reg)^n y_j(before) + a, with a <- (1 - alpha reg) a + alpha e g q_i. Because g^2
+|I_u| = 1, s = g sum y_j moves by s += alpha (e q_i - reg s). These are Koren's steps, not an
+approximation.
 Deviations: users in a drawn order, a decaying step.
 """
 
@@ -29,21 +30,49 @@ from ...core.keys import fold
 from ...core.lanes.simd import LANES, Lanes, every, inside, load, store, sum_of, zeros
 from ...core.types import Float32Array, Int32Array, Int64Array
 from ...data.interactions import Interactions
-from ._ratings import RatingSettings, implicit, mean_rating, predictions, shuffled
+from ._ratings import (
+    RatingSettings,
+    RatingStep,
+    implicit,
+    mean_rating,
+    predictions,
+    shuffled,
+)
 
 
 class SvdPpModel(NamedTuple):
-    """A trained model. P: float32 [users, factors]. Q, Y: float32 [items, factors], what an item is
-    and what having rated it says. user, item: float32 [users], [items], the biases. mean: float32
-    [1].
-    """
+    """A trained model; while it is trained, rows of P, Q and Y are padded."""
 
     P: Float32Array
+    """float32 [users, factors]."""
     Q: Float32Array
+    """float32 [items, factors]."""
     Y: Float32Array
+    """float32 [items, factors], what an item adds to the vector of a user who rated it."""
     user: Float32Array
+    """float32 [users], the biases of users."""
     item: Float32Array
+    """float32 [items], the biases of items."""
     mean: Float32Array
+    """float32 [1], mu."""
+
+
+class SvdPpRows(NamedTuple):
+    """The training rows, user by user."""
+
+    ptr: Int64Array
+    """int64 [users + 1]; user u has the rows ptr[u]:ptr[u + 1]."""
+    item: Int32Array
+    value: Float32Array
+
+
+class SvdPpRoom(NamedTuple):
+    """Working memory for the rows of one user, by flat position from 0."""
+
+    s: Float32Array
+    """float32 [1, padded factors], g sum y_j."""
+    a: Float32Array
+    """float32 [1, padded factors], what is added to every y_j."""
 
 
 @final
@@ -52,8 +81,8 @@ class SvdPp(RatingSettings):
     user's vector (Koren 2008).
 
     An epoch takes the users one by one in an order drawn anew, and all ratings of a user in an
-    order drawn anew. A user or item without training rows has bias 0 and vector 0, so that the
-    others speak. Single-threaded and deterministic.
+    order drawn anew. A user or item without training rows has bias 0 and vector 0: the other
+    terms make the prediction. Single-threaded and deterministic.
     """
 
     epochs: int = Field(65, ge=1, description="passes over the training rows")
@@ -67,37 +96,22 @@ class SvdPp(RatingSettings):
 
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> SvdPpModel:
         rated(data.rating_scale, "svd++")
-        P, Q, Y = (
-            self.table(len(data.users), key, "P"),
-            self.table(len(data.items), key, "Q"),
-            self.table(len(data.items), key, "Y"),
-        )
-        P[data.counts == 0], Q[data.popularity == 0], Y[data.popularity == 0] = 0, 0, 0
-        user, item, mean = (
-            np.zeros(len(P), np.float32),
-            np.zeros(len(Q), np.float32),
-            mean_rating(data),
-        )
-        regs = np.float32(self.reg), np.float32(self.reg_bias)
-        room = zeros(4, P.shape[1])
-        for own, alpha in self.passes(key, progress):
-            learn(
-                P,
-                Q,
-                Y,
-                user,
-                item,
-                mean[0],
-                data.ptr,
-                data.item,
-                data.value,
-                own,
-                alpha,
-                *regs,
-                room,
-            )
+        P = self.table(len(data.users), key, "P")
+        Q = self.table(len(data.items), key, "Q")
+        Y = self.table(len(data.items), key, "Y")
+        P[data.counts == 0] = 0
+        Q[data.popularity == 0] = 0
+        Y[data.popularity == 0] = 0
+        user = np.zeros(len(P), np.float32)
+        item = np.zeros(len(Q), np.float32)
+        model = SvdPpModel(P, Q, Y, user, item, mean_rating(data))
+        rows = SvdPpRows(data.ptr, data.item, data.value)
+        room = room_for(P.shape[1])
+        for epoch_key, alpha in self.passes(key, progress):
+            step = RatingStep(alpha, np.float32(self.reg), np.float32(self.reg_bias))
+            learn(model, rows, step, epoch_key, room)
         p, q, y = (table[:, : self.factors].copy() for table in (P, Q, Y))
-        return SvdPpModel(p, q, y, user, item, mean)
+        return model._replace(P=p, Q=q, Y=y)
 
     def score(self, model: SvdPpModel, data: Interactions, users: Int64Array) -> Float32Array:
         p = implicit(model.P, model.Y, data.ptr, data.item, users)
@@ -106,31 +120,29 @@ class SvdPp(RatingSettings):
     def biases(
         self, model: SvdPpModel, data: Interactions, users: Int64Array
     ) -> tuple[Float32Array, Float32Array]:
-        """The parts of a prediction that no taste explains: mu + b_u of each user, so that what is
-        left is the product alone, and b_i of each item."""
+        """Returns the parts of a prediction that no taste explains: mu + b_u of each user, and b_i
+        of each item. The rest of a prediction is the product alone."""
         return model.mean[0] + model.user[users], model.item
+
+
+def room_for(width: int) -> SvdPpRoom:
+    """Returns working memory for rows of `width` numbers, a multiple of LANES."""
+    return SvdPpRoom(zeros(1, width), zeros(1, width))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def learn(
-    P: Float32Array,
-    Q: Float32Array,
-    Y: Float32Array,
-    b: Float32Array,
-    c: Float32Array,
-    mean: np.float32,
-    ptr: Int64Array,
-    item: Int32Array,
-    value: Float32Array,
-    key: np.uint64,
-    alpha: np.float32,
-    reg: np.float32,
-    reg_bias: np.float32,
-    room: Float32Array,
+    model: SvdPpModel, rows: SvdPpRows, step: RatingStep, key: np.uint64, room: SvdPpRoom
 ) -> None:
-    """Runs one epoch in place. ptr: int64 [users + 1]; item, value: [n], the rows. b, c: the biases
-    of users and of items. room: float32 [4, padded factors], of no meaning before and after."""
-    users, width, order = len(b), P.shape[1], np.empty(max(len(item), len(b)), np.int32)
+    """Runs one epoch in place. room: of no meaning before and after."""
+    P, Q, Y = model.P, model.Q, model.Y
+    b, c = model.user, model.item
+    mean = model.mean[0]
+    ptr, item, value = rows.ptr, rows.item, rows.value
+    s, a = room.s, room.a
+    users, width = P.shape
+    # Users in a drawn order, and the rows of each in another.
+    order = np.empty(max(len(item), users), np.int32)
     visit = np.empty(users, np.int32)
     shuffled(visit, 0, users, key)
     for n in range(users):
@@ -138,21 +150,18 @@ def learn(
         start, stop = ptr[u], ptr[u + 1]
         if stop > start:
             shuffled(order, start, stop, fold(key, u))
+            # s and a stand for the y_j of I_u while the rows of u are taken.
             g = np.float32(1 / np.sqrt(np.float64(stop - start)))
-            _gather(Y, item, start, stop, g, room, width)
+            _gather(Y, item, start, stop, g, s, a)
             for t in range(start, stop):
                 r = order[t]
                 i = int(item[r])
-                e = value[r] - (
-                    mean + b[u] + c[i] + _product(P, u * width, Q, i * width, room, width)
-                )
-                b[u] += alpha * (e - reg_bias * b[u])
-                c[i] += alpha * (e - reg_bias * c[i])
-                _pull(P, u * width, Q, i * width, room, width, e, g, alpha, reg)
-            _scatter(Y, item, start, stop, alpha, reg, room, width)
-
-
-# ---- room: s at 0, a at width, both by flat position ---------------------------------------------
+                e = value[r] - (mean + b[u] + c[i] + _product(P, u * width, Q, i * width, s))
+                # The steps of the module's docstring, all at the error before them.
+                b[u] += step.alpha * (e - step.reg_bias * b[u])
+                c[i] += step.alpha * (e - step.reg_bias * c[i])
+                _pull(P, u * width, Q, i * width, s, a, SvdPpSteps(e, g, step.alpha, step.reg))
+            _scatter(Y, item, start, stop, step.alpha, step.reg, a)
 
 
 @inside
@@ -162,27 +171,35 @@ def _gather(
     start: int,
     stop: int,
     g: np.float32,
-    room: Float32Array,
-    width: int,
+    s: Float32Array,
+    a: Float32Array,
 ) -> None:
-    """s = g sum y_j and a = 0."""
+    """Sets s = g sum y_j and a = 0."""
+    width = s.shape[1]
     for f in range(0, width, LANES):
         total = every(np.float32(0))
-        store(room, width + f, total)
+        store(a, f, total)
         for r in range(start, stop):
             total = total + load(Y, int(item[r]) * width + f)
-        store(room, f, every(g) * total)
+        store(s, f, every(g) * total)
 
 
 @inside
-def _product(
-    P: Float32Array, at: int, Q: Float32Array, to: int, room: Float32Array, width: int
-) -> np.float32:
-    """q . (p + s)."""
+def _product(P: Float32Array, at: int, Q: Float32Array, to: int, s: Float32Array) -> np.float32:
+    """Returns q . (p + s)."""
     out: Lanes = every(np.float32(0))
-    for f in range(0, width, LANES):
-        out = out + (load(P, at + f) + load(room, f)) * load(Q, to + f)
+    for f in range(0, s.shape[1], LANES):
+        out = out + (load(P, at + f) + load(s, f)) * load(Q, to + f)
     return sum_of(out)
+
+
+class SvdPpSteps(NamedTuple):
+    """The numbers of the steps at one rating."""
+
+    error: np.float32
+    g: np.float32
+    alpha: np.float32
+    reg: np.float32
 
 
 @inside
@@ -191,25 +208,22 @@ def _pull(
     at: int,
     Q: Float32Array,
     to: int,
-    room: Float32Array,
-    width: int,
-    error: np.float32,
-    g: np.float32,
-    alpha: np.float32,
-    reg: np.float32,
+    s: Float32Array,
+    a: Float32Array,
+    steps: SvdPpSteps,
 ) -> None:
-    """The steps of p, q, s and a, from their values before."""
-    gain, share, keep = (
-        every(alpha * error),
-        every(alpha * error * g),
-        every(np.float32(1) - alpha * reg),
-    )
-    for f in range(0, width, LANES):
-        p, q, s = load(P, at + f), load(Q, to + f), load(room, f)
-        store(Q, to + f, keep * q + gain * (p + s))
+    """Takes the steps of p, q, s and a, from their values before."""
+    gain = every(steps.alpha * steps.error)
+    share = every(steps.alpha * steps.error * steps.g)
+    keep = every(np.float32(1) - steps.alpha * steps.reg)
+    for f in range(0, s.shape[1], LANES):
+        p = load(P, at + f)
+        q = load(Q, to + f)
+        s_f = load(s, f)
+        store(Q, to + f, keep * q + gain * (p + s_f))
         store(P, at + f, keep * p + gain * q)
-        store(room, f, keep * s + gain * q)
-        store(room, width + f, keep * load(room, width + f) + share * q)
+        store(s, f, keep * s_f + gain * q)
+        store(a, f, keep * load(a, f) + share * q)
 
 
 @inside
@@ -220,17 +234,18 @@ def _scatter(
     stop: int,
     alpha: np.float32,
     reg: np.float32,
-    room: Float32Array,
-    width: int,
+    a: Float32Array,
 ) -> None:
-    """y_j = (1 - alpha reg)^n y_j + a for all j, n the number of rows."""
+    """Sets y_j = (1 - alpha reg)^n y_j + a for all j, n the number of rows."""
+    width = a.shape[1]
+    # A product of n factors, not a power: the same bits on every machine.
     keep = np.float32(1)
     for _ in range(start, stop):
         keep *= np.float32(1) - alpha * reg
     for r in range(start, stop):
         at = int(item[r]) * width
         for f in range(0, width, LANES):
-            store(Y, at + f, every(keep) * load(Y, at + f) + load(room, width + f))
+            store(Y, at + f, every(keep) * load(Y, at + f) + load(a, f))
 
 
 ALGORITHMS = {"svd++": SvdPp}

@@ -39,7 +39,7 @@ CHECKED = 10_000  # collisions, of which noise makes many
 
 
 class Peeled(NamedTuple):
-    """The parties found."""
+    """The parties whose updates were found, one after the other."""
 
     vectors: Float64Array
     """[rounds, m, F], x_u of the m parties."""

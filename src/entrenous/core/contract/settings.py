@@ -5,7 +5,7 @@ that names it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -31,23 +31,27 @@ class Settings(BaseModel):
         extra="forbid",
         arbitrary_types_allowed=True,
         allow_inf_nan=False,
-        ignored_types=(type, tuple, Traits),  # declarations (holds, sends, ..) are no settings
+        # declarations (holds, sends, ..) are no settings
+        ignored_types=(type, tuple, Traits),
     )
 
+    def __iter__(self) -> Generator[tuple[str, Any], None, None]:
+        """Yields the settings by name, as `dict` reads them; no cached properties."""
+        for name in type(self).model_fields:
+            yield name, getattr(self, name)
+
     def __reduce__(self) -> Any:
-        """How an instance goes to another process: one whose class is in a file of one's own by the
-        place of that file.
+        """Pickles an instance for another process. If its class is in a user's own file, it goes by
+        the place of that file (core/registry/own.py).
         """
         kind = type(self)
-        again = getattr(
-            sys.modules.get(kind.__module__), "__entrenous_again__", None
-        )  # core/registry/own.py
+        again = getattr(sys.modules.get(kind.__module__), "__entrenous_again__", None)
         return super().__reduce__() if again is None else (again, (kind.__qualname__, dict(self)))
 
     @classmethod
     def parse(cls, values: Mapping[str, Any], where: str = "--set") -> Self:
-        """Settings from names and values (text is converted). Raises InputError for the first bad
-        one.
+        """Makes settings from names and values (text is converted). Raises InputError for the first
+        bad one.
         """
         try:
             return cls(**values)
@@ -57,40 +61,39 @@ class Settings(BaseModel):
 
 def _input_error(cls: type[Settings], invalid: ValidationError, where: str) -> InputError:
     first = invalid.errors()[0]
-    if not first["loc"]:  # not one setting is wrong, but all of them together
-        return InputError(
-            where,
-            "these settings do not go together",
-            expected=first["msg"].removeprefix("Value error, "),
-        )
+    expected = first["msg"].removeprefix("Value error, ")
+    # Without a place, not one setting is wrong, but all of them together.
+    if not first["loc"]:
+        return InputError(where, "these settings do not go together", expected=expected)
     name = str(first["loc"][0])
     if first["type"] == "extra_forbidden":
-        return InputError(
-            f"{where} {name}", "unknown setting", fix=did_you_mean(name, cls.model_fields)
-        )
+        fix = did_you_mean(name, cls.model_fields)
+        return InputError(f"{where} {name}", "unknown setting", fix=fix)
     field = cls.model_fields.get(name)
-    expected = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
     meaning = f"{name} is: {field.description}" if field is not None and field.description else ""
     return InputError(
-        f"{where} {name}", f"got {str(first['input'])[:80]!r}", expected=expected, fix=meaning
+        f"{where} {name}",
+        f"got {str(first['input'])[:80]!r}",
+        expected=expected.removeprefix("Input should be "),
+        fix=meaning,
     )
 
 
 def parse_assignments(pairs: Iterable[str], where: str = "--set") -> dict[str, str]:
-    """`["pi=0.5", "factors=20"]` as a dictionary. Raises InputError for anything that is not
-    name=value.
+    """Returns `["pi=0.5", "factors=20"]` as a dictionary. Raises InputError for anything that is
+    not name=value.
 
     >>> parse_assignments(["pi=0.5"])
     {'pi': '0.5'}
     """
-    found = {}
+    settings: dict[str, str] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
-        if not equals or not name.strip():
-            raise InputError(
-                where, f"got {pair!r}", expected="name=value", fix=EXAMPLES.get(where, "")
-            )
-        if name.strip() in found:
-            raise InputError(where, f"{name.strip()} is given twice", expected="each setting once")
-        found[name.strip()] = value.strip()
-    return found
+        name = name.strip()
+        if not equals or not name:
+            fix = EXAMPLES.get(where, "")
+            raise InputError(where, f"got {pair!r}", expected="name=value", fix=fix)
+        if name in settings:
+            raise InputError(where, f"{name} is given twice", expected="each setting once")
+        settings[name] = value.strip()
+    return settings

@@ -21,27 +21,26 @@ MEMBERS = "members.json"
 
 
 class Member(NamedTuple):
-    """A member of a federation. key: the node's Ed25519 public key; users: int64, the federation's
-    numbers of the users it serves, ascending; a peer serves one. until: when a peer's ticket ends,
-    in seconds since 1970; 0 with a server. rests: whether it is in no round any more, since
-    somebody else was shut out (`leaving`).
-    """
+    """A member of a federation."""
 
     key: Ed25519PublicKey
     users: Int64Array
+    """int64, the federation's numbers of the users it serves, ascending; a peer serves one."""
     until: int = 0
+    """The second since 1970 in which a peer's ticket ends; 0 with a server."""
     rests: bool = False
+    """Whether the member is in no round any more, since another was shut out (`leaving`)."""
 
 
 class FormerMember(NamedTuple):
-    """A key that is no member's any more, since its node was shut out or has another key; `last` is
-    its last user's number.
-    """
+    """A key that is no member's any more, since its node was shut out or has another key."""
 
     name: str
     key: str
     last: int
+    """The number of its last user."""
     until: int = 0
+    """As of `Member`."""
 
 
 @final
@@ -57,28 +56,23 @@ class Members:
         self.names = list(self.nodes)
         self._node = np.full(users, -1, np.int64)
         for number, (name, member) in enumerate(self.nodes.items()):
-            if len(member.users) and (
-                member.users[0] < 0
-                or member.users[-1] >= users
-                or np.any(np.diff(member.users) <= 0)
+            served = member.users
+            # Of ascending numbers only the first and the last can be out of range.
+            if len(served) and (
+                served[0] < 0 or served[-1] >= users or np.any(np.diff(served) <= 0)
             ):
-                problem, expected = (
-                    "users out of order or range",
-                    f"ascending numbers below {users}",
-                )
+                problem = "users out of order or range"
+                expected = f"ascending numbers below {users}"
                 raise InputError(f"member {name}", problem, expected=expected)
-            if np.any(self._node[member.users] >= 0):
-                raise InputError(
-                    f"member {name}",
-                    "serves a user that another node serves",
-                    expected="one node for each user",
-                )
-            self._node[member.users] = number
+            if np.any(self._node[served] >= 0):
+                problem = "serves a user that another node serves"
+                raise InputError(f"member {name}", problem, expected="one node for each user")
+            self._node[served] = number
         self._rests = np.array([member.rests for member in self.nodes.values()], bool)
 
     def by_node(self, users: Int64Array) -> dict[str, Int64Array]:
-        """The users among `users` that each node serves, ascending, for the nodes that serve some.
-        Users without a node, or of one that rests, are left out."""
+        """Returns the users among `users` that each node serves, ascending, for the nodes that
+        serve some. Users without a node, or of a node that rests, are left out."""
         node = self._node[users]
         if self._rests.any():
             node = np.where((node >= 0) & self._rests[node], -1, node)
@@ -87,56 +81,59 @@ class Members:
     @property
     def next_user(self) -> int:
         """The first number that no user has or had."""
+        return 1 + max(self._last_users(), default=-1)
+
+    def _last_users(self) -> list[int]:
+        """Returns the last user of each node that is or was a member."""
         lasts = [int(member.users[-1]) for member in self.nodes.values() if len(member.users)]
-        return 1 + max((*lasts, *(one.last for one in self.former)), default=-1)
+        return lasts + [former.last for former in self.former]
 
     def ever(self) -> dict[str, int]:
-        """How many users each node has or had, of all that ever were members, by name.
+        """Returns how many users each node has or had, of all that ever were members, by name.
 
-        Of a former member its last user is known; its first one follows the last one of who was
-        enrolled before it."""
-        found = {name: len(member.users) for name, member in self.nodes.items()}
-        lasts = [int(member.users[-1]) for member in self.nodes.values() if len(member.users)]
-        lasts += [one.last for one in self.former]
-        for one in self.former:
-            before = max((last for last in lasts if last < one.last), default=-1)
-            found.setdefault(one.name, one.last - before)
-        return found
+        Of a former member its last user is known; its first user follows the last user of the node
+        that was enrolled before it."""
+        counts = {name: len(member.users) for name, member in self.nodes.items()}
+        lasts = self._last_users()
+        for former in self.former:
+            before = max((last for last in lasts if last < former.last), default=-1)
+            counts.setdefault(former.name, former.last - before)
+        return counts
 
     def is_known(self, name: str, key: str) -> bool:
-        """Whether a name or a key, hexadecimal, is or was a member's."""
-        now = {(n, member.key.public_bytes_raw().hex()) for n, member in self.nodes.items()}
-        known = now | {(one.name, one.key) for one in self.former}
-        return any(name == other or key == theirs for other, theirs in known)
+        """Returns whether a name or a key, hexadecimal, is or was a member's."""
+        names = self.nodes.keys() | {former.name for former in self.former}
+        keys = {member.key.public_bytes_raw().hex() for member in self.nodes.values()}
+        return name in names or key in keys | {former.key for former in self.former}
 
     def with_nodes(self, nodes: Iterable[tuple[str, Member]]) -> Members:
-        """The list with some nodes added, or with other keys; a key that was another one's before
-        is noted as a former one.
+        """Returns the list with some nodes added, or with other keys; a key that is replaced is
+        noted as a former one.
         """
-        found, former = dict(self.nodes), list(self.former)
+        members, former = dict(self.nodes), list(self.former)
         for name, member in nodes:
-            if name in found and found[name].key != member.key:
-                former.append(_former(name, found[name]))
-            found[name] = member
-        return Members(found, self.users, former)
+            if name in members and members[name].key != member.key:
+                former.append(_former(name, members[name]))
+            members[name] = member
+        return Members(members, self.users, former)
 
     def without(self, name: str) -> Members:
-        """The list without a node, whose key is noted."""
+        """Returns the list without a node, whose key is noted."""
         rest = {other: member for other, member in self.nodes.items() if other != name}
         return Members(rest, self.users, [*self.former, _former(name, self.nodes[name])])
 
     def roll(self) -> dict[str, bytes]:
-        """The keys by which parties of secure sums know each other, by name: also of who was shut
-        out. The roll is what all owners agreed on when they joined, and stays; whom a sum is of is
-        for each node to see (`secure_sum.memory`).
+        """Returns the keys by which parties of secure sums know each other, by name: also of nodes
+        that were shut out. All owners agreed on the roll when they joined, and it stays; each node
+        sees for itself whose sum it is asked for (`secure_sum.memory`).
         """
-        former = {one.name: bytes.fromhex(one.key) for one in self.former}
+        former = {member.name: bytes.fromhex(member.key) for member in self.former}
         now = {name: member.key.public_bytes_raw() for name, member in self.nodes.items()}
         return {**former, **now}
 
     @property
     def parties(self) -> str:
-        """The sha256 of who can be in sums: of the names of the nodes that do not rest; "" while
+        """The sha256 of the names of the nodes that do not rest, and so can be in sums; "" while
         those are all who ever were members.
         """
         active = [name for name, member in self.nodes.items() if not member.rests]
@@ -145,46 +142,43 @@ class Members:
         return hashlib.sha256("\n".join(active).encode()).hexdigest()
 
     def resting(self, names: Collection[str]) -> Members:
-        """The list with some nodes that are asked no more. They stay members, who are given the
-        trained model.
+        """Returns the list with some nodes that are asked no more. They stay members, and are given
+        the trained model.
         """
-        found = {
-            name: member._replace(rests=member.rests or name in names)
-            for name, member in self.nodes.items()
-        }
-        return Members(found, self.users, self.former)
+        members = dict(self.nodes)
+        for name in members.keys() & set(names):
+            members[name] = members[name]._replace(rests=True)
+        return Members(members, self.users, self.former)
 
     def text(self) -> str:
-        """The list as JSON text; users as [first, last] of consecutive numbers."""
-        nodes = {
-            name: {
+        """Returns the list as JSON text; users as [first, last] of consecutive numbers."""
+        nodes: dict[str, Any] = {}
+        for name, member in self.nodes.items():
+            nodes[name] = {
                 "key": member.key.public_bytes_raw().hex(),
                 "users": _stretches(member.users),
                 "until": member.until,
             }
-            | ({"rests": True} if member.rests else {})
-            for name, member in self.nodes.items()
-        }
-        return json.dumps(
-            {"format": FORMAT, "nodes": nodes, "former": [one._asdict() for one in self.former]},
-            indent=1,
-        )
+            if member.rests:
+                nodes[name]["rests"] = True
+        former = [member._asdict() for member in self.former]
+        return json.dumps({"format": FORMAT, "nodes": nodes, "former": former}, indent=1)
 
     @staticmethod
     def read(path: Path, users: int) -> Members:
-        """Read the list of a federation of `users` users from a file. Raises InputError that names
+        """Reads the list of a federation of `users` users from a file. Raises InputError that names
         the file.
         """
         return Members.parse(read_json(path), str(path), users)
 
     @staticmethod
-    def parse(found: Mapping[str, Any], where: str, users: int) -> Members:
-        """The list of a federation of `users` users from the JSON object that `text` wrote. where:
-        what errors name. Raises InputError.
+    def parse(fields: Mapping[str, Any], where: str, users: int) -> Members:
+        """Returns the list of a federation of `users` users from the JSON object that `text` wrote.
+        where: the place that errors name. Raises InputError.
         """
         try:
-            nodes = {name: _member(node, users) for name, node in found["nodes"].items()}
-            former = [FormerMember(**one) for one in found["former"]]
+            nodes = {name: _member(node, users) for name, node in fields["nodes"].items()}
+            former = [FormerMember(**member) for member in fields["former"]]
         except (KeyError, TypeError, ValueError, AttributeError) as bad:
             problem = f"not a membership list ({type(bad).__name__})"
             raise InputError(where, problem, expected="nodes, each with key and users") from None
@@ -192,29 +186,25 @@ class Members:
 
 
 def _former(name: str, member: Member) -> FormerMember:
-    return FormerMember(
-        name, member.key.public_bytes_raw().hex(), int(member.users[-1]), member.until
-    )
+    key = member.key.public_bytes_raw().hex()
+    return FormerMember(name, key, int(member.users[-1]), member.until)
 
 
-def _member(said: Mapping[str, Any], most: int) -> Member:
-    """A member as `Members.text` says it. Raises ValueError for numbers that no user has, before
-    there is memory for them.
+def _member(fields: Mapping[str, Any], most: int) -> Member:
+    """Returns a member from the fields that `Members.text` wrote. Raises ValueError for numbers
+    that no user has, before there is memory for them.
     """
-    if any(not 0 <= low <= high < most for low, high in said["users"]):
+    # A list from elsewhere could ask for an array of 2^60 users.
+    if any(not 0 <= low <= high < most for low, high in fields["users"]):
         raise ValueError(f"users of 0 to {most - 1}")
-    users = [np.arange(low, high + 1) for low, high in said["users"]]
-    key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(said["key"]))
-    return Member(
-        key,
-        np.concatenate(users or [np.empty(0, np.int64)]),
-        int(said["until"]),
-        bool(said.get("rests", False)),
-    )
+    stretches = [np.arange(low, high + 1) for low, high in fields["users"]]
+    users = np.concatenate([np.empty(0, np.int64), *stretches])
+    key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(fields["key"]))
+    return Member(key, users, int(fields["until"]), bool(fields.get("rests", False)))
 
 
 def _stretches(users: Int64Array) -> list[tuple[int, int]]:
-    """First and last of each run of consecutive numbers.
+    """Returns the first and the last of each run of consecutive numbers.
 
     >>> _stretches(np.array([0, 1, 2, 7]))
     [(0, 2), (7, 7)]
@@ -222,10 +212,6 @@ def _stretches(users: Int64Array) -> list[tuple[int, int]]:
     if not len(users):
         return []
     breaks = np.flatnonzero(np.diff(users) != 1)
-    return list(
-        zip(
-            users[np.append(0, breaks + 1)].tolist(),
-            users[np.append(breaks, len(users) - 1)].tolist(),
-            strict=True,
-        )
-    )
+    first = users[np.append(0, breaks + 1)]
+    last = users[np.append(breaks, len(users) - 1)]
+    return list(zip(first.tolist(), last.tolist(), strict=True))

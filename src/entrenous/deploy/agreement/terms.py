@@ -1,5 +1,5 @@
-"""What a federation has agreed on, which everybody gets with the invitation: one format with a
-server and without.
+"""The terms of a federation, which everybody gets with the invitation: one format with a server and
+without.
 """
 
 from __future__ import annotations
@@ -33,9 +33,8 @@ from .files import FORMAT, read_json
 from .pins import AlgorithmPins, pins_of
 
 TERMS = "terms.json"
-OWN = (  # begins the name of an algorithm that is no part of this package or of an installed one
-    "own"
-)
+OWN = "own"  # begins the name of an algorithm that is not part of an installed package
+# Terms that a federation without the other topology does not have.
 OF_SERVER = {
     "rounds",
     "protection",
@@ -55,10 +54,8 @@ EACH_PUSH = (
     " items trained on"
 )
 SINGLE = ", and of each user singly, in no sum and under no mask or clip"
-MASKS, SINGLY = (
-    "--profile private",
-    "--profile paper, under which the server sees what each node sends",
-)
+MASKS = "--profile private"
+SINGLY = "--profile paper, under which the server sees what each node sends"
 
 
 @final
@@ -206,23 +203,19 @@ class FederationTerms(Settings):
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        fields, others = (
-            type(self).model_fields,
-            OF_SERVER if self.topology == "peers" else OF_PEERS,
-        )
-        if foreign := [
-            name for name in sorted(others) if getattr(self, name) != fields[name].default
-        ]:
-            raise ValueError(f"no {foreign[0]} where the topology is '{self.topology}'")
+        fields = type(self).model_fields
+        for name in sorted(OF_PEERS if self.has_server else OF_SERVER):
+            if getattr(self, name) != fields[name].default:
+                raise ValueError(f"no {name} where the topology is '{self.topology}'")
         own = self.protection
-        if self.topology == "peers" and self.profile == ROBUST:
+        if not self.has_server and self.profile == ROBUST:
             raise ValueError("paper or private between peers: robust is what a server does")
         if own.noise_by == "server" or own.sampling == "poisson" or own.epsilon is not None:
             raise ValueError(
                 "noise by devices and fixed sampling: a node cannot see that a server adds noise,"
                 " or how it draws"
             )
-        if self.topology == "server" and self.rounds < 1:
+        if self.has_server and self.rounds < 1:
             raise ValueError("rounds of at least 1")
         return self
 
@@ -235,48 +228,48 @@ class FederationTerms(Settings):
 
     @cached_property
     def run_bytes(self) -> bytes:
-        """The identity of the federation as peers say it before every model, 16 bytes."""
+        """The identity of the federation, 16 bytes, as it stands before every model of a peer."""
         return bytes.fromhex(self.run)
 
     @cached_property
     def _singly(self) -> dict[str, tuple[SentArray, ...]]:
-        """What `singly` has found, by place: an algorithm is made once for it."""
+        """The results of `singly`, by place, since an algorithm has to be made for each."""
         return {}
 
     @property
     def has_server(self) -> bool:
-        """Whether there is a server; else there are peers."""
+        """True with a server; False between peers."""
         return self.topology == "server"
 
     @property
     def masked(self) -> bool:
-        """Whether the server sees the sum of a round's nodes, and none of them singly."""
+        """True where the server sees the sum of a round's nodes, and no node singly."""
         return self.protection.secure_sum
 
     @property
     def spare(self) -> int:
-        """How many rounds may be lost and are made up for by further ones: a tenth of them under
+        """The number of rounds that may be lost and are made up for by further ones: a tenth under
         masks. Without masks the same round is asked for again, and none is lost."""
         return further(self.rounds) if self.masked else 0
 
     @property
     def sums(self) -> int:
-        """The rounds of which a node's update leaves it at most, counted ones and lost ones, unless
-        its owner allows more.
+        """The largest number of rounds in which a node sends an update, lost rounds included,
+        unless its owner allows more.
         """
         return self.rounds + self.spare
 
     @property
     def last_number(self) -> int:
-        """The largest number that a request may carry: of the trained model. Under masks numbers
-        only name rounds, for each of which a node sends one masked input at most; it counts these
-        by itself (`sums`), so a server that leaves numbers out gains nothing.
+        """The largest number that a request may carry: that of the trained model. Under masks
+        numbers only name rounds. A node sends one masked input at most for each, and counts these
+        itself (`sums`), so a server that leaves numbers out gains nothing.
         """
         return LAST_NUMBER if self.masked else self.rounds
 
     @property
     def people_for_noise(self) -> int:
-        """The users that a federation, or a group of it, has to have for the sums of rounds to have
+        """The users that a federation, or a group of it, must have so that the sums of rounds have
         the noise that was promised.
 
         A round asks a share of all users, and shares of noise are sized for `lost` of those to be
@@ -285,14 +278,13 @@ class FederationTerms(Settings):
         own = self.protection
         if not (self.masked and own.noise and own.noise_by == "devices"):
             return 1
-        # 1e-9: 60 (1 - 0.1) is a little above 54 in binary
+        # 1e-9: 60 (1 - 0.1) is a little above 54 in binary.
         return ceil(self.users / own.groups * (1 - own.lost) - 1e-9)
 
     @property
     def defended(self) -> bool:
-        """Whether the server looks at all updates of a round, each of one device, before it adds
-        them.
-        """
+        """True where the server looks at each device's update before it adds the updates of a
+        round."""
         return self.protection.defence != "none"
 
     @property
@@ -307,43 +299,40 @@ class FederationTerms(Settings):
     # ---- the algorithm ---------------------------------------------------------------------------
 
     def check(self, own: Mapping[str, Any] | None = None, place: str = "") -> None:
-        """Raise InputError for an algorithm that this federation cannot have; arguments as of
+        """Raises InputError for an algorithm that this federation cannot have; arguments as of
         `make`.
         """
         if self.has_server:
             self.make(own, place)
         else:
-            self.gossip  # noqa: B018  # for what it refuses
+            self.gossip  # noqa: B018  # raises the error
 
     def make(self, own: Mapping[str, Any] | None = None, place: str = "") -> FederatedAlgorithm:
-        """The algorithm of a federation with a server, made concrete for it.
+        """Returns the algorithm of a federation with a server, made concrete for it.
 
-        Args: own: a node's settings where its users decide (`decided_by_user`). place: of a class
-            of one's own, as whoever runs this program named it: terms come from others, and a file
-            runs when it is
-                loaded, so no place is ever taken from them.
+        own: a node's settings where its users decide (`decided_by_user`). place: the file of a
+        class of the user's own, as the person who runs this program named it: terms come from
+        others, and a file runs when it is loaded, so no place is ever taken from terms.
 
-        Raises: InputError: for an algorithm whose source is not that of the federation, one without
-            a server, and settings that are not a
-                user's to decide.
+        Raises InputError for an algorithm whose source is not that of the federation, for one
+        without a server, and for settings that are not a user's to decide.
         """
         made = self._algorithm(own, place)
         if not is_federated(made):
             problem = f"{self.algorithm} has no server with devices"
             raise InputError("algorithm", problem, fix="choose one such as fpl or cali3f-gmf")
         theirs = declared(made).traits.decided_by_user
-        if foreign := sorted((own or {}).keys() - set(theirs)):
-            expected = (
-                f"one of {', '.join(theirs)}"
-                if theirs
-                else f"none: {self.algorithm} leaves users nothing to decide"
-            )
+        foreign = sorted((own or {}).keys() - set(theirs))
+        if foreign:
+            expected = f"none: {self.algorithm} leaves users nothing to decide"
+            if theirs:
+                expected = f"one of {', '.join(theirs)}"
             raise InputError(f"--own {foreign[0]}", "is the same for all nodes", expected=expected)
         configured: FederatedAlgorithm = made.configured(self.catalogue)
         contract = bound(configured, self.catalogue)
         if self.masked:
             self._check_masks(contract)
-        ProtectionInForce(self.protection, contract)  # for what it refuses
+        ProtectionInForce(self.protection, contract)  # raises errors of its own
         return configured
 
     @cached_property
@@ -353,28 +342,26 @@ class FederationTerms(Settings):
         """
         made = self._algorithm({}, "")
         if not isinstance(made, GossipLearning):
-            fix = "try --algorithm pepper-gmf"
             raise InputError(
                 "--algorithm",
                 f"{self.algorithm} needs a server",
                 expected="one that gossips",
-                fix=fix,
+                fix="try --algorithm pepper-gmf",
             )
         configured = made.configured(self.catalogue)
-        # one place of the view stays random: else those who once looked good are all that a peer
-        # ever hears from
+        # One place of the view stays random: otherwise a peer would only ever hear from peers that
+        # once looked good.
         if configured.exploited >= configured.view and self.users > 2:
-            problem, fix = (
-                f"all {configured.view} places of the view go to the best",
-                "use a larger view, or more exploration (alpha)",
-            )
-            raise InputError("--set alpha", problem, expected="one at random", fix=fix)
-        if (size := packed_bytes(configured.width)) > LARGEST:
             raise InputError(
-                "--set factors",
-                f"a model has {size >> 20} MB",
-                expected=f"at most {LARGEST >> 20} MB",
+                "--set alpha",
+                f"all {configured.view} places of the view go to the best",
+                expected="one at random",
+                fix="use a larger view, or more exploration (alpha)",
             )
+        size = packed_bytes(configured.width)
+        if size > LARGEST:
+            problem, most = f"a model has {size >> 20} MB", LARGEST >> 20
+            raise InputError("--set factors", problem, expected=f"at most {most} MB")
         return configured
 
     @property
@@ -396,93 +383,80 @@ class FederationTerms(Settings):
         return made
 
     def _check_pins(self, place: str) -> None:
-        """Raise InputError where the source of the algorithm is another one, and what it declares
-        or computes is, too.
+        """Raises InputError where another source of the algorithm declares or computes something
+        else.
         """
-        name, by = short(self.algorithm), "" if self.pins is None else f" ({self.pins.version})"
+        by = "" if self.pins is None else f" ({self.pins.version})"
         fix = f"use the same file and the version of entrenous that founded the federation{by}"
+        name = short(self.algorithm)
         problem = f"the source of {name} here is not the one that the federation agreed on"
         if self.pins is None or not self.pins.test_round:
-            raise InputError(
-                "algorithm", problem, expected=f"sha256 {self.algorithm_sha256[:16]}...", fix=fix
-            )
+            expected = f"sha256 {self.algorithm_sha256[:16]}..."
+            raise InputError("algorithm", problem, expected=expected, fix=fix)
         differs = self.pins.difference(self._own_pins(place))
         if differs:
             raise InputError("algorithm", f"{problem}, and it differs: {differs}", fix=fix)
 
     def _own_pins(self, place: str) -> AlgorithmPins:
-        """The pins of the algorithm as this program has it."""
-        return pins_of(
-            algorithm_of(place or self.algorithm, self.settings, self.profile),
-            self.catalogue,
-            self.protection,
-        )
+        """Returns the pins of the algorithm as this program has it."""
+        made = algorithm_of(place or self.algorithm, self.settings, self.profile)
+        return pins_of(made, self.catalogue, self.protection)
 
     def pinned(self, place: str = "") -> Self:
-        """These terms with the pins of their algorithm, as this program has it. place: as of
-        `make`.
+        """Returns these terms with the pins of their algorithm, as this program has it. place: as
+        of `make`.
         """
-        pins = self._own_pins(place)
-        return type(self).parse(
-            {**self.model_dump(mode="json"), "pins": pins.model_dump(mode="json")}, "terms"
-        )
+        pins = self._own_pins(place).model_dump(mode="json")
+        return type(self).parse({**self.model_dump(mode="json"), "pins": pins}, "terms")
 
     def other_source(self, place: str = "") -> str:
-        """That the source of the algorithm here is not the one of the founding, in one line, though
-        it computes the same; "" where it is the same, or nothing is agreed on. Raises InputError
-        where it does not compute the same. place: as of `make`.
+        """Returns a warning, in one line, that the source of the algorithm here is not the one of
+        the founding, though it computes the same; "" where the source is the same, or nothing is
+        agreed on. Raises InputError where it does not compute the same. place: as of `make`.
         """
-        made = self._algorithm({}, place)
-        if not self.algorithm_sha256 or source_sha256(type(made)) == self.algorithm_sha256:
+        here = source_sha256(type(self._algorithm({}, place)))
+        if self.algorithm_sha256 in ("", here):
             return ""
-        name, founded = short(self.algorithm), self.algorithm_sha256[:16]
-        here = source_sha256(type(made))[:16]
         return one_line(
-            f"the source of {name} here (sha256 {here}...) is not the one that the federation was"
-            f" founded with ({founded}...); it declares and, in the fixed test round, computes the"
-            " same, so this goes on"
+            f"the source of {short(self.algorithm)} here (sha256 {here[:16]}...) is not the one"
+            f" that the federation was founded with ({self.algorithm_sha256[:16]}...); it declares"
+            " and, in the fixed test round, computes the same, so this goes on"
         )
 
     def _check_masks(self, contract: Contract) -> None:
-        """Raise InputError for an algorithm whose sums may be of one device: masks hide nothing in
-        them; and for too few people.
+        """Raises InputError for an algorithm whose sums may be of one device, in which masks hide
+        nothing, and for too few people.
         """
         if contract.cohort == 1:
             problem = f"{self.algorithm} asks one device a round, and a sum of one hides nothing"
-            raise InputError(
-                MASKS,
-                problem,
-                fix=f"choose an algorithm with more devices in a round, such as fpl; or {SINGLY}",
-            )
+            fix = f"choose an algorithm with more devices in a round, such as fpl; or {SINGLY}"
+            raise InputError(MASKS, problem, fix=fix)
         if contract.groups > 1:
             problem = (
                 f"{self.algorithm} adds up in {contract.groups} groups, and a group of one hides"
                 " nothing"
             )
-            raise InputError(
-                MASKS,
-                problem,
-                fix=f"choose an algorithm with one sum a round, such as fpl; or {SINGLY}",
-            )
-        if self.users < (
-            people := self.protection.people
-        ):  # groups have as many each: ProtectionInForce
-            problem, fix = (
-                f"{self.users} users, where no sum may be of fewer than {people}",
-                "bring more users in, or say another floor",
-            )
+            fix = f"choose an algorithm with one sum a round, such as fpl; or {SINGLY}"
+            raise InputError(MASKS, problem, fix=fix)
+        # Groups of nodes have as many people each: `ProtectionInForce` checks that.
+        people = self.protection.people
+        if self.users < people:
             raise InputError(
                 f"{PROTECT} people",
-                problem,
-                fix=f"{fix}, as each owner must: {PROTECT} people=N, join --people N",
+                f"{self.users} users, where no sum may be of fewer than {people}",
+                fix=(
+                    "bring more users in, or say another floor, as each owner must:"
+                    f" {PROTECT} people=N, join --people N"
+                ),
             )
 
     def singly(self, place: str = "") -> tuple[SentArray, ...] | None:
-        """The arrays that leave each device as they are and that nobody adds up, under masks
-        either: the server sees whose they are. None where this program cannot know, since `place`,
-        the file of an algorithm of the owner's own, was not given.
+        """Returns the arrays that leave each device as they are and that nobody adds up, not even
+        under masks: the server sees whose they are. None where this program cannot know, since
+        `place`, the file of an algorithm of the owner's own, was not given.
 
-        It is what the contract declares `shown`, so that what people are told is what is sent."""
+        These are the arrays that the contract declares `shown`, so that people are told what is
+        sent."""
         if not self.has_server:
             return ()
         if is_place(self.algorithm) and not place:
@@ -494,114 +468,114 @@ class FederationTerms(Settings):
         return self._singly[place]
 
     def reveals(self, place: str = "") -> list[str]:
-        """Lines for a node's owner: of each array that leaves its devices singly what it reveals,
-        as declared, and what an audit measured with it and without. place: as of `singly`."""
-        name, found = short(self.algorithm), self.singly(place)
-        if found is None:
+        """Returns a line for each array that leaves the node's devices singly, for its owner: what
+        the array reveals, as declared, and what an audit measured with it and without. place: as of
+        `singly`."""
+        name, shown = short(self.algorithm), self.singly(place)
+        if shown is None:
             file = "--algorithm ./FILE.py"
             return [f"what {name} shows of each user singly is said to who names its file: {file}"]
-        return [f"{_leaves(one)}; {_measured(name, one)}" for one in found]
+        lines = []
+        for sent in shown:
+            measured = evidence.of_array(name, sent.name)
+            measured = measured or f"no audit of {name} has measured what it gives away"
+            leaves = f"'{sent.name}' of each user leaves by itself, {sent.when}: {sent.reveals}"
+            lines.append(f"{leaves}; {measured}")
+        return lines
 
     def limits(self, place: str = "") -> str:
-        """What limits the data that leaves nodes, or what nothing limits, in one line for people.
-        place: as of `singly`."""
+        """Returns what limits the data that leaves nodes, or that nothing does, in one line for
+        people. place: as of `singly`."""
+        limits = self._server_limits(place) if self.has_server else self._peers_limits()
+        return f"profile {self.profile}: {limits}"
+
+    def _peers_limits(self) -> str:
+        gossip = self.gossip
+        if not gossip.push_noise:
+            return EACH_PUSH
+        pushes = "all pushes"
+        if gossip.noisy_pushes:
+            pushes = f"the first {gossip.noisy_pushes} pushes"
+        return (
+            f"{pushes} of a node carry noise of {gossip.push_noise:g} on every number; later ones"
+            " can be read"
+        )
+
+    def _server_limits(self, place: str) -> str:
         own, name = self.protection, short(self.algorithm)
-        if not self.has_server:
-            made = self.gossip
-            pushes = f"the first {made.noisy_pushes} pushes" if made.noisy_pushes else "all pushes"
-            noise = (
-                f"{pushes} of a node carry noise of {made.push_noise:g} on every number; later ones"
-                " can be read"
-            )
-            return f"profile {self.profile}: {noise if made.push_noise else EACH_PUSH}"
-        measured = (
-            evidence.gives_away(name) or f"`entrenous audit {name}` measures what that gives away"
-        )
+        measured = evidence.gives_away(name)
+        measured = measured or f"`entrenous audit {name}` measures what that gives away"
         if self.defended:
-            how = (
+            return (
                 "the server reads each device's update, to refuse poisoned ones"
-                f" (defence={own.defence}), histories too"
+                f" (defence={own.defence}), histories too; {measured}"
             )
-            return f"profile {self.profile}: {how}; {measured}"
+        singly = self._and_singly(place)
         if self.profile == PAPER and not own.active:
-            sent = f"what each node sends, of one user or their sum{self._and_singly(place)}"
-            return f"profile paper: the server can read {sent}; {measured}"
-        people = f"sums of at least {own.people} people and {own.parties} nodes"
-        people += f", one of each of {own.groups} groups" if own.groups > 1 else ""
-        sums = (
-            f"the server sees masked {people}"
-            if own.secure_sum
-            else "the server sees what each node sends"
-        )
-        trial = (
-            ", repeatable from the seed and so no protection: for trying out"
-            if own.noise_from == "seed"
-            else ""
-        )
-        noise = (
-            f"noise of {own.noise:g} on every number of a sum, a share by each device{trial}"
-            if own.noise
-            else "no noise"
-        )
-        proof = (
-            "no epsilon"
-            if (epsilon := self.proven(own.people)) is None
-            else f"epsilon {epsilon:.3g} at delta {own.delta:g} for each user"
-        )
+            sent = f"what each node sends, of one user or their sum{singly}"
+            return f"the server can read {sent}; {measured}"
+        sums = "the server sees what each node sends"
+        if own.secure_sum:
+            sums = (
+                f"the server sees masked sums of at least {own.people} people and"
+                f" {own.parties} nodes"
+            )
+            if own.groups > 1:
+                sums += f", one of each of {own.groups} groups"
+        noise = "no noise"
+        if own.noise:
+            noise = f"noise of {own.noise:g} on every number of a sum, a share by each device"
+            if own.noise_from == "seed":
+                noise += ", repeatable from the seed and so no protection: for trying out"
         clip = f"; clip {own.clip:g}" if own.clip else ""
-        return f"profile {self.profile}: {sums}{self._and_singly(place)}; {noise}{clip}; {proof}"
+        epsilon = self.proven(own.people)
+        proof = "no epsilon"
+        if epsilon is not None:
+            proof = f"epsilon {epsilon:.3g} at delta {own.delta:g} for each user"
+        return f"{sums}{singly}; {noise}{clip}; {proof}"
 
     def _and_singly(self, place: str) -> str:
-        """What the server sees of each user besides sums, as the end of a clause; "" = nothing."""
-        found = self.singly(place)
-        if found is None:
+        """Returns what the server sees of each user besides sums, as the end of a clause; "" =
+        nothing."""
+        shown = self.singly(place)
+        if shown is None:
             return f", and of each user singly what {short(self.algorithm)} shows"
-        names = ", ".join(one.name for one in found)
+        names = ", ".join(sent.name for sent in shown)
         return f"{SINGLE}: {names}" if names else ""
 
     def proven(self, people: int, rounds: int | None = None) -> float | None:
-        """The epsilon of a user who is in so many rounds (None: in all, with those that may be
-        lost, of which a server that lies may have the sum), if every sum has the noise of `people`
-        users; None where the terms prove nothing.
+        """Returns the epsilon of a user who is in so many rounds, if every sum has the noise of
+        `people` users; None where the terms prove nothing.
+
+        rounds: None = all, with those that may be lost, since a server that lies may have their
+        sums.
         """
+        # Where the terms name no cohort: all users, which proves less.
         asked = max(0, int(self.settings.get("cohort", 0)))
-        cohort = (
-            min(asked or self.users, self.users) / self.protection.groups
-        )  # where the terms name no number: all, which proves less
-        return proven_for_all_rounds(
-            self.protection, people, cohort, self.sums if rounds is None else rounds
-        )
+        cohort = min(asked or self.users, self.users) / self.protection.groups
+        rounds = self.sums if rounds is None else rounds
+        return proven_for_all_rounds(self.protection, people, cohort, rounds)
 
     # ---- as text ---------------------------------------------------------------------------------
 
     def text(self) -> str:
-        """The terms as the JSON text that is stored and hashed; without what its topology does not
-        have and limits that are not set.
+        """Returns the terms as the JSON text that is stored and hashed, without the fields that
+        their topology does not have and limits that are not set.
         """
         foreign = OF_PEERS if self.has_server else OF_SERVER
-        said = self.model_dump(mode="json", exclude=foreign, exclude_none=True)
-        return json.dumps(said, sort_keys=True, indent=1)
+        fields = self.model_dump(mode="json", exclude=foreign, exclude_none=True)
+        return json.dumps(fields, sort_keys=True, indent=1)
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read terms from a file. Raises InputError that names the file and the field."""
+        """Reads terms from a file. Raises InputError that names the file and the field."""
         return cls.parse(read_json(path), str(path))
 
 
 def further(rounds: int) -> int:
-    """How many lost rounds may be made up for beside so many.
+    """Returns how many lost rounds may be made up for, of so many rounds.
 
     >>> further(6), further(200)
     (1, 20)
     """
     return -(-rounds // SPARE)
-
-
-def _leaves(one: SentArray) -> str:
-    return f"'{one.name}' of each user leaves by itself, {one.when}: {one.reveals}"
-
-
-def _measured(algorithm: str, one: SentArray) -> str:
-    """What audits have measured of an array that travels singly, or that none has."""
-    found = evidence.of_array(algorithm, one.name)
-    return found or f"no audit of {algorithm} has measured what it gives away"

@@ -147,7 +147,7 @@ class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 class Frame(NamedTuple):
-    """A received frame."""
+    """A frame as it was received: its head, body and signature."""
 
     head: Head
     said: bytes

@@ -71,7 +71,7 @@ class BadResponse(Exception):
 
 
 class ServerSaid(NamedTuple):
-    """A response, read."""
+    """A response of the server, read whole within its limits."""
 
     status: int
     body: bytes
@@ -231,10 +231,10 @@ class Unwatched:
     """An observer that does nothing."""
 
     def heard(self) -> None:
-        """Does nothing."""
+        """Ignores that the server was heard."""
 
     def lost(self, why: str) -> None:
-        """Does nothing."""
+        """Ignores that the server was lost."""
 
     def finished(self) -> bool:
         """Returns False: the node goes on asking."""
@@ -418,7 +418,7 @@ class Backoff:
 
     @property
     def worth_saying(self) -> bool:
-        """Whether the last failure is to be said: a server that is away for a night fills no
+        """True where the last failure is to be said: a server that is away for a night fills no
         log.
         """
         if self._failures <= SAID:

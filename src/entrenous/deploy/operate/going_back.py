@@ -2,13 +2,13 @@
 are new.
 
 A node sends one masked input for a number, ever, since two sums of one round over different nodes
-would tell what a node sent. So the server that goes back to the model of round 100 after round 180
-goes on as round 181, from that model. Nodes take it for another round with another model: no node
-goes back, and nobody need be told. What each node remembers of earlier sums counts as before, also
-of this very model.
+would tell what a node sent. So a server that goes back to the model of round 100 after round 180
+goes on with round 181, from that model. Nodes take this for another round with another model: no
+node goes back, and nobody need be told. A node's memory of earlier sums counts as before, also of
+sums of this very model.
 
-A node counts the masked inputs that have left it, and sends no more than the terms say. Where the
-rounds to come are more than that leaves, its owner decides: going back costs its users further
+A node counts the masked inputs that have left it, and sends no more than the terms say. Where that
+does not leave enough for the rounds to come, its owner decides: going back costs its users further
 sums.
 """
 
@@ -29,77 +29,71 @@ from .enrolment import check_epsilon
 
 
 class WentBack(NamedTuple):
-    """What going back came to. before, counted: rounds that counted before and count now; number:
-    of the next round; left: for how many rounds more each node answers at least, without its
-    owner's word; wanted: how many are to come.
-    """
+    """The result of going back."""
 
     before: int
+    """The rounds that counted before."""
     counted: int
+    """The rounds that count now."""
     number: int
+    """The number of the next round."""
     left: int
+    """The further rounds that each node answers at least, without its owner's word."""
     wanted: int
+    """The rounds to come."""
 
 
 class AllowedSums(NamedTuple):
-    """Of how many rounds masked inputs have left a node, and of how many they may. epsilon: of each
-    user by then; None = nothing is proven."""
+    """The masked inputs of a node."""
 
     sent: int
+    """The rounds of which a masked input has left the node."""
     most: int
+    """The rounds of which a masked input may leave the node."""
     epsilon: float | None
+    """The epsilon of each user by then; None = nothing is proven."""
 
 
 def go_back(folder: Path, counted: int, after: int = -1) -> WentBack:
-    """Make the model of `counted` rounds the newest of a server that is not running, under a number
-    that no node has been asked about.
+    """Makes the model of `counted` rounds the newest of a server that is not running, under a
+    number that no node has been asked about.
 
     after: the largest number that nodes know, where the folder was restored from a backup and
     cannot know it. Raises InputError for a model that is not kept, and for a server at work."""
     with closing(ServerFolder(folder)) as held:
         algorithm = held.terms.make(place=held.algorithm)
         now = standing(held, algorithm)
-        found = kept_rounds(folder)
-        choose_kept(found, counted)
-        then = held.kept(algorithm, found[counted]) if counted else first_standing(held, algorithm)
+        kept = kept_rounds(folder)
+        choose_kept(kept, counted)
+        then = held.kept(algorithm, kept[counted]) if counted else first_standing(held, algorithm)
         begun = held.newest_begun()
         number = max(now.round, begun + 1, after + 1)
         if number >= LAST_NUMBER:
-            raise InputError(
-                "--after",
-                f"round {number} would be the next",
-                expected=f"a number below {LAST_NUMBER - 1}",
-            )
-        asked = now.tally.asked + (
-            begun >= now.round
-        )  # of a round that is open nodes may have answered
-        # models of what is undone go first: were they left by a kill, they would pass for those of
-        # rounds to come
+            problem = f"round {number} would be the next"
+            raise InputError("--after", problem, expected=f"a number below {LAST_NUMBER - 1}")
+        # Nodes may have answered a round that is still open.
+        asked = now.tally.asked + (begun >= now.round)
+        # Models of undone rounds go first: if a kill left them here, they would pass for those of
+        # rounds to come.
         drop_models(folder, above=counted)
-        held.commit(
-            then._replace(round=number, tally=RoundCount(counted, 0, asked, then.tally.drawn))
-        )
+        tally = RoundCount(counted, 0, asked, then.tally.drawn)
+        held.commit(then._replace(round=number, tally=tally))
         drop_models(folder, above=counted, but=number)
-        terms = held.terms
-    return WentBack(
-        now.tally.counted, counted, number, max(0, terms.sums - asked), terms.rounds - counted
-    )
+        left, wanted = max(0, held.terms.sums - asked), held.terms.rounds - counted
+    return WentBack(now.tally.counted, counted, number, left, wanted)
 
 
 def allow_sums(folder: Path, counted: int) -> AllowedSums:
-    """Let a server that went back to `counted` rounds go on to the end of its terms, as the node's
-    owner: with a tenth more than the rounds that are to come, for lost ones.
+    """Lets a server that went back to `counted` rounds go on to the end of its terms, as the node's
+    owner decides: with a tenth more rounds than are to come, for lost ones.
 
     Raises InputError for rounds that the terms do not have, and where that would spend more than
     the owner's epsilon.
     """
     terms, about = FederationTerms.read(folder / TERMS), read_json(folder / NODE)
     if counted > terms.rounds:
-        raise InputError(
-            "--rounds",
-            f"got {counted}",
-            expected=f"at most {terms.rounds}, the rounds of the terms",
-        )
+        expected = f"at most {terms.rounds}, the rounds of the terms"
+        raise InputError("--rounds", f"got {counted}", expected=expected)
     wanted = terms.rounds - counted
     people = int(about.get("floors", {}).get("people", terms.protection.people))
     with closing(NodeStore(folder / STORE)) as store:

@@ -1,9 +1,9 @@
-"""What changes in a federation that is there already: nodes come, go and change their keys;
-certificates and tickets are made anew.
+"""Changes of an existing federation: nodes come, go and change their keys; certificates and tickets
+are made anew.
 
 The folder is that of `founding.found_federation`. A server reads its membership list when it
-starts: after `invite` and `shut_out` it is to be restarted. Peers learn of a key that was shut out
-by a signed list, which they hand on (tickets.py).
+starts, so it has to be restarted after `invite` and `shut_out`. Peers learn of a key that was shut
+out by a signed list, which they hand on (tickets.py).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from time import time
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...core.errors import InputError, at_least
 from ...core.files import copy_file, rename_file
@@ -33,45 +33,47 @@ PARTS = "server.crt", "server.key"
 
 
 def invite(folder: Path, requests: Requests, days: float = DAYS) -> list[Path]:
-    """Add nodes to the membership list of an existing federation, or give a member its new key, and
-    write their invitations. Users that a request brings; days: that the tickets of peers are good
-    for. A server reads the list when it next starts.
+    """Adds nodes to the membership list of an existing federation, or gives a member its new key,
+    and writes their invitations. days: for which the tickets of peers are good. A server reads the
+    list when it next starts.
 
     Raises InputError, before anything is written, for a name or key that is or was a member's, for
     more users than the terms have room for, and for a federation with secure sums, whose nodes have
     agreed on the list.
     """
     operator, terms, before = _opened(folder)
-    _not_masked(folder, terms)
+    # Owners have agreed on all nodes that may ever be in a sum with theirs: a newcomer could be the
+    # server's own.
+    if terms.masked:
+        problem = "every node of a secure sum has agreed on who takes part"
+        fix = "found the federation anew with `entrenous federation new`"
+        raise InputError(str(folder), problem, fix=fix)
     members = enrolled(terms, before, requests, ends(days))
     _write(operator, terms, members)
     return [write_invitation(folder, request.name, members) for request, _ in requests]
 
 
 class ShutOut(NamedTuple):
-    """Who is shut out. users: how many it had; resting: the nodes that are in no round any more,
-    since sums are masked.
-    """
+    """The result of shutting a node out."""
 
     users: int
+    """The number of its users."""
     resting: Sequence[str] = ()
+    """The nodes that are in no round any more, since sums are masked."""
 
 
 def shut_out(folder: Path, name: str, rest_others: bool = False) -> ShutOut:
-    """Remove a node from the membership list; of peers, sign a list of revoked keys with its key.
+    """Removes a node from the membership list; of peers, signs a list of revoked keys with its key.
 
     rest_others: whether other nodes may be taken out of all rounds with it, where sums are masked
-    and nodes consent to no sum without that one alone (`leaving`). Raises InputError for a name
+    and nodes consent to no sum without that node alone (`leaving`). Raises InputError for a name
     that is not in the list, for the last node, and where others would have to rest and may not, or
-    too few would be left; it says who."""
+    too few would be left; it names them."""
     operator, terms, members = _opened(folder)
     member = members.nodes.get(name)
     if member is None:
-        raise InputError(
-            "NAME",
-            f"no node '{name}' on the membership list",
-            expected=", ".join(members.names[:8]),
-        )
+        problem = f"no node '{name}' on the membership list"
+        raise InputError("NAME", problem, expected=", ".join(members.names[:8]))
     if len(members.nodes) == 1:
         raise InputError(
             "NAME",
@@ -87,55 +89,50 @@ def shut_out(folder: Path, name: str, rest_others: bool = False) -> ShutOut:
 def _resting(
     operator: Path, terms: FederationTerms, members: Members, name: str, may: bool
 ) -> list[str]:
-    """The nodes that have to rest when `name` is shut out. Raises InputError where they may not, or
-    too few would be left.
+    """Returns the nodes that have to rest when `name` is shut out. Raises InputError where they may
+    not, or too few would be left.
     """
     active = {each: len(member.users) for each, member in members.nodes.items() if not member.rests}
     if name not in active:
         return []  # it is in no sum, so nothing differs without it
     group = group_of(members, terms, name)
-    others = active.keys() - group  # whose sums are without `name` as before
+    others = active.keys() - group  # the sums of other groups stay as they are
     active = {each: people for each, people in active.items() if each in group}
-    floors = Floors(
-        people=terms.protection.people, parties=terms.protection.parties, apart=terms.apart
-    )
+    own = terms.protection
+    floors = Floors(people=own.people, parties=own.parties, apart=terms.apart)
     fewest = terms.people_for_noise
     past = server_folder.past_sums(operator)
-    found = resting_with(name, active, past, floors, terms.run, fewest)
-    if found is None and groups_left(members, terms, others) * 2 > terms.protection.groups:
-        found = sorted(
-            active.keys() - {name}
-        )  # the whole group: of nobody in it there is a further sum
-    both = f"{floors.parties} nodes with {floors.people} people"
+    resting = resting_with(name, active, past, floors, terms.run, fewest)
+    if resting is None and groups_left(members, terms, others) * 2 > own.groups:
+        # The whole group rests: there is no further sum of anybody in it.
+        resting = sorted(active.keys() - {name})
     problem = (
         f"a sum without '{name}' alone would tell what it sent; nodes consent to a difference of at"
-        f" least {both}"
+        f" least {floors.parties} nodes with {floors.people} people"
     )
-    if found is None:
+    if resting is None:
         least = max(floors.people, fewest)
         problem += (
             f", and {floors.parties} with {least} people have to be left of {len(active)} with"
             f" {sum(active.values())}"
         )
-        raise InputError(
-            "NAME", problem, fix="found the federation anew with `entrenous federation new`"
-        )
-    if found and not may:
-        fix = (
-            "--rest-others has them rest for good: they keep their users, are asked no more, and"
-            " get the trained model"
-        )
+        fix = "found the federation anew with `entrenous federation new`"
+        raise InputError("NAME", problem, fix=fix)
+    if resting and not may:
         raise InputError(
             "NAME",
             problem,
-            expected=f"{len(found)} more that leave the rounds: {', '.join(found)}",
-            fix=fix,
+            expected=f"{len(resting)} more that leave the rounds: {', '.join(resting)}",
+            fix=(
+                "--rest-others has them rest for good: they keep their users, are asked no more,"
+                " and get the trained model"
+            ),
         )
-    return found
+    return resting
 
 
 def renew_tickets(folder: Path, days: float = DAYS) -> list[Path]:
-    """Write invitations with tickets for further `days` for all peers; each is to be sent to its
+    """Writes invitations with tickets for further `days` for all peers. Each is to be sent to its
     peer, which accepts it.
     """
     operator, terms, members = _opened(folder)
@@ -149,12 +146,12 @@ def renew_tickets(folder: Path, days: float = DAYS) -> list[Path]:
 
 
 def renew_certificate(folder: Path, names: Sequence[str] = ()) -> tuple[datetime, bool]:
-    """A new certificate for the server, by the same authority, for the old names and `names`; when
-    it ends (UTC), and whether the authority is new: it is where ca.crt and ca.key were moved away,
-    and then all nodes need the new ca.crt. The old pair stays as server.*.old.
+    """Makes a new certificate for the server, by the same authority, for the old names and `names`.
+    The old pair stays as server.*.old.
 
-    Raises InputError where there is no certificate, or no ca.key to sign with; then all is as it
-    was.
+    Returns when it ends (UTC), and whether the authority is new: it is where ca.crt and ca.key were
+    moved away, and then all nodes need the new ca.crt. Raises InputError where there is no
+    certificate, or no ca.key to sign with; then all is as it was.
     """
     keys = folder / SERVER / "keys"
     wanted = list(dict.fromkeys((*names_of(keys / "server.crt"), *names)))
@@ -176,16 +173,17 @@ def renew_certificate(folder: Path, names: Sequence[str] = ()) -> tuple[datetime
 
 
 def certificate_ends(server: Path) -> datetime | None:
-    """When a server's certificate or its authority ends (UTC); None where there is none."""
+    """Returns when a server's certificate or its authority ends (UTC); None where there is no
+    certificate."""
     return expiry(server / "keys") if (server / "keys" / "server.crt").exists() else None
 
 
 def rewind(folder: Path, number: int) -> int:
-    """Go back to where `number` rounds were done. Returns the rounds that had been done.
+    """Goes back to where `number` rounds were done. Returns the rounds that had been done.
 
-    On a server, which must not be running: to a round whose model it has kept. On a node: let a
+    A server, which must not be running, goes back to a round whose model it has kept. A node lets a
     server that went back go on, with the node's newest private vectors; by itself a node refuses
-    to, since it would repeat the random draws of those rounds.
+    that, since it would repeat the random draws of those rounds.
 
     Raises InputError for a round to come or one not kept, and for masked sums, of which no round
     comes again: see `go_back`.
@@ -194,9 +192,8 @@ def rewind(folder: Path, number: int) -> int:
     folder = rewound_folder(folder)
     terms = _of_rounds(folder)
     if terms.masked:
-        raise InputError(
-            str(folder), "no round of masked sums comes again", expected="`going_back.go_back`"
-        )
+        problem = "no round of masked sums comes again"
+        raise InputError(str(folder), problem, expected="`going_back.go_back`")
     if is_server(folder):
         return server_folder.rewind(folder, number)
     with closing(NodeStore(folder / STORE)) as store:
@@ -204,7 +201,7 @@ def rewind(folder: Path, number: int) -> int:
 
 
 def rewound(folder: Path, number: int, after: int = -1) -> list[str]:
-    """Go back to where `number` rounds were done, by `rewind` or, where sums are masked, by
+    """Goes back to where `number` rounds were done, by `rewind` or, where sums are masked, by
     `going_back`. Returns what was done and is to be done, in lines for people. after: as for
     `going_back.go_back`. Raises InputError.
     """
@@ -226,19 +223,16 @@ def _gone_back(folder: Path, number: int, after: int) -> list[str]:
     from .going_back import go_back  # with the algorithm's libraries
 
     done = go_back(folder, number, after)
-    lines = [
+    went = (
         f"{folder}: from {done.before} rounds back to {done.counted}; the next one has the number"
         f" {done.number}"
-    ]
+    )
     if done.wanted <= done.left:
-        return [*lines, "nodes go on by themselves"]
-    by_itself = f"nodes answer {done.left} rounds more by themselves, and {done.wanted} are to come"
+        return [went, "nodes go on by themselves"]
     return [
-        *lines,
-        (
-            f"{by_itself}: each owner who agrees runs: entrenous federation rewind NODE --rounds"
-            f" {number}"
-        ),
+        went,
+        f"nodes answer {done.left} rounds more by themselves, and {done.wanted} are to come: each"
+        f" owner who agrees runs: entrenous federation rewind NODE --rounds {number}",
     ]
 
 
@@ -254,36 +248,32 @@ def _allowed(folder: Path, number: int) -> list[str]:
 
 
 def rewound_folder(folder: Path) -> Path:
-    """The server's folder, where the operator's was named."""
+    """Returns the server's folder, where the operator's folder was named."""
     return folder / SERVER if (folder / SERVER / PLACE).exists() else folder
 
 
 def _of_rounds(folder: Path) -> FederationTerms:
-    """The terms of a federation that has rounds. Raises InputError."""
+    """Returns the terms of a federation that has rounds. Raises InputError."""
     terms = FederationTerms.read(folder / TERMS)
     if not terms.has_server:
-        raise InputError(
-            str(folder),
-            "peers have no rounds",
-            expected="the folder of a server, or of a node with one",
-        )
+        expected = "the folder of a server, or of a node with one"
+        raise InputError(str(folder), "peers have no rounds", expected=expected)
     return terms
 
 
 def to_do(folder: Path) -> str:
-    """What the operator is to do, so that what was changed in the membership list counts."""
+    """Returns what the operator has to do, so that a change of the membership list counts."""
     if is_server(folder):
         return "it counts from the server's next start: stop it, and start it again"
     revoked = folder / OPERATOR / REVOKED
-    return (
-        f"put {revoked} into a peer's folder and start it again: peers hand it on"
-        if revoked.exists()
-        else "peers need not be told"
-    )
+    if revoked.exists():
+        return f"put {revoked} into a peer's folder and start it again: peers hand it on"
+    return "peers need not be told"
 
 
 def is_server(folder: Path) -> bool:
-    """Whether a folder is a server's, or the operator's with a server in it, and no node's."""
+    """Returns whether a folder is a server's, or the operator's with a server in it, and no
+    node's."""
     return any((place / PLACE).exists() for place in (folder, folder / SERVER))
 
 
@@ -293,57 +283,41 @@ def _opened(folder: Path) -> tuple[Path, FederationTerms, Members]:
     return operator, terms, Members.read(operator / MEMBERS, terms.users)
 
 
-def _not_masked(folder: Path, terms: FederationTerms) -> None:
-    """Raise InputError where owners have agreed on all who may ever be in a sum with them."""
-    if terms.masked:
-        problem = "every node of a secure sum has agreed on who takes part"
-        raise InputError(
-            str(folder), problem, fix="found the federation anew with `entrenous federation new`"
-        )
-
-
 def _write(operator: Path, terms: FederationTerms, members: Members) -> None:
-    """Write the list; of peers also where to begin, by the keys that bootstraps have now, and whose
-    keys are revoked.
+    """Writes the list; of peers also where to begin, by the keys that bootstraps have now, and the
+    list of revoked keys.
     """
-    revoked = None if terms.has_server or not members.former else _revoked(operator, terms, members)
+    if terms.has_server:
+        write_text(operator / MEMBERS, members.text())
+        return
+    # Signed before anything is written, since that fails for too many keys.
+    revoked = _revoked(operator, terms, members) if members.former else None
     write_text(operator / MEMBERS, members.text())
-    if not terms.has_server:
-        write_json(
-            operator / PLACE,
-            {
-                "bootstraps": [
-                    _now(one, members) for one in read_json(operator / PLACE)["bootstraps"]
-                ]
-            },
-        )
+    keys = {}
+    for member in members.nodes.values():
+        keys[int(member.users[0])] = member.key.public_bytes_raw().hex()
+    bootstraps = read_json(operator / PLACE)["bootstraps"]
+    for bootstrap in bootstraps:
+        bootstrap["key"] = keys.get(bootstrap["number"], bootstrap["key"])
+    write_json(operator / PLACE, {"bootstraps": bootstraps})
     if revoked is not None:
         revoked.write(operator)
 
 
 def _revoked(operator: Path, terms: FederationTerms, members: Members) -> RevocationList:
-    """The signed list of former keys whose tickets still count. Raises InputError for more than it
-    can have.
+    """Returns the signed list of former keys whose tickets still count. Raises InputError for more
+    keys than it can have.
     """
-    keys = [bytes.fromhex(one.key) for one in members.former if one.until > time()]
-    if len(keys) > MOST:
-        first = datetime.fromtimestamp(
-            min(one.until for one in members.former if one.until > time()), UTC
+    now = time()
+    still = [member for member in members.former if member.until > now]
+    if len(still) > MOST:
+        first = datetime.fromtimestamp(min(member.until for member in still), UTC)
+        raise InputError(
+            "NAME",
+            f"{len(still)} keys would be shut out whose tickets still count",
+            expected=f"at most {MOST}",
+            fix=f"wait until {first:%Y-%m-%d}, or found it anew",
         )
-        problem, fix = (
-            f"{len(keys)} keys would be shut out whose tickets still count",
-            f"wait until {first:%Y-%m-%d}, or found it anew",
-        )
-        raise InputError("NAME", problem, expected=f"at most {MOST}", fix=fix)
-    return RevocationList.sign(
-        read_identity(operator / IDENTITY), terms.run_bytes, len(members.former), keys
-    )
-
-
-def _now(bootstrap: dict[str, Any], members: Members) -> dict[str, Any]:
-    """A bootstrap with the key of who has its number now."""
-    keys = {
-        int(member.users[0]): member.key.public_bytes_raw().hex()
-        for member in members.nodes.values()
-    }
-    return bootstrap | {"key": keys.get(bootstrap["number"], bootstrap["key"])}
+    keys = [bytes.fromhex(member.key) for member in still]
+    operator_key = read_identity(operator / IDENTITY)
+    return RevocationList.sign(operator_key, terms.run_bytes, len(members.former), keys)

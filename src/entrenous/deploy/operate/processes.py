@@ -1,4 +1,4 @@
-"""The parts of a federation as processes of this machine, for trying it out: each has a log in its
+"""The parts of a federation as processes of this machine, for trying it out. Each has a log in its
 folder, and ends with its parent.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, final
 
-# the environment variable with the id of the process that started one for a trial
+# The environment variable with the id of the process that started this one for a trial.
 PARENT = "ENTRENOUS_PARENT"
 LOG = "process.log"
 
@@ -39,38 +39,37 @@ class Processes:
         self.stop()
 
     def start(self, folder: Path, command: str = "node") -> None:
-        """Start `entrenous COMMAND FOLDER`."""
+        """Starts `entrenous COMMAND FOLDER`."""
         with open(folder / LOG, "ab") as log:
-            here = {**os.environ, PARENT: str(os.getpid())}
-            said = [sys.executable, "-m", "entrenous", command, str(folder)]
+            environment = {**os.environ, PARENT: str(os.getpid())}
+            words = [sys.executable, "-m", "entrenous", command, str(folder)]
             self.of[folder] = subprocess.Popen(
-                said, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=here
+                words, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment
             )
 
     def kill(self, folder: Path) -> None:
-        """Kill a process with SIGKILL, so that it saves nothing and tells nobody."""
+        """Kills a process with SIGKILL, so that it saves nothing and tells nobody."""
         process = self.of.pop(folder)
         process.kill()
         process.wait()
 
     def stop(self, folders: Iterable[Path] | None = None, seconds: float = 20.0) -> list[Path]:
-        """Stop processes by SIGTERM, and by SIGKILL if they do not end in time. Returns those whose
-        exit code was not 0.
+        """Stops processes by SIGTERM, and by SIGKILL if they do not end in time. Returns the
+        folders whose process had another exit code than 0.
         """
-        ending = {
-            folder: self.of.pop(folder) for folder in list(self.of if folders is None else folders)
-        }
+        folders = list(self.of if folders is None else folders)
+        ending = {folder: self.of.pop(folder) for folder in folders}
         for process in ending.values():
             process.terminate()
         until = time.monotonic() + seconds
-        return [
-            folder
-            for folder, process in ending.items()
-            if _ended(process, until - time.monotonic())
-        ]
+        failed = []
+        for folder, process in ending.items():
+            if _ended(process, until - time.monotonic()):
+                failed.append(folder)
+        return failed
 
     def ended(self) -> list[Path]:
-        """The folders of those whose process has ended without having been stopped."""
+        """Returns the folders whose process has ended without having been stopped."""
         return [folder for folder, process in self.of.items() if process.poll() is not None]
 
 
@@ -83,7 +82,7 @@ def _ended(process: subprocess.Popen[bytes], seconds: float) -> int:
 
 
 def orphaned(stop: threading.Event) -> None:
-    """Set `stop` when the parent process that started this one for a trial has ended, since no
+    """Sets `stop` when the parent process that started this one for a trial has ended, since no
     other program would end this one."""
     parent = os.environ.get(PARENT)
 
@@ -97,9 +96,9 @@ def orphaned(stop: threading.Event) -> None:
 
 
 def last_line(folder: Path) -> str:
-    """The last error message in the log of a folder's process, else its last line."""
+    """Returns the last error message in the log of a folder's process, else its last line."""
     log = folder / LOG
-    said = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
-    lines = [line for line in said if line.strip()]
-    complaints = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
-    return (complaints or lines or ["it said nothing"])[-1]
+    text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+    lines = [line for line in text.splitlines() if line.strip()]
+    errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    return (errors or lines or ["it said nothing"])[-1]

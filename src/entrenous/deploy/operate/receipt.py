@@ -1,10 +1,11 @@
-"""What left the devices of a node: counted as it leaves, kept in the node's own store, and shown to
-its users as receipts.
+"""Receipts: the messages that left the devices of a node, counted as they leave, kept in the node's
+own store, and shown to its users.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -42,87 +43,71 @@ PEER = (
 
 
 def receipt_of_node(folder: Path, user: str) -> dict[str, Any]:
-    """The receipt of one user of a node, as `entrenous receipt --json` prints it. Raises InputError
-    for a user who is not of this node.
+    """Returns the receipt of one user of a node, as `entrenous receipt --json` prints it. Raises
+    InputError for a user who is not of this node.
     """
     about, terms = read_json(folder / NODE), FederationTerms.read(folder / TERMS)
-    store = NodeStore(folder / STORE)
-    try:
+    with closing(NodeStore(folder / STORE)) as store:
         number = store.user_number(user)
         if number is None:
-            raise InputError(
-                "--user",
-                f"unknown user '{user}'",
-                expected=f"one of the {len(store.users)} users of this node",
-            )
+            expected_user = f"one of the {len(store.users)} users of this node"
+            raise InputError("--user", f"unknown user '{user}'", expected=expected_user)
         left = store.given_away(number) if terms.has_server else _pushes(store, number)
-        (history,) = store.connection.execute(
-            "select count(*) from row where user = ?", (number,)
-        ).fetchone()
-    finally:
-        store.close()
+        count = "select count(*) from row where user = ?"
+        (history,) = store.connection.execute(count, (number,)).fetchone()
     algorithm = short(terms.algorithm)
-    profile = terms.profile
-    said = {
+    sentences = [_sentence(terms, left)]
+    if terms.has_server and None in [device.rows for device in left]:
+        sentences.append(UNCOUNTED if terms.draws == "public" else WHOLE)
+    least = max(terms.protection.people, int(about.get("floors", {}).get("people", 1)))
+    epsilon = terms.proven(least, len(left))
+    protection = dict(terms.protection) if terms.has_server else {}
+    known = expected(algorithm, terms.profile, len(left), terms.settings, protection)
+    sentences += in_words(known["expected"], history)
+    sentences.append(
+        NO_PROOF if epsilon is None else PROOF.format(epsilon, terms.protection.delta, least)
+    )
+    rounds = []
+    for device in left:
+        counts = {"rows": device.rows, "positives": device.positives, "numbers": device.numbers}
+        rounds.append({"round": device.round, **counts})
+    return {
         "node": about["name"],
         "user": user,
         "algorithm": algorithm,
         "data": str(folder),
-        "profile": profile,
+        "profile": terms.profile,
         "history": history,
-    }
-    rounds = [
-        {name: getattr(one, name) for name in ("round", "rows", "positives", "numbers")}
-        for one in left
-    ]
-    sums = {name: _sum([one[name] for one in rounds]) for name in ("rows", "positives", "numbers")}
-    uncounted = UNCOUNTED if terms.draws == "public" else WHOLE
-    sentences = [
-        _sentence(terms, left),
-        *([uncounted] if terms.has_server and None in [one.rows for one in left] else []),
-    ]
-    least = max(terms.protection.people, int(about.get("floors", {}).get("people", 1)))
-    epsilon = terms.proven(least, len(rounds))
-    proof = NO_PROOF if epsilon is None else PROOF.format(epsilon, terms.protection.delta, least)
-    known = expected(
-        algorithm,
-        profile,
-        len(rounds),
-        terms.settings,
-        dict(terms.protection) if terms.has_server else {},
-    )
-    told = in_words(known["expected"], history)
-    return {
-        **said,
         "rounds": rounds,
         "rounds_answered": len(rounds),
-        **sums,
-        "sentences": [*sentences, *told, proof],
+        "rows": _sum([device.rows for device in left]),
+        "positives": _sum([device.positives for device in left]),
+        "numbers": _sum([device.numbers for device in left]),
+        "sentences": sentences,
         "epsilon": epsilon,
         **known,
     }
 
 
 def _pushes(store: NodeStore, number: int) -> list[LeftDevice]:
-    """The pushes of a peer, which its store has as events."""
-    found = store.connection.execute(
-        f"select push from event where kind = {PUSH} order by number"
-    ).fetchall()
-    return [LeftDevice(int(push), number, None, None, None, 1) for (push,) in found]
+    """Returns the pushes of a peer, which its store has as events."""
+    rows = store.connection.execute(f"select push from event where kind = {PUSH} order by number")
+    return [LeftDevice(int(push), number, None, None, None, 1) for (push,) in rows]
 
 
 def _sentence(terms: FederationTerms, left: Sequence[LeftDevice]) -> str:
-    """Who could see what left."""
+    """Returns who could see what left."""
     if not left:
         return NEVER
     if not terms.has_server:
         return PEER
     if terms.masked:
         return MASKED.format(terms.protection.people, terms.protection.parties)
-    least = min((one.people for one in left), default=1)
+    least = min(device.people for device in left)
     return SINGLY if least == 1 else GATEWAY.format(least)
 
 
 def _sum(counts: Sequence[int | None]) -> int | None:
+    """Returns the sum of counts; None if one of them is not known."""
     known = [count for count in counts if count is not None]
     return sum(known) if len(known) == len(counts) else None

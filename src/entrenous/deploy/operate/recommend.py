@@ -1,4 +1,4 @@
-"""What a node or a peer tells its own users, on its own machine: nobody is asked, and nobody
+"""Recommendations of a node or a peer to its own users, on its own machine: nobody else is asked or
 told.
 """
 
@@ -25,12 +25,14 @@ from ..peers.folder import PeerFolder
 
 
 class NodeRecommendations(NamedTuple):
-    """What a node recommends. user: the external id; round: of the model (of a peer's: the number
-    of its pushes); items: best first, each with `item`, `title` and `score`."""
+    """The recommendations of a node."""
 
     user: str
+    """The user's external id."""
     round: int
+    """The round of the model; of a peer the number of its pushes."""
     items: list[dict[str, Any]]
+    """The items, best first, each with `item`, `title` and `score`."""
 
 
 @final
@@ -47,11 +49,11 @@ class OpenNode:
         has_server = FederationTerms.read(self._folder / TERMS).has_server
         self._node = FederatedNode(self._folder) if has_server else PeerFolder(self._folder)
         place = str(read_json(self._folder / NODE).get("algorithm", ""))
-        if line := self._node.terms.other_source(place):
-            warnings.warn(line, EntrenousWarning, stacklevel=2)
-        self._known: BoolArray = np.ones(
-            len(self._node.items.ids), np.bool_
-        )  # others have learnt of what nobody has touched here
+        warning = self._node.terms.other_source(place)
+        if warning:
+            warnings.warn(warning, EntrenousWarning, stacklevel=2)
+        # Every item counts as known: other nodes have trained on items that no user here has.
+        self._known: BoolArray = np.ones(len(self._node.items.ids), np.bool_)
         self._seen = -1  # the version of the store that `_model` was read from
         self._model: tuple[int, Recommender] | None = None
         self._turn = Lock()
@@ -68,7 +70,7 @@ class OpenNode:
         self.close()
 
     def close(self) -> None:
-        """Close the node's store."""
+        """Closes the node's store."""
         self._node.close()
 
     @property
@@ -77,11 +79,10 @@ class OpenNode:
         return [str(user) for user in self._node.rows.users.ids]
 
     def recommend(self, user: str | None = None, n: int = 10) -> NodeRecommendations:
-        """Recommend n items that a user does not have, by the newest model. user: None = the node's
-        first.
+        """Recommends n items that a user does not have, by the newest model. user: None = the
+        node's first.
 
-        Raises InputError for a node that has no model yet, and for a user that is not one of its
-        own.
+        Raises InputError for a node that has no model yet, and for a user of another node.
         """
         at_least("n", n, 1)
         with self._turn:
@@ -96,30 +97,28 @@ class OpenNode:
                 label=node.terms.algorithm,
                 seed=node.terms.seed,
             )
-            items = [
-                {"item": node.items.ids[i], "title": node.items.titles[i], "score": float(score)}
-                for i, score in zip(best.item[0].tolist(), best.score[0].tolist(), strict=True)
-                if i >= 0
-            ]
+            ids, titles = node.items.ids, node.items.titles
+            items = []
+            for i, score in zip(best.item[0].tolist(), best.score[0].tolist(), strict=True):
+                if i >= 0:
+                    items.append({"item": ids[i], "title": titles[i], "score": float(score)})
             return NodeRecommendations(node.rows.users[place], number, items)
 
     def _place(self, user: str | None) -> int:
-        """Where a user is among the node's. Raises InputError, which names no other user: whoever
-        reads it may be none of them.
+        """Returns where a user is among the node's. Raises InputError, which names no other user:
+        its reader may be none of them.
         """
         if user is None:
             return 0
-        found = int(self._node.rows.users.indices([user])[0])
-        if found < 0:
-            raise InputError(
-                "--user",
-                "no user of this node has that id",
-                expected="an id of the rows that it joined with",
-            )
-        return found
+        place = int(self._node.rows.users.indices([user])[0])
+        if place < 0:
+            problem = "no user of this node has that id"
+            raise InputError("--user", problem, expected="an id of the rows that it joined with")
+        return place
 
     def _newest(self) -> tuple[int, Recommender]:
-        """The newest model, read again only when another connection has written to the store."""
+        """Returns the newest model, read again only when another connection has written to the
+        store."""
         store: NodeStore = self._node.store
         version = store.version()
         if self._model is None or version != self._seen:
@@ -128,12 +127,12 @@ class OpenNode:
 
 
 def open_node(folder: Path | str) -> OpenNode:
-    """Open the folder of a node or a peer to recommend to its own users, again and again: `with
+    """Opens the folder of a node or a peer to recommend to its own users, again and again: `with
     open_node(folder) as node: node.recommend("u7", 10)`. Raises InputError."""
     return OpenNode(folder)
 
 
 def recommend(folder: Path, user: str | None, n: int) -> NodeRecommendations:
-    """Recommend n items to one of a node's users, once; see `OpenNode`."""
+    """Recommends n items to one of a node's users, once; see `OpenNode`."""
     with closing(OpenNode(folder)) as node:
         return node.recommend(user, n)

@@ -1,8 +1,8 @@
 """A trial without a server, `make gossip`: peers as processes of this machine. Some are killed,
-some come back, both bootstraps are killed, and what is left goes on.
+some come back, both bootstraps are killed, and the rest goes on.
 
 At the end all peers' recordings are replayed in one process: the models must come out the same to
-the byte, the killed ones' too."""
+the byte, those of killed peers too."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from .plans import FoundingPlan, TrialPlan
 from .processes import LOG, Processes
 from .recommend import recommend
 
-LEAST = 10  # peers: five are killed, both bootstraps too, and some must be left
+LEAST = 10  # peers: five are killed, and both bootstraps, and some must be left
 KILLED, RESTARTED = 5, 3
 FIRST = 4  # peers that are started first
 PERIOD = 0.5  # seconds
 BEGIN = 120.0  # seconds in which all must have pushed once
-# seconds more, at most, in which a peer whose neighbours were killed must find others: records of
-# the dead live for 15
+# Further seconds, at most, in which a peer whose neighbours were killed must find others: records
+# of the dead live for 15.
 PATIENCE = 30.0
 
 
@@ -63,7 +63,7 @@ def show(out: Path | None, trial: TrialPlan, say: Callable[[str], None]) -> bool
 
 @final
 class _Story:
-    """What happens when, as parts of `seconds`."""
+    """The events of a trial, at parts of `seconds`."""
 
     def __init__(
         self, paths: list[Path], processes: Processes, seconds: float, say: Callable[[str], None]
@@ -72,14 +72,12 @@ class _Story:
         self.good = True
 
     def tell(self) -> bool:
-        """All of it."""
-        for some in (
-            self.paths[:FIRST],
-            self.paths[FIRST:],
-        ):  # the first compile what all need, if nobody has yet
-            for path in some:
+        """Runs the trial. Returns whether all was right."""
+        # The first peers compile what all need, if nobody has yet.
+        for paths in (self.paths[:FIRST], self.paths[FIRST:]):
+            for path in paths:
                 self.processes.start(path)
-            self._begun(some)
+            self._begun(paths)
         self.since = time.monotonic()
         self.say(
             "  time  alive  pushed  taken   busy  failed  errors  HR@20 of own weighting rows"
@@ -94,33 +92,32 @@ class _Story:
             self.processes.start(path)
         self._watch(0.4)
         self._kill(bootstraps, "kill -9 of both bootstraps")
-        time.sleep(4 * PERIOD)  # what was under way to them
+        time.sleep(4 * PERIOD)  # pushes to them that were under way end
         before = self._pushed()
         self._watch(1.0)
         until = time.monotonic() + PATIENCE
         while not self._gained(before) and time.monotonic() < until:
             time.sleep(PERIOD)
-        self._must(
-            self._gained(before), "every peer that was left alone went on pushing, and was answered"
-        )
+        gained = self._gained(before)
+        self._must(gained, "every peer that was left alone went on pushing, and was answered")
         self._must(not self.processes.ended(), "no process ended by itself")
         return self.good
 
     def _begun(self, paths: list[Path]) -> None:
-        """Waits until each has pushed a model. Raises EntrenousError, with the peer's own words,
-        for one that ends or does not begin.
+        """Waits until each peer has pushed a model. Raises EntrenousError, with the peer's own
+        words, for a peer that ends or does not begin.
         """
         until, told = time.monotonic() + BEGIN, 0
-        while (begun := sum(one.get("pushes", 0) > 0 for one in map(status, paths))) < len(paths):
+        while True:
+            begun = sum(status(path).get("pushes", 0) > 0 for path in paths)
+            if begun == len(paths):
+                return
             for path in self.processes.ended():
-                raise EntrenousError(
-                    f"{path}: ended; it said: {(path / LOG).read_text().strip()[-300:]}"
-                )
+                said = (path / LOG).read_text().strip()[-300:]
+                raise EntrenousError(f"{path}: ended; it said: {said}")
             if time.monotonic() > until:
-                raise EntrenousError(
-                    f"not all peers had pushed after {BEGIN:g} s; see"
-                    f" {self.paths[0].parent}/*/{LOG}"
-                )
+                logs = f"{self.paths[0].parent}/*/{LOG}"
+                raise EntrenousError(f"not all peers had pushed after {BEGIN:g} s; see {logs}")
             if begun // 4 > told // 4:
                 self.say(
                     f"{begun} of {len(paths)} peers have found another and pushed a model to it"
@@ -129,19 +126,19 @@ class _Story:
             time.sleep(0.5)
 
     def _watch(self, part: float) -> None:
-        """A line every few seconds, until a part of the time is over."""
+        """Says a line every few seconds, until a part of the time is over."""
         until = self.since + part * self.seconds
         while time.monotonic() < until:
             time.sleep(min(3.0, max(0.0, until - time.monotonic())))
             self._line([status(path) for path in self.paths])
 
-    def _line(self, found: list[dict[str, Any]]) -> None:
-        rates = [one["hr@20"] for one in found if one.get("hr@20") is not None]
-        pushed, merged, busy, failed = (
-            _sum(found, name) for name in ("pushed.ok", "merged", "pushed.busy", "pushed.failed")
-        )
-        alive, errors = (sum(one.get(name, 0) for one in found) for name in ("running", "errors"))
+    def _line(self, peers: list[dict[str, Any]]) -> None:
         now = time.monotonic() - self.since
+        alive = sum(peer.get("running", 0) for peer in peers)
+        errors = sum(peer.get("errors", 0) for peer in peers)
+        pushed, merged = _sum(peers, "pushed.ok"), _sum(peers, "merged")
+        busy, failed = _sum(peers, "pushed.busy"), _sum(peers, "pushed.failed")
+        rates = [peer["hr@20"] for peer in peers if peer.get("hr@20") is not None]
         ranked = f"{sum(rates) / len(rates):.3f}, {min(rates):.3f}" if rates else "-"
         self.say(
             f"{now:5.0f}s {alive:6} {pushed:7} {merged:6} {busy:6} {failed:7} {errors:7}  {ranked}"
@@ -168,25 +165,26 @@ def _names(paths: list[Path]) -> str:
     return ", ".join(path.name for path in paths)
 
 
-def _sum(found: list[dict[str, Any]], name: str) -> int:
-    return sum(one.get("tally", {}).get(name, 0) for one in found)
+def _sum(peers: list[dict[str, Any]], name: str) -> int:
+    return sum(peer.get("tally", {}).get(name, 0) for peer in peers)
 
 
 def _replayed(paths: list[Path], say: Callable[[str], None]) -> bool:
-    found = check(paths)
-    same = sum(one.kept == one.replayed for one in found)
-    events = sum(one.events for one in found)
+    """Replays all recordings. Returns whether all models come out the same."""
+    verdicts = check(paths)
+    same = sum(verdict.kept == verdict.replayed for verdict in verdicts)
+    events = sum(verdict.events for verdict in verdicts)
     say(
-        f"replay of {events} recorded events in one process: {same} of {len(found)} peers end with"
-        " the same bytes"
+        f"replay of {events} recorded events in one process: {same} of {len(verdicts)} peers end"
+        " with the same bytes"
     )
-    return same == len(found)
+    return same == len(verdicts)
 
 
 def _recommended(path: Path, say: Callable[[str], None]) -> bool:
-    """For one user, whose process lived through all of it."""
+    """Recommends to one user, whose process lived through all of it. Returns whether there are
+    items."""
     user, _, items = recommend(path, None, 5)
-    say(
-        f"for user {user} of {path.name}: {', '.join(one['title'] or one['item'] for one in items)}"
-    )
+    names = ", ".join(item["title"] or item["item"] for item in items)
+    say(f"for user {user} of {path.name}: {names}")
     return bool(items)

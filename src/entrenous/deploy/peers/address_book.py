@@ -1,5 +1,5 @@
-"""`AddressBook`: whom a peer can reach. Algorithms call peers by numbers; a signed record says
-which key and addresses a number has."""
+"""`AddressBook`: the peers that a peer can reach. Algorithms call peers by numbers; a signed record
+says which key and addresses a number has."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from .messages import CARRIED, AddressRecord, ProtocolError
 from .records import GENTLE, Verifier
 
 LARGEST = 64  # records
-FAILURES = 2  # after which a peer is forgotten, until somebody has a newer record of it
+FAILURES = 2  # in a row, after which a peer is forgotten until somebody has a newer record of it
 LONGEST_WAIT = 64.0  # seconds between two attempts to reach one
 
 
 @dataclass
 class Entry:
-    """A record, how often in a row its peer could not be reached, and the time (Host.now) before
-    which it is not tried again.
-    """
+    """A record, and the attempts to reach its peer."""
 
     record: AddressRecord
     failures: int = 0
+    """The attempts in a row that failed."""
     not_before: float = 0.0
+    """The time (Host.now) before which the peer is not tried again."""
 
 
 @final
@@ -33,8 +33,8 @@ class AddressBook:
     """The address book of a peer: verified, unexpired records, one for each number, at most
     LARGEST. The oldest is dropped for a new one.
 
-    bootstraps: contacts from the invitation, which never expire. past: contacts that records once
-    gave, tried when no record is left, since the bootstraps may be gone for ever.
+    bootstraps: contacts from the invitation, which never expire. past: contacts of former records,
+    tried when no record is left, since the bootstraps may be gone for ever.
     """
 
     def __init__(
@@ -45,109 +45,108 @@ class AddressBook:
         largest: int = LARGEST,
     ) -> None:
         self.own, self.verifier, self.largest = own, verifier, largest
-        self.bootstraps = [
-            one for one in bootstraps if one.number != own and not verifier.is_revoked(one.key)
-        ]
+        self.bootstraps = [contact for contact in bootstraps if contact.number != own]
         self.entries: dict[int, Entry] = {}
         self.past: dict[int, Contact] = {}
-        self._retry: dict[
-            int, tuple[int, float]
-        ] = {}  # of contacts without a record: failures, not before
-        self._gone: dict[
-            int, int
-        ] = {}  # number -> issued, of the record by which it could not be reached
+        # Failures of contacts without a record, and the time before which none is tried again.
+        self._retry: dict[int, tuple[int, float]] = {}
+        # By number: when the last record was issued by which a peer could not be reached.
+        self._gone: dict[int, int] = {}
+        self.forget_revoked()
 
     def take(self, records: Iterable[AddressRecord], wall: float) -> int:
-        """Verify records and store the new ones. Returns how many had expired or were revoked.
-        Raises ProtocolError for a forged one.
+        """Verifies records and stores the new ones. Returns how many had expired or were revoked.
+        Raises ProtocolError for a forged record.
         """
         stale = 0
-        for one in records:
+        for record in records:
             try:
-                self.put(one, wall)
+                self.put(record, wall)
             except ProtocolError as bad:
                 if bad.code not in GENTLE:
                     raise
                 stale += 1
         return stale
 
-    def put(self, one: AddressRecord, wall: float) -> None:
-        """Verify a record and store it unless a newer one is stored. Raises ProtocolError for a
-        forged, expired or revoked record, and for a number that belongs to another key: to the one
-        whose ticket ends last, since the operator gives a new key a later one.
+    def put(self, record: AddressRecord, wall: float) -> None:
+        """Verifies a record and stores it unless a newer one is stored. Raises ProtocolError for a
+        forged, expired or revoked record, and for a number that belongs to another key. Of two keys
+        the number belongs to the one whose ticket ends last, since the operator gives a new key a
+        later ticket.
         """
-        held = self.entries.get(one.number)
-        same = held is not None and held.record.id == one.id and held.record.ticket == one.ticket
-        if (
-            held is not None
-            and same
-            and one.issued <= held.record.issued
-            and self.verifier.is_fresh(one, wall)
-        ):
+        number = record.number
+        entry = self.entries.get(number)
+        held = None if entry is None else entry.record
+        same = held is not None and held.id == record.id and held.ticket == record.ticket
+        old = held is not None and record.issued <= held.issued
+        if same and old and self.verifier.is_fresh(record, wall):
             return  # no news, of a number that is known to be this key's
-        self.verifier.check(one, wall, ticket=not same)
+        self.verifier.check(record, wall, ticket=not same)
         self.expire(wall)
-        if held is not None and one.number in self.entries and held.record.id != one.id:
-            if one.until <= held.record.until:
-                raise ProtocolError("number" if one.until == held.record.until else "stale")
-            held = None  # its owner has a new key
-        if one.number == self.own or one.issued <= self._gone.get(one.number, -1):
+        if held is not None and number in self.entries and held.id != record.id:
+            if record.until <= held.until:
+                raise ProtocolError("number" if record.until == held.until else "stale")
+            entry = held = None  # its owner has a new key
+        # Records of a peer that cannot be reached would otherwise go round for ever.
+        if number == self.own or record.issued <= self._gone.get(number, -1):
             return
-        if held is None or one.issued > held.record.issued:
-            moved = held is None or held.record.addresses != one.addresses
-            self.entries[one.number] = (
-                Entry(one) if moved or held is None else Entry(one, held.failures, held.not_before)
-            )
-            self._gone.pop(one.number, None)
-            self._remember(one)
+        if held is None or record.issued > held.issued:
+            fresh = Entry(record)
+            if entry is not None and entry.record.addresses == record.addresses:
+                fresh = Entry(record, entry.failures, entry.not_before)
+            self.entries[number] = fresh
+            self._gone.pop(number, None)
+            self._remember(record)
         while len(self.entries) > self.largest:
-            del self.entries[
-                min(self.entries, key=lambda number: self.entries[number].record.issued)
-            ]
+            oldest = min(self.entries, key=lambda other: self.entries[other].record.issued)
+            del self.entries[oldest]
 
     def expire(self, wall: float) -> None:
-        """Drop the records that have expired at wall-clock time `wall`."""
-        for number in [
-            n for n, entry in self.entries.items() if not self.verifier.is_fresh(entry.record, wall)
-        ]:
-            del self.entries[number]
+        """Drops the records that have expired at wall-clock time `wall`."""
+        for number, entry in list(self.entries.items()):
+            if not self.verifier.is_fresh(entry.record, wall):
+                del self.entries[number]
 
-    def take_revoked(self, found: RevocationList) -> None:
-        """Take a newer list of revoked keys, and forget whom it names. Raises ProtocolError for one
-        that the operator has not signed.
+    def take_revoked(self, revoked: RevocationList) -> None:
+        """Takes a newer list of revoked keys, and forgets the peers that it names. Raises
+        ProtocolError for a list that the operator has not signed.
         """
-        if self.verifier.take_revoked(found):
+        if self.verifier.take_revoked(revoked):
             self.forget_revoked()
 
     def forget_revoked(self) -> None:
-        """Forget the records and addresses of revoked keys."""
+        """Forgets the records and addresses of revoked keys."""
         gone = self.verifier.is_revoked
         self.entries = {n: entry for n, entry in self.entries.items() if not gone(entry.record.id)}
-        self.past = {n: one for n, one in self.past.items() if not gone(one.key)}
-        self.bootstraps = [one for one in self.bootstraps if not gone(one.key)]
+        self.past = {n: contact for n, contact in self.past.items() if not gone(contact.key)}
+        self.bootstraps = [contact for contact in self.bootstraps if not gone(contact.key)]
 
     def contact(self, number: int) -> Contact | None:
-        """The contact of the peer with this number; None without a record."""
+        """Returns the contact of the peer with this number; None without a record."""
         entry = self.entries.get(number)
         return None if entry is None else _contact(entry.record)
 
     def last_resorts(self, now: float) -> list[Contact]:
-        """Contacts to try when no record leads anywhere: bootstraps and past contacts that need not
-        wait for their next attempt."""
-        known = {one.number: one for one in (*self.past.values(), *self.bootstraps)}
-        return [one for one in known.values() if not self.waits(one.number, now)]
+        """Returns contacts to try when no record leads anywhere: bootstraps and past contacts that
+        need not wait for their next attempt."""
+        known = {contact.number: contact for contact in (*self.past.values(), *self.bootstraps)}
+        return [contact for contact in known.values() if not self.waits(contact.number, now)]
 
     def waits(self, number: int, now: float) -> bool:
-        """Whether a peer failed recently and must not be dialled yet."""
+        """Returns whether a peer failed recently and must not be dialled yet."""
         entry = self.entries.get(number)
-        return now < (self._retry.get(number, (0, 0.0))[1] if entry is None else entry.not_before)
+        if entry is not None:
+            return now < entry.not_before
+        _, not_before = self._retry.get(number, (0, 0.0))
+        return now < not_before
 
     def failed(self, number: int, now: float) -> None:
-        """Count a failed attempt to reach a peer. The next may follow after 2, 4, .. seconds; after
-        FAILURES in a row its record is dropped."""
+        """Counts a failed attempt to reach a peer. The next may follow after 2, 4, .. seconds;
+        after FAILURES in a row its record is dropped."""
         entry = self.entries.get(number)
         if entry is None:
-            failures = self._retry.get(number, (0, 0.0))[0] + 1
+            before, _ = self._retry.get(number, (0, 0.0))
+            failures = before + 1
             self._retry[number] = failures, now + min(2.0**failures, LONGEST_WAIT)
             return
         entry.failures += 1
@@ -157,7 +156,7 @@ class AddressBook:
             del self.entries[number]
 
     def reached(self, number: int) -> None:
-        """Reset the count of failed attempts of a peer that has answered."""
+        """Resets the count of failed attempts of a peer that has answered."""
         self._retry.pop(number, None)
         entry = self.entries.get(number)
         if entry is not None:
@@ -166,33 +165,28 @@ class AddressBook:
     def some(
         self, wanted: Sequence[int], below: Callable[[int], int], besides: int, most: int = CARRIED
     ) -> list[AddressRecord]:
-        """Records to send to another peer, at most `most`: those it asked for, then others at
-        random, never the one of the receiver (`besides`)."""
-        held = {
-            n: entry.record
-            for n, entry in self.entries.items()
-            if n != besides and not entry.failures
-        }
-        found = [held.pop(number) for number in dict.fromkeys(wanted) if number in held]
+        """Returns records to send to another peer, at most `most`: those it asked for, then others
+        at random, never the one of the receiver (`besides`)."""
+        held = {n: entry.record for n, entry in self.entries.items() if not entry.failures}
+        held.pop(besides, None)
+        records = [held.pop(number) for number in dict.fromkeys(wanted) if number in held]
         rest = [held[number] for number in sorted(held)]
-        while rest and len(found) < most:
-            found.append(rest.pop(below(len(rest))))
-        return found[:most]
+        while rest and len(records) < most:
+            records.append(rest.pop(below(len(rest))))
+        return records[:most]
 
     def unknown(self, numbers: Iterable[int]) -> list[int]:
-        """The numbers among `numbers` for which there is no record, without repeats."""
-        return [
-            n
-            for n in dict.fromkeys(numbers)
-            if n >= 0 and n != self.own and self.contact(n) is None
-        ]
+        """Returns the numbers among `numbers` for which there is no record, without repeats."""
+        known = self.entries.keys() | {self.own}
+        return [n for n in dict.fromkeys(numbers) if n >= 0 and n not in known]
 
-    def _remember(self, one: AddressRecord) -> None:
-        self.past.pop(one.number, None)
-        self.past[one.number] = _contact(one)
+    def _remember(self, record: AddressRecord) -> None:
+        """Keeps a contact for when no record is left."""
+        self.past.pop(record.number, None)
+        self.past[record.number] = _contact(record)
         if len(self.past) > self.largest:
             del self.past[next(iter(self.past))]
 
 
-def _contact(one: AddressRecord) -> Contact:
-    return Contact(one.number, one.id, one.addresses)
+def _contact(record: AddressRecord) -> Contact:
+    return Contact(record.number, record.id, record.addresses)

@@ -1,5 +1,5 @@
-"""`Connections`: those to others, the newest few, each made once and used again: to make one costs
-as much as to push 0.5 MB.
+"""`Connections`: a peer's connections to others, each made once and used again, since to make one
+costs as much as to push 0.5 MB.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .port import Connection, LinkError, PeerLink, Stream
 
 KEPT = 8  # connections, at least
 CONNECT, ANSWER = 4.0, 4.0  # seconds for a connection, and for the answer to a control frame
-FAILED = (LinkError, TimeoutError, ProtocolError)  # of the other end, or of what is between
+FAILED = (LinkError, TimeoutError, ProtocolError)  # errors of the other end, or of the network
 
 
 @final
@@ -34,8 +34,8 @@ class Connections:
     async def ask(
         self, to: Contact, message: Message, body: bytes | None = None, seconds: float = 0.0
     ) -> Reply:
-        """Send a request to a peer, and the body if the peer answers "go"; return its last answer.
-        seconds: for sending the body.
+        """Sends a request to a peer, and the body if the peer answers "go"; returns its last
+        answer. seconds: for sending the body.
 
         If a connection that was open already fails, the request is sent once more over a new one,
         since the peer may have restarted. Raises LinkError, TimeoutError or ProtocolError."""
@@ -82,26 +82,26 @@ class Connections:
         return self._kept[to.key]
 
     def forget(self, key: bytes) -> None:
-        """Close the connection with the peer that has this public key, if there is one."""
+        """Closes the connection with the peer that has this public key, if there is one."""
         connection = self._kept.pop(key, None)
         if connection is not None:
             connection.close()
 
     def _trim(self) -> None:
-        """Closes what was not used for longest, of those that nothing is under way on."""
+        """Closes the least recently used connections on which nothing is under way."""
         idle = [key for key in self._kept if key not in self._used]
         for key in idle[: max(0, len(self._kept) - self.kept)]:
             self.forget(key)
 
     def close(self) -> None:
-        """Close the connections with all peers."""
+        """Closes the connections with all peers."""
         for key in list(self._kept):
             self.forget(key)
 
 
-async def _exchange(stream: Stream, said: bytes, seconds: float) -> Reply:
+async def _exchange(stream: Stream, message: bytes, seconds: float) -> Reply:
     async with asyncio.timeout(seconds):
-        await stream.write(said)
+        await stream.write(message)
         reply = await read_message(stream)
     if not isinstance(reply, Reply):
         raise ProtocolError("answer")

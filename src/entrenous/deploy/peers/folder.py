@@ -1,12 +1,12 @@
-"""A peer's folder: all that it is. Whoever has it is that peer; nothing of it but models, records
-and headers ever leaves.
+"""A peer's folder: all that the peer is. Whoever has the folder is that peer; only models, records
+and headers ever leave it.
 
 The files are those of every node: node.json, terms.json, items.json, identity.key, store.sqlite,
 and of a peer also
 
 invitation.json  its number, the operator's ticket, and peers to begin with
 revoked.json     the newest list of keys that the operator has shut out, if there is one
-lock             the process id of who runs it
+lock             the id of the process that runs it
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .node import PeerNode
 from .records import PeerIdentity
 from .state import StateStore
 
-SEED_BITS = 63  # of the store's secret, that name a peer's own draws
+SEED_BITS = 63  # of the store's secret: the seed of a peer's own draws
 
 
 @final
@@ -46,37 +46,30 @@ class PeerFolder:
 
     def __init__(self, folder: Path) -> None:
         about = read_json(folder / NODE)
-        self.folder, self.name, self.terms = (
-            folder,
-            str(about["name"]),
-            FederationTerms.read(folder / TERMS),
-        )
+        self.folder, self.name = folder, str(about["name"])
+        self.terms = FederationTerms.read(folder / TERMS)
         if self.terms.has_server:
-            raise InputError(
-                str(folder), "is the folder of a node with a server", expected="a peer's"
-            )
-        self.listen, self.advertise = str(about["listen"]), [str(one) for one in about["advertise"]]
+            problem = "is the folder of a node with a server"
+            raise InputError(str(folder), problem, expected="a peer's")
+        self.listen = str(about["listen"])
+        self.advertise = [str(address) for address in about["advertise"]]
         invitation = read_peer_invitation(folder)
-        self.me = PeerIdentity(
-            read_identity(folder / IDENTITY), self.terms.run_bytes, invitation.signed()
-        )
-        self.bootstraps: list[Contact] = [one.contact() for one in invitation.bootstraps]
+        key = read_identity(folder / IDENTITY)
+        self.me = PeerIdentity(key, self.terms.run_bytes, invitation.signed())
+        self.bootstraps: list[Contact] = [peer.contact() for peer in invitation.bootstraps]
         self.store = NodeStore(folder / STORE)
         self.state = StateStore(self.store)
 
     def close(self) -> None:
-        """Close the store; everything saved is on the disk already."""
+        """Closes the store; everything saved is on the disk already."""
         self.store.close()
 
     def check_ticket(self, wall: float) -> None:
-        """Raise InputError for a ticket that is another key's or has ended at wall-clock time
+        """Raises InputError for a ticket that is another key's or has ended at wall-clock time
         `wall`, and for a key that was revoked.
         """
-        ticket, key, operator = (
-            self.me.ticket,
-            public_bytes(self.me.key),
-            bytes.fromhex(self.terms.operator),
-        )
+        ticket, key = self.me.ticket, public_bytes(self.me.key)
+        operator = bytes.fromhex(self.terms.operator)
         fix = (
             "ask the operator for another: entrenous federation renew, then entrenous federation"
             " join --invitation"
@@ -94,18 +87,15 @@ class PeerFolder:
 
     @property
     def revoked(self) -> RevocationList | None:
-        """The newest known list of revoked keys. Raises InputError for one that the operator has
+        """The newest known list of revoked keys. Raises InputError for a list that the operator has
         not signed.
         """
-        found = RevocationList.read(self.folder)
-        if found is not None and not found.is_of(
-            bytes.fromhex(self.terms.operator), self.terms.run_bytes
-        ):
+        revoked, operator = RevocationList.read(self.folder), bytes.fromhex(self.terms.operator)
+        if revoked is not None and not revoked.is_of(operator, self.terms.run_bytes):
+            problem = "is not signed by this federation's operator"
             fix = "remove it, or get the one of the federation's operator"
-            raise InputError(
-                str(self.folder / REVOKED), "is not signed by this federation's operator", fix=fix
-            )
-        return found
+            raise InputError(str(self.folder / REVOKED), problem, fix=fix)
+        return revoked
 
     @cached_property
     def items(self) -> Items:
@@ -127,18 +117,16 @@ class PeerFolder:
     @property
     def seed(self) -> int:
         """The number that this peer's random draws follow from: the federation's seed if draws are
-        public, else one of its own, since whoever knows a peer's draws can tell its negatives, and
-        so its rows, from what it sends.
+        public, else a number of its own, since whoever knows a peer's draws can tell its negatives,
+        and so its rows, from what it sends.
         """
-        return (
-            self.terms.seed
-            if self.terms.draws == "public"
-            else self.store.secret % (1 << SEED_BITS)
-        )
+        if self.terms.draws == "public":
+            return self.terms.seed
+        return self.store.secret % (1 << SEED_BITS)
 
     def node(self) -> PeerNode:
-        """A node with this peer's settings and rows, in the state in which it was last saved, if it
-        was. Raises EntrenousError if that is damaged."""
+        """Returns a node with this peer's settings and rows, in the state in which it was last
+        saved, if it was. Raises EntrenousError if that state is damaged."""
         node = PeerNode(self.terms, self.me.number, self.data, self.seed)
         kept = self.state.load(schema_of(node.arrays()))
         if kept is not None:
@@ -146,30 +134,27 @@ class PeerFolder:
         return node
 
     def trained(self) -> PeerNode:
-        """The node as `node` gives it. Raises InputError if it has not begun."""
+        """Returns the node as `node` does. Raises InputError if it has not begun."""
         node = self.node()
         if node.events == 0:
-            raise InputError(
-                str(self.folder),
-                "has not learnt anything yet",
-                fix=f"run it: entrenous node {self.folder}",
-            )
+            fix = f"run it: entrenous node {self.folder}"
+            raise InputError(str(self.folder), "has not learnt anything yet", fix=fix)
         return node
 
     def recommender(self) -> tuple[int, OwnModel]:
-        """How often the peer has pushed its newest model, and what scores by it. Raises InputError
-        before its first training.
+        """Returns the number of the peer's pushes so far, and what scores by its newest model.
+        Raises InputError before its first training.
         """
         node = self.trained()
         return node.pushes, OwnModel(node)
 
     def locked(self) -> AbstractContextManager[None]:
-        """A lock, held inside `with`, that keeps a second process from running this peer. Raises
-        InputError that names the process that has it."""
+        """Returns a lock, held inside `with`, that keeps a second process from running this peer.
+        Raises InputError that names the process that has it."""
         return holding(self.folder / "lock")
 
     def is_running(self) -> bool:
-        """Whether a process is running this peer now."""
+        """Returns whether a process is running this peer now."""
         return is_held(self.folder / "lock")
 
 
@@ -181,5 +166,5 @@ class OwnModel:
         self._node = node
 
     def scores(self, users: Int64Array) -> Float32Array:
-        """Scores of every item, float32 [len(users), items]; `users` are all 0."""
+        """Returns scores of every item, float32 [len(users), items]; `users` are all 0."""
         return np.tile(self._node.scores(), (len(users), 1))

@@ -1,5 +1,5 @@
-"""`PeerIntake`: what a receiver decides about offers and bodies, and the models that wait for the
-node. No socket, no clock.
+"""`PeerIntake`: the decisions of a receiver about offers and bodies, and the models that wait for
+the node. It has no socket and no clock.
 
 A body is never read before all of the offer is right, and never believed before its digest, layout
 and numbers are.
@@ -39,102 +39,101 @@ class PeerIntake:
         self, terms: FederationTerms, book: AddressBook, limits: RateLimits, tally: Counter[str]
     ) -> None:
         self.terms, self.book, self.limits, self.tally = terms, book, limits, tally
-        self.size, self.largest, self.width = (
-            terms.body_bytes,
-            terms.gossip.largest,
-            terms.gossip.width,
-        )
+        self.size = terms.body_bytes
+        self.largest, self.width = terms.gossip.largest, terms.gossip.width
         self.waiting: OrderedDict[int, ReceivedModel] = OrderedDict()
-        self.reading: dict[int, bytes] = {}  # sender -> digest, of bodies under way
+        self.reading: dict[int, bytes] = {}  # the digest of each body under way, by sender
         self._seen: dict[int, OrderedDict[tuple[int, bytes], None]] = {}
-        self._refusal(np.zeros(self.width, np.float32))  # is compiled before anybody waits for it
+        # Compiles the check before anybody waits for it.
+        self._refusal(np.zeros(self.width, np.float32))
 
     def remember(self, sender: int, push: int, sha: bytes) -> None:
-        """Note that a model was accepted, so that a second copy is refused."""
-        own = self._seen.setdefault(sender, OrderedDict())
-        own[push, sha] = None
-        if len(own) > REMEMBERED:
-            own.popitem(last=False)
+        """Notes that a model was accepted, so that a second copy is refused."""
+        seen = self._seen.setdefault(sender, OrderedDict())
+        seen[push, sha] = None
+        if len(seen) > REMEMBERED:
+            seen.popitem(last=False)
 
     def offered(self, peer: bytes, offer: Offer, now: float, wall: float) -> str:
-        """The answer to an offer: "go", after which space is reserved until `arrived` or `dropped`,
-        or a reason not to send the body ("busy", "seen", "schema"). Raises ProtocolError for an
-        offer that breaks the protocol.
+        """Returns the answer to an offer: "go", after which space is reserved until `arrived` or
+        `dropped`, or a reason not to send the body ("busy", "seen", "schema"). Raises ProtocolError
+        for an offer that breaks the protocol.
         """
         if offer.schema != self.terms.run_bytes:
             return "schema"
-        sender = self._sender(peer, offer, wall)
+        # A peer offers in its own name alone; the record shows its ticket.
+        if offer.record.id != peer:
+            raise ProtocolError("record")
+        self.book.put(offer.record, wall)
+        sender = offer.record.number
         if offer.size != self.size:
             raise ProtocolError("size")
+        # The algorithm takes these numbers for peers of the federation.
         if any(number >= self.terms.users for number in offer.peers):
             raise ProtocolError("peers")
         if (offer.push, offer.digest) in self._seen.get(sender, ()):
             return "seen"
         if sender in self.reading or len(self.reading) >= BODIES:
             return "busy"
-        if len(
-            self.waiting.keys() | self.reading.keys() | {sender}
-        ) > WAITING or not self.limits.may_offer(peer, now):
+        senders = self.waiting.keys() | self.reading.keys() | {sender}
+        if len(senders) > WAITING or not self.limits.may_offer(peer, now):
             return "busy"
         self.reading[sender] = offer.digest
         return "go"
 
-    def _sender(self, peer: bytes, offer: Offer, wall: float) -> int:
-        """The number of who offers: that of its own record, which goes with every offer."""
-        if offer.record.id != peer:
-            raise ProtocolError("record")
-        self.book.put(offer.record, wall)
-        return offer.record.number
-
     def dropped(self, offer: Offer) -> None:
-        """Free the space that was reserved for a body that did not come."""
+        """Frees the space that was reserved for a body that did not come."""
         self.reading.pop(offer.record.number, None)
 
     def judged(self, offer: Offer, body: bytearray) -> ReceivedModel:
-        """The model in a received body, checked. Raises ProtocolError if it is not the offered one,
-        malformed, not finite or too large. Takes long for a large body; run it in a thread."""
+        """Returns the model in a received body, checked. Raises ProtocolError if it is not the
+        offered one, malformed, not finite or too large. Takes long for a large body; run it in a
+        thread."""
         if digest(body) != offer.digest:
             raise ProtocolError("digest")
         try:
             model = unpack(body, self.width)
         except Malformed as bad:
             raise ProtocolError(f"body-{bad.code}") from None
-        if (refused := self._refusal(model)) != ACCEPTED:
+        refused = self._refusal(model)
+        if refused != ACCEPTED:
             raise ProtocolError(REFUSED[refused])
-        return ReceivedModel(
-            offer.record.number, offer.push, headers_of(offer, self.width), model, offer.digest
-        )
+        headers = headers_of(offer, self.width)
+        return ReceivedModel(offer.record.number, offer.push, headers, model, offer.digest)
 
     def _refusal(self, model: Float32Array) -> int:
-        """As the algorithm itself would say: what is refused there must not become an event."""
+        """Returns what the algorithm itself would say: a model that it refuses must not become an
+        event."""
         return int(wrong(model, np.float32(self.largest)))
 
-    def arrived(self, one: ReceivedModel) -> None:
-        """Queue a model for the node. It replaces an older one of the same sender."""
-        self.reading.pop(one.sender, None)
-        self.remember(one.sender, one.push, one.digest)
-        if self.waiting.pop(one.sender, None) is not None:
+    def arrived(self, received: ReceivedModel) -> None:
+        """Queues a model for the node. It replaces an older one of the same sender."""
+        self.reading.pop(received.sender, None)
+        self.remember(received.sender, received.push, received.digest)
+        if self.waiting.pop(received.sender, None) is not None:
             self.tally["received.replaced"] += 1
-        self.waiting[one.sender] = one
+        self.waiting[received.sender] = received
 
     def next(self) -> ReceivedModel | None:
-        """Take the model that has waited longest; None if none waits."""
+        """Returns the model that has waited longest; None if none waits."""
         return self.waiting.popitem(last=False)[1] if self.waiting else None
 
 
 def headers_of(offer: Offer, width: int) -> Headers:
-    """The header of an offered model (sender, age, samples, known peers, length) as arrays of one
-    model, for the algorithm.
+    """Returns the header of an offered model (sender, age, samples, known peers, length) as arrays
+    of one model, for the algorithm.
     """
-    peers = np.array([offer.peers or (NOBODY,)], np.int32)
-    sender, age, samples, length = (
-        np.array([n], np.int64) for n in (offer.record.number, offer.age, offer.samples, width)
+    return Headers(
+        np.array([offer.record.number], np.int64),
+        np.array([offer.age], np.int64),
+        np.array([offer.samples], np.int64),
+        np.array([offer.peers or (NOBODY,)], np.int32),
+        np.array([width], np.int64),
     )
-    return Headers(sender, age, samples, peers, length)
 
 
 def deadline(size: int) -> float:
-    """The seconds within which a body of `size` bytes must have arrived: 3 s, and 1 s for each 100
-    kB.
+    """Returns the seconds within which a body of `size` bytes must have arrived: 3 s, and 1 s for
+    each 100 kB.
     """
     return FLOOR + size / RATE

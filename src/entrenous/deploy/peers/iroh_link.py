@@ -1,9 +1,9 @@
 """The transport over QUIC by iroh: TLS 1.3, a peer's public key is its address. The only importer
 of iroh.
 
-What iroh does by itself and here does not: no relay, no discovery service, no public server of
-anybody (preset minimal). What cannot be switched off from Python: one SSDP datagram to the local
-network for each endpoint that is opened (research/p2p.md, 4).
+Here iroh uses no relay, no discovery service and no public server (preset minimal). One thing
+cannot be switched off from Python: an SSDP datagram to the local network for each endpoint that is
+opened (research/p2p.md, 4).
 """
 
 from __future__ import annotations
@@ -25,28 +25,23 @@ from .reachable import can_be_a_peers
 
 T = TypeVar("T")
 ALPN = b"entrenous-peer/1"
-PIECE = (
-    1 << 18
-    # bytes that are read or written in one step; larger ones are no faster, and hold up the loop
-    # (bench `peers`)
-)
-EARLY = (
-    1 << 12
-)  # bytes that may be read ahead of what was asked for, so that a frame costs one step and not two
-STREAMS, WINDOW = (
-    2,
-    4 << 20,
-)  # of one connection: streams at once, and bytes that nobody has read yet
+# Bytes that are read or written in one step; larger steps are no faster, and hold up the loop
+# (bench `peers`).
+PIECE = 1 << 18
+# Bytes that may be read ahead of what was asked for, so that a frame costs one step and not two.
+EARLY = 1 << 12
+STREAMS = 2  # of one connection at once
+WINDOW = 4 << 20  # bytes of one connection that nobody has read yet
 GUARD = 300.0  # seconds to open or accept a stream; callers have their own, shorter deadlines
 SHORT = 4.0  # seconds to bind, to end a stream, to close
 
 
 def hasten() -> bool:
-    """Replace the loop by which iroh 1.2.0 hands bytes to its library one at a time (7 MB/s) by a
-    copy, if it is still there. Returns whether.
+    """Replaces the loop by which iroh 1.2.0 hands bytes to its library one at a time (7 MB/s) by a
+    copy. Returns whether the loop was there.
 
-    uniffi-rs has repaired it (pull request 2824); a release with that no longer has the loop, and
-    is left alone."""
+    uniffi-rs has repaired it (pull request 2824); a release with that repair no longer has the
+    loop, and is left alone."""
     builder = getattr(ffi, "_UniffiRustBufferBuilder", None)
     slow = getattr(builder, "write", None)
     if builder is None or slow is None or "enumerate" not in slow.__code__.co_names:
@@ -56,36 +51,26 @@ def hasten() -> bool:
         n = len(value)
         with self._reserve(n):
             if n:
-                ctypes.memmove(
-                    ctypes.cast(self.rbuf.data, ctypes.c_void_p).value + self.rbuf.len,
-                    bytes(value),
-                    n,
-                )
+                start = ctypes.cast(self.rbuf.data, ctypes.c_void_p).value
+                ctypes.memmove(start + self.rbuf.len, bytes(value), n)
 
     builder.write = write
     return True
 
 
 def answer_at_once() -> bool:
-    """Let finished steps of iroh go on at once. Returns whether anything was changed.
+    """Lets finished steps of iroh go on at once. Returns whether anything was changed.
 
     iroh 1.2.0 reports every finished step to the event loop as if from another thread: a write to
     the loop's pipe and one more turn of the loop, although four steps in five are done before the
     call returns."""
     before: Any = getattr(ffi, "_uniffi_continuation_callback", None)
-    needed = (
-        "_UNIFFI_RUST_FUTURE_CONTINUATION_CALLBACK",
-        "_UniffiContinuationHandleMap",
-        "_uniffi_set_future_result",
-    )
-    kind, waiting, settle = (getattr(ffi, name, None) for name in needed)
-    if (
-        before is None
-        or kind is None
-        or waiting is None
-        or settle is None
-        or hasattr(before, "replaced")
-    ):
+    kind = getattr(ffi, "_UNIFFI_RUST_FUTURE_CONTINUATION_CALLBACK", None)
+    waiting: Any = getattr(ffi, "_UniffiContinuationHandleMap", None)
+    settle: Any = getattr(ffi, "_uniffi_set_future_result", None)
+    if before is None or kind is None or waiting is None or settle is None:
+        return False
+    if hasattr(before, "replaced"):
         return False
 
     def continued(handle: int, code: int) -> None:
@@ -102,7 +87,7 @@ def answer_at_once() -> bool:
 
 
 async def within(seconds: float, step: Awaitable[T]) -> T:
-    """Await a step of iroh for at most some seconds. Raises LinkError for its errors, TimeoutError
+    """Awaits a step of iroh for at most some seconds. Raises LinkError for its errors, TimeoutError
     when it takes longer.
     """
     async with asyncio.timeout(seconds):
@@ -110,7 +95,7 @@ async def within(seconds: float, step: Awaitable[T]) -> T:
 
 
 async def _plainly(step: Awaitable[T]) -> T:
-    """The result of a step, as long as it takes. Raises LinkError for iroh's errors."""
+    """Returns the result of a step, as long as it takes. Raises LinkError for iroh's errors."""
     try:
         return await step
     except iroh.IrohError as error:
@@ -118,13 +103,13 @@ async def _plainly(step: Awaitable[T]) -> T:
 
 
 def _said(error: Any) -> str:
-    """What happened, in a word: str(error) is empty."""
+    """Returns an error of iroh in a word, since str(error) is empty."""
     return str(error.kind().name).lower()
 
 
 @final
 class _Private(iroh.Preset):  # type: ignore[misc]  # iroh is not typed
-    """Nobody else's servers; only the given addresses."""
+    """A preset without anybody else's servers, which listens at the given addresses alone."""
 
     def __init__(self, addresses: Sequence[str]) -> None:
         self._addresses = addresses
@@ -132,31 +117,32 @@ class _Private(iroh.Preset):  # type: ignore[misc]  # iroh is not typed
     def apply(self, builder: Any) -> None:
         builder.apply_minimal()
         builder.relay_mode(iroh.RelayMode.disabled())
-        for one in self._addresses:
-            builder.bind_addr(one)
+        for address in self._addresses:
+            builder.bind_addr(address)
 
 
 async def listen(
     secret: bytes, listen: str = "127.0.0.1:0", advertise: Sequence[str] = ()
 ) -> IrohLink:
-    """A link at a host and port of this machine. advertise: what others are told instead, behind a
-    router that forwards a port.
+    """Returns a link at a host and port of this machine. advertise: addresses that others are told
+    instead, behind a router that forwards a port.
 
-    Raises NotYet when the address cannot be had now, InputError when it is none. One event loop for
-    each process: iroh's library keeps the first."""
+    Raises NotYet when the address cannot be had now, InputError when it is no address. A process
+    can have one event loop: iroh's library keeps the first."""
     _check(listen)
     hasten()
     answer_at_once()
     # any loop will do
     ffi.uniffi_set_event_loop(asyncio.get_running_loop())  # type: ignore[arg-type]
-    for addresses in (_both(listen), (listen,)):  # a machine may have no IPv6
+    # Without an address of the other family, iroh opens one that all the world can reach.
+    loopback = "127.0.0.1:0" if listen.startswith("[") else "[::1]:0"
+    for addresses in ((listen, loopback), (listen,)):  # a machine may have no IPv6
         try:
             options = iroh.EndpointOptions(
                 preset=_Private(addresses), secret_key=secret, alpns=[ALPN]
             )
-            return IrohLink(
-                await within(SHORT, iroh.Endpoint.bind(options)), addresses[0], advertise
-            )
+            endpoint = await within(SHORT, iroh.Endpoint.bind(options))
+            return IrohLink(endpoint, listen, advertise)
         except (LinkError, TimeoutError) as failed:
             cause = failed
     kind = NotYet if _may_come(listen) else InputError
@@ -169,7 +155,7 @@ async def listen(
 
 
 def _check(listen: str) -> None:
-    """Raises InputError for what is no address and port, of which iroh would speak in its own
+    """Raises InputError for a text that is no address and port; iroh would refuse it in its own
     words.
     """
     host, _, port = listen.rpartition(":")
@@ -179,16 +165,18 @@ def _check(listen: str) -> None:
     except ValueError:
         known = False
     if not known:
-        problem, fix = (
+        raise InputError(
+            one_line(listen, 80),
             "cannot be listened at: it is no address and port",
-            "say another as `listen` in node.json",
+            expected="such as 10.77.0.10:9411",
+            fix="say another as `listen` in node.json",
         )
-        raise InputError(one_line(listen, 80), problem, expected="such as 10.77.0.10:9411", fix=fix)
 
 
 def _may_come(listen: str) -> bool:
-    """Whether an address may be had later: another process has its port, or the machine has not got
-    it yet, as one of a private network that comes up late. iroh does not say why it was refused."""
+    """Returns whether an address may be had later: another process has its port, or the machine has
+    not got it yet, such as an address of a private network that comes up late. iroh does not say
+    why it was refused."""
     host, _, port = listen.rpartition(":")
     family = socket.AF_INET6 if listen.startswith("[") else socket.AF_INET
     try:
@@ -201,13 +189,6 @@ def _may_come(listen: str) -> bool:
     return True  # it has become free meanwhile
 
 
-def _both(listen: str) -> tuple[str, ...]:
-    """The address, and this machine's own of the other family: without that iroh opens one that all
-    the world can reach.
-    """
-    return listen, "127.0.0.1:0" if listen.startswith("[") else "[::1]:0"
-
-
 @final
 class IrohLink:
     """An iroh endpoint: a `PeerLink` over QUIC."""
@@ -215,30 +196,27 @@ class IrohLink:
     def __init__(self, endpoint: Any, listen: str, advertise: Sequence[str]) -> None:
         self._endpoint, self._advertise = endpoint, list(advertise)
         self.key: bytes = endpoint.id().to_bytes()
-        self._family, self._everywhere = (
-            listen.startswith("["),
-            listen.startswith(("0.0.0.0:", "[::]:")),
-        )
+        self._ipv6 = listen.startswith("[")
+        self._everywhere = listen.startswith(("0.0.0.0:", "[::]:"))
         self._on_loopback = is_loopback(listen.rpartition(":")[0].strip("[]"))
 
     def addresses(self) -> list[str]:
-        """The addresses at which others reach this endpoint: the advertised ones, or those it
-        listens at; if it listens everywhere, those that the machine knows."""
+        """Returns the addresses at which others reach this endpoint: the advertised ones, or those
+        it listens at; if it listens everywhere, those that the machine knows."""
         if self._advertise:
             return self._advertise
-        found = (
-            self._endpoint.addr().direct_addresses()
-            if self._everywhere
-            else self._endpoint.bound_sockets()
-        )
-        own = [one for one in found if one.startswith("[") == self._family]
-        return [one for one in own if can_be_a_peers(one, self._on_loopback)][:4]
+        if self._everywhere:
+            known = self._endpoint.addr().direct_addresses()
+        else:
+            known = self._endpoint.bound_sockets()
+        own = [address for address in known if address.startswith("[") == self._ipv6]
+        return [address for address in own if can_be_a_peers(address, self._on_loopback)][:4]
 
     async def dial(self, key: bytes, addresses: Sequence[str]) -> Connection:
-        """Open a connection to the peer with this key. Raises LinkError if nobody or another key
+        """Opens a connection to the peer with this key. Raises LinkError if nobody or another key
         answers, or if none of the addresses can be a peer's, and then sends nothing; TimeoutError
         after SHORT seconds."""
-        possible = [one for one in addresses if can_be_a_peers(one, self._on_loopback)]
+        possible = [each for each in addresses if can_be_a_peers(each, self._on_loopback)]
         if not possible:
             raise LinkError("no address that can be a peer's")
         try:
@@ -248,19 +226,14 @@ class IrohLink:
         return IrohConnection(await within(SHORT, self._endpoint.connect(address, ALPN)))
 
     async def accept(self) -> Arriving:
-        """Wait for the next incoming connection, before the handshake."""
-        while True:
-            try:
-                found = await self._endpoint.accept_next()
-                address = None if found is None else await found.remote_addr()
-            except iroh.IrohError as error:
-                raise LinkError(_said(error)) from None
-            if found is None:
-                raise LinkError("the endpoint is closed")
-            return _IrohArriving(found, address)
+        """Waits for the next incoming connection, before the handshake."""
+        incoming = await _plainly(self._endpoint.accept_next())
+        if incoming is None:
+            raise LinkError("the endpoint is closed")
+        return _IrohArriving(incoming, await _plainly(incoming.remote_addr()))
 
     async def close(self) -> None:
-        """Close the endpoint and all its connections. Never raises."""
+        """Closes the endpoint and all its connections. Never raises."""
         try:
             await within(SHORT, self._endpoint.close())
         except (LinkError, TimeoutError):
@@ -268,19 +241,19 @@ class IrohLink:
 
 
 def origin(address: Any) -> str:
-    """The machine of a sender: its IPv4 address, or the /64 network of an IPv6 address, which a
-    household has for itself; "" for this machine. It may be forged: who forges it cannot finish the
-    handshake, and has a place for as long as that may take.
+    """Returns the machine of a sender: its IPv4 address, or the /64 network of an IPv6 address,
+    which a household has for itself; "" for this machine. It may be forged: a forger cannot finish
+    the handshake, and has a place for as long as that may take.
     """
     if not address.is_ip():
         return "not by IP"
-    host = ipaddress.ip_address(address.addr.rpartition(":")[0].strip("[]").partition("%")[0])
-    plain = getattr(host, "ipv4_mapped", None) or host
-    if plain.is_loopback:
+    host, _, _ = address.addr.rpartition(":")
+    plain, _, _ = host.strip("[]").partition("%")
+    ip: Any = ipaddress.ip_address(plain)
+    ip = getattr(ip, "ipv4_mapped", None) or ip
+    if ip.is_loopback:
         return ""
-    return (
-        str(plain) if plain.version == 4 else str(ipaddress.ip_network((plain, 64), strict=False))
-    )
+    return str(ip) if ip.version == 4 else str(ipaddress.ip_network((ip, 64), strict=False))
 
 
 @final
@@ -289,7 +262,7 @@ class _IrohArriving:
         self._incoming, self.origin = incoming, origin(address)
 
     async def take(self) -> Connection:
-        """After the handshake, in which the other end has proved its key."""
+        """Returns the connection after the handshake, in which the other end has proved its key."""
         accepting = await within(SHORT, self._incoming.accept())
         connection = await within(SHORT, accepting.connect())
         connection.set_max_concurrent_bi_streams(STREAMS)
@@ -310,15 +283,15 @@ class IrohConnection:
         self.peer: bytes = connection.remote_id().to_bytes()
 
     async def open(self) -> Stream:
-        """Open a stream. Waits while the other end allows no more of them."""
+        """Opens a stream. Waits while the other end allows no more of them."""
         return IrohStream(await within(GUARD, self._connection.open_bi()))
 
     async def accept(self) -> Stream:
-        """Wait for the next stream that the other end opens."""
+        """Waits for the next stream that the other end opens."""
         return IrohStream(await within(GUARD, self._connection.accept_bi()))
 
     def close(self) -> None:
-        """Close the connection. Never raises."""
+        """Closes the connection. Never raises."""
         try:
             self._connection.close(0, b"")
         except iroh.IrohError:
@@ -334,31 +307,31 @@ class IrohStream:
         self._send, self._receive, self._early = stream.send(), stream.recv(), bytearray()
 
     async def read(self, size: int) -> bytearray:
-        """Read exactly `size` bytes. Memory grows with what has arrived, not with what was
+        """Reads exactly `size` bytes. Memory grows with what has arrived, not with what was
         promised.
         """
         while len(self._early) < size <= EARLY:
-            more = await _plainly(self._receive.read(EARLY))
-            if not more:
+            piece = await _plainly(self._receive.read(EARLY))
+            if not piece:
                 raise LinkError("finished")
-            self._early += more
-        found, self._early = self._early[:size], self._early[size:]
-        while len(found) < size:
-            found += await _plainly(self._receive.read_exact(min(PIECE, size - len(found))))
-        return found
+            self._early += piece
+        data, self._early = self._early[:size], self._early[size:]
+        while len(data) < size:
+            data += await _plainly(self._receive.read_exact(min(PIECE, size - len(data))))
+        return data
 
     async def write(self, data: bytes) -> None:
-        """Send bytes. Waits while the other end reads nothing."""
+        """Sends bytes. Waits while the other end reads nothing."""
         for low in range(0, len(data), PIECE):
             await _plainly(self._send.write_all(data[low : low + PIECE]))
 
     async def finish(self) -> None:
-        """End this direction. The other end cannot tell it from a stream that was dropped, so
+        """Ends this direction. The other end cannot tell that from a stream that was dropped, so
         readers rely on lengths and digests alone."""
         await within(SHORT, self._send.finish())
 
     async def abort(self) -> None:
-        """Break both directions of the stream. Never raises."""
+        """Breaks both directions of the stream. Never raises."""
         for step in (self._send.reset(1), self._receive.stop(1)):
             try:
                 await within(SHORT, step)

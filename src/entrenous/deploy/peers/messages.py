@@ -25,8 +25,9 @@ ANSWERS = ("go", "busy", "schema", "seen", "ok", "rejected", "records")
 
 
 class ProtocolError(Exception):
-    """Raised for a message that no correct peer sends. code: a word that is counted; answered:
-    whether its sender has been told already."""
+    """Raised for a message that no correct peer sends.
+
+    code: the word under which it is counted. answered: whether its sender has been told already."""
 
     def __init__(self, code: str, *, answered: bool = False) -> None:
         self.code, self.answered = code, answered
@@ -34,43 +35,45 @@ class ProtocolError(Exception):
 
 
 class AddressRecord(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A signed statement of a peer's addresses. issued: unix seconds, from which it is valid for a
-    while; until, ticket: the operator's word, up to that second, that the number belongs to the
-    key; signature: by the peer's own key.
-    """
+    """A signed statement of a peer's addresses."""
 
     id: Key
+    """The peer's public key."""
     number: Number
     addresses: Annotated[tuple[Address, ...], Meta(max_length=4)]
     issued: Seconds
+    """Seconds since 1970, from which the record is valid for a while."""
     until: Seconds
+    """Seconds since 1970, up to which the ticket is valid."""
     ticket: Signature
+    """The operator's word that the number belongs to the key."""
     signature: Signature
+    """The signature of the record by the peer's own key."""
 
 
 Records: TypeAlias = Annotated[tuple[AddressRecord, ...], Meta(max_length=CARRIED)]
 
 
 class Shuffle(Struct, frozen=True, tag="shuffle", forbid_unknown_fields=True):
-    """A request to exchange records: some of the sender's, its own first. wanted: numbers that the
-    sender has heard of and has no record of; serial: of the newest list of revoked keys that it
-    has.
-    """
+    """A request to exchange records."""
 
     schema: Annotated[bytes, Meta(min_length=16, max_length=16)]
+    """The identity of the federation."""
     records: Records
+    """Some of the sender's records, its own first."""
     wanted: Annotated[tuple[Number, ...], Meta(max_length=CARRIED)] = ()
+    """Numbers that the sender has heard of and has no record of."""
     serial: Number = 0
+    """The number of the newest list of revoked keys that the sender has."""
 
 
 class Offer(Struct, frozen=True, tag="offer", forbid_unknown_fields=True):
-    """The offer of a model, with the header that goes with it (`core.gossip.Headers`). push: its
-    number at its sender.
-    """
+    """The offer of a model, with the header that goes with it (`core.gossip.Headers`)."""
 
     schema: Annotated[bytes, Meta(min_length=16, max_length=16)]
     record: AddressRecord
     push: Count
+    """The number of the push at its sender."""
     size: Annotated[int, Meta(ge=0, lt=1 << 62)]
     digest: Key
     age: Annotated[int, Meta(ge=0, lt=1 << 31)]
@@ -79,12 +82,12 @@ class Offer(Struct, frozen=True, tag="offer", forbid_unknown_fields=True):
 
 
 class Reply(Struct, frozen=True, tag="reply", forbid_unknown_fields=True):
-    """The answer to a request. go: send the body; busy: not now; schema: another federation; seen:
-    had that; ok: taken; rejected: not taken; records: answer to an exchange of records, few of them
-    beside a newer list of revoked keys.
-    """
+    """The answer to a request."""
 
     answer: Annotated[str, Meta(pattern=f"^({'|'.join(ANSWERS)})$")]
+    """go: send the body. busy: not now. schema: another federation. seen: had that. ok: taken.
+    rejected: not taken. records: the answer to an exchange of records, with few of them where it
+    brings a newer list of revoked keys."""
     records: Records = ()
     revoked: RevocationList | None = None
 
@@ -93,23 +96,24 @@ Message: TypeAlias = Shuffle | Offer | Reply
 
 
 def frame(message: Message) -> bytes:
-    """Encode a message with its length in front, as it is sent."""
-    said = msgspec.msgpack.encode(message)
-    assert len(said) <= LONGEST
-    return len(said).to_bytes(4, "little") + said
+    """Encodes a message with its length in front, as it is sent."""
+    encoded = msgspec.msgpack.encode(message)
+    assert len(encoded) <= LONGEST
+    return len(encoded).to_bytes(4, "little") + encoded
 
 
-def message_of(said: bytes | bytearray) -> Message:
-    """Decode the message of a frame without its length. Raises ProtocolError for anything else."""
+def message_of(encoded: bytes | bytearray) -> Message:
+    """Decodes the message of a frame without its length. Raises ProtocolError for anything else."""
     try:
-        found: Any = msgspec.msgpack.decode(said, type=Message)
+        message: Any = msgspec.msgpack.decode(encoded, type=Message)
     except (msgspec.DecodeError, ValueError, RecursionError):  # also of text that is not UTF-8
         raise ProtocolError("frame") from None
-    return found  # type: ignore[no-any-return]
+    return message  # type: ignore[no-any-return]
 
 
 async def read_message(stream: Stream) -> Message:
-    """Read the next message of a stream. Raises ProtocolError before it reads anything too long."""
+    """Reads the next message of a stream. Raises ProtocolError before it reads anything too
+    long."""
     length = int.from_bytes(await stream.read(4), "little")
     if not 1 <= length <= LONGEST:
         raise ProtocolError("length")

@@ -1,12 +1,13 @@
-"""`Peer`: one node at a link, under supervision. Three loops: one that fails is begun again, one
-that keeps failing ends the peer.
+"""`Peer`: one node at a link, under supervision. Of its three loops, one that fails is begun again,
+and one that keeps failing ends the peer.
 
-    welcome  takes connections             (serving.py) learn    pushes when the period is over,
-    else merges what arrived; all that changes the node, one after the other, in a thread shuffle
-    keeps the address book fresh          (sending.py)
+    welcome  takes connections (serving.py)
+    learn    pushes when the period is over, else merges what arrived; all that changes the node,
+             one after the other, in a thread
+    shuffle  keeps the address book fresh (sending.py)
 
-A prototype lost peers in silence: a KeyError ended one task, and gossip with it. Here no task is on
-its own.
+A prototype lost peers in silence: a KeyError ended one task, and gossip with it. Here every task is
+supervised.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import os
 import traceback
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
 from threading import Lock
 from typing import Any, NamedTuple, final
 
@@ -38,28 +40,44 @@ from .state import StateStore
 
 CRASHES, WITHIN = 5, 60.0  # failures of one loop in so many seconds that end the peer
 BAN = 60.0  # seconds
-# connections that are kept beside those of a view: for exchanges of records, and for the view
-# before
+# Connections that are kept besides those of a view: for exchanges of records, and for the last
+# view.
 OTHERS = 5
-RENEWALS = 5  # of its record, by a peer, in the time that one is good for
-# names of counts, by what became of a model
+RENEWALS = 5  # records that a peer makes in the time that one is good for
+# The name under which a received model is counted, by what became of it.
 COUNTED = {ACCEPTED: "merged", TOO_OLD: "refused.old", TOO_AHEAD: "refused.ahead"}
 
 
 class PeerTimes(NamedTuple):
-    """Time limits of a peer, in seconds. period: between two pushes; life: of a record; interval:
-    between two offers of one peer; ban: how long a peer is banned."""
+    """Time limits of a peer, in seconds."""
 
     period: float
+    """Between two pushes."""
     life: float
+    """Of a record."""
     interval: float
+    """Between two offers of one peer."""
     ban: float = BAN
+    """For which a peer is banned."""
 
 
 def pace(period: float) -> PeerTimes:
-    """The time limits that follow from the seconds between two pushes: records live for five
-    periods, and an offer may come half a period early."""
+    """Returns the time limits that follow from the seconds between two pushes: records live for
+    five periods, and an offer may come half a period early."""
     return PeerTimes(period, max(15.0, 5 * period), period / 2)
+
+
+class Membership(NamedTuple):
+    """The place of a peer in its federation, as its folder has it."""
+
+    terms: FederationTerms
+    me: PeerIdentity
+    bootstraps: Sequence[Contact] = ()
+    """The first contacts."""
+    revoked: RevocationList | None = None
+    """The newest known list of revoked keys."""
+    keep: Callable[[RevocationList], None] = lambda newer: None
+    """Writes down a newer list of revoked keys."""
 
 
 class _Stop(Exception):
@@ -68,47 +86,33 @@ class _Stop(Exception):
 
 @final
 class Peer:
-    """A running peer: one node, its timer, and its connections with other peers. revoked, keep: the
-    newest known list of revoked keys, and what writes down a newer one. say: writes a line to the
-    log, which never names an item, a rating or a score.
+    """A running peer: one node, its timer, and its connections with other peers. say: writes a line
+    to the log, which never names an item, a rating or a score.
     """
 
     def __init__(
         self,
-        terms: FederationTerms,
-        me: PeerIdentity,
+        membership: Membership,
         node: PeerNode,
         link: PeerLink,
         host: Host,
-        *,
-        state: StateStore | None = None,
-        revoked: RevocationList | None = None,
-        keep: Callable[[RevocationList], None] = lambda newer: None,
-        bootstraps: Sequence[Contact] = (),
         pace: PeerTimes,
+        state: StateStore | None = None,
         say: Callable[[str], None] = lambda line: None,
     ) -> None:
-        self.terms, self.me, self.node, self.link, self.host = terms, me, node, link, host
+        terms, self.me, bootstraps, revoked, keep = membership
+        self.node, self.link, self.host = node, link, host
         self.state, self.pace, self.say = state, pace, say
         self.tally: Counter[str] = Counter()
-        self.book = AddressBook(me.number, Verifier(terms, pace.life, revoked, keep), bootstraps)
+        verifier = Verifier(terms, pace.life, revoked, keep)
+        self.book = AddressBook(self.me.number, verifier, bootstraps)
         self.limits = RateLimits(pace.interval, pace.ban)
         self.intake = PeerIntake(terms, self.book, self.limits, self.tally)
-        self.connections = Connections(
-            link, max(KEPT, min(terms.gossip.view + OTHERS, CONNECTIONS // 2))
-        )
+        kept = min(terms.gossip.view + OTHERS, CONNECTIONS // 2)
+        self.connections = Connections(link, max(KEPT, kept))
         self.sender = Sender(self.book, self.connections, host, self.tally, self.record)
         self._woken, self._stopping = asyncio.Event(), asyncio.Event()
-        self.server = PeerServer(
-            self.intake,
-            self.book,
-            self.limits,
-            host,
-            self.tally,
-            self.record,
-            self._named,
-            self._woken,
-        )
+        self.server = PeerServer(self.intake, host, self.record, self._named, self._woken)
         self._own: AddressRecord | None = None
         self._crashes: dict[str, list[float]] = {}
         self._tasks: asyncio.TaskGroup | None = None
@@ -117,7 +121,7 @@ class Peer:
     # ---- life ------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Run the peer until `stop` is called. Raises EntrenousError when one of its loops keeps
+        """Runs the peer until `stop` is called. Raises EntrenousError when one of its loops keeps
         failing.
         """
         failure: EntrenousError | None = None
@@ -125,12 +129,9 @@ class Peer:
         await self.host.work(self._begin)
         try:
             async with asyncio.TaskGroup() as self._tasks:
-                for name, loop in (
-                    ("welcome", self._welcome),
-                    ("learn", self._learn),
-                    ("shuffle", self._shuffle),
-                ):
-                    self._tasks.create_task(self._supervise(name, loop))
+                self._tasks.create_task(self._supervise("welcome", self._welcome))
+                self._tasks.create_task(self._supervise("learn", self._learn))
+                self._tasks.create_task(self._supervise("shuffle", self._shuffle))
                 await self._stopping.wait()
                 raise _Stop
         except* _Stop:
@@ -144,11 +145,12 @@ class Peer:
             raise failure
 
     def stop(self) -> None:
-        """Make `run` save the node's state and return."""
+        """Makes `run` save the node's state and return."""
         self._stopping.set()
 
     def spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:
-        """Start a task. An unexpected error in it is counted and logged, and harms nothing else."""
+        """Starts a task. An unexpected error in it is counted and logged, and harms no other
+        task."""
         assert self._tasks is not None
         self._tasks.create_task(self._contained(name, work))
 
@@ -159,21 +161,20 @@ class Peer:
             self._tell(name.split()[0], bug)
 
     async def _supervise(self, name: str, loop: Callable[[], Awaitable[None]]) -> None:
-        """A loop, begun again after a failure."""
+        """Runs a loop, and begins it again after a failure."""
         while True:
             try:
                 await loop()
             except Exception as bug:
                 self._tell(name, bug)
-                recent = [
-                    when for when in self._crashes.get(name, []) if self.host.now() - when < WITHIN
-                ]
-                self._crashes[name] = [*recent, self.host.now()]
+                now = self.host.now()
+                crashes = [then for then in self._crashes.get(name, []) if now - then < WITHIN]
+                self._crashes[name] = [*crashes, now]
                 if len(self._crashes[name]) >= CRASHES:
                     raise StartAgain(
                         f"peer {self.me.number}: '{name}' failed {CRASHES} times in {WITHIN:.0f} s,"
-                        f" the last time with {one_line(f'{type(bug).__name__}: {bug}', 200)}; the"
-                        " state is saved; start the peer again"
+                        f" the last time with {_named_bug(bug)}; the state is saved; start the peer"
+                        " again"
                     ) from None
                 await asyncio.sleep(min(1.0, self.pace.period))
 
@@ -181,10 +182,7 @@ class Peer:
         self.tally[f"crash.{name}"] += 1
         last = traceback.extract_tb(bug.__traceback__)[-1:]
         where = "".join(f" ({os.path.basename(frame.filename)}:{frame.lineno})" for frame in last)
-        self.say(
-            f"a bug of entrenous in '{name}':"
-            f" {one_line(f'{type(bug).__name__}: {bug}', 200)}{where}; going on"
-        )
+        self.say(f"a bug of entrenous in '{name}': {_named_bug(bug)}{where}; going on")
 
     # ---- the loops -------------------------------------------------------------------------------
 
@@ -205,14 +203,16 @@ class Peer:
                 self.sender.push(await self.host.work(self._push), self.spawn)
                 self.sender.wished = self.node.known()
                 due = max(due + self.pace.period, self.host.now())
-            elif (one := self.intake.next()) is not None:
-                refused = await self.host.work(self._receive, one)
-                self.tally[COUNTED.get(refused, "refused")] += 1
-            else:
+                continue
+            received = self.intake.next()
+            if received is None:
                 await self._sleep_until(due)
+                continue
+            refused = await self.host.work(self._receive, received)
+            self.tally[COUNTED.get(refused, "refused")] += 1
 
     async def _sleep_until(self, due: float) -> None:
-        """Until it is time to push, or a model waits."""
+        """Waits until it is time to push, or a model waits."""
         self._woken.clear()
         if self.intake.waiting:
             return
@@ -223,18 +223,18 @@ class Peer:
             pass
 
     def _named(self, sender: int, numbers: tuple[int, ...]) -> None:
-        """A header names numbers: whoever sent it may know where they are."""
+        """Notes that a sender's header names numbers: it may know where these peers are."""
+        told = self.sender.told
         for number in self.book.unknown(numbers):
-            self.sender.told[number] = sender
-        if len(self.sender.told) > 4 * self.book.largest:
-            self.sender.told = {
-                n: self.sender.told[n] for n in list(self.sender.told)[-self.book.largest :]
-            }
+            told[number] = sender
+        # Senders name whatever they like, so only the newest numbers are kept.
+        if len(told) > 4 * self.book.largest:
+            self.sender.told = dict(list(told.items())[-self.book.largest :])
 
     # ---- numeric work and the disk: in a thread --------------------------------------------------
 
-    # A thread goes on when whoever waits for it is cancelled, as all loops are when the peer ends:
-    # so each takes its turn.
+    # A thread goes on when its waiting task is cancelled, as all loops are when the peer ends: so
+    # each of these takes its turn.
 
     def _begin(self) -> None:
         with self._turn:
@@ -242,15 +242,16 @@ class Peer:
             self._save()
 
     def _push(self) -> Pushed:
-        """The node's push, which leaves only after the state that sends it is on the disk."""
+        """Returns the node's push, which leaves only after the state that sends it is on the
+        disk."""
         with self._turn:
             pushed = self.node.push()
             self._save()
             return pushed
 
-    def _receive(self, one: ReceivedModel) -> int:
+    def _receive(self, received: ReceivedModel) -> int:
         with self._turn:
-            return self.node.receive(one)
+            return self.node.receive(received)
 
     def _end(self) -> None:
         with self._turn:
@@ -265,24 +266,23 @@ class Peer:
         node.fresh = []
 
     def _recall(self) -> None:
-        """Whom it had met, and what it had taken, before it was started again."""
+        """Recalls whom the peer had met, and what it had taken, before it was started again."""
         if self.state is None:
             return
         self.tally.update(self.state.about().get("tally", {}))
         for sender, push, sha in self.state.taken():
             self.intake.remember(sender, push, sha)
-        for one in self.state.met():
-            self.book.past[one.number] = Contact(one.number, one.id, one.addresses)
-            try:
-                self.book.put(one, self.host.wall())
-            except ProtocolError:
-                continue
+        for record in self.state.met():
+            self.book.past[record.number] = Contact(record.number, record.id, record.addresses)
+            # A record that has expired meanwhile still leaves a past contact.
+            with suppress(ProtocolError):
+                self.book.put(record, self.host.wall())
 
     # ---- what others and people see --------------------------------------------------------------
 
     def record(self) -> AddressRecord:
-        """The current signed record of this peer (key, number, addresses), renewed when it gets
-        old.
+        """Returns the current signed record of this peer (key, number, addresses), renewed when it
+        gets old.
         """
         wall = self.host.wall()
         if self._own is None or wall - self._own.issued > self.pace.life / RENEWALS:
@@ -290,9 +290,10 @@ class Peer:
         return self._own
 
     def about(self) -> dict[str, Any]:
-        """A summary for people: counts, and the hit rate of the model on the node's weighting set.
-        It names no item.
+        """Returns a summary for people: counts, and the hit rate of the model on the node's
+        weighting set. It names no item.
         """
+        bad = [name for name in self.tally if name.startswith(("error", "crash"))]
         return {
             "number": self.me.number,
             "pid": os.getpid(),
@@ -302,8 +303,11 @@ class Peer:
             "known": len(self.book.entries),
             "connections": self.server.open,
             "hr@20": self.node.hit_rate(),
-            "errors": sum(
-                count for name, count in self.tally.items() if name.startswith(("error", "crash"))
-            ),
+            "errors": sum(self.tally[name] for name in bad),
             "tally": dict(sorted(self.tally.items())),
         }
+
+
+def _named_bug(bug: Exception) -> str:
+    """Returns an error in one line of at most 200 characters."""
+    return one_line(f"{type(bug).__name__}: {bug}", 200)

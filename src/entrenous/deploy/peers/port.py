@@ -1,5 +1,5 @@
-"""What a peer needs from a transport, and from the machine that it runs on. Everything else in this
-package is the same in memory.
+"""The needs of a peer from a transport, and from the machine that it runs on. Everything else in
+this room is the same in memory.
 """
 
 from __future__ import annotations
@@ -40,12 +40,11 @@ class Connection(Protocol):
 
 
 class Arriving(Protocol):
-    """An incoming connection before the handshake, to be taken or refused at no cost. origin: the
-    machine or network that it comes from, as far as can be told without a handshake; "" = this
-    machine, or not known.
-    """
+    """An incoming connection before the handshake, to be taken or refused at no cost."""
 
     origin: str
+    """The machine or network that it comes from, as far as can be told without a handshake; "" =
+    this machine, or not known."""
 
     async def take(self) -> Connection: ...
     async def refuse(self) -> None: ...
@@ -68,9 +67,8 @@ class Host(Protocol):
 
     def now(self) -> float: ...  # seconds, never runs back
     def wall(self) -> float: ...  # seconds since 1970
-    def below(
-        self, n: int
-    ) -> int: ...  # 0 .. n - 1 at random: whom to ask, when to begin; never what a model becomes
+    # 0 .. n - 1 at random: whom to ask and when to begin; never what a model becomes.
+    def below(self, n: int) -> int: ...
     async def work(self, function: Callable[..., T], *arguments: Any) -> T: ...
 
 
@@ -79,17 +77,17 @@ class Machine:
     """The real machine. Numeric work runs in threads, so that the network is served meanwhile."""
 
     def now(self) -> float:
-        """Seconds of the event loop's clock, which never runs back."""
+        """Returns the seconds of the event loop's clock, which never runs back."""
         return asyncio.get_running_loop().time()
 
     def wall(self) -> float:
-        """Seconds since 1970 by the system clock."""
+        """Returns the seconds since 1970 by the system clock."""
         return time.time()
 
     def below(self, n: int) -> int:
-        """A random number from 0 to n - 1, from the operating system."""
+        """Returns a random number from 0 to n - 1, from the operating system."""
         return secrets.randbelow(n)
 
     async def work(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Run a function in a thread and return its result."""
+        """Runs a function in a thread and returns its result."""
         return await asyncio.to_thread(function, *arguments)

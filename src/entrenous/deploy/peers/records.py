@@ -1,9 +1,9 @@
 """Records: a peer's own word where it is, with the operator's ticket that its number belongs to its
-key. Anyone can check both, and nobody is asked.
+key. Anyone can check both without asking anybody.
 
-The operator hands out tickets and is not needed afterwards. Without them anyone could take any
-number, and one machine many. Keys are random and of one federation only: one that is kept for long,
-or made from a user's name, is itself personal data."""
+The operator hands out tickets and is not needed afterwards. Without tickets anyone could take any
+number, and one machine many numbers. Keys are random and of one federation only: a key that is kept
+for long, or made from a user's name, is itself personal data."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from .messages import AddressRecord, ProtocolError
 
 RECORD = b"entrenous peer record 2\0"  # what is signed begins with what it is for
 SKEW = 300  # seconds that a record may be from the future: clocks differ
-GENTLE = (
-    "stale",
-    "revoked",
-)  # codes of records that a correct peer may pass on, since it cannot know better
+# Codes of records that a correct peer may pass on, since it cannot know better.
+GENTLE = ("stale", "revoked")
 
 
-def _record(schema: bytes, one: AddressRecord) -> bytes:
-    return RECORD + schema + msgspec.msgpack.encode((one.id, one.number, one.addresses, one.issued))
+def _record(schema: bytes, record: AddressRecord) -> bytes:
+    """Returns the text that a peer signs in its record."""
+    fields = (record.id, record.number, record.addresses, record.issued)
+    return RECORD + schema + msgspec.msgpack.encode(fields)
 
 
 class PeerIdentity(NamedTuple):
@@ -45,26 +45,20 @@ class PeerIdentity(NamedTuple):
         return self.ticket.number
 
     def record(self, addresses: Sequence[str], wall: float) -> AddressRecord:
-        """A record of this peer, signed with its key, that says it can be reached at `addresses`;
-        issued at wall-clock time `wall`."""
+        """Returns a record of this peer, signed with its key, that says it can be reached at
+        `addresses`; issued at wall-clock time `wall`."""
         number, until, ticket = self.ticket
-        bare = AddressRecord(
-            public_bytes(self.key),
-            number,
-            tuple(addresses)[:4],
-            int(wall),
-            until,
-            ticket,
-            b"\0" * 64,
-        )
+        key, reached = public_bytes(self.key), tuple(addresses)[:4]
+        bare = AddressRecord(key, number, reached, int(wall), until, ticket, b"\0" * 64)
         return msgspec.structs.replace(bare, signature=self.key.sign(_record(self.schema, bare)))
 
 
 @final
 class Verifier:
-    """Checks the records of peers of one federation. life: seconds for which a record is valid;
-    revoked: the newest list of revoked keys that is known; keep: is called with a newer one, to
-    write it down.
+    """Checks the records of peers of one federation.
+
+    life: seconds for which a record is valid. revoked: the newest known list of revoked keys. keep:
+    is called with a newer list, to write it down.
     """
 
     def __init__(
@@ -78,26 +72,29 @@ class Verifier:
         self.revoked, self._keep = revoked, keep
         self._operator = bytes.fromhex(terms.operator)
 
-    def check(self, one: AddressRecord, wall: float, *, ticket: bool = True) -> None:
-        """Raise ProtocolError for a forged record, or one too old or of a revoked key (`stale`,
-        `revoked`, which a correct peer may pass on). ticket: False where the operator's signature
-        has been checked before.
+    def check(self, record: AddressRecord, wall: float, *, ticket: bool = True) -> None:
+        """Raises ProtocolError for a forged record, and for one that is too old or of a revoked key
+        (`stale`, `revoked`, which a correct peer may pass on). ticket: False where the operator's
+        signature has been checked before.
         """
-        if one.number >= self.users or one.issued > wall + SKEW:
+        # A record from far in the future would be the newest for ever.
+        if record.number >= self.users or record.issued > wall + SKEW:
             raise ProtocolError("record")
-        if not self.is_fresh(one, wall):
+        if not self.is_fresh(record, wall):
             raise ProtocolError("stale")
-        if self.is_revoked(one.id):
+        if self.is_revoked(record.id):
             raise ProtocolError("revoked")
-        given = Ticket(one.number, one.until, one.ticket)
-        if ticket and not given.is_for(one.id, self._operator, self.schema):
+        # Without the ticket one machine could be many peers; without the signature anybody could
+        # send others to any address in a peer's name.
+        given = Ticket(record.number, record.until, record.ticket)
+        if ticket and not given.is_for(record.id, self._operator, self.schema):
             raise ProtocolError("record")
-        if not is_signed(one.id, one.signature, _record(self.schema, one)):
+        if not is_signed(record.id, record.signature, _record(self.schema, record)):
             raise ProtocolError("record")
 
-    def is_fresh(self, one: AddressRecord, wall: float) -> bool:
-        """Whether neither a record nor its ticket has expired at wall-clock time `wall`."""
-        return wall < one.issued + self.life and wall < one.until
+    def is_fresh(self, record: AddressRecord, wall: float) -> bool:
+        """Returns whether neither a record nor its ticket has expired at wall-clock time `wall`."""
+        return wall < record.issued + self.life and wall < record.until
 
     # ---- who is shut out -------------------------------------------------------------------------
 
@@ -107,16 +104,16 @@ class Verifier:
         return 0 if self.revoked is None else self.revoked.serial
 
     def is_revoked(self, key: bytes) -> bool:
-        """Whether the operator has revoked a public key."""
+        """Returns whether the operator has revoked a public key."""
         return self.revoked is not None and key in self.revoked.keys
 
-    def take_revoked(self, found: RevocationList) -> bool:
-        """Take a list of revoked keys if it is newer than the known one. Returns whether it is.
-        Raises ProtocolError for one that the operator has not signed."""
-        if not found.is_of(self._operator, self.schema):
+    def take_revoked(self, revoked: RevocationList) -> bool:
+        """Takes a list of revoked keys if it is newer than the known one. Returns whether it is.
+        Raises ProtocolError for a list that the operator has not signed."""
+        if not revoked.is_of(self._operator, self.schema):
             raise ProtocolError("revocation")
-        if found.serial <= self.serial:
+        if revoked.serial <= self.serial:
             return False
-        self.revoked = found
-        self._keep(found)
+        self.revoked = revoked
+        self._keep(revoked)
         return True

@@ -1,8 +1,8 @@
-"""What peers did on a real network, done again in one process: the same events through the same
+"""A replay of what peers did on a real network, in one process: the same events through the same
 functions end with the same models.
 
-Every peer records its own events: that it began, that it pushed, whose model it took. A message
-needs its push to have happened, and a peer's events have their order; nothing else matters, so any
+Every peer records its own events: that it began, that it pushed, and whose model it took. A message
+needs its push to have happened, and a peer's events have their order. Nothing else matters: any
 order that respects both gives the same bytes, and so must this one.
 """
 
@@ -27,7 +27,7 @@ from ...core.contract.protocols import Catalogue, Histories, State
 from ...core.errors import EntrenousError
 from ...core.keys import folded
 from ...core.types import Array, Float32Array, Int64Array, UInt64Array
-from ...core.visits import Moments, Visits, joined_visits
+from ...core.visits import Moments, joined_visits
 from ...federation.gossip import base_model, first_known, first_nodes, node_keys
 from ...federation.push_noise import add_push_noise, carries_noise
 from ..wire.pushed import digest, pack
@@ -37,36 +37,39 @@ KINDS = ("start", "push", "message")
 
 
 class PeerEvent(NamedTuple):
-    """One event of a peer. sender: the sender's number of a received model, else -1; push: the
-    number of the push at its sender, -1 for a start; digest: of the model that was sent or received
-    (wire.pushed), empty for a start.
-    """
+    """One event of a peer."""
 
     kind: int
+    """START, PUSH or MESSAGE."""
     sender: int
+    """The sender's number of a received model, else -1."""
     push: int
+    """The number of the push at its sender; -1 for a start."""
     digest: bytes
+    """The digest of the model that was sent or received (wire.pushed); empty for a start."""
 
 
 class Recording(NamedTuple):
-    """All events of one peer in order. number: of the peer; seed: what its draws follow from, the
-    federation's seed or its own; data: its rows to train on and its weighting set (leading axis
-    1).
-    """
+    """All events of one peer in order."""
 
     number: int
+    """The number of the peer."""
     seed: int
+    """The number that its draws follow from: the federation's seed or its own."""
     data: DeviceData
+    """Its rows to train on and its weighting set (leading axis 1)."""
     events: Sequence[PeerEvent]
 
 
 class Replayed(NamedTuple):
-    """The final states of peers, in the order of their recordings. models: float32 [n, width];
-    nodes: leading axis n; events: how many were replayed."""
+    """The final states of peers, in the order of their recordings."""
 
     models: Float32Array
+    """float32 [n, width]."""
     nodes: State
+    """Leading axis n."""
     events: int
+    """The number of events that were replayed."""
 
 
 class ReplayError(EntrenousError):
@@ -81,11 +84,11 @@ def replay(
     *,
     by_turns: bool = False,
 ) -> Replayed:
-    """Repeat recorded events and return the models that they lead to. Raises ReplayError if a model
-    differs from what was recorded when it was sent.
+    """Repeats recorded events and returns the models that they lead to. Raises ReplayError if a
+    model differs from what was recorded when it was sent.
 
-    seed: the federation's. by_turns: one event of every peer after the other; else each goes as far
-    as it can. The result is the same.
+    seed: the federation's. by_turns: one event of every peer after the other; else each peer goes
+    as far as it can. The result is the same.
     """
     again = _Replay(algorithm.configured(catalogue), catalogue, seed, recordings)
     left = list(range(len(recordings)))
@@ -99,7 +102,7 @@ def replay(
 
 @final
 class _Replay:
-    """A common pool: peer d's model is pool[d], the model that arrives pool[-1]."""
+    """The peers in a common pool: peer d's model is pool[d], the model that arrives pool[-1]."""
 
     def __init__(
         self,
@@ -108,32 +111,35 @@ class _Replay:
         seed: int,
         recordings: Sequence[Recording],
     ) -> None:
-        numbers = np.array([one.number for one in recordings], np.int64)
+        numbers = np.array([recording.number for recording in recordings], np.int64)
         base = base_model(algorithm, catalogue, seed)
         self.algorithm, self.recordings = algorithm, recordings
         self.keys: UInt64Array = np.concatenate(
-            [node_keys(one.seed, numbers[d : d + 1]) for d, one in enumerate(recordings)]
+            [node_keys(recordings[d].seed, numbers[d : d + 1]) for d in range(len(recordings))]
         )
         known = first_known(numbers, catalogue.users, self.keys, np.zeros(len(numbers), np.int64))
         self.nodes = first_nodes(algorithm, numbers, known, len(base), seed)
         self.pool = np.repeat(base[None], len(numbers) + 1, axis=0)
-        self.data = joined([one.data for one in recordings])
-        self.done = [0] * len(recordings)
-        self.awaited = Counter(
-            (e.sender, e.push) for one in recordings for e in one.events if e.kind == MESSAGE
-        )
+        self.data = joined([recording.data for recording in recordings])
+        self.done = [0] * len(recordings)  # events of each peer that were repeated
+        # How many messages still need each push, by the sender's number and the push's.
+        self.awaited: Counter[tuple[int, int]] = Counter()
+        for recording in recordings:
+            for event in recording.events:
+                if event.kind == MESSAGE:
+                    self.awaited[event.sender, event.push] += 1
         self.sent: dict[tuple[int, int], tuple[Float32Array, Headers, bytes]] = {}
 
     def advance(self, d: int, most: int) -> int:
-        """Up to `most` events of peer d, as far as they can happen yet. Returns how many."""
+        """Repeats up to `most` events of peer d, as far as they can happen yet. Returns how
+        many."""
         events, began = self.recordings[d].events, self.done[d]
         while self.done[d] < min(len(events), began + most):
             event = events[self.done[d]]
             if event.kind == MESSAGE and (event.sender, event.push) not in self.sent:
                 break
-            (self._start, self._push, self._message)[event.kind](
-                d, event, folded(self.keys[d : d + 1], np.array([self.done[d]]))
-            )
+            repeat = (self._start, self._push, self._message)[event.kind]
+            repeat(d, event, folded(self.keys[d : d + 1], np.array([self.done[d]])))
             self.done[d] += 1
         return self.done[d] - began
 
@@ -157,47 +163,45 @@ class _Replay:
         model, headers, sent = self.sent[name]
         self._same(d, event, sent)
         self.pool[-1] = model
-        arrivals = Arrivals(
-            self.pool, _one(d), _one(d), _one(len(self.pool) - 1), _one(d), headers, key
-        )
+        peer, last = _one(d), _one(len(self.pool) - 1)
+        arrivals = Arrivals(self.pool, peer, peer, last, peer, headers, key)
         refused = int(self.algorithm.on_message(arrivals, self.nodes, self.data)[0])
         if refused != ACCEPTED:
-            raise ReplayError(
-                f"{self._at(d)}: the model was taken, but here it is {REFUSALS[refused]}"
-            )
+            text = f"the model was taken, but here it is {REFUSALS[refused]}"
+            raise ReplayError(f"{self._at(d)}: {text}")
         self.awaited[name] -= 1
         if not self.awaited[name]:
             del self.sent[name]
 
-    def _same(self, d: int, event: PeerEvent, found: bytes) -> None:
-        if found != event.digest:
+    def _same(self, d: int, event: PeerEvent, here: bytes) -> None:
+        """Raises ReplayError unless a model is here what was recorded."""
+        if here != event.digest:
             raise ReplayError(
-                f"{self._at(d)}: the model is {found.hex()[:12]} here, {event.digest.hex()[:12]} in"
+                f"{self._at(d)}: the model is {here.hex()[:12]} here, {event.digest.hex()[:12]} in"
                 " the recording"
             )
 
     def _at(self, d: int) -> str:
-        event = self.recordings[d].events[self.done[d]]
+        recording, done = self.recordings[d], self.done[d]
+        event = recording.events[done]
         whose = f" {event.push} of peer {event.sender}" if event.kind == MESSAGE else ""
-        return (
-            f"peer {self.recordings[d].number}, event {self.done[d]} ({KINDS[event.kind]}{whose})"
-        )
+        return f"peer {recording.number}, event {done} ({KINDS[event.kind]}{whose})"
 
     def stuck(self, left: list[int]) -> ReplayError:
-        """Why nothing can happen any more: a model that nobody is recorded to have sent, for which
-        others wait.
+        """Returns why nothing can happen any more: others wait for a model that nobody is recorded
+        to have sent.
         """
-        sent = {
-            (one.number, event.push)
-            for one in self.recordings
-            for event in one.events
-            if event.kind == PUSH
-        }
-        awaited = {d: self.recordings[d].events[self.done[d]] for d in left}
-        causes = [d for d, event in awaited.items() if (event.sender, event.push) not in sent]
-        return ReplayError(
-            f"{self._at((causes or left)[0])}: no recording says that this model was sent before"
-        )
+        sent: set[tuple[int, int]] = set()
+        for recording in self.recordings:
+            pushes = [event.push for event in recording.events if event.kind == PUSH]
+            sent.update((recording.number, push) for push in pushes)
+        causes = []
+        for d in left:
+            event = self.recordings[d].events[self.done[d]]
+            if (event.sender, event.push) not in sent:
+                causes.append(d)
+        where = self._at((causes or left)[0])
+        return ReplayError(f"{where}: no recording says that this model was sent before")
 
 
 def _one(number: int) -> Int64Array:
@@ -205,54 +209,48 @@ def _one(number: int) -> Int64Array:
 
 
 def joined(parts: Sequence[DeviceData]) -> DeviceData:
-    """The data of n devices, joined from n parts of one device each."""
-    own = [part.histories for part in parts]
+    """Returns the data of n devices, joined from n parts of one device each."""
+    rows = [part.histories for part in parts]
     sets = [part.weighing for part in parts]
     histories = Histories(
-        _ends([one.ptr for one in own]),
-        np.concatenate([one.item for one in own]),
-        np.concatenate([one.value for one in own]),
-        _ends([one.avoid_ptr for one in own]),
-        np.concatenate([one.avoid for one in own]),
-        _all([one.time for one in own]),
-        _all([one.row for one in own]),
-        own[0].places,
-        _visits(own),
+        ptr=_ends([part.ptr for part in rows]),
+        item=np.concatenate([part.item for part in rows]),
+        value=np.concatenate([part.value for part in rows]),
+        avoid_ptr=_ends([part.avoid_ptr for part in rows]),
+        avoid=np.concatenate([part.avoid for part in rows]),
+        time=_all([part.time for part in rows]),
+        row=_all([part.row for part in rows]),
+        places=rows[0].places,
+        visits=joined_visits([_moments(part) for part in rows]),
     )
-    widest = max(one.candidates.shape[1] for one in sets)
-    candidates = [
-        np.pad(one.candidates, ((0, 0), (0, widest - one.candidates.shape[1])), constant_values=-1)
-        for one in sets
-    ]
+    # Candidates of narrower sets are filled up with -1, as of no item.
+    widest = max(part.candidates.shape[1] for part in sets)
+    candidates = []
+    for part in sets:
+        missing = widest - part.candidates.shape[1]
+        candidates.append(np.pad(part.candidates, ((0, 0), (0, missing)), constant_values=-1))
     weighing = Weighing(
-        _ends([one.ptr for one in sets]),
-        np.concatenate([one.item for one in sets]),
+        _ends([part.ptr for part in sets]),
+        np.concatenate([part.item for part in sets]),
         np.concatenate(candidates),
     )
     return DeviceData(histories, weighing)
 
 
 def _ends(ptrs: Sequence[Int64Array]) -> Int64Array:
-    """Where the rows of each begin once they are side by side."""
-    return np.concatenate([[0], np.cumsum(np.concatenate([np.diff(ptr) for ptr in ptrs]))]).astype(
-        np.int64
-    )
+    """Returns where the rows of each part begin once all are side by side, int64 [n + 1]."""
+    lengths = np.concatenate([np.diff(ptr) for ptr in ptrs])
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
-def _visits(own: Sequence[Histories]) -> Visits | None:
-    """All visits, where some rows stand for several; None without times."""
-    return joined_visits(
-        [
-            None if one.time is None or one.row is None else Moments(one.time, one.row, one.visits)
-            for one in own
-        ]
-    )
+def _moments(rows: Histories) -> Moments | None:
+    """Returns the times of a device's rows and visits; None without times."""
+    if rows.time is None or rows.row is None:
+        return None
+    return Moments(rows.time, rows.row, rows.visits)
 
 
 def _all(columns: Sequence[Array | None]) -> Array | None:
-    """One column, if all have it."""
-    return (
-        None
-        if any(column is None for column in columns)
-        else np.concatenate([c for c in columns if c is not None])
-    )
+    """Returns one column, if all parts have it."""
+    present = [column for column in columns if column is not None]
+    return np.concatenate(present) if len(present) == len(columns) else None

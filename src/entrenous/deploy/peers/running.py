@@ -1,5 +1,5 @@
-"""A peer's process: its folder, a link, and the loop until it is told to end; where it stands; and
-a replay of what all have recorded.
+"""A peer's process: its folder, a link, and the loop until it is told to end; its status; and a
+replay of what all peers have recorded.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
+from ...core.contract.protocols import arrays_of
 from ...core.errors import InputError
 from ...runs.store import model_sha256
-from ..links.metrics import DiskHealth, Trouble, counter, counters, gauge, process, served, text_of
+from ..agreement.files import DiskHealth, Trouble
+from ..links.metrics import counter, counters, gauge, process, served, text_of
 from .folder import PeerFolder
 from .node import PeerNode
-from .peer import Peer, pace
+from .peer import Membership, Peer, pace
 from .port import Machine
 from .replay import Recording, Replayed, replay
 
@@ -26,7 +28,7 @@ from .replay import Recording, Replayed, replay
 def run(
     path: Path, stop: threading.Event, say: Callable[[str], None], metrics: int | None = None
 ) -> None:
-    """Run a peer until `stop` is set, then save its state. metrics: the port on 127.0.0.1 that
+    """Runs a peer until `stop` is set, then saves its state. metrics: the port on 127.0.0.1 that
     tells what is counted, None = none. Raises InputError for a malformed folder and a ticket that
     does not count, EntrenousError if the peer cannot go on.
     """
@@ -34,8 +36,9 @@ def run(
         folder.check_ticket(time.time())
         node = folder.node()
         say(folder.terms.limits())
-        if line := folder.terms.other_source():
-            say(f"warning: {line}")
+        warning = folder.terms.other_source()
+        if warning:
+            say(f"warning: {warning}")
         asyncio.run(_run(folder, node, stop, say))
     say(f"peer {folder.me.number}: saved after event {node.events}")
 
@@ -46,24 +49,17 @@ async def _run(
     from .iroh_link import listen
 
     link = await listen(folder.me.key.private_bytes_raw(), folder.listen, folder.advertise)
-    peer = Peer(
+    membership = Membership(
         folder.terms,
         folder.me,
-        node,
-        link,
-        Machine(),
-        state=folder.state,
-        revoked=folder.revoked,
+        folder.bootstraps,
+        folder.revoked,
         keep=lambda newer: newer.write(folder.folder),
-        bootstraps=folder.bootstraps,
-        pace=pace(folder.terms.period),
-        say=say,
     )
+    peer = Peer(membership, node, link, Machine(), pace(folder.terms.period), folder.state, say)
     went_on = f", goes on after event {node.events}" if node.events else ""
-    say(
-        f"peer {folder.me.number} of run {folder.terms.run} listens at"
-        f" {', '.join(link.addresses())}{went_on}"
-    )
+    addresses = ", ".join(link.addresses())
+    say(f"peer {peer.me.number} of run {folder.terms.run} listens at {addresses}{went_on}")
     ending = asyncio.get_running_loop().run_in_executor(None, stop.wait)
     ending.add_done_callback(lambda _: peer.stop())
     try:
@@ -74,33 +70,35 @@ async def _run(
 
 
 def status(path: Path) -> dict[str, Any]:
-    """The summary that a peer last saved (counts, hit rate), with its number, its federation, the
-    end of its ticket and whether it runs now."""
+    """Returns the summary that a peer last saved (counts, hit rate), with its number, its
+    federation, the end of its ticket and whether it runs now."""
     with closing(PeerFolder(path)) as folder:
-        end = datetime.fromtimestamp(folder.me.ticket.until, UTC)
-        about = {
+        until = folder.me.ticket.until
+        return {
             "name": folder.name,
             "number": folder.me.number,
             "run": folder.terms.run,
-            "ticket_ends": f"{end:%Y-%m-%d}",
+            "ticket_ends": f"{datetime.fromtimestamp(until, UTC):%Y-%m-%d}",
+            "ticket_until": until,
+            **folder.state.about(),
+            "running": folder.is_running(),
         }
-        about["ticket_until"] = folder.me.ticket.until
-        return {**about, **folder.state.about(), "running": folder.is_running()}
 
 
 @final
 class PeerTold:
-    """What a running peer's /metrics and /v1/health tell, by what it has saved last: before each
-    push.
-    """
+    """The `Telling` of a running peer: by the state that it has saved last, before each push."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._disk = path, DiskHealth(path)
 
     def text(self) -> str:
-        """The text of /metrics."""
-        found = status(self._path)
-        number = lambda key: float(found.get(key) or 0)  # noqa: E731
+        """Returns the text of /metrics."""
+        about = status(self._path)
+
+        def number(key: str) -> float:
+            return float(about.get(key) or 0)
+
         families = [
             counter("events_total", "Trainings, pushes and merged models.", number("events")),
             counter(
@@ -126,7 +124,7 @@ class PeerTold:
             counters(
                 "tally_total",
                 "What became of pushes, models and exchanges of addresses.",
-                found.get("tally", {}),
+                about.get("tally", {}),
                 "event",
             ),
             *process(),
@@ -134,40 +132,41 @@ class PeerTold:
         return text_of(families)
 
     def trouble(self) -> Trouble | None:
-        """Why the peer cannot do its work now: the disk, or nobody is known to it."""
-        if (disk := self._disk.trouble()) is not None:
+        """Returns why the peer cannot do its work now: the disk, or that it knows no other peer."""
+        disk = self._disk.trouble()
+        if disk is not None:
             return disk
-        found = status(self._path)
-        if found.get("pushes") and not found.get("known"):
+        about = status(self._path)
+        if about.get("pushes") and not about.get("known"):
             return Trouble("alone", "no other peer's address is known: is a bootstrap up?")
         return None
 
 
 class Verdict(NamedTuple):
-    """Two hashes of one peer's final model: as stored on its disk, and as a replay of all recorded
-    events computes it.
-    """
+    """Two hashes of one peer's final model."""
 
     number: int
     events: int
     kept: str
+    """The hash of the model on the peer's disk."""
     replayed: str
+    """The hash of the model that a replay of all recorded events computes."""
 
 
 def check(paths: Sequence[Path]) -> list[Verdict]:
-    """Replay the events that all peers of a federation recorded, and compare the models. Raises
+    """Replays the events that all peers of a federation recorded, and compares the models. Raises
     ReplayError if the recordings contradict each other, InputError while a peer runs."""
     with ExitStack() as opened:
         folders = [opened.enter_context(closing(PeerFolder(path))) for path in paths]
         for folder in folders:
             if folder.is_running():
-                raise InputError(
-                    str(folder.folder), "is running", fix="stop all peers of the federation first"
-                )
+                fix = "stop all peers of the federation first"
+                raise InputError(str(folder.folder), "is running", fix=fix)
         folders = [folder for folder in folders if folder.state.about()]
         if not folders:
             raise InputError("FOLDER", "no peer has recorded anything", fix="run some first")
-        nodes, terms = [folder.trained() for folder in folders], folders[0].terms
+        terms = folders[0].terms
+        nodes = [folder.trained() for folder in folders]
         recordings = [
             Recording(node.number, node.seed, node.data, folder.state.events())
             for folder, node in zip(folders, nodes, strict=True)
@@ -177,13 +176,8 @@ def check(paths: Sequence[Path]) -> list[Verdict]:
 
 
 def _verdict(d: int, node: PeerNode, again: Replayed, events: int) -> Verdict:
-    """The model and all private arrays count."""
-    own = {
-        "model": node.pool[0],
-        **{name: array[0] for name, array in node.nodes._asdict().items()},
-    }
-    theirs = {
-        "model": again.models[d],
-        **{name: array[d] for name, array in again.nodes._asdict().items()},
-    }
-    return Verdict(node.number, events, model_sha256(own), model_sha256(theirs))
+    """Returns the verdict on peer d. The model and all private arrays count."""
+    kept = {name: array[0] for name, array in arrays_of(node.nodes).items()}
+    replayed = {name: array[d] for name, array in arrays_of(again.nodes).items()}
+    kept["model"], replayed["model"] = node.pool[0], again.models[d]
+    return Verdict(node.number, events, model_sha256(kept), model_sha256(replayed))

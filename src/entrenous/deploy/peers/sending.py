@@ -15,16 +15,15 @@ from .messages import CARRIED, AddressRecord, Offer, ProtocolError, Reply, Shuff
 from .node import Pushed
 from .port import Host
 
-# of so many periods one also asks a bootstrap, or somebody from the past: what heals a network that
-# was cut in two
+# One period in so many also asks a bootstrap, or a past contact: that heals a network that was cut
+# in two.
 AGAIN = 50
 Spawn = Callable[[str, Coroutine[Any, Any, None]], None]
 
 
 @final
 class Sender:
-    """The sending side of one peer. record: makes its own current record. A push is skipped while
-    the previous push to that peer is in flight."""
+    """The sending side of one peer. record: makes its own current record."""
 
     def __init__(
         self,
@@ -34,22 +33,17 @@ class Sender:
         tally: Counter[str],
         record: Callable[[], AddressRecord],
     ) -> None:
-        self.book, self.connections, self.host, self.tally, self.record = (
-            book,
-            connections,
-            host,
-            tally,
-            record,
-        )
-        self.under_way: set[int] = set()
-        self.told: dict[int, int] = {}  # number that has no record -> who named it
-        self.wished: list[int] = []
+        self.book, self.connections, self.host = book, connections, host
+        self.tally, self.record = tally, record
+        self.under_way: set[int] = set()  # numbers of peers to which a push is in flight
+        self.told: dict[int, int] = {}  # by number without a record: the peer that named it
+        self.wished: list[int] = []  # numbers to which the algorithm may push next
 
     # ---- models ----------------------------------------------------------------------------------
 
     def push(self, pushed: Pushed, spawn: Spawn) -> None:
-        """Start sending a model to those of its receivers that can be reached, and return at once.
-        spawn: starts a task.
+        """Starts sending a model to those of its receivers that can be reached, and returns at
+        once. A receiver is skipped while the last push to it is in flight. spawn: starts a task.
         """
         for to in pushed.to:
             contact = self.book.contact(to)
@@ -63,9 +57,8 @@ class Sender:
 
     async def _push(self, to: Contact, pushed: Pushed) -> None:
         try:
-            reply = await self.connections.ask(
-                to, self._offer(pushed), pushed.body, deadline(len(pushed.body))
-            )
+            seconds = deadline(len(pushed.body))
+            reply = await self.connections.ask(to, self._offer(pushed), pushed.body, seconds)
             self.book.reached(to.number)
             self.tally[f"pushed.{reply.answer}"] += 1
         except FAILED:
@@ -74,38 +67,39 @@ class Sender:
         finally:
             self.under_way.discard(to.number)
 
-    def _offer(self, one: Pushed) -> Offer:
-        headers, schema = one.headers, self.book.verifier.schema
-        peers = tuple(int(peer) for peer in headers.peers[0])
-        age, samples = int(headers.age[0]), int(headers.samples[0])
+    def _offer(self, pushed: Pushed) -> Offer:
+        headers = pushed.headers
         return Offer(
-            schema, self.record(), one.number, len(one.body), one.digest, age, samples, peers
+            self.book.verifier.schema,
+            self.record(),
+            push=pushed.number,
+            size=len(pushed.body),
+            digest=pushed.digest,
+            age=int(headers.age[0]),
+            samples=int(headers.samples[0]),
+            peers=tuple(int(peer) for peer in headers.peers[0]),
         )
 
     # ---- records ---------------------------------------------------------------------------------
 
     async def shuffle(self) -> None:
-        """Exchange a few records with one other peer. It is preferably one that named a number
-        without a record; now and then, and when no peer can be reached, it is a bootstrap or a past
-        contact.
+        """Exchanges a few records with one other peer: preferably one that named a number without a
+        record; now and then, and when no peer can be reached, a bootstrap or a past contact.
         """
         to = self._partner()
         if to is None:
             return
         wanted = tuple(self.book.unknown(self.wished)[:CARRIED])
-        records = (
-            self.record(),
-            *self.book.some((), self.host.below, besides=to.number, most=CARRIED - 1),
-        )
+        others = self.book.some((), self.host.below, besides=to.number, most=CARRIED - 1)
         try:
-            reply = await self.connections.ask(to, self._shuffle(records, wanted))
-            self.tally["shuffles" if reply.answer == "records" else f"shuffles.{reply.answer}"] += 1
+            reply = await self.connections.ask(to, self._shuffle((self.record(), *others), wanted))
+            answered = "shuffles" if reply.answer == "records" else f"shuffles.{reply.answer}"
+            self.tally[answered] += 1
             self._take(reply)
             self.book.reached(to.number)
         except FAILED as bad:
-            self.tally[
-                f"error.{bad.code}" if isinstance(bad, ProtocolError) else "shuffles.failed"
-            ] += 1
+            name = f"error.{bad.code}" if isinstance(bad, ProtocolError) else "shuffles.failed"
+            self.tally[name] += 1
             self.book.failed(to.number, self.host.now())
 
     def _shuffle(self, records: tuple[AddressRecord, ...], wanted: tuple[int, ...] = ()) -> Shuffle:
@@ -113,7 +107,7 @@ class Sender:
         return Shuffle(verifier.schema, records, wanted, verifier.serial)
 
     def _take(self, reply: Reply) -> None:
-        """The records of an answer, after whom it says to be revoked. Raises ProtocolError."""
+        """Takes the list of revoked keys of an answer, then its records. Raises ProtocolError."""
         if reply.revoked is not None:
             self.book.take_revoked(reply.revoked)
         self.tally["records.stale"] += self.book.take(reply.records, self.host.wall())
@@ -121,24 +115,23 @@ class Sender:
     def _partner(self) -> Contact | None:
         now = self.host.now()
         self.book.expire(self.host.wall())
-        reachable = [n for n in self.book.entries if not self.book.waits(n, now)]
+        reachable = [number for number in self.book.entries if not self.book.waits(number, now)]
         if not reachable or self.host.below(AGAIN) == 0:
             resorts = self.book.last_resorts(now)
             if resorts:
                 return resorts[self.host.below(len(resorts))]
-        named = [
-            self.told[n] for n in self.book.unknown(self.wished) if self.told.get(n) in reachable
-        ]
+        unknown = self.book.unknown(self.wished)
+        named = [self.told[number] for number in unknown if self.told.get(number) in reachable]
         choice = named if named and self.host.below(2) else reachable
         return self.book.contact(choice[self.host.below(len(choice))]) if choice else None
 
     async def introduce(self) -> None:
-        """Send the own record to every bootstrap once and store the records they answer with: how a
-        peer joins.
+        """Joins: sends the own record to every bootstrap once, and takes the records that they
+        answer with.
         """
-        for one in self.book.bootstraps:
+        for bootstrap in self.book.bootstraps:
             try:
-                self._take(await self.connections.ask(one, self._shuffle((self.record(),))))
+                self._take(await self.connections.ask(bootstrap, self._shuffle((self.record(),))))
             except FAILED:
-                self.book.failed(one.number, self.host.now())
+                self.book.failed(bootstrap.number, self.host.now())
                 await asyncio.sleep(0)

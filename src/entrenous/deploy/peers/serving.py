@@ -1,5 +1,5 @@
-"""`PeerServer`: the receiving end of a peer. Connections are few, by address, and have time limits;
-every stream is one request; protocol errors are counted."""
+"""`PeerServer`: the receiving end of a peer. Connections are few for each address, and have time
+limits; every stream is one request; protocol errors are counted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from typing import final
 
-from .address_book import AddressBook
 from .connections import ANSWER
 from .intake import PeerIntake, deadline
 from .messages import (
@@ -23,57 +22,52 @@ from .messages import (
 )
 from .node import ReceivedModel
 from .port import Arriving, Connection, Host, LinkError, Stream
-from .rate_limits import Buckets, RateLimits
+from .rate_limits import Buckets
 from .sending import Spawn
 
 CONNECTIONS = 64
-STRANGERS = (
-    CONNECTIONS // 2
-)  # of them for keys that have shown no ticket yet, so that who has one finds a place
+# Connections of keys that have shown no ticket yet; the other places are for keys that have.
+STRANGERS = CONNECTIONS // 2
 OF_ONE = 16  # connections from one address at once, and as many a second
 STREAMS = 2  # of one connection at once
 HANDSHAKE = 4.0  # seconds
-SMALL = (
-    1 << 20
-    # bytes of a body that is judged on the spot, in a millisecond: a thread costs more than half of
-    # that (bench)
-)
-# seconds without a request, after which a connection is closed; a stranger's within HANDSHAKE
+# Bytes of a body that is judged on the spot, in a millisecond: a thread costs more than half of
+# that (bench).
+SMALL = 1 << 20
+# Seconds without a request, after which a connection is closed; a stranger's within HANDSHAKE.
 IDLE = 60.0
 
 
 @final
 class PeerServer:
-    """The receiving end of one peer. named: is called with a sender and the peer numbers that its
-    message names; woken: is set when a model waits for the node."""
+    """The receiving end of one peer.
+
+    record: makes the peer's own record. named: is called with a sender and the peer numbers that
+    its message names. woken: is set when a model waits for the node."""
 
     def __init__(
         self,
         intake: PeerIntake,
-        book: AddressBook,
-        limits: RateLimits,
         host: Host,
-        tally: Counter[str],
         record: Callable[[], AddressRecord],
         named: Callable[[int, tuple[int, ...]], None],
         woken: asyncio.Event,
     ) -> None:
-        self.intake, self.book, self.limits, self.host = intake, book, limits, host
-        self.tally, self.record, self.named, self.woken = tally, record, named, woken
+        self.intake, self.host = intake, host
+        self.book, self.limits, self.tally = intake.book, intake.limits, intake.tally
+        self.record, self.named, self.woken = record, named, woken
         self.connections: dict[bytes, Connection] = {}
-        self.strangers: dict[
-            int, Connection
-        ] = {}  # by id, the oldest first: of keys that have shown no ticket yet
-        self.known: set[int] = set()  # by id: of keys that have
-        self.leaving: set[int] = set()  # by id: hung up on, and not ended yet
-        self.origins: Counter[str] = Counter()  # how many from each
+        # Connections of keys that have shown no ticket yet, by id, the oldest first.
+        self.strangers: dict[int, Connection] = {}
+        self.known: set[int] = set()  # ids of connections whose keys have shown a ticket
+        self.leaving: set[int] = set()  # ids of connections that were hung up on, and still end
+        self.origins: Counter[str] = Counter()  # connections from each address
         self.often = Buckets(OF_ONE, OF_ONE)
         self.open = 0
 
     async def welcome(self, arriving: Arriving, spawn: Spawn) -> None:
-        """Accept a connection and serve it in a task, or refuse it before anything is spent on it:
-        one too many from its address, or all places for strangers are taken and none can be
-        made.
+        """Accepts a connection and serves it in a task. Refuses it before anything is spent on it
+        if its address has too many, or if all places for strangers are taken and none can be made.
         """
         if self._crowded(arriving.origin) or (self._full() and not self._evicted()):
             self.tally["connections.refused"] += 1
@@ -84,19 +78,19 @@ class PeerServer:
         spawn("connection", self._serve(arriving))
 
     def _crowded(self, origin: str) -> bool:
-        """Whether there are too many from one address, or too often."""
-        return bool(origin) and (
-            self.origins[origin] >= OF_ONE or self.often.take(origin, self.host.now()) > 0
-        )
+        """Returns whether there are too many connections from one address, or too often."""
+        if not origin:
+            return False
+        return self.origins[origin] >= OF_ONE or self.often.take(origin, self.host.now()) > 0
 
     def _full(self) -> bool:
-        """Whether there is no place for somebody who may be a stranger."""
+        """Returns whether there is no place for a connection that may be a stranger's."""
         there = self.open - len(self.leaving)
         return there >= CONNECTIONS or there - len(self.known) >= STRANGERS
 
     def _evicted(self) -> bool:
-        """Whether a place was made by hanging up on the oldest stranger. Who has shown a ticket is
-        never put out for somebody else.
+        """Hangs up on the oldest stranger; returns whether that made a place. A key that has shown
+        a ticket is never put out for somebody else.
         """
         if not self.strangers or self.open >= 2 * CONNECTIONS:
             return False
@@ -108,7 +102,7 @@ class PeerServer:
         return True
 
     def _has_a_ticket(self, connection: Connection) -> None:
-        """Its record says so: it is no stranger any more."""
+        """Notes that the key of a connection has shown a ticket: it is no stranger any more."""
         if self.strangers.pop(id(connection), None) is not None:
             self.known.add(id(connection))
 
@@ -137,17 +131,16 @@ class PeerServer:
                     del self.connections[connection.peer]
 
     def _only(self, connection: Connection) -> None:
-        """One connection a key: the new one counts, for the old one's peer may have died and come
-        back.
-        """
+        """Keeps one connection for a key: the new one, since the peer may have died and come
+        back."""
         before = self.connections.get(connection.peer)
         if before is not None:
             before.close()
         self.connections[connection.peer] = connection
 
     async def _requests(self, connection: Connection) -> None:
-        """Requests until the connection ends, is idle for too long, or its peer banned. Whatever is
-        under way then ends too.
+        """Answers requests until the connection ends, is idle for too long, or its peer is banned.
+        Requests that are under way then end too.
         """
         under_way: set[asyncio.Task[None]] = set()
         async with asyncio.TaskGroup() as streams:
@@ -177,13 +170,14 @@ class PeerServer:
 
     async def _turn(self, peer: bytes) -> None:
         """Waits until a key may ask again, over whichever connection."""
-        while (seconds := self.limits.wait(peer, self.host.now())) > 0:
+        seconds = self.limits.wait(peer, self.host.now())
+        while seconds > 0:
             self.tally["requests.held"] += 1
             await asyncio.sleep(seconds)
+            seconds = self.limits.wait(peer, self.host.now())
 
     async def _request(self, connection: Connection, stream: Stream) -> None:
-        """One request. Nothing that a peer sends, or fails to send, gets beyond this."""
-        peer = connection.peer
+        """Answers one request. Nothing that a peer sends, or fails to send, gets beyond this."""
         try:
             async with asyncio.timeout(ANSWER):
                 message = await read_message(stream)
@@ -194,29 +188,32 @@ class PeerServer:
             else:
                 raise ProtocolError("reply")
             await _end(stream)
-        except (ProtocolError, LinkError, TimeoutError) as bad:
-            code = (
-                bad.code
-                if isinstance(bad, ProtocolError)
-                else "stalled"
-                if isinstance(bad, TimeoutError)
-                else "dropped"
-            )
-            self.tally[f"error.{code}"] += 1
-            banned = self.limits.error(peer, self.host.now())
-            self.tally["banned"] += banned
-            if not (isinstance(bad, ProtocolError) and bad.answered):
-                await stream.abort()
-            if banned:
-                connection.close()
+        except ProtocolError as bad:
+            await self._counted(bad.code, connection, None if bad.answered else stream)
+        except TimeoutError:
+            await self._counted("stalled", connection, stream)
+        except LinkError:
+            await self._counted("dropped", connection, stream)
+
+    async def _counted(self, code: str, connection: Connection, stream: Stream | None) -> None:
+        """Counts an error of a peer, and hangs up if the peer is banned because of it. stream: to
+        be broken; None = its sender has been told."""
+        self.tally[f"error.{code}"] += 1
+        banned = self.limits.error(connection.peer, self.host.now())
+        self.tally["banned"] += banned
+        if stream is not None:
+            await stream.abort()
+        if banned:
+            connection.close()
 
     def _shuffled(self, connection: Connection, message: Shuffle) -> Reply:
-        """Takes the records and gives others; to who has an older list of revoked keys that too,
-        and then no other records.
+        """Takes records and answers with others. A sender with an older list of revoked keys gets
+        the newer one, and then no other records.
         """
         peer = connection.peer
         if message.schema != self.intake.terms.run_bytes:
             return Reply("schema")
+        # Without its own record first, a sender would show no ticket.
         if not message.records or message.records[0].id != peer:
             raise ProtocolError("record")
         if not self.limits.may_shuffle(peer, self.host.now()):
@@ -241,18 +238,18 @@ class PeerServer:
             await _say(stream, Reply(answer))
             return
         try:
-            one = await self._read(offer, stream)
+            received = await self._read(offer, stream)
         finally:
             self.intake.dropped(offer)
-        self.intake.arrived(one)
+        self.intake.arrived(received)
         self.limits.good(peer)
         self.tally["received.ok"] += 1
-        self.named(one.sender, offer.peers)
+        self.named(received.sender, offer.peers)
         self.woken.set()
         await _say(stream, Reply("ok"))
 
     async def _read(self, offer: Offer, stream: Stream) -> ReceivedModel:
-        """The body of an offer, once it is known to be a model."""
+        """Reads the body of an offer, and returns it once it is known to be a model."""
         await _say(stream, Reply("go"))
         async with asyncio.timeout(deadline(offer.size)):
             body = await stream.read(offer.size)

@@ -1,9 +1,9 @@
-"""What a peer keeps in its store beside its user's rows: the state of its node, whole or not at
-all; its events; whom it has met.
+"""The content of a peer's store besides its user's rows: the state of its node, whole or not at
+all; its events; and the peers that it has met.
 
 The state is written before every push leaves. So a peer that dies goes on from a state that
-explains all that others have of it; models that it took since are lost, and nobody else's state
-depends on them.
+explains all that others have of it. Models that it took since are lost, and the state of no other
+peer depends on them.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from ..wire.tensors import Malformed, Schema, read, write
 from .messages import AddressRecord
 from .replay import MESSAGE, PeerEvent
 
-SEEN = 4096  # events, the newest, by which a peer knows what it has taken already
+SEEN = 4096  # newest events by which a peer knows what it has taken already
 
 
 class SavedPeerState(NamedTuple):
-    """A state read from the disk. about: the summary shown to people."""
+    """A state read from the disk."""
 
     arrays: dict[str, Array]
     about: dict[str, Any]
+    """The summary shown to people."""
 
 
 @final
@@ -50,7 +51,7 @@ class StateStore:
         about: Mapping[str, Any],
         met: Sequence[AddressRecord],
     ) -> None:
-        """Store a state, and the events that led to it since the last one, in one transaction.
+        """Stores a state, and the events that led to it since the last one, in one transaction.
         first: the number of the first event."""
         body = write(arrays)
         with self._file as file:
@@ -65,8 +66,8 @@ class StateStore:
             )
 
     def load(self, schema: Schema) -> SavedPeerState | None:
-        """The stored state; None if none was stored. Raises EntrenousError if it is damaged or has
-        other arrays than `schema`.
+        """Returns the stored state; None if none was stored. Raises EntrenousError if it is damaged
+        or has other arrays than `schema`.
         """
         row = self._one("select arrays, sha256, about from peer")
         if row is None:
@@ -83,35 +84,32 @@ class StateStore:
             ) from None
 
     def about(self) -> dict[str, Any]:
-        """The stored summary for people (counts, hit rate), without reading the arrays."""
+        """Returns the stored summary for people (counts, hit rate), without reading the arrays."""
         row = self._one("select about from peer")
         return {} if row is None else dict(json.loads(row[0]))
 
     def events(self) -> list[PeerEvent]:
-        """All stored events in the order in which they happened."""
-        return [
-            PeerEvent(*row)
-            for row in self._all("select kind, sender, push, digest from event order by number")
-        ]
+        """Returns all stored events in the order in which they happened."""
+        rows = self._all("select kind, sender, push, digest from event order by number")
+        return [PeerEvent(*row) for row in rows]
 
     def taken(self) -> list[tuple[int, int, bytes]]:
-        """The newest models that were accepted, as (sender, push, digest), oldest first."""
-        found = self._all(
+        """Returns the newest models that were accepted, as (sender, push, digest), oldest
+        first."""
+        rows = self._all(
             f"select sender, push, digest from event where kind = {MESSAGE} order by number desc"
             f" limit {SEEN}"
         )
-        return [(int(sender), int(push), bytes(sha)) for sender, push, sha in reversed(found)]
+        return [(int(sender), int(push), bytes(sha)) for sender, push, sha in reversed(rows)]
 
     def met(self) -> list[AddressRecord]:
-        """The stored records of other peers, by which to reach them after a restart."""
-        return [
-            msgspec.msgpack.decode(row[0], type=AddressRecord)
-            for row in self._all("select record from met")
-        ]
+        """Returns the stored records of other peers, by which to reach them after a restart."""
+        rows = self._all("select record from met")
+        return [msgspec.msgpack.decode(record, type=AddressRecord) for (record,) in rows]
 
     def _one(self, query: str) -> Any:
-        found = self._all(query)
-        return found[0] if found else None
+        rows = self._all(query)
+        return rows[0] if rows else None
 
     def _all(self, query: str) -> list[Any]:
         try:

@@ -5,17 +5,21 @@ K. Bonawitz et al., "Practical secure aggregation for privacy-preserving machine
 2017, on the sparse graph of J. Bell et al., "Secure single-server aggregation with
 (poly)logarithmic overhead", CCS 2020, which Flower calls SecAgg+. Every pair of neighbours agrees
 on a mask that one adds and the other subtracts; every client adds a mask of its own. Shares of both
-masks' secrets lie with the neighbours, who give the server one kind for each party: that of the own
-mask for who sent, that of the pairs' masks for who did not.
+masks' secrets lie with the neighbours, who give the server one kind for each party: shares of the
+own mask of a party that sent its vector, shares of the pairs' masks of a party that did not.
 
-    client                                  server advertise()                 ->
-    add_advert      signed x25519 keys, one for boxes and one for masks; the model's sha256
-    share(roster)               <- ->       roster, add_shares       Shamir shares of both secrets,
-    boxed for each neighbour mask(inbox, vector, rows)   <- ->       inbox, add_masked        the
-    vector with all masks on it consent(survivors)          <- ->       survivors, add_consent   a
-    signature under who sent and who did not unmask(consents)            <- ->       consents,
-    add_unmasking  one share of each neighbour
-                                            total           int64, exact
+    client                             server
+    advertise()                     -> add_advert      signed x25519 keys, one for boxes and one
+                                                       for masks; the model's sha256
+    share(roster)                <- -> roster,         Shamir shares of both secrets, boxed for
+                                       add_shares      each neighbour
+    mask(inbox, vector, rows)    <- -> inbox,          the vector with all masks on it
+                                       add_masked
+    consent(survivors)           <- -> survivors,      a signature under the list of parties that
+                                       add_consent     sent their vector
+    unmask(consents)             <- -> consents,       one share of each neighbour
+                                       add_unmasking
+                                       total           int64, exact
 
 No input or output: every method takes and gives bytes, and any transport carries them.
 
@@ -32,12 +36,12 @@ What it promises, with at most a tenth of the parties in league with the server 
 at least): only sums over the floor's people and parties come out, those in league among them. A
 client reveals shares only under a list of survivors that a quorum q has signed, with
 2 q > parties + those in league. So there is one list. Each message is signed over the transcript so
-far: the terms with floors and noise, all signed keys, the model, and who shared.
+far: the terms with floors and noise, all signed keys, the model, and the list of sharers.
 
-Who lies to the others is named, by what it has signed itself: a revealed share is held against the
-hash that its owner committed to, and a box that does not hold such shares is complained of, and
-opened by its sender (`add_complaint`, `open_box`, `add_opening`). Wrong shares of some cost nothing
-while enough right ones come.
+A party that lies to the others is named, by messages that it has signed itself: a revealed share is
+compared with the hash that its owner committed to, and a box that does not hold such shares is
+complained of, and opened by its sender (`add_complaint`, `open_box`, `add_opening`). Wrong shares
+of some parties cost nothing while enough right ones come.
 
 What it does not promise: a member can send a false vector, which spoils the sum and names nobody.
 The total says what a total says. Above 128 parties the order of the ring is a hash of all signed

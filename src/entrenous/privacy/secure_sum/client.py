@@ -14,7 +14,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from ...core.errors import InputError
-from ...core.types import Int64Array
+from ...core.types import Array, Int64Array
 from . import messages as m
 from . import primitives as p
 from .graph import Graph, graph
@@ -36,30 +36,34 @@ from .statements import (
 from .terms import Floors, Roll, SumTerms, checked
 from .vector import SumRows
 
-Used = frozenset[tuple[str, int]]  # (run, round) of every masked input that has left
+Used = frozenset[tuple[str, int]]
+"""(run, round) of every masked input that has left."""
+SharePair = tuple[bytes, bytes]
+"""One holder's shares of the masks' key and of the seed of one party."""
 LIST_LIMIT = 512  # bytes of a list from the server for each party, at most
 
 
 class Secrets(NamedTuple):
-    """A client's secrets of one attempt, which never leave it. boxes, masks: x25519 keys; seed: of
-    its own mask.
-    """
+    """A client's secrets of one attempt, which never leave it."""
 
     boxes: X25519PrivateKey
+    """Opens the boxes that neighbours send it."""
     masks: X25519PrivateKey
+    """Agrees on a mask with each neighbour."""
     seed: bytes
+    """Of the mask that it alone adds."""
 
 
 class Met(NamedTuple):
-    """The parties of an attempt, known from their signed adverts. me: the client's own place; view:
-    hash of the roster.
-    """
+    """The parties of an attempt, known from their signed adverts."""
 
     names: list[str]
     adverts: list[m.Advert]
     graph: Graph
     me: int
+    """The client's own place."""
     view: bytes
+    """The hash of the roster."""
 
     @property
     def around(self) -> list[int]:
@@ -67,7 +71,7 @@ class Met(NamedTuple):
         return self.graph.around(self.me)
 
     def with_people(self, places: Iterable[int]) -> dict[str, int]:
-        """Some parties, by name, with the people that each says its vector is the sum of."""
+        """Some parties by name, with the number of people that each says its vector is of."""
         return {self.names[place]: self.adverts[place].people for place in places}
 
     def near(self, among: list[int]) -> list[int]:
@@ -77,12 +81,14 @@ class Met(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """What an inbox held. said: the message; sharers: places of who shared; held: of each
-    neighbour among them, its share of the masks' key and of the seed."""
+    """The contents of an inbox."""
 
     said: m.Inbox
+    """The message."""
     sharers: list[int]
-    held: dict[int, tuple[bytes, bytes]]
+    """The places of all parties that shared their secrets."""
+    held: dict[int, SharePair]
+    """This client's shares of each neighbour's secrets."""
 
 
 @final
@@ -92,19 +98,18 @@ class SecureSumClient:
 
     Every refusal is a `SumRefused`, after which the state is as before and nothing secret has left.
 
-    Args: terms, roll: what is summed, and the parties' identities: as agreed beforehand, not as the
-        server says. name, identity: the own name in the roll, and the raw private Ed25519 key that
-        belongs to it (32 bytes). floors: what this client insists on. used: rounds of which this
-        client's masked input has left. `mask` adds to `client.used`; the caller stores that before
-        it sends
-            what `mask` returned, and gives it to the next client, also after a restart: a round is
-            summed once, whatever became of it, since the difference of two sums of one round over
-            different parties is what a party sent.
+    Args: terms, roll: the terms of the sum and the parties' identities, as agreed beforehand and
+        not as the server says. name, identity: the client's name in the roll, and the raw private
+        Ed25519 key that belongs to it (32 bytes). floors: the client's own demands. used: rounds of
+        which this client's masked input has left. `mask` adds to `client.used`; the caller stores
+        that before it sends the answer of `mask`, and gives it to the next client, also after a
+        restart. A round is summed once, whatever became of it: the difference of two sums of one
+        round over different parties is what a party sent.
         people: of how many users the client's vector will be the sum. most: how many people each
-        party can have at most, as agreed beforehand; nobody may say more. None: whatever they say.
-        past: the sums that this client has consented to. `consent` sets `client.consented`, which
-        the caller stores before it sends what
-            `consent` returned, and gives to all later clients, also after a restart.
+        party can have at most, as agreed beforehand; None: as many as each says. past: the sums
+        that this client has consented to. `consent` sets `client.consented`, which the caller
+        stores before it sends the answer of `consent`, and gives to all later clients, also after a
+        restart.
     """
 
     def __init__(
@@ -120,37 +125,34 @@ class SecureSumClient:
         most: Mapping[str, int] | None = None,
         past: tuple[PastSum, ...] = (),
     ) -> None:
-        self.terms, self.roll, self.name, self.floors, self.used = (
-            terms,
-            checked(roll),
-            name,
-            floors or Floors(),
-            used,
-        )
-        self.people, self.past, self._most = people, past, most
+        self.terms, self.roll = terms, checked(roll)
+        self.name, self.floors = name, floors or Floors()
+        self.used, self.past = used, past
+        self.people, self._most = people, most
         self.consented: PastSum | None = None
         if self.roll.get(name) != p.identity_of(identity):
             raise InputError("secure sum", f"'{name}' is not in the roll with this identity")
         self._identity, self._digest = identity, terms.digest(self.roll)
+        # Fresh in every attempt: shares of an attempt that failed open nothing of the next one.
         self._secrets = Secrets(
             X25519PrivateKey.generate(), X25519PrivateKey.generate(), secrets.token_bytes(32)
         )
-        self._answers: list[
-            tuple[bytes, bytes]
-        ] = []  # sha256 of the question, and the answer, of every stage so far
+        # sha256 of the question, and the answer, of every stage so far.
+        self._answers: list[tuple[bytes, bytes]] = []
         self._met: Met | None = None
-        self._box_keys: dict[int, X25519PrivateKey] = {}  # of each box that this client sent
-        self._sent: dict[int, bytes] = {}  # `box_digest` of what each neighbour was sent
-        self._own: tuple[bytes, bytes] = (
-            b"",
-            b"",
-        )  # the own shares of the own secrets: of the masks' key, of the seed
-        self._held: dict[int, tuple[bytes, bytes]] = {}  # the same of each neighbour that shared
-        self._looked: tuple[bytes, Opened] | None = None  # the newest inbox that was looked into
+        # By neighbour: the key of the box that it was sent, and the `box_digest` of the box.
+        self._box_keys: dict[int, X25519PrivateKey] = {}
+        self._sent: dict[int, bytes] = {}
+        # This client's shares of its own secrets, and of those of each neighbour that shared.
+        self._own: SharePair = (b"", b"")
+        self._held: dict[int, SharePair] = {}
+        # The newest inbox that was looked into.
+        self._looked: tuple[bytes, Opened] | None = None
         self._sharers: list[int] = []
         self._survivors: list[int] = []
         self._rows, self._own_users = SumRows(0, 0), frozenset[int]()
-        self._views = [b""]  # what was seen by the end of each stage
+        # The hash of all that was seen by the end of each stage.
+        self._views = [b""]
 
     def advertise(self) -> bytes:
         """Stage 1: the signed message with this client's public keys and the hash of its model."""
@@ -174,38 +176,43 @@ class SecureSumClient:
             "vector",
             f"{vector.dtype} {vector.shape}; expected int64 ({self.terms.length},)",
         )
-        asked = hashlib.sha256(inbox + np.ascontiguousarray(vector).tobytes()).digest()
-        return self._once(m.MASKED, asked, lambda: self._mask(inbox, vector, rows, users))
+        question = hashlib.sha256(inbox + np.ascontiguousarray(vector).tobytes()).digest()
+        return self._once(m.MASKED, question, lambda: self._mask(inbox, vector, rows, users))
 
     def consent(self, survivors: bytes) -> bytes:
         """Stage 4: the client's signature of the list of survivors. It will never sign another list
-        in this attempt. Raises SumRefused."""
+        in this attempt. Raises SumRefused.
+        """
         return self._once(m.CONSENT, survivors, lambda: self._consent(survivors))
 
     def unmask(self, consents: bytes) -> bytes:
         """Stage 5: for each neighbour one share, of the seed of one that sent its vector, or of the
-        mask key of one that did not. All secrets are then forgotten. Raises SumRefused."""
+        mask key of one that did not. All secrets are then forgotten. Raises SumRefused.
+        """
         return self._once(m.UNMASKING, consents, lambda: self._unmask(consents))
 
     def open_box(self, complaint: bytes) -> bytes:
-        """Answers who complained about this client's box: the key of that box, which tells who
+        """Answers a complaint about this client's box with the key of that box, which tells who
         lied.
 
-        It gives away nothing that an honest party keeps: who complains of a box that is good has
-        its shares already, and of a box that was changed on the way this client opens nothing.
-        Raises SumRefused.
+        It gives away nothing that an honest party keeps: a receiver that complains of a good box
+        has its shares already, and a box that was changed on the way is not opened. Raises
+        SumRefused.
         """
         met = self._others()
+        # The complaint is of a party, and signed under the same roster: the server cannot make one.
         signed = m.decode(complaint, m.Signed, m.limit_of(m.COMPLAINT, 0))
         said_by(self.terms, self.roll, signed, m.COMPLAINT)
         require(signed.sender in met.names, "unknown", f"'{signed.sender[:40]}' takes no part")
         place = met.names.index(signed.sender)
         body = hashlib.sha256(signed.body).digest()
         self._check(m.COMPLAINT, place, met.view, body, signed.signature)
+        # It is about a box of this client, which still has its key.
         about = m.decode(signed.body, m.Complaint, len(signed.body))
         require(about.dealer == met.me, "box", "the complaint is about the box of another")
         require(place in self._sent, "box", "no box was sent there, or all is forgotten by now")
-        # whoever is honest and got exactly this has opened it; so only a liar has it opened here
+        # An honest receiver that got exactly this has opened it, so only a liar has it opened here.
+        # Otherwise a server could change a box on its way, and have the good one opened for itself.
         require(
             about.box == self._sent[place],
             "box",
@@ -214,54 +221,142 @@ class SecureSumClient:
         opening = m.Opening(place, self._box_keys[place].private_bytes_raw())
         return self._signed(m.OPENING, met.view, m.encode(opening))
 
-    # ---- stages ----------------------------------------------------------------------------------
+    def check_inbox(self, inbox: bytes) -> None:
+        """Looks into the boxes of an inbox before anything is trained for it: as `mask` does.
+        Raises SumRefused, for a bad box with a complaint as evidence.
+        """
+        if len(self._answers) == m.MASKED:
+            self._read_inbox(inbox)
+
+    # ---- stage 1 and 2: keys and shares ----------------------------------------------------------
 
     def _advertise(self) -> bytes:
-        boxes, masks = (key.public_key().public_bytes_raw() for key in self._secrets[:2])
-        body = m.encode(
-            m.Advert(self.terms.model, boxes, masks, commitment(self._secrets.seed), self.people)
+        # The model's hash: a server that shows one party another model is seen by all others.
+        # The seed's commitment: shares of another seed are known as such when they are revealed.
+        advert = m.Advert(
+            self.terms.model,
+            self._secrets.boxes.public_key().public_bytes_raw(),
+            self._secrets.masks.public_key().public_bytes_raw(),
+            commitment(self._secrets.seed),
+            self.people,
         )
-        return self._signed(m.ADVERT, b"", body)
+        return self._signed(m.ADVERT, b"", m.encode(advert))
 
     def _share(self, roster: bytes) -> bytes:
         met = self._meet(m.decode(roster, m.Roster, self._limit(LIST_LIMIT)).adverts)
+        # A share of both secrets for each neighbour and for this client itself: a threshold of them
+        # gives the secret, fewer say nothing.
         points = [place + 1 for place in met.around]
         of_masks = split(self._secrets.masks.private_bytes_raw(), met.graph.threshold, points)
         of_seed = split(self._secrets.seed, met.graph.threshold, points)
-        shares = dict(zip(met.around, zip(of_masks, of_seed, strict=True), strict=True))
-        own = shares.pop(met.me)
-        keys = {place: X25519PrivateKey.generate() for place in shares}
-        boxes = {
-            place: sealed(
-                met.view, met.me, place, keys[place], met.adverts[place].boxes, b"".join(pair)
-            )
-            for place, pair in shares.items()
-        }
-        # a hash of every share, signed with the boxes: by it the server knows a wrong share
+        pairs = dict(zip(met.around, zip(of_masks, of_seed, strict=True), strict=True))
+        # A hash of every share, signed with the boxes: by it the server knows a wrong share later,
+        # and the receiver a box that does not hold what it should.
         hashes = {
-            place: committed_pair(met.view, met.me, place, shares.get(place, own))
-            for place in met.around
+            place: committed_pair(met.view, met.me, place, pair) for place, pair in pairs.items()
         }
+        own = pairs.pop(met.me)
+        # Each box has a key of its own, so that opening one to settle a complaint opens no other.
+        keys = {place: X25519PrivateKey.generate() for place in pairs}
+        boxes = {}
+        for place, pair in pairs.items():
+            theirs = met.adverts[place].boxes
+            boxes[place] = sealed(met.view, met.me, place, keys[place], theirs, b"".join(pair))
         message = m.Shares(list(boxes.values()), b"".join(hashes.values()))
         answer = self._signed(m.SHARES, met.view, m.encode(message))
+        # Nothing failed: from here on the state is that of the next stage.
         self._met, self._own, self._box_keys = met, own, keys
         self._sent = {place: box_digest(box, hashes[place]) for place, box in boxes.items()}
         self._views.append(met.view)
         return answer
 
-    def check_inbox(self, inbox: bytes) -> None:
-        """Look into the boxes of an inbox before anything is trained for it: as `mask` does.
-        Raises SumRefused, for a bad box with a complaint as evidence."""
-        if len(self._answers) == m.MASKED:
-            self._read_inbox(inbox)
+    def _meet(self, roster: list[m.Signed]) -> Met:
+        """The other parties: every advert in order, of a known party, signed for this attempt, with
+        the same model.
+        """
+        # In order of names, each once: so all clients number the parties alike.
+        names = [advert.sender for advert in roster]
+        require(all(a < b for a, b in pairwise(names)), "roster", "the names are not in order")
+        require(self.name in names, "roster", "this client is not in it")
+        # A sum of two hides nothing from one that knows the other.
+        least = max(2, self.floors.parties)
+        require(len(names) >= least, "floor", f"{len(names)} parties; at least {least}")
+        # Signed by identities that are known beforehand: a server that puts in keys of its own
+        # would read every share.
+        adverts = [read_advert(self.terms, self.roll, self._digest, advert) for advert in roster]
+        me = names.index(self.name)
+        require(
+            m.encode(roster[me]) == self._answers[m.ADVERT][1],
+            "roster",
+            "the entry of this client was changed",
+        )
+        # A model made for one party alone would mark that party's update in the sum.
+        others = sum(advert.model != self.terms.model for advert in adverts)
+        require(
+            others == 0,
+            "model",
+            f"{others} of {len(names)} parties signed another model than this client: the"
+            " server shows different models",
+        )
+        people = [advert.people for advert in adverts]
+        self._check_people(dict(zip(names, people, strict=True)))
+        # The view is in every later signature: two groups with two rosters cannot take each other's
+        # messages.
+        view = m.roster_view(self._digest, roster)
+        terms = self.terms
+        around = graph(names, view, terms.dropout, terms.malicious, len(self.roll))
+        return Met(names, adverts, around, me, view)
+
+    # ---- stage 3: the masked vector --------------------------------------------------------------
+
+    def _mask(
+        self, inbox: bytes, vector: Int64Array, rows: SumRows, users: frozenset[int]
+    ) -> bytes:
+        met = self._others()
+        # Two sums of one round over different parties differ by what a party sent.
+        about = (self.terms.run, self.terms.round)
+        require(
+            about not in self.used,
+            "used",
+            f"round {about[1]} of run {about[0]}: this client's masked input has left before",
+        )
+        # The others rely on the number of people that this client signed.
+        require(
+            not users or len(users) == self.people,
+            "floor",
+            f"{len(users)} users; {self.people} were agreed on",
+        )
+        said, sharers, held = self._read_inbox(inbox)
+        # Nothing leaves for a sum that could not come out, or that would not hide this client.
+        self._enough(sharers, rows, users)
+        words = self._words(vector, len(sharers))
+        # Of every pair the lower place adds the common mask, and the higher subtracts it. The own
+        # mask hides the vector from a server that says the client was gone, and has the others
+        # reveal the pairs' masks, while the vector was only late.
+        keys = {place: self._pair_key(met, place) for place in held}
+        own = p.derive(self._secrets.seed, *about_own(met.view, met.me))
+        plus = [own, *(keys[place] for place in held if place > met.me)]
+        minus = [keys[place] for place in held if place < met.me]
+        p.add_masks(words, plus, minus)
+        # The signature covers the list of sharers: with another list the masks would not cancel,
+        # and the survivors would notice before anything is revealed.
+        view = m.seen(met.view, said.sharers)
+        answer = self._signed(m.MASKED, view, words.tobytes())
+        self._sharers, self._held = sharers, {**held, met.me: self._own}
+        self._rows, self._own_users = rows, users
+        self._views.append(view)
+        self.used = self.used | {about}
+        return answer
 
     def _read_inbox(self, inbox: bytes) -> Opened:
-        """What an inbox holds. Raises SumRefused."""
+        """Opens all boxes of an inbox. Raises SumRefused."""
         if self._looked is not None and self._looked[0] == inbox:
             return self._looked[1]
         met = self._others()
         said = m.decode(inbox, m.Inbox, self._limit(m.BOX + m.COMMITTED + 8))
         sharers = self._list(said.sharers, range(len(met.names)), "sharers")
+        # A box of every neighbour on the list: with fewer shares among the neighbours a party that
+        # drops out could not be taken off the sum.
         near = met.near(sharers)
         require(
             len(said.boxes) == len(near),
@@ -274,52 +369,50 @@ class SecureSumClient:
             f"{len(said.commitments)} bytes of hashes for {len(near)} neighbours that shared",
         )
         held = {}
-        for k, (place, box) in enumerate(zip(near, said.boxes, strict=True)):
+        for k, place in enumerate(near):
             hashes = said.commitments[m.COMMITTED * k : m.COMMITTED * (k + 1)]
-            held[place] = self._opened(met, place, box, hashes)
+            held[place] = self._opened(met, place, said.boxes[k], hashes)
         opened = Opened(said, sharers, held)
         self._looked = (inbox, opened)
         return opened
 
-    def _mask(
-        self, inbox: bytes, vector: Int64Array, rows: SumRows, users: frozenset[int]
-    ) -> bytes:
-        met = self._others()
-        about = (self.terms.run, self.terms.round)
-        require(
-            about not in self.used,
-            "used",
-            f"round {about[1]} of run {about[0]}: this client's masked input has left before",
-        )
-        require(
-            not users or len(users) == self.people,
-            "floor",
-            f"{len(users)} users; {self.people} were agreed on",
-        )
-        said, sharers, held = self._read_inbox(inbox)
-        self._enough(sharers, rows, users)
-        words = self._words(vector, len(sharers))
-        keys = {place: self._pair_key(met, place) for place in held}
-        own = p.derive(self._secrets.seed, *about_own(met.view, met.me))
-        # of every pair the lower place adds the mask, and the higher subtracts it
-        plus = [own, *(keys[place] for place in held if place > met.me)]
-        minus = [keys[place] for place in held if place < met.me]
-        p.add_masks(words, plus, minus)
-        view = m.seen(met.view, said.sharers)
-        answer = self._signed(m.MASKED, view, words.tobytes())
-        self._sharers, self._held = sharers, {**held, met.me: self._own}
-        self._rows, self._own_users = rows, users
-        self._views.append(view)
-        self.used = self.used | {about}
-        return answer
+    def _opened(self, met: Met, place: int, box: bytes, hashes: bytes) -> SharePair:
+        """The shares in a neighbour's box. Raises SumRefused `box`, with a complaint as evidence,
+        unless they are those that the neighbour committed to.
+        """
+        share = unsealed(met.view, place, met.me, self._secrets.boxes, box[: m.KEY], box)
+        if share is not None and committed_pair(met.view, place, met.me, share) == hashes:
+            return share
+        # The complaint names the box and the hashes as they came: the dealer opens what it has
+        # sent, so a server that changed either gets nothing opened.
+        about = m.Complaint(place, box_digest(box, hashes))
+        complaint = self._signed(m.COMPLAINT, met.view, m.encode(about))
+        name = met.names[place][:40]
+        text = f"the box of '{name}' does not hold what it committed to, or the server changed it"
+        raise SumRefused("box", text, complaint)
+
+    def _words(self, vector: Int64Array, parties: int) -> Array:
+        """The vector in words of the sum, in which the sum of all parties cannot overflow."""
+        if self.terms.bits == 32 and len(vector):
+            largest = max(int(vector.max()), -int(vector.min()))
+            require(
+                largest * parties < 1 << 31,
+                "range",
+                f"{largest} x {parties} parties does not fit 32-bit words",
+            )
+        return vector.astype(self.terms.dtype)
 
     def _pair_key(self, met: Met, place: int) -> bytes:
         """The key of the mask that this client shares with another."""
         common = p.agree(self._secrets.masks, met.adverts[place].masks)
         return p.derive(common, *about_pair(met.view, met.me, place))
 
+    # ---- stage 4: consent ------------------------------------------------------------------------
+
     def _consent(self, survivors: bytes) -> bytes:
-        met, said = self._others(), m.decode(survivors, m.Survivors, self._limit(LIST_LIMIT))
+        met = self._others()
+        said = m.decode(survivors, m.Survivors, self._limit(LIST_LIMIT))
+        # The sum that would come out is over these parties alone, so all floors are checked again.
         alive = self._list(said.survivors, self._sharers, "survivors")
         self._enough(alive, self._rows, self._own_users)
         require(
@@ -327,6 +420,8 @@ class SecureSumClient:
             "survivors",
             "they fall apart into groups, each of which would have a sum of its own",
         )
+        # Each neighbour on the list has signed its upload, for the same list of sharers: a server
+        # cannot count in a party whose vector it does not have, or that masked for another list.
         near = met.near(alive)
         require(
             len(near) == len(said.uploads),
@@ -342,18 +437,19 @@ class SecureSumClient:
         self._views.append(view)
         return answer
 
+    # ---- stage 5: shares -------------------------------------------------------------------------
+
     def _unmask(self, consents: bytes) -> bytes:
-        met, said = self._others(), m.decode(consents, m.Consents, self._limit(LIST_LIMIT))
+        met = self._others()
+        said = m.decode(consents, m.Consents, self._limit(LIST_LIMIT))
         signers = m.from_bits(said.signers, len(met.names))
-        require(
-            signers is not None and set(signers) <= set(self._survivors),
-            "quorum",
-            "signers that are no survivors",
-        )
-        signers = signers or []
+        if signers is None or not set(signers) <= set(self._survivors):
+            raise SumRefused("quorum", "signers that are no survivors")
         require(
             len(said.signatures) == 64 * len(signers), "quorum", "not a signature for each signer"
         )
+        # Two lists cannot both have a quorum, and so nobody gets both kinds of shares of a party:
+        # with both the server would take all masks off that party's vector.
         require(
             len(signers) >= met.graph.quorum,
             "quorum",
@@ -362,9 +458,15 @@ class SecureSumClient:
         for k, place in enumerate(signers):
             signature = said.signatures[64 * k : 64 * k + 64]
             self._check(m.CONSENT, place, self._views[3], EMPTY, signature)
+        # Of a party that sent its vector the own mask comes off; of another the pairs' masks.
         alive = set(self._survivors)
-        body = b"".join(self._held[v][v in alive] for v in met.around if v in self._held)
-        answer = self._signed(m.UNMASKING, self._views[3], body)
+        shares = []
+        for place in met.around:
+            if place in self._held:
+                of_masks, of_seed = self._held[place]
+                shares.append(of_seed if place in alive else of_masks)
+        answer = self._signed(m.UNMASKING, self._views[3], b"".join(shares))
+        # Forgotten: a program that is taken over later has nothing left to reveal.
         self._looked = None
         del self._secrets, self._held, self._own
         self._box_keys, self._sent = {}, {}
@@ -373,90 +475,60 @@ class SecureSumClient:
     # ---- checks ----------------------------------------------------------------------------------
 
     def _once(self, stage: int, question: bytes, answer: Callable[[], bytes]) -> bytes:
+        """The answer to the question of a stage. The same question gets the same answer, since a
+        message may be lost; a second and different one is refused.
+        """
         asked, done = hashlib.sha256(question).digest(), len(self._answers)
         if stage < done:
             code: Code = "both" if stage >= m.CONSENT else "stage"
+            asked_before, answered = self._answers[stage]
             require(
-                self._answers[stage][0] == asked,
+                asked_before == asked,
                 code,
                 f"a second and different question for {m.STAGES[stage]}",
             )
-            return self._answers[stage][1]
+            return answered
         require(stage == done, "stage", f"{m.STAGES[stage]} comes after {m.STAGES[stage - 1]}")
         self._answers.append((asked, answer()))
         return self._answers[stage][1]
 
-    def _meet(self, roster: list[m.Signed]) -> Met:
-        """The others: every advert in order, of a known party, signed for this attempt, with the
-        same model.
-        """
-        names = [advert.sender for advert in roster]
-        require(all(a < b for a, b in pairwise(names)), "roster", "the names are not in order")
-        require(self.name in names, "roster", "this client is not in it")
-        least = max(2, self.floors.parties)
-        require(len(names) >= least, "floor", f"{len(names)} parties; at least {least}")
-        adverts = [read_advert(self.terms, self.roll, self._digest, advert) for advert in roster]
-        me = names.index(self.name)
-        require(
-            m.encode(roster[me]) == self._answers[0][1],
-            "roster",
-            "the entry of this client was changed",
-        )
-        others = [
-            name
-            for name, advert in zip(names, adverts, strict=True)
-            if advert.model != self.terms.model
-        ]
-        require(
-            not others,
-            "model",
-            f"{len(others)} of {len(names)} parties signed another model than this client: the"
-            " server shows different models",
-        )
-        self._check_people(dict(zip(names, (advert.people for advert in adverts), strict=True)))
-        view = m.roster_view(self._digest, roster)
-        about = (view, self.terms.dropout, self.terms.malicious, len(self.roll))
-        return Met(names, adverts, graph(names, *about), me, view)
-
     def _check_people(self, parties: Mapping[str, int]) -> None:
-        """Enough people, none said of parties that do not have them, and no sum that earlier ones
-        would take apart.
+        """Refuses too few people, parties that say they have more than was agreed on, and a sum
+        that earlier ones would take apart.
         """
-        more = [
-            name
-            for name, people in parties.items()
-            if self._most is not None and people > self._most.get(name, 0)
-        ]
-        require(
-            not more,
-            "floor",
-            f"'{(more or [''])[0][:40]}' says that it has more people than was agreed on",
-        )
+        if self._most is not None:
+            for name, people in parties.items():
+                require(
+                    people <= self._most.get(name, 0),
+                    "floor",
+                    f"'{name[:40]}' says that it has more people than was agreed on",
+                )
         people, least = sum(parties.values()), max(self.floors.people, self.terms.people)
         require(people >= least, "floor", f"{people} people; at least {least}")
         check_parties(self.past, self.terms.model, parties, self.floors)
 
     def _list(self, bits: bytes, among: range | list[int], code: Code) -> list[int]:
-        """The parties of a list, `among` others, this client and enough of its neighbours with
-        it.
+        """The parties of a list. All are in `among`; this client and enough of its neighbours are
+        in it.
         """
         met = self._others()
-        found = m.from_bits(bits, len(met.names))
-        if found is None or not set(found) <= set(among):
+        places = m.from_bits(bits, len(met.names))
+        if places is None or not set(places) <= set(among):
             raise SumRefused(code, "a list of parties that cannot be")
-        require(met.me in found, code, "this client is not on the list")
-        near = len(set(found) & set(met.around))
+        require(met.me in places, code, "this client is not on the list")
+        # Fewer could not take this client's masks off the sum, which then says nothing.
+        near = len(set(places) & set(met.around))
         require(
             near >= met.graph.threshold,
             "floor",
             f"{near} of those that hold shares of this client are left; at least"
             f" {met.graph.threshold}",
         )
-        return found
+        return places
 
     def _enough(self, alive: list[int], rows: SumRows, users: frozenset[int]) -> None:
-        """Whether a sum of the parties in these places would hide them, by itself and beside
-        earlier sums.
+        """Refuses parties whose sum would not hide them, by itself or compared with earlier
+        sums.
         """
         met, floors = self._others(), self.floors
         least = met.graph.least(floors.parties)
@@ -465,6 +537,7 @@ class SecureSumClient:
         self._check_people(parties)
         people = sum(parties.values())
         check_own(self.past, self.terms.model, users, people, floors)
+        # A row that one device fills is that device's row.
         occupancy = rows.occupancy(people, 1 + sums_of(self.past, parties))
         require(
             floors.noise or occupancy >= floors.occupancy,
@@ -473,30 +546,8 @@ class SecureSumClient:
             " noise on every row",
         )
 
-    def _words(self, vector: Int64Array, parties: int) -> np.ndarray:
-        if self.terms.bits == 32 and len(vector):
-            largest = max(int(vector.max()), -int(vector.min()))
-            require(
-                largest * parties < 1 << 31,
-                "range",
-                f"{largest} x {parties} parties does not fit 32-bit words",
-            )
-        return vector.astype(self.terms.dtype)
-
-    def _opened(self, met: Met, place: int, box: bytes, hashes: bytes) -> tuple[bytes, bytes]:
-        """The shares in a neighbour's box. Raises SumRefused `box`, with a complaint as evidence,
-        unless they are those that the neighbour committed to."""
-        share = unsealed(met.view, place, met.me, self._secrets.boxes, box[: m.KEY], box)
-        if share is not None and committed_pair(met.view, place, met.me, share) == hashes:
-            return share
-        about = m.Complaint(place, box_digest(box, hashes))
-        complaint = self._signed(m.COMPLAINT, met.view, m.encode(about))
-        name = met.names[place][:40]
-        text = f"the box of '{name}' does not hold what it committed to, or the server changed it"
-        raise SumRefused("box", text, complaint)
-
     def _check(self, stage: int, place: int, view: bytes, body: bytes, signature: bytes) -> None:
-        """That a party said this, having seen the same as this client."""
+        """Refuses a message unless that party signed it, having seen the same as this client."""
         name = self._others().names[place]
         statement = m.statement(self._digest, stage, name, view, body)
         require(
@@ -506,6 +557,7 @@ class SecureSumClient:
         )
 
     def _signed(self, stage: int, view: bytes, body: bytes) -> bytes:
+        """An envelope: the body, signed with the terms, the stage and the hash of all seen."""
         statement = m.statement(self._digest, stage, self.name, view, hashlib.sha256(body).digest())
         signature = p.sign(self._identity, statement)
         return m.encode(

@@ -1,4 +1,4 @@
-"""Who is whose neighbour, how many shares give a secret, and how many signatures make a list
+"""The neighbours of each party, how many shares give a secret, and how many signatures make a list
 binding.
 
 Up to 128 parties everyone is everyone's neighbour; above, each has k on a ring (Harary graph H(k,
@@ -16,26 +16,24 @@ from typing import NamedTuple
 from ...core.errors import InputError
 
 COMPLETE = 128  # parties up to which everyone is everyone's neighbour
-TOO_FEW, TOO_MANY = (
-    1e-3,
-    1e-6,
-)  # chances, over all parties: below t survivors; t or more neighbours in league with the server
+TOO_FEW = 1e-3  # the chance, over all parties, of fewer than t surviving neighbours
+TOO_MANY = 1e-6  # the same of t or more neighbours in league with the server
 
 
 class Graph(NamedTuple):
-    """The neighbours among n parties. threshold: shares that give a secret. quorum: signatures that
-    make a list binding. faults: parties that may be in league with the server.
-
-    ring: the order of the places round a ring, and reach: the number of neighbours on either side;
-    empty and 0 where all are neighbours.
-    """
+    """The neighbours among n parties."""
 
     n: int
     threshold: int
+    """Shares that give a secret."""
     quorum: int
+    """Signatures that make a list binding."""
     faults: int
+    """Parties that may be in league with the server."""
     ring: tuple[int, ...] = ()
+    """The order of the places round a ring; () where all are neighbours."""
     reach: int = 0
+    """The number of neighbours on either side of the ring."""
 
     def neighbours(self, place: int) -> list[int]:
         """The places of the parties with which a party exchanges masks and shares, ascending."""
@@ -53,9 +51,9 @@ class Graph(NamedTuple):
         return sorted((place, *self.neighbours(place)))
 
     def least(self, floor: int) -> int:
-        """How many parties a sum has at least, where clients insist on `floor` of them. Whoever is
-        in league, it hides the others among themselves: two at least, unless clients ask for no
-        more than two parties.
+        """How many parties a sum has at least, where clients insist on `floor` of them: the parties
+        that may be in league, and two others who hide each other, unless clients ask for no more
+        than two parties.
         """
         return max(floor, self.quorum, self.faults + min(2, floor - 1))
 
@@ -83,7 +81,7 @@ def faults(parties: int, malicious: float = 0.1, members: int = 0) -> int:
     (1, 1, 1, 2, 2)
     """
     counted = max(parties, members) if members <= COMPLETE else parties
-    # 1e-9: 0.1 * 30 is a little above 3 in binary
+    # 1e-9, since 0.1 * 30 is a little above 3 in binary.
     return max(1, ceil(counted * malicious - 1e-9))
 
 
@@ -126,9 +124,12 @@ def degree(parties: int, dropout: float = 0.3, malicious: float = 0.1) -> tuple[
 
 def threshold(k: int, parties: int, dropout: float, malicious: float) -> int:
     """The smallest t that both tails allow with k neighbours; 0 if none does."""
-    in_league = _binomial(k, malicious)
-    t = next((t for t in range(1, k + 1) if parties * sum(in_league[t:]) < TOO_MANY), 0)
-    return t if t and parties * sum(_binomial(k, 1 - dropout)[:t]) < TOO_FEW else 0
+    in_league, surviving = _binomial(k, malicious), _binomial(k, 1 - dropout)
+    for t in range(1, k + 1):
+        if parties * sum(in_league[t:]) < TOO_MANY:
+            # A larger t only makes it more likely that too few survive.
+            return t if parties * sum(surviving[:t]) < TOO_FEW else 0
+    return 0
 
 
 def graph(

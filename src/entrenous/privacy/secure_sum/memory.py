@@ -1,5 +1,5 @@
 """What a client remembers of the sums that it was part of, and which further sums would tell too
-much beside them.
+much together with them.
 
 Two sums over nearly the same parties differ by what the others sent: of FCF exactly that for an
 equal model, and nearly that between rounds. A server that can leave a party out, or say that it did
@@ -34,19 +34,21 @@ from .terms import Floors
 
 
 class PastSum(NamedTuple):
-    """A sum that a client consented to. model: sha256 of what devices trained from; parties: those
-    in the sum, with their people; own: which of the client's own users were in it."""
+    """A sum that a client consented to."""
 
     model: bytes
+    """sha256 of the model that devices trained from."""
     parties: Mapping[str, int]
+    """The parties in the sum, with their people."""
     own: frozenset[int] = frozenset()
+    """The client's own users who were in it."""
 
 
 def check_parties(
     past: Iterable[PastSum], model: bytes, parties: Mapping[str, int], floors: Floors
 ) -> None:
-    """Raise SumRefused `twice` or `apart` for a sum of `parties`, with their people, that would
-    tell too much beside earlier ones.
+    """Raises SumRefused `twice` or `apart` for a sum of `parties`, with their people, that would
+    tell too much together with earlier ones.
     """
     for before in past:
         if before.parties.keys() == parties.keys():
@@ -55,19 +57,15 @@ def check_parties(
             raise SumRefused("twice", "this model was summed before, with other parties")
         if not floors.apart:
             continue
-        for side in (parties, before.parties):
-            some = [
-                people
-                for name, people in side.items()
-                if name not in parties or name not in before.parties
-            ]
-            _enough(len(some), sum(some), floors)
+        # The difference of two sums is a sum of either side alone: it must hide as many.
+        _check_side(parties, before.parties, floors)
+        _check_side(before.parties, parties, floors)
 
 
 def check_own(
     past: Iterable[PastSum], model: bytes, own: frozenset[int], people: int, floors: Floors
 ) -> None:
-    """Raise SumRefused `twice` or `apart` for a sum with the client's users `own` and `people` in
+    """Raises SumRefused `twice` or `apart` for a sum with the client's users `own` and `people` in
     all: the client's part of the difference from an earlier sum, too, must be nobody or its share
     of the floor.
     """
@@ -77,11 +75,11 @@ def check_own(
             continue
         if before.model == model:
             raise SumRefused("twice", "this model was summed before, with other users of this node")
-        for some in (own - before.own, before.own - own):
+        for side in (own - before.own, before.own - own):
             require(
-                not floors.apart or not some or len(some) >= least,
+                not floors.apart or not side or len(side) >= least,
                 "apart",
-                f"{len(some)} users of this node more or fewer than in an earlier sum; none, or at"
+                f"{len(side)} users of this node more or fewer than in an earlier sum; none, or at"
                 f" least {least}",
             )
 
@@ -91,22 +89,25 @@ def sums_of(past: Iterable[PastSum], parties: Mapping[str, int]) -> int:
     return sum(before.parties.keys() == parties.keys() for before in past)
 
 
-def sharing(past: Iterable[PastSum], one: PastSum) -> PastSum:
+def sharing(past: Iterable[PastSum], new: PastSum) -> PastSum:
     """A sum as it is to be remembered after others: people and own users that are those of an
     earlier one are in memory once. They are the same in most rounds, and as long as a list of
     everybody.
     """
     for before in past:
-        if before.parties == one.parties:
-            one = one._replace(parties=before.parties)
-        if before.own == one.own:
-            one = one._replace(own=before.own)
-        if before.parties is one.parties and before.own is one.own:
+        if before.parties == new.parties:
+            new = new._replace(parties=before.parties)
+        if before.own == new.own:
+            new = new._replace(own=before.own)
+        if before.parties is new.parties and before.own is new.own:
             break
-    return one
+    return new
 
 
-def _enough(parties: int, people: int, floors: Floors) -> None:
+def _check_side(side: Mapping[str, int], other: Mapping[str, int], floors: Floors) -> None:
+    """Refuses parties that are in one of two sums alone, if they are some and too few."""
+    alone = [people for name, people in side.items() if name not in other]
+    parties, people = len(alone), sum(alone)
     short = parties < floors.parties or people < floors.people
     require(
         not parties or not short,

@@ -20,11 +20,8 @@ from ...core.types import Array
 from .messages import encode
 from .refusal import SumRefused
 
-BLOCK = (
-    1 << 16
-    # bytes of every mask made and added at a time: zeros, mask and sum stay in the second-level
-    # cache
-)
+# Bytes of every mask made and added at a time: zeros, mask and sum stay in the second-level cache.
+BLOCK = 1 << 16
 
 
 def sign(identity: bytes, statement: bytes) -> bytes:
@@ -55,7 +52,8 @@ def public_of(private: bytes) -> bytes:
 
 def agree(private: X25519PrivateKey, public: bytes) -> bytes:
     """The secret that two parties derive from one's private and the other's public key. Raises
-    SumRefused `keys` for a point of low order."""
+    SumRefused `keys` for a point of low order, with which the secret would be the same for all.
+    """
     try:
         return private.exchange(X25519PublicKey.from_public_bytes(public))
     except ValueError:
@@ -63,18 +61,18 @@ def agree(private: X25519PrivateKey, public: bytes) -> bytes:
 
 
 def derive(secret: bytes, *about: object) -> bytes:
-    """Derive a 32-byte key from a secret for one purpose (HKDF-SHA256)."""
+    """Derives a 32-byte key from a secret for one purpose (HKDF-SHA256)."""
     return HKDF(SHA256(), 32, None, encode(about)).derive(secret)
 
 
 def seal(key: bytes, plain: bytes, about: bytes) -> bytes:
-    """Encrypt by AES-256-GCM, with a random nonce in front. about: associated data."""
+    """Encrypts by AES-256-GCM, with a random nonce in front. about: associated data."""
     nonce = secrets.token_bytes(12)
     return nonce + AESGCM(key).encrypt(nonce, plain, about)
 
 
 def unseal(key: bytes, box: bytes, about: bytes) -> bytes | None:
-    """Decrypt a box; None if it was made with another key or for other data, or was changed."""
+    """Decrypts a box; None if it was made with another key or for other data, or was changed."""
     try:
         return AESGCM(key).decrypt(box[:12], box[12:], about)
     except InvalidTag:
@@ -82,21 +80,23 @@ def unseal(key: bytes, box: bytes, about: bytes) -> bytes | None:
 
 
 def add_masks(words: Array, plus: Sequence[bytes], minus: Sequence[bytes] = ()) -> None:
-    """`words` with the masks of some keys added and of others subtracted, in place, modulo the size
-    of a word.
+    """Adds the masks of some keys to `words` and subtracts those of others, in place, modulo the
+    size of a word.
 
     words: uint64 or uint32 [n]. A mask is AES-256-CTR under its key from counter 0: a key is used
     for one mask alone.
     """
-    streams = [(stream(key), k < len(plus)) for k, key in enumerate((*plus, *minus))]
-    zeros, mask = memoryview(bytes(BLOCK)), np.empty(BLOCK + 16, np.uint8)
+    streams: list[tuple[CipherContext, np.ufunc]] = [(stream(key), np.add) for key in plus]
+    streams += [(stream(key), np.subtract) for key in minus]
+    zeros = memoryview(bytes(BLOCK))
+    mask = np.empty(BLOCK + 16, np.uint8)  # OpenSSL wants room for one block more
     step = BLOCK // words.itemsize
     for low in range(0, len(words), step):
         part = words[low : low + step]
-        values, source = mask[: part.nbytes].view(words.dtype), zeros[: part.nbytes]
-        for encryptor, add in streams:
-            encryptor.update_into(source, mask.data)
-            (np.add if add else np.subtract)(part, values, out=part)
+        values = mask[: part.nbytes].view(words.dtype)
+        for encryptor, combine in streams:
+            encryptor.update_into(zeros[: part.nbytes], mask.data)
+            combine(part, values, out=part)
 
 
 def stream(key: bytes) -> CipherContext:

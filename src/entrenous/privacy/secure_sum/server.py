@@ -1,5 +1,6 @@
-"""`SecureSumServer`: it passes messages on and adds up. What it knows follows from its journal, so
-a server that died is made again from that."""
+"""`SecureSumServer`: it passes messages on and adds up. All that it knows follows from its journal,
+from which a server that died is made again.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +23,10 @@ from .unmasking import Answers, WrongSecret, masks_left
 
 
 class Said(NamedTuple):
-    """What one client sent at one stage. body: sha256 of the message, which the signature
-    covers.
-    """
+    """The message of one client at one stage."""
 
     body: bytes
+    """sha256 of the message, which the signature covers."""
     signature: bytes
 
 
@@ -43,30 +43,37 @@ class SecureSumServer:
     Args: terms, roll: as the clients have them. journal: gets every accepted message and every
         closing of a stage, before its effect can be seen from outside; `rebuilt` takes them.
 
-    Attributes: liars: who has lied in this attempt, by name, and how. Each can be proved to anybody
-        from what the liar has signed.
+    Attributes: liars: the parties that have lied in this attempt, by name, and how. Each lie can be
+        proved to anybody by a message that the liar has signed.
     """
 
     def __init__(
         self, terms: SumTerms, roll: Roll, journal: Callable[[bytes], None] | None = None
     ) -> None:
-        self.terms, self.roll, self.stage = terms, checked(roll), m.ADVERT
+        self.terms, self.roll = terms, checked(roll)
+        self.stage = m.ADVERT  # the one that is open
         self._journal = journal or (lambda record: None)
         self._digest = terms.digest(self.roll)
         self._said: list[dict[str, Said]] = [{} for _ in m.STAGES]
         self._envelopes: dict[str, m.Signed] = {}
         self._adverts: dict[str, m.Advert] = {}
+        # The parties in the order of the roster, and the place of each.
         self._names: list[str] = []
         self._place: dict[str, int] = {}
         self._graph = Graph(0, 0, 0, 0)
+        # The hash of all that an honest client has seen when it answers at each stage.
         self._views = [b""] * len(m.STAGES)
-        self._lists: list[list[int]] = [[] for _ in m.STAGES]  # who was heard at each closed stage
-        self._boxes: dict[int, dict[int, bytes]] = {}  # sender -> receiver -> box
+        # The places of the parties that were heard at each closed stage.
+        self._lists: list[list[int]] = [[] for _ in m.STAGES]
+        # sender -> receiver -> box
+        self._boxes: dict[int, dict[int, bytes]] = {}
         # owner -> holder -> the hashes of the holder's share of each secret of the owner
         self._commitments: dict[int, dict[int, bytes]] = {}
-        self._accused: dict[tuple[str, str], bytes] = {}  # (dealer, who complained) -> complaint
+        # (dealer, who complained) -> complaint
+        self._accused: dict[tuple[str, str], bytes] = {}
         self.liars: dict[str, str] = {}
-        self._shares: dict[int, dict[int, bytes]] = {}  # holder -> of whom -> share
+        # holder -> owner -> share
+        self._shares: dict[int, dict[int, bytes]] = {}
         self._sum: Array = np.zeros(terms.length, terms.dtype)
         self._total: Int64Array | None = None
 
@@ -82,8 +89,8 @@ class SecureSumServer:
         sum.
         """
         server = cls(terms, roll)
+        limit = max(m.limit_of(stage, terms.nbytes) for stage in range(len(m.STAGES)))
         for record in records:
-            limit = max(m.limit_of(stage, terms.nbytes) for stage in range(len(m.STAGES)))
             # msgspec reads unions of tagged structs
             entry = m.decode(record, m.Signed | m.Close, limit)  # type: ignore[arg-type]
             if isinstance(entry, m.Close):
@@ -103,42 +110,46 @@ class SecureSumServer:
     # ---- what clients send -----------------------------------------------------------------------
 
     def add_advert(self, data: bytes) -> bool:
-        """Accept a client's public keys. Returns False for a copy of what was accepted before.
-        Raises SumRefused.
+        """Accepts a client's public keys. Returns False for a copy of a message that was accepted
+        before. Raises SumRefused.
         """
         return self._add(m.ADVERT, data)
 
     def add_shares(self, data: bytes) -> bool:
-        """Accept a client's encrypted shares for its neighbours. Returns False for a copy. Raises
+        """Accepts a client's encrypted shares for its neighbours. Returns False for a copy. Raises
         SumRefused.
         """
         return self._add(m.SHARES, data)
 
     def add_masked(self, data: bytes) -> bool:
-        """Accept a client's masked vector and add it to the sum. Returns False for a copy. Raises
+        """Accepts a client's masked vector and adds it to the sum. Returns False for a copy. Raises
         SumRefused.
         """
         return self._add(m.MASKED, data)
 
     def add_consent(self, data: bytes) -> bool:
-        """Accept a client's signature of the list of survivors. Returns False for a copy. Raises
+        """Accepts a client's signature of the list of survivors. Returns False for a copy. Raises
         SumRefused.
         """
         return self._add(m.CONSENT, data)
 
     def add_unmasking(self, data: bytes) -> bool:
-        """Accept the shares by which the masks of dropped clients, and survivors' own masks, are
-        removed. Returns False for a copy. Raises SumRefused."""
+        """Accepts the shares by which the masks of dropped clients, and survivors' own masks, are
+        removed. Returns False for a copy. Raises SumRefused.
+        """
         return self._add(m.UNMASKING, data)
 
     # ---- when a box is bad -------------------------------------------------------------------
 
     def add_complaint(self, data: bytes) -> str:
-        """Take a client's complaint about a box that it got. Returns the name of the dealer, who
-        is to open that box. Raises SumRefused; who complains of a box that nobody sent has lied."""
+        """Takes a client's complaint about a box that it got. Returns the name of the dealer, who
+        is to open that box. Raises SumRefused; a party that complains of a box that nobody sent has
+        lied.
+        """
         signed = m.decode(data, m.Signed, m.limit_of(m.COMPLAINT, 0))
         place = self._said_aside(signed, m.COMPLAINT)
         about = m.decode(signed.body, m.Complaint, len(signed.body))
+        # This server passes boxes and hashes on as they came, so an honest client names both.
         box = self._boxes.get(about.dealer, {}).get(place)
         hashes = self._commitments.get(about.dealer, {}).get(place, b"")
         if box is None or box_digest(box, hashes) != about.box:
@@ -149,8 +160,9 @@ class SecureSumServer:
         return dealer
 
     def add_opening(self, data: bytes) -> None:
-        """Take the key of a box that somebody complained of: it tells which of the two lied.
-        Raises SumRefused."""
+        """Takes the key of a box that somebody complained of: it tells which of the two lied.
+        Raises SumRefused.
+        """
         signed = m.decode(data, m.Signed, m.limit_of(m.OPENING, 0))
         place = self._said_aside(signed, m.OPENING)
         about = m.decode(signed.body, m.Opening, len(signed.body))
@@ -159,13 +171,15 @@ class SecureSumServer:
         pair = (signed.sender, receiver)
         require(pair in self._accused, "box", "nobody complained of this box")
         box = self._boxes[place][about.receiver]
-        # the box names the public key of its own: with another private one the dealer opens nothing
+        # The box names its own public key: with another private one the dealer opens nothing.
         own = X25519PrivateKey.from_private_bytes(about.key)
         genuine = own.public_key().public_bytes_raw() == box[: m.KEY]
         theirs = self._adverts[receiver].boxes
         view = self._views[m.SHARES]
         share = unsealed(view, place, about.receiver, own, theirs, box) if genuine else None
-        if share is not None and self._as_committed(place, about.receiver, share):
+        # A box with the right shares was no reason to complain.
+        hashes = self._commitments[place][about.receiver]
+        if share is not None and committed_pair(view, place, about.receiver, share) == hashes:
             self.liars[receiver] = f"complained of the good box of '{signed.sender}'"
         else:
             self.liars[signed.sender] = f"sent '{receiver}' a box without its shares"
@@ -173,11 +187,13 @@ class SecureSumServer:
 
     @property
     def accused(self) -> dict[str, bytes]:
-        """Who is to open a box that somebody complained of, by name, and the complaint."""
+        """The parties that are to open a box that somebody complained of, by name, with the
+        complaint.
+        """
         return {dealer: complaint for (dealer, _), complaint in sorted(self._accused.items())}
 
     def _said_aside(self, signed: m.Signed, stage: int) -> int:
-        """The place of who signed a message that belongs to no stage."""
+        """The place of the party that signed a message that belongs to no stage."""
         said_by(self.terms, self.roll, signed, stage)
         place = self._on(m.SHARES, signed.sender)
         body = hashlib.sha256(signed.body).digest()
@@ -186,11 +202,6 @@ class SecureSumServer:
         genuine = p.verified(self.roll[signed.sender], signed.signature, statement)
         require(genuine, "signature", f"'{signed.sender[:40]}' did not sign this {m.SAID[stage]}")
         return place
-
-    def _as_committed(self, owner: int, holder: int, share: tuple[bytes, bytes]) -> bool:
-        """Whether both shares are those that their owner committed to."""
-        view = self._views[m.SHARES]
-        return committed_pair(view, owner, holder, share) == self._commitments[owner][holder]
 
     # ---- what clients are sent -------------------------------------------------------------------
 
@@ -217,12 +228,9 @@ class SecureSumServer:
         signatures for theirs. Closes the stage."""
         self._close(m.MASKED)
         me, said = self._on(m.MASKED, name), self._said[m.MASKED]
-        near = [said[self._names[v]] for v in self._graph.neighbours(me) if self._names[v] in said]
-        return m.encode(
-            m.Survivors(
-                self._bits(m.MASKED), [m.Upload(each.body, each.signature) for each in near]
-            )
-        )
+        near = [self._names[place] for place in self._graph.neighbours(me)]
+        uploads = [m.Upload(*said[neighbour]) for neighbour in near if neighbour in said]
+        return m.encode(m.Survivors(self._bits(m.MASKED), uploads))
 
     def consents(self) -> bytes:
         """The message to all survivors after stage 4: a quorum of signatures under the list of
@@ -230,7 +238,8 @@ class SecureSumServer:
         """
         self._close(m.CONSENT)
         signers = self._lists[m.CONSENT][: self._graph.quorum]
-        signatures = b"".join(self._said[m.CONSENT][self._names[v]].signature for v in signers)
+        said = self._said[m.CONSENT]
+        signatures = b"".join(said[self._names[place]].signature for place in signers)
         return m.encode(m.Consents(m.to_bits(signers, len(self._names)), signatures))
 
     def total(self) -> Int64Array:
@@ -254,8 +263,10 @@ class SecureSumServer:
                 raise SumRefused("shares", f"'{liar[:40]}' shared another secret") from None
             for place in left.liars:
                 self.liars[self._names[place]] = "gave somebody a share of another secret"
+            # On a copy: the journal can rebuild this sum, and a total is asked for again.
             words = self._sum.copy()
             p.add_masks(words, left.plus, left.minus)
+            # Words are two's complement, modulo their size.
             self._total = words.view(f"<i{words.itemsize}").astype(np.int64)
         return self._total.copy()
 
@@ -265,6 +276,7 @@ class SecureSumServer:
         signed = m.decode(data, m.Signed, m.limit_of(stage, self.terms.nbytes))
         said_by(self.terms, self.roll, signed, stage)
         said = Said(hashlib.sha256(signed.body).digest(), signed.signature)
+        # A copy is welcome at any time: its sender has not got the receipt.
         earlier = self._said[stage].get(signed.sender)
         if earlier == said:
             return False
@@ -275,16 +287,19 @@ class SecureSumServer:
         )
         take = self._read(stage, signed, said.body)
         require(earlier is None, "duplicate", f"'{signed.sender[:40]}' said something else before")
+        # The journal first: after a crash the message is either unknown, or has its effect.
         self._journal(data)
         self._said[stage][signed.sender] = said
         take()
         return True
 
     def _read(self, stage: int, signed: m.Signed, body: bytes) -> Callable[[], None]:
-        """What accepting a message will do. Raises SumRefused if it is not to be accepted."""
+        """Checks a message. Returns the effect of accepting it. Raises SumRefused."""
         if stage == m.ADVERT:
             return self._read_advert(signed)
+        # Only parties that were heard at the stage before, or uploaded a vector, are heard.
         place = self._on(min(stage - 1, m.MASKED), signed.sender)
+        # Signed over the same transcript: a vector masked for another list would spoil the sum.
         statement = m.statement(self._digest, stage, signed.sender, self._views[stage], body)
         require(
             p.verified(self.roll[signed.sender], signed.signature, statement),
@@ -292,21 +307,29 @@ class SecureSumServer:
             f"'{signed.sender[:40]}' did not sign this {m.STAGES[stage]}: forged, or about another"
             " list",
         )
-        return (self._read_shares, self._read_masked, self._read_consent, self._read_unmasking)[
-            stage - 1
-        ](place, signed.body)
+        if stage == m.SHARES:
+            return self._read_shares(place, signed.body)
+        if stage == m.MASKED:
+            return self._read_masked(signed.body)
+        if stage == m.CONSENT:
+            return self._read_consent(signed.body)
+        return self._read_unmasking(place, signed.body)
 
     def _read_advert(self, signed: m.Signed) -> Callable[[], None]:
         advert = read_advert(self.terms, self.roll, self._digest, signed)
+        # All other clients would refuse the roster for one party with another model, or with a key
+        # that nobody can agree with.
         require(
             advert.model == self.terms.model, "model", f"'{signed.sender[:40]}' has another model"
         )
         for key in (advert.boxes, advert.masks):
-            p.agree(X25519PrivateKey.generate(), key)  # else all others would refuse
-        return partial(self._take_advert, signed, advert)
+            p.agree(X25519PrivateKey.generate(), key)
 
-    def _take_advert(self, signed: m.Signed, advert: m.Advert) -> None:
-        self._envelopes[signed.sender], self._adverts[signed.sender] = signed, advert
+        def take() -> None:
+            self._envelopes[signed.sender] = signed
+            self._adverts[signed.sender] = advert
+
+        return take
 
     def _read_shares(self, place: int, body: bytes) -> Callable[[], None]:
         said = m.decode(body, m.Shares, len(body))
@@ -321,9 +344,7 @@ class SecureSumServer:
             "box",
             f"{len(said.commitments)} bytes of hashes for {len(around)} holders of shares",
         )
-        hashes = [
-            said.commitments[m.COMMITTED * k : m.COMMITTED * (k + 1)] for k in range(len(around))
-        ]
+        hashes = _parts(said.commitments, m.COMMITTED)
 
         def take() -> None:
             self._boxes[place] = dict(zip(near, said.boxes, strict=True))
@@ -331,31 +352,32 @@ class SecureSumServer:
 
         return take
 
-    def _read_masked(self, place: int, body: bytes) -> Callable[[], None]:
+    def _read_masked(self, body: bytes) -> Callable[[], None]:
         require(
             len(body) == self.terms.nbytes,
             "vector",
             f"{len(body)} bytes; expected {self.terms.nbytes}",
         )
+        # Added at once, modulo the size of a word: no vector is kept.
         return partial(np.add, self._sum, np.frombuffer(body, self.terms.dtype), out=self._sum)
 
-    def _read_consent(self, place: int, body: bytes) -> Callable[[], None]:
+    def _read_consent(self, body: bytes) -> Callable[[], None]:
         require(not body, "size", f"{len(body)} bytes beside the signature")
         return lambda: None
 
     def _read_unmasking(self, place: int, body: bytes) -> Callable[[], None]:
         sharers = set(self._lists[m.SHARES])
-        owners = [v for v in self._graph.around(place) if v in sharers]
+        owners = [owner for owner in self._graph.around(place) if owner in sharers]
         require(
             len(body) == m.SHARE * len(owners),
             "size",
             f"{len(body)} bytes for the shares of {len(owners)} parties",
         )
-        alive = set(self._lists[m.MASKED])
+        # Each share is compared with the hash that its owner signed: wrong ones are left out, and
+        # their sender is named.
         right = {}
-        for k, owner in enumerate(owners):
-            share = body[m.SHARE * k : m.SHARE * (k + 1)]
-            if self._is_right(owner, place, share, owner in alive):
+        for owner, share in zip(owners, _parts(body, m.SHARE), strict=True):
+            if self._is_right(owner, place, share):
                 right[owner] = share
 
         def take() -> None:
@@ -366,14 +388,15 @@ class SecureSumServer:
 
         return take
 
-    def _is_right(self, owner: int, holder: int, share: bytes, sent: bool) -> bool:
-        """Whether a revealed share is the one that its owner committed to for this holder."""
-        hashes = self._commitments[owner][holder]
-        half = m.COMMITTED // 2
+    def _is_right(self, owner: int, holder: int, share: bytes) -> bool:
+        """Whether a revealed share is the one that its owner committed to for this holder: of the
+        seed if the owner sent its vector, of the masks' key if it did not.
+        """
+        of_masks, of_seed = _parts(self._commitments[owner][holder], m.COMMITTED // 2)
         view = self._views[m.SHARES]
-        if sent:
-            return committed(view, owner, holder, "seed", share) == hashes[half:]
-        return committed(view, owner, holder, "masks", share) == hashes[:half]
+        if owner in self._lists[m.MASKED]:
+            return committed(view, owner, holder, "seed", share) == of_seed
+        return committed(view, owner, holder, "masks", share) == of_masks
 
     def _close(self, stage: int) -> None:
         """Takes no more of a stage. SumRefused `threshold` if too few were heard; nothing happens
@@ -382,8 +405,8 @@ class SecureSumServer:
         if stage < self.stage:
             return
         require(stage == self.stage, "stage", f"{m.STAGES[self.stage]} is still open")
-        heard, names = self._said[stage], self._names or sorted(self._said[m.ADVERT])
-        least = self._graph.quorum or 2
+        # With fewer than a quorum no list of this attempt could become binding.
+        heard, least = self._said[stage], self._graph.quorum or 2
         require(
             len(heard) >= least,
             "threshold",
@@ -391,7 +414,7 @@ class SecureSumServer:
         )
         self._journal(m.encode(m.Close(stage)))
         if stage == m.ADVERT:
-            self._open_shares(names)
+            self._open_shares()
         self._lists[stage] = sorted(self._place[name] for name in heard)
         if stage in (m.SHARES, m.MASKED):
             self._views[stage + 1] = m.seen(self._views[stage], self._bits(stage))
@@ -399,19 +422,26 @@ class SecureSumServer:
             self._views[m.UNMASKING] = self._views[m.CONSENT]
         self.stage = stage + 1
 
-    def _open_shares(self, names: list[str]) -> None:
-        self._names, self._place = names, {name: place for place, name in enumerate(names)}
-        self._views[m.SHARES] = m.roster_view(
-            self._digest, [self._envelopes[name] for name in names]
-        )
-        about = (self._views[m.SHARES], self.terms.dropout, self.terms.malicious, len(self.roll))
-        self._graph = graph(names, *about)
+    def _open_shares(self) -> None:
+        """Fixes the roster: the parties in the order of their names, as all clients check it."""
+        self._names = sorted(self._said[m.ADVERT])
+        self._place = {name: place for place, name in enumerate(self._names)}
+        adverts = [self._envelopes[name] for name in self._names]
+        view = m.roster_view(self._digest, adverts)
+        terms = self.terms
+        self._views[m.SHARES] = view
+        self._graph = graph(self._names, view, terms.dropout, terms.malicious, len(self.roll))
 
     def _on(self, stage: int, name: str) -> int:
-        """The place of who was heard at a closed stage."""
+        """The place of a party that was heard at a closed stage."""
         if name not in self._said[stage]:
             raise SumRefused("unknown", f"'{name[:40]}' was not heard at {m.STAGES[stage]}")
         return self._place[name]
 
     def _bits(self, stage: int) -> bytes:
         return m.to_bits(self._lists[stage], len(self._names))
+
+
+def _parts(data: bytes, size: int) -> list[bytes]:
+    """Bytes in parts of one size."""
+    return [data[low : low + size] for low in range(0, len(data), size)]

@@ -1,5 +1,6 @@
-"""Shamir's shares of 32-byte secrets: t of them give the secret, t - 1 say nothing about it. A.
-Shamir, CACM 22 (1979).
+"""Shamir's shares of 32-byte secrets: t of them give the secret, t - 1 say nothing about it.
+
+A. Shamir, CACM 22 (1979).
 """
 
 from __future__ import annotations
@@ -9,9 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from .messages import SHARE
 
-PRIME = (
-    2**256 + 297
-)  # the first prime above 2^256, so that every 32-byte secret is a number of the field
+# The first prime above 2^256, so that every 32-byte secret is a number of the field.
+PRIME = 2**256 + 297
 
 
 def split(secret: bytes, t: int, points: Sequence[int]) -> list[bytes]:
@@ -21,29 +21,27 @@ def split(secret: bytes, t: int, points: Sequence[int]) -> list[bytes]:
     Points are small, so the numbers stay short and one reduction at the end does.
     """
     coefficients = [secrets.randbelow(PRIME) for _ in range(t - 1)]
-    return [
-        _value(coefficients, int.from_bytes(secret, "big"), x).to_bytes(SHARE, "big")
-        for x in points
-    ]
-
-
-def _value(coefficients: Sequence[int], constant: int, x: int) -> int:
-    value = 0
-    for coefficient in coefficients:
-        value = value * x + coefficient
-    return (value * x + constant) % PRIME
+    constant = int.from_bytes(secret, "big")
+    shares = []
+    for x in points:
+        value = 0
+        for coefficient in (*coefficients, constant):
+            value = value * x + coefficient
+        shares.append((value % PRIME).to_bytes(SHARE, "big"))
+    return shares
 
 
 def weights(points: Sequence[int]) -> list[int]:
     """Lagrange's weights at 0 of distinct points: the secret is the sum of weight x share."""
-    found = []
+    at_zero = []
     for x in points:
         over = under = 1
         for other in points:
             if other != x:
-                over, under = over * other % PRIME, under * (other - x) % PRIME
-        found.append(over * pow(under, -1, PRIME) % PRIME)
-    return found
+                over = over * other % PRIME
+                under = under * (other - x) % PRIME
+        at_zero.append(over * pow(under, -1, PRIME) % PRIME)
+    return at_zero
 
 
 def combine(shares: Mapping[int, bytes], factors: Sequence[int] | None = None) -> bytes | None:
@@ -51,11 +49,6 @@ def combine(shares: Mapping[int, bytes], factors: Sequence[int] | None = None) -
     `weights` of the points, if at hand.
     """
     factors = factors or weights(list(shares))
-    number = (
-        sum(
-            w * int.from_bytes(share, "big")
-            for w, share in zip(factors, shares.values(), strict=True)
-        )
-        % PRIME
-    )
+    values = [int.from_bytes(share, "big") for share in shares.values()]
+    number = sum(w * value for w, value in zip(factors, values, strict=True)) % PRIME
     return number.to_bytes(32, "big") if number < 1 << 256 else None

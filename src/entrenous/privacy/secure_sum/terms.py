@@ -83,19 +83,20 @@ class SumTerms:
 
 @dataclass(frozen=True)
 class Floors:
-    """What a client insists on before anything leaves it.
-
-    people: users of all parties together whose updates are in one sum, and parties: how many those
-    are, each counting the client's own. occupancy: devices that fill a row on average
-    (`SumRows.occupancy`), not asked for with noise on every row. From the measurements of MATCH: at
-    10, one touched row in 2,000 is one device's alone. apart: whether two sums, too, must differ by
-    nobody or by as many people and parties (`memory.check_parties`)."""
+    """The demands of a client, which hold before anything leaves it."""
 
     people: int = 100
+    """Users of all parties together whose updates are in one sum, the client's own included."""
     parties: int = 3
+    """Parties of a sum, the client included."""
     occupancy: float = 10.0
+    """Devices that fill a row on average (`SumRows.occupancy`). From the measurements of MATCH: at
+    10, one touched row in 2,000 is one device's alone."""
     noise: bool = False
+    """Whether there is noise on every row, with which no occupancy is asked for."""
     apart: bool = True
+    """Whether two sums, too, must differ by nobody or by as many people and parties
+    (`memory.check_parties`)."""
 
 
 def checked(roll: Roll) -> dict[str, bytes]:

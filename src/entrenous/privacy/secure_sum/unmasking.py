@@ -1,5 +1,5 @@
-"""From shares to the masks still on the sum: the own ones of who sent, and those that who did not
-send would have taken away.
+"""From shares to the masks still on the sum: the own masks of the parties that sent their vector,
+and the pairs' masks that the parties that did not would have taken away.
 """
 
 from __future__ import annotations
@@ -22,15 +22,18 @@ TRIES = 256  # subsets of a party's shares that are tried against what it advert
 
 
 class Answers(NamedTuple):
-    """The inputs of unmasking. view: of the roster; sharers, survivors: places, ascending; shares:
-    {holder: {owner: share}}, each as its owner committed to it."""
+    """The inputs of unmasking."""
 
     view: bytes
+    """Of the roster."""
     graph: Graph
     adverts: Sequence[Advert]
     sharers: Sequence[int]
+    """The places of the parties that shared their secrets, ascending."""
     survivors: Sequence[int]
+    """The places of the parties that sent their vector, ascending."""
     shares: Mapping[int, Mapping[int, bytes]]
+    """{holder: {owner: share}}, each as its owner committed to it."""
 
 
 class MasksLeft(NamedTuple):
@@ -60,19 +63,21 @@ def masks_left(answers: Answers) -> MasksLeft:
     Raises SumRefused `threshold` where too few right shares came, and WrongSecret.
     """
     alive = set(answers.survivors)
-    found, liars = secrets_of(answers)
+    secrets, liars = secrets_of(answers)
+    # Every survivor added its own mask.
     plus: list[bytes] = []
-    minus = [p.derive(found[u], *about_own(answers.view, u)) for u in answers.survivors]
+    minus = [p.derive(secrets[u], *about_own(answers.view, u)) for u in answers.survivors]
+    # Between survivors the pairs' masks cancel; those with a party that is gone are still there.
     for gone in answers.sharers:
         if gone in alive:
             continue
-        key = X25519PrivateKey.from_private_bytes(found[gone])
+        key = X25519PrivateKey.from_private_bytes(secrets[gone])
         for u in answers.graph.neighbours(gone):
             if u not in alive:
                 continue
             common = p.agree(key, answers.adverts[u].masks)
             mask = p.derive(common, *about_pair(answers.view, gone, u))
-            # the lower of a pair added the mask, the higher subtracted it
+            # The lower of a pair added the mask, the higher subtracted it.
             if gone > u:
                 minus.append(mask)
             else:
@@ -81,14 +86,16 @@ def masks_left(answers: Answers) -> MasksLeft:
 
 
 def secrets_of(answers: Answers) -> tuple[dict[int, bytes], list[int]]:
-    """The secret of each sharer by its place, and who gave somebody a share of another secret.
+    """The secret of each sharer by its place, and the places of parties that gave somebody a share
+    of another secret.
 
-    The secret is the seed of who sent, and the masks' key of who did not. Raises SumRefused
+    The secret is the seed of a party that sent its vector, and the masks' key of one that did not.
+    Raises SumRefused
     `threshold` where too few right shares came, and WrongSecret where no subset of them gives the
     secret that was advertised.
     """
     threshold = answers.graph.threshold
-    found = {}
+    secrets = {}
     liars = []
     factors = dict[tuple[int, ...], list[int]]()  # Lagrange's weights of points that were used
     for owner in answers.sharers:
@@ -99,16 +106,19 @@ def secrets_of(answers: Answers) -> tuple[dict[int, bytes], list[int]]:
             "threshold",
             f"{len(holders)} right shares of a party; at least {threshold}: nothing is revealed",
         )
-        subsets = _subsets(holders, threshold)
-        secret = _of_subset(answers, owner, next(subsets), factors)
+        # All shares are as their owner signed them, so a subset that gives another secret shows
+        # that the owner lied. Another subset may still give the right one.
+        tries = (
+            _of_subset(answers, owner, subset, factors) for subset in _subsets(holders, threshold)
+        )
+        secret = next(tries)
         if secret is None:
             liars.append(owner)
-            tried = (_of_subset(answers, owner, some, factors) for some in subsets)
-            secret = next((each for each in tried if each is not None), None)
+            secret = next((right for right in tries if right is not None), None)
         if secret is None:
             raise WrongSecret(owner)
-        found[owner] = secret
-    return found, liars
+        secrets[owner] = secret
+    return secrets, liars
 
 
 def _of_subset(
@@ -120,8 +130,9 @@ def _of_subset(
         factors[points] = weights(points)
     shares = {holder + 1: answers.shares[holder][owner] for holder in holders}
     secret = combine(shares, factors[points])
-    sent = owner in answers.survivors
-    return secret if secret is not None and _as_advertised(secret, answers, owner, sent) else None
+    if secret is None or not _as_advertised(secret, answers, owner):
+        return None
+    return secret
 
 
 def _subsets(holders: list[int], size: int) -> Iterator[list[int]]:
@@ -135,9 +146,9 @@ def _subsets(holders: list[int], size: int) -> Iterator[list[int]]:
         yield [holder for holder in holders if holder not in without][:size]
 
 
-def _as_advertised(secret: bytes, answers: Answers, owner: int, sent: bool) -> bool:
+def _as_advertised(secret: bytes, answers: Answers, owner: int) -> bool:
     """Whether a secret is the one that its owner committed to before it shared it."""
     advert = answers.adverts[owner]
-    if sent:
+    if owner in answers.survivors:
         return commitment(secret) == advert.seed
     return p.public_of(secret) == advert.masks

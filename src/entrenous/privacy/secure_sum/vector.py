@@ -13,34 +13,34 @@ from ...core.types import Int64Array
 
 
 class SumRows(NamedTuple):
-    """How full the rows of a client's vector are.
-
-    sent: the item rows that its devices add to (of all of them together, decoys included); out_of:
-    the items there are, 0 where none is sent; devices: of this client; width: the numbers that a
-    device sends for an item, in a message that has all items, or the same ones in every round.
-    """
+    """How full the rows of a client's vector are."""
 
     sent: int
+    """The item rows that its devices add to, of all of them together, decoys included."""
     out_of: int
+    """The items of the catalogue; 0 where no rows are sent."""
     devices: int = 1
+    """The devices of this client."""
     width: int = 0
+    """The numbers that a device sends for an item, in a message that has all items, or the same
+    ones in every round."""
 
     def occupancy(self, people: int, sums: int = 1) -> float:
         """Devices that fill a row, on average, if all `people` of the sum send as many rows as
         those of this client do.
 
-        A message that has a row for every item is full of everybody and says by its numbers alone
-        what was consumed. Each of `sums` sums of the same people is then `width` equations for each
+        A message that has a row for every item is full of everybody, and its numbers alone tell the
+        consumed items. Each of `sums` sums of the same people is then `width` equations for each
         item, in one unknown a person: devices an equation. From 1 on such sums come apart by
         themselves (FCF of 100 parties: after 8 rounds). So it is with rows of the same items in
         every round. The less of both counts where there are both.
         """
-        rows = (
-            people * self.sent / (self.out_of * max(1, self.devices))
-            if self.out_of
-            else float(people)
-        )
-        return min(rows, people / (self.width * sums)) if self.width else rows
+        filled = float(people)
+        if self.out_of:
+            filled = people * self.sent / (self.out_of * max(1, self.devices))
+        if self.width:
+            filled = min(filled, people / (self.width * sums))
+        return filled
 
 
 def rows_of(total: Total, same_rows: bool = False) -> SumRows:
@@ -48,13 +48,13 @@ def rows_of(total: Total, same_rows: bool = False) -> SumRows:
     in every round (`Traits.same_rows`).
     """
     items = len(total.senders)
-    every = [
-        array[0, 0].size
-        for array in total.dense.values()
-        if array.ndim > 1 and array.shape[1] == items
-    ]
-    every += [array[0].size for array in total.rows.values()] if same_rows else []
-    return SumRows(int(total.senders.sum()), items if total.rows else 0, total.devices, sum(every))
+    width = 0
+    for array in total.dense.values():
+        if array.ndim > 1 and array.shape[1] == items:
+            width += array[0, 0].size
+    if same_rows:
+        width += sum(array[0].size for array in total.rows.values())
+    return SumRows(int(total.senders.sum()), items if total.rows else 0, total.devices, width)
 
 
 def pack(total: Total) -> Int64Array:
@@ -69,9 +69,8 @@ def pack(total: Total) -> Int64Array:
             "the algorithm shows arrays singly, with their senders",
             fix="choose one that only adds up",
         )
-    return np.concatenate(
-        [*(array.ravel() for array in _parts(total)), np.array([total.devices], np.int64)]
-    )
+    parts = [array.ravel() for array in _parts(total)]
+    return np.concatenate([*parts, np.array([total.devices], np.int64)])
 
 
 def unpack(vector: Int64Array, like: Total) -> Total:
