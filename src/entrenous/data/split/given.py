@@ -1,5 +1,5 @@
-"""`given`: a split that someone else made, such as the files an author published. It is a Split
-like any other.
+"""`given`: a split made elsewhere, such as the files that an author published. It is a `Split` like
+any other.
 
     train, test = entrenous.from_frame(...), entrenous.from_frame(...)
     split = given(train, test, candidates={"user": [...], "item": [...], "candidate": [...]})
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -99,23 +100,23 @@ def _share_ids(parts: dict[str, Interactions], candidates: list[Array]) -> dict[
     users = _united([part.users for part in parts.values()], [], "user")
     items = _united([part.items for part in parts.values()], candidates, "item")
     labels = dict.fromkeys(label for part in parts.values() for label in part.features)
-    features, scale = (
-        {label: _feature(label, list(parts.values()), items) for label in labels},
-        _scale(list(parts.values())),
-    )
+    features = {label: _feature(label, list(parts.values()), items) for label in labels}
+    scale = _scale(list(parts.values()))
     moved = {
         label: replace(_over(part, users, items), features=features, scale=scale)
         for label, part in parts.items()
     }
+    # Places in the source must differ across the parts.
     rows = [part.row for part in moved.values() if part.row is not None]
     taken = np.concatenate(rows) if rows else np.empty(0, np.int64)
     if len(np.unique(taken)) == len(taken):
         return moved
-    lengths = [_last_place(part) + 1 for part in moved.values()]
-    return {
-        label: _behind(part, start)
-        for (label, part), start in zip(moved.items(), np.cumsum([0, *lengths]), strict=False)
-    }
+    start = 0
+    ordered = {}
+    for label, part in moved.items():
+        ordered[label] = _behind(part, start)
+        start += _last_place(part) + 1
+    return ordered
 
 
 def _last_place(part: Interactions) -> int:
@@ -152,13 +153,9 @@ def _over(part: Interactions, users: Vocabulary, items: Vocabulary) -> Interacti
     """`part` with the indices of other vocabularies, its source positions kept."""
     if part.users is users and part.items is items:
         return part
-    user, item = (
+    moved = build(
         users.indices(list(part.users.ids))[part.user],
         items.indices(list(part.items.ids))[part.item],
-    )
-    moved = build(
-        user,
-        item,
         value=part.value,
         time=part.time,
         users=users,
@@ -166,7 +163,8 @@ def _over(part: Interactions, users: Vocabulary, items: Vocabulary) -> Interacti
         name=part.name,
         notes=part.notes,
     )
-    assert moved.row is not None  # here: where each row stood in `part`
+    # `build` sets `row` to the position of each row in `part`.
+    assert moved.row is not None
     visits = some_visits(part.visits, moved.row)
     return replace(moved, row=None if part.row is None else part.row[moved.row], visits=visits)
 
@@ -183,31 +181,25 @@ def _feature(label: str, parts: Sequence[Interactions], items: Vocabulary) -> Ar
 
 
 def with_features(split: Split, data: Interactions) -> Split:
-    """The split, its items described by the features of `data` where it has none of that name."""
-    own = split.train.features
+    """The split with the features of `data` for its items, unless it has a feature of that name."""
+    items, own = split.train.items, split.train.features
     features = {
-        **{
-            label: _feature(label, [data], split.train.items)
-            for label in data.features
-            if label not in own
-        },
-        **own,
+        label: _feature(label, [data], items) for label in data.features if label not in own
     }
+    features |= own
 
-    def described(held: Held | None) -> Held | None:
-        return None if held is None else held._replace(rows=replace(held.rows, features=features))
+    def described(held: Held) -> Held:
+        return held._replace(rows=replace(held.rows, features=features))
 
-    test = described(split.test) or split.test
     return split._replace(
         train=replace(split.train, features=features),
-        validation=described(split.validation),
-        test=test,
+        validation=None if split.validation is None else described(split.validation),
+        test=described(split.test),
     )
 
 
 def _refuse_overlap(parts: dict[str, Interactions]) -> None:
-    labels = list(parts)
-    for a, b in [(a, b) for k, a in enumerate(labels) for b in labels[k + 1 :]]:
+    for a, b in combinations(parts, 2):
         both = np.intersect1d(pairs_of(parts[a]), pairs_of(parts[b]))
         if len(both):
             user, item = divmod(int(both[0]), len(parts[a].items))
@@ -261,11 +253,8 @@ def _consumed(parts: dict[str, Interactions], held: Held, label: str) -> tuple[s
     if held.candidates is None:
         return ()
     pairs = held.rows.user.astype(np.int64)[:, None] * len(held.rows.items) + held.candidates
-    own = np.isin(pairs, np.concatenate([pairs_of(part) for part in parts.values()])) & (
-        held.candidates >= 0
-    )
-    return (
-        (f"{label} candidates that their user interacted with: {int(own.sum())}",)
-        if own.any()
-        else ()
-    )
+    consumed = np.concatenate([pairs_of(part) for part in parts.values()])
+    known = np.isin(pairs, consumed) & (held.candidates >= 0)
+    if not known.any():
+        return ()
+    return (f"{label} candidates that their user interacted with: {int(known.sum())}",)

@@ -44,11 +44,11 @@ from .leave_one_out import draw_candidates
 from .types import Held, Split, assemble, between_peers, percents, share, shuffled, without_test
 
 TRAIN, TEST, VALIDATION = range(len(PARTS))
-DRAWN = 100  # candidates of a held-out row, section 5.3; their files have 99
-APART, AGAINST = (
-    15,
-    99,
-)  # of rows that are set apart from training: percent of a user's, and candidates of each
+# Candidates of a held-out row, section 5.3; the authors' files have 99.
+DRAWN = 100
+# Of rows set apart from training: the percentage of a user's rows, and the candidates of each.
+APART = 15
+AGAINST = 99
 
 
 def given(data: Interactions, *, seed: int) -> list[Split]:
@@ -83,8 +83,10 @@ def drawn(data: Interactions, train: int, test: int, *, seed: int) -> list[Split
         raise InputError(
             "protocol", problem, expected="a test share below 50", fix="use pepper-85-15"
         )
-    held, place = share(data.counts, test)[data.user], shuffled(data, key(seed, "split", "pepper"))
-    tested, weighing = place < held, (place >= held) & (place < 2 * held)
+    held = share(data.counts, test)[data.user]
+    place = shuffled(data, key(seed, "split", "pepper"))
+    tested = place < held
+    weighing = ~tested & (place < 2 * held)
     _check_free(data, tested)
     candidates = (
         _draw(data, weighing, key(seed, "candidates", "validation")),
@@ -96,17 +98,18 @@ def drawn(data: Interactions, train: int, test: int, *, seed: int) -> list[Split
 
 
 def set_apart(split: Split, *, seed: int) -> tuple[Interactions, Held]:
-    """The training rows without int(.15 n) of each user's n, and these rows, each against 99 items
-    that its user has no row of.
+    """Sets int(0.15 n) of each user's n training rows apart. Returns the other training rows, and
+    the rows apart, each against 99 items without a row of its user.
 
-    They are neither weighed nor tested by: what is chosen, or how fast nodes learn, is measured on
-    rows that no node ever judged a model by. Raises InputError for a user with fewer than 99 items
-    never consumed.
+    No node judges a model by them, and no test counts them: they measure choices, and how fast
+    nodes learn. Raises InputError for a user with fewer than 99 items never consumed.
     """
     rows = split.train
-    apart = shuffled(rows, key(seed, "split", "apart")) < share(rows.counts, APART)[rows.user]
-    held, drawn = rows.select(apart), key(seed, "candidates", "apart")
-    candidates = draw_candidates(split.all_rows, held.user, AGAINST, drawn, items=held.item)
+    place = shuffled(rows, key(seed, "split", "apart"))
+    apart = place < share(rows.counts, APART)[rows.user]
+    held = rows.select(apart)
+    name = key(seed, "candidates", "apart")
+    candidates = draw_candidates(split.all_rows, held.user, AGAINST, name, items=held.item)
     return rows.select(~apart), Held(held, candidates, cold=True)
 
 
@@ -122,28 +125,25 @@ def _check_free(data: Interactions, tested: BoolArray) -> None:
     users = np.unique(data.user[tested])
     few = users[len(data.items) - data.counts[users] < DRAWN]
     if len(few):
-        problem = (
-            f"{DRAWN} candidates are needed, but user '{data.users[int(few[0])]}' has fewer items"
-            " never consumed"
-        )
         raise InputError(
             data.name,
-            problem,
+            f"{DRAWN} candidates are needed, but user '{data.users[int(few[0])]}' has fewer items"
+            " never consumed",
             expected="a larger catalogue",
             fix="use random-80-20 or temporal-80-20",
         )
 
 
-# ---- what they published -------------------------------------------------------------------------
+# ---- published rows ------------------------------------------------------------------------------
 
 
 class PublishedRows(NamedTuple):
-    """Distinct published rows, ascending by pair: pair int64 [n] = user * items + item in the
-    split's own numbers, part int64 [n].
-    """
+    """Distinct published rows, ascending by pair."""
 
     pair: Int64Array
+    """int64 [n]: user * items + item, in the numbers of the split."""
     part: Int64Array
+    """int64 [n]: TRAIN, TEST or VALIDATION."""
     notes: tuple[str, ...]
 
 
@@ -160,37 +160,38 @@ def _given(data: Interactions, found: Divided, n: int, name: str) -> Split:
     names = Vocabulary(users[:n], kind="user")
     rows = _distinct(found, names, data)
     whole, more = _interactions(data, found, names, rows)
-    masks = rows.part == VALIDATION, rows.part == TEST
-    tables = [
-        _candidates(found.against[label], whole, rows.pair[mask], label)
-        for label, mask in zip(("validation", "test"), masks, strict=True)
-    ]
+    weighing = rows.part == VALIDATION
+    tested = rows.part == TEST
+    of_weighing = _candidates(found.against["validation"], whole, rows.pair[weighing], "validation")
+    of_tested = _candidates(found.against["test"], whole, rows.pair[tested], "test")
     about = (
         f"parts: those that PEPPER (Belal et al. 2022) published, of the first {n:,} of their"
         f" {len(users):,} users"
     )
-    notes = (about, *rows.notes, *more, *tables[0].notes, *tables[1].notes)
-    candidates = tables[0].table, tables[1].table
-    return between_peers(
-        assemble(name, whole, *masks, refit=False, notes=notes, candidates=candidates)
-    )
+    notes = (about, *rows.notes, *more, *of_weighing.notes, *of_tested.notes)
+    candidates = of_weighing.table, of_tested.table
+    split = assemble(name, whole, weighing, tested, refit=False, notes=notes, candidates=candidates)
+    return between_peers(split)
 
 
 def _distinct(found: Divided, names: Vocabulary, data: Interactions) -> PublishedRows:
     """The rows of these users, each in one part."""
-    user, item = names.indices(found.user.tolist()), data.items.indices(found.item.tolist())
-    if (strange := np.flatnonzero((user >= 0) & (item < 0))).size:
+    user = names.indices(found.user.tolist())
+    item = data.items.indices(found.item.tolist())
+    strange = np.flatnonzero((user >= 0) & (item < 0))
+    if len(strange):
         _refuse(data, f"item '{found.item[strange[0]]}' of {found.source} is no item of the data")
-    own = np.flatnonzero(user >= 0)
-    pair = user[own].astype(np.int64) * len(data.items) + item[own]
-    part = np.array([PARTS.index(label) for label in found.part[own].tolist()], np.int64)
+    kept = np.flatnonzero(user >= 0)
+    pair = user[kept].astype(np.int64) * len(data.items) + item[kept]
+    part = np.array([PARTS.index(label) for label in found.part[kept].tolist()], np.int64)
+    # The first part of a pair counts, in the order of PARTS.
     each = np.unique(pair * len(PARTS) + part)
     pair, first = np.unique(each // len(PARTS), return_index=True)
-    notes = (
-        [f"published rows that stand twice in their part, kept once: {len(own) - len(each):,}"]
-        if len(each) < len(own)
-        else []
-    )
+    notes = []
+    if len(each) < len(kept):
+        notes.append(
+            f"published rows that stand twice in their part, kept once: {len(kept) - len(each):,}"
+        )
     moved = np.bincount(np.delete(each, first) % len(PARTS), minlength=len(PARTS))
     for label, part_of, others in (
         ("test", TEST, "training"),
@@ -212,7 +213,8 @@ def _interactions(
     """
     user, item = np.divmod(rows.pair, len(data.items))
     theirs = data.users.indices(names.ids.tolist()).astype(np.int64)
-    pairs, sought = pairs_of(data), theirs[user] * len(data.items) + item
+    pairs = pairs_of(data)
+    sought = theirs[user] * len(data.items) + item
     at = np.minimum(np.searchsorted(pairs, sought), len(pairs) - 1)
     absent = (theirs[user] < 0) | (pairs[at] != sought)
     if absent.sum() > found.lacking:
@@ -236,17 +238,18 @@ def _interactions(
         notes=data.notes,
         scale=data.scale,
     )
-    row = (
-        None
-        if data.row is None
-        else np.where(absent, data.row.max() + 1 + np.arange(len(at)), data.row[at])
-    )
-    text = (
-        "published rows that the data lacks, kept with value"
-        f" 1{'' if time is None else ' and without a time'}: {absent.sum():,}"
-    )
-    visits = None if time is None or row is None else _visits(data, at, absent, time, row)
-    return replace(built, row=row, visits=visits), (text,) if absent.any() else ()
+    row = visits = None
+    if data.row is not None:
+        behind = data.row.max() + 1 + np.arange(len(at))
+        row = np.where(absent, behind, data.row[at])
+        if time is not None:
+            visits = _visits(data, at, absent, time, row)
+    rows_of_data = replace(built, row=row, visits=visits)
+    if not absent.any():
+        return rows_of_data, ()
+    untimed = "" if time is None else " and without a time"
+    note = f"published rows that the data lacks, kept with value 1{untimed}: {absent.sum():,}"
+    return rows_of_data, (note,)
 
 
 def _visits(
@@ -261,11 +264,12 @@ def _visits(
 
 
 class Candidates(NamedTuple):
-    """Negatives to rank held-out rows against. table: int32 [rows, k], -1 where a row has fewer.
-    notes: faults of the published lists."""
+    """Negatives to rank held-out rows against."""
 
     table: Int32Array
+    """int32 [rows, k], -1 where a row has fewer."""
     notes: tuple[str, ...]
+    """Faults of the published lists."""
 
 
 def _candidates(
@@ -274,26 +278,24 @@ def _candidates(
     """The published negatives of the held-out rows `pairs` (ascending) of the part `label`, in the
     published order.
     """
-    user, item = (
-        whole.users.indices(against.user.tolist()),
-        whole.items.indices(against.item.tolist()),
-    )
-    own = np.flatnonzero((user >= 0) & (item >= 0))
-    listed, first = np.unique(
-        user[own].astype(np.int64) * len(whole.items) + item[own], return_index=True
-    )
+    items = len(whole.items)
+    user = whole.users.indices(against.user.tolist())
+    item = whole.items.indices(against.item.tolist())
+    known = np.flatnonzero((user >= 0) & (item >= 0))
+    listed, first = np.unique(user[known].astype(np.int64) * items + item[known], return_index=True)
     absent = np.flatnonzero(~np.isin(pairs, listed))
     if len(absent):
-        who = f"user '{whole.users[int(pairs[absent[0]] // len(whole.items))]}'"
+        who = f"user '{whole.users[int(pairs[absent[0]] // items)]}'"
         _refuse(
             whole,
             f"{label} rows without published negatives: {len(absent):,}; the first is of {who}",
         )
-    table = _numbers(against.candidates[own[first[np.searchsorted(listed, pairs)]]], whole)
-    of_user, held = (pairs // len(whole.items))[:, None], (pairs % len(whole.items))[:, None]
+    row = known[first[np.searchsorted(listed, pairs)]]
+    table = _numbers(against.candidates[row], whole)
+    of_user, held = np.divmod(pairs[:, None], items)
     itself = table == held
     again = _repeats(table) & ~itself
-    consumed = np.isin(of_user * len(whole.items) + table, pairs_of(whole)) & ~itself & ~again
+    consumed = np.isin(of_user * items + table, pairs_of(whole)) & ~itself & ~again
     counted = (
         ("that are the held-out item itself, left out", itself),
         ("that repeat in their list, left out", again),
@@ -313,7 +315,7 @@ def _numbers(texts: Array, whole: Interactions) -> Int32Array:
 
 
 def _repeats(table: Int32Array) -> BoolArray:
-    """Whether a number stands earlier in its row, bool [m, k].
+    """True for numbers that stand earlier in their row, bool [m, k].
 
     >>> _repeats(np.array([[3, 1, 3, 3], [1, 2, 3, 4]], np.int32)).astype(int).tolist()
     [[0, 0, 1, 1], [0, 0, 0, 0]]
