@@ -1,4 +1,4 @@
-"""Actors of Ray: seconds a round over real sockets, beside as many local workers in one run."""
+"""Actors of Ray: seconds a round over real sockets, compared with local workers in the same run."""
 
 from __future__ import annotations
 
