@@ -579,6 +579,23 @@ def test_no_group_has_more_than_a_few_hundred_nodes_unless_the_operator_says_so(
     assert said.terms.protection.groups == 1
 
 
+@pytest.mark.parametrize(
+    ("floors", "said"),
+    [
+        (Floors(8, 3, 0.0), "--people: the group of 'node-01' has . people of 4 nodes"),
+        (Floors(1, 5, 0.0), "--parties: .* of 4 nodes; expected at least 5; --parties 4, or ask"),
+    ],
+)
+def test_a_node_joins_no_group_below_its_owners_floors(
+    tmp_path: Path, floors: Floors, said: str
+) -> None:
+    """It would send nothing in any round."""
+    protect = {"people": 1, "parties": 3}
+    with pytest.raises(InputError, match=said) as why:
+        masked(tmp_path / "f", floors=floors, protect=protect)
+    assert "\n" not in str(why.value)
+
+
 # ---- the mean ------------------------------------------------------------------------------------
 
 

@@ -44,6 +44,7 @@ from ..agreement.files import (
     write_identity,
     write_json,
 )
+from ..agreement.groups import group_of
 from ..agreement.invitation import INVITED, read_peer_invitation, read_server_invitation
 from ..agreement.members import MEMBERS, Member, Members
 from ..agreement.terms import TERMS, FederationTerms
@@ -205,6 +206,8 @@ def join(
         expected = f"1 to {len(users)}, the node's users"
         raise InputError("--least-users", f"got {plan.least_users}", expected=expected)
     check_epsilon(invitation, terms, plan.epsilon, plan.people)
+    if terms.masked and terms.protection.groups > 1:
+        _check_group(invitation, terms, request.name, plan)
     items = Items.read(invitation / ITEMS, terms.items_sha256).vocabulary
     terms.check(plan.own, plan.algorithm)
     joined = with_items(rows, items.indices(rows.items.ids.tolist()), items)
@@ -227,6 +230,23 @@ def join(
         about |= {"listen": request.listen or "0.0.0.0:0", "advertise": request.advertise}
     write_json(folder / NODE, about)
     return users
+
+
+def _check_group(invitation: Path, terms: FederationTerms, name: str, plan: JoinPlan) -> None:
+    """Raises InputError where the node's group is smaller than its owner insists on: the node would
+    send nothing in any round."""
+    members = Members.read(invitation / MEMBERS, terms.users)
+    everybody = members.ever()
+    group = group_of(members, terms, name)
+    people = sum(everybody[other] for other in group)
+    for option, has, least in (
+        ("--people", people, plan.people),
+        ("--parties", len(group), plan.parties),
+    ):
+        if has < least:
+            problem = f"the group of '{name}' has {people} people of {len(group)} nodes"
+            fix = f"{option} {has}, or ask the operator for fewer groups"
+            raise InputError(option, problem, expected=f"at least {least}", fix=fix)
 
 
 def _check_draws(invitation: Path, terms: FederationTerms) -> None:
