@@ -37,10 +37,10 @@ def algorithm_asked(algorithm: Any) -> tuple[str, dict[str, Any]]:
         raise InputError("algorithm", f"got {kind.__name__}", expected=expected)
     changed = {}
     if not isinstance(algorithm, type):
+        values = dict(algorithm)
         for name, field in kind.model_fields.items():
-            value = getattr(algorithm, name)
-            if value != field.get_default(call_default_factory=True):
-                changed[name] = value
+            if values[name] != field.get_default(call_default_factory=True):
+                changed[name] = values[name]
     return _named(kind), changed
 
 

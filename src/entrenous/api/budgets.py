@@ -1,5 +1,5 @@
-"""What several trainings on the same people have spent of differential privacy, each by itself and
-all together.
+"""The differential privacy that several trainings on the same people have spent, each by itself
+and all together.
 """
 
 from __future__ import annotations

@@ -43,8 +43,8 @@ def explain(algorithm: str, /, *, json: bool = False) -> None:
     Parameters
     ----------
     algorithm:
-        A name of `entrenous algorithms`, or the place of one's own (./my_algo.py); or network: what
-        --network can put between peers. Names: {algorithms}.
+        A name of `entrenous algorithms`, or the place of your own (./my_algo.py); or network: the
+        settings of --network. Names: {algorithms}.
     json:
         Print one JSON object on stdout.
     """

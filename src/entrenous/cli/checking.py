@@ -22,7 +22,7 @@ def check(algorithm: str, /, *, settings: Set = None, json: bool = False) -> Non
     Parameters
     ----------
     algorithm:
-        The place of a class of one's own (./my_algo.py, ./my_algo.py:MyAlgorithm or
+        The place of your own class (./my_algo.py, ./my_algo.py:MyAlgorithm or
         my_module:MyAlgorithm), or a name of `entrenous algorithms`.
     settings:
         A setting of the algorithm, name=value; may be repeated.
@@ -45,7 +45,7 @@ def check(algorithm: str, /, *, settings: Set = None, json: bool = False) -> Non
 
 def _conformed(algorithm: Any) -> dict[str, Any]:
     """The kind of an algorithm and what was checked. Raises CheckFailed for the first rule that it
-    breaks, and for an error of its own code."""
+    breaks, and for an error of the user's code."""
     from ..core.contract.declared import ContractError, declared
     from ..core.errors import EntrenousError, NonFiniteError
     from ..core.registry.own import own_line

@@ -161,11 +161,13 @@ def show_run(manifest: dict[str, Any], name: str) -> None:
 
     metrics, full = manifest["metrics"], manifest.get("full_ranking")
     headers = ["metric", protocol_of(manifest)]
-    rows = [[arrowed(name), metrics[name]] for name in SHOWN if name in metrics]
     if full:
         headers.append("full ranking")
-        for row, name in zip(rows, [name for name in SHOWN if name in metrics], strict=True):
-            row.append(full.get(name, ""))
+    rows = []
+    for metric in SHOWN:
+        if metric in metrics:
+            of_full = [full.get(metric, "")] if full else []
+            rows.append([arrowed(metric), metrics[metric], *of_full])
     about = f"{short(manifest['algorithm'])} on {manifest['data']}, seed {manifest['seed']}"
     table(headers, rows, title=f"{about}, {manifest['rounds']} rounds")
     sentences = [

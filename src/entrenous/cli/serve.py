@@ -138,11 +138,9 @@ def node(
         run(folder, stop, say, metrics)
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(
-        0
-        # all is saved and closed; iroh's library would wait up to half a minute for peers that are
-        # dead
-    )
+    # All is saved and closed. A normal exit would wait up to half a minute, in iroh's library, for
+    # peers that are dead.
+    os._exit(0)
 
 
 @contextmanager

@@ -92,7 +92,7 @@ def _show_runs(manifests: list[dict[str, Any]]) -> None:
 
 
 def _date(manifest: dict[str, Any]) -> str:
-    """When a run began, to the minute, in the time of the place where it ran."""
+    """The start of a run, to the minute, in the time of the place where it ran."""
     return str(manifest.get("started", ""))[:16].replace("T", " ")
 
 
@@ -114,8 +114,8 @@ def differing(manifest: dict[str, Any]) -> list[str]:
 
 
 def _is_usual(manifest: dict[str, Any], name: str) -> bool:
-    """Whether a setting that was given is the default of today. A setting of a user's own algorithm
-    counts as another value.
+    """Returns True for a setting that has the default of today; never for a user's own
+    algorithm.
     """
     from ..algorithms.named import algorithms, kind_of
 

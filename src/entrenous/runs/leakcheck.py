@@ -41,24 +41,25 @@ SIGNIFICANT = 4.0  # standard errors from chance at which the check fails: one h
 @final
 @dataclass(frozen=True, eq=False)
 class Alone:
-    """Every user as a federation of one, with nobody to learn from. avoid: rows never drawn as
-    negatives (honest: the training rows).
-    """
+    """Every user as a federation of one, with nobody to learn from."""
 
     algorithm: FederatedAlgorithm
     train: Interactions
     avoid: Interactions
+    """Rows whose items are never drawn as negatives; in an honest check the training rows."""
     rounds: int
     seed: int
     progress: Progress = silent
 
     def scores(self, users: Int64Array) -> Float32Array:
-        """float32 [len(users), items]: each user's private model, trained on the spot."""
-        return np.concatenate([self._one(int(user)) for user in users])
+        """Scores of every item by each user's private model, which is trained here: float32
+        [len(users), items].
+        """
+        return np.concatenate([self._scores_of(int(user)) for user in users])
 
-    def _one(self, user: int) -> Float32Array:
-        # each starts from a model of its own: with a shared one, chance differences between items
-        # would repeat over users
+    def _scores_of(self, user: int) -> Float32Array:
+        # Each user starts from another model: with a shared one, chance differences between items
+        # would repeat over users.
         seed = int(fold_name(key(self.seed, "alone"), user) >> np.uint64(1))
         own, avoid = (_rows_of(rows, user) for rows in (self.train, self.avoid))
         rounds = Rounds(self.algorithm, own, seed=seed, avoid=avoid)
@@ -166,22 +167,20 @@ def _check_one_user(algorithm: Any, train: Interactions) -> FederatedAlgorithm:
 
 
 def _competing(held: Held, train: Interactions) -> Held:
-    """The held-out rows and candidates that training knows: the others rank last by protocol, not
-    by chance.
+    """The held-out rows and candidates whose items training knows: other items rank last by
+    protocol, not by chance.
     """
     known = train.popularity > 0
     keep = known[held.rows.item]
-    if held.candidates is None:
-        return held._replace(rows=held.rows.select(keep))
-    return held._replace(
-        rows=held.rows.select(keep),
-        candidates=np.where(known[held.candidates], held.candidates, -1)[keep],
-    )
+    candidates = held.candidates
+    if candidates is not None:
+        candidates = np.where(known[candidates], candidates, -1)[keep]
+    return held._replace(rows=held.rows.select(keep), candidates=candidates)
 
 
 def _auc_by_chance(ranking: Ranking) -> tuple[Float64Array, Float64Array]:
-    """Mean and variance of each query's AUC if all orders are alike: those of the Mann-Whitney
-    statistic, 1/2 and (r + c + 1) / 12 r c.
+    """Mean and variance of each query's AUC if all orders are equally likely: those of the
+    Mann-Whitney statistic, 1/2 and (r + c + 1) / (12 r c), of r relevant and c other items.
     """
     r, c = ranking.relevant, ranking.candidates - ranking.relevant
     return np.full(len(r), 0.5), np.where(c > 0, (r + c + 1) / (12.0 * r * np.maximum(c, 1)), 0.0)
@@ -205,10 +204,9 @@ def _check(
     """
     _, user = np.unique(ranking.user, return_inverse=True)
     queries = np.bincount(user)
-    expected, error = (
-        (np.bincount(user, chance) / queries).mean(),
-        np.sqrt((np.bincount(user, variance) / queries**2).sum()) / len(values),
-    )
+    expected = (np.bincount(user, chance) / queries).mean()
+    # Queries are independent, so the variance of a user's mean is that of their sum / queries^2.
+    error = np.sqrt((np.bincount(user, variance) / queries**2).sum()) / len(values)
     z = float((values.mean() - expected) / error) if error else 0.0
     passed = bool(abs(z) < SIGNIFICANT)
     return {

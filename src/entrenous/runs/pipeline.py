@@ -192,8 +192,8 @@ def engine_of(options: RunOptions) -> EngineOptions:
 
 
 def material(plan: RunPlan, data: Interactions | None = None) -> Material:
-    """Loads (unless `data` is at hand) and splits. The rows are those of the split where it has
-    users of its own (`pepper-given`).
+    """Loads (unless `data` is at hand) and splits. The rows are those of the split where the
+    split has other users than the data (`pepper-given`).
     """
     protocol = plan.protocol or usual_protocol(plan.data if data is None else data, plan.algorithm)
     if protocol == GIVEN:

@@ -192,8 +192,8 @@ def check_parts(plan: RunPlan, parts: list[Split]) -> None:
 
 
 def leaky(plan: RunPlan) -> bool:
-    """Whether devices are kept from drawing held-out items as negatives. Raises InputError for a
-    choice that is none.
+    """Returns True where devices do not draw held-out items as negatives. Raises InputError for
+    an unknown choice.
     """
     choices = get_args(Negatives)
     if plan.negatives not in choices:

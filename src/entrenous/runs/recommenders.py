@@ -129,7 +129,7 @@ class CentralRecommender:
 
 
 class Fitted(NamedTuple):
-    """A trained algorithm."""
+    """A trained algorithm: its recommender, its stored state and its costs."""
 
     recommender: FederatedRecommender | GossipRecommender | CentralRecommender
     arrays: dict[str, Array]
@@ -256,7 +256,7 @@ def _prefixed(prefix: str, state: State) -> dict[str, Array]:
 
 
 def federated(algorithm: Algorithm) -> bool:
-    """Whether an algorithm trains in rounds of devices, with a server or without."""
+    """Returns True for an algorithm that trains in rounds of devices, with a server or without."""
     return not is_central(algorithm)
 
 

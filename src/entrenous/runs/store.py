@@ -220,7 +220,7 @@ def _checkpoints(folder: Path, phase: str = "*") -> list[Path]:
 
 
 def has_checkpoint(folder: Path) -> bool:
-    """Whether an unfinished run has a checkpoint from which it can continue."""
+    """Returns True for an unfinished run with a checkpoint from which it can continue."""
     return bool(_checkpoints(folder))
 
 

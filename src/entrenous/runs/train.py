@@ -64,8 +64,8 @@ def unsaid(line: str) -> None:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Watch:
-    """What happens between the rounds of a training, and where devices are computed. None of it
-    changes the model, except that patience ends the training.
+    """The work between the rounds of a training, and the place where devices are computed. None of
+    it changes the model, except that patience ends the training.
     """
 
     every: int = 0
@@ -314,7 +314,7 @@ def fit_central(
 
 
 def patience_is_over(trace: Trace, phase: str, patience: int, goal: Goal) -> bool:
-    """Whether a phase has looked `patience` times since its best look."""
+    """Returns True when a phase has looked `patience` times since its best look."""
     looks = [line["round"] for line in trace if line["phase"] == phase]
     if not patience or not looks:
         return False

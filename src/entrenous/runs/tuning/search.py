@@ -240,7 +240,7 @@ def _worse(draw: Any, number: int, until: int, value: float) -> bool:
 
 
 def _study(optuna: Any, told: Told, past: list[TuningTrial]) -> Any:
-    """Optuna's study of `past`, with randomness of its own for the next batch: nothing else is
+    """Optuna's study of `past`, with separate randomness for each batch: nothing else is
     remembered from batch to batch.
     """
     # Optuna's generator takes 32 bits.
