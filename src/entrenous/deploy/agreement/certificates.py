@@ -39,10 +39,12 @@ def make_keys(folder: Path, *, names: Sequence[str] = (), days: int = DAYS) -> d
     `names`.
     """
     make_folder(folder, mode=0o700)
+    # An authority that is there signs the new server: nodes that have its ca.crt need no other.
     if not _pair(folder / "server.crt", folder / "server.key"):
         if not _pair(folder / "ca.crt", folder / "ca.key"):
             _make_ca(folder, max(days, CA_DAYS))
         _make_server(folder, names, days)
+    # Nodes would refuse a server that they reach by a name which its certificate does not have.
     missing = sorted(set(names) - _names(_certificate(folder / "server.crt")))
     if missing:
         raise InputError(

@@ -29,6 +29,8 @@ def dealt(members: Members, run: str, count: int) -> list[frozenset[str]]:
     to one group each, the largest to the group with the fewest people so far."""
     people = members.ever()
     order = sorted(people, key=lambda name: (-people[name], _place(run, name)))
+    # Dealt like cards, a round at a time, so that groups differ by at most one node and by few
+    # people.
     groups: list[set[str]] = [set() for _ in range(count)]
     held = [0] * count
     for low in range(0, len(order), count):
@@ -56,6 +58,7 @@ def check_groups(terms: FederationTerms, members: Members, contract: Contract) -
         fix += f"; or more room for devices that are missing, such as {PROTECT} lost={lost:.2g}"
     for group in dealt(members, terms.run, own.groups):
         users = sum(people[name] for name in group)
+        # A round asks a share of all users, and so the same share of each group.
         asked = users * contract.cohort / terms.users
         shape = graph(sorted(group), b"", SumTerms.dropout, SumTerms.malicious, len(people))
         nodes = shape.least(own.parties)

@@ -73,6 +73,7 @@ class Members:
     def by_node(self, users: Int64Array) -> dict[str, Int64Array]:
         """Returns the users among `users` that each node serves, ascending, for the nodes that
         serve some. Users without a node, or of a node that rests, are left out."""
+        # A user is asked for only where a node answers for it: others are left out of the round.
         node = self._node[users]
         if self._rests.any():
             node = np.where((node >= 0) & self._rests[node], -1, node)

@@ -136,6 +136,7 @@ class NodeStore:
     def create(path: Path, rows: Interactions, users: Int64Array) -> NodeStore:
         """Makes a new store with the rows of a node's users. users: int64 [m], ascending: the
         federation's numbers of rows.users, in their order."""
+        # Made empty first, so that nobody else can read it from the first byte on.
         write_private(path, b"")
         facts = {"format": FORMAT, "secret": secrets.randbits(256)}
         times: list[int | None] = [None] * len(rows)
@@ -357,6 +358,7 @@ class NodeStore:
         if row is None or number > newest:
             problem = f"round {number} is still to come"
             raise InputError(str(self.path), problem, expected=f"at most {newest}")
+        # The answers of the rounds to come again go, since their requests are for another model.
         with self.connection as db:
             db.execute("delete from answer where round >= ?", (number,))
             db.execute("delete from state")

@@ -162,6 +162,7 @@ def rotate(folder: Path) -> EnrolmentRequest:
     The old key counts until an invitation for the new one is accepted. Raises InputError for a
     folder that waits for such an invitation already.
     """
+    # The new key is written next to the old one, which answers until the operator has taken it.
     terms = FederationTerms.read(folder / TERMS)
     old = read_identity(folder / IDENTITY)
     before = EnrolmentRequest.read(folder / REQUEST)
@@ -194,6 +195,7 @@ def join(
         raise InputError(
             str(folder), "has joined already", fix="leave --data out, to take a new invitation up"
         )
+    # The server asks for the users that the membership list has, no more and no fewer.
     if len(rows.users) != len(users):
         fix = "give each of them a peer"
         if terms.has_server:
@@ -208,6 +210,7 @@ def join(
     check_epsilon(invitation, terms, plan.epsilon, plan.people)
     if terms.masked and terms.protection.groups > 1:
         _check_group(invitation, terms, request.name, plan)
+    # All refusals come before the first write: a node that may not join is left as it was.
     items = Items.read(invitation / ITEMS, terms.items_sha256).vocabulary
     terms.check(plan.own, plan.algorithm)
     joined = with_items(rows, items.indices(rows.items.ids.tolist()), items)
@@ -311,6 +314,8 @@ def accept(folder: Path, invitation: Path) -> None:
     """
     terms = FederationTerms.read(invitation / TERMS)
     about = read_json(folder / NODE)
+    # The hash of the terms is the federation: with other terms, the owner's decisions would hold
+    # for something that the owner has never seen.
     if terms.run != FederationTerms.read(folder / TERMS).run:
         raise InputError(
             str(invitation),
@@ -337,6 +342,8 @@ def invited(invitation: Path, terms: FederationTerms, name: str, key: bytes) -> 
     """Returns the numbers of the users with whom the owner of `key` is invited. Raises InputError
     where it is not invited.
     """
+    # An invitation that was sent to another node, or changed on its way, is found out here: by the
+    # key in the membership list, or by the operator's signature of the ticket.
     if terms.has_server:
         member = Members.read(invitation / MEMBERS, terms.users).nodes.get(name)
         if member is not None and member.key.public_bytes_raw() == key:

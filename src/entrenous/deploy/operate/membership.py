@@ -135,6 +135,7 @@ def renew_tickets(folder: Path, days: float = DAYS) -> list[Path]:
     """Writes invitations with tickets for further `days` for all peers. Each is to be sent to its
     peer, which accepts it.
     """
+    # A new ticket ends later than the one before, by which peers know which of both counts.
     operator, terms, members = _opened(folder)
     until = ends(days)
     members = members.with_nodes(
@@ -159,6 +160,8 @@ def renew_certificate(folder: Path, names: Sequence[str] = ()) -> tuple[datetime
     if not anew and not (keys / "ca.key").exists():
         fix = "bring it back for this, or move ca.crt away too to make a new authority"
         raise InputError(str(keys / "ca.key"), "is missing", fix=fix)
+    # The old pair is moved away first, since `make_keys` overwrites nothing, and comes back if no
+    # new pair can be made.
     for part in PARTS:
         rename_file(keys / part, keys / f"{part}.old")
     try:

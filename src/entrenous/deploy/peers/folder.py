@@ -74,6 +74,8 @@ class PeerFolder:
             "ask the operator for another: entrenous federation renew, then entrenous federation"
             " join --invitation"
         )
+        # Other peers would refuse every message of a peer whose ticket does not count; it is better
+        # told so by its own program.
         if not ticket.is_for(key, operator, self.terms.run_bytes):
             raise InputError(str(self.folder), "its ticket is not for this key and number", fix=fix)
         if wall >= ticket.until:

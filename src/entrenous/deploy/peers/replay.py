@@ -136,6 +136,7 @@ class _Replay:
         events, began = self.recordings[d].events, self.done[d]
         while self.done[d] < min(len(events), began + most):
             event = events[self.done[d]]
+            # A message waits until its push has happened; the other peers go on meanwhile.
             if event.kind == MESSAGE and (event.sender, event.push) not in self.sent:
                 break
             repeat = (self._start, self._push, self._message)[event.kind]
@@ -153,6 +154,7 @@ class _Replay:
             # of every node with such a setting
             ages = self.nodes.age[d : d + 1]  # type: ignore[attr-defined]
             add_push_noise(self.algorithm, model, self.keys[d : d + 1], ages)
+        # Two peers that disagree about a model are found out here, at the first push that differs.
         self._same(d, event, digest(pack(model[0])))
         name = self.recordings[d].number, event.push
         if self.awaited[name]:
@@ -169,6 +171,7 @@ class _Replay:
         if refused != ACCEPTED:
             text = f"the model was taken, but here it is {REFUSALS[refused]}"
             raise ReplayError(f"{self._at(d)}: {text}")
+        # A sent model is kept only as long as a recorded message still needs it.
         self.awaited[name] -= 1
         if not self.awaited[name]:
             del self.sent[name]

@@ -57,8 +57,10 @@ class StateStore:
         with self._file as file:
             rows = [(first + n, e.kind, e.sender, e.push, e.digest) for n, e in enumerate(events)]
             file.executemany("insert into event values (?, ?, ?, ?, ?)", rows)
+            # The digest finds a damaged file out before a peer goes on from made-up numbers.
             state = (body, hashlib.sha256(body).digest(), json.dumps(about))
             file.execute("insert or replace into peer values (1, ?, ?, ?)", state)
+            # The peers that it knows now replace those that it had met before.
             file.execute("delete from met")
             file.executemany(
                 "insert into met values (?, ?)",
