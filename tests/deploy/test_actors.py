@@ -7,6 +7,8 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import closing
@@ -25,6 +27,7 @@ from federation_links import (
     server_sha256,
     simulated,
 )
+from two_machines import HEAD, OTHER, NotHere, cluster, environment, two_machines
 
 from entrenous.core.errors import InputError
 from entrenous.deploy.agreement.certificates import make_keys
@@ -145,3 +148,41 @@ def test_actors_are_refused_with_a_defence(tmp_path: Path) -> None:
     defended = federation(tmp_path / "d", nodes=20, rounds=1, profile="robust")
     with pytest.raises(InputError, match="--ray: a defence looks at the updates of all nodes"):
         served(defended)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [[], ["kill"]], ids=["whole", "killed"])
+def test_actors_on_two_machines_end_with_the_model_of_one_process(
+    tmp_path: Path, words: list[str]
+) -> None:
+    """Masked sums in groups, by one actor in each of two network namespaces; half of the nodes
+    connect to either machine, so that some of each group are passed on to the other. One actor is
+    killed in the midst of a sum.
+    """
+    made = masked(tmp_path / "f")
+    alone = copied(made, tmp_path / "alone")
+    link = FaultyLink({name: node.answer for name, node in nodes_of(alone).items()})
+    whole = serve(link, alone.server)
+    for name in ("server.crt", "server.key"):
+        (made.server / "keys" / name).unlink()
+    make_keys(made.server / "keys", names=[HEAD, OTHER])
+    try:
+        with two_machines() as machines, cluster(machines):
+            program = [
+                sys.executable,
+                str(Path(__file__).parents[1] / "helpers" / "two_machines.py"),
+                str(made.server),
+                *words,
+            ]
+            command = ["ip", "netns", "exec", machines.first, *program]
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=300, env=environment()
+            )
+    except NotHere as why:
+        pytest.skip(f"needs two network namespaces: {why}")
+    assert done.stdout.split()[-1:] == [whole], done.stderr[-2000:]
+    ends = sum("has ended" in line for line in logged(made.server))
+    assert ends == (1 if words else 0)
+    for node in nodes_of(made).values():
+        with closing(node):
+            assert inputs(node.store) == 2

@@ -57,6 +57,7 @@ class NCFSettings(ServedModel):
     devices therefore suits federations of any size.
     """
 
+    # The model.
     factors: int = Field(
         64, ge=0, le=1024, description="length of the GMF part of an embedding; 0 = MLP alone"
     )
@@ -67,6 +68,7 @@ class NCFSettings(ServedModel):
             " embedding; none = GMF alone"
         ),
     )
+    # Local training. Each part of the model may have its own rate.
     learning_rate: float = Field(0.04, gt=0, le=100, description="eta, of a device's optimiser")
     learning_rate_item: float | None = Field(
         0.6,
@@ -102,6 +104,7 @@ class NCFSettings(ServedModel):
         1, ge=1, le=1000, description="E, passes over the device's history in a round"
     )
     batch: int = Field(100, ge=1, le=1 << 20, description="samples whose mean gradient is one step")
+    # The federation.
     cohort: int = Field(
         -1,
         ge=-1,

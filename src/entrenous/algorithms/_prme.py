@@ -28,6 +28,7 @@ class PRMESettings(Settings):
     another alpha.
     """
 
+    # The model.
     factors: int = Field(
         8, ge=1, le=1024, description="length of user and venue vectors; a venue has two"
     )
@@ -47,6 +48,7 @@ class PRMESettings(Settings):
             "hours after which a visit has nothing to do with the one before; 0 = it always has"
         ),
     )
+    # Local training.
     learning_rate: float = Field(
         0.05, gt=0, le=10, description="of SGD, one step for each transition"
     )
@@ -57,6 +59,7 @@ class PRMESettings(Settings):
     init_std: float = Field(
         0.001, ge=0, le=10, description="standard deviation of the first vectors"
     )
+    # The reading of the data: what follows what, and where a list begins.
     visits: Literal["all", "last"] = Field(
         "all",
         description=(

@@ -81,6 +81,7 @@ class FBALF(SendsDecoys):
     device.
     """
 
+    # The model and the length of training.
     factors: int = Field(128, ge=1, le=1024, description="f, the length of p_u and q_i")
     rounds: int = Field(75, ge=1, description="passes over all users")
     local_iterations: int = Field(
@@ -89,6 +90,7 @@ class FBALF(SendsDecoys):
         le=1000,
         description="how often a device goes over its ratings in a visit, moving p_u and b_u",
     )
+    # Gradient descent.
     learning_rate: float = Field(0.013, gt=0, le=10, description="of the server (13)")
     local_rate: float = Field(0.0013, gt=0, le=10, description="of the device (11)")
     decay: float = Field(
@@ -105,6 +107,7 @@ class FBALF(SendsDecoys):
     reg_bias: float | None = Field(
         None, ge=0, description="lambda of b_u and b_i; default: reg, as printed"
     )
+    # Decoys: their made-up ratings, and the two readings of section 4.3.1.
     threshold: int = Field(
         10,
         ge=0,
@@ -124,6 +127,7 @@ class FBALF(SendsDecoys):
             " before them (the state t - 1)"
         ),
     )
+    # Predictions before training.
     start: Literal["middle", "mean"] | float = Field(
         "middle",
         description=(
@@ -132,6 +136,7 @@ class FBALF(SendsDecoys):
         ),
     )
     init_std: float = Field(0.002, gt=0, description="standard deviation of the first p and q")
+    # The federation.
     style: Literal["batch", "stochastic"] = Field(
         "stochastic",
         description=(
@@ -140,6 +145,7 @@ class FBALF(SendsDecoys):
         ),
     )
 
+    # Sums with noise, in which the server cannot count rows.
     counts: float = Field(
         0,
         ge=0,

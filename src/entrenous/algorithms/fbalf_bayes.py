@@ -108,6 +108,7 @@ class FBALFBayes(SendsDecoys):
     in the messages of FBALF.
     """
 
+    # The ensemble and the length of training.
     factors: int = Field(16, ge=1, le=256, description="f, the length of p_u and q_i of a member")
     members: int = Field(
         3,
@@ -119,11 +120,13 @@ class FBALFBayes(SendsDecoys):
     local_iterations: int = Field(
         10, ge=1, le=1000, description="times a device goes over p_u and b_u in a round"
     )
+    # Decoys.
     threshold: int = Field(
         10,
         ge=0,
         description="rounds after which decoys are rated by prediction, not by the user's mean",
     )
+    # Biases.
     start: Literal["middle", "mean"] | float = Field(
         0.0,
         description=(
@@ -136,6 +139,7 @@ class FBALFBayes(SendsDecoys):
         description="b_u is learnt; off: it stays at its start (start=mean: at the middle)",
     )
     item_bias: bool = Field(True, description="b_i is learnt; off: it is 0")
+    # Priors.
     noise: float = Field(
         1.0,
         ge=0,
@@ -149,6 +153,7 @@ class FBALFBayes(SendsDecoys):
     )
     reg_user_bias: float = Field(1.5, ge=0, description="weight of b_u's start, in ratings")
     reg_item_bias: float = Field(100.0, ge=0, description="weight of b_i = 0, in ratings")
+    # The server.
     learning_rate: float = Field(
         0.7,
         gt=0,
@@ -176,6 +181,7 @@ class FBALFBayes(SendsDecoys):
         ),
     )
     init_std: float = Field(0.1, gt=0, description="standard deviation of the first q")
+    # Sums with noise, in which the server cannot count rows.
     counts: float = Field(
         0,
         ge=0,

@@ -76,6 +76,7 @@ class FCF(Settings):
     gradient of every item's factors.
     """
 
+    # The cost J.
     factors: int = Field(32, ge=1, le=1024, description="F, the length of x_u and y_i")
     alpha: float = Field(
         1.0, ge=0, description="c_ui = 1 + alpha r_ui: confidence of consumed items"
@@ -89,6 +90,7 @@ class FCF(Settings):
             " which nobody does if form=printed: as if nobody had consumed it"
         ),
     )
+    # The server's step.
     learning_rate: float = Field(0.05, gt=0, description="of the server's optimiser")
     optimiser: Literal["adam", "sgd", "newton"] = Field(
         "adam",
@@ -99,6 +101,7 @@ class FCF(Settings):
     )
     beta1: float = Field(0.9, ge=0, lt=1, description="Adam's decay of the mean")
     beta2: float = Field(0.99, ge=0, lt=1, description="Adam's decay of the variance")
+    # Other readings of the cost, and the two forms of what is sent.
     unobserved: float = Field(
         1.0,
         ge=0,
@@ -114,6 +117,7 @@ class FCF(Settings):
             " consumed item, the same sum"
         ),
     )
+    # The federation.
     cohort: int = Field(0, ge=0, description="devices in a round; 0 = all")
     rounds: int = Field(100, ge=1, description="training length")
     init_std: float = Field(0.1, ge=0, description="standard deviation of the first y")

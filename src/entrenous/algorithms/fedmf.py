@@ -81,6 +81,7 @@ class FedMF(Settings):
     encrypted in the paper.
     """
 
+    # The model and its cost J.
     factors: int = Field(20, ge=1, le=1024, description="F, the length of u_i and v_j; 100 as run")
     learning_rate: float = Field(
         0.12, gt=0, le=10, description="gamma; 1e-3 as run, with step = sum"
@@ -88,6 +89,7 @@ class FedMF(Settings):
     reg: float = Field(
         0.1, ge=0, description="lambda of u_i and v_j, once for each rating; 1e-4 as run"
     )
+    # Sums or means, and what is sent.
     step: Literal["mean", "sum"] = Field(
         "mean",
         description=(
@@ -102,6 +104,7 @@ class FedMF(Settings):
             " as well"
         ),
     )
+    # Training length and start.
     rounds: int = Field(250, ge=1, description="training length; 175 as run")
     init: float = Field(0.01, description="mean of the first factors")
     init_std: float = Field(

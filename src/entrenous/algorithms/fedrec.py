@@ -94,7 +94,9 @@ class FedRecReceived(Protocol):
 class FilledFactorisation(SendsDecoys):
     """Matrix factorisation over ratings and made-up ones, which FedRec and FedRec++ share."""
 
+    # The model.
     factors: int = Field(20, ge=1, le=1024, description="d, the length of U_u and V_i")
+    # The federation.
     style: Literal["batch", "stochastic"] = Field(
         "batch",
         description=(
@@ -103,6 +105,7 @@ class FilledFactorisation(SendsDecoys):
         ),
     )
     rounds: int = Field(100, ge=1, description="T, iterations: passes over all users")
+    # Made-up ratings of decoys.
     filling: Literal["average", "hybrid"] = Field(
         "hybrid",
         description=(
@@ -120,6 +123,7 @@ class FilledFactorisation(SendsDecoys):
         le=1000,
         description="T_local: steps that the temporary U'_u takes before it predicts",
     )
+    # Gradient descent.
     learning_rate: float | None = Field(
         None, gt=0, le=10, description="gamma; default 0.8 in batch style, 0.01 in stochastic style"
     )

@@ -65,8 +65,10 @@ class FPL(Settings):
     which positive updates are sent.
     """
 
+    # The model and the step of gradient descent.
     factors: int = Field(80, ge=1, le=4096, description="F, the length of p_u and q_i")
     learning_rate: float = Field(0.05, gt=0, le=10, description="alpha of eq. 6 and 7")
+    # Section 4.2: what a device sends, how many take part, how many triples each draws.
     pi: Annotated[float, Field(ge=0, le=1)] | Choice = Field(
         1.0,
         description=(
@@ -76,6 +78,7 @@ class FPL(Settings):
     )
     cohort: int = Field(0, ge=0, description="|U-|, devices in a round; 0 = all")
     triples: int = Field(0, ge=0, description="T, triples a device draws in a round; 0 = X+ / |U|")
+    # Section 5.2: training length.
     epochs: int = Field(
         100, ge=1, description="training length when the number of rounds is not given"
     )
@@ -86,6 +89,7 @@ class FPL(Settings):
             " the authors' program has it"
         ),
     )
+    # Readings of the text and of the authors' program.
     user_step: Literal["triple", "once"] = Field(
         "triple",
         description=(

@@ -170,7 +170,8 @@ class GossipLearning(Settings):
         """Returns the initial private state of nodes that have received nothing yet. peers: int32
         [m, k], the nodes that each knows first.
         """
-        m, heard = len(users), self.policy.remembered(self.view, self.redraw)
+        m = len(users)
+        heard = self.policy.remembered(self.view, self.redraw)
         own = PeerState(
             me=users.astype(np.int64),
             age=np.zeros(m, np.int64),
@@ -180,7 +181,8 @@ class GossipLearning(Settings):
             heard=np.full((m, heard), NOBODY, np.int32),
             performance=np.zeros((m, heard), np.float32),
         )
-        of_model, of_policy = self.model.init_private(users, key), self.policy.init_private(m)
+        of_model = self.model.init_private(users, key)
+        of_policy = self.policy.init_private(m)
         return self.keeps(*of_model, *own, *of_policy)
 
     def on_start(
@@ -228,7 +230,9 @@ class GossipLearning(Settings):
         a = arrivals.at(refused == ACCEPTED) if refused.any() else arrivals
         a = a._replace(headers=credible(a.headers, nodes.age[a.who], self.model.items, self.leap))
         self.policy.on_model_received(self.model, a, nodes, data)
-        keys, sender, peers = keys_for(a.keys, EXCHANGE), a.headers.sender, a.headers.peers
+        keys = keys_for(a.keys, EXCHANGE)
+        sender = a.headers.sender
+        peers = a.headers.peers
         peer_sampling.exchange(nodes.known, a.who, nodes.me[a.who], sender, peers, keys)
         return refused
 

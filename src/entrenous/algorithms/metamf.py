@@ -118,6 +118,7 @@ class MetaMF(Settings):
     from the gradients devices return.
     """
 
+    # The meta network.
     user: int = Field(
         32, ge=1, le=1024, description="length of a user's embedding, which the server holds"
     )
@@ -135,6 +136,7 @@ class MetaMF(Settings):
         multiple_of=16,
         description="width of each generator's hidden layer; 512 as published",
     )
+    # The models that it generates.
     low: int = Field(
         8, ge=1, le=1024, description="L: the item table is generated as [items, L] times [L, D]"
     )
@@ -144,6 +146,7 @@ class MetaMF(Settings):
     predictor: int = Field(
         8, ge=1, le=1024, description="P, the width of the generated predictor's hidden layer"
     )
+    # The federation.
     batch: int = Field(
         4,
         ge=1,
@@ -165,6 +168,7 @@ class MetaMF(Settings):
             "training length: epochs, in which each rating counts once; with drawn=evenly rounds"
         ),
     )
+    # The server's step.
     learning_rate: float = Field(0.001, gt=0, le=10, description="of Adam; 0.0001 as published")
     rate_decay: float = Field(
         0.7,

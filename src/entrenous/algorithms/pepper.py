@@ -45,7 +45,8 @@ def decentralised_fedavg(a: Arrivals, data: DeviceData) -> Float32Array:
     """Returns the share of a received model by rows, |D_2| / (|D_1| + |D_2|): models count by the
     rows that their nodes train on. Half where neither has rows.
     """
-    d_1, d_2 = np.diff(data.histories.ptr)[a.who], a.headers.samples
+    d_1 = np.diff(data.histories.ptr)[a.who]
+    d_2 = a.headers.samples
     both = d_1 + d_2
     return np.where(both > 0, d_2 / np.maximum(both, 1), 0.5).astype(np.float32)
 
@@ -54,7 +55,8 @@ def model_age_based(a: Arrivals, nodes: Any) -> Float32Array:
     """Returns the share of a received model by age, age_2 / (age_1 + age_2): models count by the
     updates that they have had (Hegedus, Danner, Jelasity 2021).
     """
-    age_1, age_2 = nodes.age[a.who], a.headers.age
+    age_1 = nodes.age[a.who]
+    age_2 = a.headers.age
     # No age is 0, since all nodes have trained.
     return (age_2 / np.maximum(age_1 + age_2, 1)).astype(np.float32)  # type: ignore[no-any-return]
 
@@ -323,13 +325,17 @@ def _sampled(
     chosen = np.empty(weigh[-1], np.int32)
     candidates = np.full((weigh[-1], CANDIDATES), -1, np.int32)
     for u in range(len(keys)):
-        rows, want = item[old[u] : old[u + 1]], weigh[u + 1] - weigh[u]
-        left, at, to = want, weigh[u], ptr[u]
+        rows = item[old[u] : old[u + 1]]
+        want = weigh[u + 1] - weigh[u]
+        left = want
+        at = weigh[u]
+        to = ptr[u]
         # Each row with probability (still wanted) / (rows left): exactly `want`, in order.
         for r in range(len(rows)):
             if below(draw(keys[u], r), len(rows) - r) < left:
                 chosen[at] = rows[r]
-                at, left = at + 1, left - 1
+                at = at + 1
+                left = left - 1
             else:
                 stay[to] = old[u] + r
                 to += 1
@@ -353,7 +359,8 @@ def add_sorted(
     counts. When the list is full, the worst makes room.
     """
     for d in range(len(who)):
-        peers, values = heard[who[d]], performance[who[d]]
+        peers = heard[who[d]]
+        values = performance[who[d]]
         # The sender's place, or a free one, or that of the worst.
         at = 0
         for p in range(len(peers)):
@@ -388,7 +395,8 @@ def personalised_views(
     out = np.full((len(who), size), NOBODY, np.int32)
     pile = np.empty(known.shape[1], np.int32)
     for d in range(len(who)):
-        u, n = who[d], 0
+        u = who[d]
+        n = 0
         # line 7: ExploitationPeers = L_N.Get(T)
         for _ in range(exploit):
             best = -1
@@ -463,10 +471,13 @@ class ReptilePolicy(GossipPolicy):
         """Returns the models of nodes `who` [m, width], their private state and their data, after
         fine-tuning. Changes no argument.
         """
-        models, own = pool[at], type(nodes)(*(array[who] for array in nodes))
-        rows, here = data_of(data, who), np.arange(len(who))
+        models = pool[at]
+        own = type(nodes)(*(array[who] for array in nodes))
+        rows = data_of(data, who)
+        here = np.arange(len(who))
         for e in range(self.meta_epochs):
-            before, user = models.copy(), own.user.copy()
+            before = models.copy()
+            user = own.user.copy()
             keys = folds(fold_name(np.uint64(e), "tune"), who)
             model.train(models, here, own, here, rows, keys)
             rate = np.float32(self.meta_rate * (1 - e / self.meta_epochs))

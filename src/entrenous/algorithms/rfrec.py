@@ -106,6 +106,7 @@ class RFRec(Settings):
     near the mean of all.
     """
 
+    # The model and its cost L.
     factors: int = Field(20, ge=1, le=1024, description="F, the length of u_u and v_i")
     clients: int = Field(
         200,
@@ -117,6 +118,7 @@ class RFRec(Settings):
     consensus: float = Field(
         10.0, ge=0, le=100000, description="weight of |V_c - Vbar|^2; has no part in style fast"
     )
+    # Steps; those of RFRecF.
     learning_rate: float = Field(
         0.1, gt=0, le=10, description="of Adam, on the device and at the gateway"
     )

@@ -155,6 +155,7 @@ def join(
     """
     need_libraries("federation", *NETWORK)
     from ..data.load import load as load_data
+    from ..data.load import load_part
     from ..deploy.operate.enrolment import accept
     from ..deploy.operate.enrolment import join as take
 
@@ -162,8 +163,11 @@ def join(
         accept(folder, invitation)
         say(f"{folder} has taken {invitation} up; start it again: entrenous node {folder}")
         return
-    # A device has one user: a file that is a part of a whole is as it should be.
-    rows = load_data(data, part=Path(data).exists(), **loading(load))
+    # A device has one user: its file is a part of a whole.
+    if Path(data).exists():
+        rows = load_part(Path(data), **loading(load))
+    else:
+        rows = load_data(data, **loading(load))
     users = take(folder, invitation, rows, JoinPlan(**options), say)
     say(f"{len(users)} users, {len(rows)} rows; run it with: entrenous node {folder}")
 

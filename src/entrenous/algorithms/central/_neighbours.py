@@ -68,6 +68,7 @@ def nearest(table: NeighbourTable, columns: int, k: int, progress: Progress) -> 
         stop = min(start + BLOCK, rows)
         _nearest(table, across, start, stop, other, similarity)
         progress(stop, rows, "neighbours")
+    # Rows with fewer than k others in common leave places empty, which the links do not have.
     linked = other >= 0
     ptr = np.concatenate([[0], np.cumsum(linked.sum(axis=1))]).astype(np.int64)
     return Neighbours(ptr, other[linked], similarity[linked])
@@ -99,6 +100,7 @@ def _nearest(
             c = column[at]
             for b in row_of[across_ptr[c] : across_ptr[c + 1]]:
                 common[b] += 1
+        # A row is no neighbour of itself.
         common[a] = 0
         size_a = float(ptr[a + 1] - ptr[a])
         for b in range(len(common)):

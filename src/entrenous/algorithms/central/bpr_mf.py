@@ -57,6 +57,7 @@ class BprMf(Settings):
     counts as consumed. Single-threaded and deterministic.
     """
 
+    # The model and its training.
     factors: int = Field(20, ge=1, description="length of a user's and an item's vector")
     epochs: int = Field(200, ge=1, description="passes of X+ triples")
     learning_rate: float = Field(0.02, gt=0, description="step of the gradient ascent (alpha)")
@@ -70,6 +71,7 @@ class BprMf(Settings):
         None, ge=0, description="regularisation of other items; not given: learning_rate / 200"
     )
     reg_bias: float = Field(0.0, ge=0, description="regularisation of item biases")
+    # Where a triple starts.
     sample: Literal["interaction", "user"] = Field(
         "interaction",
         description=(

@@ -63,6 +63,7 @@ class Ials(Settings):
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> IalsModel:
         need("implicit", "ials")
         train = consumed(data)
+        # Factors start from our key, not from the library's random state.
         solver = self._solver()
         solver.user_factors = self._start(fold_name(key, "P"), len(train.users))
         solver.item_factors = self._start(fold_name(key, "Q"), len(train.items))

@@ -43,6 +43,7 @@ class ItemKnn(Settings):
         whose score it raises.
         """
         train = consumed(data)
+        # Items as rows, whose ones are their users.
         by_item = transpose(NeighbourTable(train.ptr, train.item), len(train.items))
         near = nearest(by_item, len(train.users), self.k, progress)
         return reverse(normalised(near) if self.normalise else near)

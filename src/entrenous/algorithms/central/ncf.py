@@ -95,6 +95,7 @@ class CentralNCF(Settings):
     ml-100k, loo-99; the paper has 4 negatives, batches of 256 and a step of 0.001.
     """
 
+    # The model.
     factors: int = Field(
         64, ge=0, le=1024, description="length of the GMF part of an embedding; 0 = MLP alone"
     )
@@ -105,6 +106,7 @@ class CentralNCF(Settings):
             " none = GMF alone"
         ),
     )
+    # Training.
     epochs: int = Field(20, ge=1, description="passes over all rows")
     learning_rate: float = Field(0.002, gt=0, le=100, description="step of the optimiser")
     optimiser: Literal["sgd", "adam"] = Field(
@@ -118,6 +120,7 @@ class CentralNCF(Settings):
         4096, ge=1, le=1 << 20, description="samples whose mean gradient is one step"
     )
     init_std: float = Field(0.01, ge=0, description="standard deviation of the first embeddings")
+    # Section 3.4.1: pre-training.
     pretrain_epochs: int = Field(
         0,
         ge=0,

@@ -65,6 +65,7 @@ class Pmf(RatingSettings):
         rows = RatingRows(data.user, data.item, data.value)
         for epoch_key, alpha in self.passes(key, progress):
             learn(model, rows, alpha, np.float32(self.reg), epoch_key)
+        # Without biases the vector 0 would predict 0, or the mean if centred.
         fill(P, data.counts > 0)
         fill(Q, data.popularity > 0)
         return PmfModel(P[:, : self.factors].copy(), Q[:, : self.factors].copy(), mean)

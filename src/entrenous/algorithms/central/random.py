@@ -45,6 +45,7 @@ def uniforms(key: np.uint64, users: Int64Array, items: int) -> Float32Array:
     """
     out = np.empty((len(users), items), np.float32)
     for r in range(len(users)):
+        # A user's scores do not depend on who else is asked for.
         user_key = fold(key, users[r])
         for i in range(items):
             out[r, i] = np.float32(uniform(draw(user_key, i)))

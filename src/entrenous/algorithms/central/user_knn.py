@@ -56,6 +56,7 @@ def votes(
     out = np.zeros((len(users), items), np.float32)
     for r in range(len(users)):
         for at in range(near_ptr[users[r]], near_ptr[users[r] + 1]):
+            # what this neighbour consumed
             v = neighbour[at]
             for i in item[ptr[v] : ptr[v + 1]]:
                 out[r, i] += similarity[at]

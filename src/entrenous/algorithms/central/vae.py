@@ -53,14 +53,17 @@ class Vae(Settings):
     one thread; recommending does not. Raises InputError without torch.
     """
 
+    # The model.
     hidden: int = Field(200, ge=1, description="neurons of the hidden layer, on both sides")
     latent: int = Field(100, ge=1, description="length of the latent vector z")
+    # Training.
     epochs: int = Field(100, ge=1, description="passes over all users")
     batch_size: int = Field(50, ge=1, description="users a step")
     learning_rate: float = Field(1e-3, gt=0, description="step of Adam")
     dropout: float = Field(
         0.5, ge=0, lt=1, description="share of a history hidden from the encoder in training"
     )
+    # The weight of the KL term.
     beta: float = Field(0.2, ge=0, description="cap of the weight of the KL term")
     anneal_epochs: float = Field(
         50, gt=0, description="epochs over which beta grows linearly to its cap"

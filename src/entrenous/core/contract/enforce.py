@@ -40,7 +40,8 @@ def check_received(contract: Contract, download: State, devices: int) -> None:
 def check_kept(contract: Contract, state: State, devices: int) -> None:
     """Checks the private state of `devices` devices against `keeps`. Raises ContractError."""
     _check_kind(contract, "private state", contract.declaration.keeps, state)
-    sizes, arrays = {"devices": devices}, arrays_of(state)
+    sizes = {"devices": devices}
+    arrays = arrays_of(state)
     check_arrays(contract, "private state", contract.keeps, arrays, sizes, ("devices",))
 
 
@@ -66,7 +67,8 @@ def check_arrays(
     """
     sizes = dict(more)
     for field in fields:
-        array, where = arrays.get(field.name), f"{contract.name}: {part} '{field.name}'"
+        array = arrays.get(field.name)
+        where = f"{contract.name}: {part} '{field.name}'"
         if not isinstance(array, np.ndarray):
             expected = f"an array of {field.dtype} numbers"
             raise ContractError(where, f"a {type(array).__name__}", expected=expected)
@@ -119,7 +121,9 @@ def _check_values(
         )
     if array.dtype.kind not in "iu" or not array.size:
         return
-    low, high, bounds = int(array.min()), int(array.max()), field.axes
+    low = int(array.min())
+    high = int(array.max())
+    bounds = field.axes
     if bounds.least is not None and low < bounds.least:
         raise ContractError(where, f"the number {low}", expected=f"at least {bounds.least}")
     if bounds.below is not None:
@@ -169,7 +173,9 @@ def _check_layout(contract: Contract, update: Update, m: int) -> None:
     """Checks ptr and item: one row range for each device, known items, none twice in a device, no
     more rows than declared.
     """
-    ptr, item, items = update.ptr, update.item, contract.sizes["items"]
+    ptr = update.ptr
+    item = update.item
+    items = contract.sizes["items"]
     if ptr.dtype != np.int64 or ptr.shape != (m + 1,) or not _ranges(ptr, len(item)):
         expected = f"int64 ({m + 1},) from 0 to the {len(item)} rows, never falling"
         _bad(contract, "ptr", f"{ptr.dtype} {ptr.shape}", expected)
@@ -213,7 +219,9 @@ def _check_arrays_sent(contract: Contract, way: str, arrays: Mapping[str, Any], 
         expected = "every array of `sends`, in every round"
         _bad(contract, f"{way} '{absent[0]}'", "is declared and not sent", expected)
     for name, shape in declared.items():
-        array, where, expected = arrays[name], f"{way} '{name}'", f"float32 {(first, *shape)}"
+        array = arrays[name]
+        where = f"{way} '{name}'"
+        expected = f"float32 {(first, *shape)}"
         if not isinstance(array, np.ndarray):
             _bad(contract, where, f"a {type(array).__name__}", expected)
         if array.dtype != np.float32 or array.shape != (first, *shape):
@@ -221,7 +229,9 @@ def _check_arrays_sent(contract: Contract, way: str, arrays: Mapping[str, Any], 
 
 
 def _check_weight(contract: Contract, update: Update, m: int) -> None:
-    weight, group, groups = update.weight, update.group, update.groups
+    weight = update.weight
+    group = update.group
+    groups = update.groups
     if weight.dtype != np.float32 or weight.shape != (m,):
         _bad(contract, "weight", f"{weight.dtype} {weight.shape}", f"float32 ({m},)")
     if not (np.isfinite(weight).all() and (weight >= 0).all()):
@@ -275,15 +285,19 @@ def check_pushes(contract: Contract, pushes: Pushes, m: int) -> None:
     against the nodes that there are. Raises ContractError.
     """
     declared = {sent.name: sent for sent in contract.sends if sent.way == "pushed"}
-    users, headers, to = contract.sizes["users"], pushes.headers, pushes.to
+    users = contract.sizes["users"]
+    headers = pushes.headers
+    to = pushes.to
     # the least number of each, and whether it names nodes
     parts = {"sender": (0, True), "age": (0, False), "samples": (0, False), "peers": (-1, True)}
     for name, (least, names_nodes) in parts.items():
-        array, where = getattr(headers, name), f"pushed '{name}'"
+        array = getattr(headers, name)
+        where = f"pushed '{name}'"
         if name not in declared:
             expected = f"{', '.join(declared) or 'none'} in `sends`"
             _bad(contract, where, "is not declared", expected)
-        dtype, most = declared[name].dtype, (m, *contract.shape(declared[name].sizes))
+        dtype = declared[name].dtype
+        most = (m, *contract.shape(declared[name].sizes))
         if array.dtype != dtype or array.shape[:1] != (m,) or array.shape > most:
             _bad(contract, where, f"{array.dtype} {array.shape}", f"{dtype} {most} at most")
         low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)

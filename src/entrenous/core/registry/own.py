@@ -20,9 +20,6 @@ from typing import Any
 from ..contract.settings import Settings
 from ..errors import EntrenousError, InputError, did_you_mean, one_line
 
-# The module of a script or a notebook, whose classes this process alone can find.
-NOTEBOOK = "__main__"
-
 
 def is_place(name: str) -> bool:
     """Tells whether the name of an algorithm is a place rather than a name that a package offers.

@@ -105,7 +105,8 @@ def closure(*modules: str, without: tuple[str, ...] = ()) -> set[str]:
     """Returns the names of some modules and of all first-party modules that they import, directly
     or not, except through `without`.
     """
-    names, waiting = set[str](), list(modules)
+    names = set[str]()
+    waiting = list(modules)
     while waiting:
         name = waiting.pop()
         if name not in names:
