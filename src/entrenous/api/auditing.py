@@ -76,6 +76,7 @@ def _plan_of_run(asked: AuditKeywords, stored: store.StoredRun) -> AuditPlan:
     caller's. Raises InputError for options that the stored run decides.
     """
     given = {"data": asked.data, **{name: getattr(asked, name) for name in OF_TRAINING}}
+    # `--no-refit` is an option too, though it is false.
     for name, value in given.items():
         if value or value is False:
             word = "set" if name == "settings" else name

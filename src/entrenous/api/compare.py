@@ -125,6 +125,7 @@ def compared(asked: CompareKeywords) -> dict[str, Any]:
     new = [contestant for contestant in every if not contestant.runs]
     done = [contestant for contestant in every if contestant.runs]
     seeds = list(range(asked.seeds))
+    # Finished runs decide the seeds: a seed names the split, which all of them must share.
     if done:
         seeds = [int(run.manifest["seed"]) for run in done[0].runs]
     results: dict[str, list[Any]] = {
@@ -165,12 +166,14 @@ def _requests(
     if protocol is None and asked.split is None:
         protocol = usual_protocol(data, *(contestant.name for contestant in new))
     common["protocol"] = protocol
+    # The user's own splits have no protocol; their name stands in the plan for messages alone.
     plan = RunPlan(algorithm="", **{**common, "protocol": protocol or "own"})
     plans = [
         replace(plan, algorithm=contestant.name, settings=contestant.settings) for contestant in new
     ]
     for each in plans:
         check(each)
+    # Rows are read once for all runs. A given split is read by each run, in which it is checked.
     rows = data
     if isinstance(data, str) and protocol != GIVEN:
         rows = read(data, **load_arguments(asked.load))
@@ -216,6 +219,7 @@ def _reference(asked: str | None, labels: Sequence[str]) -> str:
 def _summed_up(
     every: Sequence[Contestant], results: Runs, reference: str, seeds: int, data: str
 ) -> dict[str, Any]:
+    # Errors of ratings are tested where everybody predicts ratings, else the metrics of rankings.
     rated = all(set(ERRORS) <= runs[0].metrics.keys() for runs in results.values())
     manifest = results[reference][0].manifest
     spent = spent_on_all({label: [run.manifest for run in runs] for label, runs in results.items()})

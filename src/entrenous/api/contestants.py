@@ -67,6 +67,7 @@ def contestants(
         contestant.label: contestant
         for contestant in _of_runs([each for each in asked if isinstance(each, Run)])
     }
+    # A contestant of several runs stands where the first of them is named.
     every = []
     for each in asked:
         if not isinstance(each, Run):

@@ -220,6 +220,7 @@ class Run:
                 expected="a new folder",
                 fix="choose another, or remove it",
             )
+        # The folder of a stored run has files that this object does not hold.
         if self.path is not None:
             shutil.copytree(self.path, folder)
             return folder
@@ -264,6 +265,7 @@ class Run:
         items = None
         if user is not None:
             items = self.recommend(user).select("item", "title", "score").to_dicts()
+        # The report reads folders: a run that is not stored is saved in one for the moment.
         with in_python(), tempfile.TemporaryDirectory() as folder:
             kept = self.path or self.save(Path(folder) / "run")
             run = store.read(str(kept), Path(folder))

@@ -57,6 +57,7 @@ def run(asked: RunKeywords) -> Run:
         options = values(asked, TrainingOptions, RunOptions)
         options["settings"] = {**own, **asked.settings}
         options["protocol"] = asked.protocol or protocol
+        # A place or a name stands for the class from here on, so that a stored run can name it.
         request = RunRequest(
             name,
             rows,

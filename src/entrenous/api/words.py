@@ -66,9 +66,9 @@ def in_python() -> Iterator[None]:
     except InputError as bad:
         if OPTION.search(str(bad)) is None:
             raise
-        said = [as_argument(text) for text in (bad.where, bad.problem, bad.expected, bad.fix)]
-        again = type(bad)(said[0], said[1], expected=said[2], fix=said[3])
-        raise again from None
+        texts = (bad.where, bad.problem, bad.expected, bad.fix)
+        where, problem, expected, fix = map(as_argument, texts)
+        raise type(bad)(where, problem, expected=expected, fix=fix) from None
 
 
 def as_argument(text: str) -> str:
@@ -78,7 +78,8 @@ def as_argument(text: str) -> str:
     ...     "say how often to look with --every ROUNDS"), as_argument("--checkpoint-every: got -1")
     ("settings['pi']: got 2", 'say how often to look with every=ROUNDS', 'checkpoint_every: got -1')
     """
-    parts = re.split(r"(`[^`]*`)", text)  # what stands between these is typed as it is
+    # A command between backticks is typed as it stands.
+    parts = re.split(r"(`[^`]*`)", text)
     return "".join(part if part.startswith("`") else _without_options(part) for part in parts)
 
 

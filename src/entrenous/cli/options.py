@@ -75,11 +75,13 @@ def takes(*plans: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
         @wraps(command)
         def called(*arguments: Any, **given: Any) -> Any:
+            # cyclopts passes the options that were typed, and no defaults.
             for name in given.keys() & options.keys():
                 kind = options[name][1]
                 given[name] = _read(option_name(name, kind), kind, given[name])
             return command(*arguments, **given)
 
+        # The signature is what cyclopts reads: arguments, the data, the plans, the command's own.
         positional = [one for one in own.values() if one.kind in POSITIONAL]
         named = [one for one in own.values() if one.kind is inspect.Parameter.KEYWORD_ONLY]
         first = [one for one in named if one.name == "data"]

@@ -81,6 +81,7 @@ def run(
                 raise InputError(
                     "--tune", "an interrupted run has its settings", fix="leave --tune out"
                 )
+            # What is left are options that never change a result: they may be new.
             asked = {name: options.pop(name) for name in names_of(RunPlan) if name in options}
             if algorithm is not None:
                 asked["algorithm"] = algorithm
@@ -112,6 +113,7 @@ def run(
 
         for sentence in sentences(told):
             tell(f"- {sentence}")
+    # Commands find a run of the usual folder by its name, others by their path.
     usual = finished.path is None or finished.path.parent == RUNS
     show_run(finished.manifest, finished.manifest["run"] if usual else str(finished.path))
 
@@ -142,6 +144,7 @@ def _refuse_change(asked: Mapping[str, Any], begun: RunPlan, run_name: str) -> N
     """Refuses an option that is not what the run began with."""
     for name, value in asked.items():
         own = getattr(begun, name)
+        # The manifest has absolute paths.
         if value == own or str(Path(str(value)).resolve()) == own:
             continue
         word = option_name(name).removeprefix("--")

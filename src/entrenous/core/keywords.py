@@ -54,6 +54,7 @@ def _asked(
         if keyword not in known:
             fix = did_you_mean(keyword, known)
             raise InputError(name, f"unknown option '{keyword}'", fix=fix)
+    # Callers write `rounds=None` for "as usual", whatever the usual value is.
     named = {keyword: value for keyword, value in keywords.items() if value is not None}
     try:
         inspect.signature(kind).bind(*arguments, **named)
@@ -93,6 +94,7 @@ def _texts_of_class(kind: type) -> dict[str, str]:
     (definition,) = ast.parse(source).body
     assert isinstance(definition, ast.ClassDef)
     texts = {}
+    # A text under a field is a statement of its own, right after the field.
     for statement, below in zip(definition.body, definition.body[1:], strict=False):
         if not isinstance(statement, ast.AnnAssign) or not isinstance(statement.target, ast.Name):
             continue
