@@ -45,8 +45,7 @@ from entrenous.privacy.secure_sum.vector import pack, unpack
 from entrenous.runs.options import RunPlan
 from entrenous.runs.pipeline import material
 from entrenous.runs.plan import make
-from entrenous.runs.recommenders import FederatedRecommender
-from entrenous.runs.tested import tested
+from entrenous.runs.recommenders import FederatedRecommender, tested
 
 Combine = Callable[[Float64Array], Float64Array]
 FIFTH = 5

@@ -41,8 +41,7 @@ from entrenous.federation.rounds import Rounds
 from entrenous.privacy.secure_sum.terms import Floors
 from entrenous.runs.options import RunPlan
 from entrenous.runs.pipeline import material
-from entrenous.runs.recommenders import FederatedRecommender
-from entrenous.runs.tested import tested
+from entrenous.runs.recommenders import FederatedRecommender, tested
 
 server.FAREWELL = 0.1  # nobody is absent
 

@@ -67,7 +67,7 @@ ADAPTERS = {
     "httpx": "deploy/links/",
     "iroh": "deploy/peers/iroh_link.py",
     "dp_accounting": "privacy/accountant.py",
-    "ray": "federation/workers/",
+    "ray": ("federation/workers/", "deploy/server/ray_workers.py"),
 }  # who alone may import an engine
 READER = "core/contract/declared.py"  # who alone may ask an algorithm what it has
 ALGORITHM_LIKE = {"algorithm", "_algorithm", "made", "kind", "kind_of", "maker", "configured"}

@@ -16,6 +16,7 @@ from onlooker import (
     histories,
     movielens,
     noised,
+    observe,
     right,
     seen,
     sorted_rows,
@@ -157,7 +158,7 @@ def test_other_algorithms_and_empty_transcripts_are_left_alone(small: Any, attac
 
 def test_public_draws_need_item_ids_alone() -> None:
     transcript = first_users(seen(movielens(), "pfpl+", rounds=20, pi=0, factors=2), 100)
-    known = transcript._replace(about={**transcript.about, "draws": "public", "seed": 0})
+    known = transcript._replace(about={**transcript.about, "seed": 0})
     assert not public_draws.ATTACK.applies(transcript) and public_draws.ATTACK.applies(known)
     found = right(public_draws.ATTACK.run(known), movielens())
     assert found.precision > 0.99 and found.recall > 0.4 and found.ranked > 0.8
@@ -168,6 +169,16 @@ def test_public_draws_need_item_ids_alone() -> None:
         for one in known.rounds
     ]
     assert right(public_draws.ATTACK.run(known._replace(rounds=tuple(blank))), movielens()) == found
+
+
+def test_public_draws_are_attacked_in_an_audit_of_them(small: Any) -> None:
+    """A federation whose draws are public tells its onlooker the seed, and the attack runs."""
+    asked: Any = {"rounds": 30, "settings": {"factors": 4, "pi": 0}}
+    secret = observe("pfpl+", small, **asked)
+    public = observe("pfpl+", small, public_draws=True, **asked)
+    assert not public_draws.ATTACK.applies(secret) and public_draws.ATTACK.applies(public)
+    found = right(public_draws.ATTACK.run(public), small)
+    assert found.precision > 0.99 and found.recall > 0.4
 
 
 def test_the_order_of_training_gives_histories_away_and_sorted_rows_do_not(small: Any) -> None:

@@ -150,7 +150,7 @@ def test_work_that_stores_nothing_says_no_more_than_that(
     monkeypatch.setattr("entrenous.data.describe.describe", stop)
     said = command("data", "info", "shop.csv")
     assert (said.code, said.err) == (130, "error: interrupted\n")
-    monkeypatch.setattr("entrenous.runs.tuning.search.search", stop)
+    monkeypatch.setattr("entrenous.runs.tuning.choose.chosen", stop)
     said = command("tune", "fcf", *QUICK, "--search", "factors=4..8", "--out", "fcf.jsonl")
     assert (
         said.err

@@ -1,7 +1,9 @@
-"""`entrenous server --workers`: who takes answers."""
+"""`entrenous server --workers` and `--ray`: who takes answers."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -40,3 +42,33 @@ def test_the_server_gets_as_many_workers_as_were_asked_for(
     )
     assert command("server", str(tmp_path), *words).code == 0
     assert [one["workers"] for one in given] == [workers]
+
+
+@pytest.mark.parametrize("words", [[], ["--ray", "local", "--workers", "3"]])
+def test_only_who_asks_for_ray_gets_it(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    from entrenous.deploy.operate import running
+
+    given: list[Any] = []
+    monkeypatch.setattr(
+        running, "run_server", lambda folder, stop, say, **options: given.append(options)
+    )
+    assert command("server", str(tmp_path), *words).code == 0
+    ray = given[0]["ray"]
+    if not words:
+        assert ray is None
+    else:
+        assert (ray.address, ray.journal) == ("local", (tmp_path / "actors").absolute())
+        assert given[0]["workers"] == 3
+
+
+def test_what_is_of_actors_is_refused_without_ray(tmp_path: Path, command: Command) -> None:
+    refused = command("server", str(tmp_path), "--journal", "elsewhere")
+    assert refused.code == 2 and refused.err.startswith("error: --journal: is of actors of Ray")
+
+
+def test_a_server_imports_nothing_of_ray() -> None:
+    code = "import sys, entrenous.deploy.operate.running; print('ray' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from small_data import interactions, random_data, rows_of
 
 from entrenous.core.errors import InputError
-from entrenous.data.filters import binarise, compact, k_core, min_item_rows, min_user_rows
+from entrenous.data.filters import binarise, compact, k_core, min_user_rows
 from entrenous.data.load import load
 from entrenous.data.options import load_arguments
 
@@ -35,12 +35,6 @@ def test_min_user_rows_is_a_single_pass() -> None:
     assert kept.notes == ("kept users with >= 2 rows; dropped rows: 1, users: 1, items: 0",)
 
 
-def test_min_item_rows_is_a_single_pass() -> None:
-    kept = min_item_rows(interactions(ROWS), 3)
-    assert rows_of(kept) == {("u1", "a"), ("u2", "a"), ("u3", "a")}
-    assert (kept.users.ids.tolist(), kept.items.ids.tolist()) == (["u1", "u2", "u3"], ["a"])
-
-
 def test_k_core_is_iterated() -> None:
     # items >= 2 drops c; users >= 2 drops u4; d then has one row and goes; u3 then has one row and
     # goes
@@ -57,7 +51,7 @@ def test_k_core_of_users_or_items_alone() -> None:
 
 def test_features_times_and_source_positions_follow_the_rows() -> None:
     data = interactions(ROWS, features={"title": np.array(["A", "B", "C", "D"])})
-    kept = min_item_rows(data, 2)  # a, b, d
+    kept = k_core(data, items=2)  # a, b, d
     assert kept.features["title"].tolist() == ["A", "B", "D"]
     assert kept.time is not None and kept.row is not None
     assert kept.time.tolist() == [100, 101, 103, 104, 105, 106, 107]

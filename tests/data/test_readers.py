@@ -16,7 +16,7 @@ from entrenous.core.errors import InputError
 from entrenous.data import text
 from entrenous.data.assemble import find_roles
 from entrenous.data.columns import Reading, is_header, plain, positional
-from entrenous.data.load import load
+from entrenous.data.load import load, load_part
 
 ROWS = [
     ("1", "10", "5", "881250949"),
@@ -292,4 +292,4 @@ def test_a_folder_without_known_files_and_one_with_too_many(tmp_path: Path) -> N
 
 def test_part_of_a_whole_may_be_small(tmp_path: Path) -> None:
     path = write(tmp_path / "test.csv", "user_id,item_id\n1,10\n")
-    assert len(load(path, part=True)) == 1
+    assert len(load_part(path)) == 1

@@ -561,6 +561,24 @@ def test_neither_a_trial_nor_a_run_has_groups(tmp_path: Path) -> None:
     assert not (tmp_path / "t").exists()
 
 
+def test_no_group_has_more_than_a_few_hundred_nodes_unless_the_operator_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the cost of a sum, each of whose nodes is told of all others, grows with the square of
+    the nodes. The terms say how many groups there are, so nodes see it.
+    """
+    monkeypatch.setattr("entrenous.deploy.operate.founding.MOST_NODES", 5)
+    assert masked(tmp_path / "five", 1, nodes=5).terms.protection.groups == 1
+    made = masked(tmp_path / "twelve", 1)
+    assert json.loads(made.terms.text())["protection"]["groups"] == 3
+    assert {len(group) for group in groups_of(made)} == {4}
+    assert serve(link_of(made), made.server) is not None
+    # of eight nodes no three groups are large enough
+    assert masked(tmp_path / "eight", 1, nodes=8).terms.protection.groups == 1
+    said = masked(tmp_path / "said", 1, protect={"groups": 1})
+    assert said.terms.protection.groups == 1
+
+
 # ---- the mean ------------------------------------------------------------------------------------
 
 

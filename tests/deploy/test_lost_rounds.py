@@ -27,7 +27,7 @@ from federation_links import (
 from forked import run
 
 from entrenous.deploy.frames.frames import FrameParts, opened, seal
-from entrenous.deploy.links.metrics import exposition
+from entrenous.deploy.links.metrics import LinkTally, exposition
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.node.secure_node import inputs
 from entrenous.deploy.operate.founding import FoundedFederation
@@ -114,7 +114,7 @@ def test_a_server_that_loses_its_rounds_ends_with_an_error_and_sends_no_model(
     said = status(made.server)
     assert (said["status"], said["round"], said["lost"]) == ("untrained", 0, 2)
     assert "untrained" in said["reason"] and "\n" not in said["reason"]
-    assert "\nentrenous_rounds_lost_total 2\n" in exposition(said, None)
+    assert "\nentrenous_rounds_lost_total 2\n" in exposition(said, LinkTally())
     assert all(inputs(node.store) == 2 for node in nodes.values())
 
 

@@ -202,9 +202,6 @@ def test_a_halted_server_says_so_and_tallies_of_workers_add_up() -> None:
         and found["connections_evicted_total", ""] == 6
     )
     assert found["answers_total", "too-large"] == 3 and found["round_seconds", ""] == 0.25
-    assert "connections" not in exposition(
-        {"rounds": 3}, None
-    )  # of a port that is another program's nothing is known
 
 
 def test_metrics_are_on_loopback_alone_and_there_is_nothing_else() -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from entrenous.algorithms._federated_prme import moves
 from entrenous.algorithms._gossip_prme import hits, performance
-from entrenous.algorithms._prme import moves
 from entrenous.core.contract.gossip import Weighing
 from entrenous.core.keys import folds, key
 from entrenous.core.visits import Moments, Visits

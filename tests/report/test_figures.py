@@ -19,15 +19,15 @@ def words(svg: str) -> list[str]:
 
 
 def drawn():
-    said = {"x_label": "pi", "y_label": "F1@10", "title": "Figure 2"}
+    look = figures.FigureFormat("Figure 2", x_label="pi", y_label="F1@10")
     return {
-        "lines": figures.lines(SERIES, reference=PAPER, **said),
-        "scatter": figures.scatter(SERIES, reference=PAPER, joined=True, **said),
+        "lines": figures.lines(SERIES, look, reference=PAPER),
+        "scatter": figures.scatter(SERIES, look, reference=PAPER, joined=True),
         "bars": figures.bars(
             ["a", "b"],
             {"sFPL": [1, 2], "pFPL+": [3, float("nan")]},
+            look,
             reference={"pFPL+": [2, 2]},
-            **said,
         ),
     }
 
@@ -57,9 +57,7 @@ def test_a_name_is_shown_as_it_is_written():
     names = ["_hidden", "$x^2$", "<script>alert(1)</script>", "a\x00b", "映画"]
     svg = figures.lines(
         {name: ([0, 1], [n, n + 1]) for n, name in enumerate(names)},
-        x_label="$",
-        y_label="%",
-        title="\\1 <&>",
+        figures.FigureFormat(title="\\1 <&>", x_label="$", y_label="%"),
     )
     assert {
         "_hidden",
@@ -75,13 +73,17 @@ def test_a_name_is_shown_as_it_is_written():
 
 def test_a_long_name_is_cut():
     assert "x" * 39 + "…" in words(
-        figures.lines({"x" * 200: ([0, 1], [0, 1])}, x_label="x", y_label="y", title="t")
+        figures.lines(
+            {"x" * 200: ([0, 1], [0, 1])}, figures.FigureFormat(title="t", x_label="x", y_label="y")
+        )
     )
 
 
 def test_an_order_keeps_colours():
     svg = figures.lines(
-        {"b": ([0, 1], [0, 1])}, x_label="x", y_label="y", title="t", order=["a", "b"]
+        {"b": ([0, 1], [0, 1])},
+        figures.FigureFormat(title="t", x_label="x", y_label="y"),
+        order=["a", "b"],
     )
     assert figures.colour(1) in svg and figures.colour(0) not in svg
 
@@ -93,7 +95,7 @@ def test_ids_are_of_this_figure_and_all_used():
             re.findall(r'(?:href="|url\()#([^")]+)', svg)
         )
     first, second = (
-        figures.lines(SERIES, x_label="x", y_label="y", title="t", name=name)
+        figures.lines(SERIES, figures.FigureFormat(title="t", x_label="x", y_label="y", name=name))
         for name in ("one", "two")
     )
     assert not set(re.findall(r' id="([^"]+)"', first)) & set(re.findall(r' id="([^"]+)"', second))

@@ -34,7 +34,7 @@ from entrenous.runs.options import RunPlan
 from entrenous.runs.pipeline import LEAK, RunResult, run
 from entrenous.runs.plan import check
 from entrenous.runs.reopen import resume
-from entrenous.runs.train import Watch, best_round, train_phase
+from entrenous.runs.train import Phase, Setup, Watch, best_round, train_phase
 from entrenous.runs.tuning.grid import tune
 
 FEDERATED: dict[str, Any] = {
@@ -222,12 +222,9 @@ def test_the_search_for_the_best_round_leaks_too(data: Interactions) -> None:
             FEDERATED["fpl"].parse({"factors": 5}),
             split.train,
             6,
-            label="fpl",
-            seed=0,
-            validation=split.validation,
-            avoid=avoid,
-            watch=Watch(every=2, patience=1),
-            trace=trace,
+            Setup(seed=0, avoid=avoid),
+            Watch(every=2, patience=1),
+            Phase("final", "fpl", trace, split.validation),
         )
         looks[avoid is not None] = trace
     assert looked["rounds"] == best_round(looks[True], "final", RANKING)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,11 @@ from entrenous.algorithms.fpl import FPL
 from entrenous.core.errors import InputError
 from entrenous.data.split.export import write
 from entrenous.privacy.choice import Choice
+from entrenous.runs import store
 from entrenous.runs.options import RunPlan
-from entrenous.runs.pipeline import material
+from entrenous.runs.pipeline import material, run
 from entrenous.runs.plan import SEEDS, check, check_parts, make
+from entrenous.runs.reopen import LATER, plan_of
 
 
 @pytest.mark.parametrize(
@@ -250,3 +253,17 @@ def test_there_must_be_somebody_to_learn_from(tmp_path: Path) -> None:
     nothing = part.train.select(np.zeros(len(part.train), np.bool_))
     with pytest.raises(InputError, match=r"^shop: no training rows; expected at least one row"):
         check_parts(plan, [part._replace(train=nothing)])
+
+
+def test_the_plan_of_a_stored_run_is_the_plan_that_made_it(tmp_path: Path) -> None:
+    """Whatever of it the manifest of an earlier version does not have is as it was then."""
+    path = str(write_shop(tmp_path / "shop.csv"))
+    asked = {"protocol": "loo-20", "seed": 4, "rounds": 2, "settings": {"factors": 3}}
+    made = run("fpl", path, out=tmp_path / "runs", refit=False, profile="robust", **asked)
+    stored = store.read(str(made.path), tmp_path)
+    plan = plan_of(stored)
+    assert plan == RunPlan(algorithm="fpl", data=path, refit=False, profile="robust", **asked)
+    assert list(made.manifest)[:3] == ["run", "algorithm", "data"]
+    assert {one.name for one in fields(RunPlan)} - {"rounds"} <= made.manifest.keys()
+    early = {name: value for name, value in stored.manifest.items() if name not in LATER}
+    assert plan_of(stored._replace(manifest=early)) == RunPlan(algorithm="fpl", data=path, **asked)

@@ -57,6 +57,7 @@ class NCFSettings(ServedModel):
     devices therefore suits federations of any size.
     """
 
+    # The model.
     factors: int = Field(
         64, ge=0, le=1024, description="length of the GMF part of an embedding; 0 = MLP alone"
     )
@@ -67,6 +68,7 @@ class NCFSettings(ServedModel):
             " embedding; none = GMF alone"
         ),
     )
+    # Local training. Each part of the model may have its own rate.
     learning_rate: float = Field(0.04, gt=0, le=100, description="eta, of a device's optimiser")
     learning_rate_item: float | None = Field(
         0.6,
@@ -102,6 +104,7 @@ class NCFSettings(ServedModel):
         1, ge=1, le=1000, description="E, passes over the device's history in a round"
     )
     batch: int = Field(100, ge=1, le=1 << 20, description="samples whose mean gradient is one step")
+    # The federation.
     cohort: int = Field(
         -1,
         ge=-1,
@@ -146,6 +149,7 @@ class NCFSettings(ServedModel):
         non-embedding part (network), devices of a round (cohort), and the items that a device
         touches with a history of the mean length and no item drawn twice (usual_rows).
         """
+        # Each consumed item brings `negatives` others in every epoch.
         history = catalogue.interactions / max(1, catalogue.users)
         touched = history * (1 + self.negatives * self.local_epochs)
         return {
@@ -157,6 +161,7 @@ class NCFSettings(ServedModel):
 
     def devices_of(self, catalogue: Catalogue) -> int:
         """Returns m, the number of devices in a round of this federation."""
+        # 0 stands for all.
         asked = max(FEW, catalogue.users // 2) if self.cohort == HALF else self.cohort
         return min(asked, catalogue.users) or catalogue.users
 
@@ -220,12 +225,14 @@ class NCFSettings(ServedModel):
                 avoid_ptr=everyone.avoid_ptr[d : d + 2],
                 keys=keys[d : d + 1],
             )
+            # the device's own model: w plus what it learnt
             learnt = ncf.train(
                 self.shape, rates, user[d : d + 1], w.item, w.network, one_network(1), own
             )
             item[learnt.item] += learnt.row
             network = w.network + learnt.network
             out[d] = ncf.scores(self.shape, learnt.user, item, network, one_network(1))[0]
+            # w again, for the next device
             item[learnt.item] = w.item[learnt.item]
         return out
 
@@ -319,6 +326,7 @@ def shared(moved: Float32Array, size: Float32Array) -> dict[str, Float32Array]:
 def weighted_mean(item: Float32Array, total: Total) -> Float32Array:
     """Returns item embeddings as a mean weighted by the sizes of moves, w + sum_k size_k (w_k - w)
     / sum_k size_k = sum_k size_k w_k / sum_k size_k. Items that nobody moved stay."""
+    # Where nobody moved an item both sums are 0.
     sizes = real(total.rows["share"]) / SHARE
     sums = real(total.rows["item"]) / SQUARE
     return moved_by(item, sums / np.where(sizes > 0, sizes, 1))

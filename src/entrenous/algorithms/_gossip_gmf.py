@@ -15,7 +15,8 @@ from ..core.types import BoolArray, Float32Array, Float64Array, Int64Array, UInt
 from ..kernels import gmf_node, gmf_train
 from .gossip_node import GossipModel, part_of
 
-RANKED = 20  # n of the HR@n and NDCG@n by which a model is judged
+# n of the HR@n and NDCG@n by which a model is judged.
+RANKED = 20
 
 
 @final
@@ -96,14 +97,12 @@ class GMFModel(GossipModel):
         )
 
     def sizes(self) -> dict[str, int]:
-        """Sizes of the private arrays. stride: the number of items, rounded up to whole SIMD
-        lanes.
-        """
+        """Returns the sizes of private arrays. stride: items, rounded up to whole lanes."""
         return {"stride": self.shape.stride}
 
     def search_space(self) -> dict[str, str]:
-        """What a search chooses from unless it is told: the ranges of PEPPER's tables, and what
-        helped among many peers.
+        """Returns the ranges of a search without ranges of its own: those of PEPPER's tables, and
+        those that helped among many peers.
         """
         rates = {"learning_rate": "0.005..0.1:log", "learning_rate_user": "0.03..1:log"}
         return {**rates, "reg": "0.03..1:log", "factors": "8..32:log", "decay": "0..0.006"}
@@ -122,8 +121,8 @@ class GMFModel(GossipModel):
         return model
 
     def init_private(self, users: Int64Array, key: np.uint64) -> gmf_node.GMFPrivate:
-        """The initial private state of m nodes. Every user vector is the same: what tells users
-        apart is learnt.
+        """Returns the initial private state of m nodes. Every user vector is the same: users come
+        to differ by learning.
         """
         m = len(users)
         user = np.full((m, self.factors), self.init_user, np.float32)
@@ -191,9 +190,9 @@ class GMFModel(GossipModel):
     def leads(
         self, a: Arrivals, nodes: Any, data: DeviceData
     ) -> tuple[Float64Array, Float64Array, Float64Array]:
-        """Whether received models rank the weighting items better than the own: the mean share of
-        candidates that stand behind, its lead over the own model's, and the variance of the lead,
-        float64 [m] each.
+        """Compares how received models and the own ones rank the weighting items. Returns the mean
+        share of candidates that stand behind, its lead over the own model's, and the variance of
+        the lead, float64 [m] each.
         """
         return gmf_node.leads(
             a.pool, a.own, a.received, nodes.user, a.who, data.weighing, self.shape

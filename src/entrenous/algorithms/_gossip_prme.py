@@ -90,7 +90,8 @@ class PRMEModel(PRMESettings, GossipModel):
         self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData
     ) -> tuple[Float64Array, ...]:
         """Performance on the weighting items: F1@20, float64 [m] (PEPPER, eq. 6 to 8)."""
-        rows, scoring = self.rows(data.histories), self.scoring()
+        rows = self.rows(data.histories)
+        scoring = self.scoring()
         f1 = performance(
             sealed(pool), at, sealed(nodes.user), who, rows, scoring, data.weighing, RANKED
         )
@@ -119,7 +120,8 @@ def performance(
     6 to 8): all weighting items of a node in one list, with the candidates of the first of them. 0
     without any.
     """
-    f1, room = np.zeros(len(at)), prme.room_of(user.shape[1])
+    f1 = np.zeros(len(at))
+    room = prme.room_of(user.shape[1])
     for d in range(len(at)):
         u = who[d]
         low, high = sets.ptr[u], sets.ptr[u + 1]

@@ -1,9 +1,9 @@
 """The parts of a system around a server: a policy and a model.
 
 A policy (FedAvg, Reptile, FedFast) says which devices take part in a round, how each of them counts
-and what the server does with the sum. A model (NCF in _federated_ncf.py, PRME-G in _prme.py) says
-what the server and the devices hold, how a device learns, and how it scores. A system inherits from
-one of each.
+and what the server does with the sum. A model (NCF in _federated_ncf.py, PRME-G in
+_federated_prme.py) says what the server and the devices hold, how a device learns, and how it
+scores. A system inherits from one of each.
 
 Both speak of the model w that the server holds, whose table of items has a row for each item, and
 of the user's own vector U, one for each device.
@@ -122,6 +122,7 @@ def update_of(learnt: Learnt, weight: Float32Array) -> Update:
     """Returns what the devices send: n_k (w_k - w) of what each touched, and n_k. weight: n_k,
     float32 [m].
     """
+    # A server that adds these up, and the weights, has all that the mean needs.
     rows = weighted_moves(learnt.row, learnt.ptr, weight)
     dense = {name: weight[:, None] * moved for name, moved in learnt.dense.items()}
     return Update(learnt.ptr, learnt.item, rows, dense, weight)

@@ -1,6 +1,6 @@
 """Clusters of users on a server, for FedFast and Cali3F: delegates from every cluster, and
-subordinates, who learn from their cluster's delegates; what FedFast does with them, whatever the
-model; and k-means in plain loops, which finds the same clusters on every machine.
+subordinates, who learn from their cluster's delegates; FedFast's rules for the vectors of users;
+and k-means in plain loops, which finds the same clusters on every machine.
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ from ..core.keys import draw, folds, uniform
 from ..core.lanes.simd import LANES, every, load, sum_of
 from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array
 
-ITERATIONS = (
-    20  # Lloyd's; a later call starts from the centroids of an earlier one, so few are needed
-)
+# Of Lloyd's algorithm. A later call starts from the centroids of an earlier one, so few are needed.
+ITERATIONS = 20
 
 
 def shown_user(size: str) -> SentArray:
-    """The declaration of the user embedding, of so many numbers, that a device shows to the
-    server.
+    """Declares the user embedding that a device shows to the server. size: of the declared axis,
+    such as "row".
     """
     return shown(
         "user",
@@ -51,25 +50,24 @@ def check_clusters(clusters: int, users: int, cohort: int | None) -> None:
             "--set clusters", f"got {clusters}", expected=f"at most {users}, the number of users"
         )
     if cohort is not None and cohort < clusters:
-        problem = f"got {cohort}, fewer devices than the {clusters} clusters"
         raise InputError(
             "--set cohort",
-            problem,
+            f"got {cohort}, fewer devices than the {clusters} clusters",
             expected="at least one delegate a cluster, or 0 = all",
             fix="lower clusters",
         )
 
 
 def delegates_of(cluster: Int32Array, m: int, key: np.uint64) -> Int64Array:
-    """The delegates of a round: m users, ascending, one of each cluster at random, in a round robin
-    over the clusters. cluster: int32 [users]."""
-    order = np.argsort(
-        folds(key, np.arange(len(cluster))), kind="stable"
-    )  # a random order of the users
+    """Returns the delegates of a round: m users, ascending, one of each cluster at random, in a
+    round robin over the clusters. cluster: int32 [users].
+    """
+    # The users in a random order, and then cluster by cluster in that order.
+    order = np.argsort(folds(key, np.arange(len(cluster))), kind="stable")
+    by_cluster = np.argsort(cluster[order], kind="stable")
+    # A user's turn is their place within the cluster.
     turn = np.empty(len(cluster), np.int64)
-    turn[np.argsort(cluster[order], kind="stable")] = np.concatenate(
-        [np.arange(size) for size in np.bincount(cluster)]
-    )
+    turn[by_cluster] = np.concatenate([np.arange(size) for size in np.bincount(cluster)])
     return np.sort(order[np.argsort(turn, kind="stable")[:m]])
 
 
@@ -81,11 +79,12 @@ def with_progress(
     learnt: Float32Array,
     discount: float,
 ) -> Float32Array:
-    """User embeddings after a round: delegates' as they learnt them, subordinates' moved by
-    `discount` times the mean move of their cluster's delegates (by 0 without any).
+    """Returns the user embeddings after a round: delegates' as they learnt them, subordinates'
+    moved by `discount` times the mean move of their cluster's delegates (by 0 without any).
 
     user: float32 [users, row], before; delegates: int64 [m]; learnt: float32 [m, row].
     """
+    # The sum of delegates' moves in each cluster, and how many they are.
     moves = np.zeros((clusters, user.shape[1]))
     np.add.at(moves, cluster[delegates], (learnt - user[delegates]).astype(np.float64))
     counted = np.maximum(np.bincount(cluster[delegates], minlength=clusters), 1)[:, None]
@@ -94,7 +93,7 @@ def with_progress(
     return after
 
 
-# ---- FedFast (fedfast.py says what "as found" means): users, whatever the model ------------------
+# ---- FedFast: the rules for the vectors of users ("as found": see fedfast.py) --------------------
 
 Clusters: TypeAlias = Annotated[int, Field(ge=1, le=100000, description="p, clusters of users")]
 Decay: TypeAlias = Annotated[
@@ -119,24 +118,24 @@ Startup: TypeAlias = Annotated[
 
 
 class ClusteredUsers(Protocol):
-    """A server state whose user embeddings are clustered, as ActvSAMP and ActvAGG need it. user:
-    float32 [users, row]; cluster: int32 [users]; centroids: float32 [p, row]; round: int64 [1],
-    rounds done.
-    """
+    """A server state whose user embeddings are clustered, as ActvSAMP and ActvAGG need it."""
 
     @property
-    def user(self) -> Float32Array: ...
+    def user(self) -> Float32Array:
+        """float32 [users, row]."""
+
     @property
-    def cluster(self) -> Int32Array: ...
+    def cluster(self) -> Int32Array:
+        """int32 [users]."""
+
     @property
-    def centroids(self) -> Float32Array: ...
-    @property
-    def round(self) -> Int64Array: ...
+    def centroids(self) -> Float32Array:
+        """float32 [p, row]."""
 
 
 def actv_samp(server: ClusteredUsers, m: int, starts: bool, key: np.uint64) -> Int64Array:
-    """The round's devices by ActvSAMP: the delegates, m/p devices of each cluster at random. In the
-    start-up round everybody (as found).
+    """Returns the devices of a round by ActvSAMP: the delegates, m/p devices of each cluster at
+    random. In the start-up round everybody (as found).
     """
     return np.arange(len(server.user)) if starts else delegates_of(server.cluster, m, key)
 
@@ -144,9 +143,9 @@ def actv_samp(server: ClusteredUsers, m: int, starts: bool, key: np.uint64) -> I
 def actv_agg_users(
     server: ClusteredUsers, total: Total, gamma: float
 ) -> tuple[Float32Array, Int32Array, Float32Array]:
-    """User vectors after a round by ActvAGG: delegates' w^k[U_k] as they showed it, subordinates'
-    += gamma times the mean move of their cluster's delegates. Then the clusters anew, and their
-    centroids.
+    """Returns the user vectors after a round by ActvAGG: delegates' w^k[U_k] as they showed it,
+    subordinates' += gamma times the mean move of their cluster's delegates. Also returns the
+    clusters anew, and their centroids.
     """
     delegates, shows = gathered(total)
     user = with_progress(
@@ -156,8 +155,9 @@ def actv_agg_users(
 
 
 def gamma_of(decay: float, number: Int64Array, startup: bool) -> float:
-    """The discount gamma_t of subordinates' moves, t = 1, 2, ... after the start-up round (its
-    decay as found). number: int64 [1], rounds done."""
+    """Returns the discount gamma_t of subordinates' moves, t = 1, 2, ... after the start-up round
+    (its decay as found). number: int64 [1], rounds done.
+    """
     return math.exp(-decay * (int(number[0]) + (not startup)))
 
 
@@ -165,10 +165,10 @@ def gamma_of(decay: float, number: Int64Array, startup: bool) -> float:
 
 
 def first_centroids(points: Float32Array, clusters: int, key: np.uint64) -> Float32Array:
-    """Initial centroids by k-means++ (Arthur and Vassilvitskii 2007): each next centroid is a point
-    drawn by its squared distance from those there are.
+    """Returns initial centroids by k-means++ (Arthur and Vassilvitskii 2007), float32 [clusters,
+    d]: each next centroid is a point drawn by its squared distance from those before it.
 
-    points: float32 [n, d], n >= clusters. Returns float32 [clusters, d].
+    points: float32 [n, d], n >= clusters.
     """
     out = np.empty((clusters, points.shape[1]), np.float32)
     _first(points, out, np.uint64(key))
@@ -176,28 +176,33 @@ def first_centroids(points: Float32Array, clusters: int, key: np.uint64) -> Floa
 
 
 def k_means(points: Float32Array, centroids: Float32Array) -> tuple[Int32Array, Float32Array]:
-    """Lloyd's algorithm from `centroids`, to the end or for ITERATIONS: (cluster of each point,
-    int32 [n]; centroids).
+    """Runs Lloyd's algorithm from `centroids`, to the end or for ITERATIONS. Returns the cluster of
+    each point, int32 [n], and the centroids.
 
     A cluster that loses all its points takes the point that is farthest from its own centroid,
     among those whose cluster has another; only if fewer points than clusters are distinct may one
     stay empty.
     """
-    centroids, cluster = centroids.copy(), np.full(len(points), -1, np.int32)
+    centroids = centroids.copy()
+    cluster = np.full(len(points), -1, np.int32)
     _lloyd(np.ascontiguousarray(points), centroids, cluster, ITERATIONS)
     return cluster, centroids
 
 
 @njit(cache=True, nogil=True)
 def _first(points: Float32Array, out: Float32Array, key: np.uint64) -> None:
-    n, nearest = len(points), np.full(len(points), np.inf)
+    n = len(points)
+    nearest = np.full(n, np.inf)
+    # The first centroid is any point.
     chosen = int(uniform(draw(key, 0)) * n)
     for c in range(len(out)):
         out[c] = points[chosen]
+        # squared distances from the nearest centroid so far
         total = 0.0
         for k in range(n):
             nearest[k] = min(nearest[k], _distance(points, k, out, c))
             total += nearest[k]
+        # The point at which the running sum of distances passes a share of the total.
         left = uniform(draw(key, c + 1)) * total
         chosen = n - 1
         for k in range(n):
@@ -211,13 +216,17 @@ def _first(points: Float32Array, out: Float32Array, key: np.uint64) -> None:
 def _lloyd(
     points: Float32Array, centroids: Float32Array, cluster: Int32Array, iterations: int
 ) -> None:
-    n, clusters, width = len(points), len(centroids), points.shape[1]
-    sums, sizes, distance = np.empty((clusters, width)), np.empty(clusters, np.int64), np.empty(n)
+    n, width = points.shape
+    clusters = len(centroids)
+    sums = np.empty((clusters, width))
+    sizes = np.empty(clusters, np.int64)
+    distance = np.empty(n)
     for _ in range(iterations):
         changed = _assign(points, centroids, cluster, distance)
         _fill_empty(cluster, distance, _sizes(cluster, sizes))
         if not changed:
             return
+        # Centroids are the means of their points, added in float64 in the order of points.
         sums[:] = 0
         for k in range(n):
             for f in range(width):
@@ -232,16 +241,21 @@ def _lloyd(
 def _assign(
     points: Float32Array, centroids: Float32Array, cluster: Int32Array, distance: Float64Array
 ) -> bool:
-    """Every point to its nearest centroid, the first of equals; whether one changed."""
+    """Puts every point into the cluster of its nearest centroid, the first of equals. Returns True
+    if one changed.
+    """
     changed = False
     for k in range(len(points)):
-        best, at = np.inf, 0
+        best = np.inf
+        at = 0
         for c in range(len(centroids)):
             d = _distance(points, k, centroids, c)
             if d < best:
-                best, at = d, c
+                best = d
+                at = c
         changed |= cluster[k] != at
-        cluster[k], distance[k] = at, best
+        cluster[k] = at
+        distance[k] = best
     return changed
 
 
@@ -249,13 +263,18 @@ def _assign(
 def _fill_empty(cluster: Int32Array, distance: Float64Array, sizes: Int64Array) -> None:
     for c in range(len(sizes)):
         if sizes[c] == 0:
-            far, at = 0.0, -1
+            # the farthest point of a cluster that has another
+            far = 0.0
+            at = -1
             for k in range(len(cluster)):
                 if distance[k] > far and sizes[cluster[k]] > 1:
-                    far, at = distance[k], k
+                    far = distance[k]
+                    at = k
             if at >= 0:
                 sizes[cluster[at]] -= 1
-                sizes[c], cluster[at], distance[at] = 1, c, 0.0
+                sizes[c] = 1
+                cluster[at] = c
+                distance[at] = 0.0
 
 
 @njit(cache=True, nogil=True)
@@ -268,8 +287,9 @@ def _sizes(cluster: Int32Array, sizes: Int64Array) -> Int64Array:
 
 @njit(cache=True, inline="always")
 def _distance(points: Float32Array, k: int, centroids: Float32Array, c: int) -> float:
-    """The squared distance."""
-    width, total = points.shape[1], every(np.float32(0))
+    """Returns the squared distance of point k and centroid c."""
+    width = points.shape[1]
+    total = every(np.float32(0))
     for f in range(0, width, LANES):
         gap = load(points, k * width + f, width - f) - load(centroids, c * width + f, width - f)
         total = total + gap * gap

@@ -88,7 +88,9 @@ class Cali3F(NCFSettings):
     (FastAgg).
     """
 
+    # Section III-B: clusters of users.
     clusters: int = Field(20, ge=1, le=100000, description="P, the number of clusters of users")
+    # III-C, CaliUp: how v_p is held near w.
     phi: float = Field(
         0.5, ge=0, le=1000, description="eq. 6: how strongly v_p is drawn to w; 0 = local training"
     )
@@ -100,6 +102,7 @@ class Cali3F(NCFSettings):
             " that a larger phi brings v_p closer to w, as section III-A has it"
         ),
     )
+    # III-C, FastAgg: how subordinates learn.
     discount: float = Field(
         0.9,
         ge=0,
@@ -109,6 +112,7 @@ class Cali3F(NCFSettings):
         ),
     )
     fading: bool = Field(True, description="off: lambda is `discount` in every round")
+    # What the paper leaves open.
     groups: UserGroups | None = Field(
         None,
         description=(
@@ -125,6 +129,7 @@ class Cali3F(NCFSettings):
             " of its own, as printed, at about twice the work"
         ),
     )
+    # Parts of the method that can be left out.
     personalised: bool = Field(
         True, description="CaliUp: a model v_p for each cluster; off: everybody uses w"
     )

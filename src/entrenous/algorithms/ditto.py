@@ -121,6 +121,7 @@ class Ditto(UniformRounds, AveragedNCF):
     ) -> Float32Array:
         """Returns the scores of every item by the personal model v_k, float32 [m, items]: the logit
         of y_ui."""
+        # Each device has its own network.
         each = np.arange(len(devices.user), dtype=np.int32)
         network = own_networks(download, devices)
         return ncf.scores(self.shape, devices.own_user, download.item, network, each)

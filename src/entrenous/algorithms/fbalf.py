@@ -5,30 +5,31 @@ J. Gao, Y. Ran, J. Chen, "Federated latent factor model for bias-aware recommend
 privacy-preserving", arXiv:2504.15090, eq. 3-13 (the formulas are lost in the text at hand; the
 words around them leave little open). With r = p_u . q_i + b_u + b_i (4) and e = r_ui - r,
 
-    p_u <- p_u - eta (-e q_i + lambda p_u),   b_u <- b_u - eta (-e + lambda b_u)      on the device,
-    rating by rating      (10, 11) q_i <- q_i - eta (-e p_u + lambda q_i),   b_i <- b_i - eta (-e +
-    lambda b_i)      on the server, as they are sent          (13)
+    p_u <- p_u - eta (-e q_i + lambda p_u)    on the device, rating by rating    (10, 11)
+    b_u <- b_u - eta (-e + lambda b_u)
+    q_i <- q_i - eta (-e p_u + lambda q_i)    on the server, as they are sent    (13)
+    b_i <- b_i - eta (-e + lambda b_i)
 
-A visit: the device goes `local_iterations` times over its rated items, then sends the gradients of
-q_i, b_i at its new p_u, b_u, for what it rated and for int(rho |I_u|) decoys. A decoy's made-up
-rating (6) is the user's mean in the first `threshold` passes, and then the prediction of the new
-p_u, b_u, from which e takes the prediction of those before the visit (with the new ones e would be
-0).
+In a visit the device goes `local_iterations` times over its rated items. It then sends the
+gradients of q_i, b_i at its new p_u, b_u, for its rated items and for int(rho |I_u|) decoys. A
+decoy's made-up rating (6) is the user's mean in the first `threshold` passes, and after that the
+prediction of the new p_u, b_u; the prediction of those before the visit is subtracted from it to
+give e (with the new ones e would be 0).
 
-Two sentences of section 4.3.1 have another reading, and each is a setting. It reduces the loss over
-rated and synthetic ratings to one element and takes steps on that for p_u and b_u as well:
-`decoys_move_u`. Its gradients are those of the state t - 1: `gradients_at`. Neither is the default,
-as both err more on validation rows (docs/fbalf.md).
+Two sentences of section 4.3.1 have another reading, and each is a setting. The section reduces the
+loss over rated and synthetic ratings to one element and takes steps on that for p_u and b_u as
+well: `decoys_move_u`. Its gradients are those of the state t - 1: `gradients_at`. Neither is the
+default, because both err more on validation rows (docs/fbalf.md).
 
-Where the text leaves a choice, or ours differs: a device takes its ratings by ascending item; eta
-of (11) and of (13) are two settings, and both shrink by `decay` after every pass; lambda of the
-biases may be its own; r has a constant, the middle of the scale or the user's mean, from which the
-biases deviate; decoys are the same in every pass (drawn anew, they would give away what always
-comes); in the stochastic style the server, as the text has it, moves after each device, in batch
-style along the mean over all who sent a row.
+Our choices where the text is silent, and differences: a device takes its ratings by ascending item;
+eta of (11) and of (13) are two settings, and both shrink by `decay` after every pass; lambda of the
+biases can be set apart; r has a constant, the middle of the scale or the user's mean, from which
+the biases deviate; decoys are the same in every pass (drawn anew, they would expose the rated
+items, which always come); in the stochastic style the server, as the text has it, moves after each
+device, in batch style along the mean over all who sent a row.
 
-The device's steps are compiled, in kernels/biased_sgd.py; tests/algorithms/test_fbalf.py has them
-in plain NumPy (`Plain`), and holds the compiled ones to it.
+The device's steps are compiled, in kernels/biased_sgd.py. tests/algorithms/test_fbalf.py has them
+in plain NumPy (`Plain`) and compares both.
 """
 
 from __future__ import annotations
@@ -49,25 +50,29 @@ from ..privacy.decoys import COUNTED, Mixed, SendsDecoys
 
 
 class FBALFServer(NamedTuple):
-    """The global model of FBALF. q: item factors q_i; b: item biases b_i. scale: lowest and highest
-    rating. step: rounds done. epoch: rounds in a pass over the users. A device receives all of
-    it.
-    """
+    """The global model of FBALF, which a device receives whole."""
 
     q: Annotated[Float32Array, axes("items", "factors")]
+    """float32 [items, f], item factors q_i."""
     b: Annotated[Float32Array, axes("items")]
+    """float32 [items], item biases b_i."""
     scale: Annotated[Float32Array, axes(2)]
+    """float32 [2], lowest and highest rating."""
     step: Annotated[Int64Array, axes(1, least=0)]
+    """int64 [1], rounds done."""
     epoch: Annotated[Int64Array, axes(1, least=1)]
+    """int64 [1], rounds in a pass over the users."""
 
 
 class FBALFDevices(NamedTuple):
-    """Private state of m devices. p: user factors p_u. bias: user biases b_u. key: from which a
-    device draws its decoys. None of it leaves."""
+    """Private state of m devices. Nothing of it leaves."""
 
     p: Annotated[Float32Array, axes("factors")]
+    """float32 [m, f], user factors p_u."""
     bias: Annotated[Float32Array, axes()]
+    """float32 [m], user biases b_u."""
     key: Annotated[UInt64Array, axes()]
+    """uint64 [m], from which a device draws its decoys."""
 
 
 @final
@@ -76,6 +81,7 @@ class FBALF(SendsDecoys):
     device.
     """
 
+    # The model and the length of training.
     factors: int = Field(128, ge=1, le=1024, description="f, the length of p_u and q_i")
     rounds: int = Field(75, ge=1, description="passes over all users")
     local_iterations: int = Field(
@@ -84,6 +90,7 @@ class FBALF(SendsDecoys):
         le=1000,
         description="how often a device goes over its ratings in a visit, moving p_u and b_u",
     )
+    # Gradient descent.
     learning_rate: float = Field(0.013, gt=0, le=10, description="of the server (13)")
     local_rate: float = Field(0.0013, gt=0, le=10, description="of the device (11)")
     decay: float = Field(
@@ -100,6 +107,7 @@ class FBALF(SendsDecoys):
     reg_bias: float | None = Field(
         None, ge=0, description="lambda of b_u and b_i; default: reg, as printed"
     )
+    # Decoys: their made-up ratings, and the two readings of section 4.3.1.
     threshold: int = Field(
         10,
         ge=0,
@@ -119,6 +127,7 @@ class FBALF(SendsDecoys):
             " before them (the state t - 1)"
         ),
     )
+    # Predictions before training.
     start: Literal["middle", "mean"] | float = Field(
         "middle",
         description=(
@@ -127,6 +136,7 @@ class FBALF(SendsDecoys):
         ),
     )
     init_std: float = Field(0.002, gt=0, description="standard deviation of the first p and q")
+    # The federation.
     style: Literal["batch", "stochastic"] = Field(
         "stochastic",
         description=(
@@ -135,6 +145,7 @@ class FBALF(SendsDecoys):
         ),
     )
 
+    # Sums with noise, in which the server cannot count rows.
     counts: float = Field(
         0,
         ge=0,
@@ -191,56 +202,56 @@ class FBALF(SendsDecoys):
     # ---- the federation --------------------------------------------------------------------------
 
     def configured(self, catalogue: Catalogue) -> Self:
-        """A copy of the settings for a catalogue of rated items. Raises InputError if nothing is
-        rated.
-        """
+        """Returns the same settings. Raises InputError if nothing is rated."""
         rated(catalogue.scale, "fbalf")
         return self
 
     def sizes(self, catalogue: Catalogue) -> dict[str, int]:
-        """Sizes of the declared arrays. cohort: devices in a round, one in stochastic style.
-        usual_rows: rows that a device sends as a rule."""
+        """Returns the sizes of the declared arrays: devices in a round (cohort), and the rows that
+        a device sends at most (rows) and as a rule (usual_rows)."""
         cohort = 1 if self.style == "stochastic" else catalogue.users
         return {"cohort": cohort, "rows": catalogue.items, "usual_rows": self.usual_rows(catalogue)}
 
     def rounds_an_epoch(self, catalogue: Catalogue) -> int:
-        """Rounds in one pass over the users: one in batch style, as many as users in stochastic
-        style.
+        """Returns the rounds in one pass over the users: one in batch style, as many as users in
+        stochastic style.
         """
         return catalogue.users if self.style == "stochastic" else 1
 
     def default_rounds(self, catalogue: Catalogue) -> int:
-        """Training rounds if none are asked for: those of `rounds` passes over the users."""
+        """Returns the number of training rounds if none is asked for: `rounds` passes over the
+        users.
+        """
         return self.rounds * self.rounds_an_epoch(catalogue)
 
     def select(self, server: FBALFServer, catalogue: Catalogue, key: np.uint64) -> Int64Array:
-        """The round's devices: everybody, or in stochastic style the one whose turn it is: 0, 1, 2,
-        ... in every pass.
+        """Returns the devices of a round: everybody, or in stochastic style the one whose turn it
+        is: 0, 1, 2, ... in every pass.
         """
-        return (
-            np.arange(catalogue.users) if self.style == "batch" else server.step % catalogue.users
-        )
+        if self.style == "batch":
+            return np.arange(catalogue.users)
+        return server.step % catalogue.users
 
     def init_server(self, catalogue: Catalogue, key: np.uint64) -> FBALFServer:
-        """The initial model: item factors q ~ N(0, init_std^2), item biases b = 0."""
-        q, epoch = (
-            normals(folds(key, np.arange(catalogue.items)), self.factors, self.init_std),
-            self.rounds_an_epoch(catalogue),
+        """Returns the initial model: item factors q ~ N(0, init_std^2), item biases b = 0."""
+        return FBALFServer(
+            q=normals(folds(key, np.arange(catalogue.items)), self.factors, self.init_std),
+            b=np.zeros(catalogue.items, np.float32),
+            scale=np.array(catalogue.scale, np.float32),
+            step=np.zeros(1, np.int64),
+            epoch=np.array([self.rounds_an_epoch(catalogue)], np.int64),
         )
-        scale, b = np.array(catalogue.scale, np.float32), np.zeros(catalogue.items, np.float32)
-        return FBALFServer(q, b, scale, np.zeros(1, np.int64), np.array([epoch], np.int64))
 
     def init_devices(self, users: Int64Array, key: np.uint64) -> FBALFDevices:
-        """The initial private state of the devices of `users`: p ~ N(0, init_std^2), b_u = 0, and
-        the key of the decoys.
+        """Returns the initial private state of the devices of `users`: p ~ N(0, init_std^2), b_u =
+        0, and the key of the decoys.
         """
         p = normals(folds(key, users), self.factors, self.init_std)
-        return FBALFDevices(
-            p, np.zeros(len(users), np.float32), folds(fold_name(key, "decoys"), users)
-        )
+        bias = np.zeros(len(users), np.float32)
+        return FBALFDevices(p, bias, folds(fold_name(key, "decoys"), users))
 
     def download(self, server: FBALFServer) -> FBALFServer:
-        """The global model, which every device receives whole."""
+        """Returns the global model, which every device receives whole."""
         return server
 
     # ---- predictions (section 4.2.1) -------------------------------------------------------------
@@ -248,21 +259,23 @@ class FBALF(SendsDecoys):
     def score(
         self, download: FBALFServer, devices: FBALFDevices, histories: Histories
     ) -> Float32Array:
-        """Predicted ratings of every item, not clipped to the scale (eq. 4): float32 [m, items]."""
+        """Returns the predicted ratings of every item, not clipped to the scale (eq. 4), float32
+        [m, items].
+        """
         of_user, of_item = self.biases(download, devices, histories)
         return bpr_mf.scores(devices.p, download.q, of_item) + of_user[:, None]  # (4)
 
     def biases(
         self, download: FBALFServer, devices: FBALFDevices, histories: Histories
     ) -> tuple[Float32Array, Float32Array]:
-        """The parts of a prediction that no taste explains: the constant and b_u, float32 [m], and
-        b_i, float32 [items].
+        """Returns the parts of a prediction that no taste explains: the constant and b_u, float32
+        [m], and b_i, float32 [items].
         """
         return self.starts(download, histories) + devices.bias, download.b
 
     def starts(self, download: FBALFServer, histories: Histories) -> Float32Array:
-        """The constant of each device's predictions, float32 [m]: the middle of the scale, a given
-        number, or the mean of the user's ratings."""
+        """Returns the constant of each device's predictions, float32 [m]: the middle of the scale,
+        a given number, or the mean of the user's ratings."""
         constant = np.float32(download.scale.mean() if isinstance(self.start, str) else self.start)
         if self.start == "mean":
             return biased_sgd.means(histories, constant)
@@ -273,23 +286,24 @@ class FBALF(SendsDecoys):
     def over(
         self, mixed: Mixed, download: FBALFServer, histories: Histories
     ) -> biased_sgd.BiasedSGDRows:
-        """The rows that devices go over: the rated items I_u, the decoys I'_u, and the rating that
-        decoys have before pass `threshold` (eq. 6)."""
+        """Returns the rows that devices go over: the rated items I_u, the decoys I'_u, and the
+        rating that decoys have before pass `threshold` (eq. 6)."""
         mean = biased_sgd.means(histories, np.float32(download.scale.mean()))  # (6), first case
-        return biased_sgd.BiasedSGDRows(
-            *mixed, self.starts(download, histories), mean
-        )  # mixed.rated is (7)
+        # mixed.rated is (7).
+        return biased_sgd.BiasedSGDRows(*mixed, self.starts(download, histories), mean)
 
     def numbers(self, t: int) -> biased_sgd.BiasedSGDNumbers:
-        """Constants of pass t, which counts from 0: learning rates, regularisation, and whether
-        decoys are rated by prediction.
-        """
-        shrunk, reg_bias = self.decay**t, self.reg if self.reg_bias is None else self.reg_bias
-        rates = np.float32(self.learning_rate * shrunk), np.float32(self.local_rate * shrunk)
-        predict = t >= self.threshold  # (6), second case
-        regs, before = (np.float32(self.reg), np.float32(reg_bias)), self.gradients_at == "before"
+        """Returns the constants of pass t, which counts from 0."""
+        shrunk = self.decay**t
         return biased_sgd.BiasedSGDNumbers(
-            self.local_iterations, *rates, *regs, predict, self.decoys_move_u, before
+            steps=self.local_iterations,
+            rate=np.float32(self.learning_rate * shrunk),
+            local_rate=np.float32(self.local_rate * shrunk),
+            reg=np.float32(self.reg),
+            reg_bias=np.float32(self.reg if self.reg_bias is None else self.reg_bias),
+            predict=t >= self.threshold,  # (6), second case
+            decoys=self.decoys_move_u,
+            before=self.gradients_at == "before",
         )
 
     # ---- on the device (section 4.3.1) -----------------------------------------------------------
@@ -302,35 +316,37 @@ class FBALF(SendsDecoys):
         users: Int64Array,
         key: np.uint64,
     ) -> tuple[FBALFDevices, Update]:
-        """Local training: p_u, b_u learn from the device's ratings (eq. 10, 11); the gradients of
-        q_i, b_i are sent, for rated items and decoys."""
-        mixed, numbers = (
-            self.mixed(devices.key, histories, len(download.q), key),
+        """Trains the devices: p_u, b_u learn from the device's ratings (eq. 10, 11). The gradients
+        of q_i, b_i are sent, for rated items and decoys."""
+        mixed = self.mixed(devices.key, histories, len(download.q), key)
+        over = self.over(mixed, download, histories)
+        # (10), (11)
+        p, bias, g_q, g_b = biased_sgd.visits(
+            download.q,
+            download.b,
+            devices.p,
+            devices.bias,
+            over,
             self.numbers(passes(download)),
         )
-        over = self.over(mixed, download, histories)
-        p, bias, g_q, g_b = biased_sgd.visits(
-            download.q, download.b, devices.p, devices.bias, over, numbers
-        )  # (10), (11)
-        count = {"count": np.full(len(mixed.item), self.counts, np.float32)} if self.counts else {}
-        update = Update(
-            mixed.ptr,
-            mixed.item,
-            {"q": g_q, "b": g_b, **count},
-            {},
-            np.ones(len(users), np.float32),
-        )
+        rows = {"q": g_q, "b": g_b}
+        if self.counts:
+            rows["count"] = np.full(len(mixed.item), self.counts, np.float32)
+        update = Update(mixed.ptr, mixed.item, rows, {}, np.ones(len(users), np.float32))
         return devices._replace(p=p, bias=bias), update
 
     # ---- on the server (section 4.3.2) -----------------------------------------------------------
 
     def aggregate(self, server: FBALFServer, total: Total) -> FBALFServer:
-        """The server's step (eq. 13): q_i, b_i move along the gradient of the one device, or along
-        the mean over all who sent a row.
+        """Returns the new model (eq. 13): q_i, b_i move along the gradient of the one device, or
+        along the mean over all who sent a row.
         """
-        eta, sent = float(self.numbers(passes(server)).rate), total.senders > 0
+        eta = float(self.numbers(passes(server)).rate)
+        # Items that nobody sent stay.
+        sent = total.senders > 0
         counts = real(total.rows["count"]) / self.counts if self.counts else total.senders
-        q, b, senders = server.q.copy(), server.b.copy(), np.maximum(counts[sent], self.least)
+        senders = np.maximum(counts[sent], self.least)
+        q, b = server.q.copy(), server.b.copy()
         q[sent] -= (eta * real(total.rows["q"][sent]) / senders[:, None]).astype(np.float32)  # (13)
         b[sent] -= (eta * real(total.rows["b"][sent]) / senders).astype(np.float32)  # (13)
         return server._replace(q=q, b=b, step=server.step + 1)
@@ -345,39 +361,41 @@ class FBALF(SendsDecoys):
         rounds: range,
         key: np.uint64,
     ) -> tuple[FBALFServer, FBALFDevices, int, int]:
-        """`rounds` of the stochastic style over all users' devices; the same bits as one round at a
-        time.
+        """Runs `rounds` of the stochastic style over all users' devices; the same bits as one round
+        at a time.
 
         Returns the new server, the new devices, and how many rows and bytes were sent.
         """
-        items, users, number, sent = len(server.q), len(devices.p), rounds.start, 0
+        items, users = len(server.q), len(devices.p)
         work = biased_sgd.in_turn(server.q, server.b, devices.p, devices.bias)
         mixed = self.mixed_in_turn(devices.key, histories, items, key, 0)
+        sent = 0
+        number = rounds.start
+        # One call for the devices of each pass, whose constants are the same.
         while number < rounds.stop:
             t, first = divmod(number, users)
             last = min(users, first + rounds.stop - number)
             if self.redraw:
                 mixed = self.mixed_in_turn(devices.key, histories, items, key, t * users)
-            if not biased_sgd.solo(
-                work, self.over(mixed, server, histories), self.numbers(t), first, last
-            ):
+            over = self.over(mixed, server, histories)
+            if not biased_sgd.solo(work, over, self.numbers(t), first, last):
                 raise NonFiniteError(
                     "update: a value is not finite or beyond +-32768; the model is unchanged"
                 )
-            number, sent = number + last - first, sent + int(mixed.ptr[last] - mixed.ptr[first])
-        after = server._replace(
-            q=work.q[:, : self.factors].copy(), b=work.b, step=server.step + len(rounds)
-        )
+            number += last - first
+            sent += int(mixed.ptr[last] - mixed.ptr[first])
+        q = work.q[:, : self.factors].copy()
+        after = server._replace(q=q, b=work.b, step=server.step + len(rounds))
         return after, devices._replace(p=work.p, bias=work.bias), sent, sent * self.row_bytes
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of one sent row: item id and gradients."""
+        """The bytes of one sent row: item id and gradients."""
         return 4 + 4 * (self.factors + 1)
 
 
 def passes(server: FBALFServer) -> int:
-    """Passes over all users that were completed so far."""
+    """Returns the number of passes over all users that were completed so far."""
     return int(server.step[0] // server.epoch[0])
 
 

@@ -4,20 +4,21 @@ M. Ammad-ud-din, E. Ivannikova, S. A. Khan, W. Oyomno, Q. Fu, K. E. Tan, A. Flan
 collaborative filtering for privacy-preserving personalized recommendation system", arXiv:1901.09888
 (2019). The cost is that of Hu, Koren and Volinsky (2008):
 
-    J = sum_ui c_ui (p_ui - x_u . y_i)^2 + lambda (sum_u |x_u|^2 + sum_i |y_i|^2),   p_ui = 1 if
-    consumed,   c_ui = 1 + alpha r_ui
+    J = sum_ui c_ui (p_ui - x_u . y_i)^2 + lambda (sum_u |x_u|^2 + sum_i |y_i|^2)
 
-What a device sends has two forms, of which the server makes the same sum: `form=printed`, the
-gradient f(u, i) of every item, and `form=gram`, x_u x_u^T with a row for each consumed item, from
+with p_ui = 1 if u consumed i, else 0, and c_ui = 1 + alpha r_ui.
+
+A device sends one of two forms, of which the server makes the same sum: `form=printed`, the
+gradient f(u, i) of every item, or `form=gram`, x_u x_u^T with a row for each consumed item, from
 which all f(u, i) follow (`local`). The second form is ours; it splits the sum as Hu, Koren and
 Volinsky do theirs.
 
-`fcf` is the method as published. `fcf-huawei` is what FPL's tables compared with
-(sciueferrara/fcf-huawei): weight 0 instead of 1 for what was not consumed, no alpha, and plain
+`fcf` is the method as published. `fcf-huawei` is the method in FPL's tables
+(sciueferrara/fcf-huawei): weight 0 instead of 1 for items not consumed, no alpha, and plain
 gradient descent on the server. It is a weaker method. `fcf-newton` is ours: the second form, steps
 over the curvature and lambda by frequency (`reg_by`, after S. Rendle, W. Krichene, L. Zhang, Y.
-Koren, "Revisiting the performance of iALS on item recommendation benchmarks", RecSys 2022), with
-which a tenth of the rounds suffices.
+Koren, "Revisiting the performance of iALS on item recommendation benchmarks", RecSys 2022), which
+needs a tenth of the rounds.
 """
 
 from __future__ import annotations
@@ -41,27 +42,32 @@ from ..kernels.sampling import cohort
 
 
 class FCFServer(NamedTuple):
-    """The state of the server. y: item factors float32 [items, F]. m, v: Adam's moments, float32
-    like y. step: int64 [1], Adam's steps so far."""
+    """The state of the server."""
 
     y: Float32Array
+    """float32 [items, F], item factors."""
     m: Float32Array
+    """Adam's first moment of `y`."""
     v: Float32Array
+    """Adam's second moment of `y`."""
     step: Int64Array
+    """int64 [1], Adam's steps so far."""
 
 
 class FCFDownload(NamedTuple):
-    """The model as a device receives it. y: item factors, float32 [items, F]. gram: Y^T Y, float64
-    [F, F], which every device would compute alike."""
+    """The model as a device receives it."""
 
     y: Annotated[Float32Array, axes("items", "factors")]
+    """float32 [items, F], item factors."""
     gram: Annotated[Float64Array, axes("factors", "factors")]
+    """float64 [F, F], Y^T Y, which every device would compute alike."""
 
 
 class FCFDevices(NamedTuple):
-    """Private state of m devices. x: user factors float32 [m, F]. They never leave."""
+    """Private state of m devices."""
 
     x: Annotated[Float32Array, axes("factors")]
+    """float32 [m, F], user factors. They never leave."""
 
 
 @final
@@ -70,6 +76,7 @@ class FCF(Settings):
     gradient of every item's factors.
     """
 
+    # The cost J.
     factors: int = Field(32, ge=1, le=1024, description="F, the length of x_u and y_i")
     alpha: float = Field(
         1.0, ge=0, description="c_ui = 1 + alpha r_ui: confidence of consumed items"
@@ -83,6 +90,7 @@ class FCF(Settings):
             " which nobody does if form=printed: as if nobody had consumed it"
         ),
     )
+    # The server's step.
     learning_rate: float = Field(0.05, gt=0, description="of the server's optimiser")
     optimiser: Literal["adam", "sgd", "newton"] = Field(
         "adam",
@@ -93,6 +101,7 @@ class FCF(Settings):
     )
     beta1: float = Field(0.9, ge=0, lt=1, description="Adam's decay of the mean")
     beta2: float = Field(0.99, ge=0, lt=1, description="Adam's decay of the variance")
+    # Other readings of the cost, and the two forms of what is sent.
     unobserved: float = Field(
         1.0,
         ge=0,
@@ -108,6 +117,7 @@ class FCF(Settings):
             " consumed item, the same sum"
         ),
     )
+    # The federation.
     cohort: int = Field(0, ge=0, description="devices in a round; 0 = all")
     rounds: int = Field(100, ge=1, description="training length")
     init_std: float = Field(0.1, ge=0, description="standard deviation of the first y")
@@ -160,27 +170,25 @@ class FCF(Settings):
             only_if="by_gram",
         ),
     )
-    traits: ClassVar[Traits] = Traits(
-        draws_negatives=False, private={"noise": 0.3}, same_rows=True
-    )  # every unobserved item counts, with confidence `unobserved`
+    # No negatives are drawn: every unobserved item counts, with confidence `unobserved`.
+    traits: ClassVar[Traits] = Traits(draws_negatives=False, private={"noise": 0.3}, same_rows=True)
 
     def configured(self, catalogue: Catalogue) -> Self:
-        """A copy of the settings in which the cohort is a number of devices of this federation."""
-        return self.model_copy(
-            update={"cohort": min(self.cohort, catalogue.users) or catalogue.users}
-        )
+        """Returns a copy of the settings in which the cohort is a number of devices of this
+        federation.
+        """
+        devices = min(self.cohort, catalogue.users) or catalogue.users
+        return self.model_copy(update={"cohort": devices})
 
     def default_rounds(self, catalogue: Catalogue) -> int:
-        """Training rounds if none are asked for: the setting `rounds`, of any data set."""
+        """Returns the number of training rounds if none is asked for: the setting `rounds`."""
         return self.rounds
 
     def search_space(self) -> dict[str, str]:
-        """What a search chooses from unless it is told."""
+        """Returns the ranges that a search of settings draws from by default."""
         if self.optimiser == "newton":
-            reg = {"vector": "2..100:log", "root": "0.05..3:log", "confidence": "0.001..0.05:log"}[
-                self.reg_by
-            ]
-            return {"factors": "16..192:log", "alpha": "0.5..10:log", "reg": reg}
+            reg = {"vector": "2..100:log", "root": "0.05..3:log", "confidence": "0.001..0.05:log"}
+            return {"factors": "16..192:log", "alpha": "0.5..10:log", "reg": reg[self.reg_by]}
         return {
             "factors": "16..128:log",
             "alpha": "0.5..10:log",
@@ -190,17 +198,17 @@ class FCF(Settings):
 
     @property
     def by_gram(self) -> bool:
-        """Whether devices send x_u x_u^T and rows of consumed items."""
+        """True if devices send x_u x_u^T and rows of consumed items."""
         return self.form == "gram"
 
     @property
     def printed(self) -> bool:
-        """Whether devices send a gradient for every item."""
+        """True if devices send a gradient for every item."""
         return not self.by_gram
 
     def sizes(self, catalogue: Catalogue) -> dict[str, int]:
-        """Sizes of the declared arrays. triangle: numbers of x_u x_u^T, F (F + 1) / 2. usual_rows:
-        items of a history, on average.
+        """Returns the sizes of the declared arrays: numbers of x_u x_u^T, F (F + 1) / 2 (triangle),
+        and items of a history, on average (usual_rows).
         """
         usual = catalogue.interactions // max(1, catalogue.users)
         return {
@@ -209,20 +217,20 @@ class FCF(Settings):
         }
 
     def init_server(self, catalogue: Catalogue, key: np.uint64) -> FCFServer:
-        """The initial item factors y ~ N(0, init_std^2), and Adam's moments at 0."""
+        """Returns the initial item factors y ~ N(0, init_std^2), and Adam's moments at 0."""
         y = normals(folds(key, np.arange(catalogue.items)), self.factors, self.init_std)
         return FCFServer(y, np.zeros_like(y), np.zeros_like(y), np.zeros(1, np.int64))
 
     def init_devices(self, users: Int64Array, key: np.uint64) -> FCFDevices:
-        """The initial user factors x_u = 0; each is solved for as soon as y arrives."""
+        """Returns the initial user factors x_u = 0; each is solved for as soon as y arrives."""
         return FCFDevices(np.zeros((len(users), self.factors), np.float32))
 
     def select(self, server: FCFServer, catalogue: Catalogue, key: np.uint64) -> Int64Array:
-        """The devices that report before the server steps, drawn at random."""
+        """Draws the devices that report before the server steps, at random."""
         return cohort(key, self.configured(catalogue).cohort, catalogue.users)
 
     def download(self, server: FCFServer) -> FCFDownload:
-        """The item factors Y, and the product Y^T Y, which every device needs."""
+        """Returns the item factors Y, and the product Y^T Y, which every device needs."""
         return FCFDownload(server.y, kernels.gram(server.y))
 
     def local(
@@ -233,69 +241,63 @@ class FCF(Settings):
         users: Int64Array,
         key: np.uint64,
     ) -> tuple[FCFDevices, Update]:
-        """Solves x_u = (Y^T C_u Y + lambda I)^-1 Y^T C_u p_u on each device, and sends f(u, i) =
-        c_ui (p_ui - x_u . y_i) x_u for every item i; by the Gram matrix x_u x_u^T, and f(u, i) + w
-        x_u x_u^T y_i for every consumed item, where w = `unobserved`. Of all other items that is
-        0.
+        """Solves x_u = (Y^T C_u Y + lambda I)^-1 Y^T C_u p_u on each device. Sends f(u, i) = c_ui
+        (p_ui - x_u . y_i) x_u for every item i; with form=gram x_u x_u^T, and for every consumed
+        item f(u, i) + w x_u x_u^T y_i, where w = `unobserved`. Of all other items that is 0.
         """
         consumed = self._consumed(histories)
         x = self._solve(download, consumed)
-        ones = np.ones(len(users), np.float32)
+        weight = np.ones(len(users), np.float32)
         if self.by_gram:
-            own = kernels.own_rows(download.y, x, consumed, self.unobserved)
-            outer = kernels.outer_products(x)
-            return FCFDevices(x), Update(
-                histories.ptr, histories.item, {"own": own}, {"outer": outer}, ones
-            )
-        f = kernels.gradients(download.y, x, consumed, self.unobserved)
-        nothing = np.zeros(len(users) + 1, np.int64)
-        return FCFDevices(x), Update(nothing, np.empty(0, np.int32), {}, {"f": f}, ones)
+            rows = {"own": kernels.own_rows(download.y, x, consumed, self.unobserved)}
+            dense = {"outer": kernels.outer_products(x)}
+            update = Update(histories.ptr, histories.item, rows, dense, weight)
+        else:
+            f = kernels.gradients(download.y, x, consumed, self.unobserved)
+            no_rows = np.zeros(len(users) + 1, np.int64), np.empty(0, np.int32)
+            update = Update(*no_rows, {}, {"f": f}, weight)
+        return FCFDevices(x), update
 
     def aggregate(self, server: FCFServer, total: Total) -> FCFServer:
-        """The server's step along dJ/dy_i = -2 sum_u f(u, i) + 2 lambda y_i, by Adam or plain
-        gradient descent.
+        """Returns the new item factors, a step along dJ/dy_i = -2 sum_u f(u, i) + 2 lambda y_i by
+        the server's optimiser.
         """
         y = server.y.astype(np.float64)
-        downhill = (
-            self._summed(server.y, total) - self._reg_of_items(total)[:, None] * y
-        )  # - dJ/dy / 2
+        # - dJ/dy / 2
+        downhill = self._summed(server.y, total) - self._reg_of_items(total)[:, None] * y
+        step = server.step + 1
         if self.optimiser == "sgd":
-            return server._replace(
-                y=(y + 2 * self.learning_rate * downhill).astype(np.float32), step=server.step + 1
-            )
+            after = y + 2 * self.learning_rate * downhill
+            return server._replace(y=after.astype(np.float32), step=step)
         if self.optimiser == "newton":
-            move = self.learning_rate * self._over_curvature(downhill, total)
-            return server._replace(y=(y + move).astype(np.float32), step=server.step + 1)
-        gradient, step = -2 * downhill, int(server.step[0]) + 1
+            after = y + self.learning_rate * self._over_curvature(downhill, total)
+            return server._replace(y=after.astype(np.float32), step=step)
+        gradient = -2 * downhill
+        # Adam, in float64 until the state is kept
         m = moment(server.m, gradient, self.beta1, 1 - self.beta1)
         v = moment(server.v, gradient * gradient, self.beta2, 1 - self.beta2)
-        mean, square = m / (1 - self.beta1**step), v / (1 - self.beta2**step)
-        move = direction(mean, square, self.learning_rate, 1.0, EPSILON)
-        return FCFServer(
-            (y - move).astype(np.float32),
-            m.astype(np.float32),
-            v.astype(np.float32),
-            server.step + 1,
-        )
+        mean = m / (1 - self.beta1 ** int(step[0]))
+        square = v / (1 - self.beta2 ** int(step[0]))
+        after = y - direction(mean, square, self.learning_rate, 1.0, EPSILON)
+        return FCFServer(after.astype(np.float32), m.astype(np.float32), v.astype(np.float32), step)
 
     def _summed(self, y: Float32Array, total: Total) -> Float64Array:
-        """sum_u f(u, i) of every item, float64 [items, F]."""
+        """Returns sum_u f(u, i) of every item, float64 [items, F]."""
         if self.printed:
             return real(total.dense["f"][0])
-        return real(total.rows["own"]) - self.unobserved * kernels.times_triangle(
-            y, real(total.dense["outer"][0])
-        )
+        # f(u, i) = own_ui - w x_u x_u^T y_i, of all users together
+        outer = real(total.dense["outer"][0])
+        return real(total.rows["own"]) - self.unobserved * kernels.times_triangle(y, outer)
 
     def _over_curvature(self, downhill: Float64Array, total: Total) -> Float64Array:
-        """The step of `newton`: downhill_i solved against the curvature sum_u c_ui x_u x_u^T +
-        lambda I of item i, in which those who consumed the item stand for n_i / m of the sum over
-        all m devices. With it 10 rounds do what Adam does in 100.
+        """Returns the step of `newton`: downhill_i solved against the curvature sum_u c_ui x_u
+        x_u^T + lambda I of item i, in which those who consumed the item stand for n_i / m of the
+        sum over all m devices. 10 of these rounds do the work of 100 of Adam's.
         """
         share = total.senders / max(1, total.devices)  # n_i / m
         weight = self.unobserved + self._extra * share
-        return kernels.over_curvature(
-            downhill, real(total.dense["outer"][0]), weight, self._reg_of_items(total)
-        )
+        outer = real(total.dense["outer"][0])
+        return kernels.over_curvature(downhill, outer, weight, self._reg_of_items(total))
 
     @property
     def _extra(self) -> float:
@@ -303,13 +305,14 @@ class FCF(Settings):
         return self.alpha if self.unobserved else 1.0
 
     def _reg_of_items(self, total: Total) -> Float64Array:
-        """lambda on each y_i, float64 [items]."""
-        return self._reg_by(
-            np.asarray(self.unobserved * total.devices + self._extra * total.senders, np.float64)
-        )
+        """Returns lambda on each y_i, float64 [items]."""
+        # m devices weigh `unobserved`; those who consumed the item weigh more.
+        confidence = self.unobserved * total.devices + self._extra * total.senders
+        return self._reg_by(np.asarray(confidence, np.float64))
 
     def _reg_of_users(self, items: int, consumed: kernels.Consumed) -> Float64Array:
-        """lambda on the x_u of each device, float64 [m]."""
+        """Returns lambda on the x_u of each device, float64 [m]."""
+        # All items weigh `unobserved`; the consumed ones weigh more.
         devices = len(consumed.ptr) - 1
         user = np.repeat(np.arange(devices), np.diff(consumed.ptr))
         weights = consumed.c.astype(np.float64) - self.unobserved
@@ -317,7 +320,7 @@ class FCF(Settings):
         return self._reg_by(np.asarray(self.unobserved * items + extra, np.float64))
 
     def _reg_by(self, confidence: Float64Array) -> Float64Array:
-        """lambda of vectors whose c_ui add up to `confidence`."""
+        """Returns lambda of vectors whose c_ui add up to `confidence`."""
         if self.reg_by == "vector":
             return np.full(len(confidence), self.reg)
         return self.reg * (np.sqrt(confidence) if self.reg_by == "root" else confidence)
@@ -325,18 +328,18 @@ class FCF(Settings):
     def score(
         self, download: FCFDownload, devices: FCFDevices, histories: Histories
     ) -> Float32Array:
-        """Scores of every item, x_u . y_i with x_u solved against the y just received: float32 [m,
-        items].
+        """Returns the scores of every item, x_u . y_i with x_u solved against the y just received,
+        float32 [m, items].
         """
-        none = np.zeros(len(download.y), np.float32)
-        return bpr_mf.scores(self._solve(download, self._consumed(histories)), download.y, none)
+        x = self._solve(download, self._consumed(histories))
+        return bpr_mf.scores(x, download.y, np.zeros(len(download.y), np.float32))
 
     def _solve(self, download: FCFDownload, consumed: kernels.Consumed) -> Float32Array:
         reg = self._reg_of_users(len(download.y), consumed)
         return kernels.solve(download.y, download.gram, consumed, self.unobserved, reg)
 
     def _consumed(self, histories: Histories) -> kernels.Consumed:
-        """The consumed items of the devices, with c_ui of each."""
+        """Returns the consumed items of the devices, with c_ui of each."""
         if self.ratings:
             c = (self.unobserved + self.alpha * histories.value).astype(np.float32)
         else:

@@ -38,7 +38,7 @@ class FedAvgDevices(NamedTuple):
     """float32 [m, row], the vectors U of the users. They never leave."""
 
 
-class FedAvgPolicy(UniformRounds):
+class FedAvgRounds(UniformRounds):
     """Federated averaging of any model: E local epochs on each device, then the mean weighted by
     n_k.
     """
@@ -73,7 +73,7 @@ class FedAvgPolicy(UniformRounds):
 
 
 @final
-class FedAvg(FedAvgPolicy, AveragedNCF):
+class FedAvg(FedAvgRounds, AveragedNCF):
     """Federated averaging of neural collaborative filtering: E local epochs on each device, then
     the mean weighted by n_k.
     """

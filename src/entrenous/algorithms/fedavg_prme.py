@@ -1,5 +1,5 @@
-"""FedAvg (fedavg.py) over PRME-G (_prme.py), with which PEPPER (section 5.4.1) is compared on data
-with times and places.
+"""FedAvg (fedavg.py) over PRME-G (_federated_prme.py), with which PEPPER (section 5.4.1) is
+compared on data with times and places.
 """
 
 from __future__ import annotations
@@ -8,12 +8,12 @@ from typing import ClassVar, final
 
 from ..core.contract.declarations import SentArray
 from ..kernels.averaging import HOW_MUCH
-from ._prme import FederatedPRME, PRMEVenues
-from .fedavg import FedAvgPolicy
+from ._federated_prme import FederatedPRME, PRMEVenues
+from .fedavg import FedAvgRounds
 
 
 @final
-class FedAvgPRME(FedAvgPolicy, FederatedPRME):
+class FedAvgPRME(FedAvgRounds, FederatedPRME):
     """Federated averaging of PRME-G: E local epochs on each device, then the mean weighted by
     n_k.
     """

@@ -68,7 +68,7 @@ class FedFastDevices(NamedTuple):
     """No private state: the server holds w[U], which it clusters; a device keeps only its data."""
 
 
-class FedFastPolicy(ServedModel):
+class FedFastRounds(ServedModel):
     """FedFast with any model: delegates of every cluster of users take part (ActvSAMP), and those
     who do not learn from them (ActvAGG).
     """
@@ -122,6 +122,7 @@ class FedFastPolicy(ServedModel):
         """Returns what the devices of `users` receive: w but for w[U], of which each device
         receives the row of its own user.
         """
+        # w[I] and w[N], or those parts that the model has.
         model = (getattr(download, name) for name in self.model._fields)
         return self.receives(download.user[users], *model, download.round)
 
@@ -141,6 +142,7 @@ class FedFastPolicy(ServedModel):
         if self.weighs_moves:
             # |w^k[i] - w[i]|_1, but for a factor that all shares have
             size = np.abs(learnt.row).mean(axis=1, keepdims=True)
+            # The start-up round is FedAvg's, but for a row of zeros that the declaration has.
             if self._starts(download.round):
                 update.rows["share"] = 0 * size
             else:
@@ -154,6 +156,7 @@ class FedFastPolicy(ServedModel):
         sum_k q_k(i) w^k[i] / sum_k q_k(i). Users: w^k[U_k] of delegates; subordinates' += gamma_t
         times the mean move of their cluster's delegates. Then the clusters anew.
         """
+        # All parts as in FedAvg; then items by the rule of ActvAGG.
         model = self.averaged(server, total)
         if self.weighs_moves and not self._starts(server.round):
             model = model._replace(item=weighted_mean(server.item, total))
@@ -167,7 +170,7 @@ class FedFastPolicy(ServedModel):
 
 
 @final
-class FedFast(FedFastPolicy, NCFSettings):
+class FedFast(FedFastRounds, NCFSettings):
     """FedFast: delegates of every cluster of users take part (ActvSAMP), and those who do not learn
     from them (ActvAGG).
 

@@ -1,5 +1,5 @@
-"""FedFast (fedfast.py) over PRME-G (_prme.py), with which PEPPER (section 5.4.1) is compared on
-data with times and places.
+"""FedFast (fedfast.py) over PRME-G (_federated_prme.py), with which PEPPER (section 5.4.1) is
+compared on data with times and places.
 
 The server sees the user's vector U, which it clusters. Venues are averaged "in the same manner as
 FedAvg": weighted by how far devices moved them, as ActvAGG has it, they do worse.
@@ -12,9 +12,9 @@ from typing import Annotated, ClassVar, NamedTuple, final
 from ..core.contract.declarations import SentArray, axes
 from ..core.types import Float32Array, Int32Array, Int64Array
 from ..kernels.averaging import HOW_MUCH
-from ._prme import FederatedPRME
+from ._federated_prme import FederatedPRME
 from ._user_clusters import shown_user
-from .fedfast import FedFastPolicy
+from .fedfast import FedFastRounds
 
 
 class FedFastPRMEServer(NamedTuple):
@@ -42,7 +42,7 @@ class FedFastPRMEDownload(NamedTuple):
 
 
 @final
-class FedFastPRME(FedFastPolicy, FederatedPRME):
+class FedFastPRME(FedFastRounds, FederatedPRME):
     """FedFast over PRME-G, as PEPPER has it (section 5.4): users are clustered, sampled from each
     cluster, and learn from its delegates.
     """

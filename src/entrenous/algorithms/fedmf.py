@@ -5,21 +5,21 @@ Systems 36(5), 2021 (arXiv:1906.05108). With
 
     J = 1/M sum_ij (r_ij - <u_i, v_j>)^2 + lambda |U|^2 + lambda |V|^2
 
-every device i steps first and then makes its gradients with the new u_i; the server adds them up,
-in the paper under Paillier encryption (privacy/paillier.py shows that sum on a small example):
+every device i steps first and then makes its gradients with the new u_i. The server adds them up,
+in the paper under Paillier encryption (privacy/paillier.py shows that sum on a small example). With
+the rated items of i in the sums over j:
 
-    u_i <- u_i - gamma sum_j (-2 v_j (r_ij - <u_i, v_j>) + 2 lambda u_i)              on the device,
-    over its rated items Gradient_ij = -2 u_i (r_ij - <u_i, v_j>) + 2 lambda v_j
-    sent v_j <- v_j - gamma sum_i Gradient_ij                                              on the
-    server
+    u_i <- u_i - gamma sum_j (-2 v_j (r_ij - <u_i, v_j>) + 2 lambda u_i)    on the device
+    Gradient_ij = -2 u_i (r_ij - <u_i, v_j>) + 2 lambda v_j                 sent
+    v_j <- v_j - gamma sum_i Gradient_ij                                    on the server
 
 A device sends the rows of its rated items ("part"), or zeros for all others as well ("full"),
-without which the rows list what it rated. As run, gamma = 1e-3, lambda = 1e-4, 100 factors, 175
+without which the rows list the rated items. As run, gamma = 1e-3, lambda = 1e-4, 100 factors, 175
 iterations, lambda once for each rating, and all factors start at 0.01, which leaves them alike for
-good: a model of one factor (`init_std` = 0). Sums bind gamma to whoever has most ratings: 1e-3
-diverges on MovieLens-100K, 3e-4 on MovieLens-1M, where 1e-4 is far from converged after 175
+good: a model of one factor (`init_std` = 0). With sums, the user with most ratings limits gamma:
+1e-3 diverges on MovieLens-100K, 3e-4 on MovieLens-1M, where 1e-4 is far from converged after 175
 iterations. Default here: the first factors differ and `step` = mean, in which a device's sum over
-its ratings and an item's over its raters are divided by how many they are (devices send a 1 with
+its ratings and an item's sum over its raters are divided by their number (devices send a 1 with
 each row, which can be encrypted as well). On the larger set lambda = 0.06 and 280 rounds are better
 than the defaults, which serve both.
 """
@@ -45,21 +45,34 @@ from ..kernels import bpr_mf
 REVEALS = (
     "gradients of v_j. Seen singly: the rows that are there, or not zero, are the rated items; each"
     " is a multiple of u_i but for lambda, and two rounds give u_i and then the integer ratings by"
-    " arithmetic. What is meant to be seen is the sum over all devices, and with step = mean how"
+    " arithmetic. The server is meant to see the sum over all devices, and with step = mean how"
     " many rated each item"
 )
 
 
 class FedMFServer(NamedTuple):
-    """The global model. v: item factors float32 [items, F]. A device receives it whole."""
+    """The global model, which a device receives whole."""
 
     v: Annotated[Float32Array, axes("items", "factors")]
+    """float32 [items, F], item factors."""
 
 
 class FedMFDevices(NamedTuple):
-    """Private state of m devices. u: user factors float32 [m, F]. They never leave."""
+    """Private state of m devices."""
 
     u: Annotated[Float32Array, axes("factors")]
+    """float32 [m, F], user factors. They never leave."""
+
+
+class FedMFNumbers(NamedTuple):
+    """Constants of a round."""
+
+    rate: np.float32
+    """gamma."""
+    reg: np.float32
+    """lambda."""
+    mean: bool
+    """Steps are along means, not sums."""
 
 
 @final
@@ -68,6 +81,7 @@ class FedMF(Settings):
     encrypted in the paper.
     """
 
+    # The model and its cost J.
     factors: int = Field(20, ge=1, le=1024, description="F, the length of u_i and v_j; 100 as run")
     learning_rate: float = Field(
         0.12, gt=0, le=10, description="gamma; 1e-3 as run, with step = sum"
@@ -75,6 +89,7 @@ class FedMF(Settings):
     reg: float = Field(
         0.1, ge=0, description="lambda of u_i and v_j, once for each rating; 1e-4 as run"
     )
+    # Sums or means, and what is sent.
     step: Literal["mean", "sum"] = Field(
         "mean",
         description=(
@@ -89,6 +104,7 @@ class FedMF(Settings):
             " as well"
         ),
     )
+    # Training length and start.
     rounds: int = Field(250, ge=1, description="training length; 175 as run")
     init: float = Field(0.01, description="mean of the first factors")
     init_std: float = Field(
@@ -98,7 +114,7 @@ class FedMF(Settings):
     )
 
     def search_space(self) -> dict[str, str]:
-        """What a search chooses from unless it is told."""
+        """Returns the ranges that a search of settings draws from by default."""
         return {"factors": "8..64:log", "learning_rate": "0.02..0.5:log", "reg": "0.01..1:log"}
 
     holds: ClassVar[type] = FedMFServer
@@ -111,56 +127,53 @@ class FedMF(Settings):
     traits: ClassVar[Traits] = Traits(predicts_ratings=True, draws_negatives=False)
 
     def configured(self, catalogue: Catalogue) -> Self:
-        """A copy of the settings for a catalogue of rated items. Raises InputError if the catalogue
-        has no ratings.
-        """
+        """Returns the same settings. Raises InputError if the catalogue has no ratings."""
         rated(catalogue.scale, "fedmf")
         return self
 
     def default_rounds(self, catalogue: Catalogue) -> int:
-        """Training rounds if none are asked for: the setting `rounds`, of any data set."""
+        """Returns the number of training rounds if none is asked for: the setting `rounds`."""
         return self.rounds
 
     @property
     def width(self) -> int:
-        """Numbers of a sent row: Gradient_ij, and with step = mean a 1."""
+        """The numbers of a sent row: Gradient_ij, and with step = mean a 1."""
         return self.factors + (self.step == "mean")
 
     @property
     def part(self) -> bool:
-        """Whether a device sends the rows of its rated items alone."""
+        """True if a device sends the rows of its rated items alone."""
         return self.send == "part"
 
     @property
     def full(self) -> bool:
-        """Whether a device sends a row for every item."""
+        """True if a device sends a row for every item."""
         return not self.part
 
     def sizes(self, catalogue: Catalogue) -> dict[str, int]:
-        """Sizes of the declared arrays: the numbers of a sent row."""
+        """Returns the sizes of the declared arrays: the numbers of a sent row."""
         return {"width": self.width}
 
     def init_server(self, catalogue: Catalogue, key: np.uint64) -> FedMFServer:
-        """The initial item factors v ~ N(init, init_std^2), float32 [items, F]."""
+        """Returns the initial item factors v ~ N(init, init_std^2), float32 [items, F]."""
         return FedMFServer(self._first(folds(key, np.arange(catalogue.items))))
 
     def init_devices(self, users: Int64Array, key: np.uint64) -> FedMFDevices:
-        """The initial user factors u ~ N(init, init_std^2) of the devices of `users`, float32 [m,
-        F].
+        """Returns the initial user factors u ~ N(init, init_std^2) of the devices of `users`,
+        float32 [m, F].
         """
         return FedMFDevices(self._first(folds(key, users)))
 
     def _first(self, keys: np.ndarray) -> Float32Array:
-        return (normals(keys, self.factors, self.init_std) + np.float32(self.init)).astype(
-            np.float32
-        )
+        drawn = normals(keys, self.factors, self.init_std)
+        return (drawn + np.float32(self.init)).astype(np.float32)
 
     def select(self, server: FedMFServer, catalogue: Catalogue, key: np.uint64) -> Int64Array:
-        """The round's devices: all of them."""
+        """Returns the devices of a round: all of them."""
         return np.arange(catalogue.users)
 
     def download(self, server: FedMFServer) -> FedMFServer:
-        """The item factors, which every device receives whole."""
+        """Returns the item factors, which every device receives whole."""
         return server
 
     def local(
@@ -171,18 +184,18 @@ class FedMF(Settings):
         users: Int64Array,
         key: np.uint64,
     ) -> tuple[FedMFDevices, Update]:
-        """Local training: u_i steps over the rated items, then Gradient_ij is made with the new u_i
-        and sent.
+        """Trains the devices: u_i steps over the rated items, then Gradient_ij is made with the new
+        u_i and sent.
         """
         u, g = self._gradients(download, devices, histories)
         weight = np.ones(len(users), np.float32)
         if self.part:
             return FedMFDevices(u), Update(histories.ptr, histories.item, {"v": g}, {}, weight)
-        every = np.zeros((len(users), len(download.v), self.width), np.float32)
-        every[np.repeat(np.arange(len(users)), np.diff(histories.ptr)), histories.item] = g
-        return FedMFDevices(u), Update(
-            np.zeros(len(users) + 1, np.int64), np.empty(0, np.int32), {}, {"v": every}, weight
-        )
+        # "full": a row for every item, zeros but for the rated ones
+        table = np.zeros((len(users), len(download.v), self.width), np.float32)
+        device = np.repeat(np.arange(len(users)), np.diff(histories.ptr))
+        table[device, histories.item] = g
+        return FedMFDevices(u), _without_rows(len(users))._replace(dense={"v": table})
 
     def local_sum(
         self,
@@ -193,78 +206,75 @@ class FedMF(Settings):
         key: np.uint64,
         total: Total,
     ) -> tuple[FedMFDevices, Total, int, int]:
-        """Local training as `local`, with the updates added to `total`, zeros left out: the same
-        bits. Also returns how many rows and bytes were sent."""
+        """Trains as `local` does, and adds the updates to `total`, zeros left out: the same bits.
+        Returns how many rows and bytes were sent, too."""
         u, g = self._gradients(download, devices, histories)
-        item, target = sealed(histories.item), total.rows["v"] if self.part else total.dense["v"][0]
-        if not add_rows(item, sealed(g), target):
+        # Zeros add nothing, so that the rows of rated items are enough in both forms.
+        item = sealed(histories.item)
+        if not add_rows(item, sealed(g), self._sum_in(total)):
             raise NonFiniteError(
                 f"update 'v': a value is not finite or beyond +-{LIMIT:.0f}; the model is unchanged"
             )
         if self.part:
             count_items(item, total.senders)
-        nothing, none = np.zeros(len(users) + 1, np.int64), np.empty(0, np.int32)
-        total = add_devices(total, Update(nothing, none, {}, {}, np.ones(len(users), np.float32)))
-        sent = len(histories.item) if self.part else 0
-        return (
-            FedMFDevices(u),
-            total,
-            sent,
-            (
-                sent * 4 * (self.width + 1)
-                if self.part
-                else 4 * self.width * len(download.v) * len(users)
-            ),
-        )
+            sent = len(item)
+            sent_bytes = sent * 4 * (self.width + 1)
+        else:
+            sent = 0
+            sent_bytes = 4 * self.width * len(download.v) * len(users)
+        total = add_devices(total, _without_rows(len(users)))
+        return FedMFDevices(u), total, sent, sent_bytes
+
+    def _sum_in(self, total: Total) -> Int64Array:
+        """Returns the sums of Gradient_ij (and of ones), int64 [items, width] in fixed point."""
+        return total.rows["v"] if self.part else total.dense["v"][0]
 
     def _gradients(
         self, download: FedMFServer, devices: FedMFDevices, histories: Histories
     ) -> tuple[Float32Array, Float32Array]:
-        """(u after its step, the rows of rated items float32 [n, width])."""
-        u, g = devices.u.copy(), np.empty((len(histories.item), self.width), np.float32)
-        _gradients(
-            download.v,
-            u,
-            histories,
-            np.float32(self.learning_rate),
-            np.float32(self.reg),
-            self.step == "mean",
-            g,
-        )
+        """Returns u after its step, and the rows of rated items, float32 [n, width]."""
+        u = devices.u.copy()
+        g = np.empty((len(histories.item), self.width), np.float32)
+        rate, reg = np.float32(self.learning_rate), np.float32(self.reg)
+        _gradients(download.v, u, histories, FedMFNumbers(rate, reg, self.step == "mean"), g)
         return u, g
 
     def aggregate(self, server: FedMFServer, total: Total) -> FedMFServer:
-        """The server's step, v_j <- v_j - gamma sum_i Gradient_ij, or along the mean."""
+        """Returns the new item factors, v_j <- v_j - gamma sum_i Gradient_ij, or along the mean."""
         v = server.v.copy()
-        _step(v, total.rows["v"] if self.part else total.dense["v"][0], self.learning_rate)
+        _step(v, self._sum_in(total), self.learning_rate)
         return FedMFServer(v)
 
     def score(
         self, download: FedMFServer, devices: FedMFDevices, histories: Histories
     ) -> Float32Array:
-        """Predicted ratings <u_i, v_j> of every item, not clipped to the scale: float32 [m,
-        items].
+        """Returns the predicted ratings <u_i, v_j> of every item, not clipped to the scale, float32
+        [m, items].
         """
         return bpr_mf.scores(devices.u, download.v, np.zeros(len(download.v), np.float32))
 
 
+def _without_rows(devices: int) -> Update:
+    """Returns the update of some devices in which only their number counts."""
+    no_rows = np.zeros(devices + 1, np.int64), np.empty(0, np.int32)
+    return Update(*no_rows, {}, {}, np.ones(devices, np.float32))
+
+
 @njit(cache=True, nogil=True)
 def _gradients(
-    v: Float32Array,
-    u: Float32Array,
-    histories: Histories,
-    rate: np.float32,
-    reg: np.float32,
-    mean: bool,
-    g: Float32Array,
+    v: Float32Array, u: Float32Array, histories: Histories, numbers: FedMFNumbers, g: Float32Array
 ) -> None:
-    """u steps in place; then g[r] = Gradient_ij (and a 1) of every rated item, float32 [n, F or F +
-    1].
+    """Steps u in place; then writes Gradient_ij (and a 1) of every rated item to g, float32 [n, F
+    or F + 1].
     """
-    factors, two = u.shape[1], np.float32(2)
+    rate = numbers.rate
+    reg = numbers.reg
+    factors = u.shape[1]
+    two = np.float32(2)
     g_u = np.empty(factors, np.float32)
     for d in range(len(u)):
         start, stop = histories.ptr[d], histories.ptr[d + 1]
+        # the device's step
         for f in range(factors):
             g_u[f] = 0
         for r in range(start, stop):
@@ -273,26 +283,28 @@ def _gradients(
                 e -= u[d, f] * v[j, f]
             for f in range(factors):
                 g_u[f] += two * (reg * u[d, f] - e * v[j, f])
-        count = np.float32(max(stop - start, 1) if mean else 1)
+        count = np.float32(max(stop - start, 1) if numbers.mean else 1)
         for f in range(factors):
             u[d, f] -= rate * (g_u[f] / count)
+        # Gradient_ij with the new u_i
         for r in range(start, stop):
             j, e = histories.item[r], histories.value[r]
             for f in range(factors):
                 e -= u[d, f] * v[j, f]
             for f in range(factors):
                 g[r, f] = two * (reg * v[j, f] - e * u[d, f])
-            if mean:
+            if numbers.mean:
                 g[r, factors] = 1
 
 
 @njit(cache=True, nogil=True)
 def _step(v: Float32Array, total: Int64Array, rate: float) -> None:
-    """v_j -= rate * total_j in place, divided by the last column where there is one more than
-    factors; total: fixed point.
+    """Moves v_j by -rate * total_j in place, divided by the last column of total if it has one more
+    than v. total: fixed point.
     """
     factors = v.shape[1]
     for j in range(len(v)):
+        # step = mean: by how many rated the item
         count = np.float64(1)
         if total.shape[1] > factors:
             count = max(total[j, factors] * STEP, 1.0)

@@ -94,7 +94,9 @@ class FedRecReceived(Protocol):
 class FilledFactorisation(SendsDecoys):
     """Matrix factorisation over ratings and made-up ones, which FedRec and FedRec++ share."""
 
+    # The model.
     factors: int = Field(20, ge=1, le=1024, description="d, the length of U_u and V_i")
+    # The federation.
     style: Literal["batch", "stochastic"] = Field(
         "batch",
         description=(
@@ -103,6 +105,7 @@ class FilledFactorisation(SendsDecoys):
         ),
     )
     rounds: int = Field(100, ge=1, description="T, iterations: passes over all users")
+    # Made-up ratings of decoys.
     filling: Literal["average", "hybrid"] = Field(
         "hybrid",
         description=(
@@ -120,6 +123,7 @@ class FilledFactorisation(SendsDecoys):
         le=1000,
         description="T_local: steps that the temporary U'_u takes before it predicts",
     )
+    # Gradient descent.
     learning_rate: float | None = Field(
         None, gt=0, le=10, description="gamma; default 0.8 in batch style, 0.01 in stochastic style"
     )
@@ -194,11 +198,13 @@ class FilledFactorisation(SendsDecoys):
 
     def rate(self, iteration: int) -> np.float32:
         """Returns the learning rate gamma in an iteration, which counts from 0."""
+        # Steps along a mean may be long; those after each item may not.
         first = self.learning_rate or (0.8 if self.style == "batch" else 0.01)
         return np.float32(first * self.decay**iteration)
 
     def numbers(self, iteration: int) -> FedRecNumbers:
         """Returns the constants of an iteration, which counts from 0."""
+        # Without decoys there is nothing to predict.
         hybrid = bool(self.rho) and self.filling == "hybrid"
         rate = self.rate(iteration)
         reg = np.float32(self.reg)
@@ -222,6 +228,7 @@ class FilledFactorisation(SendsDecoys):
         v = download.v
         u = devices.u.copy()
         numbers = self.numbers(iteration(download))
+        # Rated items and decoys, then made-up ratings of the decoys by the U before this round.
         mixed = self.mixed(devices.key, histories, len(v), key)
         filled = fill(mixed, v, u, numbers.filling)
         g = np.zeros((len(filled.item), self.width), np.float32)
@@ -237,6 +244,7 @@ class FilledFactorisation(SendsDecoys):
         """Returns the predicted ratings r_ui of every item, not clipped to the scale, float32 [m,
         items].
         """
+        # With SVD++ a user's vector has a part of O, which follows from the rated items.
         v = download.v
         rated = np.ones(len(histories.item), np.bool_)
         own = Mixed(histories.ptr, histories.item, histories.value, rated)
@@ -469,6 +477,7 @@ def fill_one(
     """Writes the ratings of device d's rows, made-up ones among them, to value: float32 [n]."""
     if filling.predicts:
         train_temporary(mixed, d, v, u, filling, room)
+    # the user's mean rating
     total = 0.0
     count = 0
     for r in range(mixed.ptr[d], mixed.ptr[d + 1]):
@@ -476,6 +485,7 @@ def fill_one(
             total = total + np.float64(mixed.value[r])
             count = count + 1
     mean = np.float32(total / max(count, 1))
+    # r_ui of a rated item, r'_ui of a decoy
     for r in range(mixed.ptr[d], mixed.ptr[d + 1]):
         value[r] = mixed.value[r] if mixed.rated[r] else mean
         if filling.predicts and not mixed.rated[r]:
@@ -503,8 +513,10 @@ def train_temporary(
     reg = every(filling.reg)
     none = every(np.float32(0))
     implicit_part(mixed, d, v, room.y, factors)
+    # U' starts at U_u
     for f in range(0, factors, LANES):
         store(x, f, load(u, d * factors + f, factors - f))
+    # the part of each prediction that U' does not change
     count = np.float32(0)
     for r in range(start, stop):
         count += np.float32(mixed.rated[r])
@@ -518,7 +530,8 @@ def train_temporary(
             at = np.int64(mixed.item[r]) * v.shape[1]
             e = every(mixed.value[r] - predicted(room, v, mixed.item[r], r, factors))
             for f in range(0, factors, LANES):
-                slope = reg * load(x, f) - e * load(v, at + f, factors - f)
+                slope = reg * load(x, f) - e * load(v, at + f, factors - f)  # grad U'_u
+                # stochastic style: a step now; batch style: one along the mean, below
                 if filling.each:
                     store(x, f, load(x, f) - rate * slope)
                 else:
@@ -546,6 +559,7 @@ def _batch_gradients(
         count = np.float32(0)
         for f in range(factors):
             g_u[f] = 0
+        # every gradient at the U_u with which the round began
         for r in range(filled.ptr[d], filled.ptr[d + 1]):
             i = filled.item[r]
             e = filled.value[r]
@@ -597,6 +611,7 @@ def visit_one(
     V_i / sqrt |I_u|. What they have moved at the end is rate (h - shrunk O_k), so that only h and
     `shrunk` have to be kept.
     """
+    # working memory, and the rows of this device
     own = room.own
     y = room.y
     h = room.h
@@ -606,17 +621,20 @@ def visit_one(
     factors = u.shape[1]
     implicit = v.shape[1] > factors
     divisor = every(implicit_part(filled, d, v, y, factors))
+    # constants, the same number in every lane
     none = every(np.float32(0))
     by = every(numbers.rate)
     shrink = every(numbers.reg)
     one_keep = np.float32(1) - numbers.rate * numbers.reg
     keep = every(one_keep)
+    # After n steps an O_k has kept `left` = (1 - rate lambda)^n of itself, and rate `shrunk` less.
     left = np.float32(1)
     shrunk = np.float32(0)
     for f in range(0, factors, LANES):
         store(h, f, none)
         store(own, f, load(u, d * factors + f, factors - f))
     for r in range(start, stop):
+        # the prediction (U_u + y) . V_i
         at = np.int64(filled.item[r]) * v.shape[1]
         moves = filled.rated[r] or numbers.decoys_move_u
         product = none
@@ -628,11 +646,13 @@ def visit_one(
             u_d = load(own, f)
             y_d = load(y, f)
             store(out, f, shrink * v_i - e * (u_d + y_d))  # grad V_ui, at the U_u before its step
+            # U_u, and with SVD++ the sums that stand for the O_k, each from its value before
             if moves:
                 store(own, f, u_d - by * (shrink * u_d - e * v_i))
                 if implicit:
                     store(y, f, keep * y_d + by * (e * v_i))
                     store(h, f, keep * load(h, f) + e * v_i / divisor)
+        # The gradient is padded, its row in g is not.
         for f in range(factors):
             g[r - base, f] = out[f]
         if moves:
@@ -640,6 +660,7 @@ def visit_one(
             left = left * one_keep
     for f in range(factors):
         u[d, f] = own[f]
+    # grad O_k: how far all steps together would move it; zeros for decoys
     if implicit:
         for r in range(start, stop):
             for f in range(factors):
@@ -713,6 +734,7 @@ def step_one(
     for r in range(filled.ptr[d], filled.ptr[d + 1]):
         if filled.rated[r] or decoys_count:
             for f in range(v.shape[1]):
+                # by way of the fixed point in which a server adds up
                 scaled = np.rint(g[r - filled.ptr[d], f] * SCALE)
                 finite &= abs(scaled) < BOUND
                 v[filled.item[r], f] -= np.float32(rate * (np.int64(scaled) * STEP))
@@ -733,6 +755,7 @@ def _solo(
     """Runs devices first .. last - 1 one after the other, each followed by the server's step, on v
     and u in place. Overwrites filled.value. Returns False if a value cannot be sent.
     """
+    # room for the gradients of the device with most rows
     longest = 0
     for d in range(first, last):
         longest = max(longest, mixed.ptr[d + 1] - mixed.ptr[d])

@@ -147,9 +147,11 @@ class FedRecPP(FilledFactorisation):
         once more as noise. U_u moves by rated items alone.
         """
         after, filled, g = self.gradients(download, devices, histories, key)
+        # One number more in each row: the 1 of the count.
         v = np.empty((len(g), self.factors + 1), np.float32)
         noise = np.empty_like(v)
         _split(filled, np.isin(users, download.denoiser), g, v, noise)
+        # Server and denoiser get the same pads, which cancel in the difference of the sums.
         if self.pads:
             pads = folds(fold_name(key, "pads"), devices.key)
             sent = {"v": padded(filled.ptr, v, pads), "noise": padded(filled.ptr, noise, pads)}
@@ -216,6 +218,7 @@ def _pad(ptr: Int64Array, values: Float32Array, keys: UInt64Array, out: Float32A
         for r in range(ptr[d], ptr[d + 1]):
             for f in range(width):
                 pad = np.int64(draw(keys[d], (r - ptr[d]) * width + f) >> np.uint64(16))
+                # modulo 2^48: the limbs below drop what is above
                 share = pad + np.int64(np.rint(values[r, f] * SCALE))
                 out[r, f, 0] = np.float32(share & low) * UNIT
                 out[r, f, 1] = np.float32((share >> 24) & low) * UNIT
@@ -225,6 +228,7 @@ def without_pads(difference: Int64Array) -> Int64Array:
     """Returns a difference of two sums that have the same pads, int64 [items, w, 2], in fixed
     point, int64 [items, w], below 2^47.
     """
+    # A number in the upper half stands for a negative one.
     joined = (difference[..., 1] * LIMB + difference[..., 0]) & (LIMB * LIMB - 1)
     return np.where(joined >= LIMB * LIMB // 2, joined - LIMB * LIMB, joined)
 

@@ -65,8 +65,10 @@ class FPL(Settings):
     which positive updates are sent.
     """
 
+    # The model and the step of gradient descent.
     factors: int = Field(80, ge=1, le=4096, description="F, the length of p_u and q_i")
     learning_rate: float = Field(0.05, gt=0, le=10, description="alpha of eq. 6 and 7")
+    # Section 4.2: what a device sends, how many take part, how many triples each draws.
     pi: Annotated[float, Field(ge=0, le=1)] | Choice = Field(
         1.0,
         description=(
@@ -76,6 +78,7 @@ class FPL(Settings):
     )
     cohort: int = Field(0, ge=0, description="|U-|, devices in a round; 0 = all")
     triples: int = Field(0, ge=0, description="T, triples a device draws in a round; 0 = X+ / |U|")
+    # Section 5.2: training length.
     epochs: int = Field(
         100, ge=1, description="training length when the number of rounds is not given"
     )
@@ -86,6 +89,7 @@ class FPL(Settings):
             " the authors' program has it"
         ),
     )
+    # Readings of the text and of the authors' program.
     user_step: Literal["triple", "once"] = Field(
         "triple",
         description=(
@@ -285,12 +289,12 @@ class FPL(Settings):
 
     # ---- the numbers and the memory that the compiled part takes ---------------------------------
 
-    def _data(self, users: Int64Array, histories: Histories, key: np.uint64) -> _Data:
+    def _data(self, users: Int64Array, histories: Histories, key: np.uint64) -> FPLData:
         if isinstance(self.pi, Choice):
             pi = self.pi.of(users, histories)
         else:
             pi = np.array([self.pi], np.float32)
-        return _Data(
+        return FPLData(
             histories.ptr,
             histories.item,
             histories.avoid_ptr,
@@ -299,13 +303,13 @@ class FPL(Settings):
             folds(key, users),
         )
 
-    def numbers(self) -> _Numbers:
+    def numbers(self) -> FPLNumbers:
         """Returns the constants of local training; a lambda that is not set has its default."""
         alpha = self.learning_rate
         reg_user = alpha / 20 if self.reg_user is None else self.reg_user
         reg_positive = alpha / 20 if self.reg_positive is None else self.reg_positive
         reg_negative = alpha / 200 if self.reg_negative is None else self.reg_negative
-        return _Numbers(
+        return FPLNumbers(
             triples=self.triples,
             alpha=np.float32(alpha),
             reg_user=np.float32(reg_user),
@@ -319,11 +323,11 @@ class FPL(Settings):
         bytes_of_one = 2 * self.triples * 4 * padded(self.factors + 2)
         return max(1, min(devices, CACHE // max(1, bytes_of_one)))
 
-    def _room(self, devices: int, histories: Histories) -> _FPLRoom:
+    def _room(self, devices: int, histories: Histories) -> FPLRoom:
         longest = int(np.diff(histories.ptr).max(initial=0))
         most_avoided = int(np.diff(histories.avoid_ptr).max(initial=0))
         most_rows = 2 * devices * self.triples + 1
-        return _FPLRoom(
+        return FPLRoom(
             ptr=np.zeros(devices + 1, np.int64),
             item=np.empty(most_rows, np.int32),
             rows=zeros(most_rows, padded(self.factors + 2)),
@@ -335,7 +339,7 @@ class FPL(Settings):
         )
 
 
-class _Numbers(NamedTuple):
+class FPLNumbers(NamedTuple):
     """Constants of local training."""
 
     triples: int
@@ -348,13 +352,7 @@ class _Numbers(NamedTuple):
     """p_u moves after each triple, not once."""
 
 
-def _sealed(server: FPLServer) -> FPLServer:
-    """Returns the model as kernels take it: one layout and no right to write, so that each kernel
-    is compiled once."""
-    return FPLServer(sealed(server.q), sealed(server.b))
-
-
-class _Data(NamedTuple):
+class FPLData(NamedTuple):
     """The private data of m devices: `Histories` without what a triple does not need."""
 
     ptr: Int64Array
@@ -367,7 +365,7 @@ class _Data(NamedTuple):
     """uint64 [m], the key that each device draws from."""
 
 
-class _FPLRoom(NamedTuple):
+class FPLRoom(NamedTuple):
     """Memory for the training of some devices. Rows of F numbers are padded to whole lanes."""
 
     ptr: Int64Array
@@ -388,6 +386,13 @@ class _FPLRoom(NamedTuple):
     """int32, a hash table over the negatives drawn (kernels/negatives.py): the row of each."""
     gaps: Int32Array
     """int32, for the draw of negatives (kernels/negatives.py)."""
+
+
+def _sealed(server: FPLServer) -> FPLServer:
+    """Returns the model as kernels take it: one layout and no right to write, so that each kernel
+    is compiled once.
+    """
+    return FPLServer(sealed(server.q), sealed(server.b))
 
 
 # ---- section 4.2, steps 2 and 3, on one device: as a person reads it -----------------------------
@@ -444,11 +449,11 @@ def plain_local(
 def _local(
     theta: FPLServer,
     p: Float32Array,
-    data: _Data,
+    data: FPLData,
     low: int,
     high: int,
-    numbers: _Numbers,
-    room: _FPLRoom,
+    numbers: FPLNumbers,
+    room: FPLRoom,
 ) -> int:
     """Trains each device on T triples against the received Q, b. Moves `p` in place, writes the
     rows to send to `room` and returns how many they are.
@@ -580,10 +585,10 @@ def _local(
 def _local_sum(
     theta: FPLServer,
     p: Float32Array,
-    data: _Data,
+    data: FPLData,
     together: int,
-    numbers: _Numbers,
-    room: _FPLRoom,
+    numbers: FPLNumbers,
+    room: FPLRoom,
     table: Int64Array,
 ) -> int:
     """Trains all devices, `together` at a time, and adds their updates to the sums in `table`.
@@ -621,12 +626,12 @@ def _aggregate(q: Float32Array, b: Float32Array, table: Int64Array, alpha: np.fl
 def _solo(
     theta: FPLServer,
     p: Float32Array,
-    data: _Data,
+    data: FPLData,
     key: np.uint64,
     start: int,
     stop: int,
-    numbers: _Numbers,
-    room: _FPLRoom,
+    numbers: FPLNumbers,
+    room: FPLRoom,
 ) -> int:
     """Runs the rounds start .. stop - 1 with one device each, and moves theta and p in place.
     Returns how many rows were sent.

@@ -2,9 +2,9 @@
 it.
 
 A node begins with the base model, which the bootstrap service hands to all, trained once on its own
-rows. When its timer fires it pushes its model to the peers of its view, of which it draws a new one
-now and then. When a model arrives it refuses what cannot be right, does with the rest what the
-policy says, and takes note of the peers that the message names.
+rows. When its timer fires, it pushes its model to the peers of its view, and draws a new view now
+and then. When a model arrives, it refuses one that cannot be right, treats any other as the policy
+says, and takes note of the peers that the message names.
 """
 
 from __future__ import annotations
@@ -45,8 +45,10 @@ from .gossip_node import (
     keys_for,
 )
 
-USUAL = ("pepper-given", "pepper-85-15")  # protocols, the first that the data can have
-EXCHANGE, VIEW = np.uint64(2), np.uint64(3)  # what the draws of one event are for, beside TRAIN
+# Protocols; the first that the data can have is used.
+USUAL = ("pepper-given", "pepper-85-15")
+# Name the draws of one event, as TRAIN does.
+EXCHANGE, VIEW = np.uint64(2), np.uint64(3)
 EACH_PUSH = "each push, to the peers of the view"
 NOT_MEASURED: Mapping[str, Any] = MappingProxyType({})
 
@@ -55,7 +57,7 @@ class GossipLearning(Settings):
     """A gossip algorithm: nodes that follow a policy and learn a model. `composed` makes its
     classes; nothing else inherits from it.
 
-    Its settings are those of the node, of the model and of the policy, side by side.
+    Its settings are those of the node, of the model and of the policy together.
     """
 
     view: int = Field(3, ge=1, le=100, description="peers that a node pushes to each time")
@@ -141,44 +143,47 @@ class GossipLearning(Settings):
         return copy
 
     def sizes(self, catalogue: Catalogue) -> dict[str, int]:
-        """Sizes of the declared arrays that are no setting: of the model, of the views and of the
-        lists.
+        """Returns the sizes of declared arrays that are no setting: of the model, of the views and
+        of the lists.
         """
         remembered = self.policy.remembered(self.view, self.redraw)
         return {"width": self.width, "remembered": remembered, **self.model.sizes()}
 
     def default_rounds(self, catalogue: Catalogue) -> int:
-        """Training rounds if none are asked for: the model's setting `rounds`, of any data set."""
+        """Returns the training length if none is asked for: the model's setting `rounds`."""
         # each model has its own
         return self.model.rounds  # type: ignore[attr-defined, no-any-return]
 
     def search_space(self) -> dict[str, str]:
-        """What a search chooses from unless it is told: the model's settings."""
+        """Returns the ranges of a search without ranges of its own: those of the model."""
         return self.model.search_space()
 
     def weighing(self, data: DeviceData, keys: UInt64Array) -> DeviceData:
-        """The data of nodes, with the weighting sets that the policy needs."""
+        """Returns the data of nodes, with the weighting sets that the policy needs."""
         return self.policy.weighting_sets(data, self.model.items, keys)
 
     def init_model(self, catalogue: Catalogue, key: np.uint64) -> Float32Array:
-        """The base model, float32 [width], with which every node begins."""
+        """Returns the base model, float32 [width], with which every node begins."""
         return self.model.init_model(key)
 
     def init_nodes(self, users: Int64Array, peers: Int32Array, width: int, key: np.uint64) -> State:
-        """The initial private state of nodes that have received nothing yet; peers: int32 [m, k],
-        whom each knows first.
+        """Returns the initial private state of nodes that have received nothing yet. peers: int32
+        [m, k], the nodes that each knows first.
         """
-        m, heard = len(users), self.policy.remembered(self.view, self.redraw)
+        m = len(users)
+        heard = self.policy.remembered(self.view, self.redraw)
         own = PeerState(
-            users.astype(np.int64),
-            np.zeros(m, np.int64),
-            np.zeros(m, np.int64),
-            peers,
-            np.full((m, self.view), NOBODY, np.int32),
-            np.full((m, heard), NOBODY, np.int32),
-            np.zeros((m, heard), np.float32),
+            me=users.astype(np.int64),
+            age=np.zeros(m, np.int64),
+            pushes=np.zeros(m, np.int64),
+            known=peers,
+            view=np.full((m, self.view), NOBODY, np.int32),
+            heard=np.full((m, heard), NOBODY, np.int32),
+            performance=np.zeros((m, heard), np.float32),
         )
-        return self.keeps(*self.model.init_private(users, key), *own, *self.policy.init_private(m))
+        of_model = self.model.init_private(users, key)
+        of_policy = self.policy.init_private(m)
+        return self.keeps(*of_model, *own, *of_policy)
 
     def on_start(
         self,
@@ -195,52 +200,47 @@ class GossipLearning(Settings):
 
     def on_timer(self, nodes: Any, who: Int64Array, data: DeviceData, keys: UInt64Array) -> Pushes:
         """Makes the push of each of the nodes; every `redraw` pushes it draws a new view first."""
+        # views
         due = nodes.pushes[who] % self.redraw == 0
-        nodes.view[who[due]] = self.policy.update_view(
-            nodes, who[due], self.view, keys_for(keys[due], VIEW)
-        )
+        keys_of_view = keys_for(keys[due], VIEW)
+        nodes.view[who[due]] = self.policy.update_view(nodes, who[due], self.view, keys_of_view)
         nodes.pushes[who] += 1
-        samples, width = np.diff(data.histories.ptr)[who], self.width
-        named = peer_sampling.sample(
-            nodes.known, who, min(self.carried, nodes.known.shape[1]), keys_for(keys, EXCHANGE)
+        # headers, with some of the nodes that each knows
+        carried = min(self.carried, nodes.known.shape[1])
+        headers = Headers(
+            sender=nodes.me[who],
+            age=np.minimum(nodes.age[who], OLDEST),
+            samples=np.diff(data.histories.ptr)[who],
+            peers=peer_sampling.sample(nodes.known, who, carried, keys_for(keys, EXCHANGE)),
+            length=np.full(len(who), self.width),
         )
-        age = np.minimum(nodes.age[who], OLDEST)
-        return Pushes(
-            nodes.view[who], Headers(nodes.me[who], age, samples, named, np.full(len(who), width))
-        )
+        return Pushes(nodes.view[who], headers)
 
     def on_message(self, arrivals: Arrivals, nodes: Any, data: DeviceData) -> Int8Array:
-        """Refuses a received model, or does with it what the policy says; and takes note of the
-        peers that the message names. Returns int8 [m], ACCEPTED or why not."""
-        numbers = (
-            np.full(len(arrivals.pool), UNSEEN, np.int8)
-            if arrivals.numbers is None
-            else arrivals.numbers
-        )
-        refused = refusals(
-            arrivals.pool, arrivals.received, arrivals.headers.length, self.largest, numbers
-        )
+        """Refuses a received model, or treats it as the policy says; and takes note of the peers
+        that the message names. Returns int8 [m], ACCEPTED or the reason.
+        """
+        numbers, headers = arrivals.numbers, arrivals.headers
+        if numbers is None:
+            numbers = np.full(len(arrivals.pool), UNSEEN, np.int8)
+        refused = refusals(arrivals.pool, arrivals.received, headers.length, self.largest, numbers)
         if arrivals.oldest is not None:
-            ahead = (refused == ACCEPTED) & (arrivals.headers.age > arrivals.oldest)
-            refused[ahead] = TOO_AHEAD
+            refused[(refused == ACCEPTED) & (headers.age > arrivals.oldest)] = TOO_AHEAD
+        # What was accepted, with the part of its header that is credible.
         a = arrivals.at(refused == ACCEPTED) if refused.any() else arrivals
         a = a._replace(headers=credible(a.headers, nodes.age[a.who], self.model.items, self.leap))
         self.policy.on_model_received(self.model, a, nodes, data)
-        peer_sampling.exchange(
-            nodes.known,
-            a.who,
-            nodes.me[a.who],
-            a.headers.sender,
-            a.headers.peers,
-            keys_for(a.keys, EXCHANGE),
-        )
+        keys = keys_for(a.keys, EXCHANGE)
+        sender = a.headers.sender
+        peers = a.headers.peers
+        peer_sampling.exchange(nodes.known, a.who, nodes.me[a.who], sender, peers, keys)
         return refused
 
     def score(
         self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData
     ) -> Float32Array:
-        """Scores of all items for the users of nodes `who` by the models pool[at], float32 [m,
-        items].
+        """Returns scores of all items for the users of nodes `who` by the models pool[at], float32
+        [m, items].
         """
         return self.policy.score(self.model, pool, at, nodes, who, data)
 
@@ -256,9 +256,8 @@ def composed(
     summary: str,
     private: Mapping[str, Any] = NOT_MEASURED,
 ) -> type[GossipLearning]:
-    """The gossip algorithm that follows a policy and learns a model; `name`: of its class,
-    `summary`: its docstring, `private`: settings under the profile of that name, as they were
-    measured.
+    """Returns the gossip algorithm that follows a policy and learns a model. name: of its class;
+    summary: its docstring; private: settings under the profile of that name, as they were measured.
 
     Raises ValueError for a setting or a private array that two of node, model and policy have.
     """
@@ -273,7 +272,8 @@ def composed(
     kind = create_model(
         name, __base__=GossipLearning, __module__=policy.__module__, __doc__=summary, **fields
     )
-    kind.policy_class, kind.model_class = policy, model
+    kind.policy_class = policy
+    kind.model_class = model
     kind.keeps = joined(f"{name}State", model.private, PeerState, *policy.private)
     kind.sends = sent(model)
     kind.traits = Traits(
@@ -283,9 +283,7 @@ def composed(
 
 
 def sent(model: type[GossipModel]) -> tuple[SentArray, ...]:
-    """The declaration of what leaves a node with each push: the model, who sends it, and the header
-    beside it.
-    """
+    """Declares the parts of a push: the model, its sender, and the rest of its header."""
     names = "the number of the node that pushes, and so which models come from the same node"
     known = "some of the nodes it knows, and so with whom it has been in touch"
     return (

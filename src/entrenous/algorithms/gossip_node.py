@@ -1,5 +1,5 @@
-"""The two parts of a gossip algorithm, a policy and a model, and the state and behaviour of a node
-that do not depend on them.
+"""The two parts of a gossip algorithm, a policy and a model, and a node's state and behaviour that
+depend on neither.
 
 A *policy* decides to whom a node pushes and how much of a received model it takes (`GossipPolicy`).
 A *model* can be begun, trained, judged and scored with (`GossipModel`).
@@ -35,15 +35,16 @@ from ..core.types import (
 from ..kernels import peer_sampling
 from ..kernels.merging import merge
 
-TRAIN = np.uint64(1)  # what some of the draws of one event are for
-OLDEST = (
-    1 << 31
-) - 1  # updates a model may say that it has had: ages stop there, and so always fit into a message
-LEAP = (
-    1 << 16
-)  # updates that a received model may be ahead of the node's own, unless a setting says fewer
-CHAIN = 5  # merges in one period on the longest chain, for each place of a view (`most_ageing`)
-EARLY = 2  # periods by which timers may be early, as those of a network that has just begun are
+# Names the draws of one event that training makes.
+TRAIN = np.uint64(1)
+# Updates that a model may say that it has had: ages stop there, and so always fit into a message.
+OLDEST = (1 << 31) - 1
+# Updates that a received model may be ahead of the node's own, unless a setting says fewer.
+LEAP = 1 << 16
+# Merges in one period on the longest chain, for each place of a view (`most_ageing`).
+CHAIN = 5
+# Periods by which timers may be early, as those of a network that has just begun are.
+EARLY = 2
 Part = TypeVar("Part", bound=tuple[Any, ...])
 
 
@@ -53,42 +54,44 @@ Part = TypeVar("Part", bound=tuple[Any, ...])
 class PeerState(NamedTuple):
     """The part of a node's private state that every gossip algorithm has; the leading axis of each
     array is nodes.
-
-    me: by what number others know it; age: updates its model has had; pushes: that it has made;
-    known: whom it knows; view: whom it pushes to; heard and performance: from whom it has received
-    a model, and how well that did (PEPPER's L_N).
     """
 
     me: Annotated[Int64Array, axes(below="users")]
+    """The number by which others know the node."""
     age: Annotated[Int64Array, axes(least=0)]
+    """Updates that its model has had."""
     pushes: Annotated[Int64Array, axes(least=0)]
+    """Pushes that it has made."""
     known: Annotated[Int32Array, axes(UpTo("known", "users"), below="users", least=-1)]
+    """Nodes that it knows."""
     view: Annotated[Int32Array, axes("view", below="users", least=-1)]
+    """Nodes that it pushes to."""
     heard: Annotated[Int32Array, axes("remembered", below="users", least=-1)]
+    """Nodes from which it has received a model."""
     performance: Annotated[Float32Array, axes("remembered")]
+    """How well the models of `heard` did (PEPPER's L_N)."""
 
 
 def joined(name: str, *parts: type) -> type:
-    """The NamedTuple class with the fields of several, in order: the private state of a node, of
-    its model's part and its own.
+    """Returns the NamedTuple class with the fields of several, in order: the private state of a
+    node, of its model's part and its own.
 
     `joined_class(*part_1, *part_2)` joins two states, `part_of(state, part_class)` takes one part
     out again; arrays are never copied. Raises ValueError for a field that two parts have.
     """
-    fields = [
-        (field, hint)
-        for part in parts
-        for field, hint in get_type_hints(part, include_extras=True).items()
-    ]
-    names = [field for field, _ in fields]
-    if twice := {field for field in names if names.count(field) > 1}:
-        raise ValueError(f"{name}: two parts of the private state have '{min(twice)}'")
+    fields: dict[str, Any] = {}
+    for part in parts:
+        hints = get_type_hints(part, include_extras=True)
+        twice = fields.keys() & hints.keys()
+        if twice:
+            raise ValueError(f"{name}: two parts of the private state have '{min(twice)}'")
+        fields.update(hints)
     # its fields are known when it runs
-    return NamedTuple(name, fields)  # type: ignore[misc, return-value]
+    return NamedTuple(name, list(fields.items()))  # type: ignore[misc, return-value]
 
 
 def part_of(state: State, part: type[Part]) -> Part:
-    """The fields of `part`, a NamedTuple class, taken out of a state that has them among others."""
+    """Returns the fields of `part`, a NamedTuple class, of a state that has them among others."""
     return part(*[getattr(state, field) for field in part._fields])  # type: ignore[attr-defined]
 
 
@@ -105,9 +108,12 @@ class GossipModel(Settings):
     private state, nothing else.
     """
 
-    private: ClassVar[type]  # NamedTuple class of its private state, annotated with `axes`
-    reveals: ClassVar[str]  # what a pushed model tells who receives it
-    layout: ClassVar[str]  # shape and type of a model, for people
+    private: ClassVar[type]
+    """NamedTuple class of its private state, annotated with `axes`."""
+    reveals: ClassVar[str]
+    """What a pushed model tells its receiver."""
+    layout: ClassVar[str]
+    """Shape and type of a model, for people."""
 
     _items: int = PrivateAttr(0)
 
@@ -117,10 +123,10 @@ class GossipModel(Settings):
         return self._items
 
     def over(self, items: int) -> Self:
-        """A copy of the settings for a catalogue of so many items."""
-        own = self.model_copy()
-        own._items = items
-        return own
+        """Returns a copy of the settings for a catalogue of so many items."""
+        copy = self.model_copy()
+        copy._items = items
+        return copy
 
     @property
     def width(self) -> int:
@@ -128,8 +134,8 @@ class GossipModel(Settings):
         raise NotImplementedError
 
     def item_vectors(self, models: Float32Array) -> Float32Array:
-        """A view of models, float32 [m, width], as a vector for each item, [m, items or more,
-        numbers of an item].
+        """Returns a view of models, float32 [m, width], as a vector for each item, [m, items or
+        more, numbers of an item].
         """
         raise NotImplementedError
 
@@ -138,7 +144,7 @@ class GossipModel(Settings):
         return {}
 
     def search_space(self) -> dict[str, str]:
-        """What a search of settings chooses from unless it is told; {} = it has to be told."""
+        """Returns the ranges of a search without ranges of its own; {} = it needs some."""
         return {}
 
     def init_model(self, key: np.uint64) -> Float32Array:
@@ -178,31 +184,29 @@ class GossipPolicy(Settings):
     """A policy of gossip: to whom a node pushes, and how much it takes of a model that it receives.
     This base pushes at random, and takes nothing yet."""
 
-    holds_out_own: ClassVar[bool] = (
-        False  # whether nodes hold rows of their own back, to judge received models by
-    )
-    private: ClassVar[
-        tuple[type, ...]
-    ] = ()  # the NamedTuple class of its private state, annotated with `axes`, if it has any
+    holds_out_own: ClassVar[bool] = False
+    """Nodes hold rows back, to judge received models by."""
+    private: ClassVar[tuple[type, ...]] = ()
+    """The NamedTuple class of its private state, annotated with `axes`, if it has any."""
 
     def init_private(self, nodes: int) -> tuple[Array, ...]:
-        """The arrays of the policy's part of the initial private state of so many nodes."""
+        """Returns the policy's part of the initial private state of so many nodes."""
         return ()
 
     def weighting_sets(self, data: DeviceData, items: int, keys: UInt64Array) -> DeviceData:
-        """The data of nodes with a weighting set for each that needs one; keys: uint64 [n]."""
+        """Returns the data with a weighting set for each node that needs one; keys: uint64 [n]."""
         return data
 
     def remembered(self, view: int, redraw: int) -> int:
-        """The number of senders whose models' performances a node keeps in mind."""
+        """Returns the number of senders whose models' performances a node remembers."""
         return 1
 
     def exploited(self, view: int) -> int:
-        """The number of places of a view that go to nodes that were chosen, not drawn."""
+        """Returns the number of places of a view that go to chosen nodes, not to drawn ones."""
         return 0
 
     def update_view(self, nodes: Any, who: Int64Array, view: int, keys: UInt64Array) -> Int32Array:
-        """New views of the nodes `who`, int32 [m, view]: to whom each pushes from now on."""
+        """Returns new views of the nodes `who`, int32 [m, view]: the peers of their next pushes."""
         return peer_sampling.random_views(nodes.known, who, view, keys)
 
     def on_model_received(
@@ -222,8 +226,8 @@ class GossipPolicy(Settings):
         who: Int64Array,
         data: DeviceData,
     ) -> Float32Array:
-        """Scores by which nodes recommend, float32 [m, items]: those of their models as they
-        are.
+        """Returns the scores by which nodes recommend, float32 [m, items]: those of their models as
+        they are.
         """
         return model.score(pool, at, nodes, who, data)
 
@@ -238,7 +242,8 @@ def merge_and_train(
 ) -> None:
     """Moves each node's model by `share` towards the received one, float32 [m] in 0..1, and trains
     it on the node's rows, unless `trains`, bool [m], says not to. The merged model is as old as the
-    older of both, and one update older once it is trained, up to OLDEST."""
+    older of both, and one update older once it is trained, up to OLDEST.
+    """
     merge(a.pool, a.own, a.received, a.into, share)
     training = np.ones(len(a.who), np.bool_) if trains is None else trains
     grow_older(a, nodes, training)
@@ -254,15 +259,15 @@ def grow_older(a: Arrivals, nodes: Any, trained: BoolArray) -> None:
 
 
 def keys_for(keys: UInt64Array, purpose: np.uint64) -> UInt64Array:
-    """Keys for one purpose of the events that `keys` belong to, uint64 [m]; those for another
-    purpose differ.
+    """Returns the keys for one purpose of the events that `keys` belong to, uint64 [m]. Each
+    purpose has other keys.
     """
     return folded(keys, np.full(len(keys), purpose, np.int64))
 
 
 def credible(headers: Headers, age: Int64Array, items: int, leap: int = LEAP) -> Headers:
-    """Headers of received models as far as a node believes them. age: int64 [m], of each node's own
-    model; items: of the catalogue.
+    """Returns headers of received models as far as a node believes them. age: int64 [m], of each
+    node's own model; items: of the catalogue.
 
     A model that claims to be more than `leap` updates ahead counts as old as the node's own, and a
     sender has no more rows than items: what one message claims neither decides a merge nor stays in
@@ -276,21 +281,25 @@ def credible(headers: Headers, age: Int64Array, items: int, leap: int = LEAP) ->
 
 
 def most_ageing(view: int, exploited: int, nodes: int) -> int:
-    """The updates that the oldest model of a network of so many nodes gains in a period, at most.
+    """Returns how many updates the oldest model of a network of so many nodes gains in a period, at
+    most.
 
     A merged model is one update older than the older of both, so ages grow along the longest chain
     of merges. Where all push to `view` nodes at random, a chain grows by 4.311 view a period: the
     constant of the height of a random search tree (Devroye 1986), since each merge, too, has two
     that it follows from. It is rounded up. Places of a view that go to chosen nodes, `exploited` of
-    them, may all go to one node, which then merges what everybody pushes."""
+    them, may all go to one node, which then merges what everybody pushes.
+    """
     return CHAIN * view + exploited * nodes
 
 
 def oldest_after(periods: Float64Array, view: int, exploited: int, nodes: int) -> Int64Array:
-    """The updates that a model of a network can have had after so many periods, at most, int64 [m].
+    """Returns how many updates a model of a network can have had after so many periods, at most,
+    int64 [m].
 
-    What the luckiest of many chains is ahead of the longest one to be expected grows with the
-    logarithm of their number."""
+    The lead of the luckiest of many chains over the longest one to be expected grows with the
+    logarithm of their number.
+    """
     luck = 2 * view * math.log2(max(2, nodes))
     begun = 1 + most_ageing(view, exploited, nodes) * (periods + EARLY)
     return np.minimum(np.ceil(begun + luck), OLDEST).astype(np.int64)

@@ -102,7 +102,7 @@ class MetaMFDevices(NamedTuple):
     """uint64 [m], names the order in which a device draws its ratings."""
 
 
-class _Batches(NamedTuple):
+class MetaMFBatches(NamedTuple):
     """Ratings that m devices drew in a round."""
 
     item: Int32Array
@@ -118,6 +118,7 @@ class MetaMF(Settings):
     from the gradients devices return.
     """
 
+    # The meta network.
     user: int = Field(
         32, ge=1, le=1024, description="length of a user's embedding, which the server holds"
     )
@@ -135,6 +136,7 @@ class MetaMF(Settings):
         multiple_of=16,
         description="width of each generator's hidden layer; 512 as published",
     )
+    # The models that it generates.
     low: int = Field(
         8, ge=1, le=1024, description="L: the item table is generated as [items, L] times [L, D]"
     )
@@ -144,6 +146,7 @@ class MetaMF(Settings):
     predictor: int = Field(
         8, ge=1, le=1024, description="P, the width of the generated predictor's hidden layer"
     )
+    # The federation.
     batch: int = Field(
         4,
         ge=1,
@@ -165,6 +168,7 @@ class MetaMF(Settings):
             "training length: epochs, in which each rating counts once; with drawn=evenly rounds"
         ),
     )
+    # The server's step.
     learning_rate: float = Field(0.001, gt=0, le=10, description="of Adam; 0.0001 as published")
     rate_decay: float = Field(
         0.7,
@@ -330,6 +334,7 @@ class MetaMF(Settings):
         as its ratings fill batches; or drawn evenly.
         """
         m = self.configured(catalogue).cohort
+        # An epoch is a list of all turns in a random order, of which each round takes the next m.
         if self.drawn == "evenly":
             return cohort(key, m, catalogue.users)
         epoch, place = divmod(int(server.step[0]), int(server.epoch[0]))
@@ -379,12 +384,12 @@ class MetaMF(Settings):
 
     def _drawn(
         self, histories: Histories, rows: Int64Array, devices: MetaMFDevices
-    ) -> tuple[_Batches, Int64Array]:
+    ) -> tuple[MetaMFBatches, Int64Array]:
         """Draws the batches of the devices in some rows of `histories`. Returns them, and how many
         ratings each device drew since it began, int64 [m]. devices: of these rows.
         """
         item = np.full((len(rows), self.batch), NONE, np.int32)
-        batches = _Batches(item, np.zeros(item.shape, np.float32))
+        batches = MetaMFBatches(item, np.zeros(item.shape, np.float32))
         done = devices.done.copy()
         _draw_batches(histories[:3], rows, devices.key, done, batches)
         return batches, done
@@ -406,12 +411,15 @@ class MetaMF(Settings):
 
     def _step(self, server: MetaMFServer, total: Total, slope: Float32Array) -> MetaMFServer:
         """Does `aggregate` in place. slope: room for the gradient, all 0 before and after."""
+        # What each device shows, by user.
         sizes = self._sizes(server)
         sender, shown = gathered(total)
         server.ratings[sender] = shown["ratings"][:, 0]
         # A shown number between two integers stands for the lower one: below 0 is no item.
         item = np.floor(shown["item"]).astype(np.int32)
         listed = item >= 0
+        # Algorithm 1: from the gradients by the generated models to those by the meta network, as
+        # means over the ratings of the round.
         by_models = meta_network.GeneratedModels(
             shown["low"],
             shown["rise"].reshape(len(sender), self.low * self.factors),
@@ -421,6 +429,7 @@ class MetaMF(Settings):
         scale = np.float32(1 / max(1, int(listed.sum())))
         theta = meta_network.views(server.theta, sizes)
         meta_network.back(theta, sender, item, by_models, scale, meta_network.views(slope, sizes))
+        # The spans of parameters that this round moves.
         if self.sparse:
             touched = sizes.touched(sender, np.unique(item[listed]).astype(np.int64))
         else:
@@ -428,7 +437,7 @@ class MetaMF(Settings):
         step = int(server.step[0])
         rate = self.learning_rate * self.rate_decay ** (step // int(server.epoch[0]))
         apart = self.decay == "apart"
-        numbers = _Descent(
+        numbers = MetaMFDescent(
             clip=self.clip,
             reg=0.0 if apart else self.reg,
             shrink=rate * self.reg if apart else 0.0,
@@ -453,6 +462,7 @@ class MetaMF(Settings):
         took part, and how many bytes were sent.
         """
         server = _copied(server)
+        # One gradient for all rounds: a step leaves it at 0.
         slope = np.zeros_like(server.theta)
         done = devices.done.copy()
         counts = np.diff(histories.ptr)
@@ -462,6 +472,7 @@ class MetaMF(Settings):
             users = self.select(server, catalogue, np.uint64(select_key(key, number)))
             drawing = MetaMFDevices(done[users], devices.key[users])
             batches, done[users] = self._drawn(histories, users, drawing)
+            # A_u of the batch alone: the whole table would be most of the work.
             models = self._generated(server, users, batches.item)
             update = _sent(models, batches, counts[users], users)
             total = add_update(empty_total(update, catalogue.items), update)
@@ -482,11 +493,12 @@ def _copied(server: MetaMFServer) -> MetaMFServer:
 
 
 def _sent(
-    models: MetaMFDownload, batches: _Batches, counts: Int64Array, users: Int64Array
+    models: MetaMFDownload, batches: MetaMFBatches, counts: Int64Array, users: Int64Array
 ) -> Update:
     """Returns what devices send after their batches. models: theirs, of A_u the rows of their
     batches alone, low [m, B, L].
     """
+    # One array for each of A_u, B_u, first and second.
     gradients = [np.zeros_like(np.asarray(array)) for array in models[:4]]
     _gradients(models, batches, *gradients)
     low, rise, first, second = gradients
@@ -531,11 +543,13 @@ def _predict(
     layer before the rectifier to z.
     """
     length, width = through.shape
+    # hidden layer: the biases stand behind the weights in `first`
     for p in range(width):
         z[p] = first[len(first) - width + p]
     for k in range(length):
         for p in range(width):
             z[p] += row[k] * through[k, p]
+    # output layer, behind the rectifier
     out = second[width]
     for p in range(width):
         if z[p] > np.float32(0):
@@ -560,7 +574,7 @@ def _score(received: MetaMFDownload, out: Float32Array) -> None:
 @njit(cache=True, nogil=True)
 def _gradients(
     models: MetaMFDownload,
-    batches: _Batches,
+    batches: MetaMFBatches,
     d_low: Float32Array,
     d_rise: Float32Array,
     d_first: Float32Array,
@@ -613,7 +627,7 @@ def _draw_batches(
     rows: Int64Array,
     keys: UInt64Array,
     done: Int64Array,
-    batches: _Batches,
+    batches: MetaMFBatches,
 ) -> None:
     """Writes to `batches` the ratings that each device draws, ascending: the next of a random order
     of all that it has, and of another order after each. No batch is of two orders, so that the last
@@ -627,6 +641,7 @@ def _draw_batches(
         count = ptr[rows[d] + 1] - start
         if count == 0:
             continue
+        # Each pass over the ratings has an order of its own, drawn by its number.
         order, first = done[d] // count, done[d] % count
         many = min(len(place), count - first)
         key = fold(keys[d], order)
@@ -656,7 +671,7 @@ def _norm(slope: Float32Array, touched: Int64Array) -> float:
     return np.sqrt(total)  # type: ignore[no-any-return]
 
 
-class _Descent(NamedTuple):
+class MetaMFDescent(NamedTuple):
     """Constants of a step."""
 
     clip: float
@@ -675,12 +690,13 @@ def _descend(
     s: Float32Array,
     slope: Float32Array,
     touched: Int64Array,
-    numbers: _Descent,
+    numbers: MetaMFDescent,
 ) -> None:
     """Takes a step of Adam in place, in the parts `touched` (from, to), along the slope cut to
     length `clip`, plus reg theta; theta also shrinks by a share of itself. The slope is 0 after it.
     """
     step = numbers.step
+    # the factor that cuts the gradient to length `clip`
     shorter = np.float32(min(1.0, numbers.clip / (_norm(slope, touched) + 1e-6)))
     decay = np.float32(numbers.reg)
     kept = np.float32(1 - numbers.shrink)

@@ -1,5 +1,5 @@
-"""Algorithms by name: those of this folder and of `central/`, those of installed packages, and
-those named by their place.
+"""Algorithms by name: those of this folder and of `central/`, those of installed packages, and the
+user's own, named by their place.
 """
 
 from __future__ import annotations
@@ -15,29 +15,34 @@ PACKAGES = ("entrenous.algorithms", "entrenous.algorithms.central")
 
 
 def algorithms() -> dict[str, Any]:
-    """{name: callable(**settings) -> algorithm}: the ALGORITHMS of every file in `algorithms/` and
-    `algorithms/central/`, and of packages.
+    """Returns {name: callable(**settings) -> algorithm}: the ALGORITHMS of every file in
+    `algorithms/` and `algorithms/central/`, and those of installed packages.
     """
-    return with_plugins(
-        "algorithms", {**offers(PACKAGES[0], "ALGORITHMS"), **offers(PACKAGES[1], "ALGORITHMS")}
-    )
+    ours: dict[str, Any] = {}
+    for package in PACKAGES:
+        ours |= offers(package, "ALGORITHMS")
+    return with_plugins("algorithms", ours)
 
 
 def maker_of(algorithm: str) -> Any:
-    """The callable(**settings) of an algorithm by its name or its place . Raises InputError for one
-    that is not there.
+    """Returns the callable(**settings) of an algorithm by its name or its place. Raises InputError
+    for an unknown one.
     """
     if is_place(algorithm):
         return load_place(algorithm)
-    own = (offered(package, "ALGORITHMS", algorithm) for package in PACKAGES)
-    return next((maker for maker in own if maker is not None), None) or pick(
-        "algorithm", algorithm, algorithms()
-    )
+    # Only the module that has the name is imported, unless no file of ours has it.
+    for package in PACKAGES:
+        maker = offered(package, "ALGORITHMS", algorithm)
+        if maker is not None:
+            return maker
+    return pick("algorithm", algorithm, algorithms())
 
 
 def kind_of(algorithm: str) -> tuple[Any, Mapping[str, Any]]:
-    """The settings class of an algorithm, and the settings that its name presets. Raises InputError
-    for a name that is not known.
+    """Returns the settings class of an algorithm, and the settings that its name presets. Raises
+    InputError for an unknown name.
     """
     maker = maker_of(algorithm)
-    return (maker.func, maker.keywords) if isinstance(maker, partial) else (maker, {})
+    if isinstance(maker, partial):
+        return maker.func, maker.keywords
+    return maker, {}

@@ -1,13 +1,13 @@
-"""PEPPER with evidence: what a node takes of a model grows with how sure it is that the model is
-better. Not the paper: `pepper.py` is.
+"""PEPPER with evidence: the share that a node takes of a model grows with how sure it is that the
+model is better. Not the paper's system, which is in `pepper.py`.
 
 Algorithm 2 of PEPPER takes P_x / (P_i + P_x) of a received model, P being HR@20 over about nine
-rows. Both are near .8 once nodes have learnt something, so that the share is near one half whatever
-comes, and what moves it is mostly chance. Here:
+rows. Both are near 0.8 once nodes have learnt something, so that the share is near one half for any
+model, and moves mostly by chance. Here:
 
 * Models are compared row by row on the weighting set, by the share of candidates that stand behind
-  the row: a paired difference, the lead, whose variance over rows is known. t = lead /
-  sqrt(variance) is what the rows are evidence of; few rows or mixed ones give a small t.
+  the row: a paired difference, the lead, whose variance over rows is known. The rows are evidence
+  of t = lead / sqrt(variance); few rows or mixed ones give a small t.
 * A received model weighs w = (z + sqrt(1 + z^2))^2 with z = trust t / 2, which is exp(trust t) for
   small t: 1 without evidence.
 * A node averages all models that it receives between two of its pushes, its own with weight 1: the
@@ -32,11 +32,12 @@ from .pepper import PepperPolicy, add_sorted
 
 
 class EvidencePrivate(NamedTuple):
-    """The private state of the policy; the leading axis is nodes. weight: of what a node's model is
-    an average of; since: the pushes that it had made when it began to count."""
+    """The private state of the policy; the leading axis is nodes."""
 
     weight: Annotated[Float32Array, axes()]
+    """W, of all models that the node's model is an average of."""
     since: Annotated[Int64Array, axes(least=0)]
+    """Pushes that the node had made when it began to add up W."""
 
 
 @final
@@ -55,36 +56,40 @@ class EvidencePolicy(PepperPolicy):
     private: ClassVar[tuple[type, ...]] = (EvidencePrivate,)
 
     def init_private(self, nodes: int) -> tuple[Array, ...]:
-        """Nobody has received anything yet."""
+        """Returns the weights and counts of nodes that have received nothing yet."""
         return np.ones(nodes, np.float32), np.zeros(nodes, np.int64)
 
     def on_model_received(
         self, model: GossipModel, a: Arrivals, nodes: Any, data: DeviceData
     ) -> None:
         """Averages each received model into the node's own by the evidence for it, trains, and
-        remembers how well its sender's did.
+        remembers how well its sender's model did.
         """
         assert isinstance(model, GMFModel)
         ahead, lead, variance = model.leads(a, nodes, data)
         weight = weight_of(lead, variance, self.trust)
         weight = np.where(self.points_elsewhere(model, a), 0, weight)
-        before = np.where(nodes.since[a.who] == nodes.pushes[a.who], nodes.weight[a.who], 1)
-        nodes.weight[a.who], nodes.since[a.who] = before + weight, nodes.pushes[a.who]
-        merge_and_train(model, a, nodes, data, (weight / (before + weight)).astype(np.float32))
-        add_sorted(
-            nodes.heard, nodes.performance, a.who, a.headers.sender, ahead.astype(np.float32)
-        )
+        # W begins anew at 1 with each push of the node.
+        pushes = nodes.pushes[a.who]
+        before = np.where(nodes.since[a.who] == pushes, nodes.weight[a.who], 1)
+        nodes.weight[a.who] = before + weight
+        nodes.since[a.who] = pushes
+        share = (weight / (before + weight)).astype(np.float32)
+        merge_and_train(model, a, nodes, data, share)
+        performance = ahead.astype(np.float32)
+        add_sorted(nodes.heard, nodes.performance, a.who, a.headers.sender, performance)
 
 
 def weight_of(lead: Float64Array, variance: Float64Array, trust: float) -> Float64Array:
-    """The weight of each received model beside the own model's 1, float64 [m].
+    """Returns the weight of each received model, where the own model weighs 1, float64 [m].
 
     >>> # t is 0, 2 and -2
     >>> weight_of(np.array([0.0, 0.1, -0.1]), np.array([0.0, 0.0025, 0.0025]), 1.0).round(3)
     array([1.   , 5.828, 0.172])
     """
     z = trust / 2 * lead / np.sqrt(np.where(variance > 0, variance, 1))
-    more = (np.abs(z) + np.sqrt(1 + z * z)) ** 2  # without a difference of near numbers
+    # By |z|, so that near numbers are never subtracted.
+    more = (np.abs(z) + np.sqrt(1 + z * z)) ** 2
     return np.where(z < 0, 1 / more, more)
 
 

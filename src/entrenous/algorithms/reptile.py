@@ -38,7 +38,7 @@ class ReptileDevices(NamedTuple):
     """uint64 [m], from which a device draws when it adapts."""
 
 
-class ReptileServer(UniformRounds):
+class ReptileRounds(UniformRounds):
     """Reptile with any model: federated learning of a model from which each device is quick to
     adapt to its user, as it does before it recommends.
     """
@@ -92,7 +92,7 @@ class ReptileServer(UniformRounds):
 
 
 @final
-class Reptile(ReptileServer, AveragedNCF):
+class Reptile(ReptileRounds, AveragedNCF):
     """Reptile: federated learning of a model from which each device is quick to adapt to its user,
     as it does before it recommends.
     """

@@ -106,6 +106,7 @@ class RFRec(Settings):
     near the mean of all.
     """
 
+    # The model and its cost L.
     factors: int = Field(20, ge=1, le=1024, description="F, the length of u_u and v_i")
     clients: int = Field(
         200,
@@ -117,6 +118,7 @@ class RFRec(Settings):
     consensus: float = Field(
         10.0, ge=0, le=100000, description="weight of |V_c - Vbar|^2; has no part in style fast"
     )
+    # Steps; those of RFRecF.
     learning_rate: float = Field(
         0.1, gt=0, le=10, description="of Adam, on the device and at the gateway"
     )
@@ -167,6 +169,7 @@ class RFRec(Settings):
     def init_server(self, catalogue: Catalogue, key: np.uint64) -> RFRecServer:
         """Returns the initial item tables, all alike: V_c = Vbar ~ N(0, init_std^2)."""
         mean = normals(folds(key, np.arange(catalogue.items)), self.factors, self.init_std)
+        # Users are dealt to gateways in order.
         clients = min(self.clients, catalogue.users)
         v = np.repeat(mean[None], clients, axis=0)
         none = np.zeros(1, np.int64)
@@ -221,6 +224,7 @@ class RFRec(Settings):
 
     def _learns(self, server: RFRecServer) -> bool:
         """Tosses the coin of this round."""
+        # The same on the server and in all processes: from a key and the number of the round.
         chance = self.local_chance if self.style == "fast" else 1.0
         key = fold_name(server.key[0], int(server.round[0]))
         return bool(uniform(np.uint64(draw(key, 0))) < chance)
@@ -270,9 +274,9 @@ class RFRec(Settings):
         total = add_devices(total, _update(download, {}))
         return after, total, sent, sent * 4 * (1 + self.factors)
 
-    def _numbers(self, state: RFRecDownload | RFRecServer) -> _Numbers:
+    def _numbers(self, state: RFRecDownload | RFRecServer) -> RFRecNumbers:
         step = adam_step(self.learning_rate, int(state.step[0]) + 1)
-        return _Numbers(step, np.float32(self.reg))
+        return RFRecNumbers(step, np.float32(self.reg))
 
     def score(
         self, download: RFRecDownload, devices: RFRecDevices, histories: Histories
@@ -294,6 +298,7 @@ class RFRec(Settings):
         v, m, s = np.empty_like(server.v), server.m, server.s
         if learns:
             m, s = np.empty_like(v), np.empty_like(v)
+            # The third term of L; RFRecF's steps on the data leave it out.
             pull = np.float32(2 * self.consensus if self.style == "robust" else 0)
             _gateways(server, total.dense["v"], pull, self._numbers(server).step, v, m, s)
         else:
@@ -303,7 +308,7 @@ class RFRec(Settings):
         )
 
 
-class _Ratings(NamedTuple):
+class RFRecRatings(NamedTuple):
     """The ratings of m devices on [0, 1]."""
 
     ptr: Int64Array
@@ -312,16 +317,16 @@ class _Ratings(NamedTuple):
     value: Float32Array
 
 
-class _Numbers(NamedTuple):
+class RFRecNumbers(NamedTuple):
     """Constants of a round."""
 
     step: AdamStep
     reg: np.float32
 
 
-def _ratings(download: RFRecDownload, histories: Histories) -> _Ratings:
+def _ratings(download: RFRecDownload, histories: Histories) -> RFRecRatings:
     low, high = download.scale
-    return _Ratings(histories.ptr, histories.item, (histories.value - low) / (high - low))
+    return RFRecRatings(histories.ptr, histories.item, (histories.value - low) / (high - low))
 
 
 def _update(download: RFRecDownload, dense: dict[str, Float32Array]) -> Update:
@@ -341,7 +346,7 @@ def _update(download: RFRecDownload, dense: dict[str, Float32Array]) -> Update:
 # ---- in plain loops ------------------------------------------------------------------------------
 
 
-class _Room(NamedTuple):
+class RFRecRoom(NamedTuple):
     """Working memory of a device."""
 
     slope: Float32Array
@@ -351,16 +356,21 @@ class _Room(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def _room(ptr: Int64Array, factors: int) -> _Room:
+def _room(ptr: Int64Array, factors: int) -> RFRecRoom:
     longest = 0
     for d in range(len(ptr) - 1):
         longest = max(longest, ptr[d + 1] - ptr[d])
-    return _Room(np.empty(factors, np.float32), np.empty((longest, factors), np.float32))
+    return RFRecRoom(np.empty(factors, np.float32), np.empty((longest, factors), np.float32))
 
 
 @njit(cache=True, nogil=True)
 def _device(
-    v: Float32Array, d: int, own: RFRecDevices, ratings: _Ratings, numbers: _Numbers, room: _Room
+    v: Float32Array,
+    d: int,
+    own: RFRecDevices,
+    ratings: RFRecRatings,
+    numbers: RFRecNumbers,
+    room: RFRecRoom,
 ) -> None:
     """Writes EACH times dL/dv_i of the rated items of device d to room.rows, and takes one Adam
     step on its u. v: float32 [items, F], its gateway's table.
@@ -373,9 +383,11 @@ def _device(
     factors = v.shape[1]
     two = np.float32(2)
     one = np.float32(1)
+    # the gradient of reg |u_u|^2
     for f in range(factors):
         slope[f] = two * numbers.reg * u[d, f]
     for k in range(start, stop):
+        # sigmoid(u_u . v_ci), and the slope of the squared error by z = u_u . v_ci
         i = item[k]
         z = np.float32(0)
         for f in range(factors):
@@ -385,6 +397,7 @@ def _device(
         for f in range(factors):
             rows[k - start, f] = EACH * (error * u[d, f])
             slope[f] += error * v[i, f]
+    # Adam on u_u, whose gradient is complete now
     for f in range(factors):
         m[d, f] = moment(m[d, f], slope[f], step.beta1, step.rest1)
         s[d, f] = moment(s[d, f], slope[f] * slope[f], step.beta2, step.rest2)
@@ -396,8 +409,8 @@ def _local(
     v: Float32Array,
     at: Int32Array,
     own: RFRecDevices,
-    ratings: _Ratings,
-    numbers: _Numbers,
+    ratings: RFRecRatings,
+    numbers: RFRecNumbers,
     out: Float32Array,
 ) -> None:
     """Trains every device that has ratings. Writes the gradients to out, float32 [m, items, F]."""
@@ -407,6 +420,7 @@ def _local(
     for d in range(len(at)):
         if ptr[d] < ptr[d + 1]:
             _device(v[at[d]], d, own, ratings, numbers, room)
+        # The table that a device sends is zero but for these rows.
         for k in range(ptr[d], ptr[d + 1]):
             for f in range(factors):
                 out[d, item[k], f] = room.rows[k - ptr[d], f]
@@ -417,8 +431,8 @@ def _local_sum(
     v: Float32Array,
     at: Int32Array,
     own: RFRecDevices,
-    ratings: _Ratings,
-    numbers: _Numbers,
+    ratings: RFRecRatings,
+    numbers: RFRecNumbers,
     group: Int32Array,
     total: Int64Array,
 ) -> bool:
@@ -426,6 +440,7 @@ def _local_sum(
     items, F]. Returns False if a value cannot be added.
     """
     ptr, item = ratings.ptr, ratings.item
+    # Only the rows of one device are in memory at a time, not its table.
     room = _room(ptr, v.shape[2])
     finite = True
     for d in range(len(at)):
@@ -451,6 +466,7 @@ def _gateways(
     """
     old_v, old_m, old_s = server.v, server.m, server.s
     mean = server.mean
+    # From the integers of the sum to the gradient.
     grid = np.float32(STEP) / EACH
     for c in range(len(v)):
         for i in range(v.shape[1]):

@@ -1,3 +1,3 @@
-"""What Python programs and notebooks use: `run`, `open`, `compare` and the `Run` that they
-return.
+"""The functions for Python programs and notebooks: `run`, `open`, `compare`, and the `Run` that
+they return.
 """

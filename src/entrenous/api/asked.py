@@ -1,5 +1,5 @@
-"""What a Python caller hands in (classes, instances, frames, functions), as a run understands
-it.
+"""The arguments of a Python caller (classes, instances, frames, functions), in the form that a run
+takes.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ def algorithm_asked(algorithm: Any) -> tuple[str, dict[str, Any]]:
             "a name of `entrenous algorithms`, or a class or an instance of entrenous.Settings"
         )
         raise InputError("algorithm", f"got {kind.__name__}", expected=expected)
-    fields = {} if isinstance(algorithm, type) else kind.model_fields
-    usual = {name: field.get_default(call_default_factory=True) for name, field in fields.items()}
-    return _named(kind), {
-        name: value
-        for name, value in dict(algorithm if fields else {}).items()
-        if value != usual[name]
-    }
+    changed = {}
+    if not isinstance(algorithm, type):
+        values = dict(algorithm)
+        for name, field in kind.model_fields.items():
+            if values[name] != field.get_default(call_default_factory=True):
+                changed[name] = values[name]
+    return _named(kind), changed
 
 
 def _named(kind: type) -> str:
@@ -68,18 +68,17 @@ def named_rows(data: Any) -> tuple[str, Interactions | None]:
 def split_asked(
     split: SplitAsked | None, data: str | Interactions, seed: int, load: Mapping[str, Any]
 ) -> tuple[str | None, list[Split]]:
-    """(protocol, splits of one's own): from a protocol's name, a Split, one a fold, or a function
-    (data, seed=...) that makes them.
+    """(protocol, the user's own splits): from a protocol's name, a Split, one for each fold, or a
+    function (data, seed=...) that makes them.
 
-    Raises InputError for what a function returns that is none.
+    Raises InputError where a function returns anything else.
     """
     if split is None or isinstance(split, str):
         return split, []
     made: Any = split
     if not isinstance(split, Split) and callable(split):
-        made = split(
-            load_rows(data, **load_arguments(load)) if isinstance(data, str) else data, seed=seed
-        )
+        rows = load_rows(data, **load_arguments(load)) if isinstance(data, str) else data
+        made = split(rows, seed=seed)
     parts = [made] if isinstance(made, Split) else list(made)
     if not parts or not all(isinstance(part, Split) for part in parts):
         raise InputError(
@@ -95,19 +94,18 @@ def metrics_asked(metrics: Mapping[str, Any] | Sequence[Any] | None) -> dict[str
     function (ranking, n) -> one value a query is a QueryMetric. Raises InputError for anything
     else.
     """
-    named = (
-        metrics if isinstance(metrics, Mapping) else {_name_of(one): one for one in metrics or ()}
-    )
-    for name, one in named.items():
-        if not callable(one) and not isinstance(one, KINDS):
+    if not isinstance(metrics, Mapping):
+        metrics = {_name_of(metric): metric for metric in metrics or ()}
+    named: dict[str, Metric] = {}
+    for name, metric in metrics.items():
+        if not callable(metric) and not isinstance(metric, KINDS):
             raise InputError(
                 f"metrics {name}",
-                f"got {type(one).__name__}",
+                f"got {type(metric).__name__}",
                 expected="a function (ranking, n), or a QueryMetric",
             )
-    return {
-        name: one if isinstance(one, KINDS) else QueryMetric(one) for name, one in named.items()
-    }
+        named[name] = metric if isinstance(metric, KINDS) else QueryMetric(metric)
+    return named
 
 
 def _name_of(metric: Any) -> str:

@@ -73,7 +73,7 @@ def audited_what(asked: AuditKeywords) -> dict[str, Any]:
 
 def _plan_of_run(asked: AuditKeywords, stored: store.StoredRun) -> AuditPlan:
     """The plan of the audit of a stored run: the training is the run's, the onlooker is the
-    caller's. Raises InputError for options that the run has of its own.
+    caller's. Raises InputError for options that the stored run decides.
     """
     given = {"data": asked.data, **{name: getattr(asked, name) for name in OF_TRAINING}}
     for name, value in given.items():

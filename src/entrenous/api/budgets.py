@@ -1,5 +1,5 @@
-"""What several trainings on the same people have spent of differential privacy, each by itself and
-all together.
+"""The differential privacy that several trainings on the same people have spent, each by itself
+and all together.
 """
 
 from __future__ import annotations
@@ -11,20 +11,16 @@ from ..privacy.accountant import SampledGaussian, epsilon_of_all
 
 
 def spent_on_all(manifests: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Any] | None:
-    """What the trainings of a comparison have spent of each user; None where none of them had a
-    budget.
+    """The differential privacy that the trainings of a comparison have spent of each user; None
+    where none of them had a budget.
 
-    Seeds hold out other rows, but the people are the same, and the unit is a user with everything
-    they did: each training releases sums of the same user, so that epsilons compose over all of
-    them.
+    Seeds hold out other rows, but the people are the same, and the unit is a user with all their
+    rows: each training releases sums of the same user, so epsilons compose over all trainings.
 
-    Args:
-        manifests: {label: the manifests of its runs, one a seed}.
-
-    Returns: runs: of each training `algorithm` (its label), `seed`, `epsilon` and `delta`, None
-        where it had no budget. trainings: how many there are. epsilon, delta: of all together, by
-        PLD, at the largest of their deltas; None where one had no budget, for then nothing bounds
-        what all of them tell.
+    manifests: {label: the manifests of its runs, one a seed}. Returns: runs: of each training
+    `algorithm` (its label), `seed`, `epsilon` and `delta`, None where it had no budget. trainings:
+    how many there are. epsilon, delta: of all together, by PLD, at the largest of their deltas;
+    None where one had no budget, since nothing then bounds what all of them tell.
     """
     runs = [(label, manifest) for label, some in manifests.items() for manifest in some]
     budgets = [manifest.get("privacy") or {} for _, manifest in runs]
@@ -57,31 +53,21 @@ def _together(budgets: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
 def in_short(spent: Mapping[str, Any]) -> str:
     """The epsilon of one training and of all, in a clause."""
     known = [run["epsilon"] for run in spent["runs"] if run["epsilon"] is not None]
+    people = f"all {spent['trainings']} trainings on the same people"
     each = f"epsilon {max(known):.3f} a training at most"
     if spent["epsilon"] is None:
         without = spent["trainings"] - len(known)
-        return (
-            f"{each}; nothing bounds all {spent['trainings']} trainings on the same people, of"
-            f" which {without} had no budget"
-        )
-    return (
-        f"{each}, {spent['epsilon']:.3f} for all {spent['trainings']} trainings on the same people,"
-        f" at delta {spent['delta']:g}"
-    )
+        return f"{each}; nothing bounds {people}, of which {without} had no budget"
+    return f"{each}, {spent['epsilon']:.3f} for {people}, at delta {spent['delta']:g}"
 
 
 def in_full(spent: Mapping[str, Any]) -> list[str]:
     """A sentence for each training, and one for all."""
-    each = [
-        f"{run['algorithm']}, seed {run['seed']}: "
-        + (
-            "no budget"
-            if run["epsilon"] is None
-            else f"epsilon {run['epsilon']:.3f} of each user at delta {run['delta']:g}"
-        )
-        for run in spent["runs"]
-    ]
-    return [
-        *each,
-        f"differential privacy: {in_short(spent)}; figures on held-out rows are not covered",
-    ]
+    sentences = []
+    for run in spent["runs"]:
+        budget = "no budget"
+        if run["epsilon"] is not None:
+            budget = f"epsilon {run['epsilon']:.3f} of each user at delta {run['delta']:g}"
+        sentences.append(f"{run['algorithm']}, seed {run['seed']}: {budget}")
+    whole = f"differential privacy: {in_short(spent)}; figures on held-out rows are not covered"
+    return [*sentences, whole]

@@ -63,7 +63,7 @@ class ComparedAlgorithms:
 
     def latex(self, metrics: Sequence[str] = ()) -> str:
         """A LaTeX table (booktabs) with its protocol as caption: the best in bold, and a dagger
-        where an algorithm differs from the reference (p < .05 after Holm). metrics: () = the usual
+        where an algorithm differs from the reference (p < 0.05 after Holm). metrics: () = the usual
         ones.
         """
         return tables.latex(self.found, metrics)

@@ -15,37 +15,36 @@ from ..core.types import Float64Array, Int64Array
 from .asked import algorithm_asked
 from .result import Run
 
-SAME = (
-    "data_sha256",
-    "protocol",
-    "negatives",
-    "refit",
-)  # in the manifests of runs that can be compared
+# Entries that are the same in the manifests of runs that can be compared.
+SAME = ("data_sha256", "protocol", "negatives", "refit")
 
 
 class Contestant(NamedTuple):
-    """One line of a comparison. label: what tables call it. name, settings: of the algorithm. runs:
-    finished ones, one a seed, or ().
-    """
+    """One line of a comparison."""
 
     label: str
+    """Its name in tables."""
     name: str
+    """The algorithm's name or place."""
     settings: dict[str, Any]
     runs: tuple[Run, ...] = ()
+    """Finished runs, one for each seed; () = they are to be trained."""
 
 
 class JudgedFold(NamedTuple):
-    """The evaluation of a finished run. user: int64 [m]; per_user: {metric: float64 [m]}; metrics:
-    means by name.
-    """
+    """The evaluation of a finished run."""
 
     user: Int64Array
+    """int64 [m]."""
     per_user: Mapping[str, Float64Array]
+    """{metric: float64 [m]}."""
     metrics: Mapping[str, float]
+    """Means by name."""
 
 
 class Judged(NamedTuple):
-    """A finished run as the statistics see it, in the form of `runs.pipeline.RunResult`."""
+    """A finished run in the form of `runs.pipeline.RunResult`, as far as the statistics read
+    it."""
 
     metrics: Mapping[str, float]
     manifest: Mapping[str, Any]
@@ -55,32 +54,42 @@ class Judged(NamedTuple):
 def contestants(
     asked: Sequence[Any], settings: Mapping[str, Mapping[str, Any]]
 ) -> list[Contestant]:
-    """The contestants that a caller names.
+    """The contestants that a caller names, in the order of their first mention.
 
-    Args: asked: names, places, `label=name`, classes, instances, and runs. Runs of one algorithm
-        with one choice of settings and different
-            seeds are one contestant.
-        settings: {label: {setting: value}}, on top of those of an instance.
+    asked: names, places, `label=name`, classes, instances, and runs. Runs of one algorithm with one
+    choice of settings and different seeds are one contestant. settings: {label: {setting: value}},
+    on top of those of an instance.
 
-    Raises: InputError: for fewer than two, for one label twice, for settings of an unknown label,
-        and for runs on other data or protocols.
+    Raises InputError for fewer than two, for one label twice, for settings of an unknown label, and
+    for runs on other data or protocols.
     """
-    trained = [_named(one) for one in asked if not isinstance(one, Run)]
-    of_runs = _of_runs([one for one in asked if isinstance(one, Run)])
-    order = [_label_of_run(one) if isinstance(one, Run) else _named(one).label for one in asked]
-    found = sorted(trained + of_runs, key=lambda one: order.index(one.label))
-    labels = [one.label for one in found]
+    of_runs = {
+        contestant.label: contestant
+        for contestant in _of_runs([each for each in asked if isinstance(each, Run)])
+    }
+    every = []
+    for each in asked:
+        if not isinstance(each, Run):
+            every.append(_named(each))
+        elif _label_of_run(each) in of_runs:
+            every.append(of_runs.pop(_label_of_run(each)))
+    labels = [contestant.label for contestant in every]
     if len(set(labels)) < 2 or len(set(labels)) != len(labels):
-        said = [one if isinstance(one, str) else f"{one!r:.40}" for one in asked]
-        fix = "name a second one of an algorithm LABEL=NAME" if len(labels) > 1 else ""
+        named = [each if isinstance(each, str) else f"{each!r:.40}" for each in asked]
         raise InputError(
-            "entrenous compare", f"got {said}", expected="two or more different algorithms", fix=fix
+            "entrenous compare",
+            f"got {named}",
+            expected="two or more different algorithms",
+            fix="name a second one of an algorithm LABEL=NAME" if len(labels) > 1 else "",
         )
     if unknown := settings.keys() - set(labels):
         raise InputError(
             f"--set {min(unknown)}", "is none of what is compared", expected=", ".join(labels)
         )
-    return [one._replace(settings={**one.settings, **settings.get(one.label, {})}) for one in found]
+    return [
+        contestant._replace(settings={**contestant.settings, **settings.get(contestant.label, {})})
+        for contestant in every
+    ]
 
 
 def _named(asked: Any) -> Contestant:
@@ -104,33 +113,29 @@ def _of_runs(runs: Sequence[Run]) -> list[Contestant]:
     """Finished runs by algorithm and settings. Raises InputError for those that cannot stand in one
     table.
     """
-    same_rows([one.manifest for one in runs])
-    for one in runs:
-        if "folds" in one.manifest:
+    same_rows([run.manifest for run in runs])
+    by_label: dict[str, list[Run]] = {}
+    for run in runs:
+        if "folds" in run.manifest:
             raise InputError(
                 "entrenous compare",
                 "a run of several folds keeps the users of the first alone",
                 fix="train it again here",
             )
-    labels = dict.fromkeys(_label_of_run(one) for one in runs)
-    found = []
-    for label in labels:
-        own = [one for one in runs if _label_of_run(one) == label]
-        found.append(
-            Contestant(
-                label,
-                own[0].manifest["algorithm"],
-                {},
-                tuple(sorted(own, key=lambda one: int(one.manifest["seed"]))),
-            )
-        )
-    if len({tuple(one.manifest["seed"] for one in some.runs) for some in found}) > 1:
+        by_label.setdefault(_label_of_run(run), []).append(run)
+    contestants, seeds = [], set()
+    for label, of_label in by_label.items():
+        of_label.sort(key=lambda run: int(run.manifest["seed"]))
+        seeds.add(tuple(run.manifest["seed"] for run in of_label))
+        name = of_label[0].manifest["algorithm"]
+        contestants.append(Contestant(label, name, {}, tuple(of_label)))
+    if len(seeds) > 1:
         raise InputError(
             "entrenous compare",
             "runs of different seeds",
             expected="the same seeds of each, since seeds name the split",
         )
-    return found
+    return contestants
 
 
 def same_rows(manifests: Sequence[Mapping[str, Any]]) -> None:

@@ -47,8 +47,9 @@ def progress_bar(shown: bool = True) -> Iterator[Progress]:
 
 @contextmanager
 def asked_progress(progress: bool | Progress | None) -> Iterator[Progress]:
-    """The Progress that a caller asks for: True or False, a function of one's own, or None = where
-    a person is likely to look, which is a terminal or a notebook."""
+    """The Progress that a caller asks for: True, False, the caller's own function, or None = on a
+    terminal and in a notebook, where a person is likely to look.
+    """
     if callable(progress):
         yield progress
         return

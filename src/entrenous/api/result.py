@@ -1,4 +1,4 @@
-"""`Run`: what a training found, as frames and pictures for a notebook."""
+"""`Run`: the result of a training, as frames and pictures for a notebook."""
 
 from __future__ import annotations
 
@@ -34,27 +34,28 @@ SHOWN = ("rmse", "mae", "hr@10", "ndcg@10", "recall@10", "auc")
 @final
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Run:
-    """A finished run. Frames are polars frames; `.to_pandas()` makes a pandas frame of one.
-
-    manifest: all that was asked and found, as `entrenous run --json` prints it. train: the training
-    rows, of the first fold. users: {metric: one value for each evaluated user, "user": their
-    numbers}. trace: a line for each look at validation. arrays: the trained state by name. split:
-    what it was trained and evaluated on, None where that is not known. path: where the run is
-    stored, if it is."""
+    """A finished run. Frames are polars frames; `.to_pandas()` makes a pandas frame of one."""
 
     manifest: dict[str, Any]
+    """All options and results, as `entrenous run --json` prints them."""
     recommender: Any
     train: Interactions
+    """The training rows, of the first fold."""
     users: Mapping[str, Array]
+    """{metric: one value for each evaluated user, "user": their numbers}."""
     trace: Sequence[dict[str, Any]] = ()
+    """A line for each look at validation."""
     arrays: Mapping[str, Array] = field(default_factory=dict)
+    """The trained state by name."""
     split: Split | None = None
+    """The rows that the run was trained and evaluated on; None where they are not known."""
     path: Path | None = None
+    """The folder of the run, if it is stored."""
 
     @staticmethod
     def of(result: RunResult) -> Run:
         """The run of a training that has just ended."""
-        found = result.evaluations[0]
+        first = result.evaluations[0]
         return Run(
             manifest=result.manifest,
             recommender=result.recommender,
@@ -63,7 +64,7 @@ class Run:
             trace=result.trace,
             arrays=result.arrays,
             split=result.split,
-            users={"user": found.user, **found.per_user},
+            users={"user": first.user, **first.per_user},
         )
 
     @staticmethod
@@ -93,29 +94,28 @@ class Run:
     @property
     def metrics(self) -> dict[str, float]:
         """Metrics by name under the run's protocol, as means over users (and folds)."""
-        found: dict[str, float] = self.manifest["metrics"]
-        return found
+        metrics: dict[str, float] = self.manifest["metrics"]
+        return metrics
 
     def __repr__(self) -> str:
-        best = ", ".join(
-            f"{name} {self.metrics[name]:.4f}" for name in SHOWN if name in self.metrics
-        )
-        return f"Run({self._said}: {best})"
+        shown = ", ".join(f"{name} {value}" for name, value in self._shown())
+        return f"Run({self._title()}: {shown})"
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><td>{html.escape(name)}</td><td>{self.metrics[name]:.4f}</td></tr>"
-            for name in SHOWN
-            if name in self.metrics
+            f"<tr><td>{html.escape(name)}</td><td>{value}</td></tr>"
+            for name, value in self._shown()
         )
-        return f"<table><caption>{html.escape(self._said)}</caption>{rows}</table>"
+        return f"<table><caption>{html.escape(self._title())}</caption>{rows}</table>"
 
-    @property
-    def _said(self) -> str:
-        m = self.manifest
+    def _shown(self) -> list[tuple[str, str]]:
+        return [(name, f"{self.metrics[name]:.4f}") for name in SHOWN if name in self.metrics]
+
+    def _title(self) -> str:
+        data, protocol = Path(self.manifest["data"]).name, store.protocol_of(self.manifest)
         return (
-            f"{self.name} on {Path(m['data']).name}, {store.protocol_of(m)}, seed {m['seed']},"
-            f" {m['rounds']} rounds"
+            f"{self.name} on {data}, {protocol}, seed {self.manifest['seed']},"
+            f" {self.manifest['rounds']} rounds"
         )
 
     def per_user(self) -> Any:
@@ -125,12 +125,8 @@ class Run:
         import polars as pl
 
         names = [self.train.users[int(user)] for user in self.users["user"]]
-        return pl.DataFrame(
-            {
-                "user": names,
-                **{name: self.users[name] for name in sorted(self.users) if name != "user"},
-            }
-        )
+        metrics = {name: self.users[name] for name in sorted(self.users) if name != "user"}
+        return pl.DataFrame({"user": names, **metrics})
 
     def curve(self) -> Any:
         """A frame of the learning curve: a row for each look at validation, with `phase`, `round`,
@@ -139,15 +135,11 @@ class Run:
         """
         import polars as pl
 
-        return pl.DataFrame(
-            [
-                {
-                    **{name: line[name] for name in line if name != "validation"},
-                    **line["validation"],
-                }
-                for line in self.trace
-            ]
-        )
+        rows = []
+        for line in self.trace:
+            about = {name: value for name, value in line.items() if name != "validation"}
+            rows.append({**about, **line["validation"]})
+        return pl.DataFrame(rows)
 
     def recommend(self, users: str | Sequence[str] | None = None, n: int = 10) -> Any:
         """The n best items for one user, for several or (None) for all: a frame of `user`, `rank`,
@@ -158,19 +150,15 @@ class Run:
         """
         with in_python():
             at_least("--n", n, 1)
-            asked = (
-                list(self.train.users.ids)
-                if users is None
-                else [users]
-                if isinstance(users, str)
-                else list(users)
-            )
-            which = np.array([self.train.users.index(user) for user in asked], np.int64)
+            if users is None:
+                users = list(self.train.users.ids)
+            elif isinstance(users, str):
+                users = [users]
+            numbers = np.array([self.train.users.index(user) for user in users], np.int64)
             n = min(n, len(self.train.items))
-            best = recommend(
-                self.recommender, self.train, which, n, label=self.name, seed=self.manifest["seed"]
-            )
-        return self._lists([str(user) for user in asked], best.item, best.score)
+            seed = self.manifest["seed"]
+            best = recommend(self.recommender, self.train, numbers, n, label=self.name, seed=seed)
+        return self._lists([str(user) for user in users], best.item, best.score)
 
     def recommend_for(self, items: Sequence[str], n: int = 10) -> Any:
         """The n best items for somebody who was not in training, from the items they have: a frame
@@ -184,6 +172,7 @@ class Run:
             at_least("--n", n, 1)
             own = np.unique([self.train.items.index(item) for item in items]).astype(np.int32)
             scores = scores_for(self.recommender, self.train, own, self.manifest, self.name)
+        # Nobody is recommended what they have, nor an item of which nothing was learnt.
         scores[own] = -np.inf
         scores[self.train.popularity == 0] = -np.inf
         order = np.argsort(-scores, kind="stable")[: min(n, int(np.isfinite(scores).sum()))]
@@ -196,32 +185,32 @@ class Run:
         import polars as pl
 
         with in_python():
-            return pl.DataFrame(
-                predictions(self.recommender, self.train, user, items, label=self.name)
-            )
+            rows = predictions(self.recommender, self.train, user, items, label=self.name)
+        return pl.DataFrame(rows)
 
     def _lists(self, users: Sequence[str], item: Array, score: Array) -> Any:
+        """A frame of lists. item, score: [users, n]; item is -1 where a list is shorter."""
         import polars as pl
 
         row, place = np.nonzero(item >= 0)
-        which = item[row, place]
+        items = [int(number) for number in item[row, place]]
         return pl.DataFrame(
             {
                 "user": np.array(users, object)[row].astype(str).tolist(),
                 "rank": place + 1,
-                "item": [self.train.items[int(one)] for one in which],
-                "title": [title_of(self.train, int(one)) for one in which],
+                "item": [self.train.items[number] for number in items],
+                "title": [title_of(self.train, number) for number in items],
                 "score": score[row, place],
             }
         )
 
     def declaration(self) -> Declaration:
-        """What crosses the boundary of a device under the run's algorithm."""
+        """The declaration of the run's algorithm: all that crosses the boundary of a device."""
         return declared(self.algorithm)
 
     def save(self, path: str | Path) -> Path:
         """Store the run in a new folder, which `entrenous.open` and every command reads. Raises
-        InputError for a folder that is there.
+        InputError for a folder that exists.
         """
         folder = Path(path)
         if folder.exists():
@@ -268,17 +257,14 @@ class Run:
 
     def report(self, path: str | Path, *, user: str | None = None) -> Path:
         """Write the report of the run, one HTML file that needs no network, and return its path.
-        user: whose list it shows too.
+        user: a user whose list it shows too.
         """
         from ..report.html import write_report
 
-        items = (
-            None
-            if user is None
-            else self.recommend(user).select("item", "title", "score").to_dicts()
-        )
+        items = None
+        if user is not None:
+            items = self.recommend(user).select("item", "title", "score").to_dicts()
         with in_python(), tempfile.TemporaryDirectory() as folder:
             kept = self.path or self.save(Path(folder) / "run")
-            return write_report(
-                [store.read(str(kept), Path(folder))], Path(path), recommendations=items, user=user
-            )
+            run = store.read(str(kept), Path(folder))
+            return write_report([run], Path(path), recommendations=items, user=user)

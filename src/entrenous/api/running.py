@@ -83,13 +83,12 @@ def open(
 ) -> Run:  # the name that notebooks know from other libraries
     """Open a stored run.
 
-    Args: run: its folder, its name under `root`, or "latest". root: where runs are stored.
-        algorithm: the class, or its place, of a run that was trained by an algorithm of one's own.
-        todays_code: use the algorithm as it is now, where its code or a default has changed since
-        the run.
+    run: its folder, its name under `root`, or "latest". root: where runs are stored. algorithm: the
+    class, or its place, for a run of the user's own algorithm. todays_code: use the algorithm as it
+    is now, although its code or a default has changed since the run.
 
-    Raises:
-        InputError: for a run that is not there or not finished, and where the code has changed.
+    Raises InputError for a run that does not exist or is not finished, and where the code has
+    changed.
     """
     with in_python():
         place = None if algorithm is None else algorithm_asked(algorithm)[0]

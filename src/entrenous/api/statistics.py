@@ -25,35 +25,33 @@ def row(label: str, runs: Sequence[OneRun], settings: Mapping[str, Any]) -> dict
     """One line of the table: means and standard deviations over seeds (n - 1 in the denominator; 0
     of a single seed).
     """
-    keys = list(runs[0].metrics)
-    values = {key: [run.metrics[key] for run in runs] for key in keys}
-    full, fair = (
-        [run.manifest.get("full_ranking") for run in runs],
-        [run.manifest["fairness"] for run in runs],
-    )
+    by_seed = _by_name([run.metrics for run in runs])
+    fair = _by_name([run.manifest["fairness"] for run in runs])
+    full = [run.manifest["full_ranking"] for run in runs if run.manifest.get("full_ranking")]
     return {
         "algorithm": label,
         "settings": {
             name: value if isinstance(value, str | int | float) else str(value)
             for name, value in settings.items()
         },
-        "metrics": {key: float(np.mean(values[key])) for key in keys},
-        "std": {key: _std(values[key]) for key in keys},
-        **(
-            {
-                "full_ranking": {
-                    key: float(np.mean([one[key] for one in full if one])) for key in full[0]
-                }
-            }
-            if full[0]
-            else {}
-        ),
-        "fairness": {key: float(np.mean([one[key] for one in fair])) for key in fair[0]},
-        "fairness_std": {key: _std([one[key] for one in fair]) for key in fair[0]},
-        "per_seed": values,
+        "metrics": _means(by_seed),
+        "std": {name: _std(values) for name, values in by_seed.items()},
+        **({"full_ranking": _means(_by_name(full))} if full else {}),
+        "fairness": _means(fair),
+        "fairness_std": {name: _std(values) for name, values in fair.items()},
+        "per_seed": by_seed,
         "train_seconds": [run.manifest["seconds"]["train"] for run in runs],
         "model_sha256": [run.manifest["model_sha256"] for run in runs],
     }
+
+
+def _by_name(metrics: Sequence[Mapping[str, float]]) -> dict[str, list[float]]:
+    """{metric: its values, one a seed}."""
+    return {name: [of_seed[name] for of_seed in metrics] for name in metrics[0]}
+
+
+def _means(values: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    return {name: float(np.mean(of_name)) for name, of_name in values.items()}
 
 
 def _std(values: Sequence[float]) -> float:
@@ -64,69 +62,72 @@ def paired_tests(metric: str, runs: Runs, first: str) -> list[dict[str, Any]]:
     """The reference `first` against each other contestant, on `metric`, paired over users; Holm's
     correction over these tests.
     """
-    others = [label for label in runs if label != first]
-    found: list[dict[str, Any]] = []
-    for other in others:
-        a, b = per_user(metric, runs[first]), per_user(metric, runs[other])
-        t, w, (low, high) = paired_t(a, b), wilcoxon(a, b), interval(a, b)
-        found.append(
-            {
-                "metric": metric,
-                "a": first,
-                "b": other,
-                "difference": t.difference,
-                "low": low,
-                "high": high,
-                "users": t.pairs,
-                "t_p": t.p,
-                "wilcoxon_p": w.p,
-            }
-        )
-    _correct(found, "t_p")
-    return found
+    tests: list[dict[str, Any]] = []
+    a = per_user(metric, runs[first])
+    for other in runs:
+        if other == first:
+            continue
+        b = per_user(metric, runs[other])
+        t = paired_t(a, b)
+        low, high = interval(a, b)
+        test = {
+            "metric": metric,
+            "a": first,
+            "b": other,
+            "difference": t.difference,
+            "low": low,
+            "high": high,
+            "users": t.pairs,
+            "t_p": t.p,
+            "wilcoxon_p": wilcoxon(a, b).p,
+        }
+        tests.append(test)
+    _correct(tests, "t_p")
+    return tests
 
 
 def loss_win(runs: Runs, first: str) -> dict[str, Any]:
     """The reference `first` against each other contestant over every seed, fold and error, as in
     FBALF's table 3.
     """
-    errors = {
-        name: [
-            evaluation.metrics[metric]
-            for one in of
-            for evaluation in one.evaluations
-            for metric in ERRORS
-        ]
-        for name, of in runs.items()
-    }
-    found = against(first, errors)
+    errors: dict[str, list[float]] = {}
+    for label, of_label in runs.items():
+        folds = [fold for run in of_label for fold in run.evaluations]
+        errors[label] = [fold.metrics[metric] for fold in folds for metric in ERRORS]
+    compared = against(first, errors)
     return {
-        "loss_win": [row._asdict() for row in found.rows],
-        "ranks": found.ranks,
-        "friedman_p": found.p,
+        "loss_win": [row._asdict() for row in compared.rows],
+        "ranks": compared.ranks,
+        "friedman_p": compared.p,
     }
 
 
 def spread_tests(runs: Runs, first: str) -> list[dict[str, Any]]:
-    """The first algorithm against each other one: is the standard deviation over users, of their
-    means over seeds, the same?
+    """Tests of whether the standard deviation over users, of their means over seeds, is the same
+    for the reference `first` and for each other contestant; none of fewer than three users.
     """
-    others = [label for label in runs if label != first]
-    found: list[dict[str, Any]] = []
+    tests: list[dict[str, Any]] = []
     a = per_user(SPREAD, runs[first])
-    for other in others if len(a) > 2 else ():
+    if len(a) < 3:
+        return tests
+    for other in runs:
+        if other == first:
+            continue
         b = per_user(SPREAD, runs[other])
-        test = paired_spread(a, b)
-        of = {
+        spread = paired_spread(a, b)
+        test = {
+            "metric": f"std_{SPREAD}",
+            "a": first,
+            "b": other,
             "std_a": float(a.std()),
             "std_b": float(b.std()),
-            "difference": test.difference,
-            "users": test.pairs,
-            "p": test.p,
+            "difference": spread.difference,
+            "users": spread.pairs,
+            "p": spread.p,
         }
-        found.append({"metric": f"std_{SPREAD}", "a": first, "b": other, **of})
-    _correct(found, "p")
-    return found
+        tests.append(test)
+    _correct(tests, "p")
+    return tests
 
 
 def _correct(tests: list[dict[str, Any]], p: str) -> None:
@@ -138,12 +139,12 @@ def per_user(metric: str, runs: Sequence[OneRun]) -> Float64Array:
     """Each user's mean over seeds and folds, in the order of users; every run must have evaluated
     the same users.
     """
-    users = np.unique(
-        np.concatenate([evaluation.user for one in runs for evaluation in one.evaluations])
-    )
+    folds = [fold for run in runs for fold in run.evaluations]
+    users = np.unique(np.concatenate([fold.user for fold in folds]))
     total, count = np.zeros(len(users)), np.zeros(len(users))
-    for evaluation in (evaluation for one in runs for evaluation in one.evaluations):
-        where = np.searchsorted(users, evaluation.user)
-        total[where] += evaluation.per_user[metric]
-        count[where] += 1
+    for fold in folds:
+        # A fold evaluates each of its users once, so no place is added to twice.
+        place = np.searchsorted(users, fold.user)
+        total[place] += fold.per_user[metric]
+        count[place] += 1
     return total / count

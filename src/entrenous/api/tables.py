@@ -31,17 +31,14 @@ def records(found: Mapping[str, Any]) -> list[dict[str, Any]]:
     """A dictionary for each algorithm: its label, and mean and standard deviation over seeds of
     each metric.
     """
-    return [
-        {
-            "algorithm": row["algorithm"],
-            **{key: value for name in row["metrics"] for key, value in _pair(row, name)},
-        }
-        for row in found["rows"]
-    ]
-
-
-def _pair(row: Mapping[str, Any], name: str) -> list[tuple[str, float]]:
-    return [(name, row["metrics"][name]), (f"{name} std", row["std"][name])]
+    rows = []
+    for row in found["rows"]:
+        record = {"algorithm": row["algorithm"]}
+        for name, mean in row["metrics"].items():
+            record[name] = mean
+            record[f"{name} std"] = row["std"][name]
+        rows.append(record)
+    return rows
 
 
 def shown(found: Mapping[str, Any], asked: Sequence[str] = ()) -> list[str]:
@@ -50,31 +47,26 @@ def shown(found: Mapping[str, Any], asked: Sequence[str] = ()) -> list[str]:
 
 
 def caption(found: Mapping[str, Any]) -> str:
-    """What the figures are: data, protocol, seeds, spread, and what was spent of differential
+    """The conditions of the figures: data, protocol, seeds, spread, and the spent differential
     privacy.
     """
-    seeds = (
-        f"mean ± sample standard deviation over seeds 0-{found['seeds'] - 1}"
-        if found["seeds"] > 1
-        else "seed 0"
-    )
+    seeds = "seed 0"
+    if found["seeds"] > 1:
+        seeds = f"mean ± sample standard deviation over seeds 0-{found['seeds'] - 1}"
     spent = f", {in_short(found['privacy'])}" if found.get("privacy") else ""
     return f"{Path(found['data']).name}, {found['protocol']}, {seeds}{spent}"
 
 
 def cells(found: Mapping[str, Any], names: Sequence[str]) -> list[list[str]]:
     """The table's body: a label and a text for each metric."""
-    spread = found["seeds"] > 1
-    return [
-        [
-            row["algorithm"],
-            *(
-                f"{row['metrics'][name]:.4f}" + (f" ±{row['std'][name]:.4f}" if spread else "")
-                for name in names
-            ),
-        ]
-        for row in found["rows"]
-    ]
+    body = []
+    for row in found["rows"]:
+        line = [row["algorithm"]]
+        for name in names:
+            spread = f" ±{row['std'][name]:.4f}" if found["seeds"] > 1 else ""
+            line.append(f"{row['metrics'][name]:.4f}{spread}")
+        body.append(line)
+    return body
 
 
 def plain(found: Mapping[str, Any]) -> str:

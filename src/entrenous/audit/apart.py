@@ -24,21 +24,19 @@ BEGIN = (
     " main(sys.argv[2:])"
 )
 KEPT = ("NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS", "LD_LIBRARY_PATH")
-ALONE = {
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-}  # many small products: threads would wait for each other, and add in any order
+# Many small products: threads would wait for each other, and add in any order.
+ALONE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 class Attempt(NamedTuple):
-    """What became of one attack. claims: None where it failed. failed: the reason, "" = it did
-    not.
-    """
+    """The result of one attack."""
 
     name: str
     claims: Claims | None
+    """None where it failed."""
     seconds: float
     failed: str
+    """The reason; "" = it did not fail."""
 
 
 def attempts(
@@ -58,14 +56,14 @@ def attempts(
             open(folder / "errors", "w+", encoding="utf-8") as errors,
             begun(file, out, names, errors) as process,
         ):
-            found = _followed(process, out, progress)
+            done = _followed(process, out, progress)
             if process.wait():
                 errors.seek(0)
-                said = one_line(errors.read().strip()[-300:])
+                reason = one_line(errors.read().strip()[-300:])
                 raise EntrenousError(
-                    f"audit: the process of the attacks ended with {process.returncode}: {said}"
+                    f"audit: the process of the attacks ended with {process.returncode}: {reason}"
                 )
-    return found
+    return done
 
 
 def begun(
@@ -77,7 +75,9 @@ def begun(
     errors: where its standard error goes. begin: the program, for tests that run another one within
         the same walls.
     """
-    environment = {**ALONE, **{name: os.environ[name] for name in KEPT if name in os.environ}}
+    kept = {name: os.environ[name] for name in KEPT if name in os.environ}
+    environment = {**ALONE, **kept}
+    # Compiled code of an installation that cannot be written goes to the folder of the claims.
     if not os.access(PACKAGE, os.W_OK):
         environment.setdefault("NUMBA_CACHE_DIR", str(out))
     command = [sys.executable, "-I", "-c", begin, str(PACKAGE.parent), str(file), str(out), *names]
@@ -93,22 +93,18 @@ def begun(
 
 
 def _followed(process: subprocess.Popen[str], out: Path, progress: Progress) -> list[Attempt]:
-    """What the process says of each attack, as it comes."""
+    """Reads the lines of the process, one for each attack, as they come."""
     assert process.stdout is not None
     names: list[str] = []
-    found: list[Attempt] = []
+    done: list[Attempt] = []
     for line in process.stdout:
-        said = json.loads(line)
-        if "attacks" in said:
-            names = said["attacks"]
+        told = json.loads(line)
+        if "attacks" in told:
+            names = told["attacks"]
         else:
-            claims = None if said["failed"] else read_claims(out / said["attack"])
-            found.append(
-                Attempt(said["attack"], claims, said["seconds"], one_line(said["failed"], 200))
-            )
-        progress(
-            len(found),
-            max(1, len(names)),
-            f"attack {names[len(found)]}" if len(found) < len(names) else "attacks",
-        )
-    return found
+            name, failed = told["attack"], one_line(told["failed"], 200)
+            claims = None if failed else read_claims(out / name)
+            done.append(Attempt(name, claims, told["seconds"], failed))
+        now = f"attack {names[len(done)]}" if len(done) < len(names) else "attacks"
+        progress(len(done), max(1, len(names)), now)
+    return done

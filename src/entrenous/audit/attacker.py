@@ -22,25 +22,26 @@ def main(arguments: Sequence[str]) -> None:
     of attacks (none = all).
     """
     file, folder, names = Path(arguments[0]), Path(arguments[1]), arguments[2:]
-    walled = guard([file], [folder])  # before anything else is loaded
+    # Before anything else is loaded, since imports may begin threads.
+    walled = guard([file], [folder])
     from .claims import write_claims
     from .known import applying
     from .transcript import read_transcript
 
     transcript = read_transcript(file)
-    found = [attack for attack in applying(transcript) if not names or attack.name in names]
-    _say({"attacks": [attack.name for attack in found], "kernel": walled})
-    for attack in found:
+    attacks = [attack for attack in applying(transcript) if not names or attack.name in names]
+    _tell({"attacks": [attack.name for attack in attacks], "kernel": walled})
+    for attack in attacks:
         began, failed = time.perf_counter(), ""
         try:
             write_claims(folder / attack.name, attack.run(transcript))
         except Exception as fault:  # the others go on, and the audit says that this one failed
             failed = f"{type(fault).__name__}: {fault}"
-        _say({"attack": attack.name, "seconds": time.perf_counter() - began, "failed": failed})
+        _tell({"attack": attack.name, "seconds": time.perf_counter() - began, "failed": failed})
 
 
-def _say(what: dict[str, object]) -> None:
-    print(json.dumps(what), flush=True)
+def _tell(line: dict[str, object]) -> None:
+    print(json.dumps(line), flush=True)
 
 
 if __name__ == "__main__":

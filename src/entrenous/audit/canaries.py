@@ -3,13 +3,13 @@ coin; how well can the tosses be guessed?
 
 Differential privacy holds for any user, also for one who sends the worst message that the clip lets
 through. So some users of the federation become canaries: the device of each sends, before all
-limits, one number far above the clip, in a cell of an item's row that is its own, among the items
-that the fewest consumed. By a coin each, half of them never take part. The onlooker sees the sums
-of all rounds, and with these every model up to the final one. It knows the cells and how often a
-user takes part, and ranks canaries by the likelihood of what it saw with them against without them.
-`one_run` turns guesses into a lower bound of epsilon. Population, chance to take part, clip and
-noise are those of the audited training. Source: T. Steinke, M. Nasr, M. Jagielski, NeurIPS 2023;
-canaries that are messages and no data are theirs ("gradient canaries").
+limits, one number far above the clip, in a cell of an item's row that no other canary has, among
+the items that the fewest consumed. By a coin each, half of them never take part. The onlooker sees
+the sums of all rounds, and with these every model up to the final one. It knows the cells and how
+often a user takes part, and ranks canaries by the likelihood of the sums with them against without
+them. `one_run` turns guesses into a lower bound of epsilon. Population, chance to take part, clip
+and noise are those of the audited training. Source: T. Steinke, M. Nasr, M. Jagielski, NeurIPS
+2023; canaries that are messages and no data are theirs ("gradient canaries").
 """
 
 from __future__ import annotations
@@ -39,17 +39,20 @@ FLOOR = 0.05  # in clips: the spread of honest messages in the cell of a canary,
 
 
 class Canaries(NamedTuple):
-    """Who is a canary, and how it is found. users: int64 [m], ascending; inside: bool [m], whether
-    they take part; array: the name of the array with their cells, dense: it has no rows of devices;
-    item, place: int64 [m], the cell: an item, and a number of its row.
-    """
+    """The canaries and their cells."""
 
     users: Int64Array
+    """[m], ascending."""
     inside: BoolArray
+    """[m], whether they take part."""
     array: str
+    """The name of the array with their cells."""
     dense: bool
+    """Whether that array is dense: it has no rows of devices."""
     item: Int64Array
+    """[m], the item of each cell."""
     place: Int64Array
+    """[m], the number of its row."""
 
 
 def audited_once(
@@ -63,15 +66,17 @@ def audited_once(
     executor: Executor,
     progress: Progress = silent,
 ) -> tuple[LowerBound, float]:
-    """The lower bound of epsilon from one training with `many` canaries, and the probability with
-    which a user took part in a round. protection: with its noise as a number. Raises InputError as
-    `check_canaries`.
+    """Trains once with `many` canaries. Returns the lower bound of epsilon, and the probability
+    with which a user took part in a round.
+
+    protection: with its noise as a number. Raises InputError as `check_canaries`.
     """
     check_canaries(protection, data, many)
-    own = algorithm.configured(data.catalogue)
-    canaries = _drawn(bound(own, data.catalogue), data, many, seed)
-    loud: Any = LoudCanaries(own, canaries, LOUD * protection.clip)
-    recorder, outside = Recorder("sum"), canaries.users[~canaries.inside]
+    configured = algorithm.configured(data.catalogue)
+    canaries = _drawn(bound(configured, data.catalogue), data, many, seed)
+    loud: Any = LoudCanaries(configured, canaries, LOUD * protection.clip)
+    recorder = Recorder("sum")
+    outside = canaries.users[~canaries.inside]
     federation = Rounds(
         loud,
         data,
@@ -81,8 +86,10 @@ def audited_once(
         recorder=recorder,
         cohorts=lambda number, users: np.setdiff1d(users, outside),
     )
-    training, rate = federation.start(), federation.protected.rate
-    spread, score = max(protection.noise / protection.clip, FLOOR), np.zeros(many)
+    rate = federation.protected.rate
+    spread = max(protection.noise / protection.clip, FLOOR)
+    score = np.zeros(many)
+    training = federation.start()
     for number in range(rounds):
         progress(number, rounds, "round with canaries")
         clip = training.clip or protection.clip
@@ -96,12 +103,11 @@ def check_canaries(protection: Protection, data: Interactions, many: int) -> Non
     them than there are users.
     """
     if not protection.clip:
-        fix = "--profile dp, or --protect clip=1"
         raise InputError(
             "--canaries",
             "nothing bounds the message of a user",
             expected="a protection with a clip",
-            fix=fix,
+            fix="--profile dp, or --protect clip=1",
         )
     if not LEAST <= many <= len(data.users):
         raise InputError(
@@ -113,12 +119,11 @@ def check_canaries(protection: Protection, data: Interactions, many: int) -> Non
 
 def _drawn(contract: Contract, data: Interactions, many: int, seed: int) -> Canaries:
     """Canaries among the users, their coins, and their cells."""
+    # The numbers that each array has for an item.
     widths = {name: int(np.prod(shape)) for name, shape in contract.way("rows").items()}
-    widths |= {
-        name: int(np.prod(shape[1:]))
-        for name, shape in contract.way("dense").items()
-        if shape[:1] == (len(data.items),)
-    }
+    for name, shape in contract.way("dense").items():
+        if shape[:1] == (len(data.items),):
+            widths[name] = int(np.prod(shape[1:]))
     if not widths:
         raise InputError(
             "--canaries",
@@ -126,46 +131,39 @@ def _drawn(contract: Contract, data: Interactions, many: int, seed: int) -> Cana
             expected="another algorithm, such as fcf",
         )
     array = max(widths, key=lambda name: widths[name])
-    coldest, place = np.argsort(data.popularity, kind="stable"), np.arange(many)
     coins = generator(key(seed, "audit", "canaries", "coins")).uniform(many)
     users = cohort(key(seed, "audit", "canaries"), many, len(data.users))
+    # A row each, of the coldest items; with more canaries than items the next number of the row.
+    coldest = np.argsort(data.popularity, kind="stable")
+    turn, at = np.divmod(np.arange(many), len(coldest))
     dense = array in contract.way("dense")
-    return Canaries(
-        users,
-        coins < 0.5,
-        array,
-        dense,
-        coldest[place % len(coldest)],
-        place // len(coldest) % widths[array],
-    )
+    return Canaries(users, coins < 0.5, array, dense, coldest[at], turn % widths[array])
 
 
 def _cells(seen: Seen, canaries: Canaries) -> Float64Array:
-    """What the sum of a round has in the cells of canaries, float64 [m]."""
+    """The numbers of a round's sum in the cells of canaries, float64 [m]."""
     name = f"{canaries.array}_" if canaries.array in TAKEN else canaries.array
     whole = np.asarray(seen.sent[name], np.float64)
     rows = whole.sum(axis=0) if canaries.dense else whole
     return rows.reshape(len(rows), -1)[canaries.item, canaries.place]  # type: ignore[no-any-return]
 
 
-def _odds(found: Float64Array, rate: float, spread: float) -> Float64Array:
+def _odds(cells: Float64Array, rate: float, spread: float) -> Float64Array:
     """Log likelihood ratios of numbers in clips: of normal noise around 1 at probability `rate`,
     else around 0, against around 0.
     """
+    away = np.log1p(-rate) if rate < 1 else -np.inf
     with np.errstate(divide="ignore"):
-        return np.logaddexp(
-            np.log1p(-rate) if rate < 1 else -np.inf,
-            np.log(rate) + (2 * found - 1) / (2 * spread**2),
-        )  # type: ignore[no-any-return]
+        return np.logaddexp(away, np.log(rate) + (2 * cells - 1) / (2 * spread**2))  # type: ignore[no-any-return]
 
 
 @final
 class LoudCanaries:
-    """An algorithm in which the devices of canaries send their cells alone, in the place of what
-    their training gives.
+    """An algorithm in which the devices of canaries send their cells alone, in the place of an
+    honest update.
     """
 
-    local_sum = solo_rounds = None
+    local_sum = solo_rounds = None  # each device is to be changed by itself
 
     def __init__(self, algorithm: Any, canaries: Canaries, loud: float) -> None:
         self._quiet, self._canaries, self._loud = algorithm, canaries, loud
@@ -189,35 +187,33 @@ class LoudCanaries:
         users: Int64Array,
         key: np.uint64,
     ) -> tuple[State, Update]:
-        """Trains devices, and replaces what canaries send."""
+        """Trains devices, and replaces the messages of canaries."""
         private, update = self._quiet.local(download, devices, histories, users, key)
         for device in np.flatnonzero(np.isin(users, self._canaries.users)).tolist():
-            update = self._marked(
-                update, device, int(np.searchsorted(self._canaries.users, users[device]))
-            )
+            canary = int(np.searchsorted(self._canaries.users, users[device]))
+            update = self._marked(update, device, canary)
         return private, update
 
-    def _marked(self, update: Update, device: int, at: int) -> Update:
-        """An update in which one device sends its cell and nothing else; of rows the first is made
-        the item's, the others are dropped.
-        """
-        item, place, name = (
-            int(self._canaries.item[at]),
-            int(self._canaries.place[at]),
-            self._canaries.array,
-        )
+    def _marked(self, update: Update, device: int, canary: int) -> Update:
+        """An update in which one device sends its cell and nothing else."""
+        name, item = self._canaries.array, int(self._canaries.item[canary])
+        place = int(self._canaries.place[canary])
         low, high = int(update.ptr[device]), int(update.ptr[device + 1])
-        one = int(not self._canaries.dense)
-        keep = np.concatenate([np.arange(low), np.arange(high, len(update.item))])
-        ptr = update.ptr - np.where(np.arange(len(update.ptr)) > device, high - low - one, 0)
-        rows = {n: np.insert(row[keep], [low] * one, 0, axis=0) for n, row in update.rows.items()}
+        # The rows of the device are dropped; where cells are in rows, a row of zeros replaces them.
+        new = [] if self._canaries.dense else [low]
+        kept = np.concatenate([np.arange(low), np.arange(high, len(update.item))])
+        rows = {n: np.insert(row[kept], new, 0, axis=0) for n, row in update.rows.items()}
         dense = {n: array.copy() for n, array in update.dense.items()}
         for array in dense.values():
             array[device] = 0
-        if one:
-            rows[name].reshape(len(rows[name]), -1)[low, place] = self._loud
-        else:
+        if self._canaries.dense:
             dense[name][device].reshape(dense[name].shape[1], -1)[item, place] = self._loud
+        else:
+            rows[name].reshape(len(rows[name]), -1)[low, place] = self._loud
+        later = np.arange(len(update.ptr)) > device
         return update._replace(
-            ptr=ptr, item=np.insert(update.item[keep], [low] * one, item), rows=rows, dense=dense
+            ptr=update.ptr - np.where(later, high - low - len(new), 0),
+            item=np.insert(update.item[kept], new, item),
+            rows=rows,
+            dense=dense,
         )

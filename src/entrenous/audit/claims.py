@@ -1,5 +1,5 @@
-"""`Claims`: what an attack says about histories, and `Attack`: how one is declared. One file of
-`audit/attacks/` = one attack.
+"""`Claims`: the answer of an attack, and `Attack`: its declaration. One file of `audit/attacks/` =
+one attack.
 """
 
 from __future__ import annotations
@@ -24,57 +24,60 @@ users are nearest to a set of items?
 
 
 class Claims(NamedTuple):
-    """What an attack says about the histories of some users, or another question.
-
-    users: int64 [m], about whom, ascending. score: float32 [m, items], higher = more likely
-    consumed; it ranks all items. claimed: bool [m, items], the items that the attack is sure of
-    (None: it only ranks). first: int32 [m, items], the place in `transcript.rounds` at which an
-    item was first claimed, -1 = never (None: not kept). named: whether the users are named, or
-    pseudonyms whose history is right but whose name is not known. note: a sentence on what limits
-    the attack here, such as equations against unknowns. tried: False where there was nothing to
-    attack with, such as too few rounds; `note` says what was missing. Then its score says nothing.
-    asks: what the attack was about. Of members `users` are candidates by their place, and score is
-    [m, 1], higher = more likely in training; of communities score is [m, targets], higher = nearer
-    to the items of a target.
-    """
+    """The answer of an attack about the histories of some users, or to another question."""
 
     users: Int64Array
+    """[m], the users that it is about, ascending. Of members: candidates by their place."""
     score: Float32Array
+    """[m, items], higher = more likely consumed; it ranks all items. Of members [m, 1], higher =
+    more likely in training; of communities [m, targets], higher = nearer to a target's items."""
     claimed: BoolArray | None = None
+    """[m, items], the items that the attack is sure of. None: it only ranks."""
     first: Int32Array | None = None
+    """[m, items], the place in `transcript.rounds` at which an item was first claimed, -1 = never.
+    None: not kept."""
     named: bool = True
+    """Whether the users are named. False: pseudonyms, whose history is right but whose name is not
+    known."""
     note: str = ""
+    """A sentence on the limits of the attack here, such as equations against unknowns."""
     asks: Asks = "histories"
+    """The question of the attack."""
     tried: bool = True
+    """False where there was nothing to attack with, such as too few rounds; `note` says what was
+    missing. Then its score says nothing."""
 
 
 class Attack(NamedTuple):
-    """An attack: a file of `audit/attacks/` defines one as `ATTACK`.
-
-    name: in lower case, words joined by hyphens, as the file with hyphens for underscores. views:
-    what it needs to have seen. source: where it was published, or "ours". applies: whether there is
-    something for it in a transcript, by `about` and the names of the arrays seen, never by their
-    values. run: from a transcript to claims; the same claims for the same transcript."""
+    """An attack: a file of `audit/attacks/` defines one as `ATTACK`."""
 
     name: str
+    """In lower case, words joined by hyphens: the name of the file with hyphens for underscores."""
     views: tuple[View, ...]
+    """The views that it can read."""
     source: str
+    """Where it was published, or "ours"."""
     applies: Callable[[Transcript], bool]
+    """Whether it can read a transcript, by `about` and the names of the arrays seen, never by their
+    values."""
     run: Callable[[Transcript], Claims]
+    """From a transcript to claims; the same claims for the same transcript."""
 
 
 def write_claims(path: Path, claims: Claims) -> None:
-    """Write claims to one safetensors file."""
-    arrays = {name: getattr(claims, name) for name in ("users", "score", "claimed", "first")}
-    whole = {
-        name: np.ascontiguousarray(array) for name, array in arrays.items() if array is not None
-    }
+    """Writes claims to one safetensors file."""
+    arrays = {"users": claims.users, "score": claims.score}
+    if claims.claimed is not None:
+        arrays["claimed"] = claims.claimed
+    if claims.first is not None:
+        arrays["first"] = claims.first
+    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     about = {"named": claims.named, "note": claims.note, "asks": claims.asks, "tried": claims.tried}
     save_file(whole, path, metadata={"about": json.dumps(about)})
 
 
 def read_claims(path: Path) -> Claims:
-    """Read claims that `write_claims` wrote."""
+    """Reads claims that `write_claims` wrote."""
     with safe_open(path, "numpy") as file:
         about = json.loads(file.metadata()["about"])
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # no mapping

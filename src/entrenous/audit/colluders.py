@@ -1,9 +1,9 @@
 """Devices that collude to promote an item or to spoil a model: added to a federation, each with a
 key and a profile like any other.
 
-All they send is valid: finite, in the declared shapes, no more rows than allowed, signed where
-signatures are used. An attack has two parts: the profile that its devices pretend to be, on which
-they train as the protocol says, and what they make of the update before it leaves. One file of
+All their messages are valid: finite, in the declared shapes, no more rows than allowed, signed
+where signatures are used. An attack has two parts: the profile that its devices pretend to have, on
+which they train as the protocol says, and the change of the update before it leaves. One file of
 `audit/poison/` = one attack, whose `POISONS` is {name: Poison}.
 """
 
@@ -26,34 +26,37 @@ from ..data.interactions import NO_TIME, Interactions, build
 from ..federation.item_rows import Tables, of_some, side_by_side
 from ..kernels.generator import Generator, generator
 
-# items of a pretended profile beside the target, as FedRecAttack's baselines have it (kappa = 60)
+# Items of a pretended profile besides the target, as FedRecAttack's baselines have it (kappa = 60).
 FILLERS = 30
 
 
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Plot:
-    """What colluders want and know before the first round.
-
-    target: the item to promote. users: int64, their numbers. honest: of the other users.
-    popularity: int64 [items], a public chart. public: the interactions that anybody can see, (user,
-    item) int64 [n, 2] (FedRecAttack's xi; empty for attacks that need none). settings: of the
-    attack, by name. seed: names their draws."""
+    """The aim of colluders, and their knowledge before the first round."""
 
     target: int
+    """The item to promote."""
     users: Int64Array
+    """The numbers of the colluders."""
     honest: int
+    """How many other users there are."""
     popularity: Int64Array
+    """[items], a public chart."""
     public: Int64Array
+    """[n, 2], the (user, item) interactions that anybody can see (FedRecAttack's xi; empty for
+    attacks that need none)."""
     settings: Mapping[str, float]
+    """Of the attack, by name."""
     seed: int
+    """Names their draws."""
 
     def setting(self, name: str) -> float:
         """A setting of the attack."""
         return self.settings[name]
 
     def draws(self, *names: int | str) -> Generator:
-        """Random numbers that the colluders share, by what they are for."""
+        """Random numbers that the colluders share, by the names of their purpose."""
         return generator(key(self.seed, "colluders", *names))
 
     def best(self, many: int) -> Int64Array:
@@ -63,53 +66,58 @@ class Plot:
 
 
 class Sight(NamedTuple):
-    """What colluders have in one round. model: {name: array}, as received. mine: their updates as
-    honest training on their profiles gives them, of the m colluders of the cohort. algorithm,
-    contract: public. tables: which arrays of the model rows move, and which way.
-    """
+    """The knowledge of colluders in one round."""
 
     algorithm: FederatedAlgorithm
+    """Public."""
     contract: Contract
+    """Public."""
     tables: Tables
+    """Which arrays of the model rows move, and which way."""
     model: Mapping[str, np.ndarray]
+    """{name: array}, as received."""
     mine: Update
+    """Updates of the m colluders of the cohort, as honest training on their profiles gives them."""
     number: int
+    """The round."""
 
 
 Craft = Callable[[Sight], Update]
+"""Makes the updates of the colluders of a round."""
 
 
 class Poison(NamedTuple):
-    """An attack. source: where it was published, or "ours". knows: what it needs to know, in words.
-    settings: {name: default}. promotes: whether it promotes an item. profile: the items that one
-    colluder pretends to have consumed, from the plot and its draws. begin: makes the function that
-    makes their updates, which may remember rounds; None = they are sent as trained. needs_rows:
-    whether it writes the rows of single items.
-    """
+    """An attack."""
 
     source: str
+    """Where it was published, or "ours"."""
     knows: str
+    """The knowledge that it needs, in words."""
     settings: Mapping[str, float]
+    """{name: default}."""
     promotes: bool
+    """Whether it promotes an item."""
     profile: Callable[[Plot, Generator], Int64Array]
+    """The items that one colluder pretends to have consumed, from the plot and its draws."""
     begin: Callable[[Plot], Craft] | None = None
+    """Makes a `Craft`, which may remember rounds. None = updates are sent as trained."""
     needs_rows: bool = False
+    """Whether it writes the rows of single items."""
 
 
 # ---- profiles ------------------------------------------------------------------------------------
 
 
 def at_random(plot: Plot, draws: Generator) -> Int64Array:
-    """The target and fillers of which each is as likely."""
+    """The target and fillers, each with the same chance."""
     return _with_target(plot, draws.permutation(len(plot.popularity)))
 
 
 def by_popularity(plot: Plot, draws: Generator) -> Int64Array:
     """The target and fillers in proportion to their popularity (Efraimidis and Spirakis 2006)."""
     weight = np.maximum(plot.popularity, 1e-9)
-    return _with_target(
-        plot, np.argsort(np.log(draws.uniform(len(weight)) + 1e-300) / weight)[::-1]
-    )
+    luck = np.log(draws.uniform(len(weight)) + 1e-300) / weight
+    return _with_target(plot, np.argsort(luck)[::-1])
 
 
 def bandwagon(plot: Plot, draws: Generator) -> Int64Array:
@@ -125,25 +133,25 @@ def without_target(plot: Plot, draws: Generator) -> Int64Array:
 
 
 def _with_target(plot: Plot, order: Int64Array) -> Int64Array:
-    fillers = order[order != plot.target][: int(plot.settings.get("fillers", FILLERS))]
+    many = int(plot.settings.get("fillers", FILLERS))
+    fillers = order[order != plot.target][:many]
     return np.concatenate([[plot.target], fillers]).astype(np.int64)
 
 
 def joined_by(data: Interactions, plot: Plot, poison: Poison) -> Interactions:
     """The rows of the honest users, and behind them those that the colluders pretend to have."""
     items = [poison.profile(plot, plot.draws("profile", int(user))) for user in plot.users]
-    user = np.concatenate(
-        [data.user, *(np.full(len(own), user) for own, user in zip(items, plot.users, strict=True))]
-    )
+    lengths = [len(profile) for profile in items]
+    more = sum(lengths)
+    user = np.concatenate([data.user, np.repeat(plot.users, lengths)])
     item = np.concatenate([data.item, *items])
+    # They like all of it, as much as can be.
     liked = np.float32(data.rating_scale[1])
-    value = np.concatenate([data.value, np.full(len(item) - len(data.item), liked)])
+    value = np.concatenate([data.value, np.full(more, liked)])
+    time = None
+    if data.time is not None:
+        time = np.concatenate([data.time, _times(data.time, plot, more)])
     everybody = Vocabulary(size=data.catalogue.users + len(plot.users), kind=data.users.kind)
-    time = (
-        None
-        if data.time is None
-        else np.concatenate([data.time, _times(data.time, plot, len(item) - len(data.item))])
-    )
     whole = build(
         user,
         item,
@@ -162,8 +170,8 @@ def joined_by(data: Interactions, plot: Plot, poison: Poison) -> Interactions:
 
 
 def _times(known: Int64Array, plot: Plot, many: int) -> Int64Array:
-    """When colluders pretend to have consumed what they name: at any time of those that honest rows
-    have.
+    """The times at which colluders pretend to have consumed their items: any of those that honest
+    rows have.
     """
     sure = known[known != NO_TIME]
     if not len(sure):
@@ -189,21 +197,19 @@ class Colluders:
         tables: Tables,
     ) -> None:
         self._craft = poison.begin(plot) if poison.begin is not None else None
-        self._plot, self._algorithm, self._contract, self._tables, self._number = (
-            plot,
-            algorithm,
-            contract,
-            tables,
-            0,
-        )
+        self._plot, self._algorithm = plot, algorithm
+        self._contract, self._tables = contract, tables
+        self._number = 0  # of the next round
 
     def __call__(self, update: Update, model: State, users: Int64Array) -> Update:
-        """The updates of a cohort in which those of colluders are what they make of them."""
-        number, self._number = self._number, self._number + 1
+        """The updates of a cohort, in which colluders have replaced their own."""
+        number = self._number
+        self._number += 1
         lying = np.isin(users, self._plot.users)
         if self._craft is None or not lying.any():
             return update
-        mine, others = (of_some(update, np.flatnonzero(some)) for some in (lying, ~lying))
+        mine = of_some(update, np.flatnonzero(lying))
+        others = of_some(update, np.flatnonzero(~lying))
         sight = Sight(self._algorithm, self._contract, self._tables, arrays_of(model), mine, number)
         return side_by_side(others, self._craft(sight))
 
@@ -218,43 +224,41 @@ def only_rows(
     together they move the model's rows of these by `moves`, {name of what is sent: float64 [k,
     ...]}; each row no longer than `most`.
     """
-    m, update, k = sight.mine.devices, sight.mine, len(items)
-    whole = (
-        sight.contract.cohort * float(update.weight.mean()) if sight.contract.weighs else 1.0
-    )  # what a mean divides the sum by
+    update, m, k = sight.mine, sight.mine.devices, len(items)
+    # The server divides a weighted sum by the weight of the cohort.
+    whole = 1.0
+    if sight.contract.weighs:
+        whole = sight.contract.cohort * float(update.weight.mean())
     rows = {name: values * whole / (sight.tables.gain[name] * m) for name, values in moves.items()}
     length = np.sqrt(sum((values.reshape(k, -1) ** 2).sum(axis=1) for values in rows.values()))
     short = np.minimum(1, most / np.maximum(length, 1e-12))
-    rows = {
-        name: values * short.reshape(-1, *([1] * (values.ndim - 1)))
-        for name, values in rows.items()
-    }
-    if update.rows:
-        ptr = np.arange(m + 1, dtype=np.int64) * k
-        sent = {
-            name: np.tile(_shaped(rows[name], values), (m, *([1] * (values.ndim - 1))))
-            if name in rows
-            else np.zeros((m * k, *values.shape[1:]), np.float32)
-            for name, values in update.rows.items()
-        }
-        empty = {name: np.zeros_like(values) for name, values in update.dense.items()}
-        return update._replace(
-            ptr=ptr, item=np.tile(items, m).astype(np.int32), rows=sent, dense=empty
-        )
-    dense = {name: np.zeros_like(values) for name, values in update.dense.items()}
     for name, values in rows.items():
-        dense[name][:, items] = values.astype(np.float32)
-    return update._replace(dense=dense)
+        rows[name] = values * short.reshape(-1, *_ones(values))
+    dense = {name: np.zeros_like(values) for name, values in update.dense.items()}
+    if not update.rows:
+        for name, values in rows.items():
+            dense[name][:, items] = values.astype(np.float32)
+        return update._replace(dense=dense)
+    # Each colluder sends the same rows.
+    sent = {}
+    for name, trained in update.rows.items():
+        sent[name] = np.zeros((m * k, *trained.shape[1:]), np.float32)
+        if name in rows:
+            own = rows[name].astype(np.float32).reshape(k, *trained.shape[1:])
+            sent[name] = np.tile(own, (m, *_ones(trained)))
+    ptr = np.arange(m + 1, dtype=np.int64) * k
+    return update._replace(ptr=ptr, item=np.tile(items, m).astype(np.int32), rows=sent, dense=dense)
 
 
-def _shaped(values: Float64Array, like: np.ndarray) -> np.ndarray:
-    return values.astype(np.float32).reshape(len(values), *like.shape[1:])
+def _ones(array: np.ndarray) -> list[int]:
+    """A dimension of length 1 for each of an array's but the first."""
+    return [1] * (array.ndim - 1)
 
 
 def edited(sight: Sight, factor: float) -> Update:
     """The colluders' own updates times a number."""
-    update = sight.mine
+    update, times = sight.mine, np.float32(factor)
     return update._replace(
-        rows={name: (values * np.float32(factor)) for name, values in update.rows.items()},
-        dense={name: (values * np.float32(factor)) for name, values in update.dense.items()},
+        rows={name: values * times for name, values in update.rows.items()},
+        dense={name: values * times for name, values in update.dense.items()},
     )

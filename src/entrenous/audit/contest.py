@@ -22,8 +22,7 @@ from ..federation.rounds import Rounds
 from ..federation.shard import Shard
 from ..federation.visible import VisibleRound, honest
 from ..kernels.generator import generator
-from ..runs.recommenders import FederatedRecommender
-from ..runs.tested import tested
+from ..runs.recommenders import FederatedRecommender, tested
 from .colluders import Colluders, Plot, Poison, joined_by
 from .exposure import exposure
 from .peers import PEER_DEFENCES, PEERS, LyingPeers, honest_peers, with_nobody
@@ -33,31 +32,35 @@ LOOKS = 10  # times that ER@10 is looked at during a training
 
 
 class AttackOutcome(NamedTuple):
-    """What a training ended with. hit_rate: HR@10 of honest users; exposed: ER@K of the target;
-    half: rounds until ER@K was above EXPOSED, None = never; refused: updates or models that were
-    not sound, of all rounds.
-    """
+    """The end of a training."""
 
     hit_rate: float
+    """HR@10 of honest users."""
     exposed: float
+    """ER@K of the target."""
     half: int | None
+    """Rounds until ER@K was above EXPOSED; None = never."""
     refused: int
+    """Updates or models that were not sound, of all rounds."""
 
 
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Contest:
-    """What all trainings of a comparison share. algorithm: around a server as configured for the
-    honest users, or between peers. k: of ER@K."""
+    """The common part of all trainings of a comparison."""
 
     algorithm: Any
+    """Around a server as configured for the honest users, or between peers."""
     split: Split
     attack: str
     poison: Poison
     settings: Mapping[str, float]
+    """Of the attack."""
     share: float
+    """Of all devices, that collude."""
     rounds: int
     k: int
+    """Of ER@K."""
 
     @property
     def train(self) -> Interactions:
@@ -66,74 +69,70 @@ class Contest:
 
     @property
     def colluders(self) -> Int64Array:
-        """The numbers of the colluders, behind the honest users; as many as are `share` of all, at
-        least one.
-        """
+        """The numbers of the colluders, behind the honest users: `share` of all, at least one."""
         n = len(self.train.users)
         return n + np.arange(max(1, round(self.share * n / (1 - self.share))))
 
 
 def trained(contest: Contest, name: str, target: int, seed: int, *, lying: bool) -> AttackOutcome:
-    """One training under a defence, with colluders or, without `lying`, of honest users alone."""
+    """One training under the defence `name`, with colluders or, without `lying`, of honest users
+    alone.
+    """
     plot = plot_of(contest, target, seed)
     rows = joined_by(contest.train, plot, contest.poison) if lying else contest.train
-    running = (
-        _peers(contest, name, plot, rows, lying)
-        if is_gossip(contest.algorithm)
-        else _devices(contest, name, plot, rows, lying)
-    )
-    half, exposed, every, number = None, 0.0, max(1, contest.rounds // LOOKS), 0
+    begin = _peers if is_gossip(contest.algorithm) else _devices
+    running = begin(contest, name, plot, rows, lying)
+    every = max(1, contest.rounds // LOOKS)
+    half, exposed = None, 0.0
+    number = 0
     while number < contest.rounds:
         number = min(contest.rounds, number + every)
         model = running.until(number)
-        exposed = (
-            exposure(model, contest.train, target, contest.k) if contest.poison.promotes else 0.0
-        )
-        half = number if half is None and exposed > EXPOSED else half
-    found = tested(model, contest.split, label="the attacked model", seed=seed)
-    return AttackOutcome(found.metrics["hr@10"], exposed, half, running.refused())
+        if contest.poison.promotes:
+            exposed = exposure(model, contest.train, target, contest.k)
+        if half is None and exposed > EXPOSED:
+            half = number
+    evaluation = tested(model, contest.split, label="the attacked model", seed=seed)
+    return AttackOutcome(evaluation.metrics["hr@10"], exposed, half, running.refused())
 
 
 class Running(NamedTuple):
-    """A training that goes on. until: trains to a round, and gives the recommender of the honest
-    users; refused: what was, so far.
-    """
+    """A training that goes on."""
 
     until: Callable[[int], Recommender]
+    """Trains to a round, and gives the recommender of the honest users."""
     refused: Callable[[], int]
+    """How many updates or models were refused so far."""
 
 
 def _devices(contest: Contest, name: str, plot: Plot, rows: Interactions, lying: bool) -> Running:
     """A federation around a server that sees every update."""
-    algorithm, honest_users = contest.algorithm, np.arange(len(contest.train.users))
-    contract, server = (
-        bound(algorithm, rows.catalogue),
-        algorithm.init_server(rows.catalogue, key(plot.seed, "server")),
-    )
+    algorithm, honest_users = contest.algorithm, len(contest.train.users)
+    contract = bound(algorithm, rows.catalogue)
+    server = algorithm.init_server(rows.catalogue, key(plot.seed, "server"))
     known = known_of(algorithm, contract, server)
-    sending = (
-        Colluders(contest.poison, plot, algorithm, contract, known.tables) if lying else honest
-    )
+    sending = honest
+    if lying:
+        sending = Colluders(contest.poison, plot, algorithm, contract, known.tables)
     shard = Shard(algorithm, rows.catalogue, rows, np.arange(rows.catalogue.users))
     devices = VisibleRound(shard, sending=sending, defence=defence(name, known))
     federation = Rounds(algorithm, rows, seed=plot.seed, everybody=devices)
-    now = [federation.start()]
+    training = federation.start()
 
     def until(number: int) -> Recommender:
-        now[0] = federation.advance(now[0], number)
-        own = type(now[0].devices)(*(array[honest_users] for array in now[0].devices))
-        return FederatedRecommender(
-            algorithm, algorithm.download(now[0].server), own, contest.train
-        )
+        nonlocal training
+        training = federation.advance(training, number)
+        own = type(training.devices)(*(array[:honest_users].copy() for array in training.devices))
+        download = algorithm.download(training.server)
+        return FederatedRecommender(algorithm, download, own, contest.train)
 
     return Running(until, lambda: devices.refused)
 
 
 def _peers(contest: Contest, name: str, plot: Plot, rows: Interactions, lying: bool) -> Running:
     """A network of peers."""
-    algorithm = contest.algorithm.model_copy(update=dict(PEER_DEFENCES[name])).configured(
-        rows.catalogue
-    )
+    defended = contest.algorithm.model_copy(update=dict(PEER_DEFENCES[name]))
+    algorithm = defended.configured(rows.catalogue)
     weighting = with_nobody(contest.split.weighting_sets, rows.catalogue.users)
     lies = LyingPeers(PEERS[contest.attack], plot, algorithm.model) if lying else None
     gossip = Gossip(algorithm, rows, seed=plot.seed, weighting=weighting, lies=lies)
@@ -145,8 +144,8 @@ def _peers(contest: Contest, name: str, plot: Plot, rows: Interactions, lying: b
 
 
 def plot_of(contest: Contest, target: int, seed: int) -> Plot:
-    """What the colluders of a contest want and know: a share xi of the interactions, where the
-    attack has such a setting.
+    """The aim and the knowledge of the colluders of a contest: a share xi of the interactions,
+    where the attack has such a setting.
     """
     data, xi = contest.train, float(contest.settings.get("xi", 0.0))
     shown = generator(key(seed, "public interactions")).uniform(len(data)) < xi

@@ -17,20 +17,17 @@ def exposure(recommender: Recommender, train: Interactions, target: int, k: int 
     whom fewer than k of the items that they do not have score higher. An item that nobody has does
     not compete, since it is never recommended.
     """
-    users, known = np.flatnonzero(~_has(train, target)), train.popularity > 0
+    without = np.ones(len(train.users), np.bool_)
+    without[train.user[train.item == target]] = False
+    users = np.flatnonzero(without)
+    nobodys = train.popularity == 0
     hits = 0
     for low in range(0, len(users), BLOCK):
         some = users[low : low + BLOCK]
         scores = recommender.scores(some).astype(np.float64)
         own = train.histories(some)
         scores[np.repeat(np.arange(len(some)), np.diff(own.ptr)), own.item] = -np.inf
-        scores[:, ~known] = -np.inf
-        hits += int(((scores > scores[:, [target]]).sum(axis=1) < k).sum())
+        scores[:, nobodys] = -np.inf
+        above = (scores > scores[:, [target]]).sum(axis=1)
+        hits += int((above < k).sum())
     return hits / max(1, len(users))
-
-
-def _has(train: Interactions, target: int) -> np.ndarray:
-    """Which users have an item, bool [users]."""
-    found = np.zeros(len(train.users), np.bool_)
-    found[train.user[train.item == target]] = True
-    return found

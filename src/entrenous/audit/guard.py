@@ -60,37 +60,36 @@ SYSTEM = (
     "/dev/null",
     "/dev/urandom",
 )
-CREATE, ADD, RESTRICT = (
-    444,
-    445,
-    446,
-)  # Landlock's system calls, the same on every architecture that numbers them in common
-READ_BITS, ALL_BITS = (
-    0b1101,
-    (1 << 15) - 1,
-)  # execute, read a file, read a folder; all that the third version of Landlock knows
+# Landlock's system calls, the same on every architecture that numbers them in common.
+CREATE, ADD, RESTRICT = 444, 445, 446
+READ_BITS = 0b1101  # execute, read a file, read a folder
+FILE_BITS = 0b100000000000111  # of a file: execute, write, read, truncate
+ALL_BITS = (1 << 15) - 1  # all that the third version of Landlock knows
 NO_NEW_PRIVILEGES = 38
 
 
 def guard(reads: Iterable[Path], writes: Iterable[Path]) -> bool:
-    """Walls this process in, for good. reads, writes: files and folders that it may use beside its
-    programs and their compiled code.
+    """Walls this process in, for good. Returns whether the kernel keeps the wall too.
 
     To be called before any thread begins: the kernel's wall holds for this thread and those that it
-    begins. Returns whether the kernel keeps it too."""
-    readable = [str(path) for path in (*(path.resolve() for path in reads), *_programs())]
-    writable = [str(path) for path in (*(path.resolve() for path in writes), *_compiled())]
+    begins. reads, writes: files and folders that it may use besides its programs and their compiled
+    code.
+    """
+    readable = [str(path.resolve()) for path in reads] + [str(path) for path in _programs()]
+    writable = [str(path.resolve()) for path in writes] + [str(path) for path in _compiled()]
     kernel = _by_kernel(readable, writable)
 
     def check(event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open":
-            _check_path(arguments[0], writable if _writes(arguments) else (*readable, *writable))
+            _check_path(arguments[0], writable if _writes(arguments) else [*readable, *writable])
         elif event.startswith(FORBIDDEN):
             raise PermissionError(f"an attack may not do this: {event}")
-        elif event in READS or event in WRITES:
-            allowed = (*readable, *writable) if event in READS else writable
-            for path in arguments[: 2 if event in ("os.rename", "os.link") else 1]:
-                _check_path(path, allowed)
+        elif event in READS:
+            _check_path(arguments[0], [*readable, *writable])
+        elif event in WRITES:
+            paths = 2 if event in ("os.rename", "os.link") else 1
+            for path in arguments[:paths]:
+                _check_path(path, writable)
 
     sys.addaudithook(check)
     return kernel
@@ -98,46 +97,48 @@ def guard(reads: Iterable[Path], writes: Iterable[Path]) -> bool:
 
 def _writes(arguments: tuple[Any, ...]) -> bool:
     mode, flags = arguments[1], arguments[2]
-    return bool(flags & WRITING) or (
-        isinstance(mode, str) and any(letter in mode for letter in "wax+")
-    )
+    by_mode = isinstance(mode, str) and any(letter in mode for letter in "wax+")
+    return by_mode or bool(flags & WRITING)
 
 
 def _check_path(path: Any, allowed: Iterable[str]) -> None:
-    """Refuses a path outside the allowed files and folders, wherever its links lead; and a file
+    """Refuses a path outside the allowed files and folders, after links are followed; and a file
     that is already open, by its number.
     """
     if isinstance(path, str | bytes | os.PathLike):
         real = os.path.realpath(os.fsdecode(path))
-        if any(real == one or real.startswith(one + os.sep) for one in allowed):
+        if any(real == wall or real.startswith(wall + os.sep) for wall in allowed):
             return
     raise PermissionError(f"an attack may not open this: {path!r}")
 
 
 def _programs() -> list[Path]:
-    """Where Python, its packages and this one are."""
+    """The folders of Python, of its packages and of this one."""
     own = Path(__file__).resolve().parent.parent
     names = ("stdlib", "platstdlib", "purelib", "platlib")
     return [own, *(Path(sysconfig.get_path(name)).resolve() for name in names)]
 
 
 def _compiled() -> list[Path]:
-    """Where compiled code is kept: beside the source, and where numba is told to. Made if it is not
-    there: behind the walls it could not be."""
+    """The folders of compiled code: beside the source, and where numba is told to keep it. Folders
+    that are missing are made here: behind the walls they could not be.
+    """
     own = Path(__file__).resolve().parent.parent
-    told = os.environ.get("NUMBA_CACHE_DIR", "")
-    beside = {file.parent / "__pycache__" for file in own.rglob("*.py")}
+    folders = {file.parent / "__pycache__" for file in own.rglob("*.py")}
     if os.access(own, os.W_OK):
-        for folder in beside:
+        for folder in folders:
             folder.mkdir(exist_ok=True)
-    return [*beside, *([Path(told).resolve()] if told else [])]
+    numba = os.environ.get("NUMBA_CACHE_DIR", "")
+    if numba:
+        folders.add(Path(numba).resolve())
+    return list(folders)
 
 
 # ---- the kernel's wall ---------------------------------------------------------------------------
 
 
 class _Rules(ctypes.Structure):
-    """What a set of Landlock's rules covers: access to files, to TCP, to processes outside."""
+    """The scope of a set of Landlock's rules: access to files, to TCP, to processes outside."""
 
     _fields_ = (
         ("files", ctypes.c_uint64),
@@ -147,7 +148,7 @@ class _Rules(ctypes.Structure):
 
 
 class _Beneath(ctypes.Structure):
-    """A rule: what is allowed beneath a folder, or to a file, that is open."""
+    """A rule: the access that is allowed beneath an open folder, or to an open file."""
 
     _pack_ = 1
     _fields_ = (("allowed", ctypes.c_uint64), ("parent", ctypes.c_int32))
@@ -161,14 +162,18 @@ def _by_kernel(readable: Iterable[str], writable: Iterable[str]) -> bool:
     version = libc.syscall(CREATE, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
     if version < 3:
         return False
-    rules = _Rules(ALL_BITS, 3 if version >= 4 else 0, 3 if version >= 6 else 0)
-    known = (
-        24 if version >= 6 else 16 if version >= 4 else 8
-    )  # bytes of the structure that this kernel knows
+    # Later versions know a field more: TCP from 4 on, signals and sockets outside from 6 on.
+    rules, known = _Rules(ALL_BITS, 0, 0), 8
+    if version >= 4:
+        rules.network, known = 3, 16
+    if version >= 6:
+        rules.scoped, known = 3, 24
     ruleset = libc.syscall(CREATE, ctypes.byref(rules), ctypes.c_size_t(known), ctypes.c_uint32(0))
-    for paths, bits in (((*readable, *SYSTEM), READ_BITS), (writable, ALL_BITS)):
-        for path in paths:
-            _allow(libc, ruleset, path, bits)
+    for path in (*readable, *SYSTEM):
+        _allow(libc, ruleset, path, READ_BITS)
+    for path in writable:
+        _allow(libc, ruleset, path, ALL_BITS)
+    # Without this an ordinary process may not restrict itself.
     libc.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0)
     held = libc.syscall(RESTRICT, ruleset, ctypes.c_uint32(0)) == 0
     os.close(ruleset)
@@ -179,7 +184,8 @@ def _allow(libc: Any, ruleset: int, path: str, bits: int) -> None:
     if not os.path.exists(path):
         return
     opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    files_only = 0b100000000000111  # of a file: execute, write, read, truncate
-    rule = _Beneath(bits if os.path.isdir(path) else bits & files_only, opened)
+    if not os.path.isdir(path):
+        bits &= FILE_BITS
+    rule = _Beneath(bits, opened)
     libc.syscall(ADD, ruleset, ctypes.c_int(1), ctypes.byref(rule), ctypes.c_uint32(0))
     os.close(opened)

@@ -1,4 +1,4 @@
-"""The attacks that there are: every file of `audit/attacks/` that says `ATTACK`."""
+"""The attacks on histories: every file of `audit/attacks/` that defines `ATTACK`."""
 
 from __future__ import annotations
 
@@ -10,21 +10,20 @@ from .transcript import Transcript
 
 def known() -> dict[str, Attack]:
     """Every attack by its name, in alphabetical order."""
-    found = (vars(module).get("ATTACK") for module in modules("entrenous.audit.attacks").values())
-    return {attack.name: attack for attack in found if isinstance(attack, Attack)}
+    declared = [vars(m).get("ATTACK") for m in modules("entrenous.audit.attacks").values()]
+    return {attack.name: attack for attack in declared if isinstance(attack, Attack)}
 
 
 def applying(transcript: Transcript) -> list[Attack]:
     """The attacks that have something to read in a transcript."""
+    view = transcript.about["view"]
     return [
-        one
-        for one in known().values()
-        if transcript.about["view"] in one.views and one.applies(transcript)
+        attack for attack in known().values() if view in attack.views and attack.applies(transcript)
     ]
 
 
 def check_names(names: tuple[str, ...]) -> None:
-    """Refuses the name of an attack that there is not."""
+    """Refuses the name of an attack that does not exist."""
     for name in names:
         if name not in known():
             raise InputError(

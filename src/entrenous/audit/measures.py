@@ -1,12 +1,12 @@
-"""How much an attack found out: its claims against the training rows of the users, beside what
-their popularity alone tells.
+"""How much an attack found out: its claims compared with the training rows of the users, and with
+what their popularity alone tells.
 
-The honest baseline is the guess that everybody has consumed what is popular (for MovieLens-100K an
-AUC of .87): an attack is judged by its advantage over that, with an interval over users."""
+The honest baseline is the guess that everybody has consumed popular items (for MovieLens-100K an
+AUC of 0.87): an attack is judged by its advantage over that, with an interval over users.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +24,7 @@ RESAMPLES = 1000  # of users, for an interval
 WORST = 0.05  # the share of users whom an attack knows best
 SURE, HALF = 0.9, 0.5  # precision and recall from which histories count as exposed
 ADVANTAGE = 0.02  # of R-precision over popularity, above which something leaks
+POINTS = 12  # of the curve of recall by rounds, at most
 EXPOSED, LEAKS, NOTHING = "EXPOSED", "LEAKS", "NO ADVANTAGE FOUND BY THESE ATTACKS"
 FIGURES = (
     "precision",
@@ -42,17 +43,30 @@ FIGURES = (
 
 
 class BesideTruth(NamedTuple):
-    """Claims beside the truth, row by row: score float32 [m, items], claimed and history bool [m,
-    items], first int32 [m, items]. popularity: [items] or [m, items]. Where names were matched on
-    one half of the items, all of it is of the other half. What was known of users beside what was
-    seen is in no history, and has the score and the popularity -inf.
+    """Claims and the truth, row by row. Where names were matched on one half of the items, all of
+    it is of the other half.
     """
 
     score: Any
+    """float32 [m, items]; -inf for items that the onlooker had known before."""
     claimed: BoolArray | None
+    """[m, items]."""
     first: Any
+    """int32 [m, items], the place of the round of the first claim."""
     history: BoolArray
+    """[m, items], without items that the onlooker had known before."""
     popularity: Any
+    """[items] or [m, items]; -inf for items that the onlooker had known before."""
+
+    @property
+    def right(self) -> BoolArray:
+        """The claims that are right, bool [m, items]."""
+        if self.claimed is None:
+            return np.zeros_like(self.history)
+        return self.claimed & self.history
+
+
+# ---- rankings ------------------------------------------------------------------------------------
 
 
 def r_precision(score: Any, history: BoolArray) -> Float64Array:
@@ -74,9 +88,9 @@ def _r_precision(score: Any, history: BoolArray) -> float:
         return float("nan")
     least = np.partition(score, len(score) - n)[len(score) - n]
     above, ties = score > least, score == least
-    return (
-        float((history & above).sum() + (history & ties).sum() * (n - above.sum()) / ties.sum()) / n
-    )
+    # Of the ties as many as have room, each with the same chance.
+    among_ties = (history & ties).sum() * (n - above.sum()) / ties.sum()
+    return float((history & above).sum() + among_ties) / n
 
 
 def auc(score: Any, history: BoolArray) -> Float64Array:
@@ -90,16 +104,15 @@ def auc(score: Any, history: BoolArray) -> Float64Array:
 
 
 def _auc(score: Any, history: BoolArray) -> float:
-    own, others = (
-        score[history],
-        np.sort(score[~history & (score > -np.inf)]),
-    )  # what was known before has none
+    own = score[history]
+    others = np.sort(score[~history & (score > -np.inf)])  # -inf was known before
     if not len(own) or not len(others):
         return float("nan")
-    return float(
-        (np.searchsorted(others, own, "left") + np.searchsorted(others, own, "right")).mean()
-        / (2 * len(others))
-    )
+    below = np.searchsorted(others, own, "left") + np.searchsorted(others, own, "right")
+    return float(below.mean() / (2 * len(others)))
+
+
+# ---- figures -------------------------------------------------------------------------------------
 
 
 def measured(claims: Claims, transcript: Transcript, data: Interactions) -> dict[str, Any]:
@@ -117,20 +130,19 @@ def measured(claims: Claims, transcript: Transcript, data: Interactions) -> dict
     if not claims.tried:
         return not_tried(claims, len(seen))
     judged = _judged(claims, seen, data, known_items(transcript))
-    own, guess = (
-        r_precision(judged.score, judged.history),
-        r_precision(_for_all(judged), judged.history),
-    )
+    popularity = np.broadcast_to(judged.popularity.astype(np.float64), judged.history.shape)
+    own = r_precision(judged.score, judged.history)
+    guess = r_precision(popularity, judged.history)
     some = ~np.isnan(own)
     low, high = bootstrap((own - guess)[some])
-    right, said, there = _counts(judged)
-    whole = (
-        int(data.counts[seen].sum())
-        if claims.named
-        else int(_histories(data, seen)[:, _second(data)].sum())
-    )
+    right, there = int(judged.right.sum()), int(judged.history.sum())
+    said = 0 if judged.claimed is None else int(judged.claimed.sum())
+    if claims.named:
+        whole = int(data.counts[seen].sum())
+    else:
+        whole = int(_histories(data, seen)[:, _second(data)].sum())
     precision, recall = _ratio(right, said), _ratio(right, there)
-    found = {
+    figures = {
         "precision": precision,
         "recall": recall,
         "f1": _harmonic(precision, recall),
@@ -149,7 +161,7 @@ def measured(claims: Claims, transcript: Transcript, data: Interactions) -> dict
         "named": claims.named,
         "note": claims.note,
     }
-    return {**found, "verdict": verdict(found)}
+    return {**figures, "verdict": verdict(figures)}
 
 
 def not_tried(claims: Claims, of: int) -> dict[str, Any]:
@@ -160,17 +172,17 @@ def not_tried(claims: Claims, of: int) -> dict[str, Any]:
     return {**dict.fromkeys(FIGURES), **about, "verdict": NOT_TRIED}
 
 
-def verdict(found: dict[str, Any]) -> str:
-    """What the figures of an attack that was tried amount to. None of the three says that anything
-    is safe.
-    """
-    if (found["precision"] or 0) >= SURE and (found["recall"] or 0) >= HALF:
+def verdict(figures: dict[str, Any]) -> str:
+    """The verdict on an attack that was tried. None of the three says that anything is safe."""
+    if (figures["precision"] or 0) >= SURE and (figures["recall"] or 0) >= HALF:
         return EXPOSED
-    return LEAKS if (found["advantage"] or 0) > ADVANTAGE and (found["low"] or 0) > 0 else NOTHING
+    if (figures["advantage"] or 0) > ADVANTAGE and (figures["low"] or 0) > 0:
+        return LEAKS
+    return NOTHING
 
 
 def popularity_guess(data: Interactions, users: Int64Array) -> dict[str, float | None]:
-    """What popularity alone tells of the histories of some users: means of R-precision and AUC."""
+    """How well popularity alone tells the histories of some users: means of R-precision and AUC."""
     history = _histories(data, users)
     score = np.broadcast_to(data.popularity.astype(np.float64), history.shape)
     return {"r_precision": _mean(r_precision(score, history)), "auc": _mean(auc(score, history))}
@@ -189,40 +201,39 @@ def bootstrap(values: Float64Array) -> tuple[float | None, float | None]:
     """
     if not len(values):
         return None, None
-    means = values[
-        generator(key(0, "audit", "bootstrap")).integers(len(values), (RESAMPLES, len(values)))
-    ].mean(axis=1)
-    low, high = np.quantile(means, (0.025, 0.975)).tolist()
+    draws = generator(key(0, "audit", "bootstrap")).integers(len(values), (RESAMPLES, len(values)))
+    low, high = np.quantile(values[draws].mean(axis=1), (0.025, 0.975)).tolist()
     return low, high
 
 
-# ---- claims beside the truth ---------------------------------------------------------------------
+# ---- claims and the truth ------------------------------------------------------------------------
 
 
 def _judged(
     claims: Claims, seen: Int64Array, data: Interactions, known: BoolArray | None
 ) -> BesideTruth:
-    """Each row of the claims beside the history of its user, less what was known of it; pseudonyms
-    beside that of the user whom they fit best."""
+    """Each row of the claims with the history of its user, less the items known before; pseudonyms
+    with that of the user whom they fit best.
+    """
     score = np.nan_to_num(claims.score, nan=-np.inf)
+    claimed, first = claims.claimed, claims.first
     if claims.named:
-        there, history = (
-            np.ones(score.shape, np.bool_) if known is None else ~known[claims.users],
-            _histories(data, claims.users),
-        )
-        claimed = None if claims.claimed is None else claims.claimed & there
-        popularity = np.where(there, data.popularity, -np.inf)
+        unknown = np.ones(score.shape, np.bool_) if known is None else ~known[claims.users]
         return BesideTruth(
-            np.where(there, score, -np.inf), claimed, claims.first, history & there, popularity
+            np.where(unknown, score, -np.inf),
+            None if claimed is None else claimed & unknown,
+            first,
+            _histories(data, claims.users) & unknown,
+            np.where(unknown, data.popularity, -np.inf),
         )
-    rows, users = _matched(claims._replace(score=score), _histories(data, seen), ~_second(data))
-    half = np.flatnonzero(_second(data))
-    claimed = None if claims.claimed is None else claims.claimed[rows][:, half]
-    first = None if claims.first is None else claims.first[rows][:, half]
+    # Matched on one half of the items, judged on the other.
+    half = _second(data)
+    matching = claims._replace(score=score)
+    rows, users = _matched(matching, _histories(data, seen), ~half)
     return BesideTruth(
         score[rows][:, half],
-        claimed,
-        first,
+        None if claimed is None else claimed[rows][:, half],
+        None if first is None else first[rows][:, half],
         _histories(data, seen[users])[:, half],
         data.popularity[half],
     )
@@ -230,7 +241,8 @@ def _judged(
 
 def _second(data: Interactions) -> BoolArray:
     """The half of the items on which pseudonyms are judged. They are matched with users on the
-    other half, or any guess would fit somebody."""
+    other half, or any guess would fit somebody.
+    """
     return generator(key(0, "audit", "halves")).uniform(len(data.items)) < 0.5
 
 
@@ -238,90 +250,79 @@ def _matched(
     claims: Claims, histories: BoolArray, some: BoolArray
 ) -> tuple[Int64Array, Int64Array]:
     """Pseudonyms and the users whose histories they fit best on some items, each user once, the
-    best fit of all first: places of rows, places of users."""
-    mine, theirs = (
-        np.maximum(claims.score[:, some], np.finfo(np.float32).min),
-        histories[:, some].astype(np.float64),
-    )
-    ranks = np.argsort(np.argsort(mine, axis=1), axis=1) / max(1, mine.shape[1])
-    weight = ranks if claims.claimed is None else claims.claimed[:, some].astype(np.float64)
-    sizes = np.sqrt(np.maximum(1.0, (weight**2).sum(axis=1)))[:, None] * np.sqrt(
-        np.maximum(1.0, theirs.sum(axis=1))
-    )
+    best fit of all first: places of rows, places of users.
+    """
+    theirs = histories[:, some].astype(np.float64)
+    if claims.claimed is None:
+        mine = np.maximum(claims.score[:, some], np.finfo(np.float32).min)
+        weight = np.argsort(np.argsort(mine, axis=1), axis=1) / max(1, mine.shape[1])
+    else:
+        weight = claims.claimed[:, some].astype(np.float64)
+    # The cosine of what a pseudonym says and what a user has.
+    lengths = np.sqrt(np.maximum(1.0, (weight**2).sum(axis=1)))[:, None]
+    sizes = lengths * np.sqrt(np.maximum(1.0, theirs.sum(axis=1)))
     fit = (weight @ theirs.T) / sizes
-    rows, users, free_row, free_user = (
-        [],
-        [],
-        np.ones(len(mine), np.bool_),
-        np.ones(len(theirs), np.bool_),
-    )
-    for row, user in zip(
-        *np.unravel_index(np.argsort(-fit, axis=None, kind="stable"), fit.shape), strict=True
-    ):
+    # Greedily, the best fit first.
+    rows, users = [], []
+    free_row, free_user = np.ones(len(weight), np.bool_), np.ones(len(theirs), np.bool_)
+    order = np.argsort(-fit, axis=None, kind="stable")
+    for row, user in zip(*np.unravel_index(order, fit.shape), strict=True):
         if free_row[row] and free_user[user]:
             rows.append(row)
             users.append(user)
-            free_row[row] = free_user[user] = False
+            free_row[row] = False
+            free_user[user] = False
     return np.array(rows, np.int64), np.array(users, np.int64)
 
 
 def _histories(data: Interactions, users: Int64Array) -> BoolArray:
     """The training rows of some users, bool [m, items]."""
-    found = np.zeros((len(users), len(data.items)), np.bool_)
+    histories = np.zeros((len(users), len(data.items)), np.bool_)
     rows = data.rows_of(users)
-    found[np.repeat(np.arange(len(users)), data.counts[users]), data.item[rows]] = True
-    return found
-
-
-def _for_all(judged: BesideTruth) -> Any:
-    return np.broadcast_to(judged.popularity.astype(np.float64), judged.history.shape)
+    histories[np.repeat(np.arange(len(users)), data.counts[users]), data.item[rows]] = True
+    return histories
 
 
 # ---- small parts ---------------------------------------------------------------------------------
 
 
-def _counts(judged: BesideTruth) -> tuple[int, int, int]:
-    """How many claims are right, how many there are, and how many interactions there were to
-    find.
-    """
-    there = int(judged.history.sum())
-    if judged.claimed is None:
-        return 0, 0, there
-    return int((judged.claimed & judged.history).sum()), int(judged.claimed.sum()), there
-
-
 def _rounds_to_half(judged: BesideTruth, transcript: Transcript) -> int | None:
     if judged.first is None or judged.claimed is None:
         return None
-    after = np.array([seen.round + 1 for seen in transcript.rounds], np.int64)
-    rights = judged.claimed & judged.history & (judged.first >= 0)
-    need = -(-judged.history.sum(axis=1) // 2)
-    found: Sequence[float] = [
-        float(after[np.sort(first[right])[n - 1]]) if right.sum() >= n else np.inf
-        for first, right, n in zip(judged.first, rights, need.tolist(), strict=True)
-        if n
-    ]
-    middle = float(np.median(found)) if found else np.inf
+    after = _rounds_after(transcript)
+    rounds = []
+    for first, right, history in zip(judged.first, judged.right, judged.history, strict=True):
+        need = -(-int(history.sum()) // 2)
+        if not need:
+            continue
+        places = np.sort(first[right & (first >= 0)])
+        rounds.append(float(after[places[need - 1]]) if len(places) >= need else np.inf)
+    middle = float(np.median(rounds)) if rounds else np.inf
     return int(np.ceil(middle)) if np.isfinite(middle) else None
 
 
 def _by_round(judged: BesideTruth, transcript: Transcript) -> list[tuple[int, float]]:
-    """Recall after each of some rounds; none where it was not kept when an item was claimed."""
+    """Recall after each of some rounds; none where the round of a claim was not kept."""
     if judged.first is None or judged.claimed is None or not judged.history.any():
         return []
-    rounds = np.array([seen.round + 1 for seen in transcript.rounds], np.int64)
-    found = np.sort(rounds[judged.first[judged.claimed & judged.history & (judged.first >= 0)]])
-    some = np.unique(np.round(np.geomspace(1, rounds.max(), 12)).astype(np.int64))
-    return [
-        (int(after), float(np.searchsorted(found, after, "right")) / int(judged.history.sum()))
-        for after in some
-    ]
+    after = _rounds_after(transcript)
+    claims = np.sort(after[judged.first[judged.right & (judged.first >= 0)]])
+    whole = int(judged.history.sum())
+    some = np.unique(np.round(np.geomspace(1, after.max(), POINTS)).astype(np.int64))
+    by_then = np.searchsorted(claims, some, "right")
+    return [(int(n), float(right) / whole) for n, right in zip(some, by_then, strict=True)]
+
+
+def _rounds_after(transcript: Transcript) -> Int64Array:
+    """How many rounds are over at each place of a transcript."""
+    return np.array([seen.round + 1 for seen in transcript.rounds], np.int64)
 
 
 def _worst(values: Float64Array) -> float | None:
     if not len(values):
         return None
-    return float(np.sort(values)[-max(1, round(WORST * len(values))) :].mean())
+    many = max(1, round(WORST * len(values)))
+    return float(np.sort(values)[-many:].mean())
 
 
 def _mean(values: Float64Array) -> float | None:

@@ -1,10 +1,10 @@
-"""What one training says of its own epsilon: the least value that guesses about canaries leave
-possible, at 95 % confidence.
+"""The lower bound of epsilon that one training gives: the least value that guesses about canaries
+leave possible, at 95 % confidence.
 
 T. Steinke, M. Nasr, M. Jagielski, "Privacy auditing with one (1) training run", NeurIPS 2023,
-theorem 5.2: of m canaries each took part by the toss of a coin. Who guesses r of the tosses from
-what an (epsilon, delta) differentially private training releases is right in v of them or more with
-probability at most
+theorem 5.2: of m canaries each took part by the toss of a coin. An onlooker that guesses r of the
+tosses from the release of an (epsilon, delta) differentially private training is right in v of them
+or more with probability at most
 
     P[B >= v] + 2 m delta max_i P[v > B >= v - i] / i,      B binomial(r, 1 / (1 + e^-epsilon))
 
@@ -22,25 +22,21 @@ import numpy as np
 from ..core.types import BoolArray, Float64Array
 
 CONFIDENCE = 0.95
-SHARES = (
-    1.0,
-    0.5,
-    0.25,
-    0.125,
-)  # of the canaries that are guessed, the surest; each share at its part of the confidence
-HIGHEST, HALVINGS = 32.0, 18  # of epsilon, when it is looked for
+# Of the canaries that are guessed, the surest; each share at its part of the confidence.
+SHARES = (1.0, 0.5, 0.25, 0.125)
+HIGHEST, HALVINGS = 32.0, 18  # of epsilon, in the search
 
 
 class LowerBound(NamedTuple):
-    """A lower bound of epsilon. guesses: how many tosses were guessed, right: how many of these
-    rightly; most: the bound if all had been right, above which no epsilon can be refuted with so
-    many canaries.
-    """
+    """A lower bound of epsilon."""
 
     epsilon: float
     guesses: int
+    """How many tosses were guessed."""
     right: int
+    """How many guesses were right."""
     most: float
+    """The bound if all had been right: with so many canaries no larger epsilon can be refuted."""
 
 
 def lower_bound(score: Float64Array, inside: BoolArray, delta: float) -> LowerBound:
@@ -50,13 +46,15 @@ def lower_bound(score: Float64Array, inside: BoolArray, delta: float) -> LowerBo
     Of a share the highest half is guessed to be inside, the lowest outside. As there are several
     shares, each has its part of the error probability (Bonferroni).
     """
-    order, m, error = np.argsort(-score, kind="stable"), len(score), (1 - CONFIDENCE) / len(SHARES)
-    found = []
+    m, error = len(score), (1 - CONFIDENCE) / len(SHARES)
+    order = np.argsort(-score, kind="stable")
+    bounds, most = [], 0.0
     for half in sorted({max(1, int(m * share) // 2) for share in SHARES}):
+        guesses = 2 * half
         right = int(inside[order[:half]].sum() + (~inside[order[m - half :]]).sum())
-        found.append(LowerBound(refuted(m, 2 * half, right, delta, error), 2 * half, right, 0.0))
-    most = max(refuted(m, one.guesses, one.guesses, delta, error) for one in found)
-    return max(found, key=lambda one: one.epsilon)._replace(most=most)
+        bounds.append(LowerBound(refuted(m, guesses, right, delta, error), guesses, right, 0.0))
+        most = max(most, refuted(m, guesses, guesses, delta, error))
+    return max(bounds, key=lambda bound: bound.epsilon)._replace(most=most)
 
 
 def refuted(canaries: int, guesses: int, right: int, delta: float, error: float) -> float:
@@ -66,11 +64,10 @@ def refuted(canaries: int, guesses: int, right: int, delta: float, error: float)
     low, high = 0.0, HIGHEST
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        low, high = (
-            (middle, high)
-            if chance_of(canaries, guesses, right, middle, delta) < error
-            else (low, middle)
-        )
+        if chance_of(canaries, guesses, right, middle, delta) < error:
+            low = middle
+        else:
+            high = middle
     return low
 
 

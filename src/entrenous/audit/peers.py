@@ -1,11 +1,11 @@
-"""Peers that collude: nodes of a gossip network which push other models than they have, with other
-headers than are true.
+"""Peers that collude: nodes of a gossip network which push other models than they have, with false
+headers.
 
-They take part like all others: they train on a pretended profile, merge what they receive, and so
-know the model that the network has. `PEERS` names what they push; what a receiver does about it is
-the finite check, which is always on, the age that it believes (the setting `leap`), the weighting
-of the algorithm itself (of PEPPER by performance, of gossip-age by age, of gossip-average by rows),
-and the models that PEPPER's settings `least` and `alike` take nothing of.
+They take part like all others: they train on a pretended profile, merge received models, and so
+know the model that the network has. `PEERS` names the attacks. A receiver is protected by the
+finite check, which is always on, the age that it believes (the setting `leap`), the weighting of
+the algorithm itself (of PEPPER by performance, of gossip-age by age, of gossip-average by rows),
+and by PEPPER's settings `least` and `alike`, which leave models out.
 """
 
 from __future__ import annotations
@@ -30,30 +30,27 @@ from .colluders import Plot, Poison, by_popularity, without_target
 
 POPULAR = 20  # items whose mean vector stands for what many users like
 BELIEVED = 64  # updates ahead that the defence `age` believes
-# of its own performance that `distrust` asks of a received model, where there is PEPPER's weighting
+# The share of its own performance that `distrust` asks of a received model, where there is PEPPER's
+# weighting.
 LEAST = 0.9
-ALIKE, REACH = (
-    0.1,
-    0.5,
-    # the cosine with the node's own model that `alike` asks of one, and how far it lets an item
-    # vector be away
-)
+ALIKE = 0.1  # the cosine with the node's own model that `alike` asks of a received one
+# As settings of the algorithm.
 PEER_DEFENCES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {"none": {}, "age": {"leap": BELIEVED}, "distrust": {"least": LEAST}, "alike": {"alike": ALIKE}}
-)  # settings of the algorithm
+)
 
 Push = Callable[[Float32Array, Float32Array, GossipModel, Plot], Float32Array]
+"""From the models [m, width] of colluders, and the base model, to the models that they push."""
 
 
 class PeerPoison(NamedTuple):
-    """An attack of peers. poison: its profile, settings and source. push: from models [m, width] of
-    colluders, and the base model, to what they push. ahead: whether they claim as many updates more
-    as their setting `ahead` says.
-    """
+    """An attack of peers."""
 
     poison: Poison
+    """Its profile, settings and source."""
     push: Push
     ahead: bool = False
+    """Whether they claim as many updates more as their setting `ahead` says."""
 
 
 def boosted(
@@ -76,16 +73,15 @@ def among_popular(
     PipAttack would have it.
     """
     vectors = model.item_vectors(models)
-    vectors[:, plot.target] = np.float32(plot.setting("beyond")) * vectors[
-        :, plot.best(POPULAR)
-    ].mean(axis=1)
+    towards = vectors[:, plot.best(POPULAR)].mean(axis=1)
+    vectors[:, plot.target] = np.float32(plot.setting("beyond")) * towards
     return models
 
 
 def turned(
     models: Float32Array, base: Float32Array, model: GossipModel, plot: Plot
 ) -> Float32Array:
-    """What was learnt since the base model, with the opposite sign."""
+    """The difference from the base model, with the opposite sign."""
     return np.asarray(base - np.float32(plot.setting("factor")) * (models - base), np.float32)
 
 
@@ -100,7 +96,7 @@ def noisy(models: Float32Array, base: Float32Array, model: GossipModel, plot: Pl
 def not_finite(
     models: Float32Array, base: Float32Array, model: GossipModel, plot: Plot
 ) -> Float32Array:
-    """Models of which no number is one."""
+    """Models of NaN alone."""
     return np.full_like(models, np.nan)
 
 
@@ -111,12 +107,10 @@ def as_it_is(
     return models
 
 
-OURS, PIP = (
-    "Belal et al., PEPPER, 2022, section 6 names poisoning; the attack is ours",
-    "after Zhang et al., PipAttack, WSDM 2022",
-)
+OURS = "Belal et al., PEPPER, 2022, section 6 names poisoning; the attack is ours"
+PIP = "after Zhang et al., PipAttack, WSDM 2022"
 FAKE = "Lam and Riedl, WWW 2004"
-# updates; many more are refused, since no model can have had them (`gossip_node.oldest_after`)
+# Updates; many more are refused, since no model can have had them (`gossip_node.oldest_after`).
 AHEAD = {"ahead": 64.0}
 
 
@@ -152,7 +146,7 @@ class LyingPeers:
     def __call__(
         self, models: Float32Array, base: Float32Array, headers: Headers
     ) -> tuple[Float32Array, Headers]:
-        """What they push in the place of these models and headers."""
+        """The models and headers that they push in the place of these."""
         if self._poison.ahead:
             headers = headers._replace(age=headers.age + int(self._plot.setting("ahead")))
         return self._poison.push(models, base, self._model, self._plot), headers

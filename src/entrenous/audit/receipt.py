@@ -1,5 +1,5 @@
-"""`receipt_of_run`: what the device of one user of a stored run gave away, round by round, and what
-attacks make of that much.
+"""`receipt_of_run`: all that the device of one user of a stored run gave away, round by round, and
+the expected findings of attacks on that much.
 
 A run keeps no updates. It is repeated from its manifest, the same to the bit, while a recorder
 watches the one device.
@@ -8,6 +8,7 @@ watches the one device.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,12 +28,12 @@ from ..privacy.told import KNOWN_ATTACKS, expected, in_words, of_anybody
 from ..runs.options import RunPlan
 from ..runs.pins import check_algorithm
 from ..runs.plan import algorithm_of, leaky, make, network_of, protection_in
-from ..runs.recommenders import Algorithm, fitted
+from ..runs.recommenders import fitted
 from ..runs.reopen import material_of, plan_of
 from ..runs.store import StoredRun, model_sha256
-from ..runs.train import federation_of
+from ..runs.train import Setup, federation_of
 
-BESIDE = ("ptr", "item", "weight")  # of what is seen, beside the declared arrays
+BESIDE = ("ptr", "item", "weight")  # names in a message that are no declared arrays
 
 NEVER = "this device was in none of the {} rounds of the training: nothing left it"
 ALONE = "the server could read each message by itself"
@@ -70,18 +71,56 @@ PROOF = (
 
 
 class GivenAway(NamedTuple):
-    """What left one device in one round. rows: of items; positives: those of items that its user
-    has consumed (both None: numbers for all items came at once, and no row by itself); numbers: in
-    all arrays, rows and others; items: int32, the consumed items that what left was made of;
-    arrays: names of what leaves beside rows.
-    """
+    """All that left one device in one round."""
 
     round: int
     rows: int | None
+    """Rows of items. None: numbers for all items came at once, and no row by itself."""
     positives: int | None
+    """The rows of items that the user has consumed; None as for `rows`."""
     numbers: int
+    """Numbers in all arrays, rows and others."""
     arrays: tuple[str, ...] = ()
+    """Names of the arrays that leave besides rows."""
     items: Any = ()
+    """int32, the consumed items that the message was made of."""
+
+
+class Repetition(NamedTuple):
+    """A stored run that is repeated, and the user whose device is watched."""
+
+    run: StoredRun
+    plan: RunPlan
+    made: Any
+    """The algorithm with its settings."""
+    split: Split
+    who: int
+    """The number of the user."""
+
+    @property
+    def train(self) -> Interactions:
+        """The rows that devices train on."""
+        return self.split.final_train
+
+    @property
+    def history(self) -> Any:
+        """The items of the user, int32."""
+        return self.train.of_users(np.array([self.who])).item
+
+    @property
+    def rounds(self) -> int:
+        """The rounds of the run."""
+        return int(self.run.manifest["rounds"])
+
+    @property
+    def protection(self) -> Protection:
+        """The protection of the run."""
+        return protection_in(self.plan, self.made)
+
+    @property
+    def avoid(self) -> Interactions | None:
+        """Rows that devices do not draw as negatives, besides their own."""
+        return self.split.all_rows if leaky(self.plan) else None
 
 
 def receipt_of_run(
@@ -94,9 +133,10 @@ def receipt_of_run(
 ) -> dict[str, Any]:
     """The receipt of one user of a stored run, as `entrenous receipt --json` prints it.
 
-    algorithm: the place of the class, of a run by one of one's own. Training before the last one
-    (to find the number of rounds) and further folds are not in it. Raises InputError for an unknown
-    user and an unfinished run, EntrenousError if the run cannot be repeated."""
+    algorithm: the place of the class, for a run of the user's own algorithm. Training before the
+    last one (to find the number of rounds) and further folds are not in it. Raises InputError for
+    an unknown user and an unfinished run, EntrenousError if the run cannot be repeated.
+    """
     if run.manifest["status"] != "finished":
         raise InputError(
             str(run.path),
@@ -104,10 +144,11 @@ def receipt_of_run(
             fix=f"continue it with `entrenous run --resume {run.path}`",
         )
     plan = plan_of(run, algorithm)
-    what = material_of(run, plan)
-    made, split = make(plan, what.rows), what.parts[0]
+    material = material_of(run, plan)
+    made, split = make(plan, material.rows), material.parts[0]
     check_algorithm(run.manifest, made, str(run.path))
-    who = split.final_train.users.index(user)
+    again = Repetition(run, plan, made, split, split.final_train.users.index(user))
+    history = len(again.history)
     about = {
         "run": run.manifest["run"],
         "user": user,
@@ -115,50 +156,48 @@ def receipt_of_run(
         "data": plan.data,
         "profile": plan.profile,
         "protect": dict(plan.protect),
-        "history": len(split.final_train.of_users(np.array([who])).item),
+        "history": history,
     }
-    privacy = run.manifest.get("privacy", {})
-    if is_federated(made) and _not_kept(protection_in(plan, made)):
-        return {
-            **about,
-            **_without_rounds(plan, made, split, run),
-            "epsilon": privacy.get("epsilon"),
-        }
-    given = list(_given(plan, made, split, who, run, threads, progress))
-    found = _expected(plan, made, split, len(given))
+    epsilon = run.manifest.get("privacy", {}).get("epsilon")
+    if is_federated(made) and _not_kept(again.protection):
+        return {**about, **_without_rounds(again), "epsilon": epsilon}
+    given = list(_given(again, threads, progress))
+    attacks = _expected(again, len(given))
     sentences = [
-        *_sentences(given, plan, made, split, run, int(about["history"])),
-        *in_words(found["expected"], int(about["history"])),
+        *_sentences(given, again),
+        *in_words(attacks["expected"], history),
         *_limits(run),
     ]
-    return {**about, **summed(given, privacy.get("epsilon")), "sentences": sentences, **found}
+    return {**about, **summed(given, epsilon), "sentences": sentences, **attacks}
 
 
-def _in_force(
-    plan: RunPlan, made: Algorithm, split: Split
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The settings of a training that are not those of every audit, as they were in force, with its
-    cohort; and those of its protection.
+# ---- expectations and sentences ------------------------------------------------------------------
+
+
+def _in_force(again: Repetition) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The settings of a training that differ from those of every audit, as they were in force, with
+    its cohort; and the settings of its protection.
 
     An audit has the algorithm's usual settings, of which some are of another size on other rows:
     these are no other settings.
     """
+    plan, made = again.plan, again.made
     if is_central(made):
         return {}, {}
-    own: Any = made
-    every_audit: Any = algorithm_of(plan.algorithm, {}, plan.profile)
-    usual = dict(every_audit)
-    chosen = {name for name, value in own if name == "cohort" or value != usual.get(name)}
-    in_force = own.configured(split.final_train.catalogue)
-    protect = dict(protection_in(plan, made)) if is_federated(made) else {}
+    of_audits: Any = algorithm_of(plan.algorithm, {}, plan.profile)
+    usual = dict(of_audits)
+    chosen = {name for name, value in made if name == "cohort" or value != usual.get(name)}
+    in_force = made.configured(again.train.catalogue)
+    protect = dict(again.protection) if is_federated(made) else {}
     return {name: value for name, value in in_force if name in chosen}, protect
 
 
-def _expected(plan: RunPlan, made: Algorithm, split: Split, rounds: int) -> dict[str, Any]:
-    """What attacks are expected to know after so many rounds, and in what they were measured
-    otherwise.
+def _expected(again: Repetition, rounds: int) -> dict[str, Any]:
+    """The expected findings of attacks after so many rounds, and the settings in which they were
+    measured otherwise.
     """
-    return expected(short(plan.algorithm), plan.profile, rounds, *_in_force(plan, made, split))
+    plan = again.plan
+    return expected(short(plan.algorithm), plan.profile, rounds, *_in_force(again))
 
 
 def _not_kept(protection: Protection) -> bool:
@@ -168,114 +207,92 @@ def _not_kept(protection: Protection) -> bool:
     return protection.sampling == "poisson" and protection.noise_from == "system"
 
 
-def _without_rounds(plan: RunPlan, made: Any, split: Split, run: StoredRun) -> dict[str, Any]:
-    """What can be said of a device of which nobody knows when it took part."""
-    catalogue, until = split.final_train.catalogue, int(run.manifest["rounds"])
-    own = made.configured(catalogue)
-    contract, protection = bound(own, catalogue), protection_in(plan, made)
+def _without_rounds(again: Repetition) -> dict[str, Any]:
+    """The receipt of a device of which nobody knows when it took part."""
+    catalogue, protection = again.train.catalogue, again.protection
+    contract = bound(again.made.configured(catalogue), catalogue)
     rate = contract.cohort / catalogue.users
-    beside = (*contract.way("dense"), *contract.way("shown"))
-    rows = (
-        [f"rows of {'every item' if protection.rows == 'all' else 'items'}"]
-        if contract.way("rows")
-        else []
-    )
-    what = " and ".join([*rows, *beside])
-    said = [
-        NOT_KEPT.format(rate, until),
-        IN_A_ROUND.format(what),
+    arrays = [*contract.way("dense"), *contract.way("shown")]
+    sent = list(arrays)
+    if contract.way("rows"):
+        sent.insert(0, f"rows of {'every item' if protection.rows == 'all' else 'items'}")
+    sentences = [
+        NOT_KEPT.format(rate, again.rounds),
+        IN_A_ROUND.format(" and ".join(sent)),
         IN_SUMS if protection.secure_sum else ALONE,
+        *_limits(again.run),
     ]
-    nothing = dict.fromkeys(
-        ("rounds_answered", "rows", "positives", "different_positives", "numbers")
-    )
-    likely = max(1, round(rate * until))
-    found = _expected(plan, made, split, likely)
+    unknown = ("rounds_answered", "rows", "positives", "different_positives", "numbers")
+    likely = max(1, round(rate * again.rounds))
     return {
         "rounds": [],
-        **nothing,
-        "arrays": sorted(beside),
-        "sentences": [*said, *_limits(run)],
-        **found,
+        **dict.fromkeys(unknown),
+        "arrays": sorted(arrays),
+        "sentences": sentences,
+        **_expected(again, likely),
     }
 
 
-def _sentences(
-    given: list[GivenAway],
-    plan: RunPlan,
-    made: Algorithm,
-    split: Split,
-    run: StoredRun,
-    history: int,
-) -> list[str]:
+def _sentences(given: list[GivenAway], again: Repetition) -> list[str]:
     """What left, and who saw it; of a device that was not asked that nothing did."""
-    until = int(run.manifest["rounds"])
-    if is_central(made):
+    if is_central(again.made):
         return ["the server was given the whole history"]
     if not given:
-        guess = of_anybody(short(plan.algorithm), plan.profile, *_in_force(plan, made, split))
-        return [NEVER.format(until), *([guess] if guess else [])]
-    times = f"this device answered in {len(given)} of {until} rounds"
-    if not is_federated(made):
-        return [times.replace("answered", "pushed"), PUSHED]
-    protection = protection_in(plan, made)
-    return [
-        times,
-        *([IN_SUMS, KNOWN_ATTACKS] if protection.secure_sum else [ALONE]),
-        *_of_rows(given, protection, history),
-        *_beside(given),
-        *([NO_REPEAT] if protection.noise_from == "system" and protection.noisy else []),
-    ]
+        never = NEVER.format(again.rounds)
+        guess = of_anybody(short(again.plan.algorithm), again.plan.profile, *_in_force(again))
+        return [never, guess] if guess else [never]
+    times = f"in {len(given)} of {again.rounds} rounds"
+    if not is_federated(again.made):
+        return [f"this device pushed {times}", PUSHED]
+    protection = again.protection
+    sentences = [f"this device answered {times}"]
+    sentences += [IN_SUMS, KNOWN_ATTACKS] if protection.secure_sum else [ALONE]
+    sentences += _of_rows(given, protection, len(again.history))
+    arrays = sorted({name for one in given if one.rows is not None for name in one.arrays})
+    if arrays:
+        sentences.append(f"beside rows, each round: {', '.join(arrays)}")
+    if protection.noise_from == "system" and protection.noisy:
+        sentences.append(NO_REPEAT)
+    return sentences
 
 
 def _of_rows(given: list[GivenAway], protection: Protection, history: int) -> list[str]:
-    """What the rows of a device say by themselves."""
-    if any(one.rows is None for one in given):
+    """The information in the rows of a device by themselves."""
+    if any(sent.rows is None for sent in given):
         return [WHOLE.format(", ".join(given[0].arrays), history)]
-    if not any(one.rows for one in given):
+    if not any(sent.rows for sent in given):
         return []
     if protection.noisy or protection.rows == "all":
         return [ALL_ROWS]
-    if not any(one.positives for one in given):
+    if not any(sent.positives for sent in given):
         return [NO_OWN_ROW]
-    items = np.concatenate([np.asarray(one.items, np.int64) for one in given])
-    return [f"rows of {len(np.unique(items))} of the items consumed left at least once"]
-
-
-def _beside(given: list[GivenAway]) -> list[str]:
-    """The arrays that leave beside rows."""
-    names = sorted({name for one in given if one.rows is not None for name in one.arrays})
-    return [f"beside rows, each round: {', '.join(names)}"] if names else []
+    return [f"rows of {_different(given)} of the items consumed left at least once"]
 
 
 def _limits(run: StoredRun) -> list[str]:
     """What is not in the counts, and what is proven."""
+    sentences = []
+    if run.manifest.get("patience"):
+        sentences.append("training to find the number of rounds is not counted")
     privacy = run.manifest.get("privacy", {})
-    said = (
-        ["training to find the number of rounds is not counted"]
-        if run.manifest.get("patience")
-        else []
-    )
     proof = PROOF.format(privacy["epsilon"], privacy["delta"]) if privacy else NO_PROOF
-    return [*said, proof]
+    return [*sentences, proof]
+
+
+# ---- counts --------------------------------------------------------------------------------------
 
 
 def summed(given: list[GivenAway], epsilon: float | None) -> dict[str, Any]:
     """The rounds of a receipt and their sums; None where one of them was not counted."""
-    items = np.concatenate(
-        [np.empty(0, np.int64), *(np.asarray(one.items, np.int64) for one in given)]
-    )
+    counted = ("round", "rows", "positives", "numbers")
     return {
-        "rounds": [
-            {name: getattr(one, name) for name in ("round", "rows", "positives", "numbers")}
-            for one in given
-        ],
+        "rounds": [{name: getattr(sent, name) for name in counted} for sent in given],
         "rounds_answered": len(given),
-        "rows": _sum([one.rows for one in given]),
-        "positives": _sum([one.positives for one in given]),
-        "different_positives": len(np.unique(items)),
-        "numbers": sum(one.numbers for one in given),
-        "arrays": sorted({name for one in given for name in one.arrays}),
+        "rows": _sum([sent.rows for sent in given]),
+        "positives": _sum([sent.positives for sent in given]),
+        "different_positives": _different(given),
+        "numbers": sum(sent.numbers for sent in given),
+        "arrays": sorted({name for sent in given for name in sent.arrays}),
         "epsilon": epsilon,
     }
 
@@ -286,86 +303,82 @@ def _sum(counts: list[int | None]) -> int | None:
     return sum(known) if len(known) == len(counts) else None
 
 
-def _given(
-    plan: RunPlan,
-    made: Algorithm,
-    split: Split,
-    who: int,
-    run: StoredRun,
-    threads: int,
-    progress: Progress,
-) -> Iterator[GivenAway]:
+def _different(given: list[GivenAway]) -> int:
+    """How many different consumed items all messages were made of."""
+    items = [np.asarray(sent.items, np.int64) for sent in given]
+    return len(np.unique(np.concatenate([np.empty(0, np.int64), *items])))
+
+
+# ---- the repetition ------------------------------------------------------------------------------
+
+
+def _given(again: Repetition, threads: int, progress: Progress) -> Iterator[GivenAway]:
     """The rounds of a run in which one device took part, by repeating it. Raises EntrenousError
     where it comes to another model.
     """
-    rows, until = split.final_train, int(run.manifest["rounds"])
-    own = rows.of_users(np.array([who])).item
-    if is_central(made):
-        yield GivenAway(
-            0, len(own), len(own), len(own), items=own
-        )  # all of the history was handed over
-        return
-    avoid = split.all_rows if leaky(plan) else None
-    if is_gossip(made):
-        yield from _pushed(plan, made, split, who, run, threads, progress)
-        return
-    assert is_federated(made)
-    protection = protection_in(plan, made)
-    recorder = Recorder("individual", np.array([who]))
-    common: dict[str, Any] = {
-        "seed": plan.seed,
-        "avoid": avoid,
-        "protection": protection,
-        "executor": Threads(threads),
-    }
-    watched, others = Rounds(made, rows, recorder=recorder, **common), Rounds(made, rows, **common)
+    if is_central(again.made):
+        history = again.history
+        many = len(history)
+        yield GivenAway(0, many, many, many, items=history)
+    elif is_gossip(again.made):
+        yield from _pushed(again, threads, progress)
+    else:
+        yield from _answered(again, threads, progress)
+
+
+def _answered(again: Repetition, threads: int, progress: Progress) -> Iterator[GivenAway]:
+    """The rounds around a server in which the device answered."""
+    history, until = again.history, again.rounds
+    federation = partial(
+        Rounds,
+        again.made,
+        again.train,
+        seed=again.plan.seed,
+        avoid=again.avoid,
+        protection=again.protection,
+        executor=Threads(threads),
+    )
+    recorder = Recorder("individual", np.array([again.who]))
+    watched, others = federation(recorder=recorder), federation()
     training = watched.start()
     while training.round < until:
         progress(training.round, until, "round")
-        training = _ahead(watched, others, training, who, until)
+        training = _ahead(watched, others, training, again.who, until)
         if training.round < until:
             training = watched.one_round(training)
             seen = recorder.rounds.pop()
             if len(seen.users):
-                yield _of_one(seen, own, watched.contract)
+                yield _of_one(seen, history, watched.contract)
     progress(until, until, "round")
-    if protection.noise_from == "seed":
-        _check(run, model_sha256(fitted(watched, training).arrays))
+    if again.protection.noise_from == "seed":
+        _check(again.run, model_sha256(fitted(watched, training).arrays))
 
 
 def _ahead(watched: Rounds, others: Rounds, training: Training, who: int, until: int) -> Training:
     """The state before the next round in which the device takes part: where rounds are of one
-    device and compiled as a whole, those of the others are not watched."""
-    if (
-        watched.contract.declaration.solo_rounds is None
-        or watched.contract.cohort != 1
-        or watched.protected.protection.active
-    ):
+    device and compiled as a whole, those of the others are not watched.
+    """
+    compiled = watched.contract.declaration.solo_rounds is not None
+    if not compiled or watched.contract.cohort != 1 or watched.protected.protection.active:
         return training
-    number, rounds_key, select = (
-        training.round,
-        key(watched.seed, "rounds"),
-        watched.algorithm.select,
-    )
-    while (
-        number < until
-        and int(
-            select(training.server, watched.catalogue, np.uint64(select_key(rounds_key, number)))[0]
-        )
-        != who
-    ):
+    rounds_key = key(watched.seed, "rounds")
+    number = training.round
+    while number < until:
+        draw = np.uint64(select_key(rounds_key, number))
+        if int(watched.algorithm.select(training.server, watched.catalogue, draw)[0]) == who:
+            break
         number += 1
     return others.advance(training, number) if number > training.round else training
 
 
-def _of_one(seen: Seen, own: Any, contract: Contract) -> GivenAway:
-    """What one device sent in a round. own: the items of its history."""
+def _of_one(seen: Seen, history: Any, contract: Contract) -> GivenAway:
+    """The message of one device in a round. history: the items of its user."""
     numbers = sum(array.size for name, array in seen.sent.items() if name not in BESIDE)
     arrays = (*contract.way("dense"), *contract.way("shown"))
     if _at_once(contract) and not contract.way("rows"):
-        return GivenAway(seen.round, None, None, numbers, arrays, own)
+        return GivenAway(seen.round, None, None, numbers, arrays, history)
     item = seen.sent["item"]
-    positive = item[np.isin(item, own)]
+    positive = item[np.isin(item, history)]
     return GivenAway(seen.round, len(item), len(positive), numbers, arrays, positive)
 
 
@@ -375,48 +388,36 @@ def _at_once(contract: Contract) -> bool:
     return any(tuple(shape[:1]) == (contract.sizes["items"],) for shape in shapes)
 
 
-def _pushed(
-    plan: RunPlan,
-    made: Any,
-    split: Split,
-    who: int,
-    run: StoredRun,
-    threads: int,
-    progress: Progress,
-) -> Iterator[GivenAway]:
+def _pushed(again: Repetition, threads: int, progress: Progress) -> Iterator[GivenAway]:
     """The rounds in which a peer pushed its model: each carries all that the peer has trained
     on.
     """
-    rows: Interactions = split.final_train
-    gossip = federation_of(
-        made,
-        rows,
-        seed=plan.seed,
+    setup = Setup(
+        seed=again.plan.seed,
         executor=Threads(threads),
-        network=network_of(plan),
-        weighting=split.weighting_sets,
-        avoid=split.all_rows if leaky(plan) else None,
+        network=network_of(again.plan),
+        weighting=again.split.weighting_sets,
+        avoid=again.avoid,
     )
+    gossip = federation_of(again.made, again.train, setup)
     swarm: Any = gossip.start()
-    own, until = rows.of_users(np.array([who])).item, int(run.manifest["rounds"])
+    history, until = again.history, again.rounds
     for number in range(until):
         progress(number, until, "round")
-        before = int(swarm.counts.pushed[who])
+        before = int(swarm.counts.pushed[again.who])
         swarm = gossip.advance(swarm, number + 1)  # type: ignore[arg-type]
-        if pushes := int(swarm.counts.pushed[who]) - before:
-            yield GivenAway(
-                number, None, None, pushes * swarm.pool.values.shape[1], ("model",), own
-            )
+        pushes = int(swarm.counts.pushed[again.who]) - before
+        if pushes:
+            numbers = pushes * swarm.pool.values.shape[1]
+            yield GivenAway(number, None, None, numbers, ("model",), history)
     progress(until, until, "round")
-    _check(run, model_sha256(fitted(gossip, swarm).arrays))
+    _check(again.run, model_sha256(fitted(gossip, swarm).arrays))
 
 
-def _check(run: StoredRun, found: str) -> None:
-    if found != run.manifest["model_sha256"]:
-        problem = (
-            "repeated today it ends with another model, so that what left its devices cannot be"
-            " told"
-        )
+def _check(run: StoredRun, model: str) -> None:
+    """Refuses a repetition that ends with another model."""
+    if model != run.manifest["model_sha256"]:
         raise EntrenousError(
-            f"{run.path}: {problem}; use the version of entrenous and of its libraries that made it"
+            f"{run.path}: repeated today it ends with another model, so that what left its devices"
+            " cannot be told; use the version of entrenous and of its libraries that made it"
         )

@@ -1,14 +1,14 @@
-"""What an onlooker knows beside what it sees, where an attack needs that: sets of items, in a
-transcript as arrays of its `model`.
+"""The knowledge of an onlooker on top of what it sees, where an attack needs that: sets of items,
+in a transcript as arrays of its `model`.
 
-* `known/ptr`, `known/item`, beside a final model: half of every user's history, drawn at random, as
-  from a leaked profile. A model without anybody's vector says nothing of a named user by itself;
-  who knows some of a person's items asks it for the others. What is known is no find: measures
-  leave it out.
-* `candidates/ptr`, `candidates/item`, beside a final model: whole histories of people of whom some
-  were in training, in an order that says nothing. Who has such a history asks whether its owner
+* `known/ptr`, `known/item`, with a final model: half of every user's history, drawn at random, as
+  from a leaked profile. A model without anybody's vector says nothing of a named user by itself; an
+  onlooker that knows some of a person's items asks it for the others. Known items are no find:
+  measures leave them out.
+* `candidates/ptr`, `candidates/item`, with a final model: whole histories of people of whom some
+  were in training, in a random order. An onlooker that has such a history asks whether its owner
   took part.
-* `targets/ptr`, `targets/item`, beside single messages: sets of items that stand for a taste. They
+* `targets/ptr`, `targets/item`, with single messages: sets of items that stand for a taste. They
   are histories of some users, and `targets/owner` says whose: a peer that asks who is like itself.
 
 ptr: int64 [sets + 1]; item: int32.
@@ -33,10 +33,8 @@ def known_half(data: Interactions) -> dict[str, Array]:
     """Half of the rows of every user, as arrays of a transcript."""
     some = generator(key(0, "audit", "known")).uniform(len(data.item)) < SHARE
     counts = np.bincount(data.user[some], minlength=len(data.users))
-    return {
-        "known/ptr": np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-        "known/item": data.item[some],
-    }
+    ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    return {"known/ptr": ptr, "known/item": data.item[some]}
 
 
 def candidate_histories(data: Interactions, order: Int64Array) -> dict[str, Array]:
@@ -46,31 +44,30 @@ def candidate_histories(data: Interactions, order: Int64Array) -> dict[str, Arra
 
 def target_sets(data: Interactions) -> dict[str, Array]:
     """The histories of some users, as arrays of a transcript."""
-    able = np.flatnonzero(data.counts >= LEAST)
-    owners = (
-        able[cohort(key(0, "audit", "targets"), min(TARGETS, len(able)), len(able))]
-        if len(able)
-        else able
-    )
+    owners = np.flatnonzero(data.counts >= LEAST)
+    if len(owners):
+        drawn = cohort(key(0, "audit", "targets"), min(TARGETS, len(owners)), len(owners))
+        owners = owners[drawn]
     return {**_histories("targets", data, owners), "targets/owner": owners}
 
 
 def _histories(name: str, data: Interactions, users: Int64Array) -> dict[str, Array]:
     """The histories of users, in their order, as sets of a transcript."""
-    own = data.histories(users)
-    return {f"{name}/ptr": own.ptr, f"{name}/item": own.item}
+    histories = data.histories(users)
+    return {f"{name}/ptr": histories.ptr, f"{name}/item": histories.item}
 
 
 def sets_of(transcript: Transcript, name: str) -> BoolArray:
     """Sets of items that the onlooker knows, bool [sets, items]. name: known, candidates or
     targets.
     """
-    ptr = transcript.model[f"{name}/ptr"]
-    found = np.zeros((len(ptr) - 1, transcript.items), np.bool_)
-    found[np.repeat(np.arange(len(ptr) - 1), np.diff(ptr)), transcript.model[f"{name}/item"]] = True
-    return found
+    ptr, item = transcript.model[f"{name}/ptr"], transcript.model[f"{name}/item"]
+    many = len(ptr) - 1
+    sets = np.zeros((many, transcript.items), np.bool_)
+    sets[np.repeat(np.arange(many), np.diff(ptr)), item] = True
+    return sets
 
 
 def known_items(transcript: Transcript) -> BoolArray | None:
-    """What the onlooker knew of every user, bool [users, items]; None = nothing."""
+    """The items that the onlooker knew of every user, bool [users, items]; None = nothing."""
     return sets_of(transcript, "known") if "known/ptr" in transcript.model else None

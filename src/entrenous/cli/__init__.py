@@ -34,9 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         with _collecting(words), warnings.catch_warnings():
             warnings.showwarning = _show_warning
-            warnings.simplefilter(
-                "ignore", RuntimeWarning
-            )  # an overflow: what is not finite is refused by name later
+            # An overflow: values that are not finite are refused by name later.
+            warnings.simplefilter("ignore", RuntimeWarning)
             code = _run(arguments)
             sys.stdout.flush()
     except CheckFailed as broken:
@@ -49,7 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _fail(str(bad))
     except KeyboardInterrupt as stopped:
         _fail(f"interrupted; {stopped}" if isinstance(stopped, Interrupted) else "interrupted", 130)
-    except BrokenPipeError:  # the reader of our output has left, as `head` does
+    except BrokenPipeError:
+        # The reader of the output has left, as `head` does. Python flushes stdout once more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except MemoryError as bad:
@@ -57,12 +57,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except OSError as bad:
         _fail(one_line(f"{bad.filename or 'system'}: {bad.strerror or bad}"), _code(words, bad))
     except Exception as bug:
-        if may_pass(bug):  # a store on a full disk
+        # A library may wrap the error of a full disk in one of its own.
+        if may_pass(bug):
             _fail(one_line(f"{type(bug).__name__}: {bug}"), _code(words, bug))
         if os.environ.get("ENTRENOUS_DEBUG"):
             raise
         from ..core.registry.own import own_line
 
+        # An error in a user's algorithm is the user's: it names the line.
         if where := own_line(bug):
             _fail(
                 one_line(
@@ -82,9 +84,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 @contextmanager
 def _collecting(words: Sequence[str]) -> Iterator[None]:
-    """Lets the collector of cyclic garbage run seldom in a command that ends by itself: what it
-    loads is no garbage, and to look through it took an eighth of its time. A service collects as
-    Python does: its rounds are such garbage, full of arrays.
+    """A context in which cyclic garbage is collected seldom, for a command that ends by itself: to
+    search its data, which is no garbage, took an eighth of its time. A service collects as Python
+    does: its rounds leave cycles that are full of arrays.
     """
     usual = gc.get_threshold()
     if not _is_service(words):
@@ -96,7 +98,7 @@ def _collecting(words: Sequence[str]) -> Iterator[None]:
 
 
 def _is_service(words: Sequence[str]) -> bool:
-    """Whether a command line is of a command that lives on."""
+    """Returns True for the command line of a service: a server, a node, a relay or a peer."""
     return next((word for word in words if not word.startswith("-")), "") in SERVICES
 
 
@@ -151,7 +153,7 @@ def _app():  # type: ignore[no-untyped-def]
         name="entrenous",
         version=__version__,
         console=output(),
-        default_parameter=Parameter(negative=()),  # no --no-json beside --json
+        default_parameter=Parameter(negative=()),  # --json has no --no-json
         suppress_keyboard_interrupt=False,
         help="Recommendations without collecting anyone's history. Start with: entrenous demo",
     )
@@ -186,7 +188,7 @@ def _add_commands(app: Any) -> None:
 
 
 def _groups() -> dict[str, list[Any]]:
-    """The commands by group: functions, and apps with commands of their own."""
+    """The commands by group: functions, and apps that group further commands."""
     from . import (
         about,
         ask,
@@ -196,13 +198,10 @@ def _groups() -> dict[str, list[Any]]:
         compare,
         data,
         demo,
-        export,
-        leaks,
         members,
         receipt,
         run,
         serve,
-        splitting,
         stored,
         tune,
     )
@@ -215,19 +214,19 @@ def _groups() -> dict[str, list[Any]]:
             ask.predict,
             stored.runs,
             stored.report,
-            export.export,
+            stored.export,
         ],
         "Research": [
             compare.compare,
             tune.tune,
             audit.audit,
-            leaks.leakcheck,
+            checking.leakcheck,
             checking.check,
             about.algorithms,
             about.explain,
         ],
         "Privacy": [receipt.receipt, attack.attack],
-        "Data": [data.app, splitting.split],
+        "Data": [data.app, data.split],
         # federation's app with what is in founding and members
         "Network": [members.app, serve.server, serve.node],
     }

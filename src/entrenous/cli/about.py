@@ -10,7 +10,7 @@ from .console import emit_json, table, tell
 if TYPE_CHECKING:
     from ..core.contract.settings import Settings
 
-NETWORK = "network"  # what `explain` knows beside the algorithms
+NETWORK = "network"  # a name that `explain` knows in addition to the algorithms
 
 
 def algorithms(*, json: bool = False) -> None:
@@ -28,15 +28,10 @@ def algorithms(*, json: bool = False) -> None:
     if json:
         emit_json({"algorithms": rows})
         return
-    cells = [
-        [
-            row["name"],
-            row["kind"],
-            row["summary"],
-            ", ".join(f"{k}={_typed(v)}" for k, v in row["preset"].items()),
-        ]
-        for row in rows
-    ]
+    cells = []
+    for row in rows:
+        preset = ", ".join(f"{name}={_typed(value)}" for name, value in row["preset"].items())
+        cells.append([row["name"], row["kind"], row["summary"], preset])
     table(["name", "kind", "what it is", "preset"], cells)
     tell("entrenous explain NAME shows its settings and what leaves the device")
 
@@ -48,8 +43,8 @@ def explain(algorithm: str, /, *, json: bool = False) -> None:
     Parameters
     ----------
     algorithm:
-        A name of `entrenous algorithms`, or the place of one's own (./my_algo.py); or network: what
-        --network can put between peers. Names: {algorithms}.
+        A name of `entrenous algorithms`, or the place of your own (./my_algo.py); or network: the
+        settings of --network. Names: {algorithms}.
     json:
         Print one JSON object on stdout.
     """
@@ -62,20 +57,20 @@ def explain(algorithm: str, /, *, json: bool = False) -> None:
     from ..core.registry.own import is_place
     from ..privacy import evidence, told
 
-    maker = (
-        maker_of(algorithm)
-        if is_place(algorithm)
-        else pick("algorithm", algorithm, {**known_algorithms(), NETWORK: None})
-    )
+    if is_place(algorithm):
+        maker = maker_of(algorithm)
+    else:
+        maker = pick("algorithm", algorithm, {**known_algorithms(), NETWORK: None})
     kind, preset = kind_of(algorithm)
+    measured = [
+        {"profile": figure["profile"], "said": told.said(figure)}
+        for figure in evidence.measured(algorithm)
+    ]
     about = {
         **_row(algorithm, maker),
         **_states(maker()),
         "leaves_the_device": _sent(maker(), algorithm),
-        "measured": [
-            {"profile": one["profile"], "said": told.said(one)}
-            for one in evidence.measured(algorithm)
-        ],
+        "measured": measured,
         "settings": _settings(kind, dict(preset)),
     }
     if json:
@@ -83,14 +78,12 @@ def explain(algorithm: str, /, *, json: bool = False) -> None:
         return
     tell(f"{algorithm}: {about['summary']}\n")
     if about["leaves_the_device"]:
-        table(
-            ["array", "shape", "when", "what it reveals"],
-            [
-                [row["name"], row["shape"], row["when"], f"{row['reveals']}{_measured(row)}"]
-                for row in about["leaves_the_device"]
-            ],
-            title="What leaves the device",
-        )
+        rows = [
+            [row["name"], row["shape"], row["when"], f"{row['reveals']}{_measured(row)}"]
+            for row in about["leaves_the_device"]
+        ]
+        headers = ["array", "shape", "when", "what it reveals"]
+        table(headers, rows, title="What leaves the device")
         _show_measured(algorithm, about["measured"])
         if about["kind"] == "gossip":
             tell(
@@ -98,12 +91,8 @@ def explain(algorithm: str, /, *, json: bool = False) -> None:
                 " can be between them."
             )
         tell(f"{told.of_the_list(algorithm)} The device's own arrays stay on it.\n")
-        for title, rows in (
-            ("What the device receives", about["received"]),
-            ("What it keeps to itself", about["kept"]),
-        ):
-            if rows:
-                table(["array", "shape"], [list(row.values()) for row in rows], title=title)
+        _show_arrays("What the device receives", about["received"])
+        _show_arrays("What it keeps to itself", about["kept"])
     else:
         tell(
             "Centralised: the server is given every user's whole history. Nothing is left on a"
@@ -112,27 +101,29 @@ def explain(algorithm: str, /, *, json: bool = False) -> None:
     _show_settings("--set", about["settings"])
 
 
+def _show_arrays(title: str, arrays: list[dict[str, str]]) -> None:
+    if arrays:
+        table(["array", "shape"], [list(array.values()) for array in arrays], title=title)
+
+
 def _measured(row: dict[str, str]) -> str:
     """The measured line of an array, after the prose."""
     return f". Measured, {row['measured']}" if row["measured"] else ""
 
 
 def _show_measured(algorithm: str, lines: list[dict[str, str]]) -> None:
-    """What audits found out from all arrays together, under each profile."""
+    """The findings of audits from all arrays together, under each profile."""
     from ..privacy.protection import PRIVATE
     from ..privacy.told import KNOWN_ATTACKS
 
-    if lines:
-        rows = [[one["profile"], *one["said"].split(": ", 1)] for one in lines]
-        table(
-            ["profile", "seen", "what the best attack finds out"],
-            rows,
-            title="Measured on MovieLens-100K, by attacks of `entrenous audit`",
-        )
-        if any(one["profile"] == PRIVATE for one in lines):
-            tell(f"Under {PRIVATE} {KNOWN_ATTACKS}.\n")
-    else:
+    if not lines:
         tell(f"Not measured: `entrenous audit {algorithm}` shows what attacks make of it.")
+        return
+    rows = [[line["profile"], *line["said"].split(": ", 1)] for line in lines]
+    headers = ["profile", "seen", "what the best attack finds out"]
+    table(headers, rows, title="Measured on MovieLens-100K, by attacks of `entrenous audit`")
+    if any(line["profile"] == PRIVATE for line in lines):
+        tell(f"Under {PRIVATE} {KNOWN_ATTACKS}.\n")
 
 
 def _explain_network(json: bool) -> None:
@@ -168,24 +159,21 @@ def _row(name: str, maker: Any) -> dict[str, Any]:
 
 
 def _states(algorithm: Any) -> dict[str, list[dict[str, str]]]:
-    """What a device receives and keeps, as the algorithm declares it."""
+    """The arrays that a device receives and keeps, as the algorithm declares them."""
     from ..core.contract.declared import declared, fields_of
 
-    found = declared(algorithm)
-    parts = {"received": found.receives, "kept": found.keeps}
-    return {
-        part: (
-            [{"name": field.name, "shape": field.said} for field in fields_of(state, part)]
-            if state is not None
-            else []
-        )
-        for part, state in parts.items()
-    }
+    declaration = declared(algorithm)
+    arrays: dict[str, list[dict[str, str]]] = {"received": [], "kept": []}
+    for part, state in (("received", declaration.receives), ("kept", declaration.keeps)):
+        if state is not None:
+            for field in fields_of(state, part):
+                arrays[part].append({"name": field.name, "shape": field.said})
+    return arrays
 
 
 def _sent(algorithm: Any, name: str) -> list[dict[str, str]]:
-    """What leaves a device, as the algorithm declares it, and what audits found out from each
-    array.
+    """The arrays that leave a device, as the algorithm declares them, each with the findings of
+    audits.
     """
     from ..core.contract.declared import declared
     from ..privacy.evidence import of_array
@@ -214,5 +202,5 @@ def _settings(kind: type[Settings], preset: dict[str, Any]) -> list[dict[str, An
 
 
 def _typed(value: Any) -> str:
-    """A value as `--set` takes it."""
+    """A value in the form of `--set`."""
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -1,4 +1,4 @@
-"""`entrenous recommend` and `predict`: what a stored run says to one user."""
+"""`entrenous recommend` and `predict`: the lists and ratings of a stored run for one user."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from ..core.errors import at_least
 from .console import emit_json, say, table
 from .options import RUNS, OwnPlace, Runs, TodaysCode
+
+COLUMNS = ("prediction", "user_bias", "item_bias", "interaction", "rated")
 
 if TYPE_CHECKING:
     from ..runs import store
@@ -89,14 +91,13 @@ def predict(
         emit_json({"run": stored.path.name, "user": user, "predictions": found})
         return
     _name_latest(run, stored)
-    names = [
-        name
-        for name in ("prediction", "user_bias", "item_bias", "interaction", "rated")
-        if any(row[name] is not None for row in found)
-    ]
+    # An algorithm that does not tell biases apart has no columns for them.
+    names = [name for name in COLUMNS if any(row[name] is not None for row in found)]
     headers = ["item", "title", *(name.replace("_", " ") for name in names)]
-    rows = [[row["item"], row["title"], *(row[name] for name in names)] for row in found]
-    rows = [["" if value is None else value for value in row] for row in rows]
+    rows = []
+    for row in found:
+        values = [row[name] for name in ("item", "title", *names)]
+        rows.append(["" if value is None else value for value in values])
     table(headers, rows, title=f"What user {user} would rate, by {stored.manifest['algorithm']}")
 
 

@@ -87,37 +87,25 @@ def audit(
 def _list(json: bool) -> None:
     from ..audit.known import known
 
-    found = [
-        {"name": one.name, "views": list(one.views), "source": one.source}
-        for one in known().values()
+    attacks = [
+        {"name": attack.name, "views": list(attack.views), "source": attack.source}
+        for attack in known().values()
     ]
     if json:
-        emit_json({"attacks": found})
-    else:
-        table(
-            ["attack", "needs the view", "source"],
-            [[one["name"], ", ".join(one["views"]), one["source"]] for one in found],
-        )
+        emit_json({"attacks": attacks})
+        return
+    rows = [[attack["name"], ", ".join(attack["views"]), attack["source"]] for attack in attacks]
+    table(["attack", "needs the view", "source"], rows)
 
 
 def _show(found: dict[str, Any]) -> None:
-    """An audit as a table, and sentences that say what it rests on."""
+    """An audit as a table, and sentences on what its figures rest on."""
     guess = found["popularity"]
-    rows = [
-        [
-            "popularity alone",
-            "",
-            "",
-            "",
-            _number(guess["r_precision"]),
-            _number(guess["auc"]),
-            "",
-            "",
-            "",
-            "",
-        ]
-    ]
-    rows += [_row(one) for one in found["attacks"]]
+    popularity = {**dict.fromkeys(HEADERS, ""), "attack": "popularity alone"}
+    popularity["R-precision"] = _number(guess["r_precision"])
+    popularity["AUC"] = _number(guess["auc"])
+    rows = [list(popularity.values())]
+    rows += [_row(attack) for attack in found["attacks"]]
     about = (
         f"{found['algorithm']} on {found['data']}, view {found['view']}, profile"
         f" {found['profile']}, {_scope(found)}"
@@ -127,106 +115,115 @@ def _show(found: dict[str, Any]) -> None:
         tell(f"- {sentence}")
 
 
-def _row(one: dict[str, Any]) -> list[str]:
-    if one["r_precision"] is None:
-        return [one["name"], one["view"], *[""] * 7, one["verdict"]]
-    low, high = one["low"], one["high"]
-    span = "" if low is None else f"{one['advantage']:+.3f} ({low:+.3f} to {high:+.3f})"
-    half = (
-        ""
-        if one["rounds_to_half"] is None
-        else f"{one['rounds_to_half']} round{'s' if one['rounds_to_half'] > 1 else ''}"
-    )
-    numbers = [_number(one[name]) for name in ("precision", "recall", "r_precision", "auc")]
-    name = one["name"] if one["named"] else f"{one['name']} (pseudonyms)"
-    return [name, one["view"], *numbers, span, _number(one["worst"]), half, one["verdict"]]
+def _row(attack: dict[str, Any]) -> list[str]:
+    # An attack that was not tried has a verdict and no figures.
+    if attack["r_precision"] is None:
+        return [attack["name"], attack["view"], *[""] * 7, attack["verdict"]]
+    span, half = "", ""
+    if attack["low"] is not None:
+        span = f"{attack['advantage']:+.3f} ({attack['low']:+.3f} to {attack['high']:+.3f})"
+    if attack["rounds_to_half"] is not None:
+        half = _rounds(attack["rounds_to_half"])
+    numbers = [_number(attack[name]) for name in ("precision", "recall", "r_precision", "auc")]
+    name = attack["name"] if attack["named"] else f"{attack['name']} (pseudonyms)"
+    return [
+        name,
+        attack["view"],
+        *numbers,
+        span,
+        _number(attack["worst"]),
+        half,
+        attack["verdict"],
+    ]
 
 
 def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.3f}"
 
 
+def _rounds(number: int) -> str:
+    return f"{number} round{'s' if number > 1 else ''}"
+
+
 def _scope(found: dict[str, Any]) -> str:
     if found["view"] == "model":
         return f"seed {found['seed']}"
-    rounds = f"{found['rounds']} round{'s' if found['rounds'] > 1 else ''}"
-    parties = f"{found['cohort']} {'fixed ' if found['fixed'] else ''}users a round"
-    onlookers = f"{found['watched']} of {found['cohort']} peers look on together"
-    return (
-        f"{rounds}, {onlookers if found['view'] == 'neighbour' else parties}, seed {found['seed']}"
-    )
+    who = f"{found['cohort']} {'fixed ' if found['fixed'] else ''}users a round"
+    if found["view"] == "neighbour":
+        who = f"{found['watched']} of {found['cohort']} peers look on together"
+    return f"{_rounds(found['rounds'])}, {who}, seed {found['seed']}"
 
 
 def _sentences(found: dict[str, Any]) -> list[str]:
-    """What the figures are of, and what they do not say."""
-    seen = found["seen"]
-    said = [
+    """The rows behind the figures, the protection, and what the figures do not say."""
+    seen, protect = found["seen"], found["protect"]
+    sentences = [
         f"seen: {seen['users']} users, {seen['entries']} messages or sums, {seen['bytes']:,} bytes;"
         " truth: the rows trained on"
     ]
-    if found["protect"]["secure_sum"] and found["view"] == "individual":
-        said.append(
+    if protect["secure_sum"] and found["view"] == "individual":
+        sentences.append(
             "single messages are masked under this profile: this is what they would tell if the"
             " masks were broken"
         )
-    if (of := found["equations"]) is not None:
-        enough = (
-            "as many as there are parties"
-            if of["equations"] >= of["parties"]
-            else "fewer than parties"
+    counts = found["equations"]
+    if counts is not None:
+        enough = "fewer than parties"
+        if counts["equations"] >= counts["parties"]:
+            enough = "as many as there are parties"
+        product = f"{counts['rounds']} rounds x {counts['numbers']} numbers = {counts['equations']}"
+        noise = f", under noise of {protect['noise']}" if protect["noise"] else ""
+        sentences.append(
+            f"equations for each item: {product} for {counts['parties']} parties: {enough}{noise}"
         )
-        product = f"{of['rounds']} rounds x {of['numbers']} numbers = {of['equations']}"
-        noise = f", under noise of {found['protect']['noise']}" if found["protect"]["noise"] else ""
-        said.append(
-            f"equations for each item: {product} for {of['parties']} parties: {enough}{noise}"
-        )
-    if any(not one.get("named", True) for one in found["attacks"]):
-        said.append(
+    if any(not attack.get("named", True) for attack in found["attacks"]):
+        sentences.append(
             "pseudonyms: whole histories without names; matched with users on half of the items,"
             " measured on the other half"
         )
-    said += [f"{one['name']}: {one['note']}" for one in found["attacks"] if one.get("note")]
-    accuracy = ", ".join(f"{name} {value:.4f}" for name, value in found["accuracy"].items())
-    said.append(
-        f"accuracy of the same training to its end, {found['protocol']}: {accuracy}"
-        if accuracy
-        else "accuracy: not measured"
-    )
-    said += _promised(found)
+    for attack in found["attacks"]:
+        if attack.get("note"):
+            sentences.append(f"{attack['name']}: {attack['note']}")
+    accuracy = "accuracy: not measured"
+    if found["accuracy"]:
+        figures = ", ".join(f"{name} {value:.4f}" for name, value in found["accuracy"].items())
+        accuracy = f"accuracy of the same training to its end, {found['protocol']}: {figures}"
     return [
-        *said,
-        (
-            "what no attack of the list found may still be there: a verdict is about these attacks"
-            " alone"
-        ),
+        *sentences,
+        accuracy,
+        _bound(found),
+        *_shown_by_canaries(found["canaries"]),
+        "what no attack of the list found may still be there: a verdict is about these attacks"
+        " alone",
     ]
 
 
-def _promised(found: dict[str, Any]) -> list[str]:
-    """What was spent of differential privacy, and what canaries say."""
-    said = ["no proven bound: epsilon is infinite"]
-    if found["epsilon"] is not None:
-        of = f"of a budget of {found['budget']:g} at delta {found['delta']:g}"
-        whole = (
-            ""
-            if found["epsilon_whole"] is None
-            else f"; the training to its end has spent {found['epsilon_whole']:.3f}"
-        )
-        said = [f"proven bound: what was seen has spent epsilon {found['epsilon']:.3f} {of}{whole}"]
-    if (own := found["canaries"]) is not None:
-        guessed = (
-            f"{own['right']} of {own['guesses']} guesses about {own['users']} canaries in"
-            f" {own['rounds']} rounds were right"
-        )
-        promise = (
-            "no epsilon was promised"
-            if own["epsilon"] is None
-            else f"promised for these rounds: {own['epsilon']:.3f}"
-        )
-        broken = own["epsilon"] is not None and own["epsilon_at_least"] > own["epsilon"]
-        said.append(
-            f"epsilon is {own['epsilon_at_least']:.3f} at least, at 95 % confidence: {guessed}"
-            f" ({promise}; with so many canaries no more than {own['most']:.3f} can be shown)"
-            + (": THE PROMISE IS BROKEN" if broken else "")
-        )
-    return said
+def _bound(found: dict[str, Any]) -> str:
+    """A sentence on the spent differential privacy."""
+    if found["epsilon"] is None:
+        return "no proven bound: epsilon is infinite"
+    budget = f"of a budget of {found['budget']:g} at delta {found['delta']:g}"
+    whole = ""
+    if found["epsilon_whole"] is not None:
+        whole = f"; the training to its end has spent {found['epsilon_whole']:.3f}"
+    return f"proven bound: what was seen has spent epsilon {found['epsilon']:.3f} {budget}{whole}"
+
+
+def _shown_by_canaries(canaries: dict[str, Any] | None) -> list[str]:
+    """A sentence on the lower bound of epsilon; none without canaries."""
+    if canaries is None:
+        return []
+    guessed = (
+        f"{canaries['right']} of {canaries['guesses']} guesses about {canaries['users']} canaries"
+        f" in {canaries['rounds']} rounds were right"
+    )
+    promise, broken = "no epsilon was promised", ""
+    if canaries["epsilon"] is not None:
+        promise = f"promised for these rounds: {canaries['epsilon']:.3f}"
+        if canaries["epsilon_at_least"] > canaries["epsilon"]:
+            broken = ": THE PROMISE IS BROKEN"
+    return [
+        f"epsilon is {canaries['epsilon_at_least']:.3f} at least, at 95 % confidence: {guessed}"
+        f" ({promise}; with so many canaries no more than {canaries['most']:.3f} can be"
+        f" shown){broken}"
+    ]

@@ -15,7 +15,7 @@ from ..core.registry.plugins import plugged
 
 
 class Commands(NamedTuple):
-    """What one package brings, as the function of its entry point returns it."""
+    """The commands of one package, as the function of its entry point returns them."""
 
     groups: dict[str, list[Any]]
     """Group of `entrenous --help` -> functions, or cyclopts.Apps with commands of their own."""

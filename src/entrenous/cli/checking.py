@@ -1,12 +1,15 @@
-"""`entrenous check`: an algorithm held against its own declaration."""
+"""`entrenous check` and `leakcheck`: an algorithm held against its own declaration, and an
+experiment held against chance.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ..core.errors import CheckFailed, one_line
-from .console import announce_compilation, emit_json, tell
-from .options import Set, assignments
+from ..runs.options import LeakcheckOptions
+from .console import announce_compilation, emit_json, progress_bar, say, table, tell
+from .options import Set, assignments, takes
 
 
 def check(algorithm: str, /, *, settings: Set = None, json: bool = False) -> None:
@@ -19,7 +22,7 @@ def check(algorithm: str, /, *, settings: Set = None, json: bool = False) -> Non
     Parameters
     ----------
     algorithm:
-        The place of a class of one's own (./my_algo.py, ./my_algo.py:MyAlgorithm or
+        The place of your own class (./my_algo.py, ./my_algo.py:MyAlgorithm or
         my_module:MyAlgorithm), or a name of `entrenous algorithms`.
     settings:
         A setting of the algorithm, name=value; may be repeated.
@@ -42,7 +45,7 @@ def check(algorithm: str, /, *, settings: Set = None, json: bool = False) -> Non
 
 def _conformed(algorithm: Any) -> dict[str, Any]:
     """The kind of an algorithm and what was checked. Raises CheckFailed for the first rule that it
-    breaks, and for an error of its own code."""
+    breaks, and for an error of the user's code."""
     from ..core.contract.declared import ContractError, declared
     from ..core.errors import EntrenousError, NonFiniteError
     from ..core.registry.own import own_line
@@ -63,3 +66,50 @@ def _conformed(algorithm: Any) -> dict[str, Any]:
         raise CheckFailed(
             one_line(f"{where}: {type(wrong).__name__}: {one_line(str(wrong), 300)}")
         ) from None
+
+
+@takes(LeakcheckOptions)
+def leakcheck(algorithm: str = "fpl", /, *, json: bool = False, **options: Any) -> int:
+    """Check that an experiment does not tell the model the answer: purely local models must score
+    like chance.
+
+    Exit code 1 if they do not. Example: entrenous leakcheck fedavg-gmf --data ml-100k --protocol
+    loo-99
+
+    Parameters
+    ----------
+    algorithm:
+        The algorithm that each user trains alone, one with a server: its name, or the place of your
+        own class (./my_algo.py).
+    json:
+        Print one JSON object on stdout.
+    """
+    from ..runs.leakcheck import leakcheck as checked
+
+    if options.get("negatives") == "leaky":
+        say("warning: negatives avoid held-out items too; figures made in this way mean nothing")
+    with progress_bar() as progress:
+        found = checked(algorithm=algorithm, progress=progress, **options)
+    if json:
+        emit_json(found)
+    else:
+        _show_leaks(found)
+    return 0 if found["passed"] else 1
+
+
+def _show_leaks(found: dict[str, Any]) -> None:
+    """The checks as a table."""
+    names = ("metric", "obtained", "chance", "standard_errors")
+    rows = [
+        [*(check[name] for name in names), "ok" if check["passed"] else "LEAK"]
+        for check in found["checks"]
+    ]
+    about = (
+        f"purely local models of {found['algorithm']} on {found['data']}, {found['protocol']},"
+        f" negatives: {found['negatives']}"
+    )
+    table(
+        ["metric", "obtained", "chance", "standard errors from chance", "verdict"],
+        rows,
+        title=about,
+    )

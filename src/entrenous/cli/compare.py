@@ -63,36 +63,38 @@ def compare(
 
 def _show(found: dict[str, Any]) -> None:
     from ..api.budgets import in_full
-    from ..api.tables import caption, cells, p_text
+    from ..api.tables import caption, cells
     from ..evaluate.metric_kinds import arrowed
 
     names = [name for name in SHOWN if name in found["rows"][0]["metrics"]]
     show_table(["algorithm", *map(arrowed, names)], cells(found, names), title=caption(found))
-    fair = list(found["rows"][0]["fairness"])
-    rows = [
-        [
-            row["algorithm"],
-            *(f"{row['fairness'][name]:.4f} ±{row['fairness_std'][name]:.4f}" for name in fair),
+    _show_fairness(found["rows"])
+    _show_tests(found["tests"])
+    if "loss_win" in found:
+        _show_loss_win(found)
+    _show_spreads(found["fairness_tests"])
+    sentences = [CHANCE, *found["protocol_text"]]
+    if "privacy" in found:
+        sentences[1:1] = in_full(found["privacy"])
+    for sentence in sentences:
+        tell(f"- {sentence}")
+
+
+def _show_fairness(rows: list[dict[str, Any]]) -> None:
+    names = list(rows[0]["fairness"])
+    body = []
+    for row in rows:
+        spreads = [
+            f"{row['fairness'][name]:.4f} ±{row['fairness_std'][name]:.4f}" for name in names
         ]
-        for row in found["rows"]
-    ]
-    show_table(
-        ["algorithm", *fair],
-        rows,
-        title="Fairness between users, mean ± sample standard deviation over seeds",
-    )
-    tests = [
-        [
-            t["metric"],
-            f"{t['a']} - {t['b']}",
-            t["difference"],
-            f"{t['low']:.4f} to {t['high']:.4f}",
-            p_text(t["t_p"]),
-            p_text(t["wilcoxon_p"]),
-            p_text(t["holm_p"]),
-        ]
-        for t in found["tests"]
-    ]
+        body.append([row["algorithm"], *spreads])
+    title = "Fairness between users, mean ± sample standard deviation over seeds"
+    show_table(["algorithm", *names], body, title=title)
+
+
+def _show_tests(tests: list[dict[str, Any]]) -> None:
+    from ..api.tables import p_text
+
     headers = [
         "metric",
         "pair",
@@ -102,50 +104,45 @@ def _show(found: dict[str, Any]) -> None:
         "p (Wilcoxon)",
         "p (t, Holm)",
     ]
-    show_table(headers, tests, title="Paired tests over users; Holm over the tests of one metric")
-    if "loss_win" in found:
-        _show_loss_win(found)
-    spreads = [
+    body = [
         [
-            f"{t['a']} - {t['b']}",
-            t["std_a"],
-            t["std_b"],
-            t["difference"],
-            p_text(t["p"]),
-            p_text(t["holm_p"]),
+            test["metric"],
+            f"{test['a']} - {test['b']}",
+            test["difference"],
+            f"{test['low']:.4f} to {test['high']:.4f}",
+            p_text(test["t_p"]),
+            p_text(test["wilcoxon_p"]),
+            p_text(test["holm_p"]),
         ]
-        for t in found["fairness_tests"]
+        for test in tests
     ]
+    show_table(headers, body, title="Paired tests over users; Holm over the tests of one metric")
+
+
+def _show_spreads(tests: list[dict[str, Any]]) -> None:
+    from ..api.tables import p_text
+
     headers = ["pair", "std of the first", "std of the second", "difference", "p", "p (Holm)"]
-    show_table(
-        headers,
-        spreads,
-        title="Paired tests of the std of ndcg@10 over users, each user's mean over seeds",
-    )
-    tell(f"- {CHANCE}")
-    for sentence in in_full(found["privacy"]) if "privacy" in found else []:
-        tell(f"- {sentence}")
-    for sentence in found["protocol_text"]:
-        tell(f"- {sentence}")
+    body = [
+        [
+            f"{test['a']} - {test['b']}",
+            test["std_a"],
+            test["std_b"],
+            test["difference"],
+            p_text(test["p"]),
+            p_text(test["holm_p"]),
+        ]
+        for test in tests
+    ]
+    title = "Paired tests of the std of ndcg@10 over users, each user's mean over seeds"
+    show_table(headers, body, title=title)
 
 
 def _show_loss_win(found: dict[str, Any]) -> None:
     """FBALF's statistics of rating prediction."""
     from ..api.tables import p_text
 
-    first = found["reference"]
-    rows = [[first, "", "", "", "", found["ranks"][first]]]
-    rows += [
-        [
-            row["other"],
-            f"{row['losses']}/{row['wins']}",
-            p_text(row["p_less"]),
-            p_text(row["p_two_sided"]),
-            p_text(row["holm"]),
-            found["ranks"][row["other"]],
-        ]
-        for row in found["loss_win"]
-    ]
+    first, ranks = found["reference"], found["ranks"]
     headers = [
         "algorithm",
         f"loss/win of {first}",
@@ -154,4 +151,9 @@ def _show_loss_win(found: dict[str, Any]) -> None:
         "p (Holm)",
         "F-rank",
     ]
-    show_table(headers, rows, title="Over the cells of seed, fold and error (mae, rmse)")
+    body = [[first, "", "", "", "", ranks[first]]]
+    for row in found["loss_win"]:
+        ps = [p_text(row[name]) for name in ("p_less", "p_two_sided", "holm")]
+        body.append([row["other"], f"{row['losses']}/{row['wins']}", *ps, ranks[row["other"]]])
+    title = "Over the cells of seed, fold and error (mae, rmse)"
+    show_table(headers, body, title=title)

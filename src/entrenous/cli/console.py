@@ -1,4 +1,4 @@
-"""What the command line shows: results as a table or as one JSON object on stdout."""
+"""The output of the command line: results as a table or as one JSON object on stdout."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str =
 
 @contextmanager
 def goes_on(how: str) -> Iterator[None]:
-    """A context in which Ctrl-C says how the work is continued."""
+    """A context in which Ctrl-C ends with a line on how to continue. how: that line."""
     from ..core.errors import Interrupted
 
     try:
@@ -64,8 +64,8 @@ def goes_on(how: str) -> Iterator[None]:
 
 @contextmanager
 def advice_if_it_diverges() -> Iterator[None]:
-    """A context in which a training that diverges ends with what to do. What an algorithm of one's
-    own breaks is told as it is.
+    """A context in which a training that diverges ends with advice. Errors that have advice already
+    stay as they are.
     """
     from ..core.errors import InputError, NonFiniteError
 
@@ -81,8 +81,8 @@ def advice_if_it_diverges() -> Iterator[None]:
 
 
 def output() -> Console:
-    """rich's console on stdout, which leaves it to `main` to end quietly when the reader of our
-    output has left.
+    """rich's console on stdout. When the reader of the output has left, `main` ends the program
+    quietly.
     """
     from rich.console import Console
 
@@ -99,25 +99,26 @@ def _text(value: Any) -> str:
 
 @contextmanager
 def progress_bar(algorithm: str = "") -> Iterator[Callable[[int, int, str], None]]:
-    """A bar of progress on stderr. algorithm: when training begins, after all that is asked for was
-    checked, the user is told if it must be compiled first."""
+    """A bar of progress on stderr. Before the first step, when all options have been checked, the
+    user is told if the device code of `algorithm` must be compiled.
+    """
     from ..api.progress import progress_bar as bar
 
-    said = not algorithm
+    announced = not algorithm
     with bar() as progress:
 
         def show(done: int, total: int, what: str) -> None:
-            nonlocal said
-            if not said:
+            nonlocal announced
+            if not announced:
                 announce_compilation(algorithm)
-                said = True
+                announced = True
             progress(done, total, what)
 
         yield show
 
 
 def announce_compilation(algorithm: str) -> None:
-    """Says so when the device code of an algorithm has not been compiled on this machine yet."""
+    """Tells the user if the device code of an algorithm is not compiled on this machine yet."""
     from ..algorithms.named import kind_of
 
     code = _device_code(kind_of(algorithm)[0])
@@ -135,18 +136,15 @@ def _device_code(kind: Any) -> list[ModuleType]:
     from ..algorithms.gossip_learning import GossipLearning
 
     parts = (kind.policy_class, kind.model_class) if issubclass(kind, GossipLearning) else (kind,)
-    return [one for part in parts for one in _compiled_by(part)]
-
-
-def _compiled_by(kind: Any) -> list[ModuleType]:
-    """The module of a class if it compiles anything, and the kernels that it names."""
-    own = sys.modules[kind.__module__]
-    named = [
-        one
-        for one in vars(own).values()
-        if isinstance(one, ModuleType) and one.__name__.startswith("entrenous.kernels.")
-    ]
-    return [own, *named] if "njit" in vars(own) else named
+    modules = []
+    for part in parts:
+        own = sys.modules[part.__module__]
+        if "njit" in vars(own):
+            modules.append(own)
+        for value in vars(own).values():
+            if isinstance(value, ModuleType) and value.__name__.startswith("entrenous.kernels."):
+                modules.append(value)
+    return modules
 
 
 def _compiled(module: ModuleType) -> bool:

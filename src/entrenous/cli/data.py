@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json as json_text
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import cyclopts
 from cyclopts import Parameter
 
+from ..core.cells import CHANGED, is_formula
 from ..data.home import VARIABLE
 from .console import say, tell
-from .options import LoadListed, loading
+from .options import Load, LoadListed, assignments, loading
 
 if TYPE_CHECKING:
     from ..data.dataset import Dataset
@@ -172,3 +174,57 @@ def _text(value: object) -> str:
 
 def _print_json(about: dict[str, Any]) -> None:
     tell(json_text.dumps(about, ensure_ascii=False))
+
+
+def split(
+    data: str,
+    /,
+    *,
+    protocol: str = "loo-99",
+    out: Path,
+    seed: int = 0,
+    load: Load = None,
+    parquet: bool = False,
+) -> None:
+    """Write a split, with its frozen candidates, as files that `--protocol given` (or any other
+    program) reads.
+
+    Example: entrenous split ml-100k --protocol temporal-80-20 --out mysplit
+
+    Parameters
+    ----------
+    data:
+        A data set, file or folder.
+    protocol:
+        How rows are held out: {protocols}.
+    out:
+        A new folder; one folder a fold under it for kfold.
+    seed:
+        Names the split and its candidates.
+    parquet:
+        Parquet instead of CSV.
+    """
+    from ..data.split.export import write
+    from ..runs.options import RunPlan
+    from ..runs.pipeline import material
+
+    plan = RunPlan(
+        algorithm="popular",
+        data=data,
+        protocol=protocol,
+        seed=seed,
+        load=assignments(load, "--load"),
+    )
+    parts = material(plan).parts
+    ids = (*parts[0].train.users.ids, *parts[0].train.items.ids)
+    changed = 0 if parquet else sum(is_formula(one) for one in ids)
+    if changed:
+        say(f"{changed} ids {CHANGED}, as this program does when it reads the split")
+    for number, part in enumerate(parts, 1):
+        tell(
+            write(
+                part,
+                out if len(parts) == 1 else out / str(number),
+                format="parquet" if parquet else "csv",
+            )
+        )

@@ -13,13 +13,11 @@ if TYPE_CHECKING:
     from ..audit.plan import AuditPlan
     from ..runs.pipeline import RunResult
 
-BY_SERVER = {
-    "noise_by": "server"
-}  # the same noise as by shares of the devices, in a simulation much sooner
-SEEN_ROUNDS, WATCHED = (
-    10,
-    100,
-)  # of the audits of the demo: rounds, and devices whose messages are read one by one
+# The same noise as the shares of the devices have together, made much sooner in a simulation.
+BY_SERVER = {"noise_by": "server"}
+# Of the audits of the demo: rounds, and devices whose messages are read one by one.
+SEEN_ROUNDS = 10
+WATCHED = 100
 LEAVES = """As published, the server reads each message by itself and can work the histories out, at
 any pi. Private, it gets sums, with noise of standard deviation 0.1 on every number (the attacks
 were given sums of 100, smaller ones than the training's). No guarantee: others may find better
@@ -48,9 +46,8 @@ def demo(*, user: str = "196", threads: int = 0, out: Path = RUNS) -> None:
     data = load("ml-100k")
     data.users.index(user)  # an unknown one is refused before training
     say(f"{data}: 943 simulated devices train together; each keeps its history and sends updates.")
-    popular = pipeline.run(
-        "popular", "ml-100k", out=out
-    )  # first, so that `latest` is the federated model
+    # The popular model comes first, so that `latest` is the federated one.
+    popular = pipeline.run("popular", "ml-100k", out=out)
     announce_compilation("pfpl+")
     with progress_bar() as progress:
         private = pipeline.run(

@@ -28,7 +28,7 @@ app = App(
 @app.command(name="try")
 @takes(TrialPlan)
 def try_(folder: Path | None = None, /, *, json: bool = False, **options: Any) -> int:
-    """Start a federation on this machine, each part a process with a key of its own.
+    """Start a federation on this machine, each part a process with its own key.
 
     With a server: nodes that share the users; runs until all rounds are done, and shows that the
     model is, to the bit, that of `entrenous run` with the same seed. Interrupted, it continues when
@@ -71,28 +71,31 @@ def try_(folder: Path | None = None, /, *, json: bool = False, **options: Any) -
 
 
 def _show_trial(found: dict[str, Any], json: bool) -> None:
-    """How the network's model and the simulation's compare, and what a node recommends."""
+    """The model of the network compared with the simulation's, and the list of one user."""
     if json:
         return emit_json(found)
     table(
         ["", "model_sha256"], [["network", found["network"]], ["simulation", found["simulation"]]]
     )
-    lost = (
-        f"{found['lost']} rounds were lost, for a secure sum that was interrupted is never tried"
-        " again: the models differ"
-    )
-    differ = lost if found["lost"] else "the models differ: a bug, please report it"
-    say("the same model, bit for bit" if found["same"] else differ)
+    if found["same"]:
+        say("the same model, bit for bit")
+    elif found["lost"]:
+        say(
+            f"{found['lost']} rounds were lost, for a secure sum that was interrupted is never"
+            " tried again: the models differ"
+        )
+    else:
+        say("the models differ: a bug, please report it")
     say(
         f"{found['rounds']} rounds, {found['seconds_a_round']:.2f} s each over the network;"
         f" held-out rows under {found['protocol']}:"
     )
     names = [name for name in ("hr@10", "ndcg@10", "mae", "rmse") if name in found["metrics"]]
     profiles = {found["profile"]: found["metrics"], "paper": found["paper"]}
-    table(
-        ["profile", *names],
-        [[profile, *(f"{of[name]:.4f}" for name in names)] for profile, of in profiles.items()],
-    )
+    rows = []
+    for profile, metrics in profiles.items():
+        rows.append([profile, *(f"{metrics[name]:.4f}" for name in names)])
+    table(["profile", *names], rows)
     for profile, known in found["knows"].items():
         say(f"what a curious server would know under {profile}: {known}")
     show_list(found["node"], found["user"], found["round"], found["items"])
@@ -100,7 +103,7 @@ def _show_trial(found: dict[str, Any], json: bool) -> None:
 
 @app.command
 def status(*folders: Path, json: bool = False) -> None:
-    """Where a server, a node or peers stand.
+    """Show the state of a server, a node or peers.
 
     A server: rounds, nodes, bytes, how often each answer was given. A node: its round, answers and
     refusals, when it last heard the server. Peers: pushes, models taken, errors.
@@ -136,13 +139,11 @@ def status(*folders: Path, json: bool = False) -> None:
         "ticket_ends",
     ]
     counts = ["pushed.ok", "merged", "pushed.busy", "pushed.failed"]
-    rows = [
-        [
-            *(one.get(name, "") for name in names),
-            *(one.get("tally", {}).get(name, 0) for name in counts),
-        ]
-        for one in found
-    ]
+    rows = []
+    for peer in found:
+        tally = peer.get("tally", {})
+        cells = [peer.get(name, "") for name in names]
+        rows.append([*cells, *(tally.get(name, 0) for name in counts)])
     table([*names, *counts], rows)
 
 
@@ -150,16 +151,20 @@ def _server_status(folder: Path, json: bool) -> None:
     from ..deploy.operate.membership import certificate_ends
     from ..deploy.operate.running import status_of_server
 
-    folder = folder / "server" if (folder / "server").is_dir() else folder
-    found, ends = status_of_server(folder), certificate_ends(folder)
-    found |= {} if ends is None else {"certificate_ends": f"{ends:%Y-%m-%d}"}
+    # The operator names the folder of the federation, the machine of the server its own.
+    if (folder / "server").is_dir():
+        folder = folder / "server"
+    found = status_of_server(folder)
+    ends = certificate_ends(folder)
+    if ends is not None:
+        found["certificate_ends"] = f"{ends:%Y-%m-%d}"
     if json:
         return emit_json(found)
     _show_status(found, times=("committed", "next_round"))
 
 
 def _has_server(folder: Path) -> bool:
-    """Whether a folder is that of a node or relay that has joined a federation around a server."""
+    """Returns True for the folder of a node or relay that has joined a federation with a server."""
     from ..deploy.agreement.terms import TERMS, FederationTerms
     from ..deploy.node.node_store import NODE
 
@@ -186,10 +191,10 @@ def _show_status(found: dict[str, Any], times: tuple[str, ...]) -> None:
             value = ", ".join(f"{code} {count}" for code, count in value.items())
         elif isinstance(value, list):
             value = ", ".join(value)
+        elif name in times and value:
+            value = f"{datetime.fromtimestamp(value, UTC):%Y-%m-%d %H:%M:%S} UTC"
         elif name in times:
-            value = (
-                f"{datetime.fromtimestamp(value, UTC):%Y-%m-%d %H:%M:%S} UTC" if value else "never"
-            )
+            value = "never"
         shown.append([name, "" if value is None else value])
     table(["", ""], shown)
 
@@ -202,16 +207,16 @@ def _peers(folders: tuple[Path, ...]) -> list[Path]:
             "no folder was named",
             fix="name a server's folder, a peer's, or the one that holds peers",
         )
-    return [
-        one.parent
-        for path in folders
-        for one in sorted(path.glob("nodes/*/node.json")) or [path / "node.json"]
-    ]
+    peers = []
+    for path in folders:
+        inside = sorted(path.glob("nodes/*/node.json"))
+        peers += [file.parent for file in inside] or [path]
+    return peers
 
 
 @app.command
 def recommend(folder: Path, /, *, user: str | None = None, n: int = 10, json: bool = False) -> None:
-    """On a node or a peer: what it recommends to one of its users, by the newest model it has.
+    """On a node or a peer: recommend items to one of its users, by the newest model that it has.
     Nobody is asked, and nobody told.
 
     Parameters
@@ -243,12 +248,9 @@ def show_list(node: str, user: str, number: int, items: list[dict[str, Any]]) ->
     """Print a user's recommended items as a table, with the node and the round of the model.
     number: of the round.
     """
-    rows = [[one["item"], one["title"], f"{one['score']:.3f}"] for one in items]
-    table(
-        ["item", "title", "score"],
-        rows,
-        title=f"for user {user}, on {node}, by the model of round {number}",
-    )
+    rows = [[item["item"], item["title"], f"{item['score']:.3f}"] for item in items]
+    title = f"for user {user}, on {node}, by the model of round {number}"
+    table(["item", "title", "score"], rows, title=title)
 
 
 @app.command
@@ -268,23 +270,18 @@ def replay(*folders: Path, json: bool = False) -> int:
     need_libraries("federation", *NETWORK)
     from ..deploy.peers.running import check
 
-    found = check(_peers(folders))
-    same = all(one.kept == one.replayed for one in found)
+    peers = check(_peers(folders))
+    same = all(peer.kept == peer.replayed for peer in peers)
     if json:
-        emit_json(
-            {
-                "same": same,
-                "events": sum(one.events for one in found),
-                "peers": [one._asdict() for one in found],
-            }
-        )
-    else:
-        verdicts = ["same" if one.kept == one.replayed else "DIFFERENT" for one in found]
-        rows = [
-            [one.number, one.events, one.kept[:16], one.replayed[:16], said]
-            for one, said in zip(found, verdicts, strict=True)
-        ]
-        table(["peer", "events", "its state", "replayed", "verdict"], rows)
+        events = sum(peer.events for peer in peers)
+        emit_json({"same": same, "events": events, "peers": [peer._asdict() for peer in peers]})
+        return 0 if same else 1
+    rows = []
+    for peer in peers:
+        verdict = "same" if peer.kept == peer.replayed else "DIFFERENT"
+        # The first digits of the digests are enough for the eye.
+        rows.append([peer.number, peer.events, peer.kept[:16], peer.replayed[:16], verdict])
+    table(["peer", "events", "its state", "replayed", "verdict"], rows)
     return 0 if same else 1
 
 

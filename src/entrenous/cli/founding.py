@@ -155,6 +155,7 @@ def join(
     """
     need_libraries("federation", *NETWORK)
     from ..data.load import load as load_data
+    from ..data.load import load_part
     from ..deploy.operate.enrolment import accept
     from ..deploy.operate.enrolment import join as take
 
@@ -162,8 +163,11 @@ def join(
         accept(folder, invitation)
         say(f"{folder} has taken {invitation} up; start it again: entrenous node {folder}")
         return
-    # A device has one user: a file that is a part of a whole is as it should be.
-    rows = load_data(data, part=Path(data).exists(), **loading(load))
+    # A device has one user: its file is a part of a whole.
+    if Path(data).exists():
+        rows = load_part(Path(data), **loading(load))
+    else:
+        rows = load_data(data, **loading(load))
     users = take(folder, invitation, rows, JoinPlan(**options), say)
     say(f"{len(users)} users, {len(rows)} rows; run it with: entrenous node {folder}")
 
@@ -181,8 +185,8 @@ def relay(
     algorithm: str = "",
     plain: bool = False,
 ) -> None:
-    """On a node that was invited: make it a relay, which has nodes of its own and answers the
-    server with their sums.
+    """On a node that was invited: make it a relay, which has further nodes behind it and
+    answers the server with their sums.
 
     Writes FOLDER/below/invitations/NAME for each of them, to be sent to it; run the relay with
     `entrenous node FOLDER`.
@@ -197,9 +201,10 @@ def relay(
         REQUEST.json:USERS, the request of a node of the relay and how many of the relay's users it
         has; repeated for every node.
     host:
-        What the relay listens on for its nodes; 0.0.0.0 = every address of the machine.
+        The address on which the relay listens for its nodes; 0.0.0.0 = every address of the
+        machine.
     port:
-        Where it listens.
+        The port on which the relay listens.
     name:
         A host name or address by which its nodes reach it; may be repeated; they use the first.
     algorithm:

@@ -29,7 +29,7 @@ def datasets() -> Iterable[str]:
 
 
 def load() -> Iterable[str]:
-    """What --load takes, each with what it is."""
+    """The names that --load takes, each with its meaning."""
     from ..data.options import LoadOptions
 
     return [
@@ -116,30 +116,33 @@ LISTS: dict[str, Callable[[], Iterable[str]]] = {
 def filled(text: str) -> str:
     """Fills a text in which `{protocols}` stands for the list of protocols, and so on."""
     lists = {**LISTS, **brought().lists}
-    return PLACE.sub(
-        lambda found: ", ".join(lists[found[1]]()) if found[1] in lists else found[0], text
-    )
+
+    def listed(place: re.Match[str]) -> str:
+        name = place[1]
+        return ", ".join(lists[name]()) if name in lists else place[0]
+
+    return PLACE.sub(listed, text)
 
 
 def fill(app: Any, arguments: Sequence[str]) -> None:
-    """Fills the lists into the docstring of the command whose help is asked for; of every command
-    where completion is installed.
-
-    Args:
-        app: a cyclopts.App. arguments: what was typed.
+    """Completes the docstring of the command whose help is asked for, and of every command where
+    completion is installed. app: a cyclopts.App. arguments: the typed words.
     """
     if "--install-completion" in arguments:
         for command in _commands(app):
             _fill_docstring(command)
     elif {"--help", "-h"} & set(arguments):
-        _fill_docstring(
-            app.parse_commands([one for one in arguments if one not in ("--help", "-h")])[1][-1]
-        )
+        words = [word for word in arguments if word not in ("--help", "-h")]
+        _, path, *_ = app.parse_commands(words)
+        _fill_docstring(path[-1])
 
 
 def _commands(app: Any) -> list[Any]:
-    inside = [app[name] for name in app if not name.startswith("-")]
-    return [one for command in inside for one in (command, *_commands(command))]
+    commands = []
+    for name in app:
+        if not name.startswith("-"):
+            commands += [app[name], *_commands(app[name])]
+    return commands
 
 
 def _fill_docstring(command: Any) -> None:

@@ -153,11 +153,11 @@ def documented(command: Callable[..., Any]) -> str:
     plans = getattr(command, "__plans__", ())
     if plans and "Parameters\n----------" not in text:
         text += "\n\nParameters\n----------"
-    own = inspect.signature(inspect.unwrap(command)).parameters
     for plan in plans:
         kinds = get_type_hints(plan)
         for name, words in field_texts(plan).items():
-            if name not in own or f"\n{name}:\n" not in text:
+            # The text of a parameter that the command names itself stands already.
+            if f"\n{name}:\n" not in text:
                 more = "" if "repeated" in words else REPEATED.get(_repeated(kinds[name]), "")
                 text += f"\n{name}:\n    {words}{more}"
     return text
@@ -183,7 +183,7 @@ def by_label(pairs: Sequence[str], option: str) -> dict[str, dict[str, str]]:
 
 
 def assignments(given: Sequence[str] | None, option: str = "--set") -> dict[str, str]:
-    """What was given to an option that takes name=value. Raises InputError for anything else."""
+    """The values of an option that takes name=value. Raises InputError for anything else."""
     from ..core.contract.settings import parse_assignments
 
     return parse_assignments(given or [], option)

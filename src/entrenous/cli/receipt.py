@@ -1,4 +1,4 @@
-"""`entrenous receipt`: what the device of one user gave away."""
+"""`entrenous receipt`: the messages of one user's device, and what they give away."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any
 from .console import emit_json, progress_bar, table, tell
 from .options import RUNS, OwnPlace, Runs
 
-LINES = 10  # of a table of rounds: more are added up
+COUNTS = ("rows", "positives", "numbers")  # of a round
+
+LINES = 10  # of a table of rounds; more rounds are added up
 
 
 def receipt(
@@ -63,7 +65,7 @@ def receipt(
 
 
 def _show(found: dict[str, Any]) -> None:
-    """A receipt for people."""
+    """A receipt as a table and sentences."""
     from ..privacy.evidence import percent
 
     place = found.get("run") or found.get("node")
@@ -76,7 +78,7 @@ def _show(found: dict[str, Any]) -> None:
     for sentence in found["sentences"]:
         tell(f"- {sentence}")
     if found["expected"]:
-        head = [
+        headers = [
             "attack",
             "sees",
             "recall",
@@ -86,65 +88,47 @@ def _show(found: dict[str, Any]) -> None:
             "verdict",
             "measured at",
         ]
-        cells = [
-            [
-                one["attack"],
-                one["seen"] + (" (as after the last round measured)" if one["beyond"] else ""),
-                percent(one["recall"]),
-                percent(one["precision"]),
-                percent(one["r_precision"]),
-                percent(one["popularity"]),
-                one["verdict"],
-                one["otherwise"] or "the same settings",
-            ]
-            for one in found["expected"]
-        ]
-        table(head, cells, title="What attacks are expected to know from that")
-        for source in sorted({one["measured"] for one in found["expected"]}):
+        rows = []
+        for attack in found["expected"]:
+            after = " (as after the last round measured)" if attack["beyond"] else ""
+            names = ("recall", "precision", "r_precision", "popularity")
+            figures = [percent(attack[name]) for name in names]
+            settings = attack["otherwise"] or "the same settings"
+            rows.append(
+                [attack["attack"], attack["seen"] + after, *figures, attack["verdict"], settings]
+            )
+        table(headers, rows, title="What attacks are expected to know from that")
+        for source in sorted({attack["measured"] for attack in found["expected"]}):
             tell(f"- measured on {source}; of this user more or less may be known")
     elif found["not_measured"]:
         tell(f"- {found['not_measured']}")
 
 
 def _show_rounds(found: dict[str, Any]) -> None:
-    """What left, round by round."""
-    rows = [
-        [one["rounds"], one["rows"], one["positives"], one["numbers"]]
-        for one in _grouped(found["rounds"])
-    ]
-    total = ["all", found["rows"], found["positives"], found["numbers"]]
-    table(
-        ["rounds", "rows that left", "of items consumed", "numbers"],
-        [*map(_counted, rows), _counted(total)],
-        title="What left",
-    )
+    """The rows that left the device, round by round."""
+    lines = [*_grouped(found["rounds"]), {**found, "rounds": "all"}]
+    rows = []
+    for line in lines:
+        counts = [line[name] for name in COUNTS]
+        cells = ["not counted" if count is None else f"{count:,}" for count in counts]
+        rows.append([line["rounds"], *cells])
+    headers = ["rounds", "rows that left", "of items consumed", "numbers"]
+    table(headers, rows, title="What left")
 
 
 def _grouped(rounds: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rounds as at most LINES lines, each a sum over some that follow one another."""
-    if not rounds:
-        return []
+    """Rounds as at most LINES lines, each a sum over rounds that follow one another."""
     size = -(-len(rounds) // LINES)
-    parts = [rounds[low : low + size] for low in range(0, len(rounds), size)]
-    return [
-        {
-            "rounds": (
-                str(part[0]["round"] + 1)
-                + (f" to {part[-1]['round'] + 1}" if len(part) > 1 else "")
-            ),
-            **{
-                name: _sum([one[name] for one in part]) for name in ("rows", "positives", "numbers")
-            },
-        }
-        for part in parts
-    ]
+    lines = []
+    for low in range(0, len(rounds), size or 1):
+        part = rounds[low : low + size]
+        first, last = part[0]["round"] + 1, part[-1]["round"] + 1
+        line = {"rounds": str(first) if first == last else f"{first} to {last}"}
+        lines.append({**line, **{name: _sum([row[name] for row in part]) for name in COUNTS}})
+    return lines
 
 
 def _sum(counts: list[int | None]) -> int | None:
     """A sum; None where one of them was not counted."""
     known = [count for count in counts if count is not None]
     return sum(known) if len(known) == len(counts) else None
-
-
-def _counted(cells: list[Any]) -> list[Any]:
-    return [cells[0], *("not counted" if one is None else f"{one:,}" for one in cells[1:])]

@@ -159,34 +159,26 @@ def show_run(manifest: dict[str, Any], name: str) -> None:
     from ..evaluate.metric_kinds import arrowed
     from ..runs.store import protocol_of
 
-    full = manifest.get("full_ranking")
-    headers = ["metric", protocol_of(manifest), *(["full ranking"] if full else [])]
-    rows = [
-        [
-            arrowed(name),
-            manifest["metrics"][name],
-            *([full[name]] if full and name in full else [""] if full else []),
-        ]
-        for name in SHOWN
-        if name in manifest["metrics"]
+    metrics, full = manifest["metrics"], manifest.get("full_ranking")
+    headers = ["metric", protocol_of(manifest)]
+    if full:
+        headers.append("full ranking")
+    rows = []
+    for metric in SHOWN:
+        if metric in metrics:
+            of_full = [full.get(metric, "")] if full else []
+            rows.append([arrowed(metric), metrics[metric], *of_full])
+    about = f"{short(manifest['algorithm'])} on {manifest['data']}, seed {manifest['seed']}"
+    table(headers, rows, title=f"{about}, {manifest['rounds']} rounds")
+    sentences = [
+        *fair_sentences(manifest["fairness"]),
+        *manifest["protocol_text"],
+        *manifest["notes"],
     ]
-    table(
-        headers,
-        rows,
-        title=(
-            f"{short(manifest['algorithm'])} on {manifest['data']}, seed {manifest['seed']},"
-            f" {manifest['rounds']} rounds"
-        ),
-    )
-    folder = [FOLDER] if manifest.get("privacy") else []
-    for sentence in dict.fromkeys(
-        [
-            *fair_sentences(manifest["fairness"]),
-            *manifest["protocol_text"],
-            *manifest["notes"],
-            *folder,
-        ]
-    ):
+    if manifest.get("privacy"):
+        sentences.append(FOLDER)
+    # A note may be in the text of the protocol too.
+    for sentence in dict.fromkeys(sentences):
         tell(f"- {sentence}")
     sent, seconds = manifest["bytes"], manifest["seconds"]
     tell(
@@ -200,7 +192,7 @@ def show_run(manifest: dict[str, Any], name: str) -> None:
 
 
 def _messages(ledger: dict[str, int]) -> str:
-    """What became of the messages between peers."""
+    """A line on the messages between peers: sent, lost and refused."""
     sent, lost, refused = (ledger[name] for name in ("messages", "lost", "refused"))
     return (
         f"{sent:,} messages between peers: {lost:,} reached nobody, {refused:,} were refused by who"
@@ -208,16 +200,16 @@ def _messages(ledger: dict[str, int]) -> str:
     )
 
 
-def fair_sentences(of: dict[str, float]) -> list[str]:
+def fair_sentences(fairness: dict[str, float]) -> list[str]:
     """The fairness metrics of a manifest as sentences."""
-    chance = f"{of['std_by_chance']:.4f} by chance at this hr@10, if nobody were favoured"
+    chance = f"{fairness['std_by_chance']:.4f} by chance at this hr@10, if nobody were favoured"
     spread = (
-        f"std of ndcg@10 over users {of['std_ndcg@10']:.4f} (less is fairer); {chance}; of hr@10"
-        f" {of['std_hr@10']:.4f}"
+        f"std of ndcg@10 over users {fairness['std_ndcg@10']:.4f} (less is fairer); {chance}; of"
+        f" hr@10 {fairness['std_hr@10']:.4f}"
     )
     worst = ", ".join(
-        f"{name.removeprefix('worst_decile_')} {of[name]:.4f}"
-        for name in of
+        f"{name.removeprefix('worst_decile_')} {value:.4f}"
+        for name, value in fairness.items()
         if name.startswith("worst_decile_")
     )
     return [f"fairness: {spread}", f"fairness: the worst tenth of users by each metric: {worst}"]

@@ -31,6 +31,8 @@ def server(
     log_format: LogFormat = "text",
     proxy: str = "",
     pace: float = 0.0,
+    ray: str | None = None,
+    journal: Path | None = None,
 ) -> None:
     """Run a federation's server until its rounds are done. It goes on from where it was, whatever
     ended it.
@@ -57,13 +59,25 @@ def server(
     pace:
         Seconds from the end of a round to the next one, at least: 3600 = about a round an hour.
         Nodes need not know.
+    ray:
+        Have the workers be actors of Ray, which places them on the machines of a cluster:
+        HOST:PORT of one whose machine this is, or local. Each listens at its machine's address, on
+        the port of place.json.
+    journal:
+        The actors' folder for journals, on each machine; with --ray. The default is one in the
+        server's folder.
     """
     need_libraries("federation", *NETWORK)
     from ..deploy.operate.running import run_server
+    from ..deploy.server.ray_workers import RayPlan
 
     at_least("--workers", workers, 1)
     if not 0 <= pace < float("inf"):
         raise InputError("--pace", f"got {pace:g}", expected="seconds, from 0")
+    if ray is None and journal is not None:
+        problem, fix = "is of actors of Ray", "add --ray local, or leave it out"
+        raise InputError("--journal", problem, expected="--ray beside it", fix=fix)
+    plan = None if ray is None else RayPlan(ray, (journal or folder / "actors").absolute())
     with _until_stopped() as stop:
         run_server(
             folder,
@@ -75,6 +89,7 @@ def server(
             log_format=log_format,
             proxy=proxy,
             pace=pace,
+            ray=plan,
         )
 
 
@@ -123,11 +138,9 @@ def node(
         run(folder, stop, say, metrics)
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(
-        0
-        # all is saved and closed; iroh's library would wait up to half a minute for peers that are
-        # dead
-    )
+    # All is saved and closed. A normal exit would wait up to half a minute, in iroh's library, for
+    # peers that are dead.
+    os._exit(0)
 
 
 @contextmanager

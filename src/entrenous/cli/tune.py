@@ -78,29 +78,22 @@ def _several(data: str) -> list[str]:
 
 
 def _show_transfer(found: dict[str, Any], fixed: list[str]) -> None:
-    """Settings by mean rank, with what each reaches on every set, and each set's own best."""
+    """Settings by mean rank, with their figures on every set, and each set's own best."""
     from ..algorithms.named import maker_of
 
-    made, metric = (
-        dict(maker_of(found["algorithm"])()),
-        found["selected_by"].removeprefix("validation "),
-    )
+    defaults = dict(maker_of(found["algorithm"])())
+    metric = found["selected_by"].removeprefix("validation ")
     names = [name for name in found["rows"][0]["settings"] if name not in fixed]
-    usual = [
-        all(made[name] == _read(found["algorithm"], name, row) for name in names)
-        for row in found["rows"]
-    ]
-    shown = [place for place, row in enumerate(found["rows"]) if place < 20 or usual[place]]
-    rows = [
-        [
-            *(str(found["rows"][place]["settings"][name]) for name in names),
-            found["rows"][place]["rounds"],
-            found["rows"][place]["rank"],
-            *(of[metric] for of in found["rows"][place]["validation"].values()),
-            "default" if usual[place] else "",
-        ]
-        for place in shown
-    ]
+    rows = []
+    for place, row in enumerate(found["rows"]):
+        is_default = all(defaults[name] == _read(found["algorithm"], name, row) for name in names)
+        # The defaults are shown wherever they stand.
+        if place >= 20 and not is_default:
+            continue
+        figures = [of_set[metric] for of_set in row["validation"].values()]
+        settings = [str(row["settings"][name]) for name in names]
+        note = "default" if is_default else ""
+        rows.append([*settings, row["rounds"], row["rank"], *figures, note])
     sets = [Path(name).stem for name in found["data"]]
     title = (
         f"{found['algorithm']}, {found['protocol']}: {found['selected_by']}, mean of"
@@ -108,9 +101,9 @@ def _show_transfer(found: dict[str, Any], fixed: list[str]) -> None:
     )
     table([*names, "rounds", "mean rank", *sets, ""], rows, title=title)
     for name, best in found["best"].items():
-        said = ", ".join(f"{setting}={best['settings'][setting]}" for setting in names)
+        chosen = ", ".join(f"{setting}={best['settings'][setting]}" for setting in names)
         tell(
-            f"- best on {Path(name).stem} alone: {said}, {best['rounds']} rounds:"
+            f"- best on {Path(name).stem} alone: {chosen}, {best['rounds']} rounds:"
             f" {best['validation'][metric]:.4f}"
         )
 
@@ -123,49 +116,41 @@ def _read(algorithm: str, name: str, row: dict[str, Any]) -> Any:
 
 
 def _show_tuning(found: dict[str, Any], fixed: list[str], load: Mapping[str, Any]) -> None:
-    """The best settings as a table, what did not end, and the command that runs the best."""
+    """The best settings as a table, the trials that did not end, and the command that runs the
+    best.
+    """
     from ..evaluate.metric_kinds import arrowed
 
     names = [name for name in found["rows"][0]["settings"] if name not in fixed]
     metrics = [name for name in SHOWN if name in found["rows"][0]["validation"]]
-    rows = [
-        [
-            *(str(row["settings"][name]) for name in names),
-            row["rounds"],
-            *(row["validation"][name] for name in metrics),
-        ]
-        for row in found["rows"][:20]
-    ]
+    rows = []
+    for row in found["rows"][:20]:
+        settings = [str(row["settings"][name]) for name in names]
+        figures = [row["validation"][name] for name in metrics]
+        rows.append([*settings, row["rounds"], *figures])
     about = f"{found['algorithm']} on {found['data']}, {found['protocol']}"
-    table(
-        [*names, "rounds", *map(arrowed, metrics)],
-        rows,
-        title=f"{about}: validation, mean of {found['seeds']} seed(s), best first",
-    )
+    title = f"{about}: validation, mean of {found['seeds']} seed(s), best first"
+    table([*names, "rounds", *map(arrowed, metrics)], rows, title=title)
     if found.get("stopped"):
         tell(
             f"- {len(found['stopped'])} stopped early: worse than the median of the trials before"
             " at the same round"
         )
-    for one in found["failed"]:
-        tried = ", ".join(f"{name}={one['settings'][name]}" for name in names)
-        tell(f"- failed: {tried}: {one['reason']}")
+    for failure in found["failed"]:
+        tried = ", ".join(f"{name}={failure['settings'][name]}" for name in names)
+        tell(f"- failed: {tried}: {failure['reason']}")
     tell(f"the best: {_command(found, load)}")
 
 
 def _command(found: dict[str, Any], load: Mapping[str, Any]) -> str:
-    """What trains and tests the best settings."""
+    """The command that trains and tests the best settings."""
     best = found["rows"][0]
-    options = {
-        "--data": found["data"],
-        "--protocol": found["protocol"],
-        "--rounds": best["rounds"] or None,
-    }
-    words = [
-        word for name, value in options.items() if value is not None for word in (name, str(value))
-    ]
-    words += [
-        word for name, value in best["settings"].items() for word in ("--set", f"{name}={value}")
-    ]
-    words += [word for name, value in load.items() for word in ("--load", f"{name}={value}")]
-    return shlex.join(["entrenous", "run", found["algorithm"], *words])
+    words = ["entrenous", "run", found["algorithm"]]
+    words += ["--data", str(found["data"]), "--protocol", str(found["protocol"])]
+    if best["rounds"]:
+        words += ["--rounds", str(best["rounds"])]
+    for name, value in best["settings"].items():
+        words += ["--set", f"{name}={value}"]
+    for name, value in load.items():
+        words += ["--load", f"{name}={value}"]
+    return shlex.join(words)

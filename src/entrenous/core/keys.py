@@ -19,14 +19,14 @@ from .types import UInt64Array
 MASK = (1 << 64) - 1
 GOLDEN = 0x9E3779B97F4A7C15
 # the same constants as 64-bit words, which numba treats as compile-time values
-_GOLDEN, _M1, _M2 = np.uint64(GOLDEN), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-_S30, _S27, _S31, _S32, _S11 = (
-    np.uint64(30),
-    np.uint64(27),
-    np.uint64(31),
-    np.uint64(32),
-    np.uint64(11),
-)
+_GOLDEN = np.uint64(GOLDEN)
+_M1 = np.uint64(0xBF58476D1CE4E5B9)
+_M2 = np.uint64(0x94D049BB133111EB)
+_S30 = np.uint64(30)
+_S27 = np.uint64(27)
+_S31 = np.uint64(31)
+_S32 = np.uint64(32)
+_S11 = np.uint64(11)
 _ONE = np.uint64(1)
 
 

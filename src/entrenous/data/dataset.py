@@ -23,28 +23,31 @@ from .published import Published
 @final
 @dataclass(frozen=True, kw_only=True)
 class Dataset:
-    """A named data set: what it is, whose it is, where it comes from, and how to read it.
-
-    summary: size and kind, one line. terms: what one may do with it. citation: whom to cite.
-    origin: where to get it. folder: its folder below the data folder; None for data that is made
-    rather than read. files: any one of them shows that it is there (a name without a dot may end in
-    .parquet, .csv or .tsv). read: from that folder to Interactions. sources: where `fetch` finds
-    it, in order of preference; empty if it cannot be fetched. published: {whose: from that folder
-    to the rows they held out}, for splits that others published ("ncf"). divided: {whose: from that
-    folder to all the parts they published}, training rows too ("pepper").
-    """
+    """A named data set as a declaration."""
 
     name: str
     summary: str
+    """Size and kind, one line."""
     terms: str
+    """The permitted use."""
     citation: str
+    """The work to cite."""
     origin: str
+    """The place to get it from."""
     read: Callable[[Path], Interactions]
+    """From the folder to `Interactions`."""
     folder: str | None = None
+    """The folder below the data folder; None for data that is made rather than read."""
     files: tuple[str, ...] = ()
+    """Any one of them shows that the data set is there. A name without a dot may end in .parquet,
+    .csv or .tsv.
+    """
     sources: tuple[FileSource, ...] = ()
+    """The sources of `fetch` in order of preference; empty if it cannot be fetched."""
     published: Mapping[str, Callable[[Path], Published]] = field(default_factory=dict)
+    """{whose: from the folder to the rows they held out}, for published test rows ("ncf")."""
     divided: Mapping[str, Callable[[Path], Divided]] = field(default_factory=dict)
+    """{whose: from the folder to all parts they published}, training rows too ("pepper")."""
 
     @property
     def path(self) -> Path:
@@ -53,15 +56,16 @@ class Dataset:
 
     @property
     def synthetic(self) -> bool:
+        """True for data that is made rather than read."""
         return self.folder is None
 
     def present(self) -> bool:
-        """Whether the data set can be loaded without a network."""
+        """True if the data set can be loaded without a network."""
         return self.synthetic or find(self.path, *self.files) is not None
 
     def fetch(self, say: Callable[[str], None] | None = None) -> FileSource | None:
-        """Download the data set unless it is there; returns the source used. say: gets progress
-        messages (standard error by default).
+        """Downloads the data set unless it is there, and returns the source used. say: gets
+        progress messages (standard error by default).
 
         Raises InputError, with the data set's origin and terms, if it cannot be downloaded.
         """
@@ -72,8 +76,9 @@ class Dataset:
         return fetch(self.name, self.sources, self.path, say or _say, terms=self.terms)
 
     def load(self, *, fetch: bool = True) -> Interactions:
-        """Read the data set, after downloading it if it is missing, can be downloaded and `fetch`
-        allows. Raises InputError if it is missing."""
+        """Reads the data set, after downloading it if it is missing and `fetch` is true. Raises
+        InputError if it is missing.
+        """
         if not self.present():
             if not fetch:
                 self._refuse_missing()
@@ -82,16 +87,13 @@ class Dataset:
 
     def _refuse_missing(self) -> None:
         names = [file if "." in file else f"{file}.parquet (.csv, .tsv)" for file in self.files]
-        expected = f"{' or '.join(names)} ({VARIABLE} sets the data folder)"
-        how = (
-            f"run: entrenous data fetch {self.name}"
-            if self.sources
-            else f"get it from {self.origin}"
-        )
+        how = f"get it from {self.origin}"
+        if self.sources:
+            how = f"run: entrenous data fetch {self.name}"
         raise InputError(
             self.name,
             f"the data set is not in {self.path}",
-            expected=expected,
+            expected=f"{' or '.join(names)} ({VARIABLE} sets the data folder)",
             fix=f"{how}; terms: {self.terms}",
         )
 
@@ -113,8 +115,9 @@ def dataset(name: str) -> Dataset:
 
 
 def published(whose: str, name: str) -> Published:
-    """Load the rows that `whose` ("ncf") held out of the data set `name`. Raises InputError if
-    there are none for this data, or their files are missing."""
+    """Loads the rows that `whose` ("ncf") held out of the data set `name`. Raises InputError if
+    there are none for this data, or their files are missing.
+    """
     having = _having("published", whose, name)
     return having.published[whose](having.path)
 
@@ -129,12 +132,11 @@ def divided(whose: str, name: str) -> Divided:
 
 def _having(what: Literal["published", "divided"], whose: str, name: str) -> Dataset:
     """The data set `name`, of which `whose` published something."""
-    known = {one.name: one for one in datasets().values() if whose in getattr(one, what)}
+    known = {data.name: data for data in datasets().values() if whose in getattr(data, what)}
     if name not in known:
-        problem = f"no rows that {whose} held out are known of this data"
         raise InputError(
             name,
-            problem,
+            f"no rows that {whose} held out are known of this data",
             expected=f"one of {', '.join(known)}",
             fix="use loo-99 or another protocol",
         )

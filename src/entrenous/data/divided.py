@@ -1,4 +1,4 @@
-"""`Divided`: a whole division of a data set that others published, rows to train on as well. Read
+"""`Divided`: a whole division of a data set that others published, training rows included. Read
 when a protocol asks for it.
 
 A data set keeps it in two tables: one line for each row with the part it is in, and one for each
@@ -17,6 +17,7 @@ from ..core.types import Array
 from .columns import Reading
 from .files import read_table
 from .home import find
+from .published import text_column
 
 PARTS = ("train", "test", "validation")
 ROWS, NEGATIVES = "pepper_splits", "pepper_negatives"
@@ -24,39 +25,42 @@ LIST = "negative_item_ids"
 
 
 class HeldOutNegatives(NamedTuple):
-    """The held-out rows of one part with their negatives: user, item text [m]; candidates text [m,
-    k], in the published order.
-    """
+    """The held-out rows of one part with their negatives, in the published order."""
 
     user: Array
+    """text [m]."""
     item: Array
+    """text [m]."""
     candidates: Array
+    """text [m, k]."""
 
 
 class Divided(NamedTuple):
-    """A division by external ids, in the published order.
-
-    user, item, part: text [n], the part one of PARTS; a row may occur more than once. against: of
-    "validation" and "test". tabled: to how many users, the first, their published tables belong.
-    lacking: how many rows the data set may lack, at most. source: the file, for errors.
-    """
+    """A division by external ids, in the published order. A row may occur more than once."""
 
     user: Array
+    """text [n]."""
     item: Array
+    """text [n]."""
     part: Array
+    """text [n], each one of PARTS."""
     against: dict[str, HeldOutNegatives]
+    """Of "validation" and "test"."""
     tabled: int
+    """The number of users, the first, in the authors' tables of results."""
     lacking: int
+    """The most rows that the data set may lack."""
     source: str
+    """The file, for errors."""
 
 
 class Frames(NamedTuple):
-    """The two tables, polars DataFrames. rows: user_id, item_id, split. negatives: split, user_id,
-    item_id, negative_item_ids.
-    """
+    """The two tables, polars DataFrames."""
 
     rows: Any
+    """user_id, item_id, split."""
     negatives: Any
+    """split, user_id, item_id, negative_item_ids."""
 
 
 def present(folder: Path) -> bool:
@@ -65,37 +69,37 @@ def present(folder: Path) -> bool:
 
 
 def read_frames(folder: Path, name: str) -> Frames:
-    """PEPPER's tables in the folder of the data set `name`. Raises InputError that says what is
-    missing and where it comes from.
+    """PEPPER's tables in the folder of the data set `name`. Raises InputError that names a missing
+    table and its origin.
     """
-    paths = [find(folder, stem) for stem in (ROWS, NEGATIVES)]
-    if paths[0] is None or paths[1] is None:
-        expected = (
-            f"{ROWS} (user_id, item_id, split) and {NEGATIVES} (split, user_id, item_id, {LIST}),"
-            " both .parquet"
+    rows, negatives = find(folder, ROWS), find(folder, NEGATIVES)
+    if rows is None or negatives is None:
+        raise InputError(
+            name,
+            f"PEPPER's parts are not in {folder}",
+            expected=f"{ROWS} (user_id, item_id, split) and {NEGATIVES} (split, user_id, item_id,"
+            f" {LIST}), both .parquet",
+            fix="make them of the files in github.com/YacineBelal/PEPPER (branch TensorFlow), or"
+            " use pepper-85-15",
         )
-        fix = (
-            "make them of the files in github.com/YacineBelal/PEPPER (branch TensorFlow), or use"
-            " pepper-85-15"
-        )
-        raise InputError(name, f"PEPPER's parts are not in {folder}", expected=expected, fix=fix)
-    return Frames(*(read_table(path, Reading()).frame for path in paths if path is not None))
+    return Frames(read_table(rows, Reading()).frame, read_table(negatives, Reading()).frame)
 
 
 def pepper(folder: Path, name: str, *, tabled: int) -> Divided:
-    """Read the training, weighting and test rows that PEPPER's authors published of the data set
-    `name`. tabled: how many users the paper's tables are about."""
+    """The training, weighting and test rows that PEPPER's authors published of the data set `name`.
+    tabled: the number of users in the paper's tables.
+    """
     return divided(read_frames(folder, name), folder, tabled=tabled)
 
 
 def divided(frames: Frames, folder: Path, *, tabled: int, lacking: int = 0) -> Divided:
-    """The Divided in two tables. Raises InputError for a missing column, an unknown part, or lists
-    that are not as they should be.
+    """The `Divided` in two tables. Raises InputError for a missing column, an unknown part, and
+    lists of different lengths.
     """
-    rows, negatives = str(folder / ROWS), str(folder / NEGATIVES)
-    user, item, part = (
-        _texts(frames.rows, column, rows) for column in ("user_id", "item_id", "split")
-    )
+    rows = str(folder / ROWS)
+    user = text_column(frames.rows, "user_id", rows)
+    item = text_column(frames.rows, "item_id", rows)
+    part = text_column(frames.rows, "split", rows)
     strange = np.flatnonzero(~np.isin(part, PARTS))
     if len(strange):
         raise InputError(
@@ -103,21 +107,9 @@ def divided(frames: Frames, folder: Path, *, tabled: int, lacking: int = 0) -> D
             f"the part is '{part[strange[0]]}'",
             expected=f"one of {', '.join(PARTS)}",
         )
+    negatives = str(folder / NEGATIVES)
     against = {label: _against(frames.negatives, label, negatives) for label in PARTS[1:]}
     return Divided(user, item, part, against, tabled, lacking, rows)
-
-
-def _texts(frame: Any, column: str, where: str) -> Array:
-    import polars as pl
-
-    if column not in frame.columns:
-        raise InputError(
-            where,
-            f"no column '{column}'",
-            expected=f"'{column}'",
-            fix=f"the columns are: {', '.join(frame.columns)}",
-        )
-    return frame[column].cast(pl.String).fill_null("").to_numpy().astype(np.str_)
 
 
 def _against(frame: Any, label: str, where: str) -> HeldOutNegatives:
@@ -130,17 +122,17 @@ def _against(frame: Any, label: str, where: str) -> HeldOutNegatives:
             f"no column '{LIST}' of lists",
             expected="the negatives of each held-out row in a list",
         )
-    own = frame.filter(pl.Series(_texts(frame, "split", where)) == label)
-    lengths = own[LIST].list.len().unique().to_list()
+    rows = frame.filter(pl.Series(text_column(frame, "split", where)) == label)
+    lengths = rows[LIST].list.len().unique().to_list()
     if len(lengths) > 1 or lengths == [0]:
         raise InputError(
             where,
             f"the lists of {label} rows differ in length",
             expected="as many negatives for each row",
         )
-    flat = own[LIST].explode().cast(pl.String).fill_null("").to_numpy().astype(np.str_)
+    flat = rows[LIST].explode().cast(pl.String).fill_null("").to_numpy().astype(np.str_)
     return HeldOutNegatives(
-        _texts(own, "user_id", where),
-        _texts(own, "item_id", where),
-        flat.reshape(own.height, *lengths or (0,)),
+        text_column(rows, "user_id", where),
+        text_column(rows, "item_id", where),
+        flat.reshape(rows.height, *lengths or (0,)),
     )

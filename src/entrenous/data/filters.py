@@ -1,6 +1,6 @@
-"""Fewer rows: k-core, active users, binarise. Each says in `notes` what it did.
+"""Filters: k-core, active users, binarise. Each adds to `notes` what it did.
 
-Users and items that are left without rows leave the vocabulary.
+Users and items without rows leave the vocabulary.
 """
 
 from __future__ import annotations
@@ -19,30 +19,19 @@ def binarise(data: Interactions, *, at_least: float | None = None) -> Interactio
     """The rows with a value of `at_least` (all rows by default), each with value 1. Raises
     InputError if none is left.
     """
-    keep = np.ones(len(data), bool) if at_least is None else data.value >= np.float32(at_least)
-    what = (
-        "every row has value 1"
-        if at_least is None
-        else f"rows with value >= {at_least:g}, set to 1"
-    )
-    kept = data if at_least is None else _apply(data, keep, what)
+    if at_least is None:
+        kept = replace(data, notes=(*data.notes, "every row has value 1"))
+    else:
+        keep = data.value >= np.float32(at_least)
+        kept = _apply(data, keep, f"rows with value >= {at_least:g}, set to 1")
     ones = np.broadcast_to(np.float32(1), len(kept))
-    notes = kept.notes if at_least is not None else (*kept.notes, what)
-    return replace(kept, value=ones, scale=None, notes=notes)
+    return replace(kept, value=ones, scale=None)
 
 
 def min_user_rows(data: Interactions, n: int) -> Interactions:
-    """The users with at least `n` rows, in a single pass (not a core: items may end up with any
-    number of rows).
-    """
+    """The users with at least `n` rows, in a single pass: items may keep any number of rows."""
     _check("n", n)
     return _apply(data, np.repeat(data.counts >= n, data.counts), f"users with >= {n} rows")
-
-
-def min_item_rows(data: Interactions, n: int) -> Interactions:
-    """The items with at least `n` rows, in a single pass."""
-    _check("n", n)
-    return _apply(data, (data.popularity >= n)[data.item], f"items with >= {n} rows")
 
 
 def k_core(data: Interactions, *, users: int = 1, items: int = 1) -> Interactions:
@@ -54,15 +43,13 @@ def k_core(data: Interactions, *, users: int = 1, items: int = 1) -> Interaction
     """
     _check("users", users)
     _check("items", items)
-    return _apply(
-        data,
-        _core(data, users, items),
-        f"the core of users with >= {users} and items with >= {items} rows",
-    )
+    what = f"the core of users with >= {users} and items with >= {items} rows"
+    return _apply(data, _core(data, users, items), what)
 
 
 def _core(data: Interactions, users: int, items: int) -> BoolArray:
-    keep, user = np.ones(len(data), bool), data.user
+    keep = np.ones(len(data), bool)
+    user = data.user
     while True:
         per_user = np.bincount(user[keep], minlength=len(data.users))
         per_item = np.bincount(data.item[keep], minlength=len(data.items))
@@ -87,12 +74,10 @@ def _apply(data: Interactions, keep: BoolArray, what: str) -> Interactions:
             fix="choose a smaller number",
         )
     small = compact(data.select(keep))
-    lost = (
-        len(data) - len(small),
-        len(data.users) - len(small.users),
-        len(data.items) - len(small.items),
-    )
-    note = f"kept {what}; dropped rows: {lost[0]:,}, users: {lost[1]:,}, items: {lost[2]:,}"
+    rows = len(data) - len(small)
+    users = len(data.users) - len(small.users)
+    items = len(data.items) - len(small.items)
+    note = f"kept {what}; dropped rows: {rows:,}, users: {users:,}, items: {items:,}"
     return replace(small, notes=(*data.notes, note))
 
 

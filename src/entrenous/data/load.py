@@ -35,7 +35,6 @@ def load(
     min_value: float | None = None,
     min_rows: int = 1,
     items: str | Path | None = None,
-    part: bool = False,
     fetch: bool = True,
 ) -> Interactions:
     """The interactions of a named data set ("ml-100k"), a file, or a folder.
@@ -53,8 +52,8 @@ def load(
     scale: (lowest, highest) value; a value outside is refused.
     min_value: keep rows of at least this value and set their value to 1. min_rows: then keep users
     and items with at least this many rows (the core).
-    items: a file with title and category of the items. part: the file is a part of a whole, so one
-    user in it is no error. fetch: fetch a named data set that is missing.
+    items: a file with title and category of the items. fetch: fetch a named data set that is
+    missing.
 
     Raises InputError: one line with file and line, the problem, the expectation, and a fix.
     """
@@ -68,9 +67,31 @@ def load(
         names=None if names is None else tuple(names),
         duplicates=duplicates,
         scale=scale,
-        part=part,
     )
-    items_file = None if items is None else Path(items)
+    data = _loaded(name_or_path, reading, None if items is None else Path(items), fetch)
+    return _filtered(data, min_value, min_rows)
+
+
+def load_part(
+    path: Path,
+    *,
+    min_value: float | None = None,
+    min_rows: int = 1,
+    items: str | Path | None = None,
+    names: Sequence[str] | None = None,
+    **options: Any,
+) -> Interactions:
+    """The interactions of a file that is a part of a whole, such as a test file or the rows of one
+    device: one user in it is no error. Options and errors are those of `load`.
+    """
+    reading = Reading(names=None if names is None else tuple(names), part=True, **options)
+    data = _loaded(path, reading, None if items is None else Path(items), fetch=False)
+    return _filtered(data, min_value, min_rows)
+
+
+def _loaded(
+    name_or_path: str | Path, reading: Reading, items_file: Path | None, fetch: bool
+) -> Interactions:
     path = Path(name_or_path)
     named = datasets() if isinstance(name_or_path, str) else {}
     if name_or_path in named:
@@ -84,9 +105,7 @@ def load(
             _check_path(name_or_path, list(named))
         name = path.name.split(".")[0] or path.name
         data = assemble(read_table(path, reading), reading, name=name)
-    if items_file is not None:
-        data = add_features(data, items_file)
-    return _filtered(data, min_value, min_rows)
+    return data if items_file is None else add_features(data, items_file)
 
 
 def _filtered(data: Interactions, min_value: float | None, min_rows: int) -> Interactions:

@@ -1,5 +1,5 @@
-"""`Published`: the rows that others held out of a data set, and what they ranked them against. Read
-when a protocol asks for it.
+"""`Published`: the rows that others held out of a data set, with their candidates. Read when a
+protocol asks for it.
 """
 
 from __future__ import annotations
@@ -17,21 +17,23 @@ from .files import read_bytes, read_table
 from .folders import pair
 from .home import find
 
-LINE = re.compile(r"\((\d{1,9}),(\d{1,9})\)((?:\t\d{1,9})+)")  # (user,item), then its negatives
+# (user,item), then its negatives.
+LINE = re.compile(r"\((\d{1,9}),(\d{1,9})\)((?:\t\d{1,9})+)")
 
 
 class Published(NamedTuple):
-    """Held-out rows by external ids.
-
-    user, item: text [m]. candidates: text [m, k], in the order of the rows; None where they are not
-    to be had. rows: how many rows the data set has, held-out ones included. source: the file, for
-    errors."""
+    """Held-out rows by external ids."""
 
     user: Array
+    """text [m]."""
     item: Array
+    """text [m]."""
     candidates: Array | None
+    """text [m, k], in the order of the rows; None if they were not published."""
     rows: int
+    """The number of rows of the data set, held-out ones included."""
     source: str
+    """The file, for errors."""
 
 
 def from_tables(folder: Path, test: str, negatives: str | None = None) -> Published | None:
@@ -44,9 +46,11 @@ def from_tables(folder: Path, test: str, negatives: str | None = None) -> Publis
     if None in paths:
         return None
     frames = [read_table(path, Reading()).frame for path in paths if path is not None]
-    user, item = _column(frames[0], "user_id", paths[0]), _column(frames[0], "item_id", paths[0])
-    candidates = _lists(frames[1], user, paths[1]) if negatives is not None else None
-    return Published(user, item, candidates, count_rows(folder), str(paths[0]))
+    where = str(paths[0])
+    user = text_column(frames[0], "user_id", where)
+    item = text_column(frames[0], "item_id", where)
+    candidates = None if negatives is None else _lists(frames[1], user, str(paths[1]))
+    return Published(user, item, candidates, count_rows(folder), where)
 
 
 def count_rows(folder: Path) -> int:
@@ -54,13 +58,13 @@ def count_rows(folder: Path) -> int:
     return int(read_table(pair(folder).rows, Reading()).frame.height)
 
 
-def _column(frame: Any, name: str, path: Path | None) -> Array:
-    """A column of ids as text."""
+def text_column(frame: Any, name: str, where: str) -> Array:
+    """A column of ids as text. Raises InputError if there is none."""
     import polars as pl
 
     if name not in frame.columns:
         raise InputError(
-            str(path),
+            where,
             f"no column '{name}'",
             expected=f"'{name}'",
             fix=f"the columns are: {', '.join(frame.columns)}",
@@ -68,59 +72,55 @@ def _column(frame: Any, name: str, path: Path | None) -> Array:
     return frame[name].cast(pl.String).fill_null("").to_numpy().astype(np.str_)
 
 
-def _lists(frame: Any, users: Array, path: Path | None) -> Array:
+def _lists(frame: Any, users: Array, where: str) -> Array:
     """The lists of `users`, in their order, text [m, k]."""
     import polars as pl
 
-    found = {user: row for row, user in enumerate(_column(frame, "user_id", path))}
-    if len(found) != frame.height or found.keys() != set(users.tolist()):
+    row_of = {user: row for row, user in enumerate(text_column(frame, "user_id", where))}
+    if len(row_of) != frame.height or row_of.keys() != set(users.tolist()):
         raise InputError(
-            str(path),
+            where,
             "its users are not those of the held-out rows",
             expected="one line for each of them",
         )
     if frame.schema.get("item_ids") != pl.List:
         raise InputError(
-            str(path),
+            where,
             "no column 'item_ids' of lists",
             expected="the candidates of each user in a list",
         )
-    lists, lengths = frame["item_ids"], frame["item_ids"].list.len().unique().to_list()
+    lengths = frame["item_ids"].list.len().unique().to_list()
     if len(lengths) != 1 or not lengths[0]:
         raise InputError(
-            str(path), "the lists of candidates differ in length", expected="as many for each user"
+            where, "the lists of candidates differ in length", expected="as many for each user"
         )
-    table = (
-        lists.explode()
-        .cast(pl.String)
-        .fill_null("")
-        .to_numpy()
-        .astype(np.str_)
-        .reshape(len(found), lengths[0])
-    )
-    return table[[found[user] for user in users.tolist()]]
+    flat = frame["item_ids"].explode().cast(pl.String).fill_null("")
+    table = flat.to_numpy().astype(np.str_).reshape(len(row_of), lengths[0])
+    return table[[row_of[user] for user in users.tolist()]]
 
 
 class Numbered(NamedTuple):
-    """The content of a `.test.negative` file of NCF, in NCF's own numbers: user, item int64 [m];
-    candidates int64 [m, k].
-    """
+    """The content of a `.test.negative` file of NCF, in the numbers of NCF."""
 
     user: Int64Array
+    """int64 [m]."""
     item: Int64Array
+    """int64 [m]."""
     candidates: Int64Array
+    """int64 [m, k]."""
 
 
 def read_negatives(path: Path) -> Numbered:
     """The lines `(user,item)<tab>negative<tab>negative...` of NCF's files. Raises InputError with
-    the line that is none.
+    the first line of another form.
     """
     rows: list[list[int]] = []
-    for number, line in enumerate(read_bytes(path).decode("ascii", "replace").split("\n"), start=1):
-        found = LINE.fullmatch(line.strip(" \r\t"))
-        if found is not None:
-            rows.append([int(part) for part in (found[1], found[2], *found[3].split())])
-        if (found is None and line.strip()) or (rows and len(rows[-1]) != len(rows[0])):
+    text = read_bytes(path).decode("ascii", "replace")
+    for number, line in enumerate(text.split("\n"), start=1):
+        match = LINE.fullmatch(line.strip(" \r\t"))
+        if match is not None:
+            rows.append([int(part) for part in (match[1], match[2], *match[3].split())])
+        if (match is None and line.strip()) or (rows and len(rows[-1]) != len(rows[0])):
             expected = "(user,item) and as many negatives as on the first line, between tabs"
             raise InputError(
                 f"{path}:{number}",

@@ -16,13 +16,14 @@ from .interactions import Interactions, pairs_of
 
 
 class VisitColumns(NamedTuple):
-    """One entry for each visit: user and item, numbers of the data set; time in seconds, NO_TIME
-    where not known; row: its place in the source. All int64 [visits]."""
+    """One entry for each visit, all int64 [visits]."""
 
     user: Array
     item: Array
     time: Int64Array
+    """Seconds, NO_TIME if not known."""
     row: Int64Array
+    """The place in the source."""
 
 
 def visit_columns(data: Interactions) -> VisitColumns | None:
@@ -38,32 +39,29 @@ def visit_columns(data: Interactions) -> VisitColumns | None:
     )
 
 
-def with_visits(data: Interactions, found: VisitColumns, where: str) -> Interactions:
+def with_visits(data: Interactions, columns: VisitColumns, where: str) -> Interactions:
     """The same rows with all their visits. Raises InputError for a visit of no row, and for a row
-    without one; where: names the source.
+    without a visit. where: the source, for errors.
     """
-    pairs, sought = pairs_of(data), found.user * len(data.items) + found.item
+
+    def pair(user: Array, item: Array, first: int) -> str:
+        return f"user '{data.users[int(user[first])]}', item '{data.items[int(item[first])]}'"
+
+    pairs = pairs_of(data)
+    sought = columns.user * len(data.items) + columns.item
     at = np.searchsorted(pairs, sought)
     strange = np.append(pairs, -1)[at] != sought
     if strange.any():
-        first = int(np.argmax(strange))
-        who = (
-            f"user '{data.users[int(found.user[first])]}', item"
-            f" '{data.items[int(found.item[first])]}'"
-        )
+        who = pair(columns.user, columns.item, int(np.argmax(strange)))
         raise InputError(
             where,
             f"{strange.sum():,} visits are of no row, such as that of {who}",
             expected="visits of the rows",
         )
-    visits = grouped_visits(at, found.time, found.row, len(data))
+    visits = grouped_visits(at, columns.time, columns.row, len(data))
     none = np.diff(visits.ptr) == 0
     if none.any():
-        first = int(np.argmax(none))
-        who = (
-            f"user '{data.users[int(data.user[first])]}', item"
-            f" '{data.items[int(data.item[first])]}'"
-        )
+        who = pair(data.user, data.item, int(np.argmax(none)))
         raise InputError(
             where,
             f"{none.sum():,} rows have no visit, such as that of {who}",

@@ -1,9 +1,8 @@
-"""Defences of a server against poisoned updates: functions over the updates of a whole round, which
-it must see singly.
+"""Defences of a server against poisoned updates: functions over the single updates of a round.
 
-None of them can run under a secure sum, where no single update is seen. `robust` is what was found
-to hold (docs/poisoning.md): a cap on each item's row that falls as the item rises, and items held
-to their support. The others are there to be compared with.
+None of them can run under a secure sum, which hides single updates. `robust` is the one that was
+found to hold (docs/poisoning.md): a cap on each item's row that falls as the item rises, and items
+held to their support. The others serve as baselines.
 """
 
 from __future__ import annotations
@@ -25,22 +24,26 @@ from .item_rows import ItemRows, Tables, item_rows, of_some, replaced, tables_of
 from .support import unsupported
 from .visible import Defence, undefended
 
-BINS = 10  # of items by their present score, in each of which rows that raise their item are capped
-FEW = 5  # devices with such a row in a bin, up to which its cap is a constant
-UNKNOWN = 0.3  # that constant: less than what a first push of BPR is long
-TYPICAL = 0.3  # the quantile of lengths that is the cap in a bin
-# the quantile of the lengths of vectors for a unit of bias: longer ones are shortened to it
+# Bins of items by their present score; rows that raise their item are capped bin by bin.
+BINS = 10
+# The cap is a constant in a bin with at most so many devices: less than the length of a first push
+# of BPR.
+FEW = 5
+UNKNOWN = 0.3
+# The quantile of lengths that is the cap in a bin.
+TYPICAL = 0.3
+# The quantile of the lengths of vectors for a unit of bias; longer ones are shortened to it.
 USUAL = 0.9
-LONG = 5.0  # times the median length: longer than nearly all honest rows, whatever a minority sends
+# Times the median length: longer than nearly all honest rows, whatever a minority sends.
+LONG = 5.0
 
 
 class Known(NamedTuple):
-    """What a defence knows of the federation: its contract, and which arrays of the model the sent
-    ones move, and which way.
-    """
+    """The knowledge of a defence about the federation."""
 
     contract: Contract
     tables: Tables
+    """The arrays of the model that the sent ones move, and the directions."""
 
 
 def norm_bound(update: Update, model: State, known: Known, *, most: float | None = None) -> Update:
@@ -48,14 +51,10 @@ def norm_bound(update: Update, model: State, known: Known, *, most: float | None
     round.
     """
     length = lengths(update)
-    bound = (
-        most
-        if most is not None
-        else float(np.median(length[length > 0]))
-        if (length > 0).any()
-        else 0.0
-    )
-    return _scaled(update, np.minimum(1, bound / np.maximum(length, 1e-12)))
+    sent = length[length > 0]
+    if most is None:
+        most = float(np.median(sent)) if len(sent) else 0.0
+    return _scaled(update, np.minimum(1, most / np.maximum(length, 1e-12)))
 
 
 def row_clip(update: Update, model: State, known: Known, *, most: float | None = None) -> Update:
@@ -70,7 +69,7 @@ def row_clip(update: Update, model: State, known: Known, *, most: float | None =
 
 def satcap(update: Update, model: State, known: Known) -> Update:
     """Caps each item row by the item's present score (ours): an honest push shrinks as its item
-    climbs; a liar's may be no longer.
+    climbs, and a liar's push may be no longer.
 
     Rows that raise their item are sorted into BINS by the score that the item has now. Each array
     of a row is shortened to the TYPICAL quantile of its lengths in the bin; of other rows to LONG
@@ -80,21 +79,29 @@ def satcap(update: Update, model: State, known: Known) -> Update:
     arrays = arrays_of(model)
     for rows in item_rows(update, known.contract.sizes["items"]):
         score, push = _scores(rows, arrays, known.tables)
-        if score is not None:
-            parts = [
-                rows._replace(vector=rows.part(name), columns={name: width})
-                for name, width in rows.columns.items()
-            ]
-            short = [_shortened(part, _caps(part, score[rows.item], push > 0)) for part in parts]
-            update = replaced(update, rows, np.concatenate(short, axis=1))
+        if score is None:
+            continue
+        short = []
+        for part in _parts(rows).values():
+            caps = _caps(part, score[rows.item], push > 0)
+            short.append(_shortened(part, caps))
+        update = replaced(update, rows, np.concatenate(short, axis=1))
     return update
+
+
+def _parts(rows: ItemRows) -> dict[str, ItemRows]:
+    """The item rows array by array."""
+    return {
+        name: rows._replace(vector=rows.part(name), columns={name: width})
+        for name, width in rows.columns.items()
+    }
 
 
 def _scores(
     rows: ItemRows, arrays: Mapping[str, Array], tables: Tables
 ) -> tuple[Float64Array | None, Float64Array]:
-    """The present score of every item, float64 [items], and by how much each row raises that of its
-    item.
+    """The present score of every item, float64 [items], and the amount by which each row raises the
+    score of its item, float64 [n].
     """
     if tables.bias in rows.columns:
         name = tables.bias
@@ -104,23 +111,22 @@ def _scores(
         if name in tables.field:
             table = arrays[tables.field[name]].astype(np.float64)
             probe = table.mean(axis=0)
-            return table @ probe, np.sign(tables.gain[name]) * (
-                rows.part(name).astype(np.float64) @ probe
-            )
+            push = rows.part(name).astype(np.float64) @ probe
+            return table @ probe, np.sign(tables.gain[name]) * push
     return None, np.zeros(len(rows.item))
 
 
 def _caps(rows: ItemRows, score: Float64Array, raising: BoolArray) -> Float64Array:
-    """The most that each row may be long, float64 [n]. score: of its item."""
+    """The cap on the length of each row, float64 [n]. score: of its item; raising: bool [n]."""
     length, device = rows.length, rows.device
     cap = np.full(len(length), LONG * _quantile(length[~raising], device[~raising], 0.5))
     levels = np.linspace(0, 1, BINS + 1)[1:-1]
     edges = np.array([_quantile(score[raising], device[raising], level) for level in levels])
     place = np.searchsorted(edges, score)
     for number in range(BINS):
-        own = raising & (place == number)
-        many = len(np.unique(device[own])) > FEW
-        cap[own] = _quantile(length[own], device[own], TYPICAL) if many else UNKNOWN
+        in_bin = raising & (place == number)
+        many = len(np.unique(device[in_bin])) > FEW
+        cap[in_bin] = _quantile(length[in_bin], device[in_bin], TYPICAL) if many else UNKNOWN
     return cap
 
 
@@ -144,18 +150,20 @@ def _trimmed(rows: ItemRows, share: float) -> Float64Array:
         values = rows.vector[:, column].astype(np.float64)
         order = np.lexsort((values, rows.item))
         item = rows.item[order]
-        rank, trim = each - start[item], (share * count[item]).astype(np.int64)
+        # The place of each value among those of its item, from the smallest.
+        rank = each - start[item]
+        trim = (share * count[item]).astype(np.int64)
         kept = (rank >= trim) & (rank < count[item] - trim)
-        mean = np.bincount(item, values[order] * kept, len(count)) / np.maximum(
-            np.bincount(item, kept, len(count)), 1
-        )
+        total = np.bincount(item, values[order] * kept, len(count))
+        mean = total / np.maximum(np.bincount(item, kept, len(count)), 1)
         out[:, column] = mean[rows.item]
     return out
 
 
 def multi_krum(update: Update, model: State, known: Known, *, share: float = 0.2) -> Update:
     """Keeps the devices whose updates have the closest neighbours (Multi-Krum, Blanchard et al.
-    2017, with `share` of them taken for liars), and weighs them as the whole cohort."""
+    2017, on the assumption that a `share` of them lie), and weighs them as the whole cohort.
+    """
     whole = _flat(update, known.contract.sizes["items"])
     m = len(whole)
     liars = int(np.ceil(share * m))
@@ -183,57 +191,59 @@ def _flat(update: Update, items: int) -> Array:
 
 
 def in_proportion(update: Update, model: State, known: Known) -> Update:
-    """Shortens the vector of each item row to as much for a unit of its bias as USUAL of the rows
-    have (ours): in BPR a row is (s p_u, s), so that a vector without its bias is nobody's, and
-    would raise an item where caps and support look at the bias. Others pass as they are."""
-    tables = known.tables
+    """Shortens the vector of each item row in proportion to its bias: to the length for a unit of
+    bias that a share USUAL of the rows do not exceed (ours). In BPR a row is (s p_u, s): no honest
+    device sends a vector without its bias, which would raise an item although caps and support look
+    at the bias. Rows without a bias pass as they are.
+    """
+    name_of_bias = known.tables.bias
     for rows in item_rows(update, known.contract.sizes["items"]):
-        if tables.bias in rows.columns:
-            bias = np.abs(rows.part(tables.bias)[:, 0].astype(np.float64))
-            parts = {
-                name: rows._replace(vector=rows.part(name), columns={name: width})
-                for name, width in rows.columns.items()
-            }
-            short = [
-                part.vector if name == tables.bias else _shortened(part, bias * _usual(part, bias))
-                for name, part in parts.items()
-            ]
-            update = replaced(update, rows, np.concatenate(short, axis=1))
+        if name_of_bias not in rows.columns:
+            continue
+        bias = np.abs(rows.part(name_of_bias)[:, 0].astype(np.float64))
+        short = []
+        for name, part in _parts(rows).items():
+            if name == name_of_bias:
+                short.append(part.vector)
+            else:
+                short.append(_shortened(part, bias * _usual(part, bias)))
+        update = replaced(update, rows, np.concatenate(short, axis=1))
     return update
 
 
 def _usual(rows: ItemRows, bias: Float64Array) -> float:
-    """How long vectors are for a unit of bias in the USUAL quantile of the rows that have one."""
-    some = bias > 0
-    return _quantile(rows.length[some] / bias[some], rows.device[some], USUAL)
+    """The USUAL quantile of the lengths of vectors for a unit of bias, over rows with a bias."""
+    biased = bias > 0
+    return _quantile(rows.length[biased] / bias[biased], rows.device[biased], USUAL)
 
 
 def supported(update: Update, model: State, known: Known, *, sent: Update | None = None) -> Update:
-    """Takes away the rows that raise an item which stands better than its support allows (ours):
-    better than the median of the items that more devices raise in this round
-    (federation/support.py). sent: by which that is judged, updates as they came; None = these.
+    """Removes rows that raise an item which stands better than its support allows (ours): better
+    than the median of the items that more devices raise in this round (federation/support.py).
+
+    sent: the updates as they came, which are judged; None = `update`.
     """
-    arrays, items = arrays_of(model), known.contract.sizes["items"]
-    for rows, told in zip(
-        item_rows(update, items), item_rows(update if sent is None else sent, items), strict=True
-    ):
-        update = replaced(
-            update, rows, rows.vector * ~unsupported(told, arrays, known.tables)[:, None]
-        )
+    arrays = arrays_of(model)
+    items = known.contract.sizes["items"]
+    judged = item_rows(update if sent is None else sent, items)
+    for rows, as_sent in zip(item_rows(update, items), judged, strict=True):
+        kept = ~unsupported(as_sent, arrays, known.tables)
+        update = replaced(update, rows, rows.vector * kept[:, None])
     return update
 
 
 def robust(update: Update, model: State, known: Known) -> Update:
-    """Brings vectors into proportion, clips each item row, caps it by its item's score, and holds
-    items to their support: what the profile `robust` does. Of a row for every item most are tiny,
-    and caps by quantiles would be too: there the whole update is clipped instead.
+    """The defence of the profile `robust`: brings vectors into proportion, clips each item row,
+    caps it by its item's score, and holds items to their support.
+
+    If devices send a row for every item, most rows are tiny, and so would caps by quantiles be:
+    the whole update is clipped instead.
     """
     update = in_proportion(update, model, known)
-    short = (
-        satcap(row_clip(update, model, known), model, known)
-        if update.rows
-        else norm_bound(update, model, known)
-    )
+    if update.rows:
+        short = satcap(row_clip(update, model, known), model, known)
+    else:
+        short = norm_bound(update, model, known)
     return supported(short, model, known, sent=update)
 
 
@@ -252,8 +262,8 @@ DEFENCES: Mapping[str, Callable[[Update, State, Known], Update]] = MappingProxyT
 
 
 def known_of(algorithm: FederatedAlgorithm, contract: Contract, server: State) -> Known:
-    """What a defence knows of a federation. server: any state of its server, from which nothing but
-    shapes and directions is taken.
+    """The knowledge of a defence about a federation. server: any state of its server, of which only
+    shapes and directions are used.
     """
     return Known(contract, tables_of(algorithm, contract, server))
 
@@ -261,36 +271,34 @@ def known_of(algorithm: FederatedAlgorithm, contract: Contract, server: State) -
 def defence_of(
     name: str, algorithm: FederatedAlgorithm, contract: Contract, catalogue: Catalogue, seed: int
 ) -> Defence | None:
-    """The defence that a federation's protection names, with a seed's first state of the server for
-    a trial; None for "none".
+    """The defence of a federation by its name, tried out on the server's first state; None for
+    "none".
     """
     if name == "none":
         return None
-    return defence(
-        name, known_of(algorithm, contract, algorithm.init_server(catalogue, key(seed, "server")))
-    )
+    server = algorithm.init_server(catalogue, key(seed, "server"))
+    return defence(name, known_of(algorithm, contract, server))
 
 
 def defence(name: str, known: Known) -> Defence:
-    """A defence by its name, "none" among them, for one federation. Raises InputError for one that
-    does not exist.
+    """A defence by its name, "none" among them, for one federation. Raises InputError for an
+    unknown name.
     """
     if name == "none":
         return undefended
-    found = pick("defence", name, dict(DEFENCES))
-    return lambda update, model: found(update, model, known)
+    function = pick("defence", name, dict(DEFENCES))
+    return lambda update, model: function(update, model, known)
 
 
 # ---- small parts ---------------------------------------------------------------------------------
 
 
 def _scaled(update: Update, factor: Float64Array) -> Update:
-    """Each device's arrays times a number of its own, float64 [m]; its weight stays."""
+    """The arrays of each device times its factor, float64 [m]; weights stay."""
     of_row = np.repeat(factor, np.diff(update.ptr))
     rows = {name: _times(values, of_row) for name, values in update.rows.items()}
-    return update._replace(
-        rows=rows, dense={name: _times(values, factor) for name, values in update.dense.items()}
-    )
+    dense = {name: _times(values, factor) for name, values in update.dense.items()}
+    return update._replace(rows=rows, dense=dense)
 
 
 def _times(values: Array, factor: Float64Array) -> Array:
@@ -298,19 +306,18 @@ def _times(values: Array, factor: Float64Array) -> Array:
 
 
 def _shortened(rows: ItemRows, cap: Float64Array) -> Array:
-    return (
-        rows.vector
-        * np.minimum(1, cap / np.maximum(rows.length, 1e-12)).astype(np.float32)[:, None]
-    )
+    factor = np.minimum(1, cap / np.maximum(rows.length, 1e-12)).astype(np.float32)
+    return rows.vector * factor[:, None]
 
 
 def _quantile(values: Float64Array, device: Int64Array, quantile: float) -> float:
-    """A quantile of the values of many devices, in which none counts for more values than the
-    median device has, so that whoever sends many rows does not decide it. 0 without any."""
+    """A quantile of the values of many devices; 0 without any. No device counts for more values
+    than the median device has, so a device with many rows does not decide it.
+    """
     if not len(values):
         return 0.0
     count = np.bincount(device)
     weight = np.minimum(1.0, np.median(count[count > 0]) / count[device])
     order = np.argsort(values, kind="stable")
-    heard = np.cumsum(weight[order])
-    return float(values[order][np.searchsorted(heard, quantile * heard[-1])])
+    cumulative = np.cumsum(weight[order])
+    return float(values[order][np.searchsorted(cumulative, quantile * cumulative[-1])])

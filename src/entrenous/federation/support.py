@@ -1,9 +1,9 @@
-"""Items that stand better than their support allows: what colluders promote, who are fewer than the
-consumers of an item so high in lists.
+"""Items that stand better than their support allows. Colluders promote such items, since they are
+fewer than the consumers of an item so high in lists.
 
-Support of an item: the devices of a round that raise it. Standing: how high it is in the lists of
-these devices, whose vectors follow from their rows. Colluders give an item no more support than
-they are many, and here it may stand no better than items with as much.
+The support of an item is the number of devices of a round that raise it. Its standing is its height
+in the lists of these devices, whose vectors follow from their rows. Colluders give an item no more
+support than their own number, and it may stand no better than items with as much support.
 """
 
 from __future__ import annotations
@@ -15,69 +15,78 @@ import numpy as np
 from ..core.types import Array, BoolArray, Float64Array, Int64Array
 from .item_rows import ItemRows, Tables
 
-PLACES = 10.0  # of a list: an item at place r counts (PLACES / (PLACES + r))^4
-MANY = 10  # items with more support that there must be: the few most popular are not judged
-LISTS = 256  # devices whose lists are looked at, at most
-USUAL = 0.8  # the quantile of the lengths of devices' vectors, to which longer ones are shortened
-# of a device's strongest push: what is above it says that the device likes the item, where all
-# items must be sent (dense)
+# An item at place r of a list counts (PLACES / (PLACES + r))^4.
+PLACES = 10.0
+# An item is judged if at least so many items have more support: the most popular are not judged.
+MANY = 10
+# Devices whose lists are looked at, at most.
+LISTS = 256
+# The quantile of the lengths of devices' vectors, to which longer ones are shortened.
+USUAL = 0.8
+# If all items must be sent (dense), a device raises those above this share of its strongest push.
 CLAIM = 0.25
 
 
 def unsupported(rows: ItemRows, arrays: Mapping[str, Array], tables: Tables) -> BoolArray:
-    """Which rows raise an item that stands better than the median of the items with more support:
-    bool [n]. arrays: the model that devices received. False for all where the rows move no vectors
-    of it.
+    """True for rows that raise an item which stands better than the median of the items with more
+    support: bool [n]. All False if the rows move no vectors of the model.
+
+    arrays: the model that devices received.
     """
-    name = next((name for name in rows.columns if name in tables.field and name != tables.bias), "")
-    if not name or not len(rows.item):
+    names = [name for name in rows.columns if name in tables.field and name != tables.bias]
+    if not names or not len(rows.item):
         return np.zeros(len(rows.item), np.bool_)
+    name = names[0]
     table = arrays[tables.field[name]].astype(np.float64)
-    bias = (
-        arrays[tables.field[tables.bias]].astype(np.float64)
-        if tables.bias
-        else np.zeros(len(table))
-    )
+    bias = np.zeros(len(table))
+    if tables.bias:
+        bias = arrays[tables.field[tables.bias]].astype(np.float64)
     push, vectors = _pushes(rows, name, tables)
+    # The strongest push of each device.
     most = np.zeros(int(rows.device.max()) + 1)
     np.maximum.at(most, rows.device, push)
-    claims = (push > 0) & (push >= (CLAIM if rows.way == "dense" else 0) * most[rows.device])
+    least = CLAIM if rows.way == "dense" else 0
+    claims = (push > 0) & (push >= least * most[rows.device])
     support = np.bincount(rows.item[claims], minlength=len(table))
     standing = _standing(vectors, table, bias)
     return (push > 0) & (standing > _allowed(standing, support))[rows.item]
 
 
 def _pushes(rows: ItemRows, name: str, tables: Tables) -> tuple[Float64Array, Float64Array]:
-    """By how much each row raises its item, float64 [n], and the vectors of the devices that raise
-    any, [m, F].
+    """The amount by which each row raises its item, float64 [n], and the vectors of the devices
+    that raise any item, float64 [m, F].
 
-    A row of BPR is (s p_u, s), so that with a bias the vector is what rows raise by, for each unit
-    of bias; without one it is the direction of the device's rows, the long ones most of all."""
+    A row of BPR is (s p_u, s): with a bias, the vector is the movement of the raised rows for each
+    unit of bias; without a bias it is the direction of the device's rows, weighted by their length.
+    """
     moved = tables.gain[name] * rows.part(name).astype(np.float64)
-    many, device = int(rows.device.max()) + 1, rows.device
+    device = rows.device
+    many = int(device.max()) + 1
     if tables.bias in rows.columns:
         push = tables.gain[tables.bias] * rows.part(tables.bias)[:, 0].astype(np.float64)
         weight: Float64Array = (push > 0).astype(np.float64)
         unit = np.asarray(np.bincount(device, push * weight, many), np.float64)
     else:
-        push, weight, unit = np.zeros(len(device)), np.sqrt((moved**2).sum(axis=1)), np.ones(many)
+        weight = np.sqrt((moved**2).sum(axis=1))
+        unit = np.ones(many)
     whole = np.stack([np.bincount(device, column * weight, many) for column in moved.T], axis=1)
     vectors = whole / np.maximum(unit, 1e-12)[:, None]
     if tables.bias not in rows.columns:
         push = (moved * vectors[device]).sum(axis=1)
-    found = vectors[(unit > 0) & vectors.any(axis=1)]
-    length = np.sqrt((found**2).sum(axis=1))
-    usual = np.quantile(length, USUAL) if len(found) else 0.0
-    return push, found * np.minimum(1, usual / np.maximum(length, 1e-12))[:, None]
+    raising = vectors[(unit > 0) & vectors.any(axis=1)]
+    length = np.sqrt((raising**2).sum(axis=1))
+    usual = np.quantile(length, USUAL) if len(raising) else 0.0
+    return push, raising * np.minimum(1, usual / np.maximum(length, 1e-12))[:, None]
 
 
 def _standing(vectors: Float64Array, table: Float64Array, bias: Float64Array) -> Float64Array:
-    """How high each item is in the lists of some devices, from 0 to 1: the mean of a number that
-    falls with its place, which bounds what one device can do to it."""
+    """The height of each item in the lists of some devices, from 0 to 1: the mean of a number that
+    falls with its place, which bounds the influence of one device.
+    """
     if not len(vectors):
         return np.zeros(len(table))
-    some = vectors[np.unique(np.linspace(0, len(vectors) - 1, LISTS).astype(np.int64))]
-    score = np.einsum("df,if->di", some, table) + bias
+    looked_at = np.unique(np.linspace(0, len(vectors) - 1, LISTS).astype(np.int64))
+    score = np.einsum("df,if->di", vectors[looked_at], table) + bias
     place = np.empty(score.shape)
     order = np.argsort(-score, axis=1, kind="stable")
     np.put_along_axis(place, order, np.arange(len(table), dtype=np.float64)[None], axis=1)
@@ -87,11 +96,12 @@ def _standing(vectors: Float64Array, table: Float64Array, bias: Float64Array) ->
 
 
 def _allowed(standing: Float64Array, support: Int64Array) -> Float64Array:
-    """The best standing that each item may have: the median of those with more support; without
-    limit where they are fewer than MANY.
+    """The best allowed standing of each item: the median of the items with more support; infinity
+    if they are fewer than MANY.
     """
     order = np.argsort(-support, kind="stable")
-    above = np.searchsorted(-support[order], -support, side="left")  # how many items have more
+    # The number of items with more support.
+    above = np.searchsorted(-support[order], -support, side="left")
     allowed = np.full(len(standing), np.inf)
     for many in np.unique(above[above >= MANY]):
         allowed[above == many] = np.median(standing[order[:many]])

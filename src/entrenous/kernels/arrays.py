@@ -30,7 +30,8 @@ def shuffle_places(n: int, key: np.uint64) -> Int32Array:
 def nonfinite_row(scores: Float32Array) -> int:
     """The first row of scores [m, items] that holds a NaN or an infinity; -1 if there is none."""
     for r in range(len(scores)):
-        row, bad = scores[r], 0
+        row = scores[r]
+        bad = 0
         for i in range(len(row)):
             bad += not (abs(row[i]) < np.inf)
         if bad:
@@ -148,7 +149,9 @@ def _count_ahead(score: Float32Array, place: Int32Array, i: int) -> int:
     """How many items precede item i. Ties are rare, so they have a loop of their own and the common
     one stays branch-free.
     """
-    above, equal, s = 0, 0, score[i]
+    above = 0
+    equal = 0
+    s = score[i]
     for j in range(len(score)):
         above += score[j] > s
         equal += score[j] == s
@@ -174,7 +177,8 @@ def ranks_among(
     candidates: int32 [len(item), k], -1 where there are fewer. A candidate that is not known stands
     behind every known item; an item that is not known itself has rank competing + 1."""
     for h in range(len(item)):
-        score, i = scores[row[h]], item[h]
+        score = scores[row[h]]
+        i = item[h]
         ahead, present = 0, 0
         for j in candidates[h]:
             if j >= 0:

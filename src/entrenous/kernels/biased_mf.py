@@ -135,14 +135,29 @@ def _gradients(
     out: tuple[Float32Array, Float32Array],
 ) -> None:
     """Trains model k of all devices, one device after the other. out: the gradients of q and b."""
-    q, b, v = items.q, items.b, items.v
+    q = items.q
+    b = items.b
+    v = items.v
     g_q, g_b = out
-    ptr, item, value, rated = rows.ptr, rows.item, rows.value, rows.rated
-    members, factors, width = q.shape[1], q.shape[2], room.n.shape[1]
-    x, mine, old, s, z, c = room.x, room.p, room.old, room.s, room.z, room.c
+    ptr = rows.ptr
+    item = rows.item
+    value = rows.value
+    rated = rows.rated
+    members = q.shape[1]
+    factors = q.shape[2]
+    width = room.n.shape[1]
+    x = room.x
+    mine = room.p
+    old = room.old
+    s = room.s
+    z = room.z
+    c = room.c
     for d in range(len(p)):
-        start, count = rows.start[d], 0
-        total, given, spread = np.float32(0), np.float32(0), np.float32(0)
+        start = rows.start[d]
+        count = 0
+        total = np.float32(0)
+        given = np.float32(0)
+        spread = np.float32(0)
         # the sums over the rated items
         clear(room)
         for r in range(ptr[d], ptr[d + 1]):
@@ -171,7 +186,9 @@ def _gradients(
             covariance(room, factors, rates.reg + spread, rates.noise)
         # the gradients of every row, decoys too
         for r in range(ptr[d], ptr[d + 1]):
-            i, product, before = np.int64(item[r]), every(np.float32(0)), every(np.float32(0))
+            i = np.int64(item[r])
+            product = every(np.float32(0))
+            before = every(np.float32(0))
             for f in range(0, width, LANES):
                 row = load(q, (i * members + k) * factors + f, factors - f)
                 store(x, f, row)
@@ -234,8 +251,12 @@ def descend(
     """Runs the local iterations: room.p in place. Returns the new d = b_u - start. A coordinate
     that nothing holds stays where it is.
     """
-    n, s, z, p = room.n, room.s, room.z, room.p
-    width, reg = n.shape[1], rates.reg + spread
+    n = room.n
+    s = room.s
+    z = room.z
+    p = room.p
+    width = n.shape[1]
+    reg = rates.reg + spread
     for _ in range(rates.steps):
         if rates.bias and count + rates.reg_bias > 0:
             product = every(np.float32(0))
@@ -257,7 +278,9 @@ def covariance(room: BiasedMFRoom, factors: int, reg: np.float32, noise: np.floa
     """Writes the covariance of p_u, c = noise (N + reg 1)^-1, by Cholesky's factor L and its
     inverse: c = noise (L^-1)' L^-1.
     """
-    a, n, c = room.a, room.n, room.c
+    a = room.a
+    n = room.n
+    c = room.c
     # L
     for k in range(factors):
         for m in range(k + 1):

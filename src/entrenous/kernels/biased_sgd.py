@@ -150,11 +150,19 @@ def learn(
     leaves the old p_u in room.old. Decoys that count have the rating made up for them (eq. 6), by
     prediction that of the p_u and b_u before the visit.
     """
-    q, b, item, value, rated = state.q, state.b, rows.item, rows.value, rows.rated
-    mine, old, own = room.p, room.old, room.own
+    q = state.q
+    b = state.b
+    item = rows.item
+    value = rows.value
+    rated = rows.rated
+    mine = room.p
+    old = room.old
+    own = room.own
     factors = q.shape[1]
-    rate, start = numbers.local_rate, rows.start[d]
-    keep, keep_bias = every(ONE - rate * numbers.reg), ONE - rate * numbers.reg_bias
+    rate = numbers.local_rate
+    start = rows.start[d]
+    keep = every(ONE - rate * numbers.reg)
+    keep_bias = ONE - rate * numbers.reg_bias
     was = bias
     # the rows that the device learns from
     count = 0
@@ -198,7 +206,8 @@ def error(
     before the local iterations; with `numbers.before`, they and room.p and room.old are the other
     way round.
     """
-    q, factors = state.q, state.q.shape[1]
+    q = state.q
+    factors = state.q.shape[1]
     i = np.int64(rows.item[r])
     at = i * factors
     by_new = now + dot(room.p, q, at, factors)
@@ -233,7 +242,8 @@ def visits(
     q: float32 [items, F]. b: float32 [items]. p: float32 [m, F]. bias: b_u, float32 [m].
     """
     state = BiasedSGDState(sealed(q), sealed(b), p.copy(), bias.copy())
-    n, factors = len(rows.item), p.shape[1]
+    n = len(rows.item)
+    factors = p.shape[1]
     g_q, g_b = np.empty((n, factors), np.float32), np.empty(n, np.float32)
     _visits(state, rows, numbers, room_for(rows.ptr, factors), g_q, g_b)
     return state.p, state.bias, g_q, g_b
@@ -249,8 +259,12 @@ def _visits(
     g_b: Float32Array,
 ) -> None:
     """Moves state.p and state.bias; writes what is sent to g_q, g_b."""
-    q, b, mine, g = state.q, state.b, room.p, room.g
-    factors, reg = q.shape[1], every(numbers.reg)
+    q = state.q
+    b = state.b
+    mine = room.p
+    g = room.g
+    factors = q.shape[1]
+    reg = every(numbers.reg)
     for d in range(len(state.p)):
         copy_user(state, d, room)
         was = state.bias[d]
@@ -304,7 +318,10 @@ def _solo(
     """Does the work of `solo`. No row of a device depends on another's item, so each item can move
     as soon as its gradient is known.
     """
-    q, b, width, ok = state.q, state.b, state.q.shape[1], True
+    q = state.q
+    b = state.b
+    width = state.q.shape[1]
+    ok = True
     for d in range(first, last):
         copy_user(state, d, room)
         was = state.bias[d]
@@ -331,9 +348,14 @@ def step_row(
     """Moves q_i, which begins at flat position `at`, along its gradient in steps of 2^-16. Returns
     False if that cannot be sent.
     """
-    mine, g, width = room.p, room.g, room.p.shape[1]
-    reg, rate, magic = every(numbers.reg), every(numbers.rate), every(MAGIC)
-    ok, squares = True, every(np.float32(0))
+    mine = room.p
+    g = room.g
+    width = room.p.shape[1]
+    reg = every(numbers.reg)
+    rate = every(numbers.rate)
+    magic = every(MAGIC)
+    ok = True
+    squares = every(np.float32(0))
     # the gradient in units of 2^-16, rounded sixteen at a time
     for f in range(0, width, LANES):
         scaled = (reg * load(q, at + f) - every(e) * load(mine, f)) * every(SCALE)

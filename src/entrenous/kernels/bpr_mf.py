@@ -39,7 +39,9 @@ def _scores_of_one(p: Float32Array, q: Float32Array, b: Float32Array) -> Float32
 
 @njit(cache=True, nogil=True)
 def _scores(p: Float32Array, qt: Float32Array, b: Float32Array) -> Float32Array:
-    users, items, factors = p.shape[0], len(b), p.shape[1]
+    users = p.shape[0]
+    items = len(b)
+    factors = p.shape[1]
     out = np.empty((users, items), np.float32)
     for start in range(0, items, CHUNK):
         stop = min(start + CHUNK, items)
@@ -49,7 +51,8 @@ def _scores(p: Float32Array, qt: Float32Array, b: Float32Array) -> Float32Array:
             for i in range(stop - start):
                 row[i] = b[start + i]
             for f in range(factors):
-                weight, column = p[u, f], qt[f, start:stop]
+                weight = p[u, f]
+                column = qt[f, start:stop]
                 for i in range(stop - start):
                     row[i] += weight * column[i]
     return out

@@ -40,7 +40,8 @@ def _gram(y: Float32Array) -> Float64Array:
     out = np.zeros((factors, factors))
     for i in range(len(y)):
         for f in range(factors):
-            weight, row = np.float64(y[i, f]), out[f]
+            weight = np.float64(y[i, f])
+            row = out[f]
             for g in range(f + 1):
                 row[g] += weight * y[i, g]
     return out
@@ -72,7 +73,9 @@ def _solve(
 ) -> None:
     factors = y.shape[1]
     width = -(-factors // DOUBLES) * DOUBLES
-    a, rhs, columns = np.zeros((factors, width)), np.empty(factors), np.zeros((TERMS, width))
+    a = np.zeros((factors, width))
+    rhs = np.empty(factors)
+    columns = np.zeros((TERMS, width))
     for u in range(len(x)):
         # Y^T C_u Y = w Y^T Y + Y^T (C_u - w I) Y: a device adds its consumed items alone
         rhs[:] = 0
@@ -107,7 +110,9 @@ def _add_consumed(
             rows[:] = 0
             weights[:] = 0
         for k in range(min(TERMS, len(item) - first)):
-            given, row, weight = y[item[first + k]], rows[k], weights[k]
+            given = y[item[first + k]]
+            row = rows[k]
+            weight = weights[k]
             confidence = np.float64(c[first + k])
             for f in range(factors):
                 row[f] = given[f]
@@ -154,7 +159,8 @@ def _finish_columns(
         for f in range(k, len(a)):
             own[f] = a[f, k]
         for h in range(first, k):
-            other, weight = columns[h - first], a[k, h]
+            other = columns[h - first]
+            weight = a[k, h]
             for f in range(k, len(a)):
                 own[f] -= other[f] * weight
         own[k] = np.sqrt(max(own[k], 1e-12))
@@ -234,10 +240,13 @@ def own_rows(
 def _own_rows(
     y: Float32Array, x: Float32Array, consumed: Consumed, unobserved: float, out: Float32Array
 ) -> None:
-    factors, w = y.shape[1], np.float32(unobserved)
+    factors = y.shape[1]
+    w = np.float32(unobserved)
     for u in range(len(x)):
         for r in range(consumed.ptr[u], consumed.ptr[u + 1]):
-            i, c, score = consumed.item[r], consumed.c[r], np.float32(0)
+            i = consumed.item[r]
+            c = consumed.c[r]
+            score = np.float32(0)
             for f in range(factors):
                 score += x[u, f] * y[i, f]
             weight = c - (c - w) * score
@@ -271,7 +280,8 @@ def times_triangle(y: Float32Array, triangle: Float64Array) -> Float64Array:
 @njit(cache=True, nogil=True)
 def _times_triangle(y: Float32Array, triangle: Float64Array) -> Float64Array:
     items, factors = y.shape
-    whole, out = _whole(triangle, factors), np.zeros((items, factors))
+    whole = _whole(triangle, factors)
+    out = np.zeros((items, factors))
     for i in range(items):
         for f in range(factors):
             weight = np.float64(y[i, f])
@@ -283,7 +293,8 @@ def _times_triangle(y: Float32Array, triangle: Float64Array) -> Float64Array:
 @njit(cache=True, nogil=True)
 def _whole(triangle: Float64Array, factors: int) -> Float64Array:
     """Returns the symmetric matrix whose lower triangle, row by row, is given: float64 [F, F]."""
-    out, at = np.empty((factors, factors)), 0
+    out = np.empty((factors, factors))
+    at = 0
     for f in range(factors):
         for g in range(f + 1):
             out[f, g] = out[g, f] = triangle[at]
@@ -300,7 +311,8 @@ def over_curvature(
     """
     items, factors = downhill.shape
     width = -(-factors // DOUBLES) * DOUBLES
-    s, out = _whole(triangle, factors), downhill.copy()
+    s = _whole(triangle, factors)
+    out = downhill.copy()
     a, columns = np.zeros((factors, width)), np.zeros((TERMS, width))
     for i in range(items):
         for f in range(factors):

@@ -50,7 +50,8 @@ class Generator:
         """Normally distributed numbers with mean 0 and standard deviation `scale`, float64 of the
         shape `size` (Box and Muller 1958).
         """
-        first, many = -(-self._drawn // 2), int(np.prod(size, dtype=np.int64))
+        first = -(-self._drawn // 2)
+        many = int(np.prod(size, dtype=np.int64))
         self._drawn = 2 * (first + many)  # two words for each number
         return scale * normal_range(np.uint64(self._key), first, many).reshape(size)
 

@@ -17,7 +17,9 @@ from ..core.types import Float32Array, Float64Array
 
 AXES = 3
 DIAMETER = np.float32(2 * 6371.0088)  # km, of a sphere with the Earth's mean radius
-_ONE, _HALF, _QUARTER_TURN = np.float32(1), np.float32(0.5), np.float32(np.pi / 2)
+_ONE = np.float32(1)
+_HALF = np.float32(0.5)
+_QUARTER_TURN = np.float32(np.pi / 2)
 (
     _C1,
     _C2,

@@ -176,7 +176,9 @@ def leads(
     The variance is that of the differences, row by row, and of a place in so many candidates: two
     equal rows are no certainty.
     """
-    ahead, lead, variance = np.zeros(len(who)), np.zeros(len(who)), np.zeros(len(who))
+    ahead = np.zeros(len(who))
+    lead = np.zeros(len(who))
+    variance = np.zeros(len(who))
     mine, theirs = np.empty(shape.stride, np.float32), np.empty(shape.stride, np.float32)
     width = sets.candidates.shape[1]
     for d in range(len(who)):

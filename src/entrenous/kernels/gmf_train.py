@@ -156,9 +156,12 @@ def _errors(
     """Adds sigmoid(y_ui) - y of every sample to its item's `error`, and lists the items `touched`.
     Returns how many.
     """
-    score, error, touched = room.score, room.error, room.touched
+    score = room.score
+    error = room.error
+    touched = room.touched
     drawn, value = room.drawn, room.first
-    n, left = 0, items - avoided
+    n = 0
+    left = items - avoided
     # The history, y = 1, in chunks: gather, compute, scatter.
     for low in range(0, len(own), CHUNK):
         count = min(CHUNK, len(own) - low)
@@ -200,10 +203,13 @@ def _step(
     room: TrainingRoom,
 ) -> None:
     """Takes one step of Q, p, h along the mean gradient of the n touched items."""
-    error, step, shrink = room.error, room.step, room.shrink
+    error = room.error
+    step = room.step
+    shrink = room.shrink
     touched, toward = room.touched, room.toward
     gradient, square = room.first, room.second
-    user, squares = private.user[u], private.item_square[u]
+    user = private.user[u]
+    squares = private.item_square[u]
     factors = shape.factors
     output = factors * shape.stride
     each = np.float32(1.0 / (consumed * (1 + rates.negatives)))
@@ -345,7 +351,9 @@ def judge_merge_train(
     p, trained = np.zeros(m, np.float64), np.zeros(m, np.bool_)
     for d in range(m):
         u = arrived.who[d]
-        mine, theirs, out = pool[arrived.own[d]], pool[arrived.received[d]], pool[arrived.into[d]]
+        mine = pool[arrived.own[d]]
+        theirs = pool[arrived.received[d]]
+        out = pool[arrived.into[d]]
         user = private.user[u]
         # judge both
         hr_x, ndcg_x = judge(theirs, user, u, sets, discount, shape, room.score)

@@ -7,7 +7,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-_LOG2E, _END, _ONE = np.float32(1.4426950408889634), np.float32(126), np.float32(1)
+_LOG2E = np.float32(1.4426950408889634)
+_END = np.float32(126)
+_ONE = np.float32(1)
 (
     _C1,
     _C2,

@@ -72,7 +72,8 @@ def merge_one(
     """Writes mine + share (theirs - mine) to `out`, which may be `mine`: so a compiler cannot tell
     that LANES numbers go at once.
     """
-    lanes, whole = every(share), len(out) - len(out) % LANES
+    lanes = every(share)
+    whole = len(out) - len(out) % LANES
     for f in range(0, whole, LANES):
         own = load(mine, f)
         store(out, f, own + lanes * (load(theirs, f) - own))
@@ -93,6 +94,8 @@ def cosines(vectors: Float32Array, one: Int64Array, other: Int64Array) -> Float6
         for i in range(a.shape[0]):
             for f in range(a.shape[1]):
                 x, y = float(a[i, f]), float(b[i, f])
-                both, of_a, of_b = both + x * y, of_a + x * x, of_b + y * y
+                both = both + x * y
+                of_a = of_a + x * x
+                of_b = of_b + y * y
         out[d] = both / math.sqrt(of_a * of_b) if of_a > 0 and of_b > 0 else 0.0
     return out

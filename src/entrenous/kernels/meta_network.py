@@ -64,7 +64,9 @@ class MetaSizes(NamedTuple):
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         """Shapes of the arrays of `MetaParameters`, in its order."""
         h = self.hidden
-        low, rise, second = self.items * self.low, self.low * self.item, self.predictor + 1
+        low = self.items * self.low
+        rise = self.low * self.item
+        second = self.predictor + 1
         return (
             (self.users, self.user),
             (self.user, self.taste),
@@ -124,7 +126,8 @@ class GeneratedModels(NamedTuple):
 
 def views(theta: Float32Array, sizes: MetaSizes) -> MetaParameters:
     """Returns the parts of a flat parameter (or gradient) vector, as views in their shapes."""
-    parts, start = [], 0
+    parts = []
+    start = 0
     for shape in sizes.shapes:
         end = start + int(np.prod(shape))
         parts.append(theta[start:end].reshape(shape))
@@ -140,10 +143,12 @@ def first_parameters(sizes: MetaSizes, key: np.uint64, shared_std: float) -> Flo
     parts = []
     for name, shape in zip(MetaParameters._fields, sizes.shapes, strict=True):
         if name.endswith("0"):
-            rows, width = int(np.prod(shape)), 1
+            rows = int(np.prod(shape))
+            width = 1
             std = 0.0 if name == "inner0" else shared_std
         else:
-            rows, width = int(np.prod(shape[:-1])), shape[-1]
+            rows = int(np.prod(shape[:-1]))
+            width = shape[-1]
             std = (2 / (shape[-2] + width)) ** 0.5
         parts.append(normals(folds(fold_name(key, name), np.arange(rows)), width, std).ravel())
     return np.concatenate(parts)
@@ -214,7 +219,9 @@ def _hidden(
     d: int,
 ) -> None:
     """Writes c = e_u M, [taste], and the four h_g = relu(W_g c + w_g) to row d of h, [m, 4, H]."""
-    taste, hidden, zero = memory.shape[1], inner.shape[1], np.float32(0)
+    taste = memory.shape[1]
+    hidden = inner.shape[1]
+    zero = np.float32(0)
     for f in range(0, taste, LANES):
         store(c, f, every(zero))
     for k in range(user.shape[1]):
@@ -228,7 +235,10 @@ def _hidden(
 @njit(cache=True, nogil=True)
 def _all_hidden(meta: MetaParameters, users: Int64Array, c: Float32Array, h: Float32Array) -> None:
     """Writes the hidden layers of all `users` to h, [m, 4, H]. c: room for one user's."""
-    user, memory, inner, inner0 = meta.user, meta.memory, meta.inner, meta.inner0
+    user = meta.user
+    memory = meta.memory
+    inner = meta.inner
+    inner0 = meta.inner0
     for d in range(len(users)):
         _hidden(user, memory, inner, inner0, users[d], c, h, d)
 
@@ -238,7 +248,9 @@ def _some_rows(
     weight: Float32Array, bias: Float32Array, h: Float32Array, item: Int32Array, low: Float32Array
 ) -> None:
     """Writes row item[u, n] of A_u, where there is one, to low[u, n]."""
-    hidden, length, none = weight.shape[1], low.shape[2], np.float32(0)
+    hidden = weight.shape[1]
+    length = low.shape[2]
+    none = np.float32(0)
     for u in range(len(item)):
         for n in range(item.shape[1]):
             if item[u, n] >= none:
@@ -273,7 +285,8 @@ def back(
     item: [m, n], the rows of A_u that gradient.low [m, n, L] is about, below 0 for none;
     gradient.rise is [m, L D]. One user after the other, in the order given.
     """
-    meta, gradient = MetaParameters(*map(sealed, meta)), GeneratedModels(*map(sealed, gradient))
+    meta = MetaParameters(*map(sealed, meta))
+    gradient = GeneratedModels(*map(sealed, gradient))
     _back(meta, sealed(users), sealed(item), gradient, scale, out)
 
 
@@ -286,13 +299,33 @@ def _back(
     scale: np.float32,
     out: MetaParameters,
 ) -> None:
-    low, rise, first, second = gradient.low, gradient.rise, gradient.first, gradient.second
-    user, memory, inner, inner0 = meta.user, meta.memory, meta.inner, meta.inner0
-    w_low, w_rise, w_first, w_second = meta.low, meta.rise, meta.first, meta.second
-    g_user, g_memory, g_inner, g_inner0 = out.user, out.memory, out.inner, out.inner0
-    g_low, g_low0, g_rise, g_rise0 = out.low, out.low0, out.rise, out.rise0
-    g_first, g_first0, g_second, g_second0 = out.first, out.first0, out.second, out.second0
-    taste, hidden, length = memory.shape[1], inner.shape[1], low.shape[2]
+    low = gradient.low
+    rise = gradient.rise
+    first = gradient.first
+    second = gradient.second
+    user = meta.user
+    memory = meta.memory
+    inner = meta.inner
+    inner0 = meta.inner0
+    w_low = meta.low
+    w_rise = meta.rise
+    w_first = meta.first
+    w_second = meta.second
+    g_user = out.user
+    g_memory = out.memory
+    g_inner = out.inner
+    g_inner0 = out.inner0
+    g_low = out.low
+    g_low0 = out.low0
+    g_rise = out.rise
+    g_rise0 = out.rise0
+    g_first = out.first
+    g_first0 = out.first0
+    g_second = out.second
+    g_second0 = out.second0
+    taste = memory.shape[1]
+    hidden = inner.shape[1]
+    length = low.shape[2]
     zero = np.float32(0)
     c, dc = np.empty(taste, np.float32), np.empty(taste, np.float32)
     h = np.empty((1, GENERATORS, hidden), np.float32)

@@ -162,7 +162,9 @@ def forward(shape: NCFShape, model: NCFParts, at: NCFPlace, tower: NCFTower) -> 
     """Returns the logit h . [p^G * q^G ; a_L] + h_0 of one user and item; leaves tower.act and
     tower.pre behind.
     """
-    user, item, net = model.user, model.item, model.net
+    user = model.user
+    item = model.item
+    net = model.net
     act, pre = tower.act, tower.pre
     gmf, mlp = shape.gmf, shape.mlp
     layers = len(shape.weight)
@@ -212,9 +214,15 @@ def backward(
     network 0 alone, by the embeddings at `to`. error: y_ui less its label. Expects tower.act and
     tower.pre as `forward` left them.
     """
-    user, item, net = model.user, model.item, model.net
-    act, pre, back = tower.act, tower.pre, tower.back
-    gu, gi, gnet = gradient.user, gradient.item, gradient.net
+    user = model.user
+    item = model.item
+    net = model.net
+    act = tower.act
+    pre = tower.pre
+    back = tower.back
+    gu = gradient.user
+    gi = gradient.item
+    gnet = gradient.net
     gmf, mlp = shape.gmf, shape.mlp
     layers = len(shape.weight)
     last = shape.width[layers]
@@ -227,7 +235,9 @@ def backward(
     gnet[at.net, shape.head + gmf + last] += error
     # h, p and q of the GMF part
     for f in range(0, gmf, LANES):
-        p, q, h = load(user, at.user + f), load(item, at.item + f), load(net, head_gmf + f)
+        p = load(user, at.user + f)
+        q = load(item, at.item + f)
+        h = load(net, head_gmf + f)
         store(gnet, head_gmf + f, load(gnet, head_gmf + f) + e * (p * q))
         if at.net == 0:
             store(gu, to.user + f, load(gu, to.user + f) + (e * (h * q) + reg * p))
@@ -506,7 +516,8 @@ def _room(shape: NCFShape, rates: NCFRates, data: NCFData, items: int, besides: 
     longest = int(counts.max(initial=0))
     batch = min(rates.batch, max(1, longest * (1 + rates.negatives)))
     width = shape.gmf + shape.mlp
-    size, networks = shape.network, 1 + besides
+    size = shape.network
+    networks = 1 + besides
     return _NCFRoom(
         ptr=np.zeros(len(counts) + 1, np.int64),
         item=np.empty(int(touched.sum()), np.int32),
@@ -587,33 +598,53 @@ def _train(
     """Trains all devices one after the other; writes what they learnt to `room` and `user`, and
     returns how many rows that is.
     """
-    ptr, history, avoid_ptr, avoid, keys = (
-        data.ptr,
-        data.item,
-        data.avoid_ptr,
-        data.avoid,
-        data.keys,
-    )
-    table, networks, group, second = given.item, given.network, given.group, given.beside
+    ptr = data.ptr
+    history = data.item
+    avoid_ptr = data.avoid_ptr
+    avoid = data.avoid
+    keys = data.keys
+    table = given.item
+    networks = given.network
+    group = given.group
+    second = given.beside
     user_anchors, network_anchors = given.user_anchor, given.network_anchor
-    item, out, moved, moved_beside = room.item, room.moved, room.moved_network, room.moved_beside
-    row, row_at, u, net = room.row, room.row_at, room.u, room.net
+    item = room.item
+    out = room.moved
+    moved = room.moved_network
+    moved_beside = room.moved_beside
+    row = room.row
+    row_at = room.row_at
+    u = room.u
+    net = room.net
     user_anchor, net_anchor = room.user_anchor, room.net_anchor
-    moments, row_moments, gradient = room.moments, room.row_moments, room.gradient
-    row_of, slot_of, gaps, order = room.row_of, room.slot_of, room.gaps, room.order
+    moments = room.moments
+    row_moments = room.row_moments
+    gradient = room.gradient
+    row_of = room.row_of
+    slot_of = room.slot_of
+    gaps = room.gaps
+    order = room.order
     tower = room.tower
     model = NCFParts(u, row, net)
     slopes = NCFParts(room.gu, gradient, room.gnet)
     own_user = _NCFTrained(u, room.gu, user_anchor, moments)
     own_net = _NCFTrained(net, room.gnet, net_anchor, moments)
 
-    factors, embedding, gmf = shape.factors, shape.embedding, shape.gmf
-    own, width, size = factors + embedding, gmf + shape.mlp, net.shape[1]
-    items, several = len(table), 1 + len(second)
-    reg, epsilon, item_rate = every(rates.reg), every(rates.epsilon), every(rates.item)
+    factors = shape.factors
+    embedding = shape.embedding
+    gmf = shape.gmf
+    own = factors + embedding
+    width = gmf + shape.mlp
+    size = net.shape[1]
+    items = len(table)
+    several = 1 + len(second)
+    reg = every(rates.reg)
+    epsilon = every(rates.epsilon)
+    item_rate = every(rates.item)
     n = 0
     for d in range(len(keys)):
-        start, length = ptr[d], ptr[d + 1] - ptr[d]
+        start = ptr[d]
+        length = ptr[d + 1] - ptr[d]
         avoided = avoid_ptr[d + 1] - avoid_ptr[d]
         # private copies of the user embedding and of the networks
         copy_padded(shape, user, d * own, u, 0)
@@ -634,15 +665,19 @@ def _train(
         for epoch in range(rates.epochs):
             key = fold(keys[d], epoch)
             shuffle(order, length, key)
-            samples, filled, taken = length * (1 + extra), 0, 0
+            samples = length * (1 + extra)
+            filled = 0
+            taken = 0
             for t in range(samples):
                 # the sample: a consumed item, then its negatives
                 which = t % (1 + extra)
                 if which == 0:
-                    i, label = int(history[start + order[t // (1 + extra)]]), True
+                    i = int(history[start + order[t // (1 + extra)]])
+                    label = True
                 else:
                     k = below(draw(key, length + t), items - avoided)
-                    i, label = int(k + count_gaps(gaps, avoided, k)), False
+                    i = int(k + count_gaps(gaps, avoided, k))
+                    label = False
                 # its row among the device's copies; a new copy begins without moments
                 r = int(row_at[i])
                 if r < 0:
@@ -793,7 +828,8 @@ def _scores(
     a register's worth of memory begins.
     """
     net = model.net
-    size, width = networks.shape[1], model.user.shape[1]
+    size = networks.shape[1]
+    width = model.user.shape[1]
     for d in range(len(out)):
         copy(networks, int(group[d]) * size, net, 0, size)
         for i in range(out.shape[1]):

@@ -76,7 +76,8 @@ def negative(history: Int32Array, k: int) -> int:
     Before history[m] lie history[m] - m items that are not in it, so a binary search over m finds
     the place.
     """
-    low, length = 0, len(history)
+    low = 0
+    length = len(history)
     while length > 1:
         half = length >> 1
         if history[low + half - 1] - (low + half - 1) <= k:

@@ -58,7 +58,8 @@ def exchange(
     k = known.shape[1]
     pile = np.empty(k + brought.shape[1], np.int32)
     for d in range(len(who)):
-        mine, n = known[who[d]], 0
+        mine = known[who[d]]
+        n = 0
         for source in (mine, brought[d]):
             for p in range(len(source)):
                 peer = source[p]
@@ -89,7 +90,8 @@ def _draw_first(pile: Int32Array, n: int, m: int, key: np.uint64, offset: int) -
 @njit(cache=True, nogil=True)
 def sample(known: Int32Array, who: Int64Array, m: int, keys: UInt64Array) -> Int32Array:
     """m of the peers that each node knows, int32 [len(who), m]; NOBODY where it knows fewer."""
-    out, pile = np.full((len(who), m), NOBODY, np.int32), np.empty(known.shape[1], np.int32)
+    out = np.full((len(who), m), NOBODY, np.int32)
+    pile = np.empty(known.shape[1], np.int32)
     for d in range(len(who)):
         n = _listed(known[who[d]], pile)
         _draw_first(pile, n, min(m, n), keys[d], 0)
@@ -113,7 +115,8 @@ def random_views(known: Int32Array, who: Int64Array, size: int, keys: UInt64Arra
     """A new view of each node, int32 [len(who), size]: peers at random, of those it knows; NOBODY
     where it knows fewer.
     """
-    out, pile = np.full((len(who), size), NOBODY, np.int32), np.empty(known.shape[1], np.int32)
+    out = np.full((len(who), size), NOBODY, np.int32)
+    pile = np.empty(known.shape[1], np.int32)
     for d in range(len(who)):
         fill_at_random(out[d], 0, known[who[d]], pile, keys[d])
     return out

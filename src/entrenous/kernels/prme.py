@@ -41,7 +41,9 @@ from .logistic import logistic
 from .negatives import negative, shuffle
 from .visit_sequence import NOWHERE, VisitSequence, in_order, sequence_of
 
-ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)
+ZERO = np.float32(0)
+ONE = np.float32(1)
+TWO = np.float32(2)
 # How the venues that a list may begin from become one score.
 NEAREST, MEAN, LATEST = range(3)
 # Venues scored at once: their vectors stay in the first-level cache.
@@ -157,7 +159,9 @@ def learn(
     other = rows.avoid[rows.avoid_ptr[u] : rows.avoid_ptr[u + 1]]
     seen = sequence_of(rows.visits, low, high, rates.tau)
     device = PRMEDevice(own, other, seen, rows.point)
-    n, visits, steps = high - low, len(seen.item), 0
+    n = high - low
+    visits = len(seen.item)
+    steps = 0
     met[:n] = own
     order = np.empty(visits, np.int64)
     for epoch in range(rates.epochs):
@@ -179,8 +183,12 @@ def _epoch(
     """Takes a step for each of a device's visits, in random order. Writes `order` and the venues
     that it has `drawn`; returns how many steps these were.
     """
-    own, other, seen, point = device.own, device.other, device.seen, device.point
-    left, steps = len(point) // AXES - len(other), 0
+    own = device.own
+    other = device.other
+    seen = device.seen
+    point = device.point
+    left = len(point) // AXES - len(other)
+    steps = 0
     shuffle(order, key)
     for t in range(len(order)):
         v = order[t]
@@ -244,9 +252,12 @@ def step(
     """Takes one step of ascent of ln sigma(z) - reg |theta|^2. Without a venue c to come from, D is
     |U - P|^2.
     """
-    factors, width = len(user), 2 * len(user)
+    factors = len(user)
+    width = 2 * len(user)
     p_i, p_j = width * i, width * j
-    s_c, s_i, s_j = width * c + factors, width * i + factors, width * j + factors
+    s_c = width * c + factors
+    s_i = width * i + factors
+    s_j = width * j + factors
     # z = D(u, c, j) - D(u, c, i)
     alpha = ONE if c == NOWHERE else rates.alpha
     z = alpha * (
@@ -258,17 +269,23 @@ def step(
         z += (ONE - alpha) * (far_j - far_i)
     # Of both terms: dz/dx is twice a difference, weighted.
     g = TWO * rates.rate * logistic(-z)
-    shrink, of_p, of_s = ONE - TWO * rates.rate * rates.reg, g * alpha, g * (ONE - alpha)
+    shrink = ONE - TWO * rates.rate * rates.reg
+    of_p = g * alpha
+    of_s = g * (ONE - alpha)
     # U, P_i and P_j
     for k in range(factors):
-        u, i_k, j_k = user[k], model[p_i + k], model[p_j + k]
+        u = user[k]
+        i_k = model[p_i + k]
+        j_k = model[p_j + k]
         user[k] = shrink * u + of_p * (w_j * (u - j_k) - w_i * (u - i_k))
         model[p_i + k] = shrink * i_k + of_p * w_i * (u - i_k)
         model[p_j + k] = shrink * j_k - of_p * w_j * (u - j_k)
     # S_c, S_i and S_j; c may be j
     if c != NOWHERE:
         for k in range(factors):
-            c_k, i_k, j_k = model[s_c + k], model[s_i + k], model[s_j + k]
+            c_k = model[s_c + k]
+            i_k = model[s_i + k]
+            j_k = model[s_j + k]
             new_c = shrink * c_k + of_s * (w_j * (c_k - j_k) - w_i * (c_k - i_k))
             model[s_i + k] = shrink * i_k + of_s * w_i * (c_k - i_k)
             model[s_j + k] = new_c if c == j else shrink * j_k - of_s * w_j * (c_k - j_k)
@@ -325,9 +342,16 @@ def score(
     """Scores -D(u, c, v) of venues v over the venues c in `start`: of the nearest c, or the mean;
     -|U - P_l|^2 without any. point: float32 [3 items]; out: float32 [len(venue)].
     """
-    factors, alpha, mean = len(user), scoring.alpha, scoring.how == MEAN
-    tile, by_user, by_venue, total = room.vector, room.by_user, room.by_venue, room.total
-    east, north, up = tile[2 * factors], tile[2 * factors + 1], tile[2 * factors + 2]
+    factors = len(user)
+    alpha = scoring.alpha
+    mean = scoring.how == MEAN
+    tile = room.vector
+    by_user = room.by_user
+    by_venue = room.by_venue
+    total = room.total
+    east = tile[2 * factors]
+    north = tile[2 * factors + 1]
+    up = tile[2 * factors + 2]
     for low in range(0, len(venue), TILE):
         n = min(TILE, len(venue) - low)
         _gather(model, point, venue[low : low + n], factors, tile)
@@ -339,7 +363,9 @@ def score(
             by_venue[:n] = ZERO
             for k in range(factors):
                 _add_square(model[(2 * c + 1) * factors + k], tile[factors + k], n, by_venue)
-            x, y, z = point[AXES * c], point[AXES * c + 1], point[AXES * c + 2]
+            x = point[AXES * c]
+            y = point[AXES * c + 1]
+            z = point[AXES * c + 2]
             for v in range(n):
                 gap = (
                     (x - east[v]) * (x - east[v])

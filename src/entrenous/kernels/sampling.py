@@ -34,9 +34,11 @@ def shuffled(key: np.uint64, t: int, n: int) -> int:
     half = np.uint64(1)
     while np.int64(1) << (np.int64(2) * np.int64(half)) < n:
         half += np.uint64(1)
-    mask, x = (np.uint64(1) << half) - np.uint64(1), np.uint64(t)
+    mask = (np.uint64(1) << half) - np.uint64(1)
+    x = np.uint64(t)
     while True:
-        left, right = x >> half, x & mask
+        left = x >> half
+        right = x & mask
         for number in range(4):
             left, right = right, left ^ (draw(fold(key, number), np.int64(right)) & mask)  # type: ignore[arg-type]
         x = (left << half) | right

@@ -55,12 +55,16 @@ def previous(time: Int64Array, order: Int64Array, tau: int) -> Int64Array:
 @njit(cache=True, nogil=True)
 def sequence_of(visits: Visits, low: int, high: int, tau: int) -> VisitSequence:
     """The visits of the device whose rows are those from `low` to `high`."""
-    first, last, n = visits.ptr[low], visits.ptr[high], high - low
-    item, time = np.empty(last - first, np.int32), visits.time[first:last]
+    first = visits.ptr[low]
+    last = visits.ptr[high]
+    n = high - low
+    item = np.empty(last - first, np.int32)
+    time = visits.time[first:last]
     for r in range(n):
         item[visits.ptr[low + r] - first : visits.ptr[low + r + 1] - first] = r
     before = previous(time, in_order(time, visits.row[first:last]), tau)
-    ptr, moves = np.zeros(n + 1, np.int64), np.unique(_moves(item, before, n))
+    ptr = np.zeros(n + 1, np.int64)
+    moves = np.unique(_moves(item, before, n))
     for move in moves:
         ptr[move // n + 1] += 1
     return VisitSequence(item, before, np.cumsum(ptr), (moves % max(n, 1)).astype(np.int32))
@@ -69,7 +73,8 @@ def sequence_of(visits: Visits, low: int, high: int, tau: int) -> VisitSequence:
 @njit(cache=True, nogil=True)
 def _moves(item: Int32Array, before: Int64Array, n: int) -> Int64Array:
     """n c + i for each visit of item i that comes from item c."""
-    found, moves = 0, np.empty(len(item), np.int64)
+    found = 0
+    moves = np.empty(len(item), np.int64)
     for v in range(len(item)):
         if before[v] != NOWHERE:
             moves[found] = n * np.int64(item[before[v]]) + item[v]

@@ -1,8 +1,9 @@
-"""What audits of this package have measured of each algorithm: evidence.json, written by `make
-evidence`, and sentences made of it.
+"""The measurements of audits of this package: evidence.json, written by `make evidence`, and
+sentences made of it.
 
-A figure is of one data set, one view, one profile and the attacks that there were; the entry says
-which. What is not in the file was not measured, and is never called safe."""
+A figure is of one data set, one view, one profile and the attacks that existed then; the entry says
+which. Anything that is not in the file was not measured, and is never called safe.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +13,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
-Entry = Mapping[
-    str, Any
-]  # one audit, as `entrenous audit --json` prints it, less what nobody reads here
+Entry = Mapping[str, Any]
+"""One audit, as `entrenous audit --json` prints it, less the parts that nobody reads here."""
 
 FILE: Final = "evidence.json"
 VIEWS: Final[Mapping[str, str]] = {
@@ -29,34 +29,37 @@ SEEN_UNDER: Final = {
     "robust": ("individual", "model"),
 }
 SAME_AS: Final = {"fpl": "pfpl+"}  # two names of one class with the same settings
-SUMS: Final = ("sum", "model")  # what is seen under every other profile
+SUMS: Final = ("sum", "model")  # the views under every other profile
 
 
 @cache
 def entries() -> Sequence[Entry]:
-    """All that was measured, in the order of the file."""
-    found = json.loads(files(__package__).joinpath(FILE).read_text(encoding="utf-8"))
-    return tuple(found["entries"])
+    """All measurements, in the order of the file."""
+    text = files(__package__).joinpath(FILE).read_text(encoding="utf-8")
+    return tuple(json.loads(text)["entries"])
 
 
 def measured(algorithm: str, profile: str = "") -> list[Entry]:
-    """What was measured of an algorithm, under one profile or ("") under any."""
+    """The entries of an algorithm, under one profile or ("") under any."""
     name = SAME_AS.get(algorithm, algorithm)
-    return [
-        one for one in entries() if one["algorithm"] == name and profile in ("", one["profile"])
-    ]
+    of_algorithm = [entry for entry in entries() if entry["algorithm"] == name]
+    return [entry for entry in of_algorithm if profile in ("", entry["profile"])]
 
 
 def best(entry: Entry) -> Mapping[str, Any] | None:
     """The attack of an entry that ranks histories best; None if none ran."""
-    mine = [one for one in entry["attacks"] if one.get("asks", "histories") == "histories"]
-    ran = [one for one in mine if one.get("r_precision") is not None]
-    return max(ran, key=lambda one: (one["r_precision"], one["name"]), default=None)
+    ran = [attack for attack in on_histories(entry) if attack.get("r_precision") is not None]
+    return max(ran, key=lambda attack: (attack["r_precision"], attack["name"]), default=None)
+
+
+def on_histories(entry: Entry) -> list[Mapping[str, Any]]:
+    """The attacks of an entry that ask for histories."""
+    return [attack for attack in entry["attacks"] if attack.get("asks", "histories") == "histories"]
 
 
 def said(entry: Entry) -> str:
-    """One line on an entry: what is seen, by whom it is read best, how well beside the guess by
-    popularity, and the verdict.
+    """One line on an entry: the view, the attack that reads it best, how well compared with the
+    guess by popularity, and the verdict.
     """
     where, attack = seen(entry), best(entry)
     if attack is None:
@@ -65,18 +68,19 @@ def said(entry: Entry) -> str:
 
 
 def seen(entry: Entry) -> str:
-    """What an onlooker had, in words."""
-    rounds = f"{entry['rounds']} round{'s' if entry['rounds'] != 1 else ''}"
+    """The material of an onlooker, in words."""
+    view = VIEWS[entry["view"]]
     if entry["view"] == "model":
-        return VIEWS["model"]
+        return view
+    rounds = f"{entry['rounds']} round{'s' if entry['rounds'] != 1 else ''}"
     if entry["view"] in ("sum", "difference"):
         same = ", always the same parties" if entry.get("fixed") else ""
-        return f"{VIEWS[entry['view']]} of {entry['cohort']}{same}, {rounds}"
-    return f"{VIEWS[entry['view']]}, {rounds}"
+        return f"{view} of {entry['cohort']}{same}, {rounds}"
+    return f"{view}, {rounds}"
 
 
 def found_out(attack: Mapping[str, Any], entry: Entry) -> str:
-    """What an attack finds out, in figures."""
+    """The findings of an attack, in figures."""
     guess = attack.get("popularity_r_precision", entry["popularity"]["r_precision"])
     ranked = f"R-precision {_figure(attack['r_precision'])} (popularity alone {_figure(guess)})"
     if attack.get("precision") is None or not attack.get("recall"):
@@ -89,13 +93,13 @@ def found_out(attack: Mapping[str, Any], entry: Entry) -> str:
 
 
 def of_array(algorithm: str, array: str) -> str:
-    """What an onlooker finds out with one of the arrays that leave a device and without it, as
+    """The findings of an onlooker with one of the arrays that leave a device and without it, as
     published; "" if not measured.
     """
     return "; ".join(
-        _with_and_without(one, one["arrays"][array])
-        for one in measured(algorithm, "paper")
-        if array in one.get("arrays", {})
+        _with_and_without(entry, entry["arrays"][array])
+        for entry in measured(algorithm, "paper")
+        if array in entry.get("arrays", {})
     )
 
 
@@ -107,45 +111,38 @@ def _with_and_without(entry: Entry, left: Mapping[str, Any] | None) -> str:
 
 
 def gives_away(algorithm: str) -> str:
-    """What an algorithm gives away as it is published, in one clause; "" where it was not
-    measured.
+    """The most that single messages of an algorithm give away as it is published, in one clause; ""
+    where it was not measured.
     """
-    found = [
-        one
-        for one in measured(algorithm, "paper")
-        if one["view"] in ("individual", "neighbour") and best(one)
-    ]
-    if not found:
+    attacked = []
+    for entry in measured(algorithm, "paper"):
+        attack = best(entry)
+        if entry["view"] in ("individual", "neighbour") and attack is not None:
+            attacked.append((entry, attack))
+    if not attacked:
         return ""
-    # those with an attack
-    worst = max(found, key=lambda one: best(one)["r_precision"])  # type: ignore[index]
-    attack = best(worst)
-    assert attack is not None
+    worst, attack = max(attacked, key=lambda pair: pair[1]["r_precision"])
     return f"measured on {worst['data']}, {seen(worst)}: {found_out(attack, worst)}"
 
 
 def expected(algorithm: str, profile: str, rounds: int) -> dict[str, Any]:
-    """What each attack is expected to find out of one user who took part in so many rounds, under
+    """The expected findings of each attack on one user who took part in so many rounds, under
     `expected`, with the protocol that it was measured by; and `not_measured`, "" or why there is
     nothing.
     """
     views = SEEN_UNDER.get(profile, SUMS)
-    some = [one for one in measured(algorithm, profile) if one["view"] in views]
-    lines = [
-        _expected(one, attack, rounds)
-        for one in some
-        for attack in one["attacks"]
-        if attack.get("r_precision") is not None
-    ]
-    lines.sort(key=lambda one: -(one["recall"] or 0))
-    why = (
-        ""
-        if lines
-        else (
+    lines = []
+    for entry in measured(algorithm, profile):
+        for attack in entry["attacks"]:
+            if entry["view"] in views and attack.get("r_precision") is not None:
+                lines.append(_expected(entry, attack, rounds))
+    lines.sort(key=lambda line: -(line["recall"] or 0))
+    why = ""
+    if not lines:
+        why = (
             f"no audit of {algorithm} under profile {profile} is kept; `entrenous audit"
             f" {algorithm}` makes one"
         )
-    )
     return {"expected": lines, "not_measured": why}
 
 
@@ -174,12 +171,12 @@ def at(curve: Sequence[Sequence[float]], rounds: int) -> float:
     >>> at([[1, 0.5], [3, 0.9]], 2), at([[1, 0.5], [3, 0.9]], 10), at([[1, 0.5]], 0)
     (0.7, 0.9, 0.0)
     """
-    before = (0.0, 0.0)
+    last, known = 0.0, 0.0  # the last measured number of rounds, and the recall after it
     for number, recall in curve:
         if rounds <= number:
-            return before[1] + (recall - before[1]) * (rounds - before[0]) / (number - before[0])
-        before = (number, recall)
-    return before[1]
+            return known + (recall - known) * (rounds - last) / (number - last)
+        last, known = number, recall
+    return known
 
 
 def percent(value: float | None) -> str:

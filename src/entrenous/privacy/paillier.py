@@ -25,18 +25,16 @@ from ..core.errors import InputError
 from ..core.types import Array, Int32Array, Int64Array
 
 SLOT = 64  # bits of a value among others in one plaintext: 32 of its own, and room for 2^32 devices
-OFFSET = (
-    1 << 31
-)  # added to each value, which is then positive: a negative one would be a number as long as n
+# Added to each value, which is then positive: a negative one would be a number as long as n.
+OFFSET = 1 << 31
 
 
 class PublicKey(NamedTuple):
-    """A Paillier public key: n, and how many values go into one ciphertext (1 as published, up to
-    bits / 64).
-    """
+    """A Paillier public key."""
 
     n: Any
     slots: int = 1
+    """Values in one ciphertext: 1 as published, up to bits / 64."""
 
     @property
     def nbytes(self) -> int:
@@ -52,31 +50,31 @@ class PrivateKey(NamedTuple):
 
 
 class Sealed(NamedTuple):
-    """An encrypted `Update` of m devices, whose ptr, item and weight stay readable. rows: {name:
-    object [n, c]}, dense: {name: object [m, c]}, numbers below n^2; tails: the shape of one row of
-    each array before encryption.
-    """
+    """An encrypted `Update` of m devices, whose ptr, item and weight stay readable."""
 
     ptr: Int64Array
     item: Int32Array
     rows: dict[str, Array]
+    """{name: object [n, c]}, numbers below n^2."""
     dense: dict[str, Array]
+    """{name: object [m, c]}, numbers below n^2."""
     weight: Array
     tails: dict[str, tuple[int, ...]]
+    """The shape of one row of each array before encryption."""
 
     def nbytes(self, key: PublicKey) -> int:
         """Bytes on the wire: item ids and ciphertexts under `key`."""
-        return self.item.nbytes + key.nbytes * sum(
-            array.size for array in (*self.rows.values(), *self.dense.values())
-        )
+        arrays = (*self.rows.values(), *self.dense.values())
+        return self.item.nbytes + key.nbytes * sum(array.size for array in arrays)
 
 
 class SealedTotal(NamedTuple):
-    """A sum of encrypted updates, to which the server can add without reading it. rows: {name:
-    object [items, c]}; dense: {name: object [1, c]}."""
+    """A sum of encrypted updates, to which the server can add without reading it."""
 
     rows: dict[str, Array]
+    """{name: object [items, c]}."""
     dense: dict[str, Array]
+    """{name: object [1, c]}."""
     senders: Int64Array
     weight: Int64Array
     devices: int
@@ -84,14 +82,12 @@ class SealedTotal(NamedTuple):
 
 
 def new_key(bits: int = 2048, *, slots: int = 1) -> PrivateKey:
-    """Generate a private key whose n has `bits` bits. Fewer than 2048 are for tests only. Raises
-    InputError for too many slots."""
-    if not 1 <= slots <= max(1, (bits - 1) // SLOT):
-        raise InputError(
-            "paillier slots",
-            f"got {slots}",
-            expected=f"1 to {max(1, (bits - 1) // SLOT)} for {bits} bits",
-        )
+    """Generates a private key whose n has `bits` bits. Fewer than 2048 are for tests only. Raises
+    InputError for too many slots.
+    """
+    most = max(1, (bits - 1) // SLOT)
+    if not 1 <= slots <= most:
+        raise InputError("paillier slots", f"got {slots}", expected=f"1 to {most} for {bits} bits")
     p = q = _prime(bits // 2)
     while q == p:
         q = _prime(bits // 2)
@@ -99,7 +95,7 @@ def new_key(bits: int = 2048, *, slots: int = 1) -> PrivateKey:
 
 
 def seal(update: Update, key: PublicKey) -> Sealed:
-    """Encrypt an update, to be sent in its place. Raises InputError for groups or shown arrays,
+    """Encrypts an update, to be sent in its place. Raises InputError for groups or shown arrays,
     which FedMF does not have.
     """
     if update.groups != 1 or update.shown:
@@ -108,12 +104,11 @@ def seal(update: Update, key: PublicKey) -> Sealed:
             "the update has groups or shown arrays",
             expected="rows and dense arrays to be added up",
         )
-    scheme, arrays = _scheme(key), {**update.rows, **update.dense}
-    sealed = {
-        name: _encrypt(array.reshape(len(array), -1), scheme, key) for name, array in arrays.items()
-    }
+    scheme = _scheme(key)
+    rows = {name: _encrypt(array, scheme, key) for name, array in update.rows.items()}
+    dense = {name: _encrypt(array, scheme, key) for name, array in update.dense.items()}
+    arrays = {**update.rows, **update.dense}
     tails = {name: array.shape[1:] for name, array in arrays.items()}
-    rows, dense = ({name: sealed[name] for name in names} for names in (update.rows, update.dense))
     return Sealed(update.ptr, update.item, rows, dense, update.weight, tails)
 
 
@@ -125,7 +120,7 @@ def empty_sealed(like: Sealed, items: int) -> SealedTotal:
 
 
 def add_sealed(total: SealedTotal, sealed: Sealed, key: PublicKey) -> SealedTotal:
-    """Add an encrypted update to a sum, in place, without the private key: the server's part."""
+    """Adds an encrypted update to a sum, in place, without the private key: the server's part."""
     scheme, devices = _scheme(key), len(sealed.ptr) - 1
     for name, array in sealed.rows.items():
         _add(total.rows[name], sealed.item, array, scheme)
@@ -137,16 +132,17 @@ def add_sealed(total: SealedTotal, sealed: Sealed, key: PublicKey) -> SealedTota
 
 
 def unseal(total: SealedTotal, key: PrivateKey) -> Total:
-    """Decrypt a sum. The result equals that of `core.update.add_update` on the plain updates."""
-    scheme, everybody = _scheme(key.public, key.phi), np.array([total.devices])
-    rows = {
-        name: _decrypt(array, total.senders, total.tails[name], scheme, key)
-        for name, array in total.rows.items()
-    }
-    dense = {
-        name: _decrypt(array, everybody, total.tails[name], scheme, key)
-        for name, array in total.dense.items()
-    }
+    """Decrypts a sum. The result equals that of `core.update.add_update` on the plain updates."""
+    scheme = _scheme(key.public, key.phi)
+
+    def plain(arrays: dict[str, Array], count: Int64Array) -> dict[str, Int64Array]:
+        return {
+            name: _decrypt(array, count, total.tails[name], scheme, key)
+            for name, array in arrays.items()
+        }
+
+    rows = plain(total.rows, total.senders)
+    dense = plain(total.dense, np.array([total.devices]))
     return Total(rows, total.senders, dense, total.weight, total.devices)
 
 
@@ -154,16 +150,18 @@ def unseal(total: SealedTotal, key: PrivateKey) -> Total:
 
 
 def _encrypt(values: Array, scheme: Any, key: PublicKey) -> Array:
-    """float [k, w] -> ciphertexts, object [k, c] with c = w / slots, rounded up."""
-    units = fixed(values)
-    out = np.empty((len(units), -(-units.shape[1] // key.slots)), object)
+    """float [k, ...] -> ciphertexts, object [k, c]: c is the width of a row / slots, rounded up."""
+    units = fixed(values.reshape(len(values), -1))
+    ciphertexts = np.empty((len(units), -(-units.shape[1] // key.slots)), object)
     for r in range(len(units)):
-        for c in range(out.shape[1]):
+        for c in range(ciphertexts.shape[1]):
             plain = 0
-            for slot, unit in enumerate(units[r, c * key.slots : (c + 1) * key.slots].tolist()):
+            part = units[r, c * key.slots : (c + 1) * key.slots]
+            for slot, unit in enumerate(part.tolist()):
                 plain |= (unit + OFFSET) << (SLOT * slot)
-            out[r, c] = scheme.encrypt(plain, random_key=1 + secrets.randbelow(int(key.n) - 1))
-    return out
+            noise = 1 + secrets.randbelow(int(key.n) - 1)
+            ciphertexts[r, c] = scheme.encrypt(plain, random_key=noise)
+    return ciphertexts
 
 
 def _add(total: Array, place: Array, ciphertexts: Array, scheme: Any) -> None:
@@ -176,13 +174,14 @@ def _decrypt(
     ciphertexts: Array, count: Int64Array, tail: tuple[int, ...], scheme: Any, key: PrivateKey
 ) -> Int64Array:
     """Ciphertexts [k, c], row r the sum of count[r] -> int64 [k, *tail]."""
-    width = prod(tail)
+    width, slots = prod(tail), key.public.slots
     out = np.zeros((len(ciphertexts), width), np.int64)
     for r in np.flatnonzero(count).tolist():
+        offsets = int(count[r]) * OFFSET  # each device has added one
         for c in range(ciphertexts.shape[1]):
             plain = int(scheme.decrypt(ciphertexts[r, c]))
-            for f in range(c * key.public.slots, min((c + 1) * key.public.slots, width)):
-                out[r, f] = (plain & ((1 << SLOT) - 1)) - int(count[r]) * OFFSET
+            for f in range(c * slots, min((c + 1) * slots, width)):
+                out[r, f] = (plain & ((1 << SLOT) - 1)) - offsets
                 plain >>= SLOT
     return out.reshape(len(ciphertexts), *tail)
 
@@ -209,9 +208,9 @@ def _prime(bits: int) -> int:
             "paillier", "lightphe is not installed", fix='pip install "entrenous[paillier]"'
         ) from None
     while True:
-        found = secrets.randbits(bits) | (3 << (bits - 2)) | 1
-        if isprime(found):
-            return found
+        number = secrets.randbits(bits) | (3 << (bits - 2)) | 1
+        if isprime(number):
+            return number
 
 
 def _number(value: int) -> Any:

@@ -1,5 +1,5 @@
-"""What people are told of what audits measured: of attacks that were not tried, and of how far a
-figure is of their own training.
+"""The words in which people are told of the measurements of audits: of attacks that were not tried,
+and of how far a figure is of their own training.
 
 The figures are those of `privacy.evidence`; nothing here adds one.
 """
@@ -7,28 +7,22 @@ The figures are those of `privacy.evidence`; nothing here adds one.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from . import evidence
-from .evidence import Entry, best, measured
+from .evidence import Entry, best, measured, on_histories
 
-MESSAGES: Final = (
-    "individual",
-    "sum",
-    "difference",
-    "neighbour",
-)  # views of what leaves devices on the way
-OF_TRAINING: Final = frozenset(
-    {"rounds", "cohort"}
-)  # settings that say how long is trained, and with how many
-OF_TRUST: Final = frozenset(
-    {"noise_by", "noise_from", "people", "parties", "delta", "lost"}
-)  # what an onlooker sees is alike
-# the verdict on an attack that had nothing to attack with, and so says nothing of what is protected
+# Views of messages on their way from devices.
+MESSAGES: Final = ("individual", "sum", "difference", "neighbour")
+# Settings of the length of training, and of the number of its devices.
+OF_TRAINING: Final = frozenset({"rounds", "cohort"})
+# Settings of a protection that an onlooker does not see in its figures.
+OF_TRUST: Final = frozenset({"noise_by", "noise_from", "people", "parties", "delta", "lost"})
+# The verdict on an attack that had nothing to attack with, and so says nothing of the protection.
 NOT_TRIED: Final = "NOT TRIED"
 NO_ATTACK: Final = "no attack applies"
-SURE: Final = 0.9  # precision from which what an attack names counts as known
+SURE: Final = 0.9  # precision from which the items that an attack names count as known
 OF_THE_MODEL: Final = "who has the model of a whole training and half of a list"
 KNOWN_ATTACKS: Final = (
     "sums have been read by stronger attacks than those of `entrenous audit`: docs/privacy.md says"
@@ -37,7 +31,7 @@ KNOWN_ATTACKS: Final = (
 
 
 def verdict_of(entry: Entry) -> str:
-    """The verdict on an entry: that of its best attack; without one whether attacks declined, or
+    """The verdict on an entry: that of its best attack; without one, that attacks declined or that
     there were none.
     """
     attack = best(entry)
@@ -47,18 +41,18 @@ def verdict_of(entry: Entry) -> str:
 
 
 def _declined(entry: Entry) -> list[str]:
-    """The attacks that had nothing to attack with, each with what it missed."""
-    asked = [one for one in entry["attacks"] if one.get("asks", "histories") == "histories"]
-    mine = [one for one in asked if one.get("verdict") == NOT_TRIED]
-    return [
-        f"'{one['name']}' ({one['note']})" if one.get("note") else f"'{one['name']}'"
-        for one in mine
-    ]
+    """The attacks that had nothing to attack with, each with the reason."""
+    names = []
+    for attack in on_histories(entry):
+        if attack.get("verdict") == NOT_TRIED:
+            note = f" ({attack['note']})" if attack.get("note") else ""
+            names.append(f"'{attack['name']}'{note}")
+    return names
 
 
 def said(entry: Entry) -> str:
-    """One line on an entry, as `evidence.said` has it; where attacks declined, which did and what
-    they missed.
+    """One line on an entry, as `evidence.said` has it; where attacks declined, their names and
+    reasons.
     """
     declined = ", ".join(_declined(entry))
     if best(entry) is not None or not declined:
@@ -67,13 +61,13 @@ def said(entry: Entry) -> str:
 
 
 def of_the_list(algorithm: str) -> str:
-    """What becomes of the list of what somebody consumed, which no device sends, where an algorithm
-    runs as it is published.
+    """A sentence on the list of the items that somebody consumed, which no device sends, where an
+    algorithm runs as it is published.
     """
     verdicts = {
-        verdict_of(one)
-        for one in measured(algorithm, "paper")
-        if one["view"] in ("individual", "neighbour")
+        verdict_of(entry)
+        for entry in measured(algorithm, "paper")
+        if entry["view"] in ("individual", "neighbour")
     }
     if "EXPOSED" in verdicts:
         return "Your list is not sent; it can be computed from what is."
@@ -91,59 +85,60 @@ def expected(
     settings: Mapping[str, Any] | None = None,
     protect: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """What each attack is expected to find out of one user who took part in so many rounds, as
-    `evidence.expected` has it, with its `view` and the settings in which it was measured
+    """The expected findings of each attack on one user who took part in so many rounds, as
+    `evidence.expected` has them, with the `view` and the settings in which it was measured
     `otherwise`. Nothing is expected of the messages of a user who sent none.
 
-    settings, protect: of the training, as far as they are known; what they do not name is taken to
-        be as it was measured.
+    settings, protect: of the training, as far as they are known; others are taken to be as they
+        were measured.
     """
     if not rounds:
         return {"expected": [], "not_measured": ""}
-    found = evidence.expected(algorithm, profile, rounds)
-    entries = {evidence.seen(one): one for one in measured(algorithm, profile)}
-    lines = [
-        _with_settings(line, entries[line["seen"]], settings or {}, protect or {})
-        for line in found["expected"]
-    ]
-    return {**found, "expected": lines}
-
-
-def _with_settings(
-    line: Mapping[str, Any], entry: Entry, settings: Mapping[str, Any], protect: Mapping[str, Any]
-) -> dict[str, Any]:
-    """A line of what is expected, with the view of its entry and what was otherwise there."""
-    return {**line, "view": entry["view"], "otherwise": otherwise(entry, settings, protect)}
+    findings = evidence.expected(algorithm, profile, rounds)
+    entries = {evidence.seen(entry): entry for entry in measured(algorithm, profile)}
+    lines = []
+    for line in findings["expected"]:
+        entry = entries[line["seen"]]
+        elsewhere = otherwise(entry, settings or {}, protect or {})
+        lines.append({**line, "view": entry["view"], "otherwise": elsewhere})
+    return {**findings, "expected": lines}
 
 
 def otherwise(entry: Entry, settings: Mapping[str, Any], protect: Mapping[str, Any]) -> str:
     """The settings in which an entry was measured otherwise than in a training, such as "pi 1 (here
     0)"; "" if it was in none.
 
-    How many take part counts where sums were measured; how many rounds are trained does not: what
-    is expected goes by rounds.
+    The number of devices in a round counts where sums were measured; the number of rounds does not:
+    expectations go by rounds.
     """
     if "settings" not in entry:
         return "settings that were not kept"
-    in_sums = entry["view"] in ("sum", "difference")
-    without = OF_TRAINING - {"cohort"} if in_sums else OF_TRAINING
-    under = {"groups": 1, **entry["protect"]}  # audits are of one sum of everybody
-    parts = (entry["settings"], settings, without), (under, protect, OF_TRUST)
-    found = [
-        f"{name} {_short(was[name])} (here {_short(here[name])})"
-        for was, here, left_out in parts
-        for name in here
-        if name in was and name not in left_out and not _alike(was[name], here[name])
+    left_out = set(OF_TRAINING)
+    if entry["view"] in ("sum", "difference"):
+        left_out.remove("cohort")
+    differing = _differing(entry["settings"], settings, left_out)
+    # Audits are of one sum of everybody.
+    differing += _differing({"groups": 1, **entry["protect"]}, protect, OF_TRUST)
+    return ", ".join(differing)
+
+
+def _differing(
+    was: Mapping[str, Any], here: Mapping[str, Any], left_out: Collection[str]
+) -> list[str]:
+    """The settings that differ, in words."""
+    return [
+        f"{name} {_short(was[name])} (here {_short(value)})"
+        for name, value in here.items()
+        if name in was and name not in left_out and not _alike(was[name], value)
     ]
-    return ", ".join(found)
 
 
-def _alike(one: Any, other: Any) -> bool:
+def _alike(value: Any, other: Any) -> bool:
     """Whether two values of a setting are the same, however they are written."""
     try:
-        return math.isclose(float(one), float(other))
+        return math.isclose(float(value), float(other))
     except (TypeError, ValueError):
-        return str(one) == str(other)
+        return str(value) == str(other)
 
 
 def _short(value: Any) -> str:
@@ -151,72 +146,69 @@ def _short(value: Any) -> str:
 
 
 def in_words(lines: Sequence[Mapping[str, Any]], history: int) -> list[str]:
-    """What the strongest of some expected attacks makes of a history: a sentence on what left on
-    the way, and one on the final model.
+    """The findings of the strongest of some expected attacks about a history: a sentence on
+    messages on their way, and one on the final model.
 
     lines: as `expected` gives them. history: how many items the user has consumed.
     """
-    messages = [one for one in lines if one["view"] in MESSAGES]
-    model = [one for one in lines if one["view"] == "model"]
-    said = [f"{_who(one)} {_known(one, history)}" for one in _strongest(messages)]
-    return said + [f"{OF_THE_MODEL} {_known(one, history)}" for one in _strongest(model)]
+    messages = [line for line in lines if line["view"] in MESSAGES]
+    model = [line for line in lines if line["view"] == "model"]
+    sentences = [f"{_who(line)} {_known(line, history)}" for line in _strongest(messages)]
+    return sentences + [f"{OF_THE_MODEL} {_known(line, history)}" for line in _strongest(model)]
 
 
 def _strongest(lines: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The attack that names most rightly; of those that only rank the one that ranks best."""
-    return sorted(
-        lines,
-        key=lambda one: (
-            one["recall"] or 0 if (one["precision"] or 0) >= SURE else 0,
-            one["r_precision"],
-        ),
-    )[-1:]
-
-
-def _who(one: Mapping[str, Any]) -> str:
-    """Who an attacker is. What single messages tell is counted by the rounds that a user answered;
-    what sums tell is not.
+    """The attack that names most rightly; of those that only rank the one that ranks best. [] of
+    none.
     """
-    return (
-        "who reads these messages"
-        if one["view"] in ("individual", "neighbour")
-        else f"who has {one['seen']},"
-    )
+
+    def strength(line: Mapping[str, Any]) -> tuple[float, float]:
+        return line["recall"] if _exact(line) else 0, line["r_precision"]
+
+    return sorted(lines, key=strength)[-1:]
 
 
-def _known(one: Mapping[str, Any], history: int) -> str:
-    """What an attack knows: of the user's own number of items where it was measured in the settings
-    of the training; else what it knew of a hundred items where it was measured, and where that
-    was.
+def _exact(line: Mapping[str, Any]) -> bool:
+    """Whether an attack names items, and nearly all of them rightly."""
+    return bool(line["recall"]) and (line["precision"] or 0) >= SURE
+
+
+def _who(line: Mapping[str, Any]) -> str:
+    """The attacker. Findings from single messages are counted by the rounds that a user answered;
+    findings from sums are not.
     """
-    exact = one["recall"] and (one["precision"] or 0) >= SURE
-    ranked, popular = round(one["r_precision"] * 100), round((one["popularity"] or 0) * 100)
-    beside = "" if exact else f", a list of what is popular {popular}"
-    if one["otherwise"]:
-        found = (
-            f"named about {round(one['recall'] * 100)} of 100 items"
-            if exact
-            else f"guessed {ranked} of 100 items rightly"
-        )
-        return (
-            f"{found} (attack '{one['attack']}'){beside}, where that was measured: at"
-            f" {one['otherwise']}"
-        )
-    found = (
-        f"can name about {round(one['recall'] * history)} of your {history} items"
-        if exact
-        else f"guesses {ranked} of 100 items rightly"
-    )
-    return f"{found} (attack '{one['attack']}'){beside}"
+    if line["view"] in ("individual", "neighbour"):
+        return "who reads these messages"
+    return f"who has {line['seen']},"
+
+
+def _known(line: Mapping[str, Any], history: int) -> str:
+    """The knowledge of an attack: of the user's own number of items where it was measured in the
+    settings of the training; else of a hundred items where it was measured, with those settings.
+    """
+    attack = f"(attack '{line['attack']}')"
+    ranked, popular = round(line["r_precision"] * 100), round((line["popularity"] or 0) * 100)
+    compared = "" if _exact(line) else f", a list of what is popular {popular}"
+    if line["otherwise"]:
+        finding = f"guessed {ranked} of 100 items rightly"
+        if _exact(line):
+            finding = f"named about {round(line['recall'] * 100)} of 100 items"
+        return f"{finding} {attack}{compared}, where that was measured: at {line['otherwise']}"
+    finding = f"guesses {ranked} of 100 items rightly"
+    if _exact(line):
+        finding = f"can name about {round(line['recall'] * history)} of your {history} items"
+    return f"{finding} {attack}{compared}"
 
 
 def of_anybody(
     algorithm: str, profile: str, settings: Mapping[str, Any], protect: Mapping[str, Any]
 ) -> str:
-    """What the final model says of somebody who was not asked; "" if it was not measured."""
+    """The information in the final model about somebody who was not asked; "" if it was not
+    measured.
+    """
     lines = expected(algorithm, profile, 1, settings, protect)["expected"]
     of_others = "measured on people who took part, not on others"
-    known = [
-        _known(one, 100) for one in _strongest([one for one in lines if one["view"] == "model"])
-    ]
-    return "".join(f"{OF_THE_MODEL}, yours or anybody's, {one} ({of_others})" for one in known)
+    return "".join(
+        f"{OF_THE_MODEL}, yours or anybody's, {_known(line, 100)} ({of_others})"
+        for line in _strongest([line for line in lines if line["view"] == "model"])
+    )

@@ -1,10 +1,11 @@
-"""What was run: algorithm, settings, data, protocol, seed, rounds, identity of the model."""
+"""The facts of a run: algorithm, settings, data, protocol, seed, rounds, identity of the model."""
 
 from __future__ import annotations
 
 import re
 import shlex
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from pathlib import PurePath
 from typing import Any
 
@@ -17,42 +18,35 @@ from .markup import Child, Html, facts, folded, join, table, tag
 from .runs import Group, ShownRun, data_name, given_settings, in_order, kind, kind_of
 
 
-def lead(found: list[Group]) -> Html:
+def lead(groups: list[Group]) -> Html:
     """The opening paragraph of a report: a sentence for each group of runs."""
+    sentences = [tag("p", _sentence(group), class_="lead") for group in groups]
+    if len(groups) == 1:
+        return join(sentences)
     apart = (
         "They differ in data, protocol or code: their numbers cannot be compared, and nothing is"
         " tested between them."
     )
-    return join(
-        [tag("p", _sentence(group), class_="lead") for group in found],
-        tag("p", apart) if len(found) > 1 else None,
-    )
+    return join(sentences, tag("p", apart))
 
 
 def _sentence(group: Group) -> Html:
-    first, rows = group.runs[0], group.runs[0].manifest["catalogue"]
-    who = (
-        join(tag("b", first.label))
-        if len(group.runs) == 1
-        else join(tag("b", f"{len(group.runs)} runs"))
-    )
+    manifest = group.runs[0].manifest
+    catalogue = manifest["catalogue"]
+    runs = group.runs[0].label if len(group.runs) == 1 else f"{len(group.runs)} runs"
     size = (
-        f"{rows['users']:,} users, {rows['items']:,} items, {rows['interactions']:,} interactions"
+        f"{catalogue['users']:,} users, {catalogue['items']:,} items,"
+        f" {catalogue['interactions']:,} interactions"
     )
-    protocol = tag("b", protocol_of(first.manifest))
-    return join(
-        who,
-        " on ",
-        tag("b", data_name(first.manifest)),
-        f" ({size}), protocol ",
-        protocol,
-        f", {_seeds(group)}.",
-    )
-
-
-def _seeds(group: Group) -> str:
     seeds = sorted({shown.manifest["seed"] for shown in group.runs})
-    return f"{'seeds' if len(seeds) > 1 else 'seed'} {', '.join(map(str, seeds))}"
+    return join(
+        tag("b", runs),
+        " on ",
+        tag("b", data_name(manifest)),
+        f" ({size}), protocol ",
+        tag("b", protocol_of(manifest)),
+        f", {'seeds' if len(seeds) > 1 else 'seed'} {', '.join(map(str, seeds))}.",
+    )
 
 
 def what_was_run(group: Group) -> Html:
@@ -70,6 +64,15 @@ def what_was_run(group: Group) -> Html:
         "model sha256",
     ]
     rows = [_row(shown) for shown in group.runs]
+    details = [
+        folded(
+            join("Settings and identity of ", shown.named()),
+            _identity(shown),
+            settings(shown),
+            network(shown),
+        )
+        for shown in group.runs
+    ]
     return join(
         table("The runs", head, rows, text=(1, 2, 7)),
         tag("h3", "Run it again"),
@@ -78,52 +81,40 @@ def what_was_run(group: Group) -> Html:
         _list(_union(shown.manifest["protocol_text"] for shown in group.runs)),
         tag("h3", "Data"),
         _data(group),
-        [
-            folded(
-                join("Settings and identity of ", shown.named()),
-                _identity(shown),
-                settings(shown),
-                network(shown),
-            )
-            for shown in group.runs
-        ],
+        details,
     )
 
 
 def _row(shown: ShownRun) -> list[Child]:
-    m = shown.manifest
-    rounds = numbers.count(m["rounds"]) if m["rounds"] else "none"
-    took = m["seconds"]
-    digest = tag("code", str(m["model_sha256"])[:12])
-    spent = [numbers.seconds(took["train"]), numbers.seconds(took["evaluate"])]
+    manifest = shown.manifest
     return [
         shown.named(),
-        short(m["algorithm"]),
+        short(manifest["algorithm"]),
         given_settings(shown.run) or "none",
-        str(m["seed"]),
-        rounds,
-        *spent,
-        digest,
+        str(manifest["seed"]),
+        numbers.count(manifest["rounds"]) if manifest["rounds"] else "none",
+        numbers.seconds(manifest["seconds"]["train"]),
+        numbers.seconds(manifest["seconds"]["evaluate"]),
+        tag("code", str(manifest["model_sha256"])[:12]),
     ]
 
 
 def _again(group: Group) -> Html:
-    """The command that repeats each run, without the folders of the machine that it was made on."""
-    commands = {shown: command(shown.manifest) for shown in group.runs}
-    rows = [
-        [shown.named(), tag("code", text) if text else "made from rows in memory"]
-        for shown, text in commands.items()
-    ]
-    said = (
+    """The command that repeats each run, without the folders of the machine that made it."""
+    rows: list[list[Child]] = []
+    for shown in group.runs:
+        text = command(shown.manifest)
+        rows.append([shown.named(), tag("code", text) if text else "made from rows in memory"])
+    caption = (
         "The same command on the same rows ends with the same model. A file is named without its"
         " folder"
     )
-    return table(said, ["run", "command"], rows, text=(1,), label="Commands")
+    return table(caption, ["run", "command"], rows, text=(1,), label="Commands")
 
 
 def command(manifest: Mapping[str, Any]) -> str | None:
-    """The command that repeats a run, with names of files in place of paths; None for one that was
-    made from rows in memory.
+    """The command that repeats a run, with names of files in place of paths; None for a run on rows
+    in memory.
 
     >>> command({"algorithm": "pfpl+", "data": "/home/me/visits.csv", "protocol": "loo-99",
     ...     "seed": 1, "settings": {"pi": 0.5}})
@@ -143,21 +134,23 @@ def command(manifest: Mapping[str, Any]) -> str | None:
     words += ["--seed", str(manifest["seed"])]
     if manifest.get("given"):
         words += ["--given", PurePath(manifest["given"]).name]
-    for option, name in (
-        ("--rounds", "rounds_asked"),
-        ("--every", "every"),
-        ("--patience", "patience"),
-    ):
-        words += [option, str(manifest[name])] if manifest.get(name) else []
-    words += ["--negatives", "leaky"] if manifest.get("negatives") == "leaky" else []
-    for option, part in (("--set", "settings"), ("--network", "network"), ("--load", "load")):
+    numbers_asked = {"--rounds": "rounds_asked", "--every": "every", "--patience": "patience"}
+    for option, name in numbers_asked.items():
+        if manifest.get(name):
+            words += [option, str(manifest[name])]
+    if manifest.get("negatives") == "leaky":
+        words += ["--negatives", "leaky"]
+    assigned = {"--set": "settings", "--network": "network", "--load": "load"}
+    for option, part in assigned.items():
         for name, value in (manifest.get(part) or {}).items():
-            words += [option, f"{name}={PurePath(str(value)).name if name == 'items' else value}"]
+            # `items` of --load is a file.
+            text = PurePath(str(value)).name if name == "items" else value
+            words += [option, f"{name}={text}"]
     return shlex.join(words)
 
 
 def without_folders(sentence: str) -> str:
-    """A sentence in which files of the machine are named without their folders.
+    """A sentence with the folders of the machine removed from names of files.
 
     >>> without_folders("read /home/me/ml-100k/u.data: user = user_id; MAE / RMSE")
     'read u.data: user = user_id; MAE / RMSE'
@@ -166,104 +159,88 @@ def without_folders(sentence: str) -> str:
 
 
 def _data(group: Group) -> Html:
-    first = group.runs[0].manifest
-    said = _list(_union(shown.manifest["notes"] for shown in group.runs))
-    digest = tag("p", "sha256 of the rows: ", tag("code", first["data_sha256"]), class_="small")
-    return join(said, digest)
+    notes = _list(_union(shown.manifest["notes"] for shown in group.runs))
+    digest = tag("code", group.runs[0].manifest["data_sha256"])
+    return join(notes, tag("p", "sha256 of the rows: ", digest, class_="small"))
 
 
-def _union(sentences: Iterable[Iterable[str]]) -> list[str]:
-    return list(dict.fromkeys(one for some in sentences for one in some))
+def _union(texts: Iterable[Iterable[str]]) -> list[str]:
+    """The distinct sentences of several texts, in the order of their first appearance."""
+    return list(dict.fromkeys(chain.from_iterable(texts)))
 
 
 def _list(sentences: list[str]) -> Html:
-    return (
-        tag("ul", [tag("li", without_folders(sentence)) for sentence in sentences])
-        if sentences
-        else tag("p", "Nothing to note.", class_="small")
-    )
+    if not sentences:
+        return tag("p", "Nothing to note.", class_="small")
+    return tag("ul", [tag("li", without_folders(sentence)) for sentence in sentences])
 
 
 def _identity(shown: ShownRun) -> Html:
-    m = shown.manifest
+    manifest = shown.manifest
+    versions = [f"{name} {version}" for name, version in manifest.get("versions", {}).items()]
     pairs: list[tuple[Child, Child]] = [
-        ("run", m["run"]),
-        ("started", m["started"]),
-        (
-            "versions",
-            ", ".join(f"{name} {one}" for name, one in m.get("versions", {}).items()) or "not said",
-        ),
-        ("rounds", _rounds(m)),
-        ("users evaluated", f"{m['users_evaluated']:,}"),
-        ("model sha256", tag("code", m["model_sha256"])),
+        ("run", manifest["run"]),
+        ("started", manifest["started"]),
+        ("versions", ", ".join(versions) or "not said"),
+        ("rounds", _rounds(manifest)),
+        ("users evaluated", f"{manifest['users_evaluated']:,}"),
+        ("model sha256", tag("code", manifest["model_sha256"])),
     ]
     return facts(pairs, class_="facts")
 
 
-def _rounds(m: dict[str, Any]) -> str:
-    if not m["rounds"]:
+def _rounds(manifest: dict[str, Any]) -> str:
+    rounds = manifest["rounds"]
+    if not rounds:
         return "none: trained in one place"
-    looked = f"; looks at validation every {m['every']} rounds" if m["every"] else ""
-    if m["patience"]:
-        return f"{m['rounds']}, the best on validation{looked}, patience {m['patience']}"
-    return (
-        f"{m['rounds']}, {'as asked' if m['rounds_asked'] is not None else 'the default'}{looked}"
-    )
+    every = manifest["every"]
+    looked = f"; looks at validation every {every} rounds" if every else ""
+    if manifest["patience"]:
+        return f"{rounds}, the best on validation{looked}, patience {manifest['patience']}"
+    origin = "the default" if manifest["rounds_asked"] is None else "as asked"
+    return f"{rounds}, {origin}{looked}"
 
 
 def settings(shown: ShownRun) -> Html:
-    """Every setting that was in force, and what it means. Defaults are known if this version made
-    the run.
-    """
-    own, preset = kind_of(shown.manifest["algorithm"])
+    """The settings in force and their meaning; the given ones if another version made the run."""
+    algorithm = shown.manifest["algorithm"]
+    settings_class, preset = kind_of(algorithm)
     given: dict[str, Any] = shown.manifest["settings"]
     in_force: dict[str, Any] = shown.manifest.get("settings_in_force", {})
-    if own is None or in_force.keys() != own.model_fields.keys():
-        said = (
+    if settings_class is None or in_force.keys() != settings_class.model_fields.keys():
+        caption = (
             "Settings that were given (the run is of another version, so their meanings are not"
             " shown)"
         )
-        return table(
-            said,
-            ["setting", "value"],
-            [[name, _value(value)] for name, value in given.items()],
-            text=(1,),
-        )
-    rows: list[list[Child]] = []
-    for name, field in own.model_fields.items():
-        source = _source(name, given, preset, shown.manifest["algorithm"])
-        value = in_force[name]
-        rows.append(
-            [tag("code", name), join(_value(value), tag("small", source)), field.description or ""]
-        )
-    if not rows:
+        rows = [[name, _value(value)] for name, value in given.items()]
+        return table(caption, ["setting", "value"], rows, text=(1,))
+    if not in_force:
         return tag("p", "The algorithm has no settings.", class_="small")
-    return table("Settings", ["setting", "value", "meaning"], rows, text=(1,), prose=(2,))
+    sources = dict.fromkeys(preset, f"preset of {algorithm}") | dict.fromkeys(given, "given")
+    return _meanings("Settings", settings_class, in_force, sources)
+
+
+def _meanings(
+    caption: str, settings_class: Any, values: Mapping[str, Any], sources: Mapping[str, str]
+) -> Html:
+    """A table of settings: value, origin and meaning of each."""
+    rows: list[list[Child]] = []
+    for name, field in settings_class.model_fields.items():
+        source = tag("small", sources.get(name, "default"))
+        value = join(_value(values[name]), source)
+        rows.append([tag("code", name), value, field.description or ""])
+    return table(caption, ["setting", "value", "meaning"], rows, text=(1,), prose=(2,))
 
 
 def network(shown: ShownRun) -> Html | None:
-    """The settings of the simulated network of a run, as HTML; None where there is a server, or one
-    place.
-    """
+    """The settings of the simulated network of a run; None unless it gossips."""
     if not shown.gossips:
         return None
     from ..federation.network import Network
 
-    given, usual = shown.manifest.get("network", {}), Network().model_dump(mode="json")
-    rows: list[list[Child]] = [
-        [
-            tag("code", name),
-            join(_value(given.get(name, usual[name])), tag("small", _source(name, given))),
-            field.description or "",
-        ]
-        for name, field in Network.model_fields.items()
-    ]
-    return table("Between the nodes", ["setting", "value", "meaning"], rows, text=(1,), prose=(2,))
-
-
-def _source(name: str, given: dict[str, Any], preset: Iterable[str] = (), of: str = "") -> str:
-    """Where a value comes from."""
-    return "given" if name in given else f"preset of {of}" if name in preset else "default"
+    given = shown.manifest.get("network", {})
+    values = Network().model_dump(mode="json") | given
+    return _meanings("Between the nodes", Network, values, dict.fromkeys(given, "given"))
 
 
 def _value(value: Any) -> str:
@@ -273,10 +250,9 @@ def _value(value: Any) -> str:
 def glossary(names: list[str]) -> Html:
     """The definitions of the metrics in a report, from the files that compute them."""
     known = modules("entrenous.evaluate.metrics")
-    kinds = dict.fromkeys(kind(name) for name in in_order(names))
     pairs = [
-        (tag("code", one), summary_of(known[one].__doc__).replace("`", ""))
-        for one in kinds
-        if one in known
+        (tag("code", metric), summary_of(known[metric].__doc__).replace("`", ""))
+        for metric in dict.fromkeys(map(kind, in_order(names)))
+        if metric in known
     ]
     return folded("What the metrics mean", facts(pairs, class_="facts"))

@@ -1,5 +1,5 @@
-"""Whether users are served alike: the spread of NDCG@10 beside what chance gives, the worst tenth,
-and tests of the spread.
+"""Fairness between users: the spread of NDCG@10 compared with chance, the worst tenth, and tests of
+the spread.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _WORDS = (
 
 
 def between_users(group: Group) -> Html | None:
-    """Fairness of each run under each ranking, and tests of every two runs. None if the runs are
-    older than the record of it.
+    """The fairness of each run under each ranking, and tests of every two runs. None if no run
+    recorded it.
     """
     tables = [
         _measured(group, "fairness", group.ranking),
@@ -29,46 +29,52 @@ def between_users(group: Group) -> Html | None:
     ]
     if not any(tables):
         return None
-    old = [shown for shown in group.runs if "fairness" not in shown.manifest]
-    left = [
-        tag("p", "Not recorded when it was made: ", shown.named(), class_="small") for shown in old
+    notes = [
+        tag("p", "Not recorded when it was made: ", shown.named(), class_="small")
+        for shown in group.runs
+        if "fairness" not in shown.manifest
     ]
-    return join(tag("p", _WORDS), tables, left, _tests(group))
+    return join(tag("p", _WORDS), tables, notes, _tests(group))
 
 
 def _measured(group: Group, key: str, ranking: str) -> Html | None:
-    found = {shown: of for shown in group.runs if (of := shown.manifest.get(key))}
-    if not found:
+    runs = [shown for shown in group.runs if shown.manifest.get(key)]
+    if not runs:
         return None
-    names = list(next(iter(found.values())))
-    rows = [
-        [shown.named(), *(numbers.metric(of[name]) for name in names)]
-        for shown, of in found.items()
-    ]
-    folds = ", mean over folds" if any("folds" in shown.manifest for shown in found) else ""
-    said = join(
+    names = list(runs[0].manifest[key])
+    head: list[Child] = ["run", *(tag("code", name) for name in names)]
+    rows: list[list[Child]] = []
+    for shown in runs:
+        values = shown.manifest[key]
+        rows.append([shown.named(), *(numbers.metric(values[name]) for name in names)])
+    folds = ", mean over folds" if any("folds" in shown.manifest for shown in runs) else ""
+    caption = join(
         tag("b", "Fairness"),
         f": {ranking}{folds}; worst decile: the mean over the worst tenth of users by that metric",
     )
-    return table(
-        said, ["run", *(tag("code", name) for name in names)], rows, label=f"Fairness, {ranking}"
-    )
+    return table(caption, head, rows, label=f"Fairness, {ranking}")
 
 
 def _tests(group: Group) -> Html | None:
-    """Whether the standard deviations of every two runs on the same users differ."""
-    found = [pair for pair in pairs(group, MAIN) if len(pair.left) > 2]
-    if not found:
+    """Tests of the standard deviations of every two runs on the same users."""
+    paired = [pair for pair in pairs(group, MAIN) if len(pair.left) > 2]
+    if not paired:
         return None
-    tests = [paired_spread(pair.left, pair.right) for pair in found]
+    tests = [paired_spread(pair.left, pair.right) for pair in paired]
+    corrected = holm([test.p for test in tests]).tolist()
     rows: list[list[Child]] = []
-    for pair, one, corrected in zip(found, tests, holm([one.p for one in tests]), strict=True):
-        names = tag("span", pair.a.named(), tag("br"), pair.b.named())
-        stds = [numbers.metric(float(values.std())) for values in (pair.left, pair.right)]
-        p = [numbers.p_value(one.p), numbers.p_value(float(corrected))]
-        verdict = _verdict(pair.a, pair.b, one.difference, float(corrected))
+    for pair, test, p in zip(paired, tests, corrected, strict=True):
         rows.append(
-            [names, verdict, numbers.count(one.pairs), *stds, numbers.signed(one.difference), *p]
+            [
+                tag("span", pair.a.named(), tag("br"), pair.b.named()),
+                _verdict(pair.a, pair.b, test.difference, p),
+                numbers.count(test.pairs),
+                numbers.metric(float(pair.left.std())),
+                numbers.metric(float(pair.right.std())),
+                numbers.signed(test.difference),
+                numbers.p_value(test.p),
+                numbers.p_value(p),
+            ]
         )
     head: list[Child] = [
         "first and second",
@@ -80,17 +86,16 @@ def _tests(group: Group) -> Html | None:
         "p",
         "Holm",
     ]
-    said = join(
+    caption = join(
         "Standard deviation of ",
         tag("code", MAIN),
         " over users: paired t-test of squared deviations, two-sided",
     )
-    return table(said, head, rows, text=(1,), label=f"Tests of the spread of {MAIN}")
+    return table(caption, head, rows, text=(1,), label=f"Tests of the spread of {MAIN}")
 
 
 def _verdict(a: ShownRun, b: ShownRun, difference: float, p: float) -> Child:
-    return (
-        tag("span", (a if difference > 0 else b).named(), " spreads more", class_="run")
-        if p <= LEVEL
-        else "could be chance"
-    )
+    if p > LEVEL:
+        return "could be chance"
+    wider = a if difference > 0 else b
+    return tag("span", wider.named(), " spreads more", class_="run")

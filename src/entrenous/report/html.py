@@ -1,6 +1,4 @@
-"""The report: one HTML page that needs no network and no script, for one run or for several side by
-side.
-"""
+"""The report of one run or of several: one HTML page that needs no network and no script."""
 
 from __future__ import annotations
 
@@ -17,14 +15,15 @@ from .lists import by_category, top
 from .markup import Html, join, tag
 from .privacy import what_left
 from .results import results
-from .runs import Group, groups
+from .runs import Group, ShownRun, groups
 from .theme import style, without_figures
 from .training import learning
 from .users import significance, spread
 from .verdict import verdict
 
-NAMED = 3  # runs that the title names
-# nothing may be loaded, whatever a title or an id contains
+# Runs that the title names.
+NAMED = 3
+# The page may load nothing, whatever a title or an id contains.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
@@ -38,9 +37,9 @@ def write_report(
     """Writes the report of one run, or of several, and returns `path`. The same runs give the same
     bytes.
 
-    Runs on the same rows under the same protocol share tables and figures; others get sections of
-    their own. recommendations: the best items of one user by the first run, as
-    `experiment.recommendations` returns them. user: who that is.
+    Runs on the same rows under the same protocol share tables and figures; others get separate
+    sections. recommendations: the best items for `user` by the first run, as
+    `evaluate.recommend.recommendations` returns them.
 
     Raises InputError if there is no run, a run is not finished, or the file cannot be written.
     """
@@ -59,57 +58,53 @@ def write_report(
 
 
 class Section(NamedTuple):
-    """A section of a report. listed: whether the index at the top links to it."""
+    """A section of a report."""
 
     slug: str
     heading: str
     content: Html
     listed: bool = True
+    """True if the index at the top links to it."""
 
 
 def page(
-    found: list[Group], recommendations: Sequence[Mapping[str, Any]] | None, user: str | None
+    grouped: list[Group], recommendations: Sequence[Mapping[str, Any]] | None, user: str | None
 ) -> Html:
-    """The whole report as one HTML document. recommendations: of `user`, to be shown, or None."""
-    title = f"Entrenous report: {'; '.join(group.title for group in found)}"
-    sections = [section for group in found for section in _sections(group, len(found) > 1)]
+    """The whole report as one HTML document. recommendations: for `user`, or None."""
+    runs = [shown for group in grouped for shown in group.runs]
+    title = f"Entrenous report: {'; '.join(group.title for group in grouped)}"
+    sections = [section for group in grouped for section in _sections(group, len(grouped) > 1)]
     if recommendations:
-        sections.append(
-            Section("recommended", "Recommended", top(found[0].runs[0], recommendations, user))
-        )
+        content = top(runs[0], recommendations, user)
+        sections.append(Section("recommended", "Recommended", content))
     links = [
         tag("a", section.heading, href=f"#{section.slug}") for section in sections if section.listed
     ]
-    index = tag("nav", links, aria_label="Sections")
-    top_line = tag("p", "Entrenous report", class_="mark")
     head = tag(
         "header",
-        top_line,
-        tag("h1", _heading(found)),
-        lead(found),
-        verdict(found),
+        tag("p", "Entrenous report", class_="mark"),
+        tag("h1", _heading(runs)),
+        lead(grouped),
+        verdict(grouped),
         without_figures(),
-        index,
+        tag("nav", links, aria_label="Sections"),
     )
-    main = tag("main", [_section(section) for section in sections], glossary(_metrics(found)))
-    return join(
-        Html("<!DOCTYPE html>\n"),
-        tag("html", _head(title), tag("body", head, main, _footer(found)), lang="en"),
-    )
+    main = tag("main", [_section(section) for section in sections], glossary(_metrics(runs)))
+    body = tag("body", head, main, _footer(runs))
+    return join(Html("<!DOCTYPE html>\n"), tag("html", _head(title), body, lang="en"))
 
 
-def _metrics(found: list[Group]) -> list[str]:
-    runs = [shown.manifest for group in found for shown in group.runs]
-    return [name for manifest in runs for name in (*manifest["metrics"], *manifest["by_category"])]
+def _metrics(runs: list[ShownRun]) -> list[str]:
+    names: list[str] = []
+    for shown in runs:
+        names += [*shown.manifest["metrics"], *shown.manifest["by_category"]]
+    return names
 
 
-def _heading(found: list[Group]) -> str:
-    runs = [shown for group in found for shown in group.runs]
-    return (
-        ", ".join(shown.label for shown in runs)
-        if len(runs) <= NAMED
-        else f"{len(runs)} runs compared"
-    )
+def _heading(runs: list[ShownRun]) -> str:
+    if len(runs) > NAMED:
+        return f"{len(runs)} runs compared"
+    return ", ".join(shown.label for shown in runs)
 
 
 def _head(title: str) -> Html:
@@ -125,8 +120,8 @@ def _head(title: str) -> Html:
 
 
 def _sections(group: Group, several: bool) -> list[Section]:
-    """The sections of a group; among several groups their headings name it, and the index leads to
-    the first.
+    """The sections of a group. Among several groups their headings name the group, and the index
+    links to the first section alone.
     """
     contents = {
         "Results": results(group),
@@ -138,36 +133,28 @@ def _sections(group: Group, several: bool) -> list[Section]:
         "Categories": by_category(group),
         "What was run": what_was_run(group),
     }
-    return [
-        Section(
-            f"{group.slug}-{place}",
-            f"{heading}: {group.title}" if several else heading,
-            html,
-            not several or place == 0,
-        )
-        for place, (heading, html) in enumerate(contents.items())
-        if html
-    ]
+    sections = []
+    for place, (heading, html) in enumerate(contents.items()):
+        if not html:
+            continue
+        slug = f"{group.slug}-{place}"
+        if several:
+            sections.append(Section(slug, f"{heading}: {group.title}", html, place == 0))
+        else:
+            sections.append(Section(slug, heading, html))
+    return sections
 
 
 def _section(section: Section) -> Html:
-    named = f"{section.slug}-h"
-    return tag(
-        "section",
-        tag("h2", section.heading, id=named),
-        section.content,
-        id=section.slug,
-        aria_labelledby=named,
-    )
+    heading_id = f"{section.slug}-h"
+    heading = tag("h2", section.heading, id=heading_id)
+    return tag("section", heading, section.content, id=section.slug, aria_labelledby=heading_id)
 
 
-def _footer(found: list[Group]) -> Html:
-    names = ", ".join(str(shown.manifest["run"]) for group in found for shown in group.runs)
-    return tag(
-        "footer",
-        tag(
-            "p",
-            f"Written by entrenous {__version__} from the stored runs {names}. This page loads"
-            " nothing and sends nothing.",
-        ),
+def _footer(runs: list[ShownRun]) -> Html:
+    names = ", ".join(str(shown.manifest["run"]) for shown in runs)
+    words = (
+        f"Written by entrenous {__version__} from the stored runs {names}. This page loads nothing"
+        " and sends nothing."
     )
+    return tag("footer", tag("p", words))

@@ -1,4 +1,4 @@
-"""HTML from Python: text is escaped unless it is already Html, so a title from a data set can never
+"""HTML from Python. Text is escaped unless it is `Html`, so a title from a data set can never
 become markup.
 """
 
@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 
 class Html(str):
-    """Text that is HTML already and is not escaped again."""
+    """Text that is HTML and is not escaped again."""
 
     __slots__ = ()
 
@@ -26,19 +26,22 @@ _UNSAFE = re.compile(
 
 
 def tag(name: str, /, *children: Child, **attributes: Attribute) -> Html:
-    """An element. `class_` is written `class`, `aria_label` is `aria-label`; True is an empty
-    attribute, None and False are none.
+    """An element. `class_` becomes `class`, and `aria_label` becomes `aria-label`. True is an empty
+    attribute; None and False leave the attribute out.
 
     >>> tag("p", "a < b ", tag("b", 1), class_="x")
     '<p class="x">a &lt; b <b>1</b></p>'
     """
-    opened = f"<{name}{''.join(_attribute(*pair) for pair in attributes.items())}>"
-    return Html(opened if name in _VOID else f"{opened}{join(*children)}</{name}>")
+    written = "".join(_attribute(key, value) for key, value in attributes.items())
+    opened = f"<{name}{written}>"
+    if name in _VOID:
+        return Html(opened)
+    return Html(f"{opened}{join(*children)}</{name}>")
 
 
 def join(*children: Child) -> Html:
-    """Children one after the other, escaped where they are not Html."""
-    return Html("".join(_child(child) for child in children))
+    """Children one after the other, escaped unless they are `Html`."""
+    return Html("".join(map(_child, children)))
 
 
 def _child(child: Child) -> str:
@@ -53,12 +56,14 @@ def _attribute(name: str, value: Attribute) -> str:
     if value is None or value is False:
         return ""
     name = name.rstrip("_").replace("_", "-")
-    return f" {name}" if value is True else f' {name}="{escape(clean(str(value)))}"'
+    if value is True:
+        return f" {name}"
+    return f' {name}="{escape(clean(str(value)))}"'
 
 
 def clean(text: str) -> str:
-    """Text without the control characters that a page cannot hold, and without those that turn the
-    direction of what follows.
+    """Text without control characters, which a page cannot hold, and without characters that turn
+    the direction of the text after them.
     """
     return _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text)
 
@@ -72,42 +77,36 @@ def table(
     prose: Sequence[int] = (),
     label: str = "",
 ) -> Html:
-    """A table with headers of columns and rows, in a frame that scrolls sideways when it is wider
+    """A table with headers of columns and rows, in a frame that scrolls sideways if it is wider
     than the page.
 
-    text, prose: the columns whose cells are words, or sentences; the first column is the row's
-    header. label: names the frame.
+    text, prose: the columns of words, and of sentences; the first column is the header of its row.
+    label: the name of the frame.
     """
-    kind = {**{column: "t" for column in (0, *text)}, **{column: "t prose" for column in prose}}
-    top = tag(
-        "tr", [tag("th", cell, scope="col", class_=kind.get(c)) for c, cell in enumerate(head)]
-    )
-    body = [
-        tag(
-            "tr",
-            [
-                tag("td", cell, class_=kind.get(c)) if c else tag("th", cell, scope="row")
-                for c, cell in enumerate(row)
-            ],
-        )
-        for row in rows
-    ]
-    name = label or (
-        caption if isinstance(caption, str) and not isinstance(caption, Html) else "table"
-    )
+    kind = dict.fromkeys((0, *text), "t") | dict.fromkeys(prose, "t prose")
+    heads = [tag("th", cell, scope="col", class_=kind.get(c)) for c, cell in enumerate(head)]
+    body = []
+    for first, *others in rows:
+        cells = [tag("td", cell, class_=kind.get(c)) for c, cell in enumerate(others, 1)]
+        body.append(tag("tr", tag("th", first, scope="row"), cells))
+    if not label:
+        plain = isinstance(caption, str) and not isinstance(caption, Html)
+        label = str(caption) if plain else "table"
     content = tag(
-        "table", tag("caption", tag("span", caption)), tag("thead", top), tag("tbody", body)
+        "table",
+        tag("caption", tag("span", caption)),
+        tag("thead", tag("tr", heads)),
+        tag("tbody", body),
     )
-    return tag("div", content, class_="scroll", role="region", aria_label=name, tabindex=0)
+    return tag("div", content, class_="scroll", role="region", aria_label=label, tabindex=0)
 
 
 def folded(summary: Child, *children: Child) -> Html:
-    """A <details> element: children below a summary that the reader opens; printing opens it."""
+    """A <details> element: a summary that opens its children; printing opens it."""
     return tag("details", tag("summary", summary), *children)
 
 
 def facts(pairs: Iterable[tuple[Child, Child]], **attributes: Attribute) -> Html:
     """A <dl> element of (name, description) pairs."""
-    return tag(
-        "dl", [tag("div", tag("dt", name), tag("dd", value)) for name, value in pairs], **attributes
-    )
+    items = [tag("div", tag("dt", name), tag("dd", value)) for name, value in pairs]
+    return tag("dl", items, **attributes)

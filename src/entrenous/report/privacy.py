@@ -1,5 +1,5 @@
-"""What left the devices: which arrays, what they reveal, and how much, counted by the ledger of the
-run.
+"""The data that left the devices: the arrays, what they reveal, and their bytes by the ledger of
+the run.
 """
 
 from __future__ import annotations
@@ -8,37 +8,40 @@ from ..core.contract.declared import declared
 from ..runs.plan import algorithm_of
 from . import numbers
 from .markup import Child, Html, join, table, tag
-from .runs import Group, ShownRun, kind_of
+from .runs import Group, ShownRun, kind_of, listed
 
 
 def what_left(group: Group) -> Html:
     """The section on communication: bytes and vectors of federated runs, messages between nodes,
-    what each array reveals, and what a centralised run collects."""
-    sent = [shown for shown in group.runs if shown.device_rounds]
-    gossip, served = (
-        [shown for shown in sent if shown.gossips is without] for without in (True, False)
-    )
-    kept = [shown for shown in group.runs if not shown.device_rounds]
-    alike: dict[
-        int, list[ShownRun]
-    ] = {}  # what leaves a device depends on the algorithm, not on settings or seed
-    for shown in sent:
-        alike.setdefault(id(kind_of(shown.manifest["algorithm"])[0]), []).append(shown)
+    the meaning of each array, and the histories that a centralised run collects.
+    """
+    served: list[ShownRun] = []
+    gossip: list[ShownRun] = []
+    central: list[ShownRun] = []
+    # The declaration depends on the algorithm, not on settings or seed.
+    alike: dict[int, list[ShownRun]] = {}
+    for shown in group.runs:
+        if not shown.device_rounds:
+            central.append(shown)
+            continue
+        (gossip if shown.gossips else served).append(shown)
+        settings_class, _ = kind_of(shown.manifest["algorithm"])
+        alike.setdefault(id(settings_class), []).append(shown)
     return join(
         _traffic(served) if served else None,
         _pushed(gossip) if gossip else None,
         [_disclosed(runs) for runs in alike.values()],
-        [_central(shown) for shown in kept],
+        [_central(shown) for shown in central],
     )
 
 
 def _traffic(runs: list[ShownRun]) -> Html:
-    said = join(
+    caption = join(
         tag("b", "Sent and received"),
         ", on average: counted from the arrays themselves, framing excluded",
     )
     head = ["run", "up", "rows up", "down", "vectors", "rounds", "up", "down", "up", "down"]
-    counted = table(said, head, [_counted(shown) for shown in runs], label="Sent and received")
+    counted = table(caption, head, [_counted(shown) for shown in runs], label="Sent and received")
     spans: list[tuple[str, int]] = [
         ("", 1),
         ("a device, a round", 4),
@@ -53,10 +56,13 @@ def _traffic(runs: list[ShownRun]) -> Html:
 
 
 def _exceptions(runs: list[ShownRun]) -> str:
-    """What sums are over, and what is not part of them."""
-    folds = " Sums over all folds." if any("folds" in shown.manifest for shown in runs) else ""
-    searched = any(shown.manifest["patience"] for shown in runs)
-    return folds + (" Training to find the number of rounds is not counted." if searched else "")
+    """Sentences on the extent of the sums."""
+    words = ""
+    if any("folds" in shown.manifest for shown in runs):
+        words += " Sums over all folds."
+    if any(shown.manifest["patience"] for shown in runs):
+        words += " Training to find the number of rounds is not counted."
+    return words
 
 
 def _with_spans(html: Html, spans: list[tuple[str, int]]) -> Html:
@@ -68,31 +74,30 @@ def _with_spans(html: Html, spans: list[tuple[str, int]]) -> Html:
 
 
 def _counted(shown: ShownRun) -> list[Child]:
-    ledger, users = shown.manifest["ledger"], shown.manifest["catalogue"]["users"]
+    ledger = shown.manifest["ledger"]
+    up, down = ledger["bytes_up"], ledger["bytes_down"]
     times = shown.device_rounds
-    a_round: list[Child] = [
-        numbers.size(ledger["bytes_up"] / times),
-        numbers.count(ledger["rows_up"] / times) if ledger["rows_up"] else "no rows",
-        numbers.size(ledger["bytes_down"] / times),
-        numbers.count(ledger["vectors"] / times),
-    ]
-    a_device = [
-        numbers.count(times / users),
-        numbers.size(ledger["bytes_up"] / users),
-        numbers.size(ledger["bytes_down"] / users),
-    ]
+    users = shown.manifest["catalogue"]["users"]
     return [
         shown.named(),
-        *a_round,
-        *a_device,
-        numbers.size(ledger["bytes_up"]),
-        numbers.size(ledger["bytes_down"]),
+        # A device in a round.
+        numbers.size(up / times),
+        numbers.count(ledger["rows_up"] / times) if ledger["rows_up"] else "no rows",
+        numbers.size(down / times),
+        numbers.count(ledger["vectors"] / times),
+        # A device in the whole training.
+        numbers.count(times / users),
+        numbers.size(up / users),
+        numbers.size(down / users),
+        # All devices.
+        numbers.size(up),
+        numbers.size(down),
     ]
 
 
 def _pushed(runs: list[ShownRun]) -> Html:
     """Messages and bytes between nodes without a server."""
-    said = join(
+    caption = join(
         tag("b", "Pushed and received"),
         ", on average: counted from the messages themselves, framing excluded",
     )
@@ -109,7 +114,8 @@ def _pushed(runs: list[ShownRun]) -> Html:
         "reached nobody",
         "refused",
     ]
-    counted = table(said, head, [_messages(shown) for shown in runs], label="Pushed and received")
+    rows = [_messages(shown) for shown in runs]
+    counted = table(caption, head, rows, label="Pushed and received")
     spans: list[tuple[str, int]] = [
         ("", 1),
         ("a node, a push", 3),
@@ -125,56 +131,52 @@ def _pushed(runs: list[ShownRun]) -> Html:
 
 
 def _messages(shown: ShownRun) -> list[Child]:
-    ledger, users, pushes = (
-        shown.manifest["ledger"],
-        shown.manifest["catalogue"]["users"],
-        shown.device_rounds,
-    )
+    ledger = shown.manifest["ledger"]
     up, down = ledger["bytes_up"], ledger["bytes_down"]
-    a_push: list[Child] = [
+    pushes = shown.device_rounds
+    nodes = shown.manifest["catalogue"]["users"]
+    return [
+        shown.named(),
+        # A node in a push.
         numbers.count(ledger["messages"] / pushes),
         numbers.size(up / pushes),
         numbers.size(down / pushes),
-    ]
-    a_node = [numbers.count(pushes / users), numbers.size(up / users), numbers.size(down / users)]
-    everything = [
+        # A node in the whole training.
+        numbers.count(pushes / nodes),
+        numbers.size(up / nodes),
+        numbers.size(down / nodes),
+        # All nodes.
         numbers.count(ledger["messages"]),
         numbers.size(up),
         numbers.count(ledger["lost"]),
         numbers.count(ledger["refused"]),
     ]
-    return [shown.named(), *a_push, *a_node, *everything]
 
 
 def _disclosed(runs: list[ShownRun]) -> Html:
     name = runs[0].manifest["algorithm"]
-    found = declared(algorithm_of(name, {})).sends if kind_of(name)[0] is not None else ()
-    names = [join(", " if n else None, shown.named()) for n, shown in enumerate(runs)]
-    if not found:
-        return tag("p", names, ": what this algorithm discloses is not known to this version.")
-    computed = (
-        f"; the history is not sent, and `entrenous explain {name}` says what can be computed from"
-        " what is"
+    sends = declared(algorithm_of(name, {})).sends if kind_of(name)[0] is not None else ()
+    labels = listed(runs)
+    if not sends:
+        return tag("p", labels, ": what this algorithm discloses is not known to this version.")
+    caption = join(
+        labels,
+        ": every array that leaves a device; the history is not sent, and"
+        f" `entrenous explain {name}` says what can be computed from what is",
     )
-    said = join(names, f": every array that leaves a device{computed}")
     rows = [
-        [join(tag("code", one.name), tag("small", one.said)), one.when, one.reveals]
-        for one in found
+        [join(tag("code", array.name), tag("small", array.said)), array.when, array.reveals]
+        for array in sends
     ]
     head = ["array", "when", "what it reveals"]
-    return table(
-        said,
-        head,
-        rows,
-        prose=(1, 2),
-        label=f"What leaves a device under {runs[0].manifest['algorithm']}",
-    )
+    return table(caption, head, rows, prose=(1, 2), label=f"What leaves a device under {name}")
 
 
 def _central(shown: ShownRun) -> Html:
-    rows = shown.manifest["catalogue"]
-    said = (
-        f" is centralised: the server sees every history, {rows['interactions']:,} interactions of"
-        f" {rows['users']:,} users. Nothing stays on a device."
+    catalogue = shown.manifest["catalogue"]
+    words = (
+        " is centralised: the server sees every history,"
+        f" {catalogue['interactions']:,} interactions of {catalogue['users']:,} users. Nothing"
+        " stays on a device."
     )
-    return tag("p", shown.named(), said)
+    return tag("p", shown.named(), words)

@@ -1,5 +1,5 @@
-"""The metrics of all runs side by side. The sampled and the full ranking each have a table of their
-own and are never mixed.
+"""The metrics of all runs side by side. The sampled and the full ranking have separate tables and
+are never mixed.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from .markup import Child, Html, facts, folded, join, table, tag
 from .runs import MAIN, Group, ShownRun, in_order, is_error, is_main, leading, of_lists
 from .theme import figure, side_by_side
 
-Values = Callable[
-    [ShownRun], dict[str, float]
-]  # the metrics of a run under one ranking; empty if it was not ranked so
-
+# The metrics of a run under one ranking; empty if it was not ranked so.
+Values = Callable[[ShownRun], dict[str, float]]
+# Means that differ by less are the same.
 _SAME = 1e-9
 
 
@@ -24,25 +23,23 @@ def results(group: Group) -> Html:
     """The main metrics as bars, then the tables of the sampled ranking, the full ranking and the
     lists.
     """
+    competing = "every item competes that could be recommended"
     tables = [
         _errors(group),
-        _ranked(
-            group,
-            "Sampled ranking",
-            _sampled_words(group),
-            lambda shown: shown.manifest["metrics"] if shown.sampled else {},
-        ),
-        _ranked(
-            group, "Full ranking", "every item competes that could be recommended", full_ranking
-        ),
+        _ranked(group, "Sampled ranking", _sampled_words(group), _sampled_ranking),
+        _ranked(group, "Full ranking", competing, full_ranking),
         _lists(group),
     ]
     drawn = side_by_side(_bars(group), _trade(group)) if len(group.runs) > 1 else _tiles(group)
     return join(drawn, tables, tag("p", _reading(group), class_="small"))
 
 
+def _sampled_ranking(shown: ShownRun) -> dict[str, float]:
+    return shown.manifest["metrics"] if shown.sampled else {}
+
+
 def _errors(group: Group) -> Html | None:
-    """The errors of predicted ratings; None where no run predicts any."""
+    """The errors of predicted ratings; None if no run predicts any."""
     words = join(tag("b", "Predicted ratings"), ": over all held-out ratings, lower is better")
     return _side_by_side(
         group,
@@ -62,17 +59,12 @@ def full_ranking(shown: ShownRun) -> dict[str, float]:
 
 
 def _sampled_words(group: Group) -> str:
-    said = [
-        text
-        for shown in group.runs
-        for text in shown.manifest["protocol_text"]
-        if text.startswith("sampled ranking: ")
-    ]
-    return (
-        said[0].removeprefix("sampled ranking: ")
-        if said
-        else "each held-out item against its own candidates"
-    )
+    start = "sampled ranking: "
+    for shown in group.runs:
+        for sentence in shown.manifest["protocol_text"]:
+            if sentence.startswith(start):
+                return str(sentence).removeprefix(start)
+    return "each held-out item against its own candidates"
 
 
 def _ranked(group: Group, title: str, words: str, values: Values) -> Html | None:
@@ -82,7 +74,7 @@ def _ranked(group: Group, title: str, words: str, values: Values) -> Html | None
 
 
 def of_ranking(name: str) -> bool:
-    """Whether a metric is of the order of items, one value a user."""
+    """True for a metric of the order of items, with one value for each user."""
     return not of_lists(name) and not is_error(name)
 
 
@@ -121,30 +113,38 @@ def _side_by_side(
 
 
 def _metric_row(group: Group, name: str, values: Values, best: bool) -> list[Child]:
-    found = [(shown, values(shown)) for shown in group.runs if values(shown)]
+    metrics_of = {shown: values(shown) for shown in group.runs if values(shown)}
     best_of = min if is_error(name) else max
-    best_value = best_of((of[name] for _, of in found if name in of), default=None)
+    all_values = [metrics[name] for metrics in metrics_of.values() if name in metrics]
+    best_value = best_of(all_values, default=None)
     row: list[Child] = [tag("code", name)]
-    for shown, of in found:
-        cell = numbers.metric(of[name]) if name in of else "none"
-        strong = best and len(found) > 1 and of.get(name) == best_value
-        row.append(join(tag("b", cell) if strong else cell, _bounds(shown, name, of)))
+    for shown, metrics in metrics_of.items():
+        cell: Child = numbers.metric(metrics[name]) if name in metrics else "none"
+        if best and len(metrics_of) > 1 and metrics.get(name) == best_value:
+            cell = tag("b", cell)
+        row.append(join(cell, _bounds(shown, name, metrics)))
     return row
 
 
-def _bounds(shown: ShownRun, name: str, of: dict[str, float]) -> Html | None:
-    """The interval of the mean, where the stored per-user values are those that the number is the
-    mean of: those of `metrics`, unless they are means over folds."""
-    values = per_user(shown, name)
-    if (
-        values is None
-        or not is_main(name)
-        or of is not shown.manifest["metrics"]
-        or abs(float(values.mean()) - of[name]) > _SAME
-    ):
+def _bounds(shown: ShownRun, name: str, metrics: dict[str, float]) -> Html | None:
+    """The bootstrap interval of a mean; None unless the stored per-user values have that mean: they
+    are of `metrics`, and not of means over folds.
+    """
+    if not is_main(name) or metrics is not shown.manifest["metrics"]:
+        return None
+    values = _values_of_mean(shown, name)
+    if values is None:
         return None
     low, high = interval(values, seed=shown.manifest["seed"])
     return tag("small", numbers.metric(low), " to ", numbers.metric(high))
+
+
+def _values_of_mean(shown: ShownRun, name: str) -> Float64Array | None:
+    """The stored values of single users if a metric is their mean; otherwise None."""
+    values = per_user(shown, name)
+    if values is None or abs(float(values.mean()) - shown.manifest["metrics"][name]) > _SAME:
+        return None
+    return values
 
 
 def per_user(shown: ShownRun, name: str) -> Float64Array | None:
@@ -153,23 +153,24 @@ def per_user(shown: ShownRun, name: str) -> Float64Array | None:
 
 
 def _reading(group: Group) -> str:
-    said = []
+    """How to read the tables."""
+    sentences = []
     if len(group.runs) > 1:
-        said.append("Bold: the best of its row.")
-    if any(
-        _bounds(shown, name, shown.manifest["metrics"]) is not None
-        for shown in group.runs
-        for name in leading(group)[:1]
-    ):
-        said.append("Below a value: its 95 % bootstrap interval over users.")
+        sentences.append("Bold: the best of its row.")
+    first = leading(group)[:1]
+    bounded = [
+        shown for shown in group.runs if first and _values_of_mean(shown, first[0]) is not None
+    ]
+    if bounded and is_main(first[0]):
+        sentences.append("Below a value: its 95 % bootstrap interval over users.")
     if any(shown.sampled for shown in group.runs):
-        said.append(
+        sentences.append(
             "Values of the sampled ranking are higher than those of the full ranking and may order"
             " systems differently."
         )
     if any("folds" in shown.manifest for shown in group.runs):
-        said.append("Every value is the mean over folds.")
-    return " ".join(said)
+        sentences.append("Every value is the mean over folds.")
+    return " ".join(sentences)
 
 
 def _bars(group: Group) -> Html | None:
@@ -184,12 +185,16 @@ def _bars(group: Group) -> Html | None:
     svg = figures.bars(
         names,
         values,
-        x_label=f"mean over {of}",
-        y_label="metric",
-        title="Errors of predicted ratings" if is_error(names[0]) else f"Accuracy, {group.ranking}",
+        figures.FigureFormat(
+            title="Errors of predicted ratings"
+            if is_error(names[0])
+            else f"Accuracy, {group.ranking}",
+            x_label=f"mean over {of}",
+            y_label="metric",
+            name=f"{group.slug}-accuracy",
+        ),
         intervals=_intervals(group, names),
         order=group.order,
-        name=f"{group.slug}-accuracy",
     )
     return figure(
         svg,
@@ -201,19 +206,22 @@ def _bars(group: Group) -> Html | None:
 def _trade(group: Group) -> Html | None:
     """Accuracy against coverage, both of the full ranking (FPL, figure 3)."""
     across, up = "item_coverage@10", MAIN
-    found = {shown.label: full_ranking(shown) for shown in group.runs}
-    series = {
-        label: ([of[across]], [of[up]]) for label, of in found.items() if across in of and up in of
-    }
+    series = {}
+    for shown in group.runs:
+        metrics = full_ranking(shown)
+        if across in metrics and up in metrics:
+            series[shown.label] = [metrics[across]], [metrics[up]]
     if len(series) < 2:
         return None
     svg = figures.scatter(
         series,
-        x_label=across,
-        y_label=up,
-        title="Accuracy and coverage, full ranking",
+        figures.FigureFormat(
+            title="Accuracy and coverage, full ranking",
+            x_label=across,
+            y_label=up,
+            name=f"{group.slug}-trade",
+        ),
         order=group.order,
-        name=f"{group.slug}-trade",
     )
     return figure(
         svg,
@@ -225,41 +233,27 @@ def _trade(group: Group) -> Html | None:
 def _tiles(group: Group) -> Html:
     """The numbers of a single run that a reader looks for first."""
     shown = group.runs[0]
-    of, ledger = shown.manifest["metrics"], shown.manifest["ledger"]
-    pairs: list[tuple[Child, Child]] = [
-        (
-            join(tag("code", name), "" if is_error(name) else f", {shown.ranking}"),
-            join(numbers.metric(of[name]), _bounds(shown, name, of)),
-        )
-        for name in leading(group)
-    ]
+    metrics, ledger = shown.manifest["metrics"], shown.manifest["ledger"]
+    pairs: list[tuple[Child, Child]] = []
+    for name in leading(group):
+        ranking = "" if is_error(name) else f", {shown.ranking}"
+        value = join(numbers.metric(metrics[name]), _bounds(shown, name, metrics))
+        pairs.append((join(tag("code", name), ranking), value))
     if shown.device_rounds:
+        unit = tag("small", "a node, a push" if shown.gossips else "a device, a round")
         for way, name in (("sent", "bytes_up"), ("received", "bytes_down")):
             a_round = numbers.size(ledger[name] / shown.device_rounds)
-            pairs.append(
-                (
-                    way,
-                    join(
-                        a_round,
-                        tag("small", "a node, a push" if shown.gossips else "a device, a round"),
-                    ),
-                )
-            )
+            pairs.append((way, join(a_round, unit)))
     return facts(pairs, class_="tiles")
 
 
 def _intervals(group: Group, names: Sequence[str]) -> dict[str, list[tuple[float, float]]]:
-    found = {}
+    """The intervals of some metrics for each run that has them all."""
+    intervals = {}
     for shown in group.runs:
-        values, means = (
-            [per_user(shown, name) for name in names],
-            [shown.manifest["metrics"][name] for name in names],
-        )
-        if all(
-            v is not None and abs(float(v.mean()) - mean) <= _SAME
-            for v, mean in zip(values, means, strict=True)
-        ):
-            found[shown.label] = [
-                interval(v, seed=shown.manifest["seed"]) for v in values if v is not None
-            ]
-    return found
+        values = [_values_of_mean(shown, name) for name in names]
+        stored = [column for column in values if column is not None]
+        if len(stored) == len(names):
+            seed = shown.manifest["seed"]
+            intervals[shown.label] = [interval(column, seed=seed) for column in stored]
+    return intervals

@@ -1,5 +1,5 @@
-"""The runs of a report: which may stand in one table, what each is called, which ranking its
-numbers are of.
+"""The runs of a report: their groups (runs that may stand in one table), their labels, and the
+ranking of their numbers.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from ..evaluate.metric_kinds import ListMetric, RatingMetric, metrics
 from ..runs.store import StoredRun, protocol_of
 from .markup import Html, join, tag
 
-# the metric of figures and tests, where a run has it; of runs that predict ratings it is the first
-# of ERRORS
+# The metric of figures and tests if a run has it; of runs that predict ratings the first of ERRORS.
 MAIN = "ndcg@10"
 ERRORS = ("rmse", "mae")
-SHORT = 24  # characters of settings that every label has room for
-LONG = 60  # of a whole label
+# Characters of settings that every label has room for, and of a whole label.
+SHORT = 24
+LONG = 60
+# The best known metrics, which come first.
 FIRST = (
     *ERRORS,
     "ndcg@10",
@@ -39,34 +40,38 @@ FIRST = (
 @final
 @dataclass(frozen=True, eq=False)
 class ShownRun:
-    """A run as it appears in a report. number: its place in its group, which gives its colour."""
+    """A run of a report."""
 
     run: StoredRun
     label: str
     number: int
+    """The place of the run in its group, which gives its colour."""
 
     @property
     def manifest(self) -> dict[str, Any]:
+        """The manifest of the stored run."""
         return self.run.manifest
 
     @property
     def sampled(self) -> bool:
-        """Whether `metrics` (and the per-user values) are of sampled candidates, not of the full
+        """True if `metrics` and the per-user values are of sampled candidates, not of the full
         ranking.
         """
         return "full_ranking" in self.manifest
 
     @property
     def ranking(self) -> str:
+        """The ranking of `metrics` in words."""
         return "sampled ranking" if self.sampled else "full ranking"
 
     @property
     def device_rounds(self) -> int:
+        """The sum over rounds of the devices that took part."""
         return int(self.manifest["ledger"]["device_rounds"])
 
     @property
     def gossips(self) -> bool:
-        """Whether nodes sent to each other, without a server."""
+        """True if nodes sent to each other, without a server."""
         return bool(self.manifest["ledger"].get("messages"))
 
     def named(self) -> Html:
@@ -76,17 +81,16 @@ class ShownRun:
 
 
 class Group(NamedTuple):
-    """Runs on the same rows under the same protocol. slug: begins the ids of its sections and
-    figures.
-    """
+    """Runs on the same rows under the same protocol."""
 
     title: str
     slug: str
+    """The start of the ids of its sections and figures."""
     runs: tuple[ShownRun, ...]
 
     @property
     def ranking(self) -> str:
-        """The ranking that `metrics` and per-user values of its runs are of."""
+        """The ranking of `metrics` and per-user values of its runs."""
         return self.runs[0].ranking
 
     @property
@@ -97,7 +101,8 @@ class Group(NamedTuple):
 
 def groups(runs: Sequence[StoredRun]) -> list[Group]:
     """Runs grouped by data and protocol, both in the order given; a run given twice counts once.
-    Raises InputError for a run that is not finished."""
+    Raises InputError for a run that is not finished.
+    """
     distinct = list({run.path.resolve(): run for run in runs}.values())
     if not distinct:
         raise InputError(
@@ -110,24 +115,25 @@ def groups(runs: Sequence[StoredRun]) -> list[Group]:
                 "this run is not finished",
                 fix=f"`entrenous run --resume {run.path}` continues it",
             )
-    found: dict[tuple[Any, ...], list[StoredRun]] = {}
+    alike: dict[tuple[Any, ...], list[StoredRun]] = {}
     for run in distinct:
-        found.setdefault(_same_rows(run.manifest), []).append(run)
-    return [_group(same, f"g{number}") for number, same in enumerate(found.values(), start=1)]
+        alike.setdefault(_same_rows(run.manifest), []).append(run)
+    return [_group(same, f"g{number}") for number, same in enumerate(alike.values(), start=1)]
 
 
 def _group(runs: list[StoredRun], slug: str) -> Group:
-    shown = [
-        ShownRun(run, label, number)
-        for number, (run, label) in enumerate(zip(runs, labels(runs), strict=True))
-    ]
-    return Group(
-        f"{data_name(runs[0].manifest)}, {protocol_of(runs[0].manifest)}", slug, tuple(shown)
-    )
+    shown = tuple(map(ShownRun, runs, labels(runs), range(len(runs))))
+    manifest = runs[0].manifest
+    return Group(f"{data_name(manifest)}, {protocol_of(manifest)}", slug, shown)
+
+
+def listed(runs: Sequence[ShownRun]) -> list[Html]:
+    """The labels of runs, separated by commas."""
+    return [join(", " if place else None, shown.named()) for place, shown in enumerate(runs)]
 
 
 def _same_rows(manifest: dict[str, Any]) -> tuple[Any, ...]:
-    """What runs in one table have in common: rows, protocol, and the code that trained and
+    """The common properties of runs in one table: rows, protocol, and the code that trained and
     evaluated them.
     """
     return (
@@ -140,13 +146,13 @@ def _same_rows(manifest: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def data_name(manifest: Mapping[str, Any]) -> str:
-    """The data set, or the name of its file or folder without what it lies in."""
+    """The data set, or the name of its file or folder."""
     return PurePath(str(manifest["data"])).name
 
 
 def labels(runs: Sequence[StoredRun]) -> list[str]:
-    """Short names that tell the runs apart: the algorithm and its settings, then what differs, at
-    last a number.
+    """Short names that distinguish the runs: the algorithm and its settings, then other
+    differences, at last a number.
     """
     parts: list[Callable[[StoredRun], str]] = [
         lambda run: f"seed {run.manifest['seed']}",
@@ -155,16 +161,13 @@ def labels(runs: Sequence[StoredRun]) -> list[str]:
         lambda run: str(run.manifest["run"]),
     ]
     names = [short(str(run.manifest["algorithm"])) for run in runs]
-    if all(len(given_settings(run)) <= SHORT for run in runs):
-        names = [
-            f"{name} {given_settings(run)}".strip() for name, run in zip(names, runs, strict=True)
-        ]
+    settings = [given_settings(run) for run in runs]
+    if all(len(text) <= SHORT for text in settings):
+        names = [f"{name} {text}".strip() for name, text in zip(names, settings, strict=True)]
     else:
         parts.insert(0, given_settings)
     for part in parts:
-        names = [
-            _extended(names, number, [part(run) for run in runs]) for number in range(len(runs))
-        ]
+        names = _extended(names, [part(run) for run in runs])
     names = [one_line(name, LONG) for name in names]
     return [
         f"{name} ({number})" if name in names[: number - 1] else name
@@ -178,19 +181,22 @@ def given_settings(run: StoredRun) -> str:
     return ", ".join(f"{name}={value}" for name, value in given.items())
 
 
-def _extended(names: list[str], number: int, parts: list[str]) -> str:
-    """A name with its part, if another run has the same name and another part."""
-    alike = {part for name, part in zip(names, parts, strict=True) if name == names[number]}
-    return f"{names[number]} {parts[number]}".strip() if len(alike) > 1 else names[number]
+def _extended(names: list[str], parts: list[str]) -> list[str]:
+    """The names, each with its part if another run has the same name and another part."""
+    parts_of: dict[str, set[str]] = {}
+    for name, part in zip(names, parts, strict=True):
+        parts_of.setdefault(name, set()).add(part)
+    return [
+        f"{name} {part}".strip() if len(parts_of[name]) > 1 else name
+        for name, part in zip(names, parts, strict=True)
+    ]
 
 
 # ---- metrics -------------------------------------------------------------------------------------
 
 
 def of_lists(name: str) -> bool:
-    """Whether a metric is of all lists together (coverage, Gini), which is always of the full
-    ranking.
-    """
+    """True for a metric of all lists together (coverage, Gini), always of the full ranking."""
     return isinstance(metrics().get(kind(name)), ListMetric)
 
 
@@ -200,7 +206,7 @@ def kind(name: str) -> str:
 
 
 def is_main(name: str) -> bool:
-    """Whether a metric is shown in the main table: those at 10, and those without a cutoff."""
+    """True for metrics of the main table: those at 10, and those without a cutoff."""
     return name.endswith("@10") or "@" not in name
 
 
@@ -220,16 +226,14 @@ def _length(name: str) -> int:
 
 def main_of(group: Group) -> str:
     """The first per-user metric that all runs of a group have; MAIN if there is none."""
-    common = [
-        name
-        for name in in_order(list(group.runs[0].run.users))
-        if name != "user" and _all_have(group, name)
-    ]
-    return common[0] if common else MAIN
+    for name in in_order(list(group.runs[0].run.users)):
+        if name != "user" and all(name in shown.run.users for shown in group.runs):
+            return name
+    return MAIN
 
 
 def leading(group: Group) -> list[str]:
-    """The two most important metrics of a group: errors where all runs predict ratings."""
+    """The two most important metrics of a group: errors if all runs predict ratings."""
     common = [
         name for name in FIRST if all(name in shown.manifest["metrics"] for shown in group.runs)
     ]
@@ -237,17 +241,16 @@ def leading(group: Group) -> list[str]:
 
 
 def is_error(name: str) -> bool:
-    """Whether a metric is of predicted ratings, and lower is better."""
+    """True for a metric of predicted ratings, of which lower is better."""
     return isinstance(metrics().get(kind(name)), RatingMetric)
 
 
-def _all_have(group: Group, name: str) -> bool:
-    return all(name in shown.run.users for shown in group.runs)
-
-
 def kind_of(algorithm: str) -> tuple[Any, dict[str, Any]]:
-    """The settings class of an algorithm and what its name presets; (None, {}) if this version does
-    not know it.
+    """The settings class of an algorithm and the presets of its name; (None, {}) if this version
+    does not know it.
     """
-    maker = algorithms().get(algorithm)  # a report never runs the file of an algorithm of one's own
-    return (maker.func, dict(maker.keywords)) if isinstance(maker, partial) else (maker, {})
+    # A report never runs the file of a user's own algorithm.
+    maker = algorithms().get(algorithm)
+    if isinstance(maker, partial):
+        return maker.func, dict(maker.keywords)
+    return maker, {}

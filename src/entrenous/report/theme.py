@@ -1,4 +1,4 @@
-"""How the page looks: its style sheet, and figures in the page's colours, so that they follow
+"""The look of a page: its style sheet, and figures in the page's colours, so that they follow
 light, dark and print.
 """
 
@@ -24,9 +24,8 @@ def style() -> Html:
 
 
 def figure(svg: str, caption: Child = None) -> Html | None:
-    """A figure of `entrenous.report.figures` in the page's colours, with what it shows in words
-    unless the text around it says so. None where figures cannot be drawn: the page says so once
-    (`without_figures`).
+    """A figure of `entrenous.report.figures` in the page's colours, with a caption. None if figures
+    cannot be drawn, which the page says once (`without_figures`).
     """
     if not figures.can_draw():
         return None
@@ -36,15 +35,14 @@ def figure(svg: str, caption: Child = None) -> Html | None:
 
 
 def side_by_side(*shown: Html | None) -> Html | None:
-    """Figures beside each other where the page is wide enough; None if there is none."""
+    """Figures side by side if the page is wide enough; None if there is none."""
     return tag("div", join(*shown), class_="figures") if any(shown) else None
 
 
 def without_figures() -> Html | None:
-    """How to get figures, for a page that has none; None if they are there."""
-    said = "This page has no figures, since Matplotlib is not installed. To get them: "
-    return (
-        None
-        if figures.can_draw()
-        else tag("p", said, tag("code", "pip install 'entrenous[plots]'"), ", then write it again.")
-    )
+    """The way to get figures for a page without them; None if figures can be drawn."""
+    if figures.can_draw():
+        return None
+    words = "This page has no figures, since Matplotlib is not installed. To get them: "
+    command = tag("code", "pip install 'entrenous[plots]'")
+    return tag("p", words, command, ", then write it again.")

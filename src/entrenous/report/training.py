@@ -1,6 +1,4 @@
-"""The learning curve: the validation metric over rounds, and over the bytes that the rounds
-cost.
-"""
+"""The learning curve: the validation metric over rounds, and over the bytes of the rounds."""
 
 from __future__ import annotations
 
@@ -11,20 +9,25 @@ from .markup import Child, Html, folded, join, table, tag
 from .runs import ERRORS, FIRST, MAIN, Group, ShownRun, is_error
 from .theme import figure, side_by_side
 
-Line = dict[str, Any]  # of trace.jsonl
-SHOWN = (*ERRORS, MAIN, "hr@10", "auc")  # in the tables of looks
-SPREAD = 20  # an axis whose series end further apart than this is logarithmic
+# A line of trace.jsonl.
+Line = dict[str, Any]
+# The metrics in the tables of looks.
+SHOWN = (*ERRORS, MAIN, "hr@10", "auc")
+# An axis is logarithmic if its series end further apart than this factor.
+SPREAD = 20
 
 
 def learning(group: Group) -> Html:
-    """Curves of the runs that looked at validation, and what is missing for the others."""
-    looked = {shown: lines for shown in group.runs if (lines := looks(shown))}
-    silent = [shown for shown in group.runs if shown not in looked]
-    missing = (
-        tag("ul", [tag("li", shown.named(), ": ", _why(shown)) for shown in silent], class_="small")
-        if silent
-        else None
-    )
+    """Curves of the runs that looked at validation, and the reason why others have none."""
+    looked: dict[ShownRun, list[Line]] = {}
+    reasons = []
+    for shown in group.runs:
+        lines = looks(shown)
+        if lines:
+            looked[shown] = lines
+        else:
+            reasons.append(tag("li", shown.named(), ": ", _why(shown)))
+    missing = tag("ul", reasons, class_="small") if reasons else None
     if not looked:
         return join(missing)
     traces = folded("The curves in numbers", [_trace(*pair) for pair in looked.items()])
@@ -32,13 +35,11 @@ def learning(group: Group) -> Html:
 
 
 def looks(shown: ShownRun) -> list[Line]:
-    """The validation metrics in the first phase of a run's trace: of the first fold, and of the
-    search for the number of rounds if there was one."""
-    return [
-        line
-        for line in shown.run.trace
-        if line["phase"] == shown.run.trace[0]["phase"] and line["validation"]
-    ]
+    """The looks at validation in the first phase of a run's trace: of the first fold, and of the
+    search for the number of rounds if there was one.
+    """
+    trace = shown.run.trace
+    return [line for line in trace if line["phase"] == trace[0]["phase"] and line["validation"]]
 
 
 def _why(shown: ShownRun) -> Html:
@@ -52,36 +53,25 @@ def _why(shown: ShownRun) -> Html:
 
 
 def _words(looked: dict[ShownRun, list[Line]]) -> str:
-    said = (
+    words = (
         "Measured on the validation rows while training; the test rows are opened once, at the end."
     )
-    folds = any("folds" in shown.manifest for shown in looked)
-    return f"{said} Shown is the first fold." if folds else said
+    if any("folds" in shown.manifest for shown in looked):
+        words += " Shown is the first fold."
+    return words
 
 
 def _curves(group: Group, looked: dict[ShownRun, list[Line]]) -> Html | None:
-    metric = next(
-        (
-            name
-            for name in FIRST
-            if all(name in lines[0]["validation"] for lines in looked.values())
-        ),
-        next(iter(_first(looked))),
-    )
-    values = {
-        shown: [line["validation"].get(metric, float("nan")) for line in lines]
-        for shown, lines in looked.items()
-    }
-    most = max(_bytes(lines[-1]) for lines in looked.values())
-    scale, unit = numbers.byte_unit(most)
-    over_rounds = {
-        shown.label: ([line["round"] for line in lines], values[shown])
-        for shown, lines in looked.items()
-    }
-    over_bytes = {
-        shown.label: ([_bytes(line) / scale for line in lines], values[shown])
-        for shown, lines in looked.items()
-    }
+    """The best known metric that all runs looked at, over rounds and over bytes."""
+    names = [set(lines[0]["validation"]) for lines in looked.values()]
+    common = [name for name in FIRST if all(name in of_run for of_run in names)]
+    metric = common[0] if common else next(iter(_first(looked)))
+    scale, unit = numbers.byte_unit(max(_bytes(lines[-1]) for lines in looked.values()))
+    over_rounds, over_bytes = {}, {}
+    for shown, lines in looked.items():
+        values = [line["validation"].get(metric, float("nan")) for line in lines]
+        over_rounds[shown.label] = [line["round"] for line in lines], values
+        over_bytes[shown.label] = [_bytes(line) / scale for line in lines], values
     return side_by_side(
         _curve(group, over_rounds, metric, "round", "rounds"),
         _curve(group, over_bytes, metric, f"{unit} up and down, all devices", "bytes"),
@@ -99,12 +89,14 @@ def _curve(
     logarithmic = min(ends) > 0 and max(ends) / min(ends) > SPREAD
     svg = figures.lines(
         series,
-        x_label=f"{x_label} (logarithmic)" if logarithmic else x_label,
-        y_label=f"{metric} on validation",
-        title=f"Learning over {what}",
+        figures.FigureFormat(
+            title=f"Learning over {what}",
+            x_label=f"{x_label} (logarithmic)" if logarithmic else x_label,
+            y_label=f"{metric} on validation",
+            name=f"{group.slug}-{what}",
+        ),
         log_x=logarithmic,
         order=group.order,
-        name=f"{group.slug}-{what}",
     )
     return figure(svg)
 
@@ -118,9 +110,8 @@ def _bytes(line: Line) -> float:
 
 
 def _trace(shown: ShownRun, lines: list[Line]) -> Html:
-    names = [name for name in SHOWN if name in lines[0]["validation"]] or list(
-        lines[0]["validation"]
-    )[:3]
+    looked_at = list(lines[0]["validation"])
+    names = [name for name in SHOWN if name in looked_at] or looked_at[:3]
     sign = -1 if is_error(names[0]) else 1
     best = max(
         lines, key=lambda line: (sign * line["validation"].get(names[0], 0.0), -line["round"])

@@ -1,5 +1,5 @@
-"""How a metric spreads over users: its tails, its distribution, and whether a difference between
-runs could be chance.
+"""The spread of a metric over users: its tails, its distribution, and tests of the differences
+between runs.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from ..evaluate.summary import PERCENTILES, interval, summarise
 from . import figures, numbers
 from .markup import Child, Html, folded, join, table, tag
 from .results import per_user
-from .runs import FIRST, Group, ShownRun, in_order, is_error, is_main, kind, main_of
+from .runs import FIRST, Group, ShownRun, in_order, is_error, is_main, kind, listed, main_of
 from .theme import figure, side_by_side
 
 LEVEL = 0.05
-POINTS = 200  # of a distribution that is drawn; more could not be seen
+# Points of a drawn distribution; more could not be seen.
+POINTS = 200
 
 
 # ---- spread --------------------------------------------------------------------------------------
@@ -27,81 +28,82 @@ POINTS = 200  # of a distribution that is drawn; more could not be seen
 
 def spread(group: Group) -> Html:
     """The distribution of the main metric over users, and a table of tails for each metric."""
-    names = [
-        name
-        for name in in_order([name for shown in group.runs for name in shown.run.users])
-        if name != "user"
-    ]
-    chosen, first = [name for name in names if is_main(name)] or names, main_of(group)
+    stored = in_order([name for shown in group.runs for name in shown.run.users])
+    names = [name for name in stored if name != "user"]
+    chosen = [name for name in names if is_main(name)] or names
     if not chosen:
         return tag("p", "No per-user values are stored.", class_="small")
+    first = main_of(group)
     others = [_tails(group, name) for name in chosen if name != first]
     more = folded(f"User by user: {len(others)} more metrics", others) if others else None
-    drawn = side_by_side(
-        *(_cdf(group, name) for name in dict.fromkeys((first, "auc")) if name in chosen)
-    )
-    return join(_whose(group), drawn, _tails(group, first), more)
+    drawn = [_cdf(group, name) for name in dict.fromkeys((first, "auc")) if name in chosen]
+    return join(_whose(group), side_by_side(*drawn), _tails(group, first), more)
 
 
 def _whose(group: Group) -> Html:
-    better = "higher" if is_error(main_of(group)) else "lower"
-    said = (
-        f"Values of single users{'' if is_error(main_of(group)) else f' in the {group.ranking}'}. "
-    )
+    """How to read the values of single users."""
+    first = main_of(group)
+    better, ranking = "lower", f" in the {group.ranking}"
+    if is_error(first):
+        better, ranking = "higher", ""
+    text = f"Values of single users{ranking}. "
     if figures.can_draw():
-        said += (
-            f"In the figures a {better} curve of {main_of(group)} is better, and a steep part is"
-            " where many users are."
+        text += (
+            f"In the figures a {better} curve of {first} is better, and a steep part is where many"
+            " users are."
         )
     folds = max(len(shown.manifest.get("folds", ())) for shown in group.runs)
     if folds:
-        said += (
+        text += (
             f" They are those of the first of {folds} folds, so their mean differs from the mean"
             " over folds above."
         )
-    return tag("p", said)
+    return tag("p", text)
 
 
 def _tails(group: Group, name: str) -> Html:
     head = ["run", "mean", "95 % interval", "std", *(f"{p} %" for p in PERCENTILES), "users"]
-    rows = [
-        _tail(shown, values)
-        for shown in group.runs
-        if (values := per_user(shown, name)) is not None
-    ]
-    said = join(
+    rows = []
+    for shown in group.runs:
+        values = per_user(shown, name)
+        if values is not None:
+            rows.append(_tail(shown, values))
+    caption = join(
         tag("code", name),
         " per user: mean, standard deviation over users (divided by their number; lower is fairer),"
         " percentiles",
     )
-    return table(said, head, rows, label=f"{name} per user")
+    return table(caption, head, rows, label=f"{name} per user")
 
 
 def _tail(shown: ShownRun, values: Float64Array) -> list[Child]:
-    found = summarise(values, seed=shown.manifest["seed"])
-    bounds = join(numbers.metric(found.low), " to ", numbers.metric(found.high))
-    tails = [numbers.metric(found.percentiles[p]) for p in PERCENTILES]
+    summary = summarise(values, seed=shown.manifest["seed"])
     return [
         shown.named(),
-        numbers.metric(found.mean),
-        bounds,
-        numbers.metric(found.std),
-        *tails,
-        numbers.count(found.users),
+        numbers.metric(summary.mean),
+        join(numbers.metric(summary.low), " to ", numbers.metric(summary.high)),
+        numbers.metric(summary.std),
+        *(numbers.metric(summary.percentiles[p]) for p in PERCENTILES),
+        numbers.count(summary.users),
     ]
 
 
 def _cdf(group: Group, name: str) -> Html | None:
-    values = {shown.label: per_user(shown, name) for shown in group.runs}
-    series = {label: distribution(found) for label, found in values.items() if found is not None}
+    series = {}
+    for shown in group.runs:
+        values = per_user(shown, name)
+        if values is not None:
+            series[shown.label] = distribution(values)
     svg = figures.lines(
         series,
-        x_label=f"{name} of a user" if is_error(name) else f"{name} of a user, {group.ranking}",
-        y_label="share of users with at most this",
-        title=f"{name} over users",
+        figures.FigureFormat(
+            title=f"{name} over users",
+            x_label=f"{name} of a user" if is_error(name) else f"{name} of a user, {group.ranking}",
+            y_label="share of users with at most this",
+            name=f"{group.slug}-cdf-{kind(name)}",
+        ),
         marks=False,
         order=group.order,
-        name=f"{group.slug}-cdf-{kind(name)}",
     )
     return figure(svg)
 
@@ -135,27 +137,30 @@ class RunPair(NamedTuple):
 
 
 def significance(group: Group) -> Html | None:
-    """Paired tests of every two runs on the same users; what cannot be paired is said. None for a
-    single run.
+    """Paired tests of every two runs on the same users, and a note on runs that cannot be paired.
+    None for a single run.
     """
     if len(group.runs) < 2:
         return None
     first = main_of(group)
-    names = [name for name in (first, *FIRST) if name in group.runs[0].run.users]
-    tables = [html for name in dict.fromkeys(names) if (html := _tests(group, name))]
-    more = folded(f"Tests of {len(tables) - 1} more metrics", tables[1:]) if tables[1:] else None
+    stored = group.runs[0].run.users
+    names = dict.fromkeys(name for name in (first, *FIRST) if name in stored)
+    tables = [html for html in (_tests(group, name) for name in names) if html]
+    if not tables:
+        return join(_unpaired(group))
     words = (
         "Users are paired: both runs ranked the same held-out rows of the same user. Differences"
         " are first minus second. Holm's correction covers the comparisons of one table; a run is"
         f" called higher if both corrected p are at most {LEVEL}. The tests speak about these users"
         " under this split and seed, not about other data, splits or seeds."
     )
-    return join([tag("p", words), tables[0], more] if tables else None, _unpaired(group))
+    more = folded(f"Tests of {len(tables) - 1} more metrics", tables[1:]) if tables[1:] else None
+    return join(tag("p", words), tables[0], more, _unpaired(group))
 
 
 def pairs(group: Group, name: str) -> list[RunPair]:
     """Every two runs whose users can be paired on a metric."""
-    found = []
+    paired = []
     for a, b in combinations(group.runs, 2):
         left, right = per_user(a, name), per_user(b, name)
         if a.manifest["seed"] != b.manifest["seed"] or left is None or right is None:
@@ -164,34 +169,36 @@ def pairs(group: Group, name: str) -> list[RunPair]:
             a.run.users["user"], b.run.users["user"], assume_unique=True, return_indices=True
         )
         if len(of_a) > 1:
-            found.append(RunPair(a, b, left[of_a], right[of_b]))
-    return found
+            paired.append(RunPair(a, b, left[of_a], right[of_b]))
+    return paired
 
 
 class TestedPair(NamedTuple):
-    """A pair of runs with its two tests, and the p of each after Holm's correction over all pairs
-    of the group.
-    """
+    """A pair of runs with its two tests."""
 
     pair: RunPair
     t: Comparison
+    """The paired t-test."""
     w: Comparison
+    """Wilcoxon's signed-rank test."""
     t_holm: float
+    """p of the t-test after Holm's correction over all pairs of the group."""
     w_holm: float
 
 
 def tested(group: Group, name: str) -> list[TestedPair]:
     """Every two runs whose users can be paired on a metric, tested."""
-    found = pairs(group, name)
-    t = [paired_t(pair.left, pair.right) for pair in found]
-    w = [wilcoxon(pair.left, pair.right) for pair in found]
-    corrected = holm([one.p for one in t]).tolist(), holm([one.p for one in w]).tolist()
-    return [TestedPair(*one) for one in zip(found, t, w, *corrected, strict=True)]
+    paired = pairs(group, name)
+    t = [paired_t(pair.left, pair.right) for pair in paired]
+    w = [wilcoxon(pair.left, pair.right) for pair in paired]
+    t_holm = holm([test.p for test in t]).tolist()
+    w_holm = holm([test.p for test in w]).tolist()
+    return list(map(TestedPair, paired, t, w, t_holm, w_holm))
 
 
 def _tests(group: Group, name: str) -> Html | None:
-    found = tested(group, name)
-    if not found:
+    rows = [_test_row(test) for test in tested(group, name)]
+    if not rows:
         return None
     head = [
         "first and second",
@@ -204,20 +211,25 @@ def _tests(group: Group, name: str) -> Html | None:
         "Wilcoxon p",
         "Holm",
     ]
-    rows: list[list[Child]] = []
-    for one in found:
-        names = tag("span", one.pair.a.named(), tag("br"), one.pair.b.named())
-        statistic = numbers.exact(one.t.statistic, f"{one.t.statistic:.2f}".replace("-", "−"))
-        p = [numbers.p_value(value) for value in (one.t.p, one.t_holm, one.w.p, one.w_holm)]
-        difference = _difference(one.pair, one.t.difference)
-        rows.append([names, _verdict(one), numbers.count(one.t.pairs), difference, statistic, *p])
     ranking = "" if is_error(name) else f", {group.ranking}"
     tests = (
         "paired t-test and Wilcoxon's signed-rank test, two-sided; below a difference its 95 %"
         " interval"
     )
-    said = join(tag("code", name), f"{ranking}: {tests}")
-    return table(said, head, rows, text=(1,), label=f"Tests of {name}")
+    caption = join(tag("code", name), f"{ranking}: {tests}")
+    return table(caption, head, rows, text=(1,), label=f"Tests of {name}")
+
+
+def _test_row(test: TestedPair) -> list[Child]:
+    statistic = test.t.statistic
+    return [
+        tag("span", test.pair.a.named(), tag("br"), test.pair.b.named()),
+        _verdict(test),
+        numbers.count(test.t.pairs),
+        _difference(test.pair, test.t.difference),
+        numbers.exact(statistic, f"{statistic:.2f}".replace("-", "−")),
+        *map(numbers.p_value, (test.t.p, test.t_holm, test.w.p, test.w_holm)),
+    ]
 
 
 def bounds(pair: RunPair) -> tuple[float, float]:
@@ -232,43 +244,35 @@ def _difference(pair: RunPair, mean: float) -> Html:
     )
 
 
-def higher(one: TestedPair) -> ShownRun | None:
+def higher(test: TestedPair) -> ShownRun | None:
     """The run that both corrected tests find higher; None if they do not."""
-    if max(one.t_holm, one.w_holm) > LEVEL:
+    if max(test.t_holm, test.w_holm) > LEVEL:
         return None
-    return one.pair.a if one.t.difference > 0 else one.pair.b
+    return test.pair.a if test.t.difference > 0 else test.pair.b
 
 
-def _verdict(one: TestedPair) -> Html:
-    found = higher(one)
-    if found is not None:
-        return tag("span", found.named(), " is higher", class_="run")
-    return tag(
-        "span",
-        "the tests disagree" if min(one.t_holm, one.w_holm) <= LEVEL else "could be chance",
-        class_="run",
-    )
+def _verdict(test: TestedPair) -> Html:
+    winner = higher(test)
+    if winner is not None:
+        return tag("span", winner.named(), " is higher", class_="run")
+    words = "could be chance"
+    if min(test.t_holm, test.w_holm) <= LEVEL:
+        words = "the tests disagree"
+    return tag("span", words, class_="run")
 
 
 def _unpaired(group: Group) -> Html | None:
-    """Which runs are not tested against each other, and why. (Those of other groups have sections
-    of their own.)
+    """The runs that are not tested against each other because of their seeds; None if there are
+    none.
     """
     seeds: dict[int, list[ShownRun]] = {}
     for shown in group.runs:
         seeds.setdefault(shown.manifest["seed"], []).append(shown)
     if len(seeds) < 2:
         return None
-    said = (
+    words = (
         "Runs of different seeds are not tested against each other: other candidates, random splits"
         " and order of equal scores."
     )
-    sets = [
-        tag(
-            "li",
-            f"seed {seed}: ",
-            [join(", " if n else None, shown.named()) for n, shown in enumerate(same)],
-        )
-        for seed, same in seeds.items()
-    ]
-    return join(tag("p", said, class_="small"), tag("ul", sets, class_="small"))
+    items = [tag("li", f"seed {seed}: ", listed(alike)) for seed, alike in seeds.items()]
+    return join(tag("p", words, class_="small"), tag("ul", items, class_="small"))

@@ -1,4 +1,4 @@
-"""The findings in words, at the top of a report: what was reached, and which differences could be
+"""The findings in words at the top of a report: the metrics, and the differences that could be
 chance.
 """
 
@@ -12,30 +12,25 @@ from .users import TestedPair, bounds, higher, tested
 HIT = "hr@10"
 
 
-def verdict(found: list[Group]) -> Html:
+def verdict(groups: list[Group]) -> Html:
     """A list with a few sentences for each group of runs."""
-    several = len(found) > 1
-    said = [
-        (group, line)
-        for group in found
-        for line in (_compared(group) if len(group.runs) > 1 else _alone(group.runs[0]))
-    ]
-    return tag(
-        "ul",
-        [tag("li", f"{group.title}: " if several else None, line) for group, line in said],
-        class_="verdict",
-    )
+    items = []
+    for group in groups:
+        title = f"{group.title}: " if len(groups) > 1 else None
+        lines = _compared(group) if len(group.runs) > 1 else _alone(group.runs[0])
+        items += [tag("li", title, line) for line in lines]
+    return tag("ul", items, class_="verdict")
 
 
 def _alone(shown: ShownRun) -> list[Child]:
     metrics = shown.manifest["metrics"]
     if HIT in metrics and not any(is_error(name) for name in metrics):
-        against = "its own candidates" if shown.sampled else "every item that could be recommended"
+        items = "its own candidates" if shown.sampled else "every item that could be recommended"
         hits = (
-            f"{100 * metrics[HIT]:.0f} % of the users find a held-out item among the ten best of"
-            f" {against}"
+            f": {100 * metrics[HIT]:.0f} % of the users find a held-out item among the ten best of"
+            f" {items}."
         )
-        return [join(shown.named(), f": {hits}."), _sent(shown)]
+        return [join(shown.named(), hits), _sent(shown)]
     names = [name for name in FIRST if name in metrics][:2]
     listed = [
         join(" and " if n else None, tag("code", name), " ", numbers.metric(metrics[name]))
@@ -45,55 +40,55 @@ def _alone(shown: ShownRun) -> list[Child]:
 
 
 def _compared(group: Group) -> list[Child]:
-    """The run with the best mean, and how sure it is to be ahead of each of the others."""
+    """The run with the best mean, and the tests of its lead over each of the others."""
     name = main_of(group)
     scored = [shown for shown in group.runs if name in shown.manifest["metrics"]]
     if len(scored) < 2:
         return []
-    best = (min if is_error(name) else max)(
-        scored, key=lambda shown: shown.manifest["metrics"][name]
-    )
-    ranking = "" if is_error(name) else f" in the {group.ranking}"
+    best_of, superlative, ranking = max, "highest", f" in the {group.ranking}"
+    if is_error(name):
+        best_of, superlative, ranking = min, "lowest", ""
+    best = best_of(scored, key=lambda shown: shown.manifest["metrics"][name])
     first = join(
         best.named(),
-        " has the lowest " if is_error(name) else " has the highest ",
+        f" has the {superlative} ",
         tag("code", name),
         f"{ranking}, ",
         numbers.metric(best.manifest["metrics"][name]),
         ".",
     )
-    against = [
-        _against(best, one) for one in tested(group, name) if best in (one.pair.a, one.pair.b)
-    ]
-    return [first, *against, *(_sent(shown) for shown in group.runs)]
+    tests = [test for test in tested(group, name) if best in (test.pair.a, test.pair.b)]
+    leads = [_lead(best, test) for test in tests]
+    return [first, *leads, *(_sent(shown) for shown in group.runs)]
 
 
-def _against(best: ShownRun, one: TestedPair) -> Html:
-    """How far the best run is ahead of another, with the interval of the difference over users."""
-    sign = 1 if one.pair.a is best else -1
-    other = one.pair.b if one.pair.a is best else one.pair.a
-    low, high = sorted(sign * end for end in bounds(one.pair))
-    size = (
-        numbers.signed(sign * one.t.difference),
+def _lead(best: ShownRun, test: TestedPair) -> Html:
+    """The lead of the best run over another one, with its interval over users."""
+    pair = test.pair
+    sign, other = (1, pair.b) if pair.a is best else (-1, pair.a)
+    low, high = sorted(sign * end for end in bounds(pair))
+    sure = "): this could be chance."
+    if higher(test) is not None:
+        sure = "; both corrected tests find this more than chance)."
+    return join(
+        "Against ",
+        other.named(),
+        ": ",
+        numbers.signed(sign * test.t.difference),
         " (95 % interval over users ",
         numbers.signed(low),
         " to ",
         numbers.signed(high),
+        sure,
     )
-    sure = (
-        "; both corrected tests find this more than chance)."
-        if higher(one) is not None
-        else "): this could be chance."
-    )
-    return join("Against ", other.named(), ": ", *size, sure)
 
 
 def _sent(shown: ShownRun) -> Html:
-    """What the devices gave away, in one sentence."""
+    """The bytes that devices sent, in one sentence."""
     if not shown.device_rounds:
         return join(shown.named(), ": trained in one place, which sees every history.")
-    users, ledger = shown.manifest["catalogue"]["users"], shown.manifest["ledger"]
+    users = shown.manifest["catalogue"]["users"]
     unit = "node" if shown.gossips else "device"
-    size = numbers.size(ledger["bytes_up"] / users)
+    size = numbers.size(shown.manifest["ledger"]["bytes_up"] / users)
     where = "What that can reveal is said under “What left the devices”."
     return join(shown.named(), f": each {unit} sent ", size, f" in the whole training. {where}")

@@ -1,6 +1,4 @@
-"""`conform`: an algorithm held against its own declaration on small made data, in words where it
-breaks a rule.
-"""
+"""`conform`: checks on small made-up data that an algorithm keeps to its declaration."""
 
 from __future__ import annotations
 
@@ -25,6 +23,7 @@ from .recommenders import checkpoint_arrays
 ROUNDS = 3
 USERS, ITEMS, ROWS = 30, 40, 300  # of the made-up data
 MEMBERS = "no member is missing, and what it declares can be read"
+# The rules that `conform` checks, by kind of algorithm.
 CHECKED = {
     "federated": (
         MEMBERS,
@@ -40,7 +39,7 @@ CHECKED = {
     ),
     "gossip": (MEMBERS,),
     "central": (MEMBERS,),
-}  # by kind, what `conform` checks, in words
+}
 
 
 def conform(algorithm: Any, data: Interactions | None = None) -> None:
@@ -71,12 +70,11 @@ def conform(algorithm: Any, data: Interactions | None = None) -> None:
 
 
 def _federated(algorithm: Any, data: Interactions) -> None:
-    name, own = type(algorithm).__name__, algorithm.configured(data.catalogue)
+    name = type(algorithm).__name__
+    own = algorithm.configured(data.catalogue)
     together = _trained(Rounds(own, data, executor=Threads(1, strict=True)))
-    for executor in (
-        Threads(1),
-        Debug(),
-    ):  # rounds of one device compiled as a whole, where it can; one device at a time
+    # `Threads` compiles a round as a whole where it can; `Debug` runs one device at a time.
+    for executor in (Threads(1), Debug()):
         _check_same(name, together, _trained(Rounds(own, data, executor=executor)))
     _check_nobody(own, data, together)
     users, contract = np.arange(len(data.users)), bound(own, data.catalogue)
@@ -86,7 +84,8 @@ def _federated(algorithm: Any, data: Interactions) -> None:
 
 
 def _central(algorithm: Any, data: Interactions) -> None:
-    name, models = type(algorithm).__name__, [algorithm.fit(data, key(0, "fit")) for _ in range(2)]
+    name = type(algorithm).__name__
+    models = [algorithm.fit(data, key(0, "fit")) for _ in range(2)]
     first, second = map(arrays_of, models)
     for array, values in first.items():
         if values.tobytes() != second[array].tobytes():
@@ -97,12 +96,10 @@ def _central(algorithm: Any, data: Interactions) -> None:
 
 
 def _check_nobody(algorithm: Any, data: Interactions, training: Training) -> None:
-    """Private state and an Update of no device: empty arrays, not an error."""
-    name, nobody, contract = (
-        type(algorithm).__name__,
-        np.zeros(0, np.int64),
-        bound(algorithm, data.catalogue),
-    )
+    """Checks that a round of no device gives empty arrays, not an error."""
+    name = type(algorithm).__name__
+    nobody = np.zeros(0, np.int64)
+    contract = bound(algorithm, data.catalogue)
     try:
         devices = algorithm.init_devices(nobody, key(0, "devices"))
         received = contract.delivered(read_only(algorithm.download(training.server)), nobody)
@@ -121,15 +118,20 @@ def _check_nobody(algorithm: Any, data: Interactions, training: Training) -> Non
 
 
 def _made_up(rated: bool) -> Interactions:
-    """Random users and items, with the times and places that some algorithms need, every third row
-    of two visits; with ratings from 1 to 5 where they are predicted."""
-    data, row = synthetic(users=USERS, items=ITEMS, interactions=ROWS, seed=0), np.arange(ROWS)
-    item = np.arange(ITEMS)
-    time, again = 1_500_000_000 + 600 * row, row[::3]
-    each, when = np.append(again, row), np.append(time[again] - 5_000, time)
+    """Random users and items, with the times and places that some algorithms need, and with ratings
+    from 1 to 5 where they are predicted.
+    """
+    data = synthetic(users=USERS, items=ITEMS, interactions=ROWS, seed=0)
+    row, item = np.arange(ROWS), np.arange(ITEMS)
+    time = 1_500_000_000 + 600 * row
+    # Every third row is of two visits, the first one some time before.
+    again = row[::3]
+    each = np.append(again, row)
+    when = np.append(time[again] - 5_000, time)
+    ratings = np.float32(1) + (7 * row % 5).astype(np.float32)
     return replace(
         data,
-        value=np.float32(1) + (7 * row % 5).astype(np.float32) if rated else data.value,
+        value=ratings if rated else data.value,
         time=time,
         features={"lat": 40 + item / 100, "lon": 3 - item / 100},
         row=row,
@@ -138,14 +140,14 @@ def _made_up(rated: bool) -> Interactions:
 
 
 def _trained(rounds: Rounds) -> Training:
-    """After ROUNDS rounds."""
+    """The state after ROUNDS rounds."""
     training = rounds.start()
     check_kept(rounds.contract, training.devices, rounds.catalogue.users)
     return rounds.advance(training, ROUNDS)
 
 
 def _check_same(name: str, together: Training, other: Training) -> None:
-    """The same bits in every array that a checkpoint has."""
+    """Checks that every array of a checkpoint has the same bits."""
     expected, found = checkpoint_arrays(together), checkpoint_arrays(other)
     for array, values in expected.items():
         if values.tobytes() != found[array].tobytes():
@@ -157,7 +159,7 @@ def _check_same(name: str, together: Training, other: Training) -> None:
 
 
 def _check_scores(name: str, data: Interactions, ask: Callable[[], Any]) -> None:
-    """Scores of all users: float32 [users, items], finite, the same when asked again."""
+    """Checks the scores of all users: float32 [users, items], finite, the same when asked again."""
     scores = ask()
     if scores.dtype != np.float32 or scores.shape != (len(data.users), len(data.items)):
         expected = f"float32 {(len(data.users), len(data.items))}"

@@ -10,8 +10,7 @@ FPL.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 import numpy as np
@@ -21,6 +20,7 @@ from ..core.contract.declared import declared
 from ..core.contract.protocols import FederatedAlgorithm, Progress, silent
 from ..core.errors import InputError
 from ..core.keys import fold_name, key
+from ..core.keywords import called_with, values
 from ..core.registry.own import short
 from ..core.types import Float32Array, Float64Array, Int64Array
 from ..core.visits import some_visits
@@ -30,7 +30,7 @@ from ..data.split.types import Held
 from ..evaluate.metric_kinds import Ranking
 from ..evaluate.protocol import evaluate
 from ..federation.rounds import Rounds
-from .options import Negatives, RunPlan
+from .options import LeakcheckOptions, RunPlan
 from .pipeline import material
 from .plan import check, leaky, make
 from .recommenders import check_trainable, fitted
@@ -41,24 +41,25 @@ SIGNIFICANT = 4.0  # standard errors from chance at which the check fails: one h
 @final
 @dataclass(frozen=True, eq=False)
 class Alone:
-    """Every user as a federation of one, with nobody to learn from. avoid: rows never drawn as
-    negatives (honest: the training rows).
-    """
+    """Every user as a federation of one, with nobody to learn from."""
 
     algorithm: FederatedAlgorithm
     train: Interactions
     avoid: Interactions
+    """Rows whose items are never drawn as negatives; in an honest check the training rows."""
     rounds: int
     seed: int
     progress: Progress = silent
 
     def scores(self, users: Int64Array) -> Float32Array:
-        """float32 [len(users), items]: each user's private model, trained on the spot."""
-        return np.concatenate([self._one(int(user)) for user in users])
+        """Scores of every item by each user's private model, which is trained here: float32
+        [len(users), items].
+        """
+        return np.concatenate([self._scores_of(int(user)) for user in users])
 
-    def _one(self, user: int) -> Float32Array:
-        # each starts from a model of its own: with a shared one, chance differences between items
-        # would repeat over users
+    def _scores_of(self, user: int) -> Float32Array:
+        # Each user starts from another model: with a shared one, chance differences between items
+        # would repeat over users.
         seed = int(fold_name(key(self.seed, "alone"), user) >> np.uint64(1))
         own, avoid = (_rows_of(rows, user) for rows in (self.train, self.avoid))
         rounds = Rounds(self.algorithm, own, seed=seed, avoid=avoid)
@@ -84,53 +85,45 @@ def _rows_of(data: Interactions, user: int) -> Interactions:
     )
 
 
-def leakcheck(
-    data: str | Interactions,
-    protocol: str = "loo-99",
-    *,
-    algorithm: str = "fpl",
-    settings: Mapping[str, Any] | None = None,
-    seed: int = 0,
-    rounds: int = 30,
-    given: str | None = None,
-    load: Mapping[str, Any] | None = None,
-    negatives: Negatives = "train",
-    progress: Progress = silent,
-) -> dict[str, Any]:
-    """AUC and, with candidates, HR@10 of purely local models beside chance.
+@final
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LeakcheckRequest(LeakcheckOptions):
+    """Everything that a leak check takes. `data` may be rows in memory."""
+
+    data: Any = field(default="ml-100k", kw_only=False)
+    protocol: str = field(default="loo-99", kw_only=False)
+    algorithm: str = "fpl"
+    """The algorithm that each user trains alone, one with a server."""
+    progress: Progress = silent
+
+
+@called_with(LeakcheckRequest)
+def leakcheck(asked: LeakcheckRequest) -> dict[str, Any]:
+    """AUC and, with candidates, HR@10 of purely local models, compared with chance.
 
     `passed`: both are within SIGNIFICANT standard errors.
-
-    algorithm, settings: what each user trains alone; one with a server. negatives: "leaky" draws
-    them from "not in train, validation or test", as the field's leaky samplers do, to see the check
-    fail."""
-    name = data if isinstance(data, str) else data.name
-    plan = RunPlan(
-        algorithm=algorithm,
-        data=name,
-        protocol=protocol,
-        seed=seed,
-        rounds=rounds,
-        given=given,
-        load=load or {},
-        settings=settings or {},
-        negatives=negatives,
-    )
+    """
+    rows_given = None if isinstance(asked.data, str) else asked.data
+    options = values(asked, LeakcheckOptions)
+    if rows_given is not None:
+        options["data"] = rows_given.name
+    plan = RunPlan(algorithm=asked.algorithm, **options)
     check(plan)
     _check_trains_alone(plan)
-    rows, parts = material(plan, None if isinstance(data, str) else data)
+    rows, parts = material(plan, rows_given)
     split = parts[0]
     train = split.final_train
     check_trainable(train)
     made = _check_one_user(make(plan, rows), train)
-    model = Alone(made, train, split.all_rows if leaky(plan) else train, rounds, seed, progress)
+    avoid = split.all_rows if leaky(plan) else train
+    model = Alone(made, train, avoid, asked.rounds, plan.seed, asked.progress)
     found = evaluate(
         model,
         train,
         _competing(split.test, train),
-        label=f"local {short(algorithm)}",
+        label=f"local {short(plan.algorithm)}",
         n=(10,),
-        seed=seed,
+        seed=plan.seed,
     )
     ranking = found.candidates_ranking or found.ranking
     checks = [_check("auc", found.per_user["auc"], ranking, *_auc_by_chance(ranking))]
@@ -138,11 +131,11 @@ def leakcheck(
         checks.append(_check("hr@10", found.per_user["hr@10"], ranking, *_hit_by_chance(ranking)))
     return {
         "data": rows.name,
-        "protocol": protocol,
-        "algorithm": short(algorithm),
+        "protocol": asked.protocol,
+        "algorithm": short(plan.algorithm),
         "negatives": "not in train, validation or test (leaky)" if leaky(plan) else "not in train",
-        "seed": seed,
-        "rounds": rounds,
+        "seed": plan.seed,
+        "rounds": plan.rounds,
         "users": len(found.user),
         "checks": checks,
         "passed": all(check["passed"] for check in checks),
@@ -174,22 +167,20 @@ def _check_one_user(algorithm: Any, train: Interactions) -> FederatedAlgorithm:
 
 
 def _competing(held: Held, train: Interactions) -> Held:
-    """The held-out rows and candidates that training knows: the others rank last by protocol, not
-    by chance.
+    """The held-out rows and candidates whose items training knows: other items rank last by
+    protocol, not by chance.
     """
     known = train.popularity > 0
     keep = known[held.rows.item]
-    if held.candidates is None:
-        return held._replace(rows=held.rows.select(keep))
-    return held._replace(
-        rows=held.rows.select(keep),
-        candidates=np.where(known[held.candidates], held.candidates, -1)[keep],
-    )
+    candidates = held.candidates
+    if candidates is not None:
+        candidates = np.where(known[candidates], candidates, -1)[keep]
+    return held._replace(rows=held.rows.select(keep), candidates=candidates)
 
 
 def _auc_by_chance(ranking: Ranking) -> tuple[Float64Array, Float64Array]:
-    """Mean and variance of each query's AUC if all orders are alike: those of the Mann-Whitney
-    statistic, 1/2 and (r + c + 1) / 12 r c.
+    """Mean and variance of each query's AUC if all orders are equally likely: those of the
+    Mann-Whitney statistic, 1/2 and (r + c + 1) / (12 r c), of r relevant and c other items.
     """
     r, c = ranking.relevant, ranking.candidates - ranking.relevant
     return np.full(len(r), 0.5), np.where(c > 0, (r + c + 1) / (12.0 * r * np.maximum(c, 1)), 0.0)
@@ -213,10 +204,9 @@ def _check(
     """
     _, user = np.unique(ranking.user, return_inverse=True)
     queries = np.bincount(user)
-    expected, error = (
-        (np.bincount(user, chance) / queries).mean(),
-        np.sqrt((np.bincount(user, variance) / queries**2).sum()) / len(values),
-    )
+    expected = (np.bincount(user, chance) / queries).mean()
+    # Queries are independent, so the variance of a user's mean is that of their sum / queries^2.
+    error = np.sqrt((np.bincount(user, variance) / queries**2).sum()) / len(values)
     z = float((values.mean() - expected) / error) if error else 0.0
     passed = bool(abs(z) < SIGNIFICANT)
     return {

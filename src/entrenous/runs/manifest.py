@@ -1,5 +1,5 @@
-"""The manifest of a run: what it was asked for, what it found, what must be known beside the
-figures.
+"""The manifest of a run: its options, its results, and the notes without which the figures must not
+be read.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.contract.declared import declared, is_gossip
+from ..core.contract.declared import declared, is_central, is_federated, is_gossip
 from ..core.registry.own import short
 from ..data.interactions import Interactions
 from ..data.split.types import Split
 from ..evaluate.fairness import fairness
 from ..evaluate.protocol import Evaluation
 from ..federation.ledger import Ledger
+from ..privacy import evidence
+from ..privacy.protection import PAPER
 from . import store
 from .options import RunPlan
 from .recommenders import Algorithm, Fitted, federated
 
 
 class Fold(NamedTuple):
-    """The training and evaluation of one split: the fitted algorithm, its evaluation, its training
-    rows, and seconds of both.
-    """
+    """The training and evaluation of one split, with the training rows and the seconds of both."""
 
     fitted: Fitted
     evaluation: Evaluation
@@ -74,86 +74,83 @@ def _described(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def ignored(plan: RunPlan, algorithm: Algorithm) -> list[str]:
     """Notes on options that were given and mean nothing to a centralised algorithm."""
-    asked = [
-        name
-        for name, value in (
-            ("rounds", plan.rounds),
-            ("every", plan.every),
-            ("patience", plan.patience),
-        )
-        if value
-    ]
-    if federated(algorithm) or not asked:
+    given = [name for name in ("rounds", "every", "patience") if getattr(plan, name)]
+    if federated(algorithm) or not given:
         return []
-    return [
-        f"{short(plan.algorithm)} is trained in one place, without rounds; ignored:"
-        f" {', '.join(f'--{name}' for name in asked)}"
-    ]
+    options = ", ".join(f"--{name}" for name in given)
+    return [f"{short(plan.algorithm)} is trained in one place, without rounds; ignored: {options}"]
 
 
 def between(network: Mapping[str, Any], algorithm: Algorithm, split: Split) -> list[str]:
-    """Notes on the network between peers and on what they judge models by; none for an algorithm
-    with a server, or a centralised one.
+    """Notes on the network between peers, and on the rows by which they judge models; none for an
+    algorithm with a server, or a centralised one.
     """
     if not is_gossip(algorithm):
         return []
     given = ", ".join(f"{name}={value}" for name, value in network.items())
-    said = [
+    notes = [
         f"between the nodes: {given or 'all nodes push at once, and every message arrives at once'}"
     ]
     if declared(algorithm).traits.holds_out_own:
-        sets = (
-            "the validation rows"
-            if split.weighting
-            else "rows of their own that they do not train on"
-        )
-        said.append(f"nodes weigh the models they receive by {sets}")
-    return said
+        rows = "rows of their own that they do not train on"
+        if split.weighting:
+            rows = "the validation rows"
+        notes.append(f"nodes weigh the models they receive by {rows}")
+    return notes
 
 
 def spent(privacy: Mapping[str, Any]) -> list[str]:
-    """Notes on what was spent of differential privacy: by whom it holds, for what, and what it does
-    not cover.
+    """Notes on the spent differential privacy: for whom it holds, for what, and what it does not
+    cover.
     """
     if not privacy:
         return []
-    of = (
+    epsilon = (
         f"epsilon {privacy['epsilon']:.3f} (PLD; {privacy['epsilon_rdp']:.3f} by RDP) at delta"
         f" {privacy['delta']:g}"
     )
-    what = (
+    sums = (
         f"{privacy['releases']} noisy sums, noise {privacy['noise_multiplier']:.3f} x clip, each"
         f" user sampled at {privacy['rate']:.3f}"
     )
     return [
-        f"differential privacy of each user, for the model and all sums: {of}; {what}; figures on"
-        " held-out rows are not covered"
+        f"differential privacy of each user, for the model and all sums: {epsilon}; {sums};"
+        " figures on held-out rows are not covered"
     ]
 
 
 def closing(
-    parts: list[Split], folds: list[Fold], leak: list[str], said: list[str]
+    parts: list[Split], folds: list[Fold], leak: list[str], notes: list[str]
 ) -> dict[str, Any]:
     """Entries that a finished run adds to its manifest: means over folds, sums of bytes and
-    seconds. leak: the first notes; said: the last ones."""
-    first, ledger = folds[0], Ledger()
+    seconds. leak: the first notes; notes: the last ones.
+    """
+    first = folds[0]
+    evaluations = [fold.evaluation for fold in folds]
+    ledger = Ledger()
     for fold in folds:
         ledger = ledger.plus(fold.fitted.ledger)
-    sampled = [
-        fold.evaluation.full_ranking for fold in folds if fold.evaluation.full_ranking is not None
-    ]
     seconds = {
         "train": sum(fold.train_seconds for fold in folds),
         "evaluate": sum(fold.evaluate_seconds for fold in folds),
     }
-    return {
+    entries: dict[str, Any] = {
         "status": "finished",
         "rounds": first.fitted.rounds,
-        "metrics": _mean([fold.evaluation.metrics for fold in folds]),
-        **({"full_ranking": _mean(sampled)} if sampled else {}),
-        **_fairness([fold.evaluation for fold in folds]),
-        **({"folds": [fold.evaluation.metrics for fold in folds]} if len(folds) > 1 else {}),
-        **({"privacy": dict(first.fitted.privacy)} if first.fitted.privacy else {}),
+        "metrics": _mean([evaluation.metrics for evaluation in evaluations]),
+    }
+    # There is a full ranking where `metrics` are of sampled candidates.
+    full = [each.full_ranking for each in evaluations if each.full_ranking is not None]
+    if full:
+        entries["full_ranking"] = _mean(full)
+    entries |= _fairness(evaluations)
+    if len(folds) > 1:
+        entries["folds"] = [evaluation.metrics for evaluation in evaluations]
+    if first.fitted.privacy:
+        entries["privacy"] = dict(first.fitted.privacy)
+    of_data = [*parts[0].train.notes, *parts[0].notes]
+    return {
+        **entries,
         "by_category": first.evaluation.by_category,
         "seconds": {name: round(value, 3) for name, value in seconds.items()},
         "bytes": {"up": ledger.bytes_up, "down": ledger.bytes_down},
@@ -161,33 +158,40 @@ def closing(
         "model_sha256": store.model_sha256(first.fitted.arrays),
         "users_evaluated": len(first.evaluation.user),
         "protocol_text": [*leak, *first.evaluation.protocol],
-        "notes": [
-            *leak,
-            *parts[0].train.notes,
-            *parts[0].notes,
-            *said,
-            *spent(first.fitted.privacy),
-        ],
+        "notes": [*leak, *of_data, *notes, *spent(first.fitted.privacy)],
     }
 
 
-def _fairness(found: list[Evaluation]) -> dict[str, dict[str, float]]:
+def _fairness(evaluations: list[Evaluation]) -> dict[str, dict[str, float]]:
     """The spread of NDCG over users, of the ranking behind `metrics` and, where that is sampled, of
     the full ranking; means over folds.
     """
-    full = [
-        fairness(one.per_user_full, one.ranking).named()
-        for one in found
-        if one.per_user_full is not None
-    ]
-    own = [
-        fairness(
-            one.per_user, one.ranking if one.candidates_ranking is None else one.candidates_ranking
-        ).named()
-        for one in found
-    ]
-    return {"fairness": _mean(own), **({"fairness_full_ranking": _mean(full)} if full else {})}
+    ranked, full = [], []
+    for each in evaluations:
+        ranking = each.ranking if each.candidates_ranking is None else each.candidates_ranking
+        ranked.append(fairness(each.per_user, ranking).named())
+        if each.per_user_full is not None:
+            full.append(fairness(each.per_user_full, each.ranking).named())
+    found = {"fairness": _mean(ranked)}
+    if full:
+        found["fairness_full_ranking"] = _mean(full)
+    return found
 
 
 def _mean(metrics: list[dict[str, float]]) -> dict[str, float]:
-    return {name: float(np.mean([one[name] for one in metrics])) for name in metrics[0]}
+    return {name: float(np.mean([of_fold[name] for of_fold in metrics])) for name in metrics[0]}
+
+
+def gives_away(plan: RunPlan, algorithm: Algorithm) -> str:
+    """The line with which a run begins whose messages nothing limits: what they give away, as far
+    as it was measured; "" where a protection limits them, or nothing leaves a device.
+    """
+    if plan.profile != PAPER or plan.protect or is_central(algorithm):
+        return ""
+    name = short(plan.algorithm)
+    measured = (
+        evidence.gives_away(name) or f"`entrenous audit {name}` measures what that gives away"
+    )
+    limited = "; --profile private limits it" if is_federated(algorithm) else ""
+    read = "profile paper: each message of a device can be read by who receives it"
+    return f"{read}; {measured}{limited}"

@@ -1,5 +1,5 @@
-"""Somebody who was not in training: their device learns from the trained model what is private to
-it, and sends nothing.
+"""Recommendations for somebody who was not in training: their device learns its private state from
+the trained model, and sends nothing.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ def scores_for(
     Raises InputError for an algorithm that needs its users in training: one without a server, one
     whose server keeps something of each user, and one in which each user has chosen a setting."""
     algorithm = recommender.algorithm
+    # `deliver` sends each device something of its own, which a newcomer has not got.
     if not is_federated(algorithm) or declared(algorithm).deliver is not None or _chosen(algorithm):
-        problem = f"{name} can recommend to nobody but the users it was trained with"
-        fix = "train again with this user's rows, or use an algorithm such as fpl or fcf"
         raise InputError(
             "recommend_for",
-            problem,
+            f"{name} can recommend to nobody but the users it was trained with",
             expected="an algorithm whose devices learn on their own",
-            fix=fix,
+            fix="train again with this user's rows, or use an algorithm such as fpl or fcf",
         )
     if not len(items):
         raise InputError(
             "recommend_for", "there are no items", expected="at least one item that the person has"
         )
-    histories, users = _history(train, items), np.array([len(train.users)])
-    download, devices = (
-        recommender.download,
-        algorithm.init_devices(users, key(manifest["seed"], "newcomer")),
-    )
+    histories = _history(train, items)
+    # The newcomer's number follows the last user's, so that nobody's randomness is theirs too.
+    users = np.array([len(train.users)])
+    download = read_only(recommender.download)
+    newcomer = key(manifest["seed"], "newcomer")
+    devices = algorithm.init_devices(users, newcomer)
     for number in range(_rounds(algorithm, train, manifest)):
-        own = fold_name(key(manifest["seed"], "newcomer"), number)
-        devices, _ = algorithm.local(read_only(download), devices, histories, users, own)
-    scores = np.ascontiguousarray(
-        algorithm.score(read_only(download), devices, histories)[0], np.float32
-    )
+        # The Update of each round is dropped: nothing is sent.
+        devices, _ = algorithm.local(
+            download, devices, histories, users, fold_name(newcomer, number)
+        )
+    scores = np.ascontiguousarray(algorithm.score(download, devices, histories)[0], np.float32)
     if not np.isfinite(scores).all():
         raise NonFiniteError(
             f"{name}: a score for these items is NaN or infinite; nothing was ranked"
@@ -61,13 +61,13 @@ def scores_for(
 
 
 def _rounds(algorithm: FederatedAlgorithm, train: Interactions, manifest: Mapping[str, Any]) -> int:
-    """How often a device trained on average."""
+    """The number of rounds in which a device trained on average."""
     share = bound(algorithm, train.catalogue).cohort / len(train.users)
     return int(np.clip(round(manifest["rounds"] * share), 1, MOST))
 
 
 def _chosen(algorithm: Any) -> bool:
-    """Whether users have chosen a setting one by one, as with pi=@file."""
+    """Returns True where users have chosen a setting one by one, as with pi=@file."""
     settings = dict(algorithm)
     return any(
         not isinstance(settings[name], int | float | str)

@@ -174,3 +174,27 @@ class TuneOptions(BasicOptions):
     """A file (.jsonl) that gets a line for each finished trial of a search."""
     resume: bool = False
     """Continue the search in the file of --out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeakcheckOptions:
+    """The options of a leak check, without the algorithm."""
+
+    data: str = "ml-100k"
+    """A data set, file or folder."""
+    protocol: str = "loo-99"
+    """How rows are held out: {protocols}."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the algorithm."""
+    seed: int = 0
+    """Names the split, the candidates and the training."""
+    rounds: int = 30
+    """Rounds of local training; a leak grows with them."""
+    given: str | None = None
+    """The folder of a given split, for --protocol given."""
+    load: Mapping[str, Any] = field(default_factory=dict)
+    """How to read a file, such as item=venue. `entrenous data check --help` lists the names."""
+    negatives: Negatives = "train"
+    """The items that devices draw as negatives: train = any without a training row of the user;
+    leaky = not the held-out ones either, as the field's leaky samplers do, to see the check
+    fail."""

@@ -1,5 +1,5 @@
-"""What a stored run is tied to: its settings, its code, its libraries. Who uses it later is told
-where today's are others.
+"""The settings, the code and the libraries of a stored run. A later use is refused where today's
+differ.
 """
 
 from __future__ import annotations
@@ -82,19 +82,12 @@ def check_algorithm(
             expected="the same",
             fix=TODAY,
         )
+    # The same code may have another value where a default comes from elsewhere.
     now = in_force(algorithm)
-    changed = [
-        name
-        for name, value in _entries(manifest, "settings_in_force", where).items()
-        if now.get(name) != value
-    ]
-    if changed:
-        raise InputError(
-            where,
-            f"the setting {changed[0]} is no longer what it was in the run",
-            expected="the same",
-            fix=TODAY,
-        )
+    for name, value in _entries(manifest, "settings_in_force", where).items():
+        if now.get(name) != value:
+            problem = f"the setting {name} is no longer what it was in the run"
+            raise InputError(where, problem, expected="the same", fix=TODAY)
 
 
 def check_program(manifest: Mapping[str, Any], where: str, todays_code: bool = False) -> None:
@@ -110,11 +103,11 @@ def check_program(manifest: Mapping[str, Any], where: str, todays_code: bool = F
             expected="the same",
             fix=TODAY,
         )
-    begun, now = _entries(manifest, "versions", where), versions()
-    other = [name for name in begun if begun[name] != now.get(name)]
-    if other:
-        problem = f"{other[0]} was {begun[other[0]]} when the run began and is {now.get(other[0])}"
-        raise InputError(where, problem, expected="the same", fix=TODAY)
+    now = versions()
+    for name, begun in _entries(manifest, "versions", where).items():
+        if begun != now.get(name):
+            problem = f"{name} was {begun} when the run began and is {now.get(name)}"
+            raise InputError(where, problem, expected="the same", fix=TODAY)
 
 
 def in_force(algorithm: Any) -> dict[str, Any]:
@@ -124,15 +117,15 @@ def in_force(algorithm: Any) -> dict[str, Any]:
 
 def _entries(manifest: Mapping[str, Any], part: str, where: str) -> dict[str, Any]:
     """A part of a manifest that has entries by name. Raises InputError for a manifest without."""
-    found = manifest.get(part)
-    if not isinstance(found, dict):
+    entries = manifest.get(part)
+    if not isinstance(entries, dict):
         raise InputError(
             f"{where}/manifest.json",
-            f"'{part}' is {type(found).__name__}",
+            f"'{part}' is {type(entries).__name__}",
             expected="entries by name",
             fix=TODAY,
         )
-    return found
+    return entries
 
 
 def _plain(value: Any) -> Any:

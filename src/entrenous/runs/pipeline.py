@@ -1,13 +1,11 @@
-"""One run as a function, from data to a stored result: split, train, evaluate, store. What
-`entrenous run` does.
-"""
+"""One run as a function, from data to a stored result: split, train, evaluate, store."""
 
 from __future__ import annotations
 
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, final
@@ -26,7 +24,6 @@ from ..data.options import load_arguments
 from ..data.split.protocol import GIVEN, splits
 from ..data.split.types import Split, refitted
 from ..evaluate.metric_kinds import Metric
-from ..evaluate.predict import predictions
 from ..evaluate.protocol import Evaluation, evaluate
 from ..evaluate.recommend import recommendations
 from ..federation.executors import Debug, EngineOptions, Executor, Threads
@@ -35,8 +32,7 @@ from ..federation.workers.engine import crew
 from ..federation.workers.rounds import refuse
 from ..federation.workers.shards import ShardHand
 from . import store
-from .disclosure import gives_away
-from .manifest import Fold, between, closing, ignored, opening
+from .manifest import Fold, between, closing, gives_away, ignored, opening
 from .options import RunOptions, RunPlan, TrainingOptions
 from .pins import pins
 from .plan import TRACE, check, check_parts, leaky, make, network_of, usual_protocol
@@ -46,7 +42,7 @@ from .recommenders import (
     FederatedRecommender,
     GossipRecommender,
 )
-from .train import OnRound, Say, Watch, train, unsaid
+from .train import OnRound, Say, Trace, Watch, train, unsaid
 
 LENGTHS = (5, 10, 20)  # list lengths n of the metrics
 LEAK = (
@@ -58,20 +54,22 @@ LEAK = (
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RunResult:
-    """A finished run. manifest: what `entrenous run --json` prints. evaluations: one a fold. trace:
-    a line for each look at validation. arrays: the trained state by name, of the first fold as are
-    `recommender` and `train`. split: what it was trained and evaluated on. path: where it is
-    stored, if it is.
-    """
+    """A finished run. Recommender, rows, arrays and split are those of the first fold."""
 
     manifest: dict[str, Any]
+    """As `entrenous run --json` prints it."""
     recommender: FederatedRecommender | GossipRecommender | CentralRecommender
     train: Interactions
     evaluations: tuple[Evaluation, ...]
+    """One for each fold."""
     trace: tuple[dict[str, Any], ...] = ()
+    """A line for each look at validation."""
     arrays: Mapping[str, Array] = field(default_factory=dict)
+    """The trained state by name."""
     split: Split | None = None
+    """The rows that the run was trained and evaluated on."""
     path: Path | None = None
+    """The folder of the run, if it is stored."""
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -85,21 +83,14 @@ class RunResult:
         label, seed = short(self.manifest["algorithm"]), self.manifest["seed"]
         return recommendations(self.recommender, self.train, user, n, label=label, seed=seed)
 
-    def predict(self, user: str, *items: str) -> list[dict[str, Any]]:
-        """Predicted ratings of a user for some items, by external ids: see
-        `evaluate.predict.predictions`.
-        """
-        return predictions(
-            self.recommender, self.train, user, items, label=short(self.manifest["algorithm"])
-        )
-
 
 class Material(NamedTuple):
-    """Rows and splits that a plan works on. rows: all rows, held-out ones too: the identity of the
-    data. parts: one split, or one a fold."""
+    """Rows and splits that a plan works on."""
 
     rows: Interactions
+    """All rows, held-out ones too: the identity of the data."""
     parts: list[Split]
+    """One split, or one for each fold."""
 
 
 @final
@@ -201,8 +192,8 @@ def engine_of(options: RunOptions) -> EngineOptions:
 
 
 def material(plan: RunPlan, data: Interactions | None = None) -> Material:
-    """Loads (unless `data` is at hand) and splits. The rows are those of the split where it has
-    users of its own (`pepper-given`).
+    """Loads (unless `data` is at hand) and splits. The rows are those of the split where the
+    split has other users than the data (`pepper-given`).
     """
     protocol = plan.protocol or usual_protocol(plan.data if data is None else data, plan.algorithm)
     if protocol == GIVEN:
@@ -210,34 +201,34 @@ def material(plan: RunPlan, data: Interactions | None = None) -> Material:
         return Material(parts[0].all_rows, parts_of(plan, parts))
     rows = load_rows(plan.data, **load_arguments(plan.load)) if data is None else data
     parts = splits(protocol, rows, seed=plan.seed)
+    # A protocol such as pepper-given numbers users and items of its own.
     first = parts[0].train
-    whole = first.users is rows.users and first.items is rows.items
-    return Material(rows if whole else parts[0].all_rows, parts_of(plan, parts))
+    renumbered = first.users is not rows.users or first.items is not rows.items
+    return Material(parts[0].all_rows if renumbered else rows, parts_of(plan, parts))
 
 
 def parts_of(plan: RunPlan, parts: Sequence[Split]) -> list[Split]:
-    """The splits of a plan, with final models that train on validation rows too or not, if it says
-    which. Raises InputError where there are none."""
+    """The splits of a plan, with the `refit` that it asks for. Raises InputError where there are no
+    validation rows to train on.
+    """
     return list(parts) if plan.refit is None else [refitted(part, plan.refit) for part in parts]
 
 
 @contextmanager
 def hired_crew(
-    asked: EngineOptions, plan: RunPlan, what: Material, made: Algorithm, debug: bool = False
+    engine: EngineOptions, plan: RunPlan, what: Material, made: Algorithm, debug: bool = False
 ) -> Iterator[Crew | None]:
-    """The workers that were asked for, or None. Raises InputError for what they cannot share
-    out.
+    """The workers that were asked for, or None. Raises InputError for an algorithm whose devices
+    they cannot share.
     """
-    if not asked:
+    if not engine:
         yield None
         return
-    catalogue, least = (
-        what.parts[0].train.catalogue,
-        min(len(split.train.users) for split in what.parts),
-    )
-    refuse(made, catalogue, plan.algorithm, debug=debug)
-    asked.check_users(least)
-    with crew(asked, ShardHand, least) as hired:
+    refuse(made, what.parts[0].train.catalogue, plan.algorithm, debug=debug)
+    # Every worker needs a user in every fold.
+    fewest = min(len(split.train.users) for split in what.parts)
+    engine.check_users(fewest)
+    with crew(engine, ShardHand, fewest) as hired:
         yield hired
 
 
@@ -259,11 +250,10 @@ def _opened(
     protocol = f"{plan.protocol}-leaky" if leaky(plan) else plan.protocol
     name = f"{short(plan.algorithm)}-{Path(plan.data).stem}-{protocol}-seed{plan.seed}"
     folder = store.new_folder(Path(asked.out), name)
-    kept = {
-        "settings": _keep_files(manifest["settings"], folder),
-        "network": _keep_traces(manifest["network"], folder),
-    }
-    manifest |= {"run": folder.name, **kept}
+    manifest["run"] = folder.name
+    # The run keeps copies, so that it does not depend on files that may change.
+    manifest["settings"] = _keep_files(manifest["settings"], folder, "@", "{}.csv")
+    manifest["network"] = _keep_files(manifest["network"], folder, TRACE, "network-{}.txt")
     store.write_manifest(folder, manifest)
     if not by_name:
         store.write_arrays(folder / store.ROWS, arrays_of_rows(what.parts[0].final_train))
@@ -283,27 +273,18 @@ def _nothing_left_behind(folder: Path | None) -> Iterator[None]:
         raise
 
 
-def _keep_files(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Settings in which `@file` names a copy in the run's folder, so that the run does not depend
-    on a file that may change.
+def _keep_files(
+    settings: Mapping[str, Any], folder: Path, mark: str, file_name: str
+) -> dict[str, Any]:
+    """Settings in which a value that names a file (`@pi.csv`, `trace:delays.txt`) names a copy in
+    the run's folder, called `file_name` after the setting.
     """
     kept = dict(settings)
     for name, value in settings.items():
-        if isinstance(value, str) and value.startswith("@"):
-            store.write_atomically(folder / f"{name}.csv", Path(value[1:]).read_bytes())
-            kept[name] = f"@{name}.csv"
-    return kept
-
-
-def _keep_traces(network: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The same for `trace:file`."""
-    kept = dict(network)
-    for name, value in network.items():
-        if isinstance(value, str) and value.startswith(TRACE):
-            store.write_atomically(
-                folder / f"network-{name}.txt", Path(value.removeprefix(TRACE)).read_bytes()
-            )
-            kept[name] = f"{TRACE}network-{name}.txt"
+        if isinstance(value, str) and value.startswith(mark):
+            copy = file_name.format(name)
+            store.write_atomically(folder / copy, Path(value.removeprefix(mark)).read_bytes())
+            kept[name] = f"{mark}{copy}"
     return kept
 
 
@@ -315,35 +296,28 @@ def execute(
     """
     if line := gives_away(plan, algorithm):
         watch.say(line)
-    if leaky(plan):
-        warnings.warn(LEAK, EntrenousWarning, stacklevel=3)
-    if watch.folder is None:
-        return _execute(plan, what, algorithm, begun, watch)
-    with store.at_work(watch.folder, plan.algorithm):
-        return _execute(plan, what, algorithm, begun, watch)
-
-
-def _execute(
-    plan: RunPlan, what: Material, algorithm: Algorithm, begun: dict[str, Any], watch: Watch
-) -> RunResult:
-    trace: list[dict[str, Any]] = []
-    folds = [
-        _fold(plan, algorithm, split, watch, trace, f"fold{number}")
-        for number, split in enumerate(what.parts)
-    ]
     leak = [LEAK] if leaky(plan) else []
-    said = [*ignored(plan, algorithm), *between(begun["network"], algorithm, what.parts[0])]
-    manifest = {**begun, **closing(what.parts, folds, leak, said)}
-    if watch.folder is not None:
-        _write(watch.folder, manifest, folds[0], trace)
-    evaluations = tuple(fold.evaluation for fold in folds)
+    if leak:
+        warnings.warn(LEAK, EntrenousWarning, stacklevel=3)
+    trace: Trace = []
+    locked = nullcontext() if watch.folder is None else store.at_work(watch.folder, plan.algorithm)
+    with locked:
+        folds = [
+            _fold(plan, algorithm, split, watch, trace, f"fold{number}")
+            for number, split in enumerate(what.parts)
+        ]
+        notes = [*ignored(plan, algorithm), *between(begun["network"], algorithm, what.parts[0])]
+        manifest = {**begun, **closing(what.parts, folds, leak, notes)}
+        if watch.folder is not None:
+            _write(watch.folder, manifest, folds[0], trace)
+    first = folds[0]
     return RunResult(
         manifest=manifest,
-        recommender=folds[0].fitted.recommender,
-        train=folds[0].train,
-        evaluations=evaluations,
+        recommender=first.fitted.recommender,
+        train=first.train,
+        evaluations=tuple(fold.evaluation for fold in folds),
         trace=tuple(trace),
-        arrays=folds[0].fitted.arrays,
+        arrays=first.fitted.arrays,
         split=what.parts[0],
         path=watch.folder,
     )
@@ -354,17 +328,16 @@ def _fold(
     algorithm: Algorithm,
     split: Split,
     watch: Watch,
-    trace: list[dict[str, Any]],
+    trace: Trace,
     fold: str,
 ) -> Fold:
-    """Train, then open the test rows once."""
-    rows = split.final_train
+    """Trains, and then opens the test rows once."""
     began = time.perf_counter()
     model = train(plan, algorithm, split, watch, trace, fold)
     trained = time.perf_counter()
-    found = evaluate(
+    evaluation = evaluate(
         model.recommender,
-        rows,
+        split.final_train,
         split.test,
         label=short(plan.algorithm),
         n=LENGTHS,
@@ -374,15 +347,15 @@ def _fold(
         further=watch.metrics,
         progress=watch.progress,
     )
-    return Fold(model, found, rows, trained - began, time.perf_counter() - trained)
+    evaluated = time.perf_counter()
+    return Fold(model, evaluation, split.final_train, trained - began, evaluated - trained)
 
 
-def _write(
-    folder: Path, manifest: dict[str, Any], first: Fold, trace: list[dict[str, Any]]
-) -> None:
-    found = first.evaluation
+def _write(folder: Path, manifest: dict[str, Any], first: Fold, trace: Trace) -> None:
+    users = {"user": first.evaluation.user, **first.evaluation.per_user}
     store.write_arrays(folder / "model.safetensors", first.fitted.arrays)
-    store.write_arrays(folder / "users.safetensors", {"user": found.user, **found.per_user})
+    store.write_arrays(folder / "users.safetensors", users)
     store.write_trace(folder, trace)
+    # The manifest says `finished`: it is written after everything else is there.
     store.write_manifest(folder, manifest)
     store.clean(folder)

@@ -31,27 +31,29 @@ LEAVE_ONE_OUT, CROSS_VALIDATION = "loo-99", "kfold-5"
 
 
 def usual_protocol(data: str | Interactions, *algorithms_named: str) -> str:
-    """The usual protocol by which rows are held out: what is usual for every one of the algorithms
-    on this data, `loo-99` if they differ.
+    """The protocol that is usual for every one of the algorithms on this data, `loo-99` if they
+    differ.
 
-    An algorithm may declare what is usual for it (`Traits.usual_protocols`). Raises InputError for
-    an unknown algorithm."""
+    An algorithm may declare its usual protocols (`Traits.usual_protocols`). Raises InputError for
+    an unknown algorithm.
+    """
     name = data if isinstance(data, str) else data.name
-    usual = {
-        _usual(declared(algorithm_of(algorithm, {})).traits, name) for algorithm in algorithms_named
-    }
+    traits = [declared(algorithm_of(algorithm, {})).traits for algorithm in algorithms_named]
+    usual = {_usual(of_one, name) for of_one in traits}
     return usual.pop() if len(usual) == 1 else LEAVE_ONE_OUT
 
 
 def _usual(traits: Traits, data: str) -> str:
-    """`kfold-5` for rating prediction (FBALF, section 5.1.4). Protocols called X-given are for data
-    beside which the parts are that X published."""
-    own = traits.usual_protocols or (
-        (CROSS_VALIDATION,) if traits.predicts_ratings else (LEAVE_ONE_OUT,)
-    )
+    """The first usual protocol that the data allows: X-given needs the parts that X published."""
+    # kfold-5 is FBALF's, section 5.1.4.
+    usual = (CROSS_VALIDATION,) if traits.predicts_ratings else (LEAVE_ONE_OUT,)
     known = datasets()
     parts = known[data].divided if data in known and divided_here(known[data].path) else ()
-    return next(one for one in own if "-given" not in one or one.removesuffix("-given") in parts)
+    return next(
+        protocol
+        for protocol in traits.usual_protocols or usual
+        if "-given" not in protocol or protocol.removesuffix("-given") in parts
+    )
 
 
 def check(plan: RunPlan) -> None:
@@ -62,11 +64,9 @@ def check(plan: RunPlan) -> None:
         at_least(f"--{name}", getattr(plan, name), least)
     if plan.seed >= SEEDS:
         raise InputError("--seed", f"got {plan.seed}", expected=f"less than 2^63 = {SEEDS}")
-    made = algorithm_of(
-        plan.algorithm,
-        {name: value for name, value in plan.settings.items() if not _is_file(value)},
-        plan.profile,
-    )
+    # Files are read in `make`, where the ids that they name are known.
+    settings = {name: value for name, value in plan.settings.items() if not _is_file(value)}
+    made = algorithm_of(plan.algorithm, settings, plan.profile)
     if leaky(plan):
         _check_draws(plan.algorithm, made)
     if plan.patience and not plan.every:
@@ -78,12 +78,11 @@ def check(plan: RunPlan) -> None:
     network_of(plan)
     _check_protection(plan, made)
     if plan.network and not is_gossip(made):
-        fix = "leave it out, or choose an algorithm without a server, such as pepper-gmf"
         raise InputError(
             "--network",
             f"{plan.algorithm} does not gossip",
             expected="an algorithm whose peers do",
-            fix=fix,
+            fix="leave it out, or choose an algorithm without a server, such as pepper-gmf",
         )
     load_arguments(plan.load)
     if plan.load and plan.protocol == GIVEN:
@@ -105,16 +104,15 @@ def network_of(plan: RunPlan) -> Network:
 
 
 def algorithm_of(name: str, settings: Mapping[str, Any], profile: str = PAPER) -> Algorithm:
-    """An algorithm by its name, with settings that are numbers and text, and those of its own that
-    go with a profile.
+    """An algorithm by its name, with settings that are numbers and text, and with the settings that
+    it declares for a private profile.
 
     Raises InputError for a name or a setting that does not exist.
     """
     kind, preset = kind_of(name)
-    with_profile = (
-        declared(kind.parse(preset)).traits.private_settings if profile in (PRIVATE, DP) else {}
-    )
-    made: Algorithm = kind.parse({**preset, **with_profile, **settings})
+    if profile in (PRIVATE, DP):
+        preset = {**preset, **declared(kind.parse(preset)).traits.private_settings}
+    made: Algorithm = kind.parse({**preset, **settings})
     return made
 
 
@@ -126,25 +124,20 @@ def protection_in(plan: RunPlan, algorithm: Algorithm) -> Protection:
 
 
 def _check_protection(plan: RunPlan, algorithm: Algorithm) -> None:
-    """Refuses a protection where there are no rounds around a server, and what would choose by what
-    is not in the budget.
+    """Refuses a protection where there are no rounds around a server, and a choice by validation
+    under a budget that does not cover it.
     """
     protection = protection_in(plan, algorithm)
     refuse_groups(protection)
-    private_peers = (
-        plan.profile == PRIVATE
-        and is_gossip(algorithm)
-        and declared(algorithm).traits.private_settings
-    )
-    if not is_federated(algorithm) and (
-        plan.protect or not (plan.profile == PAPER or private_peers)
-    ):
-        problem, fix = (
-            f"{plan.algorithm} has no rounds around a server",
-            "leave --profile and --protect out",
-        )
+    allowed = [PAPER]
+    if is_gossip(algorithm) and declared(algorithm).traits.private_settings:
+        allowed.append(PRIVATE)
+    if not is_federated(algorithm) and (plan.protect or plan.profile not in allowed):
         raise InputError(
-            "--profile", problem, expected="a server-coordinated algorithm, such as fpl", fix=fix
+            "--profile",
+            f"{plan.algorithm} has no rounds around a server",
+            expected="a server-coordinated algorithm, such as fpl",
+            fix="leave --profile and --protect out",
         )
     if protection.epsilon is not None and plan.patience:
         problem = "choosing the best round by validation is not in the budget of epsilon"
@@ -157,24 +150,21 @@ def make(plan: RunPlan, rows: Interactions) -> Algorithm:
 
     Raises InputError for settings that do not fit the rows, such as more clusters than users.
     """
-    made: Any = algorithm_of(
-        plan.algorithm,
-        {name: _value(name, value, rows) for name, value in plan.settings.items()},
-        plan.profile,
-    )
+    settings = {name: _value(name, value, rows) for name, value in plan.settings.items()}
+    made: Any = algorithm_of(plan.algorithm, settings, plan.profile)
     cohort = dict(made).get("cohort", 0)
-    if "cohort" in plan.settings and cohort > len(
-        rows.users
-    ):  # a default only says how many at most
+    # A default cohort is an upper limit; one that was asked for must be there.
+    if "cohort" in plan.settings and cohort > len(rows.users):
         raise InputError(
             "--set cohort",
             f"got {cohort}",
             expected=f"at most {len(rows.users)}, the users of {rows.name}",
         )
     if federated(made):
-        own = made.configured(rows.catalogue)  # for what it refuses
+        # Both are made for what they refuse.
+        concrete = made.configured(rows.catalogue)
         if is_federated(made):
-            ProtectionInForce(protection_in(plan, made), bound(own, rows.catalogue))
+            ProtectionInForce(protection_in(plan, made), bound(concrete, rows.catalogue))
     return made
 
 
@@ -202,8 +192,8 @@ def check_parts(plan: RunPlan, parts: list[Split]) -> None:
 
 
 def leaky(plan: RunPlan) -> bool:
-    """Whether devices are kept from drawing held-out items as negatives. Raises InputError for a
-    choice that is none.
+    """Returns True where devices do not draw held-out items as negatives. Raises InputError for
+    an unknown choice.
     """
     choices = get_args(Negatives)
     if plan.negatives not in choices:
@@ -219,11 +209,9 @@ def _check_draws(name: str, algorithm: Any) -> None:
     """
     if federated(algorithm) and declared(algorithm).traits.draws_negatives:
         return
-    why = (
-        "draws no negatives"
-        if federated(algorithm)
-        else "is trained in one place, where no device draws negatives"
-    )
+    why = "is trained in one place, where no device draws negatives"
+    if federated(algorithm):
+        why = "draws no negatives"
     raise InputError(
         "--negatives",
         f"{name} {why}",

@@ -17,34 +17,38 @@ from ..core.contract.protocols import (
     CentralAlgorithm,
     FederatedAlgorithm,
     Histories,
+    Recommender,
     State,
     arrays_of,
 )
 from ..core.errors import EntrenousError, InputError, NonFiniteError
 from ..core.types import Array, Float32Array, Int64Array
 from ..data.interactions import Interactions
+from ..data.split.types import Split
+from ..evaluate.protocol import Evaluation, evaluate
 from ..federation.gossip import Gossip, device_data
 from ..federation.ledger import Ledger
 from ..federation.rounds import Rounds, Training
 from ..federation.swarm import Swarm
 from ..federation.workers.rounds import ShardedRounds
 
-Trained = FederatedAlgorithm | GossipAlgorithm  # in rounds, on devices
+# An algorithm that is trained in rounds, on devices; a simulation that trains it; and the state of
+# that simulation.
+Trained = FederatedAlgorithm | GossipAlgorithm
+Federation = Rounds | ShardedRounds | Gossip
+Standing = Training | Swarm
 Algorithm = Trained | CentralAlgorithm
-Federation = Rounds | ShardedRounds | Gossip  # what trains one
-Standing = Training | Swarm  # where it stands
-
 
 NOTHING_SPENT: Mapping[str, Any] = MappingProxyType({})
 
 
 class Biases(NamedTuple):
-    """Parts of predicted ratings that no taste explains. user: float32 [m], with any constant;
-    item: float32 [items].
-    """
+    """Parts of predicted ratings that no taste explains."""
 
     user: Float32Array
+    """float32 [m], with any constant."""
     item: Float32Array
+    """float32 [items]."""
 
 
 @final
@@ -71,13 +75,11 @@ class FederatedRecommender:
         """Biases of the users and of the items in predicted ratings; None if the algorithm does not
         tell them apart.
         """
-        of = declared(self.algorithm).biases
-        return None if of is None else Biases(*of(*self._on_devices(users)))
+        biases = declared(self.algorithm).biases
+        return None if biases is None else Biases(*biases(*self._on_devices(users)))
 
     def _on_devices(self, users: Int64Array) -> tuple[State, State, Histories]:
-        """What the devices of `users` have: what they received, their private state, their
-        histories.
-        """
+        """The received state, the private state and the histories of the devices of `users`."""
         private = type(self.devices)(*(array[users] for array in self.devices))
         return self.contract.delivered(self.download, users), private, self.data.histories(users)
 
@@ -85,14 +87,17 @@ class FederatedRecommender:
 @final
 @dataclass(frozen=True, eq=False)
 class GossipRecommender:
-    """A gossip algorithm's recommender, which scores every user on their own node, by its own
-    model. models: float32 [n, width]. private: all of their training rows, which a node that trains
-    before it scores may draw negatives beside: as in `FederatedRecommender`, never a leak."""
+    """A gossip algorithm's recommender, which scores every user on their own node, by the node's
+    own model.
+    """
 
     algorithm: GossipAlgorithm
     models: Float32Array
+    """float32 [n, width]."""
     nodes: State
     private: DeviceData
+    """The training rows of each node. A node that trains before it scores draws its negatives from
+    the other items, as devices of a `FederatedRecommender` do."""
 
     def scores(self, users: Int64Array) -> Float32Array:
         """Scores of every item for some users, float32 [len(users), items]."""
@@ -119,21 +124,20 @@ class CentralRecommender:
         """Biases of the users and of the items in predicted ratings; None if the algorithm does not
         tell them apart.
         """
-        of = declared(self.algorithm).biases
-        return None if of is None else Biases(*of(self.model, self.data, users))
+        biases = declared(self.algorithm).biases
+        return None if biases is None else Biases(*biases(self.model, self.data, users))
 
 
 class Fitted(NamedTuple):
-    """A trained algorithm. arrays: its state by name (`server.q`, `devices.p`, `model.popularity`),
-    enough to restore it. privacy: what was spent of differential privacy, as `PrivacyBudget.told`
-    says it; empty without a budget.
-    """
+    """A trained algorithm: its recommender, its stored state and its costs."""
 
     recommender: FederatedRecommender | GossipRecommender | CentralRecommender
     arrays: dict[str, Array]
+    """Its state by name (`server.q`, `devices.p`, `model.popularity`), enough to restore it."""
     rounds: int
     ledger: Ledger
     privacy: Mapping[str, Any] = NOTHING_SPENT
+    """The spent differential privacy, from `PrivacyBudget.told`; empty without a budget."""
 
 
 def fitted(rounds: Federation, training: Standing) -> Fitted:
@@ -146,11 +150,11 @@ def fitted(rounds: Federation, training: Standing) -> Fitted:
     _check_finite(arrays)
     download = rounds.algorithm.download(training.server)
     recommender = FederatedRecommender(rounds.algorithm, download, training.devices, rounds.data)
-    privacy = (
-        NOTHING_SPENT
-        if rounds.budget is None
-        else {**rounds.budget.told(), **({"clip": training.clip} if training.clip else {})}
-    )
+    privacy = NOTHING_SPENT
+    if rounds.budget is not None:
+        # The clip is part of the state where it moves with the data (`clip_quantile`).
+        moved = {"clip": training.clip} if training.clip else {}
+        privacy = {**rounds.budget.told(), **moved}
     return Fitted(recommender, arrays, training.round, training.ledger, privacy)
 
 
@@ -174,18 +178,15 @@ def fitted_central(algorithm: CentralAlgorithm, model: State, data: Interactions
 
 def _check_finite(arrays: Mapping[str, Array]) -> None:
     for name, array in arrays.items():
-        if array.dtype.kind == "f" and not all(
-            np.isfinite(part).all() for part in _in_parts(array)
-        ):
+        if array.dtype.kind != "f":
+            continue
+        # In parts of some 64 MB: `isfinite` makes an array as long as its argument.
+        parts = np.array_split(array.reshape(-1), 1 + array.nbytes // (1 << 26))
+        if not all(np.isfinite(part).all() for part in parts):
             raise NonFiniteError(
                 f"training diverged: '{name}' is no longer finite; lower the learning rate (--set"
                 " learning_rate=...)"
             )
-
-
-def _in_parts(array: Array) -> list[Array]:
-    """An array in parts of some 64 MB."""
-    return np.array_split(array.reshape(-1), 1 + array.nbytes // (1 << 26))
 
 
 # ---- states as named arrays, and back ------------------------------------------------------------
@@ -198,16 +199,14 @@ def restore(
     algorithm's.
     """
     if is_gossip(algorithm):
-        own = algorithm.configured(data.catalogue)
-        nodes = restore_state(own, "keeps", "nodes", arrays)
-        return GossipRecommender(own, arrays["nodes.models"], nodes, device_data(data, None))
+        configured = algorithm.configured(data.catalogue)
+        nodes = restore_state(configured, "keeps", "nodes", arrays)
+        return GossipRecommender(configured, arrays["nodes.models"], nodes, device_data(data, None))
     if is_federated(algorithm):
-        own = algorithm.configured(data.catalogue)
-        server, devices = (
-            restore_state(own, "holds", "server", arrays),
-            restore_state(own, "keeps", "devices", arrays),
-        )
-        return FederatedRecommender(own, own.download(server), devices, data)
+        concrete = algorithm.configured(data.catalogue)
+        server = restore_state(concrete, "holds", "server", arrays)
+        devices = restore_state(concrete, "keeps", "devices", arrays)
+        return FederatedRecommender(concrete, concrete.download(server), devices, data)
     return CentralRecommender(algorithm, restore_state(algorithm, "holds", "model", arrays), data)
 
 
@@ -221,9 +220,8 @@ def restore_training(rounds: Federation, number: int, arrays: Mapping[str, Array
     clip = float(arrays["clip"][0]) if "clip" in arrays else 0.0
     if rounds.budget is not None:
         rounds.budget.spent_before(releases)
-    return Training(
-        server, devices, number, Ledger(*(int(count) for count in arrays["ledger"])), releases, clip
-    )
+    ledger = Ledger(*(int(count) for count in arrays["ledger"]))
+    return Training(server, devices, number, ledger, releases, clip)
 
 
 def checkpoint_arrays(training: Standing) -> dict[str, Array]:
@@ -258,7 +256,7 @@ def _prefixed(prefix: str, state: State) -> dict[str, Array]:
 
 
 def federated(algorithm: Algorithm) -> bool:
-    """Whether an algorithm trains in rounds of devices, with a server or without."""
+    """Returns True for an algorithm that trains in rounds of devices, with a server or without."""
     return not is_central(algorithm)
 
 
@@ -278,3 +276,20 @@ def check_trainable(data: Interactions) -> None:
             expected="at least two users",
             fix="there is nobody to learn from",
         )
+
+
+def tested(
+    recommender: Recommender, split: Split, *, label: str, seed: int = 0, n: tuple[int, ...] = (10,)
+) -> Evaluation:
+    """Evaluates a recommender that was trained on the final training rows of a split, as `entrenous
+    run` does: for experiments that change the training and not the evaluation. label: for errors.
+    """
+    return evaluate(
+        recommender,
+        split.final_train,
+        split.test,
+        label=label,
+        n=n,
+        seed=seed,
+        also_mask=split.left_out,
+    )

@@ -37,12 +37,9 @@ LATER = {"negatives", "refit", "network", "profile", "protect"}
 def plan_of(run: store.StoredRun, algorithm: str | None = None) -> RunPlan:
     """The plan by which a stored run was made.
 
-    Args: run: the stored run. algorithm: the place of the class, where the run was made by one of
-        one's own: a file runs when it is loaded, so that what a run's
-            folder names is not enough.
-
-    Raises: InputError: for a manifest that does not say, and for an algorithm of one's own that is
-        not named.
+    algorithm: the place of the class, for a run of the user's own algorithm: a file runs when it is
+    loaded, so its name in the run's folder is not enough. Raises InputError for a manifest without
+    an option, and for a user's own algorithm that is not named.
     """
     if objects := run.manifest.get("settings_in_memory"):
         problem = f"its setting {objects[0]} was an object in memory, which is not stored"
@@ -73,23 +70,21 @@ def plan_of(run: store.StoredRun, algorithm: str | None = None) -> RunPlan:
 
 def _algorithm(run: store.StoredRun, named: str | None) -> str:
     """The name of the run's algorithm, or the place that was named for it."""
-    own = str(run.manifest["algorithm"])
-    if is_place(own) and named is None:
-        problem = (
-            f"it was trained by an algorithm of one's own, {short(own)}, whose code runs when it is"
-            " loaded"
-        )
-        raise InputError(
-            str(run.path),
-            problem,
-            expected="its place",
-            fix=f"name it, if you trust it: --algorithm {own}",
-        )
-    if named is not None and short(named) != short(own) and not named.endswith(".py"):
-        raise InputError(
-            "--algorithm", f"got {named}", expected=f"{own}, as the run was trained by it"
-        )
-    return own if named is None else named
+    trained = str(run.manifest["algorithm"])
+    if named is None:
+        if is_place(trained):
+            raise InputError(
+                str(run.path),
+                f"it was trained by an algorithm of one's own, {short(trained)}, whose code runs"
+                " when it is loaded",
+                expected="its place",
+                fix=f"name it, if you trust it: --algorithm {trained}",
+            )
+        return trained
+    if short(named) != short(trained) and not named.endswith(".py"):
+        expected = f"{trained}, as the run was trained by it"
+        raise InputError("--algorithm", f"got {named}", expected=expected)
+    return named
 
 
 def _with_files(settings: Mapping[str, Any], mark: str, run: store.StoredRun) -> dict[str, Any]:
@@ -109,29 +104,27 @@ def material_of(run: store.StoredRun, plan: RunPlan) -> Material:
     changed since, or was in memory alone.
     """
     if not run.manifest.get("data_by_name", True):
-        fix = "train again in Python"
         raise InputError(
             str(run.path),
             "its rows and split were objects in memory; only the training rows are kept",
-            fix=fix,
+            fix="train again in Python",
         )
-    found = material(plan)
-    if found.rows.sha256() != run.manifest["data_sha256"]:
+    what = material(plan)
+    if what.rows.sha256() != run.manifest["data_sha256"]:
         raise EntrenousError(
             f"{run.path}: the data '{plan.data}' has changed since the run; expected the same rows;"
             " start a new run"
         )
-    return found
+    return what
 
 
 class ReopenedRun(NamedTuple):
-    """A stored run, loaded: its recommender, training rows and model of the first fold. split: None
-    where its data was in memory alone.
-    """
+    """A stored run, loaded: the recommender, training rows and model of its first fold."""
 
     recommender: FederatedRecommender | GossipRecommender | CentralRecommender
     train: Interactions
     split: Split | None
+    """None where the data was in memory alone."""
     arrays: dict[str, Array]
 
 
@@ -144,10 +137,10 @@ def reopen(
 ) -> ReopenedRun:
     """Loads a finished run.
 
-    algorithm: as of `plan_of`. todays_code: whether to use the algorithm as it is now, where its
-    code or a default has changed. candidates: whether the split needs the candidates of held-out
-    rows; nothing but its rows is needed to recommend. Raises InputError where it has and that is
-    not asked for, and for a run that is not finished.
+    algorithm: as of `plan_of`. todays_code: use the algorithm as it is now, although its code or a
+    default has changed. candidates: draw the candidates of held-out rows too, which nobody needs to
+    recommend. Raises InputError for changed code without `todays_code`, and for a run that is not
+    finished.
     """
     if run.manifest["status"] != "finished":
         raise InputError(
@@ -172,12 +165,12 @@ def _rows_of(
 ) -> tuple[Interactions, Interactions, Split | None]:
     """All rows (or those that are kept), the training rows of the first fold, and its split."""
     if not run.manifest.get("data_by_name", True):
-        kept = rows_from_arrays(
-            store.read_arrays(run.path / store.ROWS)[0], str(run.path / store.ROWS)
-        )
+        file = run.path / store.ROWS
+        kept = rows_from_arrays(store.read_arrays(file)[0], str(file))
         return kept, kept, None
-    found = material_of(run, plan)
-    return found.rows, found.parts[0].final_train, found.parts[0]
+    what = material_of(run, plan)
+    first = what.parts[0]
+    return what.rows, first.final_train, first
 
 
 def predicted(
@@ -189,10 +182,9 @@ def predicted(
     todays_code: bool = False,
 ) -> list[dict[str, Any]]:
     """Predicted ratings of a stored run: see `evaluate.predict.predictions`."""
-    recommender, train, *_ = reopen(
-        run, algorithm=algorithm, todays_code=todays_code, candidates=False
-    )
-    return predictions(recommender, train, user, items, label=short(run.manifest["algorithm"]))
+    again = reopen(run, algorithm=algorithm, todays_code=todays_code, candidates=False)
+    label = short(run.manifest["algorithm"])
+    return predictions(again.recommender, again.train, user, items, label=label)
 
 
 def recommended(
@@ -204,17 +196,9 @@ def recommended(
     todays_code: bool = False,
 ) -> list[dict[str, Any]]:
     """Recommendations of a stored run for one user: see `evaluate.recommend.recommendations`."""
-    recommender, train, *_ = reopen(
-        run, algorithm=algorithm, todays_code=todays_code, candidates=False
-    )
-    return recommendations(
-        recommender,
-        train,
-        user,
-        n,
-        label=short(run.manifest["algorithm"]),
-        seed=run.manifest["seed"],
-    )
+    again = reopen(run, algorithm=algorithm, todays_code=todays_code, candidates=False)
+    label, seed = short(run.manifest["algorithm"]), run.manifest["seed"]
+    return recommendations(again.recommender, again.train, user, n, label=label, seed=seed)
 
 
 def resume(

@@ -1,16 +1,22 @@
 """A run on disk, so that it can be resumed, recommended from, compared and reported.
 
-    runs/<run>/manifest.json       what was run, on what, with which result (the JSON that
-               `entrenous run --json` prints, and more) trace.jsonl         one line for each
-               evaluated point of training users.safetensors   per-user metrics model.safetensors
-               the trained model rows.safetensors    training rows, of a run whose data lived in
-               memory alone checkpoint-<phase>-<round>.safetensors   the two newest states of each
-               phase of an unfinished run lock            held by the process that trains an
-               unfinished run <setting>.csv, network-<setting>.txt   the run's copies of files that
-               settings were read from
+A run is a folder `runs/<run>` with these files:
+
+    manifest.json       what was run, on what, with which result: the JSON that `entrenous run
+                        --json` prints, and more
+    trace.jsonl         a line for each look at validation
+    users.safetensors   metrics of each user
+    model.safetensors   the trained model
+    rows.safetensors    training rows, of a run whose data was in memory alone
+    checkpoint-<phase>-<round>.safetensors
+                        the two newest states of each phase of an unfinished run
+    lock                held by the process that trains an unfinished run
+    <setting>.csv, network-<setting>.txt
+                        the run's copies of the files that its settings name
 
 Every file is written whole or not at all, and arrays are verified when they are loaded. Nothing is
-ever unpickled."""
+ever unpickled.
+"""
 
 from __future__ import annotations
 
@@ -34,35 +40,30 @@ from ..core.types import Array
 
 ROWS, LOCK = "rows.safetensors", "lock"
 USUAL_ROOT = Path("runs")
-FORMAT = 3  # of the files below; a run of another format is refused by number
-ALWAYS = ("run", "status", "algorithm", "data", "protocol", "seed")  # in every manifest
+FORMAT = 3  # of the files of a run; a run of another format is refused by number
 LETTERS = {"f": "F", "i": "I", "u": "U"}  # of safetensors' types
-FINISHED = (
-    "metrics",
-    "model_sha256",
-    "rounds",
-    "bytes",
-    "seconds",
-)  # in the manifest of a finished run
+# Entries of every manifest, and of the manifest of a finished run.
+ALWAYS = ("run", "status", "algorithm", "data", "protocol", "seed")
+FINISHED = ("metrics", "model_sha256", "rounds", "bytes", "seconds")
 
 
 class StoredRun(NamedTuple):
-    """A run read back from its folder. users: {metric: float64 [m], "user": int64 [m]}."""
+    """A run read back from its folder."""
 
     path: Path
     manifest: dict[str, Any]
     trace: list[dict[str, Any]]
     users: dict[str, Array]
+    """{metric: float64 [m], "user": int64 [m]}."""
 
 
 def protocol_of(manifest: Mapping[str, Any]) -> str:
-    """The protocol of a run as it is shown: the name, and words about negatives that leak, and
-    about whether the final model trained on validation rows if that was asked for."""
-    leak, refit = (
-        manifest.get("negatives") == "leaky",
-        {None: "", True: " refit", False: " no-refit"}[manifest.get("refit")],
-    )
-    return f"{manifest['protocol']}{' LEAKY' if leak else ''}{refit}"
+    """The protocol of a run as tables show it: its name, and words about leaky negatives and about
+    a `refit` that was asked for.
+    """
+    leak = " LEAKY" if manifest.get("negatives") == "leaky" else ""
+    refit = {None: "", True: " refit", False: " no-refit"}[manifest.get("refit")]
+    return f"{manifest['protocol']}{leak}{refit}"
 
 
 def model_sha256(arrays: Mapping[str, Array]) -> str:
@@ -100,40 +101,38 @@ def new_folder(root: Path, stem: str) -> Path:
 
 def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
     """Writes manifest.json, readable by people."""
-    write_atomically(
-        folder / "manifest.json",
-        (json.dumps({"format": FORMAT, **manifest}, indent=2) + "\n").encode(),
-    )
+    text = json.dumps({"format": FORMAT, **manifest}, indent=2) + "\n"
+    write_atomically(folder / "manifest.json", text.encode())
 
 
 def write_trace(folder: Path, trace: list[dict[str, Any]]) -> None:
     """Writes trace.jsonl, one line for each evaluated point of training."""
-    write_atomically(
-        folder / "trace.jsonl", "".join(json.dumps(line) + "\n" for line in trace).encode()
-    )
+    lines = "".join(json.dumps(line) + "\n" for line in trace)
+    write_atomically(folder / "trace.jsonl", lines.encode())
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Array], **about: str) -> None:
-    """Writes a safetensors file whose metadata carries `about` and the sha256 of it and the arrays.
-    They are not copied: the models of a thousand peers are gigabytes."""
+    """Writes a safetensors file whose metadata has `about` and the sha256 of it and the arrays.
+
+    Arrays are not copied: the models of a thousand peers are gigabytes.
+    """
     whole = {name: np.asarray(array, order="C") for name, array in sorted(arrays.items())}
     header: dict[str, Any] = {"__metadata__": {**about, "sha256": _seal(whole, about)}}
+    # Wide types come first, so that every array begins where its type may.
+    names = sorted(whole, key=lambda name: -whole[name].itemsize)
     end = 0
-    for name, array in sorted(
-        whole.items(), key=lambda named: -named[1].itemsize
-    ):  # so that each begins where its type may
+    for name in names:
+        array = whole[name]
+        begin, end = end, end + array.nbytes
         header[name] = {
             "dtype": _kind(array),
             "shape": array.shape,
-            "data_offsets": (end, end + array.nbytes),
+            "data_offsets": (begin, end),
         }
-        end += array.nbytes
-    said = json.dumps(header, separators=(",", ":")).encode()
-    said += b" " * (-len(said) % 8)
-    names = list(header)[1:]
-    write_atomically(
-        path, [len(said).to_bytes(8, "little"), said, *(_bytes_of(whole[name]) for name in names)]
-    )
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    size = len(text).to_bytes(8, "little")
+    write_atomically(path, [size, text, *(_bytes_of(whole[name]) for name in names)])
 
 
 def _kind(array: Array) -> str:
@@ -142,16 +141,16 @@ def _kind(array: Array) -> str:
 
 
 def _bytes_of(array: Array) -> memoryview:
-    """What a contiguous array holds, without a copy."""
+    """The bytes of a contiguous array, without a copy."""
     return array.reshape(-1).view(np.uint8).data
 
 
 def _seal(arrays: Mapping[str, Array], about: Mapping[str, str]) -> str:
-    """The sha256 of all that a file says: its metadata too, for a wrong round number is as bad as a
-    wrong model.
+    """The sha256 of the content of a file: of its metadata too, for a wrong round number is as bad
+    as a wrong model.
     """
-    said = "".join(f"{name} {len(about[name])} {about[name]}\n" for name in sorted(about))
-    return hashlib.sha256(f"{model_sha256(arrays)}\n{said}".encode()).hexdigest()
+    metadata = "".join(f"{name} {len(about[name])} {about[name]}\n" for name in sorted(about))
+    return hashlib.sha256(f"{model_sha256(arrays)}\n{metadata}".encode()).hexdigest()
 
 
 def read_arrays(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
@@ -160,18 +159,13 @@ def read_arrays(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
     """
     from safetensors import SafetensorError, safe_open
 
+    # The error depends on which byte is damaged.
+    damaged = (SafetensorError, OSError, ValueError, TypeError, AttributeError, KeyError)
     try:
         with safe_open(path, framework="numpy") as file:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
             about = dict(file.metadata() or {})
-    except (
-        SafetensorError,
-        OSError,
-        ValueError,
-        TypeError,
-        AttributeError,
-        KeyError,
-    ) as cause:  # by which byte is damaged
+    except damaged as cause:
         raise EntrenousError(
             f"{path}: cannot be read ({cause}); expected a file written by entrenous; the file is"
             " damaged"
@@ -185,13 +179,12 @@ def read_arrays(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
 
 
 class Checkpoint(NamedTuple):
-    """The state of one phase of a run after `round`. about: what else was stored with it, as
-    text.
-    """
+    """The state of one phase of a run after `round`."""
 
     round: int
     arrays: dict[str, Array]
     about: dict[str, str]
+    """Texts that were stored with it, by name."""
 
 
 def write_checkpoint(
@@ -200,13 +193,8 @@ def write_checkpoint(
     """Writes the state of a phase after round `number`; the two newest of each phase are kept, in
     case the newest is damaged.
     """
-    write_arrays(
-        folder / f"checkpoint-{phase}-{number:09d}.safetensors",
-        arrays,
-        phase=phase,
-        round=str(number),
-        **about,
-    )
+    path = folder / f"checkpoint-{phase}-{number:09d}.safetensors"
+    write_arrays(path, arrays, phase=phase, round=str(number), **about)
     for old in _checkpoints(folder, phase)[:-2]:
         old.unlink(missing_ok=True)
 
@@ -227,18 +215,18 @@ def newest_checkpoint(folder: Path, phase: str) -> Checkpoint | None:
 
 
 def _checkpoints(folder: Path, phase: str = "*") -> list[Path]:
-    """Oldest first."""
+    """The files of checkpoints, the oldest first."""
     return sorted(folder.glob(f"checkpoint-{phase}-*.safetensors"))
 
 
 def has_checkpoint(folder: Path) -> bool:
-    """Whether an unfinished run has a checkpoint from which it can continue."""
+    """Returns True for an unfinished run with a checkpoint from which it can continue."""
     return bool(_checkpoints(folder))
 
 
 def clean(folder: Path) -> None:
-    """Removes what only an unfinished run needs: checkpoints, and what an interrupted write left
-    behind.
+    """Removes the files that only an unfinished run needs: checkpoints, parts of interrupted writes
+    and the lock.
     """
     for path in (*_checkpoints(folder), *folder.glob(".*.tmp"), folder / LOCK):
         path.unlink(missing_ok=True)
@@ -259,17 +247,16 @@ def at_work(folder: Path, algorithm: str) -> Iterator[None]:
 
 
 def resuming(folder: Path, algorithm: str) -> str:
-    """The command that continues a run. algorithm: as its manifest names it; one of one's own has
-    to be named again.
+    """The command that continues a run. The place of a user's own algorithm has to be named again:
+    its code runs when it is loaded.
     """
     name = folder.name if folder.parent == USUAL_ROOT else str(folder)
-    return shlex.join(
-        ["entrenous", "run", *([algorithm] if is_place(algorithm) else []), "--resume", name]
-    )
+    place = [algorithm] if is_place(algorithm) else []
+    return shlex.join(["entrenous", "run", *place, "--resume", name])
 
 
 def standing(folder: Path, manifest: Mapping[str, Any]) -> str:
-    """How a run stands: finished; running, in a process that is alive; or interrupted, and to be
+    """The state of a run: finished; running, in a process that is alive; or interrupted, and to be
     continued.
     """
     if manifest["status"] == "finished":
@@ -295,11 +282,9 @@ def find(run: str, root: Path) -> Path:
         if run and (path / "manifest.json").is_file():
             return path
     known = [path.name for path in folders(root)]
-    hint = (
-        did_you_mean(run, known)
-        if known
-        else f"there are no runs under {root}; give the folder of a run"
-    )
+    hint = f"there are no runs under {root}; give the folder of a run"
+    if known:
+        hint = did_you_mean(run, known)
     raise InputError(
         "run", f"'{run}' is not a run", expected="a folder with a manifest.json", fix=hint
     )
@@ -318,7 +303,7 @@ def folders(root: Path) -> list[Path]:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Reads manifest.json, checked for its format and for what every run has."""
+    """Reads manifest.json. Raises InputError for another format and for a missing entry."""
     path = folder / "manifest.json"
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
@@ -349,19 +334,13 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 def read(run: str, root: Path) -> StoredRun:
     """Reads a run with its trace and per-user metrics."""
     path = find(run, root)
-    users = path / "users.safetensors"
-    return StoredRun(
-        path,
-        read_manifest(path),
-        _read_trace(path),
-        read_arrays(users)[0] if users.is_file() else {},
-    )
+    file = path / "users.safetensors"
+    users = read_arrays(file)[0] if file.is_file() else {}
+    return StoredRun(path, read_manifest(path), _read_trace(path), users)
 
 
 def unfinished(run: str, root: Path) -> StoredRun:
-    """Reads a run that is to be continued: its checkpoints say all there is to say, so nothing but
-    the manifest is read.
-    """
+    """Reads a run that is to be continued: the manifest alone, for checkpoints have the rest."""
     path = find(run, root)
     return StoredRun(path, read_manifest(path), [], {})
 
@@ -373,12 +352,10 @@ def remove(folder: Path) -> None:
 
 def _read_trace(folder: Path) -> list[dict[str, Any]]:
     path = folder / "trace.jsonl"
+    if not path.is_file():
+        return []
     try:
-        return (
-            [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-            if path.is_file()
-            else []
-        )
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     except (OSError, ValueError) as cause:
         raise InputError(
             str(path),

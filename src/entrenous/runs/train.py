@@ -51,7 +51,8 @@ from .recommenders import (
 )
 
 OnRound: TypeAlias = Callable[[int, dict[str, float]], None]
-Say: TypeAlias = Callable[[str], None]  # one line for who started a run
+Say: TypeAlias = Callable[[str], None]  # one line for the person who started a run
+Trace: TypeAlias = list[dict[str, Any]]  # a line for each look at validation
 RELEASES = "releases"  # a file in a run's folder: one byte for each noisy sum that was released
 PROGRESS_STEPS = 100  # how often a long training reports
 
@@ -63,89 +64,110 @@ def unsaid(line: str) -> None:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Watch:
-    """Settings of what happens beside the rounds of a training: looks at validation, early
-    stopping, checkpoints.
-
-    every: rounds between looks at validation, 0 = none. patience: looks without a better one after
-    which training stops, 0 = never. checkpoint_every: rounds between checkpoints in `folder`, 0 =
-    none. crew: workers that have the devices; None = they are here. say: is told a line that
-    whoever started the run should read. metrics: further ones, by name. on_round: is told of each
-    round, with the metrics of a look at validation if there was one.
+    """The work between the rounds of a training, and the place where devices are computed. None of
+    it changes the model, except that patience ends the training.
     """
 
     every: int = 0
+    """Rounds between looks at validation, 0 = none."""
     patience: int = 0
+    """Looks without a better one after which training stops, 0 = never."""
     checkpoint_every: int | None = None
+    """Rounds between checkpoints in `folder`, 0 = none, None = a tenth of the training."""
     folder: Path | None = None
     executor: Executor = field(default_factory=lambda: Threads(1))
     progress: Progress = silent
     say: Say = unsaid
+    """Receives a line that whoever started the run should read."""
     crew: Crew | None = None
+    """Workers that have the devices; None = they are here."""
     metrics: Mapping[str, Metric] = field(default_factory=dict)
+    """Further metrics, by name."""
     on_round: OnRound | None = None
+    """Called after each round, with the metrics of a look at validation if there was one."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """The conditions under which devices train. Rounds around a server use `block`, `crew` and
+    `protection`; gossip between peers uses `network` and `weighting`.
+    """
+
+    seed: int
+    executor: Executor | None = None
+    avoid: Interactions | None = None
+    """Rows whose items are never drawn as negatives; None = those of the training rows."""
+    network: Network | None = None
+    weighting: Held | None = None
+    """The rows by which peers weigh the models that they receive."""
+    block: int = 0
+    crew: Crew | None = None
+    protection: Protection | None = None
+
+
+class Phase(NamedTuple):
+    """One training of a run: the search for the best round, or the final one."""
+
+    name: str
+    label: str
+    """The algorithm's name, for errors."""
+    trace: Trace
+    """Gets a line for each look at validation."""
+    validation: Held | None = None
+
+    @property
+    def looks(self) -> Trace:
+        """The lines of this phase."""
+        return [line for line in self.trace if line["phase"] == self.name]
 
 
 def train(
-    plan: RunPlan,
-    algorithm: Algorithm,
-    split: Split,
-    watch: Watch,
-    trace: list[dict[str, Any]],
-    fold: str,
+    plan: RunPlan, algorithm: Algorithm, split: Split, watch: Watch, trace: Trace, fold: str
 ) -> Fitted:
     """Trains the algorithm of a plan on a split: the one place where a run is trained, whatever the
     kind of algorithm.
 
-    A centralised one is fitted. In rounds, with patience, a first training finds the best round on
-    validation and a second one ends there; else one goes to the end. Both start from round 0 with
-    the same seed, so without refitting the second repeats the first, to the bit. Looks at
-    validation rows on which the final model trains say nothing of it: they are looks at a first
+    A centralised algorithm is fitted. In rounds, with patience, a first training finds the best
+    round on validation and a second one ends there; else one training goes to the end. Both start
+    from round 0 with the same seed, so without refitting the second repeats the first, to the bit.
+    A final model that trains on validation rows cannot be judged by them: its looks are at a first
     training, too. trace: gets a line for each look at validation; fold: begins the names of the
     phases in it.
     """
     if is_central(algorithm):
         return fit_central(algorithm, split.final_train, plan.seed, watch.progress)
     assert not isinstance(algorithm, CentralAlgorithm)
-    rows, until = (
-        split.final_train,
-        plan.rounds or algorithm.default_rounds(split.final_train.catalogue),
-    )
-    seen, avoid = (
-        split.validation if not split.refit else None,
-        split.all_rows if leaky(plan) else None,
-    )
-    run_phase = partial(
-        train_phase,
-        label=short(plan.algorithm),
+    until = plan.rounds or algorithm.default_rounds(split.final_train.catalogue)
+    setup = Setup(
         seed=plan.seed,
-        avoid=avoid,
+        executor=watch.executor,
+        avoid=split.all_rows if leaky(plan) else None,
         network=network_of(plan),
-        protection=protection_in(plan, algorithm),
         weighting=split.weighting_sets,
-        watch=watch,
-        trace=trace,
+        crew=watch.crew,
+        protection=protection_in(plan, algorithm),
     )
-    if plan.patience or (plan.every and split.refit and split.validation is not None):
-        run_phase(
-            algorithm, split.train, until, phase=f"{fold}-select", validation=split.validation
-        )
-        seen = None
+    label = short(plan.algorithm)
+    select = Phase(f"{fold}-select", label, trace, split.validation)
+    final = Phase(f"{fold}-final", label, trace, None if split.refit else split.validation)
+    looks_apart = plan.every and split.refit and split.validation is not None
+    if plan.patience or looks_apart:
+        train_phase(algorithm, split.train, until, setup, watch, select)
+        final = final._replace(validation=None)
     if plan.patience:
-        until = best_round(trace, f"{fold}-select", goal_of(algorithm))
-    return run_phase(algorithm, rows, until, phase=f"{fold}-final", validation=seen)
+        until = best_round(trace, select.name, goal_of(algorithm))
+    return train_phase(algorithm, split.final_train, until, setup, watch, final)
 
 
 def _affordable(rounds: Federation, training: Standing, until: int, say: Say) -> int:
     """The round at which a training ends: the one asked for, or the last that the budget of
     differential privacy allows, with a line.
     """
-    if (
-        isinstance(rounds, Gossip)
-        or rounds.budget is None
-        or rounds.budget.left >= until - training.round
-    ):
+    budget = None if isinstance(rounds, Gossip) else rounds.budget
+    if budget is None or budget.left >= until - training.round:
         return until
-    last, budget = training.round + max(0, rounds.budget.left), rounds.budget
+    last = training.round + max(0, budget.left)
     say(
         f"differential privacy: training ends after round {last} of {until}, since another would"
         f" pass epsilon {budget.epsilon:g}"
@@ -163,99 +185,71 @@ class Periodic(NamedTuple):
 
 
 def train_phase(
-    algorithm: Trained,
-    data: Interactions,
-    until: int,
-    *,
-    label: str,
-    seed: int,
-    phase: str = "final",
-    validation: Held | None = None,
-    avoid: Interactions | None = None,
-    network: Network | None = None,
-    weighting: Held | None = None,
-    protection: Protection | None = None,
-    watch: Watch,
-    trace: list[dict[str, Any]],
+    algorithm: Trained, data: Interactions, until: int, setup: Setup, watch: Watch, phase: Phase
 ) -> Fitted:
-    """Trains `algorithm` until round `until` (or fewer with patience), continuing from the newest
-    checkpoint of this `phase` if there is one.
-
-    Appends one line for each look at validation to `trace`. avoid, protection: as in `Rounds`;
-    network, weighting: as in `Gossip`."""
-    rounds = federation_of(
-        algorithm,
-        data,
-        seed=seed,
-        executor=watch.executor,
-        avoid=avoid,
-        network=network,
-        weighting=weighting,
-        crew=watch.crew,
-        protection=protection,
-        until=until,
-        folder=watch.folder,
-    )
-    training = _resumed(rounds, phase, watch, trace) or rounds.start()
+    """Trains `algorithm` until round `until`, or fewer rounds with patience, from the newest
+    checkpoint of this phase if there is one.
+    """
+    rounds = federation_of(algorithm, data, setup, until=until, folder=watch.folder)
+    training = _resumed(rounds, phase, watch) or rounds.start()
     until = _affordable(rounds, training, until, watch.say)
-    periodic = []
-    between = max(1, until // 10) if watch.checkpoint_every is None else watch.checkpoint_every
-    if validation is not None and watch.every:
-        act = _Look(rounds, validation, label, phase, watch.patience, trace, time.perf_counter())
-        periodic.append(Periodic(watch.every, act))
-    if watch.folder is not None and between:
-        periodic.append(Periodic(between, partial(_checkpoint, watch.folder, phase, trace)))
-    if watch.on_round is not None:
-        periodic.append(Periodic(1, partial(_told, watch.on_round, phase, trace)))
-    if patience_is_over(
-        trace, phase, watch.patience, goal_of(algorithm)
-    ):  # it had stopped here before the interruption
+    # An interruption may have come between the look that used up the patience and the end.
+    if patience_is_over(phase.trace, phase.name, watch.patience, goal_of(algorithm)):
         return fitted(rounds, training)
+    periodic = []
+    if phase.validation is not None and watch.every:
+        act = _Look(rounds, phase, phase.validation, watch.patience)
+        periodic.append(Periodic(watch.every, act))
+    between = max(1, until // 10) if watch.checkpoint_every is None else watch.checkpoint_every
+    if watch.folder is not None and between:
+        periodic.append(Periodic(between, partial(_checkpoint, watch.folder, phase)))
+    if watch.on_round is not None:
+        periodic.append(Periodic(1, partial(_report, watch.on_round, phase)))
     return fitted(rounds, advance(rounds, training, until, periodic, watch.progress))
 
 
 def federation_of(
     algorithm: Trained,
     data: Interactions,
+    setup: Setup,
     *,
-    seed: int,
-    executor: Executor | None = None,
-    avoid: Interactions | None = None,
-    network: Network | None = None,
-    weighting: Held | None = None,
-    block: int = 0,
-    crew: Crew | None = None,
-    protection: Protection | None = None,
     until: int = 0,
     folder: Path | None = None,
 ) -> Federation:
-    """The simulation that trains an algorithm: rounds around a server (of which `block`, `crew` and
-    `protection` are), or gossip between peers (`network` and `weighting`). until, folder: how many
-    rounds are planned, and where releases are counted, which a protection with an epsilon needs."""
+    """The simulation that trains an algorithm: rounds around a server, or gossip between peers.
+
+    until, folder: how many rounds are planned, and where releases are counted, which a protection
+    with an epsilon needs.
+    """
     if is_gossip(algorithm):
         return Gossip(
             algorithm,
             data,
-            seed=seed,
-            executor=executor,
-            avoid=avoid,
-            network=network,
-            weighting=weighting,
+            seed=setup.seed,
+            executor=setup.executor,
+            avoid=setup.avoid,
+            network=setup.network,
+            weighting=setup.weighting,
         )
-    protected, budget = budgeted(
-        protection or Protection(), algorithm, data.catalogue, until, folder
-    )
-    if crew is not None:
+    protection = setup.protection or Protection()
+    protected, budget = budgeted(protection, algorithm, data.catalogue, until, folder)
+    if setup.crew is not None:
         return ShardedRounds(
-            crew, algorithm, data, seed=seed, avoid=avoid, protection=protected, budget=budget
+            setup.crew,
+            algorithm,
+            data,
+            seed=setup.seed,
+            avoid=setup.avoid,
+            protection=protected,
+            budget=budget,
         )
     return Rounds(
         algorithm,
         data,
-        seed=seed,
-        executor=executor,
-        avoid=avoid,
-        block=block,
+        seed=setup.seed,
+        executor=setup.executor,
+        avoid=setup.avoid,
+        block=setup.block,
         protection=protected,
         budget=budget,
     )
@@ -272,14 +266,12 @@ def budgeted(
     what `rounds` rounds need, unless it was given. folder: of the run, where releases are
     counted.
     """
-    if protection.epsilon is None:
+    epsilon, delta = protection.epsilon, protection.delta
+    if epsilon is None:
         return protection, None
     contract = bound(algorithm.configured(catalogue), catalogue)
-    rate, epsilon, delta = (
-        contract.cohort / contract.sizes["users"],
-        protection.epsilon,
-        protection.delta,
-    )
+    rate = contract.cohort / contract.sizes["users"]
+    # Noise is given as a standard deviation of sums; the accountant counts in clips.
     multiplier = protection.noise / protection.clip or multiplier_for(epsilon, delta, rate, rounds)
     journal = None if folder is None else folder / RELEASES
     budget = PrivacyBudget(SampledGaussian(multiplier, rate), epsilon, delta, rounds, journal)
@@ -296,21 +288,19 @@ def advance(
     """Runs `training` until round `until`, or until the round in which a callback says stop."""
     stride = max(1, until // PROGRESS_STEPS)
     if training.round < until:
-        progress(
-            training.round, until, "round"
-        )  # before anything is compiled: what is asked for has been checked
+        # Reported before anything is compiled: all that was asked for has been checked.
+        progress(training.round, until, "round")
     while training.round < until:
-        marks = [
-            training.round + step - training.round % step
-            for step in (stride, *(task.every for task in periodic))
-        ]
-        # each federation its own
+        # Rounds run in one call up to the next round in which something is due.
+        steps = (stride, *(task.every for task in periodic))
+        marks = [training.round + step - training.round % step for step in steps]
+        # Each federation takes a standing of its own kind.
         training = rounds.advance(training, min(until, *marks))  # type: ignore[arg-type]
         progress(training.round, until, "round")
-        due = [
-            task for task in periodic if training.round % task.every == 0 or training.round == until
-        ]
-        if any([task.act(training) for task in due]):  # a list: every callback that is due acts
+        at_end = training.round == until
+        due = [task for task in periodic if at_end or training.round % task.every == 0]
+        # A list, so that every callback that is due acts, whatever the others say.
+        if any([task.act(training) for task in due]):
             break
     return training
 
@@ -323,19 +313,20 @@ def fit_central(
     return fitted_central(algorithm, algorithm.fit(data, key(seed, "fit"), progress), data)
 
 
-def patience_is_over(trace: list[dict[str, Any]], phase: str, patience: int, goal: Goal) -> bool:
-    """Whether a phase has looked `patience` times since its best look."""
+def patience_is_over(trace: Trace, phase: str, patience: int, goal: Goal) -> bool:
+    """Returns True when a phase has looked `patience` times since its best look."""
     looks = [line["round"] for line in trace if line["phase"] == phase]
-    return (
-        bool(patience and looks)
-        and sum(number > best_round(trace, phase, goal) for number in looks) >= patience
-    )
+    if not patience or not looks:
+        return False
+    best = best_round(trace, phase, goal)
+    return sum(number > best for number in looks) >= patience
 
 
-def best_round(trace: list[dict[str, Any]], phase: str, goal: Goal) -> int:
+def best_round(trace: Trace, phase: str, goal: Goal) -> int:
     """The round of a phase whose look at validation was best; the earliest of equals."""
     looks = [line for line in trace if line["phase"] == phase]
-    return int(min(looks, key=lambda line: (goal.key(line["validation"]), line["round"]))["round"])
+    best = min(looks, key=lambda line: (goal.key(line["validation"]), line["round"]))
+    return int(best["round"])
 
 
 @final
@@ -344,63 +335,57 @@ class _Look:
     out.
     """
 
-    def __init__(
-        self,
-        rounds: Federation,
-        held: Held,
-        label: str,
-        phase: str,
-        patience: int,
-        trace: list[dict[str, Any]],
-        began: float,
-    ) -> None:
-        self._rounds, self._held, self._label, self._phase = rounds, held, label, phase
-        self._patience, self._trace, self._began = patience, trace, began
+    def __init__(self, rounds: Federation, phase: Phase, held: Held, patience: int) -> None:
+        self._rounds, self._phase = rounds, phase
+        self._held, self._patience = held, patience
+        self._goal = goal_of(rounds.algorithm)
+        self._began = time.perf_counter()
 
     def __call__(self, now: Standing) -> bool:
-        rounds, goal = self._rounds, goal_of(self._rounds.algorithm)
-        found = look(
-            goal,
-            fitted(rounds, now).recommender,
-            rounds.data,
+        metrics = look(
+            self._goal,
+            fitted(self._rounds, now).recommender,
+            self._rounds.data,
             self._held,
-            label=self._label,
-            seed=rounds.seed,
+            label=self._phase.label,
+            seed=self._rounds.seed,
         )
         line = {
-            "phase": self._phase,
+            "phase": self._phase.name,
             "round": now.round,
             "seconds": round(time.perf_counter() - self._began, 3),
             "bytes_up": now.ledger.bytes_up,
             "bytes_down": now.ledger.bytes_down,
-            "validation": found,
+            "validation": metrics,
         }
-        self._trace.append(line)
-        return patience_is_over(self._trace, self._phase, self._patience, goal)
+        self._phase.trace.append(line)
+        return patience_is_over(self._phase.trace, self._phase.name, self._patience, self._goal)
 
 
-def _told(on_round: OnRound, phase: str, trace: list[dict[str, Any]], now: Standing) -> bool:
-    looked = bool(trace) and trace[-1]["phase"] == phase and trace[-1]["round"] == now.round
-    on_round(now.round, trace[-1]["validation"] if looked else {})
+def _report(on_round: OnRound, phase: Phase, now: Standing) -> bool:
+    looks = phase.looks
+    looked = bool(looks) and looks[-1]["round"] == now.round
+    on_round(now.round, looks[-1]["validation"] if looked else {})
     return False
 
 
-def _checkpoint(folder: Path, phase: str, trace: list[dict[str, Any]], now: Standing) -> bool:
-    own = [line for line in trace if line["phase"] == phase]
-    if own:
-        store.write_trace(folder, trace)
-    store.write_checkpoint(folder, phase, now.round, checkpoint_arrays(now), trace=json.dumps(own))
+def _checkpoint(folder: Path, phase: Phase, now: Standing) -> bool:
+    looks = phase.looks
+    if looks:
+        store.write_trace(folder, phase.trace)
+    arrays = checkpoint_arrays(now)
+    store.write_checkpoint(folder, phase.name, now.round, arrays, trace=json.dumps(looks))
     return False
 
 
-def _resumed(
-    rounds: Federation, phase: str, watch: Watch, trace: list[dict[str, Any]]
-) -> Standing | None:
-    """The training of the newest checkpoint of a phase, if there is one; `trace` gets the lines up
-    to it.
+def _resumed(rounds: Federation, phase: Phase, watch: Watch) -> Standing | None:
+    """The training of the newest checkpoint of a phase, if there is one; the trace gets its
+    lines.
     """
-    found = store.newest_checkpoint(watch.folder, phase) if watch.folder is not None else None
+    if watch.folder is None:
+        return None
+    found = store.newest_checkpoint(watch.folder, phase.name)
     if found is None:
         return None
-    trace.extend(json.loads(found.about["trace"]))
+    phase.trace.extend(json.loads(found.about["trace"]))
     return restore_training(rounds, found.round, found.arrays)

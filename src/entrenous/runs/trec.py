@@ -22,10 +22,12 @@ NOT_LISTED = "absent"
 
 
 class TrecFiles(NamedTuple):
-    """The files written. run: `user Q0 item rank score tag` lines; qrels: `user 0 item 1` lines."""
+    """The files of a run."""
 
     run: Path
+    """Lines of `user Q0 item rank score tag`."""
     qrels: Path
+    """Lines of `user 0 item 1`."""
 
 
 def write_trec(
@@ -37,45 +39,40 @@ def write_trec(
     label: str = "entrenous",
     seed: int = 0,
 ) -> TrecFiles:
-    """Write the n best items of every user with held-out rows, and these rows.
+    """Writes the n best items of every user with held-out rows, and these rows.
 
-    Held-out rows of items that are not in the catalogue are in no list; in the qrels their items
-    are called absent-0, absent-1, ...
+    A user's training rows are left out of their list, and validation rows where the evaluation
+    leaves them out too. Held-out rows of items that are not in the catalogue are in no list; in the
+    qrels their items are called absent-0, absent-1, ...
 
-    Args: folder: is made if it is not there. label: the tag of the run. seed: orders equal scores,
-        as in the run. recommender, split: of the run. A user's training rows are left out of their
-        list, and validation rows where they are in the
-            evaluation too.
-
-    Raises: InputError: for an id with a blank in it, which the format cannot hold, and for a folder
-        that cannot be written to.
+    label: the tag of the run. seed: orders equal scores, as in the run. Raises InputError for an id
+    with a blank in it, which the format cannot hold, and for a folder that cannot be written to.
     """
     train, held = split.final_train, split.test.rows
-    for names in (train.users, train.items):
-        _refuse_blanks(names)
-    absent = (
-        np.zeros(len(train.users), np.int64) if split.test.absent is None else split.test.absent
-    )
+    _refuse_blanks(train.users)
+    _refuse_blanks(train.items)
+    absent = split.test.absent
+    if absent is None:
+        absent = np.zeros(len(train.users), np.int64)
     users, seen = np.flatnonzero(held.counts + absent), _seen(split)
+    # The lists are longer by as many items as are taken out of them.
     most = min(n + int(seen.counts.max(initial=0)), len(train.items))
     best = recommend(recommender, train, users, most, label=label, seed=seed)
     tag = re.sub(r"\s", "_", label)
-    lists = [
-        f"{train.users[int(user)]} Q0 {train.items[item]} {place} {score!r} {tag}"
-        for user, items, scores in zip(users, best.item.tolist(), best.score.tolist(), strict=True)
-        for place, (item, score) in enumerate(
-            _left(items, scores, seen.item[slice(*seen.ptr[user : user + 2])], n), 1
-        )
-    ]
+    lists = []
+    for user, items, scores in zip(users, best.item.tolist(), best.score.tolist(), strict=True):
+        own = seen.item[seen.ptr[user] : seen.ptr[user + 1]]
+        for place, (item, score) in enumerate(_left(items, scores, own, n), 1):
+            name = train.users[int(user)]
+            lists.append(f"{name} Q0 {train.items[item]} {place} {score!r} {tag}")
     rows = [
         f"{held.users[int(user)]} 0 {held.items[int(item)]} 1"
         for user, item in zip(held.user, held.item, strict=True)
     ]
-    rows += [
-        f"{held.users[int(user)]} 0 {NOT_LISTED}-{k} 1"
-        for user in np.flatnonzero(absent)
-        for k in range(absent[user])
-    ]
+    for user in np.flatnonzero(absent):
+        rows += [
+            f"{held.users[int(user)]} 0 {NOT_LISTED}-{number} 1" for number in range(absent[user])
+        ]
     files = TrecFiles(folder / "run.trec", folder / "qrels.trec")
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -91,21 +88,22 @@ def write_trec(
 
 
 def _seen(split: Split) -> Interactions:
-    """Rows that do not compete though nothing was learnt from them: validation rows, unless the
+    """Rows that do not compete although nothing was learnt from them: validation rows, unless the
     model was refitted on them.
     """
-    return (
-        split.train.select(np.zeros(len(split.train), bool))
-        if split.left_out is None
-        else split.left_out
-    )
+    if split.left_out is not None:
+        return split.left_out
+    return split.train.select(np.zeros(len(split.train), bool))
 
 
 def _left(
     items: list[int], scores: list[float], seen: Int32Array, n: int
 ) -> list[tuple[int, float]]:
-    """The first n of a list that are not among `seen`. Other evaluators sort by score alone: an
-    equal one is lowered by the least step of float32, so that they keep our order."""
+    """The first n of a list that are not among `seen`.
+
+    Other evaluators sort by score alone: an equal score is lowered by the least step of float32, so
+    that they keep our order.
+    """
     left, above = [], np.float32(np.inf)
     for item, score in zip(items, scores, strict=True):
         if item >= 0 and item not in seen:

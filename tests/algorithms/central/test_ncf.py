@@ -45,8 +45,8 @@ def data() -> Interactions:
     return build(user, item, users=Vocabulary(size=USERS), items=Vocabulary(size=ITEMS))
 
 
-def rows_of(data: Interactions) -> central.Rows:
-    return central.Rows(data.ptr, data.user.astype(np.int32), data.item, ITEMS)
+def rows_of(data: Interactions) -> central.NCFRows:
+    return central.NCFRows(data.ptr, data.user.astype(np.int32), data.item, ITEMS)
 
 
 def rates(*, batch: int, reg: float = 0.0, adam: bool = False, rate: float = 0.1) -> ncf.NCFRates:

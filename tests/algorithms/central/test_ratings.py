@@ -10,6 +10,7 @@ from plain_python import printed_both_ways
 
 from entrenous.algorithms.central import biased_mf, pmf, svd_pp
 from entrenous.algorithms.central._ratings import (
+    RatingRows,
     RatingStep,
     dot,
     implicit,
@@ -47,9 +48,9 @@ def rated(users: int, items: int, *, seed: int = 0, share: float = 0.5) -> Inter
     )
 
 
-def used_room() -> svd_pp._Room:
+def used_room() -> svd_pp.SvdPpRoom:
     """Working memory in which other numbers are left."""
-    return svd_pp._Room(np.ones((1, PADDED), np.float32), np.ones((1, PADDED), np.float32))
+    return svd_pp.SvdPpRoom(np.ones((1, PADDED), np.float32), np.ones((1, PADDED), np.float32))
 
 
 def table(rows: int, seed: int) -> np.ndarray:
@@ -91,7 +92,7 @@ def test_pmf_goes_down_the_gradient():
     P, Q = (part.copy() for part in before)
     one = np.zeros(1, np.int32), np.zeros(1, np.int32), np.array([4.0], np.float32)
     model = PmfModel(P, Q, np.array([0.5], np.float32))
-    pmf.learn(model, pmf._Rows(*one), ALPHA, REG, key(0))
+    pmf.learn(model, RatingRows(*one), ALPHA, REG, key(0))
     assert_steps_down(
         before,
         [P, Q],
@@ -105,7 +106,7 @@ def test_biased_mf_goes_down_the_gradient():
     after = [part.copy() for part in before]
     one = np.zeros(1, np.int32), np.zeros(1, np.int32), np.array([4.0], np.float32)
     model = BiasedMfModel(*after, np.array([3.5], np.float32))
-    biased_mf.learn(model, biased_mf._Rows(*one), STEP, key(0))
+    biased_mf.learn(model, RatingRows(*one), STEP, key(0))
 
     def objective(p, q, b, c):
         error = 4 - 3.5 - b[0] - c[0] - p[0] @ q[0]
@@ -119,7 +120,7 @@ def test_svd_pp_goes_down_the_gradient_of_a_user_s_only_rating():
     after = [part.copy() for part in before]
     rows = np.array([0, 1]), np.zeros(1, np.int32), np.array([4.0], np.float32)
     model = SvdPpModel(*after, np.array([3.5], np.float32))
-    svd_pp.learn(model, svd_pp._Rows(*rows), STEP, key(0), used_room())
+    svd_pp.learn(model, svd_pp.SvdPpRows(*rows), STEP, key(0), used_room())
 
     def objective(p, q, y, b, c):
         error = 4 - 3.5 - b[0] - c[0] - q[0] @ (p[0] + y[0])
@@ -160,7 +161,7 @@ def test_svd_pp_takes_koren_s_steps():
     koren(*printed, 3.5, data, key(7))
     first = parts[2].copy()
     model = SvdPpModel(*parts, np.array([3.5], np.float32))
-    rows = svd_pp._Rows(data.ptr, data.item, data.value)
+    rows = svd_pp.SvdPpRows(data.ptr, data.item, data.value)
     svd_pp.learn(model, rows, STEP, key(7), used_room())
     for ours, theirs in zip(parts, printed, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=2e-5)

@@ -12,7 +12,7 @@ import numpy as np
 
 from entrenous.evaluate.protocol import RANKING
 from entrenous.evaluate.significance import paired_spread
-from entrenous.report.figures import lines
+from entrenous.report.figures import FigureFormat, lines
 
 from .cali3f_rounds import on_curves
 from .cell import CurvePoint
@@ -131,7 +131,7 @@ def fairness_figures(trained: Trained) -> dict[str, str]:
             for metric, named in metrics.items()
         }
         drawn[f"{file}-{trained.name}"] = lines(
-            series, x_label="clusters", y_label=label, title=title
+            series, FigureFormat(title=title, x_label="clusters", y_label=label)
         )
     return drawn
 
@@ -220,7 +220,7 @@ def rounds_figures(trained: Trained) -> dict[str, str]:
     for file, (label, metric) in FIGURE_5.items():
         series = {"Cali3F-GMF": (list(found), list(_means(found, metric).values()))}
         drawn[f"{file}-{trained.name}"] = lines(
-            series, x_label="clusters", y_label=label, title=title
+            series, FigureFormat(title=title, x_label="clusters", y_label=label)
         )
     return drawn
 

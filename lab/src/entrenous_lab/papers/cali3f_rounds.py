@@ -14,7 +14,7 @@ import numpy as np
 
 from entrenous.evaluate.protocol import RANKING
 from entrenous.evaluate.significance import paired_spread
-from entrenous.report.figures import lines
+from entrenous.report.figures import FigureFormat, lines
 
 from .findings import SIGNIFICANT, still_rising, user_means
 from .measures import (
@@ -119,7 +119,9 @@ def convergence_figures(trained: Trained) -> dict[str, str]:
     for model, name in MODELS.items():
         series = {str(system): mean_curve(trained.curves[system]) for system in three(model)}
         title, label = f"Figure 3: {name}, {trained.name}", "NDCG@10 on validation"
-        figure = lines(series, x_label="round", y_label=label, title=title, marks=False)
+        figure = lines(
+            series, FigureFormat(title=title, x_label="round", y_label=label), marks=False
+        )
         drawn[f"convergence-{trained.name}-{model}"] = figure
     return drawn
 

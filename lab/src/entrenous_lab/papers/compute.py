@@ -24,7 +24,7 @@ from entrenous.federation.gossip import Gossip
 from entrenous.federation.swarm import Swarm
 from entrenous.runs.plan import network_of
 from entrenous.runs.recommenders import Federation, Fitted, Standing, federated, fitted
-from entrenous.runs.train import advance, federation_of, fit_central
+from entrenous.runs.train import Setup, advance, federation_of, fit_central
 
 from .cell import Cell, CellPart, CurvePoint, N, Outcome
 
@@ -200,14 +200,8 @@ def _nodes(federation: Federation, training: Standing) -> Nodes:
 
 def _federation(cell: Cell, part: CellPart, algorithm: Any) -> Federation:
     network, block = network_of(cell.plan), _block(algorithm, part.trained)
-    return federation_of(
-        algorithm,
-        part.trained,
-        seed=cell.seed,
-        block=block,
-        network=network,
-        weighting=part.weighting,
-    )
+    setup = Setup(seed=cell.seed, block=block, network=network, weighting=part.weighting)
+    return federation_of(algorithm, part.trained, setup)
 
 
 def _timed(call: Callable[[], T], before: Spent) -> tuple[T, Spent]:

@@ -31,7 +31,7 @@ from entrenous.privacy.protection import DP, PAPER, PROTECT, Protection
 from entrenous.runs.options import RunPlan
 from entrenous.runs.plan import make, protection_in
 from entrenous.runs.store import write_atomically
-from entrenous.runs.train import Watch, train_phase
+from entrenous.runs.train import Phase, Setup, Watch, train_phase
 
 from .result import Context
 
@@ -154,11 +154,9 @@ class DpRows:
                 algorithm,
                 split.train,
                 cell.rounds,
-                label=cell.algorithm,
-                seed=context.seed,
-                protection=protection,
-                watch=Watch(executor=Threads(0)),
-                trace=[],
+                Setup(seed=context.seed, executor=Threads(0), protection=protection),
+                Watch(),
+                Phase("final", cell.algorithm, []),
             )
         except NonFiniteError:
             return {

@@ -15,7 +15,7 @@ import numpy as np
 
 from entrenous.evaluate.groups import EVERYBODY, GENEROUS, OFFSET, POPULAR, RARE, STRICT
 from entrenous.evaluate.ratings import ERRORS
-from entrenous.report.figures import bars, lines
+from entrenous.report.figures import FigureFormat, bars, lines
 
 from .cell import CurvePoint
 from .effort import ratings
@@ -92,7 +92,9 @@ def bias_figure(trained: Trained) -> dict[str, str]:
     }
     title = f"What the biases buy: {trained.name}"
     return {
-        f"bias-{trained.slug}": bars(list(GROUPS), values, x_label="RMSE", y_label="", title=title)
+        f"bias-{trained.slug}": bars(
+            list(GROUPS), values, FigureFormat(title=title, x_label="RMSE", y_label="")
+        )
     }
 
 
@@ -149,7 +151,7 @@ def decoy_figures(trained: Trained) -> dict[str, str]:
             for name, of in there.items()
         }
         drawn[f"rho-{file}-{trained.slug}"] = lines(
-            series, x_label="rho", y_label=label, title=title
+            series, FigureFormat(title=title, x_label="rho", y_label=label)
         )
     return drawn
 

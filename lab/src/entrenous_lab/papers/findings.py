@@ -12,7 +12,7 @@ import numpy as np
 
 from entrenous.core.types import Float64Array
 from entrenous.evaluate.significance import holm, interval, paired_t
-from entrenous.report.figures import bars
+from entrenous.report.figures import FigureFormat, bars
 
 from .cell import CurvePoint
 from .fpl_search import twin
@@ -202,7 +202,10 @@ def bars_beside_paper(rows: Sequence[Row], metric: str, label: str, title: str) 
         {label: [row["obtained"] for row in drawn]},
     )
     return bars(
-        names, ours, x_label=label, y_label="", title=title, reference=paper if printed else None
+        names,
+        ours,
+        FigureFormat(title=title, x_label=label, y_label=""),
+        reference=paper if printed else None,
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from entrenous.evaluate.metric_kinds import Lists
 from entrenous.evaluate.metrics.bias_disparity import source_bias
 from entrenous.evaluate.protocol import categories
-from entrenous.report.figures import bars
+from entrenous.report.figures import FigureFormat, bars
 
 from .fpl_accuracy import AS_RUN, protocol_note
 from .fpl_search import row_of, searched, twin
@@ -134,9 +134,7 @@ def _figure(trained: Trained) -> dict[str, str]:
     drawn = bars(
         [short(name) for name in names],
         series,
-        x_label="BD@10",
-        y_label="",
-        title=f"Table 6: {trained.name}",
+        FigureFormat(title=f"Table 6: {trained.name}", x_label="BD@10", y_label=""),
     )
     return {f"bias-disparity-{trained.name}": drawn}
 

@@ -14,7 +14,7 @@ from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions
 from entrenous.data.load import load
 from entrenous.federation.rounds import Rounds
-from entrenous.report.figures import scatter
+from entrenous.report.figures import FigureFormat, scatter
 from entrenous.runs.train import advance
 
 from .cell import Cell, CurvePoint
@@ -187,7 +187,8 @@ def _figure(trained: Trained) -> dict[str, str]:
     }
     series = {name: ([sent[name]], [point.mean(PRECISION_AT)]) for name, point in best.items()}
     drawn = scatter(
-        series, x_label=COUNTED, y_label="P@10", title=f"Figure 4: {trained.name}, best pi"
+        series,
+        FigureFormat(title=f"Figure 4: {trained.name}, best pi", x_label=COUNTED, y_label="P@10"),
     )
     return {f"cost-precision-{trained.name}": drawn}
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from entrenous.evaluate.significance import paired_t
-from entrenous.report.figures import lines, scatter
+from entrenous.report.figures import FigureFormat, lines, scatter
 
 from .cell import CurvePoint
 from .effort import PRINTED, RUN
@@ -188,7 +188,9 @@ def f1_figure(trained: Trained) -> dict[str, str]:
     }
     return {
         f"f1-{name}": lines(
-            series, x_label="pi", y_label="F1@10", title=f"Figure 2: {name}", reference=reference
+            series,
+            FigureFormat(title=f"Figure 2: {name}", x_label="pi", y_label="F1@10"),
+            reference=reference,
         )
     }
 
@@ -222,15 +224,13 @@ def path_figure(trained: Trained) -> dict[str, str]:
         for line, (at, _) in marks(trained, drawn).items()
     }
     reference = {line: (items, precision) for line, (items, precision) in printed.items()}
-    labels = {
-        "x_label": "IC@10, items recommended",
-        "y_label": "P@10",
-        "title": f"Figure 3: {name}, pi up to 1 (white)",
-    }
+    look = FigureFormat(
+        title=f"Figure 3: {name}, pi up to 1 (white)",
+        x_label="IC@10, items recommended",
+        y_label="P@10",
+    )
     series = {line: _path(mine) for line, mine in drawn.items()}
-    return {
-        f"coverage-precision-{name}": scatter(series, reference=reference, joined=True, **labels)
-    }
+    return {f"coverage-precision-{name}": scatter(series, look, reference=reference, joined=True)}
 
 
 EXPERIMENTS = {

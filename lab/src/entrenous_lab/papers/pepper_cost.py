@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from entrenous.core.types import Float64Array
-from entrenous.report.figures import lines
+from entrenous.report.figures import FigureFormat, lines
 
 from .cell import Outcome
 from .findings import tested_columns
@@ -203,7 +203,7 @@ def _figures(trained: Trained) -> dict[str, str]:
         }
         title, label = f"Figure 9: {trained.name}", "share of nodes"
         drawn[f"{name}-{trained.slug}"] = lines(
-            series, x_label=what, y_label=label, title=title, marks=False
+            series, FigureFormat(title=title, x_label=what, y_label=label), marks=False
         )
     return drawn
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from entrenous.core.contract.declared import bound
-from entrenous.report.figures import bars
+from entrenous.report.figures import FigureFormat, bars
 
 from .cell import CurvePoint
 from .opened import pepper
@@ -213,7 +213,9 @@ def _figure(trained: Trained) -> dict[str, str]:
     series = {
         base: [cost.get(name, float("nan")) for name in names] for base, cost in drawn.items()
     }
-    drawing = bars(names, series, x_label="HR@10 lost", y_label="", title=trained.name)
+    drawing = bars(
+        names, series, FigureFormat(title=trained.name, x_label="HR@10 lost", y_label="")
+    )
     return {f"cost-{trained.slug}": drawing}
 
 

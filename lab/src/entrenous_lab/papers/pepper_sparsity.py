@@ -25,7 +25,7 @@ from entrenous.core.keys import key
 from entrenous.core.types import Float32Array, Int32Array
 from entrenous.data.filters import compact
 from entrenous.data.interactions import Interactions
-from entrenous.report.figures import bars
+from entrenous.report.figures import FigureFormat, bars
 
 from .effort import RowSource
 from .findings import against, verdict
@@ -154,7 +154,9 @@ def _figure(done: Sequence[Trained]) -> Found:
     }
     return Found(
         figures={
-            "sparsity": bars(names, series, x_label="HR@20", y_label="", title="Figure 7: sparsity")
+            "sparsity": bars(
+                names, series, FigureFormat(title="Figure 7: sparsity", x_label="HR@20", y_label="")
+            )
         }
     )
 

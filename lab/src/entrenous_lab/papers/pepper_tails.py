@@ -21,7 +21,7 @@ import numpy as np
 
 from entrenous.core.types import Float64Array
 from entrenous.evaluate.tail import distribution, tail
-from entrenous.report.figures import lines
+from entrenous.report.figures import FigureFormat, lines
 
 from .cell import CurvePoint
 from .effort import RowSource
@@ -71,7 +71,9 @@ def figure(title: str, metric: str, looks: Looks) -> str:
     }
     series = {system: steps(some) for system, some in values.items()}
     return lines(
-        series, x_label=metric, y_label="share of users with at most this", title=title, marks=False
+        series,
+        FigureFormat(title=title, x_label=metric, y_label="share of users with at most this"),
+        marks=False,
     )
 
 
@@ -236,7 +238,9 @@ def alpha_figures(trained: Trained) -> dict[str, str]:
     users = figure(
         f"Figure 8a: {trained.name}", HR, {of: trained.looks[of] for of in _of_three(trained)}
     )
-    mean = lines(series, x_label="alpha", y_label="HR@20", title=title, reference=paper)
+    mean = lines(
+        series, FigureFormat(title=title, x_label="alpha", y_label="HR@20"), reference=paper
+    )
     return {f"alpha-{trained.slug}": mean, f"alpha-users-{trained.slug}": users}
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from entrenous.audit.plan import AuditPlan
 from entrenous.privacy.protection import PAPER, PRIVATE
-from entrenous.report.figures import scatter
+from entrenous.report.figures import FigureFormat, scatter
 from entrenous.runs.options import Profile
 
 from .leakage import BY_SERVER, LeakPoint, found_of, front, measured_point, rows_of, said_of
@@ -91,7 +91,7 @@ def figure(found: Sequence[LeakPoint]) -> Mapping[str, str]:
     across, title = "R-precision of the best attack", "pFPL+, pi from 0 to 1 (white)"
     return {
         "leakage-accuracy": scatter(
-            series, joined=True, x_label=across, y_label="HR@10", title=title
+            series, FigureFormat(title=title, x_label=across, y_label="HR@10"), joined=True
         )
     }
 

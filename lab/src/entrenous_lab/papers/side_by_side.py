@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from entrenous.core.contract.declared import is_gossip, predicts_ratings
-from entrenous.report.figures import scatter
+from entrenous.report.figures import FigureFormat, scatter
 
 from .effort import TOGETHER
 from .findings import tested_pairs
@@ -148,7 +148,7 @@ def figure(trained: Trained) -> dict[str, str]:
             up.append(float(np.mean(each(looks, NDCG))))
     return {
         f"bytes-{trained.slug}": scatter(
-            series, x_label="MB in all", y_label="NDCG@10", title=trained.name
+            series, FigureFormat(title=trained.name, x_label="MB in all", y_label="NDCG@10")
         )
     }
 

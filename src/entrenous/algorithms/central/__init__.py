@@ -1,2 +1,3 @@
-"""Centralised reference recommenders, which see everybody's data, one file each. `ALGORITHMS` in
-each file maps their public names to classes."""
+"""Central reference recommenders, which see everybody's data, one file each. `ALGORITHMS` in each
+file maps their public names to classes.
+"""

@@ -1,4 +1,4 @@
-"""The k nearest rows of a binary table by cosine, exactly and with a stated order, in memory of one
+"""The k nearest rows of a binary table by cosine, exact and in a stated order, in the memory of one
 row.
 """
 
@@ -13,7 +13,8 @@ from numba import njit
 from ...core.contract.protocols import Progress
 from ...core.types import Float32Array, Int32Array, Int64Array
 
-BLOCK = 1024  # rows between two reports of progress
+# Rows between two reports of progress.
+BLOCK = 1024
 
 
 class NeighbourTable(NamedTuple):
@@ -36,16 +37,15 @@ class Neighbours(NamedTuple):
 
 
 def transpose(table: NeighbourTable, columns: int) -> NeighbourTable:
-    """The transposed table: the same ones, column by column."""
-    rows = np.repeat(np.arange(len(table.ptr) - 1, dtype=np.int32), np.diff(table.ptr))
-    return NeighbourTable(
-        _starts(table.column, columns), rows[np.argsort(table.column, kind="stable")]
-    )
+    """Returns the transposed table: the same ones, column by column."""
+    row = np.repeat(np.arange(len(table.ptr) - 1, dtype=np.int32), np.diff(table.ptr))
+    order = np.argsort(table.column, kind="stable")
+    return NeighbourTable(_starts(table.column, columns), row[order])
 
 
 def reverse(links: Neighbours) -> Neighbours:
-    """The reversed links (between rows of one table), gathered at the row they lead to, by
-    ascending origin.
+    """Returns the reversed links (between rows of one table), gathered at the row that they lead
+    to, by ascending origin.
     """
     rows = len(links.ptr) - 1
     origin = np.repeat(np.arange(rows, dtype=np.int32), np.diff(links.ptr))
@@ -54,21 +54,24 @@ def reverse(links: Neighbours) -> Neighbours:
 
 
 def nearest(table: NeighbourTable, columns: int, k: int, progress: Progress) -> Neighbours:
-    """The k other rows most similar to each row by cosine, most similar first, ties to the lower
-    row.
+    """Returns links from each row to the k other rows that are most similar by cosine, most similar
+    first, ties to the lower row.
 
     cosine(a, b) = |a and b| / sqrt(|a| |b|); rows with nothing in common are left out.
     """
-    across, rows = transpose(table, columns), len(table.ptr) - 1
+    rows = len(table.ptr) - 1
     k = max(1, min(k, rows - 1))
-    other, similarity = np.full((rows, k), -1, np.int32), np.zeros((rows, k), np.float32)
+    across = transpose(table, columns)
+    other = np.full((rows, k), -1, np.int32)
+    similarity = np.zeros((rows, k), np.float32)
     for start in range(0, rows, BLOCK):
         stop = min(start + BLOCK, rows)
-        _nearest(table.ptr, table.column, across.ptr, across.column, start, stop, other, similarity)
+        _nearest(table, across, start, stop, other, similarity)
         progress(stop, rows, "neighbours")
-    found = other >= 0
-    ptr = np.concatenate([[0], np.cumsum(found.sum(axis=1))]).astype(np.int64)
-    return Neighbours(ptr, other[found], similarity[found])
+    # Rows with fewer than k others in common leave places empty, which the links do not have.
+    linked = other >= 0
+    ptr = np.concatenate([[0], np.cumsum(linked.sum(axis=1))]).astype(np.int64)
+    return Neighbours(ptr, other[linked], similarity[linked])
 
 
 def _starts(numbers: Int32Array, size: int) -> Int64Array:
@@ -77,40 +80,46 @@ def _starts(numbers: Int32Array, size: int) -> Int64Array:
 
 @njit(cache=True, nogil=True)
 def _nearest(
-    ptr: Int64Array,
-    column: Int32Array,
-    across_ptr: Int64Array,
-    across: Int32Array,
+    table: NeighbourTable,
+    across: NeighbourTable,
     start: int,
     stop: int,
     other: Int32Array,
     similarity: Float32Array,
 ) -> None:
-    """Rows start:stop of `other` and `similarity` [rows, k]."""
+    """Writes rows start:stop of `other` and `similarity`, [rows, k]. across: the transposed
+    table.
+    """
+    ptr, column = table.ptr, table.column
+    across_ptr, row_of = across.ptr, across.column
+    # common[b]: columns in which both a and b have ones
     common = np.zeros(len(ptr) - 1, np.int64)
     for a in range(start, stop):
         common[:] = 0
         for at in range(ptr[a], ptr[a + 1]):
-            for b in across[across_ptr[column[at]] : across_ptr[column[at] + 1]]:
+            c = column[at]
+            for b in row_of[across_ptr[c] : across_ptr[c + 1]]:
                 common[b] += 1
+        # A row is no neighbour of itself.
         common[a] = 0
+        size_a = float(ptr[a + 1] - ptr[a])
         for b in range(len(common)):
             if common[b] > 0:
-                cosine = common[b] / math.sqrt(
-                    float(ptr[a + 1] - ptr[a]) * float(ptr[b + 1] - ptr[b])
-                )
+                cosine = common[b] / math.sqrt(size_a * float(ptr[b + 1] - ptr[b]))
                 _insert(other[a], similarity[a], b, np.float32(cosine))
 
 
 @njit(cache=True, nogil=True)
 def _insert(other: Int32Array, similarity: Float32Array, row: int, value: np.float32) -> None:
-    """Puts `row` into a list that is sorted by falling similarity; an equal one stays ahead, and
+    """Puts `row` into a list that is sorted by falling similarity. An equal one stays ahead, and
     the last one drops out.
     """
     place = len(other)
     while place > 0 and similarity[place - 1] < value:
         place -= 1
     for at in range(len(other) - 1, place, -1):
-        other[at], similarity[at] = other[at - 1], similarity[at - 1]
+        other[at] = other[at - 1]
+        similarity[at] = similarity[at - 1]
     if place < len(other):
-        other[place], similarity[place] = row, value
+        other[place] = row
+        similarity[place] = value

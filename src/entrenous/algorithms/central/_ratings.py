@@ -75,6 +75,14 @@ class RatingSettings(Settings):
             progress(epoch + 1, self.epochs, "epochs")
 
 
+class RatingRows(NamedTuple):
+    """The training rows, each of them in all three arrays."""
+
+    user: Int32Array
+    item: Int32Array
+    value: Float32Array
+
+
 class RatingStep(NamedTuple):
     """Constants of the steps of an epoch, for a model with biases."""
 
@@ -119,6 +127,7 @@ def shuffled(order: Int32Array, start: int, stop: int, key: np.uint64) -> None:
 @inside
 def dot(P: Float32Array, at: int, Q: Float32Array, to: int, width: int) -> np.float32:
     """Returns the inner product of the `width` numbers at P[at] and at Q[to] (flat positions)."""
+    # Rows are padded to whole lanes, with zeros.
     out = load(P, at) * load(Q, to)
     for f in range(LANES, width, LANES):
         out = out + load(P, at + f) * load(Q, to + f)
@@ -138,6 +147,7 @@ def pull(
 ) -> None:
     """Takes one gradient step of both vectors of a rating: p += alpha (e q - reg p) and q += alpha
     (e p - reg q), both from their values before, in place."""
+    # theta += alpha (e ... - reg theta) as a share that is kept and a gain
     gain = every(alpha * error)
     keep = every(np.float32(1) - alpha * reg)
     for f in range(0, width, LANES):

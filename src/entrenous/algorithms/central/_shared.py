@@ -1,5 +1,5 @@
-"""Helpers that the baselines share: which rows count as consumed, the error for a missing library,
-and linear algebra in one thread.
+"""Shared helpers of the baselines: the rows that count as consumed, the error for a missing
+library, and linear algebra in one thread.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from ...data.interactions import Interactions
 
 
 def consumed(data: Interactions) -> Interactions:
-    """The rows with a value above 0, which implicit feedback counts as consumed."""
+    """Returns the rows with a value above 0, which implicit feedback counts as consumed."""
     keep = data.value > 0
     return data if bool(keep.all()) else data.select(keep)
 
 
 def need(module: str, name: str) -> ModuleType:
-    """The optional library `module`, or an InputError that says how baseline `name` gets it."""
+    """Returns the optional library `module`. Raises InputError, which says how to install it for
+    baseline `name`, if it is missing.
+    """
     try:
         return importlib.import_module(module)
     except ImportError:
@@ -31,9 +33,9 @@ def need(module: str, name: str) -> ModuleType:
 
 
 def one_blas_thread() -> Any:
-    """A context with one BLAS thread: the same bits on any machine setting, and threads do not wait
-    for each other. Without threadpoolctl, on which `implicit` and others depend, as many threads as
-    BLAS takes by itself.
+    """Returns a context with one BLAS thread: the same bits on any machine setting, and threads do
+    not wait for each other. Without threadpoolctl, on which `implicit` and others depend, BLAS
+    takes its default number of threads.
     """
     try:
         from threadpoolctl import threadpool_limits

@@ -14,9 +14,10 @@ from numba import njit
 from pydantic import Field
 
 from ...core.contract.protocols import Progress, rated, silent
-from ...core.types import Float32Array, Int32Array, Int64Array
+from ...core.types import Float32Array, Int64Array
 from ...data.interactions import Interactions
 from ._ratings import (
+    RatingRows,
     RatingSettings,
     RatingStep,
     dot,
@@ -42,14 +43,6 @@ class BiasedMfModel(NamedTuple):
     """float32 [1], mu."""
 
 
-class _Rows(NamedTuple):
-    """The training rows, each of them in all three arrays."""
-
-    user: Int32Array
-    item: Int32Array
-    value: Float32Array
-
-
 @final
 class BiasedMf(RatingSettings):
     """Biased matrix factorisation: mean rating plus user bias plus item bias plus p_u . q_i (Koren,
@@ -68,12 +61,13 @@ class BiasedMf(RatingSettings):
         rated(data.rating_scale, "biased-mf")
         P = self.table(len(data.users), key, "P")
         Q = self.table(len(data.items), key, "Q")
+        # Nothing is known of a user or an item without rows.
         P[data.counts == 0] = 0
         Q[data.popularity == 0] = 0
         user = np.zeros(len(P), np.float32)
         item = np.zeros(len(Q), np.float32)
         model = BiasedMfModel(P, Q, user, item, mean_rating(data))
-        rows = _Rows(data.user, data.item, data.value)
+        rows = RatingRows(data.user, data.item, data.value)
         for epoch_key, alpha in self.passes(key, progress):
             step = RatingStep(alpha, np.float32(self.reg), np.float32(self.reg_bias))
             learn(model, rows, step, epoch_key)
@@ -91,7 +85,7 @@ class BiasedMf(RatingSettings):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def learn(model: BiasedMfModel, rows: _Rows, step: RatingStep, key: np.uint64) -> None:
+def learn(model: BiasedMfModel, rows: RatingRows, step: RatingStep, key: np.uint64) -> None:
     """Runs one epoch of stochastic gradient descent, in place."""
     P, Q = model.P, model.Q
     b, c = model.user, model.item
@@ -101,6 +95,7 @@ def learn(model: BiasedMfModel, rows: _Rows, step: RatingStep, key: np.uint64) -
     order = np.empty(len(item), np.int32)
     shuffled(order, 0, len(item), key)
     for n in range(len(item)):
+        # The biases move first; the vectors take the same error.
         r = order[n]
         u, i = int(user[r]), int(item[r])
         e = value[r] - (mean + b[u] + c[i] + dot(P, u * width, Q, i * width, width))

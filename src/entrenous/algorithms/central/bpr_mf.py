@@ -32,7 +32,7 @@ class BprMfModel(NamedTuple):
     """float32 [items], the item biases."""
 
 
-class Draws(NamedTuple):
+class BprDraws(NamedTuple):
     """The rows and users from which triples are drawn."""
 
     ptr: Int64Array
@@ -57,6 +57,7 @@ class BprMf(Settings):
     counts as consumed. Single-threaded and deterministic.
     """
 
+    # The model and its training.
     factors: int = Field(20, ge=1, description="length of a user's and an item's vector")
     epochs: int = Field(200, ge=1, description="passes of X+ triples")
     learning_rate: float = Field(0.02, gt=0, description="step of the gradient ascent (alpha)")
@@ -70,6 +71,7 @@ class BprMf(Settings):
         None, ge=0, description="regularisation of other items; not given: learning_rate / 200"
     )
     reg_bias: float = Field(0.0, ge=0, description="regularisation of item biases")
+    # Where a triple starts.
     sample: Literal["interaction", "user"] = Field(
         "interaction",
         description=(
@@ -103,10 +105,10 @@ class BprMf(Settings):
     def score(self, model: BprMfModel, data: Interactions, users: Int64Array) -> Float32Array:
         return scores(model.P[users], model.Q, model.b)
 
-    def _draws(self, train: Interactions) -> Draws:
+    def _draws(self, train: Interactions) -> BprDraws:
         by_row = self.sample == "interaction"
         pool = train.user if by_row else np.flatnonzero(train.counts).astype(np.int32)
-        return Draws(train.ptr, train.item, pool, by_row)
+        return BprDraws(train.ptr, train.item, pool, by_row)
 
     def _rates(self) -> Float32Array:
         """Returns learning_rate, reg_user, reg_positive, reg_negative and reg_bias, float32 [5]."""
@@ -118,13 +120,14 @@ class BprMf(Settings):
 
 
 @njit(cache=True, nogil=True)
-def learn(model: BprMfModel, draws: Draws, key: np.uint64, rates: Float32Array) -> None:
+def learn(model: BprMfModel, draws: BprDraws, key: np.uint64, rates: Float32Array) -> None:
     """Runs one epoch in place: X+ draws of (u, i, j). A user who consumed every item has no j, and
     the draw is skipped.
     """
     P, Q, b = model.P, model.Q, model.b
     ptr, item, pool = draws.ptr, draws.item, draws.pool
     for t in range(len(item)):
+        # u by a random row or user, i of u's items, j of the others; three draws for each triple
         row = below(draw(key, 3 * t), len(pool))
         u = pool[row]
         start, stop = ptr[u], ptr[u + 1]
@@ -148,6 +151,7 @@ def step(
     x = b[i] - b[j]
     for f in range(len(p)):
         x += p[f] * (Q[i, f] - Q[j, f])
+    # sigma(-x_uij), by which all steps are weighed
     s = np.float32(loss_slope(np.float64(x)))
     for f in range(len(p)):
         p_f = p[f]

@@ -1,7 +1,7 @@
 """`ease`: a linear model of items by items, in closed form.
 
 H. Steck, "Embarrassingly shallow autoencoders for sparse data", WWW 2019 (EASE^R). Read `Ease.fit`
-beside its section 3."""
+with section 3 of the paper."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from ...core.types import Float32Array, Float64Array, Int32Array, Int64Array
 from ...data.interactions import Interactions
 from ._shared import consumed, one_blas_thread
 
-MOST = 30_000  # items: matrices of float64 of 7 GB each
+# The most items: matrices of float64 of 7 GB each.
+MOST = 30_000
 
 
 class EaseModel(NamedTuple):
-    """A trained model. B: the weight of a consumed item in the score of another, float32 [items,
-    items]; 0 on the diagonal.
-    """
+    """A trained model."""
 
     B: Float32Array
+    """float32 [items, items], the weight of a consumed item in the score of another; 0 on the
+    diagonal."""
 
 
 @final
@@ -42,16 +43,17 @@ class Ease(Settings):
     reg: float = Field(500.0, gt=0, description="lambda: regularisation of all weights")
 
     def search_space(self) -> dict[str, str]:
-        """What a search chooses from unless it is told."""
+        """Returns the ranges that a search of settings draws from by default."""
         return {"reg": "50..5000:log"}
 
     holds: ClassVar[type] = EaseModel
 
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> EaseModel:
-        """B_ij = - P_ij / P_jj with P = (X^T X + lambda I)^-1, and B_jj = 0 (eq. 8). Raises
+        """Returns B_ij = - P_ij / P_jj with P = (X^T X + lambda I)^-1, and B_jj = 0 (eq. 8). Raises
         InputError for more than MOST items.
         """
-        train, items = consumed(data), len(data.items)
+        train = consumed(data)
+        items = len(data.items)
         if items > MOST:
             raise InputError(
                 "ease",
@@ -60,20 +62,21 @@ class Ease(Settings):
                 fix="ials",
             )
         progress(0, 2, "X^T X")
+        # X^T X + lambda I
         gram = np.zeros((items, items))
         _add_pairs(train.ptr, train.item, gram)
         gram[np.diag_indices(items)] += self.reg
         progress(1, 2, "inverse")
         with one_blas_thread():
             inverse = np.linalg.inv(gram)
-        weights = inverse / -np.diag(inverse)
+        weights = inverse / -np.diag(inverse)  # (8)
         np.fill_diagonal(weights, 0)
         progress(2, 2, "inverse")
         return EaseModel(weights.astype(np.float32))
 
     def score(self, model: EaseModel, data: Interactions, users: Int64Array) -> Float32Array:
-        """Scores x_u B of every item, float32 [len(users), items]: sums of the rows of B of what
-        each user consumed.
+        """Returns the scores x_u B of every item, float32 [len(users), items]: sums of the rows of
+        B of the items that each user consumed.
         """
         train = consumed(data)
         return _sums_of_rows(train.ptr, train.item, np.asarray(users, np.int64), model.B)

@@ -21,12 +21,12 @@ from ._shared import consumed, need, one_blas_thread
 
 
 class IalsModel(NamedTuple):
-    """A trained model. P: user factors float32 [users, factors]. Q: item factors float32 [items,
-    factors].
-    """
+    """A trained model."""
 
     P: Float32Array
+    """float32 [users, factors]."""
     Q: Float32Array
+    """float32 [items, factors]."""
 
 
 @final
@@ -35,8 +35,8 @@ class Ials(Settings):
     Volinsky 2008), by `implicit`.
 
     Minimises sum c_ui (x_ui - p_u . q_i)^2 + reg (|P|^2 + |Q|^2) over all (u, i), with x_ui = 1 and
-    c_ui = 1 + alpha where u consumed i (a value above 0), else x_ui = 0 and c_ui = 1: the
-    centralised reference of FCF. Each half sweep is solved exactly. `implicit` takes the stored
+    c_ui = 1 + alpha where u consumed i (a value above 0), else x_ui = 0 and c_ui = 1: the central
+    reference of FCF. Each half sweep is solved exactly. `implicit` takes the stored
     value as the confidence itself (its alpha multiplies it and adds no 1), so 1 + alpha is stored.
     Factors start at N(0, 0.1^2 / factors), drawn from the key. Training needs the extra
     `baselines`; recommending does not. Raises InputError without it, or if a system is singular.
@@ -50,7 +50,7 @@ class Ials(Settings):
     reg: float = Field(10.0, gt=0, description="regularisation of all vectors (lambda)")
 
     def search_space(self) -> dict[str, str]:
-        """What a search chooses from unless it is told."""
+        """Returns the ranges that a search of settings draws from by default."""
         return {
             "factors": "16..192:log",
             "alpha": "0.5..10:log",
@@ -63,6 +63,7 @@ class Ials(Settings):
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> IalsModel:
         need("implicit", "ials")
         train = consumed(data)
+        # Factors start from our key, not from the library's random state.
         solver = self._solver()
         solver.user_factors = self._start(fold_name(key, "P"), len(train.users))
         solver.item_factors = self._start(fold_name(key, "Q"), len(train.items))
@@ -75,7 +76,8 @@ class Ials(Settings):
     def _solver(self) -> Any:
         from implicit.cpu.als import AlternatingLeastSquares
 
-        with one_blas_thread():  # its constructor warns about the BLAS threads otherwise
+        # Its constructor warns about BLAS threads otherwise.
+        with one_blas_thread():
             return AlternatingLeastSquares(
                 factors=self.factors,
                 regularization=self.reg,
@@ -106,9 +108,8 @@ class Ials(Settings):
         from scipy.sparse import csr_matrix
 
         stored = np.full(len(train), 1.0 + self.alpha, np.float32)
-        return csr_matrix(
-            (stored, train.item, train.ptr), shape=(len(train.users), len(train.items))
-        )
+        shape = (len(train.users), len(train.items))
+        return csr_matrix((stored, train.item, train.ptr), shape=shape)
 
 
 ALGORITHMS = {"ials": Ials}

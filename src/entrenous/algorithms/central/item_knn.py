@@ -1,4 +1,4 @@
-"""`item-knn`: recommends what is most similar to the user's own items."""
+"""`item-knn`: recommends the items that are most similar to the user's own."""
 
 from __future__ import annotations
 
@@ -27,50 +27,45 @@ class ItemKnn(Settings):
     above does not matter.
     """
 
-    k: int = Field(50, ge=1, description="how many nearest items an item's score is made of")
+    k: int = Field(50, ge=1, description="nearest items that an item's score is made of")
     normalise: bool = Field(
         False, description="divide by the sum of the item's k similarities (MyMediaLite, Elliot)"
     )
 
     def search_space(self) -> dict[str, str]:
-        """What a search chooses from unless it is told."""
+        """Returns the ranges that a search of settings draws from by default."""
         return {"k": "10..300:log"}
 
     holds: ClassVar[type] = Neighbours
 
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> Neighbours:
-        """Finds the k nearest items of each item, as links from a consumed item to those whose
-        score it raises.
+        """Returns the k nearest items of each item, as links from a consumed item to the items
+        whose score it raises.
         """
         train = consumed(data)
+        # Items as rows, whose ones are their users.
         by_item = transpose(NeighbourTable(train.ptr, train.item), len(train.items))
         near = nearest(by_item, len(train.users), self.k, progress)
         return reverse(normalised(near) if self.normalise else near)
 
     def score(self, model: Neighbours, data: Interactions, users: Int64Array) -> Float32Array:
         train = consumed(data)
-        return votes(*model, train.ptr, train.item, np.asarray(users, np.int64))
+        return votes(model, train.ptr, train.item, np.asarray(users, np.int64))
 
 
 def normalised(near: Neighbours) -> Neighbours:
-    """Similarities scaled so that those of each row sum to 1."""
+    """Returns the links with similarities that sum to 1 in each row."""
     row = np.repeat(np.arange(len(near.ptr) - 1), np.diff(near.ptr))
     total = np.bincount(row, weights=near.similarity, minlength=len(near.ptr) - 1)
     return near._replace(similarity=(near.similarity / total[row]).astype(np.float32))
 
 
 @njit(cache=True, nogil=True)
-def votes(
-    link_ptr: Int64Array,
-    target: Int32Array,
-    similarity: Float32Array,
-    ptr: Int64Array,
-    item: Int32Array,
-    users: Int64Array,
-) -> Float32Array:
-    """Scores out[u, i] = sum of similarity(i, j) over the consumed j among i's neighbours, float32
+def votes(links: Neighbours, ptr: Int64Array, item: Int32Array, users: Int64Array) -> Float32Array:
+    """Returns out[u, i] = sum of similarity(i, j) over the consumed j among i's neighbours, float32
     [len(users), items].
     """
+    link_ptr, target, similarity = links.ptr, links.other, links.similarity
     out = np.zeros((len(users), len(link_ptr) - 1), np.float32)
     for r in range(len(users)):
         for j in item[ptr[users[r]] : ptr[users[r] + 1]]:

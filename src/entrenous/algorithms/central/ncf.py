@@ -50,7 +50,7 @@ class _State(NamedTuple):
     """float64 [2], the powers of Adam's two betas."""
 
 
-class Rows(NamedTuple):
+class NCFRows(NamedTuple):
     """The training rows, user by user."""
 
     ptr: Int64Array
@@ -95,6 +95,7 @@ class CentralNCF(Settings):
     ml-100k, loo-99; the paper has 4 negatives, batches of 256 and a step of 0.001.
     """
 
+    # The model.
     factors: int = Field(
         64, ge=0, le=1024, description="length of the GMF part of an embedding; 0 = MLP alone"
     )
@@ -105,6 +106,7 @@ class CentralNCF(Settings):
             " none = GMF alone"
         ),
     )
+    # Training.
     epochs: int = Field(20, ge=1, description="passes over all rows")
     learning_rate: float = Field(0.002, gt=0, le=100, description="step of the optimiser")
     optimiser: Literal["sgd", "adam"] = Field(
@@ -118,6 +120,7 @@ class CentralNCF(Settings):
         4096, ge=1, le=1 << 20, description="samples whose mean gradient is one step"
     )
     init_std: float = Field(0.01, ge=0, description="standard deviation of the first embeddings")
+    # Section 3.4.1: pre-training.
     pretrain_epochs: int = Field(
         0,
         ge=0,
@@ -165,6 +168,7 @@ class CentralNCF(Settings):
             state = self._from_parts(train, key, progress)
         else:
             state = self._start(train, key)
+        # Progress counts the epochs of pre-training, too.
         before = 2 * self.pretrain_epochs
         self._learn(state, train, key, partial(_ahead, progress, before, before + self.epochs))
         row = ncf.unpadded(self.shape, state.table)
@@ -184,6 +188,7 @@ class CentralNCF(Settings):
         state = _state(shape, users + items, self.optimiser == "adam")
         for name, table in (("user", state.table[:users]), ("item", state.table[users:])):
             keys = folds(fold_name(key, name), np.arange(len(table)))
+            # The two parts of an embedding are padded apart.
             first = normals(keys, shape.row, self.init_std)
             table[:, : shape.factors] = first[:, : shape.factors]
             table[:, shape.gmf : shape.gmf + shape.embedding] = first[:, shape.factors :]
@@ -208,7 +213,7 @@ class CentralNCF(Settings):
             batch=self.batch,
         )
         user = np.ascontiguousarray(train.user, np.int32)
-        rows = Rows(train.ptr, user, train.item, len(train.items))
+        rows = NCFRows(train.ptr, user, train.item, len(train.items))
         room = _room(self.shape, rates, len(state.table), len(train.item))
         for epoch in range(self.epochs):
             learn(self.shape, rates, state, rows, fold_name(key, "epoch", epoch), room)
@@ -273,6 +278,7 @@ def _state(shape: ncf.NCFShape, rows: int, adam: bool) -> _State:
 
 
 def _room(shape: ncf.NCFShape, rates: ncf.NCFRates, rows: int, interactions: int) -> _NCFEpochRoom:
+    # A sample touches a user and an item.
     batch = min(rates.batch, max(1, interactions * (1 + rates.negatives)))
     touched = min(2 * batch, rows)
     return _NCFEpochRoom(
@@ -293,7 +299,7 @@ def learn(
     shape: ncf.NCFShape,
     rates: ncf.NCFRates,
     state: _State,
-    rows: Rows,
+    rows: NCFRows,
     key: np.uint64,
     room: _NCFEpochRoom,
 ) -> None:
@@ -315,6 +321,7 @@ def learn(
     # The draws before these made the order.
     drawn = len(item)
     for n in range(len(item)):
+        # a row in the order of this epoch, and the user's other items
         positive = order[n]
         u = int(user[positive])
         start, length = ptr[u], ptr[u + 1] - ptr[u]
@@ -325,15 +332,18 @@ def learn(
             if not label:
                 i = _other(item, start, length, below(draw(key, drawn), items - length))
                 drawn += 1
+            # where the batch adds up the gradients of both rows
             i += users
             to = _place(u, filled, width, gradient, row_of, slot_of)
             filled = max(filled, to + 1)
             i_to = _place(i, filled, width, gradient, row_of, slot_of)
             filled = max(filled, i_to + 1)
+            # forward, the slope of the loss, and backward
             at = ncf.NCFPlace(u * width, i * width, 0)
             error = ncf.slope(ncf.forward(shape, model, at, tower), label)
             into = ncf.NCFPlace(to * width, i_to * width, 0)
             ncf.backward(shape, model, at, tower, error, reg, slopes, into)
+            # A step is one of a full batch, or of the rest of the epoch.
             taken += 1
             if taken == rates.batch or (n == len(item) - 1 and which == extra):
                 _step(rates, state, room, filled, taken)
@@ -346,6 +356,7 @@ def _other(item: Int32Array, start: int, length: int, k: int) -> int:
     """Returns the k-th item (k = 0, 1, ...) that is not in the ascending item[start : start +
     length], by bisection as in `kernels.negatives.negative`.
     """
+    # The k-th free item is k plus the consumed items before it, whose number bisection finds.
     low = start
     while length > 1:
         half = length >> 1
@@ -390,17 +401,20 @@ def _step(rates: ncf.NCFRates, state: _State, room: _NCFEpochRoom, filled: int, 
     mean = every(np.float32(1) / np.float32(taken))
     rate = every(rates.item)
     epsilon = every(rates.epsilon)
+    # Adam's corrections for moments that begin at 0
     decay = state.decay
     decay[0] = decay[0] * BETA1
     decay[1] = decay[1] * BETA2
     c1 = every(np.float32(1 / (1 - decay[0])))
     c2 = every(np.float32(1 / (1 - decay[1])))
+    # the network, whose gradient is cleared for the next batch
     for f in range(0, size, LANES):
         step = mean * load(gnet, f)
         if rates.adam:
             step = ncf.adam(net_moments, f, size + f, step, c1, c2, epsilon)
         store(net, f, load(net, f) - rate * step)
         store(gnet, f, every(np.float32(0)))
+    # the embeddings that the batch touched
     for g in range(filled):
         r = int(row_of[g])
         slot_of[r] = -1

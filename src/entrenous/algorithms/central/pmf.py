@@ -15,9 +15,9 @@ from numba import njit
 from pydantic import Field
 
 from ...core.contract.protocols import Progress, rated, silent
-from ...core.types import BoolArray, Float32Array, Int32Array, Int64Array
+from ...core.types import BoolArray, Float32Array, Int64Array
 from ...data.interactions import Interactions
-from ._ratings import RatingSettings, dot, mean_rating, predictions, pull, shuffled
+from ._ratings import RatingRows, RatingSettings, dot, mean_rating, predictions, pull, shuffled
 
 
 class PmfModel(NamedTuple):
@@ -29,14 +29,6 @@ class PmfModel(NamedTuple):
     """float32 [items, factors]."""
     mean: Float32Array
     """float32 [1], is added to every product; 0 unless centred."""
-
-
-class _Rows(NamedTuple):
-    """The training rows, each of them in all three arrays."""
-
-    user: Int32Array
-    item: Int32Array
-    value: Float32Array
 
 
 @final
@@ -70,9 +62,10 @@ class Pmf(RatingSettings):
         Q = self.table(len(data.items), key, "Q")
         mean = mean_rating(data) if self.centred else np.zeros(1, np.float32)
         model = PmfModel(P, Q, mean)
-        rows = _Rows(data.user, data.item, data.value)
+        rows = RatingRows(data.user, data.item, data.value)
         for epoch_key, alpha in self.passes(key, progress):
             learn(model, rows, alpha, np.float32(self.reg), epoch_key)
+        # Without biases the vector 0 would predict 0, or the mean if centred.
         fill(P, data.counts > 0)
         fill(Q, data.popularity > 0)
         return PmfModel(P[:, : self.factors].copy(), Q[:, : self.factors].copy(), mean)
@@ -90,7 +83,9 @@ def fill(table: Float32Array, known: BoolArray) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def learn(model: PmfModel, rows: _Rows, alpha: np.float32, reg: np.float32, key: np.uint64) -> None:
+def learn(
+    model: PmfModel, rows: RatingRows, alpha: np.float32, reg: np.float32, key: np.uint64
+) -> None:
     """Runs one epoch of stochastic gradient descent, in place."""
     P, Q = model.P, model.Q
     mean = model.mean[0]

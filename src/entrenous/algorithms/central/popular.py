@@ -14,9 +14,10 @@ from ._shared import consumed
 
 
 class PopularModel(NamedTuple):
-    """Popularity of items. popularity: int64 [items], how many users consumed the item."""
+    """A trained model."""
 
     popularity: Int64Array
+    """int64 [items], how many users consumed the item."""
 
 
 @final

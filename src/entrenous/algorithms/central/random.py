@@ -15,9 +15,10 @@ from ...data.interactions import Interactions
 
 
 class RandomModel(NamedTuple):
-    """The key of the draws, uint64 []: all that random recommendation needs."""
+    """The state of random recommendation."""
 
     key: Array
+    """uint64 [], the key of the draws."""
 
 
 @final
@@ -25,7 +26,7 @@ class Random(Settings):
     """Random recommendation: an independent uniform score for every (user, item), drawn from the
     key (FPL, table 2, "Random").
 
-    Reads nothing of the data but its shape.
+    Reads only the shape of the data.
     """
 
     holds: ClassVar[type] = RandomModel
@@ -39,12 +40,15 @@ class Random(Settings):
 
 @njit(cache=True, nogil=True)
 def uniforms(key: np.uint64, users: Int64Array, items: int) -> Float32Array:
-    """Uniform numbers in [0, 1), float32 [len(users), items]: draw `item` of the user's key."""
+    """Returns uniform numbers in [0, 1), float32 [len(users), items]: draw `item` of the user's
+    key.
+    """
     out = np.empty((len(users), items), np.float32)
     for r in range(len(users)):
-        own = fold(key, users[r])
+        # A user's scores do not depend on who else is asked for.
+        user_key = fold(key, users[r])
         for i in range(items):
-            out[r, i] = np.float32(uniform(draw(own, i)))
+            out[r, i] = np.float32(uniform(draw(user_key, i)))
     return out
 
 

@@ -2,7 +2,7 @@
 counterpart of FedRec's SVD++.
 
 Koren (2008), Factorization meets the neighborhood, KDD, eq. 15: r_ui = mu + b_u + b_i + q_i . (p_u
-+ |I_u|^-1/2 sum_{j in I_u} y_j). _Steps of section 4, with e the error and g = |I_u|^-1/2, at every
++ |I_u|^-1/2 sum_{j in I_u} y_j). Steps of section 4, with e the error and g = |I_u|^-1/2, at every
 rating of user u:
 
     b_u += alpha (e - reg_bias b_u)            q_i += alpha (e (p_u + g sum y_j) - reg q_i)
@@ -57,7 +57,7 @@ class SvdPpModel(NamedTuple):
     """float32 [1], mu."""
 
 
-class _Rows(NamedTuple):
+class SvdPpRows(NamedTuple):
     """The training rows, user by user."""
 
     ptr: Int64Array
@@ -66,7 +66,7 @@ class _Rows(NamedTuple):
     value: Float32Array
 
 
-class _Room(NamedTuple):
+class SvdPpRoom(NamedTuple):
     """Working memory for the rows of one user, by flat position from 0."""
 
     s: Float32Array
@@ -105,7 +105,7 @@ class SvdPp(RatingSettings):
         user = np.zeros(len(P), np.float32)
         item = np.zeros(len(Q), np.float32)
         model = SvdPpModel(P, Q, Y, user, item, mean_rating(data))
-        rows = _Rows(data.ptr, data.item, data.value)
+        rows = SvdPpRows(data.ptr, data.item, data.value)
         room = room_for(P.shape[1])
         for epoch_key, alpha in self.passes(key, progress):
             step = RatingStep(alpha, np.float32(self.reg), np.float32(self.reg_bias))
@@ -125,13 +125,15 @@ class SvdPp(RatingSettings):
         return model.mean[0] + model.user[users], model.item
 
 
-def room_for(width: int) -> _Room:
+def room_for(width: int) -> SvdPpRoom:
     """Returns working memory for rows of `width` numbers, a multiple of LANES."""
-    return _Room(zeros(1, width), zeros(1, width))
+    return SvdPpRoom(zeros(1, width), zeros(1, width))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def learn(model: SvdPpModel, rows: _Rows, step: RatingStep, key: np.uint64, room: _Room) -> None:
+def learn(
+    model: SvdPpModel, rows: SvdPpRows, step: RatingStep, key: np.uint64, room: SvdPpRoom
+) -> None:
     """Runs one epoch in place. room: of no meaning before and after."""
     P, Q, Y = model.P, model.Q, model.Y
     b, c = model.user, model.item
@@ -139,6 +141,7 @@ def learn(model: SvdPpModel, rows: _Rows, step: RatingStep, key: np.uint64, room
     ptr, item, value = rows.ptr, rows.item, rows.value
     s, a = room.s, room.a
     users, width = P.shape
+    # Users in a drawn order, and the rows of each in another.
     order = np.empty(max(len(item), users), np.int32)
     visit = np.empty(users, np.int32)
     shuffled(visit, 0, users, key)
@@ -147,15 +150,17 @@ def learn(model: SvdPpModel, rows: _Rows, step: RatingStep, key: np.uint64, room
         start, stop = ptr[u], ptr[u + 1]
         if stop > start:
             shuffled(order, start, stop, fold(key, u))
+            # s and a stand for the y_j of I_u while the rows of u are taken.
             g = np.float32(1 / np.sqrt(np.float64(stop - start)))
             _gather(Y, item, start, stop, g, s, a)
             for t in range(start, stop):
                 r = order[t]
                 i = int(item[r])
                 e = value[r] - (mean + b[u] + c[i] + _product(P, u * width, Q, i * width, s))
+                # The steps of the module's docstring, all at the error before them.
                 b[u] += step.alpha * (e - step.reg_bias * b[u])
                 c[i] += step.alpha * (e - step.reg_bias * c[i])
-                _pull(P, u * width, Q, i * width, s, a, _Steps(e, g, step.alpha, step.reg))
+                _pull(P, u * width, Q, i * width, s, a, SvdPpSteps(e, g, step.alpha, step.reg))
             _scatter(Y, item, start, stop, step.alpha, step.reg, a)
 
 
@@ -188,7 +193,7 @@ def _product(P: Float32Array, at: int, Q: Float32Array, to: int, s: Float32Array
     return sum_of(out)
 
 
-class _Steps(NamedTuple):
+class SvdPpSteps(NamedTuple):
     """The numbers of the steps at one rating."""
 
     error: np.float32
@@ -205,7 +210,7 @@ def _pull(
     to: int,
     s: Float32Array,
     a: Float32Array,
-    steps: _Steps,
+    steps: SvdPpSteps,
 ) -> None:
     """Takes the steps of p, q, s and a, from their values before."""
     gain = every(steps.alpha * steps.error)
@@ -233,6 +238,7 @@ def _scatter(
 ) -> None:
     """Sets y_j = (1 - alpha reg)^n y_j + a for all j, n the number of rows."""
     width = a.shape[1]
+    # A product of n factors, not a power: the same bits on every machine.
     keep = np.float32(1)
     for _ in range(start, stop):
         keep *= np.float32(1) - alpha * reg

@@ -1,4 +1,4 @@
-"""`user-knn`: recommends what the most similar users consumed."""
+"""`user-knn`: recommends the items that the most similar users consumed."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class UserKnn(Settings):
     not matter.
     """
 
-    k: int = Field(30, ge=1, description="how many nearest users vote")
+    k: int = Field(30, ge=1, description="nearest users who vote")
 
     def search_space(self) -> dict[str, str]:
-        """What a search chooses from unless it is told."""
+        """Returns the ranges that a search of settings draws from by default."""
         return {"k": "5..300:log"}
 
     holds: ClassVar[type] = Neighbours
@@ -41,26 +41,24 @@ class UserKnn(Settings):
 
     def score(self, model: Neighbours, data: Interactions, users: Int64Array) -> Float32Array:
         train = consumed(data)
-        return votes(*model, train.ptr, train.item, np.asarray(users, np.int64), len(train.items))
+        who = np.asarray(users, np.int64)
+        return votes(model, train.ptr, train.item, who, len(train.items))
 
 
 @njit(cache=True, nogil=True)
 def votes(
-    near_ptr: Int64Array,
-    near: Int32Array,
-    similarity: Float32Array,
-    ptr: Int64Array,
-    item: Int32Array,
-    users: Int64Array,
-    items: int,
+    near: Neighbours, ptr: Int64Array, item: Int32Array, users: Int64Array, items: int
 ) -> Float32Array:
-    """Scores out[u, i] = sum of similarity(u, v) over the neighbours v who consumed i, float32
+    """Returns out[u, i] = sum of similarity(u, v) over the neighbours v who consumed i, float32
     [len(users), items].
     """
+    near_ptr, neighbour, similarity = near.ptr, near.other, near.similarity
     out = np.zeros((len(users), items), np.float32)
     for r in range(len(users)):
         for at in range(near_ptr[users[r]], near_ptr[users[r] + 1]):
-            for i in item[ptr[near[at]] : ptr[near[at] + 1]]:
+            # what this neighbour consumed
+            v = neighbour[at]
+            for i in item[ptr[v] : ptr[v + 1]]:
                 out[r, i] += similarity[at]
     return out
 

@@ -19,12 +19,13 @@ from ...data.interactions import Interactions
 from ...kernels.bpr_mf import scores
 from ._shared import consumed, need
 
-Layers = list[Any]  # torch tensors: weight [in, out] and bias [out] of each layer, in order
+# Torch tensors: weight [in, out] and bias [out] of each layer, in order.
+Layers = list[Any]
 
 
 class VaeModel(NamedTuple):
-    """Weights of the layers in order: items -> hidden -> latent -> hidden -> items. W: float32 [in,
-    out], b: float32 [out].
+    """A trained model: weights W, float32 [in, out], and biases b, float32 [out], of the layers in
+    order, items -> hidden -> latent -> hidden -> items.
 
     W2, b2 give the mean of the latent vector; its variance matters in training only.
     """
@@ -52,14 +53,17 @@ class Vae(Settings):
     one thread; recommending does not. Raises InputError without torch.
     """
 
+    # The model.
     hidden: int = Field(200, ge=1, description="neurons of the hidden layer, on both sides")
     latent: int = Field(100, ge=1, description="length of the latent vector z")
+    # Training.
     epochs: int = Field(100, ge=1, description="passes over all users")
     batch_size: int = Field(50, ge=1, description="users a step")
     learning_rate: float = Field(1e-3, gt=0, description="step of Adam")
     dropout: float = Field(
         0.5, ge=0, lt=1, description="share of a history hidden from the encoder in training"
     )
+    # The weight of the KL term.
     beta: float = Field(0.2, ge=0, description="cap of the weight of the KL term")
     anneal_epochs: float = Field(
         50, gt=0, description="epochs over which beta grows linearly to its cap"
@@ -73,28 +77,35 @@ class Vae(Settings):
         with one_thread(torch):
             layers = self._train(torch, train, key, progress)
         arrays = [layer.detach().numpy() for layer in layers]
-        arrays[2], arrays[3] = arrays[2][:, : self.latent], arrays[3][: self.latent]
+        # Of mu and log sigma^2 the first alone.
+        arrays[2] = arrays[2][:, : self.latent]
+        arrays[3] = arrays[3][: self.latent]
         return VaeModel(*(np.ascontiguousarray(array) for array in arrays))
 
     def score(self, model: VaeModel, data: Interactions, users: Int64Array) -> Float32Array:
-        """Scores of every item: the decoder's logits at z = mu, float32 [len(users), items]."""
+        """Returns the scores of every item: the decoder's logits at z = mu, float32 [len(users),
+        items].
+        """
         train = consumed(data)
-        hidden = squash(
-            encode(model.W1, model.b1, train.ptr, train.item, np.asarray(users, np.int64))
-        )
+        who = np.asarray(users, np.int64)
+        hidden = squash(encode(model.W1, model.b1, train.ptr, train.item, who))
         latent = scores(hidden, model.W2.T, model.b2)
-        return scores(squash(scores(latent, model.W3.T, model.b3)), model.W4.T, model.b4)
+        hidden = squash(scores(latent, model.W3.T, model.b3))
+        return scores(hidden, model.W4.T, model.b4)
 
     def _train(self, torch: Any, train: Interactions, key: np.uint64, progress: Progress) -> Layers:
+        # Torch's own generator, seeded by the key: a shift, because its seeds are signed.
         random = torch.Generator().manual_seed(int(fold_name(key, "vae")) >> 1)
         layers = self._start(torch, random, len(train.items))
         adam = torch.optim.Adam(layers, lr=self.learning_rate)
-        users, steps = np.flatnonzero(train.counts), 0
+        users = np.flatnonzero(train.counts)
+        steps = 0
         per_epoch = math.ceil(len(users) / self.batch_size)
         for epoch in range(self.epochs):
             order = users[torch.randperm(len(users), generator=random).numpy()]
             for start in range(0, len(users), self.batch_size):
                 x = torch.from_numpy(dense(train, order[start : start + self.batch_size]))
+                # The weight of the KL term grows with the steps taken.
                 beta = self.beta * min(1.0, steps / (self.anneal_epochs * per_epoch))
                 adam.zero_grad()
                 self.loss(torch, random, layers, x, beta).backward()
@@ -104,7 +115,9 @@ class Vae(Settings):
         return layers
 
     def _start(self, torch: Any, random: Any, items: int) -> Layers:
-        """Xavier-normal weights and biases of N(0, 0.001^2), as the authors' program starts."""
+        """Returns Xavier-normal weights and biases of N(0, 0.001^2), as the authors' program
+        starts.
+        """
         layers = []
         shapes = [
             (items, self.hidden),
@@ -118,11 +131,13 @@ class Vae(Settings):
         return [layer.requires_grad_() for layer in layers]
 
     def loss(self, torch: Any, random: Any, layers: Layers, x: Any, beta: float) -> Any:
-        """The negative ELBO of a batch x [m, items], mean over its users (eq. 5)."""
+        """Returns the negative ELBO of a batch x [m, items], the mean over its users (eq. 5)."""
         W1, b1, W2, b2, W3, b3, W4, b4 = layers
         shown = torch.rand(x.shape, generator=random) >= self.dropout
+        # Dropout hides items of the history, and the others count for more.
         seen = torch.nn.functional.normalize(x) * shown / (1 - self.dropout)
         mu, log_var = torch.split(torch.tanh(seen @ W1 + b1) @ W2 + b2, self.latent, dim=1)
+        # A latent vector is drawn; its noise does not depend on the weights.
         z = mu + torch.randn(mu.shape, generator=random) * torch.exp(log_var / 2)
         log_pi = torch.log_softmax(torch.tanh(z @ W3 + b3) @ W4 + b4, dim=1)
         kl = 0.5 * (mu**2 + torch.exp(log_var) - 1 - log_var).sum(dim=1)
@@ -130,16 +145,19 @@ class Vae(Settings):
 
 
 def dense(train: Interactions, users: Int64Array) -> Float32Array:
-    """The histories of some users as rows of ones and zeros, float32 [len(users), items]."""
+    """Returns the histories of some users as rows of ones and zeros, float32 [len(users),
+    items].
+    """
     out = np.zeros((len(users), len(train.items)), np.float32)
-    out[np.repeat(np.arange(len(users)), train.counts[users]), train.item[train.rows_of(users)]] = 1
+    row = np.repeat(np.arange(len(users)), train.counts[users])
+    out[row, train.item[train.rows_of(users)]] = 1
     return out
 
 
 @contextmanager
 def one_thread(torch: Any) -> Iterator[None]:
-    """A context with torch on one thread, so that a sum is added up in one order; its setting is
-    put back afterwards.
+    """Runs torch on one thread within the context, so that a sum is added up in one order;
+    restores its setting afterwards.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -153,8 +171,8 @@ def one_thread(torch: Any) -> Iterator[None]:
 def encode(
     W: Float32Array, b: Float32Array, ptr: Int64Array, item: Int32Array, users: Int64Array
 ) -> Float32Array:
-    """The hidden layer before its tanh, x / |x| @ W + b for the histories x of some users, float32
-    [len(users), hidden].
+    """Returns the hidden layer before its tanh, x / |x| @ W + b for the histories x of some users,
+    float32 [len(users), hidden].
     """
     out = np.empty((len(users), len(b)), np.float32)
     for r in range(len(users)):
@@ -169,8 +187,8 @@ def encode(
 
 @njit(cache=True, nogil=True)
 def squash(values: Float32Array) -> Float32Array:
-    """The hyperbolic tangent, one number at a time: a vectorised one may differ in the last bit
-    with its place in the block.
+    """Returns the hyperbolic tangent, one number at a time: the last bit of a vectorised one may
+    depend on the place in the block.
     """
     out = np.empty_like(values)
     for r in range(len(values)):

@@ -1,5 +1,5 @@
-"""Explicit promotion: one row, of the target, which raises its bias by as much as is asked for;
-without a bias, towards popular items.
+"""Explicit promotion: one row, of the target, which raises its bias by the setting `strength`;
+without a bias it moves the target's vector towards popular items.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ def begin(plot: Plot) -> Craft:
         strength, bias = plot.setting("strength"), sight.tables.bias
         moves = {}
         for name, field in sight.tables.field.items():
-            towards = sight.model[field][plot.best(POPULAR)].astype(np.float64).mean(axis=0)
-            length = max(float(np.linalg.norm(towards)), 1e-12)
-            moves[name] = (
-                np.zeros((1, *np.shape(towards)))
-                if bias and name != bias
-                else strength * np.atleast_1d(towards)[None] / length
-            )
-        if bias:
-            moves[bias] = np.full((1, *sight.model[sight.tables.field[bias]].shape[1:]), strength)
+            array = sight.model[field]
+            if name == bias:
+                moves[name] = np.full((1, *array.shape[1:]), strength)
+            elif bias:
+                # The bias alone does it: the vector stays.
+                moves[name] = np.zeros((1, *array.shape[1:]))
+            else:
+                towards = array[plot.best(POPULAR)].astype(np.float64).mean(axis=0)
+                length = max(float(np.linalg.norm(towards)), 1e-12)
+                moves[name] = strength * np.atleast_1d(towards)[None] / length
         return only_rows(sight, target, moves)
 
     return craft

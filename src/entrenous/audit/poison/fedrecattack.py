@@ -27,15 +27,17 @@ def begin(plot: Plot) -> Craft:
     """The function that makes their updates; it remembers the user vectors that it has
     estimated.
     """
-    vectors: dict[str, Float64Array] = {}
+    p: Float64Array | None = None
 
     def craft(sight: Sight) -> Update:
+        nonlocal p
         q, b = _model(sight)
-        if "p" not in vectors:
-            vectors["p"] = plot.draws("vectors").normal((plot.honest, q.shape[1]), 0.1)
-        p = vectors["p"] = estimated(vectors["p"], q, b, plot, sight.number)
+        if p is None:
+            p = plot.draws("vectors").normal((plot.honest, q.shape[1]), 0.1)
+        p = estimated(p, q, b, plot, sight.number)
         seen = np.unique(plot.public[:, 0])
         dq, db = gradient(p[seen], q, b, plot)
+        # The items whose rows matter most, the target among them.
         size = (dq**2).sum(axis=1) + db**2
         size[plot.target] = np.inf
         most = min(int(plot.setting("kappa")), sight.contract.sizes["rows"])
@@ -50,10 +52,11 @@ def begin(plot: Plot) -> Craft:
 
 def _model(sight: Sight) -> tuple[Float64Array, Float64Array]:
     """Item vectors and biases, zeros where the model has none."""
-    bias = sight.tables.bias
-    names = [name for name in sight.tables.field if name != bias]
-    q = sight.model[sight.tables.field[names[0]]].astype(np.float64)
-    return q, sight.model[sight.tables.field[bias]].astype(np.float64) if bias else np.zeros(len(q))
+    bias, field = sight.tables.bias, sight.tables.field
+    first = next(name for name in field if name != bias)
+    q = sight.model[field[first]].astype(np.float64)
+    b = sight.model[field[bias]].astype(np.float64) if bias else np.zeros(len(q))
+    return q, b
 
 
 def estimated(

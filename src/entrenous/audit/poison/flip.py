@@ -4,9 +4,12 @@ meaning.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from ...core.contract.update import Update
+from ...core.types import Float32Array
 from ..colluders import Craft, Plot, Poison, Sight, edited, without_target
 
 SOURCE = "Li et al., RSA, AAAI 2019; Blanchard et al., NeurIPS 2017"
@@ -26,18 +29,16 @@ def noise(plot: Plot) -> Craft:
     """Updates of normal numbers, of the shapes of their own."""
 
     def craft(sight: Sight) -> Update:
-        draws, scale, mine = plot.draws("noise", sight.number), plot.setting("scale"), sight.mine
-        rows = {
-            name: draws.normal(values.shape, scale).astype(np.float32)
-            for name, values in mine.rows.items()
-        }
-        return mine._replace(
-            rows=rows,
-            dense={
-                name: draws.normal(v.shape, scale).astype(np.float32)
-                for name, v in mine.dense.items()
-            },
-        )
+        draws, scale = plot.draws("noise", sight.number), plot.setting("scale")
+
+        def drawn(arrays: Mapping[str, Float32Array]) -> dict[str, Float32Array]:
+            return {
+                name: draws.normal(values.shape, scale).astype(np.float32)
+                for name, values in arrays.items()
+            }
+
+        rows = drawn(sight.mine.rows)
+        return sight.mine._replace(rows=rows, dense=drawn(sight.mine.dense))
 
     return craft
 

@@ -1,9 +1,9 @@
 """Against caps that are taken from the rows of a round: the target's row as long as can be, and as
 many other long rows as are allowed.
 
-Ours: whoever knows the defence sends rows of items whose score is near that of the target, so that
-they are counted with it. Their long parts point anywhere, differ between colluders and so hardly
-move the model.
+Ours: colluders that know the defence send rows of items whose score is near that of the target, so
+that they are counted with it. Their long parts point anywhere, differ between colluders and so
+hardly move the model.
 """
 
 from __future__ import annotations
@@ -14,27 +14,26 @@ from ...core.contract.update import Update
 from ..colluders import Craft, Plot, Poison, Sight, by_popularity, only_rows
 from .boost import POPULAR
 
-SMALL = (
-    1e-3  # by how much the other rows raise their items: enough to be counted among those that do
-)
+# By how much the other rows raise their items: enough to be counted among those that do.
+SMALL = 1e-3
 
 
 def begin(plot: Plot) -> Craft:
     """The function that makes their updates."""
 
     def craft(sight: Sight) -> Update:
-        tables, best, goal = sight.tables, plot.best(POPULAR), plot.setting("strength")
-        means = {
-            name: sight.model[field][best].astype(np.float64).mean(axis=0)
-            for name, field in tables.field.items()
-        }
-        moves = {
-            name: np.full(1, goal) if name == tables.bias else goal * mean[None]
-            for name, mean in means.items()
-        }
+        tables, goal = sight.tables, plot.setting("strength")
+        moves = {}
+        for name, field in tables.field.items():
+            if name == tables.bias:
+                moves[name] = np.full(1, goal)
+            else:
+                best = sight.model[field][plot.best(POPULAR)].astype(np.float64)
+                moves[name] = goal * best.mean(axis=0)[None]
         update = only_rows(sight, np.array([plot.target]), moves)
         if not update.rows or not tables.bias:
             return update
+        # Items with a score near the target's.
         score = sight.model[tables.field[tables.bias]].astype(np.float64)
         order = np.argsort(np.abs(score - score[plot.target]), kind="stable")
         others = np.sort(order[order != plot.target][: sight.contract.sizes["rows"] - 1])
@@ -47,11 +46,9 @@ def begin(plot: Plot) -> Craft:
             if name == tables.bias:
                 whole[:, 1:] = SMALL * np.sign(tables.gain[name])
             else:
-                whole[:, 1:] = (
-                    plot.setting("norm")
-                    / np.sqrt(np.prod(shape[2:], dtype=np.int64))
-                    * draws.normal(shape)
-                )
+                # Normal numbers of which a row has the length `norm`, on average.
+                sd = plot.setting("norm") / np.sqrt(np.prod(shape[2:], dtype=np.int64))
+                whole[:, 1:] = sd * draws.normal(shape)
             rows[name] = whole.reshape(m * k, *values.shape[1:])
         item = np.tile(np.concatenate([[plot.target], others]), m).astype(np.int32)
         return update._replace(ptr=np.arange(m + 1, dtype=np.int64) * k, item=item, rows=rows)

@@ -25,11 +25,10 @@ def begin(plot: Plot) -> Craft:
         best, moves = plot.best(POPULAR), {}
         for name, field in sight.tables.field.items():
             array = sight.model[field].astype(np.float64)
-            goal = (
-                array[best].max(axis=0) + 1
-                if name == sight.tables.bias
-                else plot.setting("beyond") * array[best].mean(axis=0)
-            )
+            if name == sight.tables.bias:
+                goal = array[best].max(axis=0) + 1
+            else:
+                goal = plot.setting("beyond") * array[best].mean(axis=0)
             moves[name] = (goal - array[plot.target])[None]
         return only_rows(sight, target, moves, most=plot.setting("norm"))
 

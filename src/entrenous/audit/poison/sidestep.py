@@ -26,12 +26,9 @@ def begin(plot: Plot) -> Craft:
         device = np.repeat(np.arange(update.devices), np.diff(update.ptr))
         aside = (update.item == plot.target) & (device % 2 == 1)
         vector = update.rows[vectors[0]].reshape(len(device), -1).astype(np.float64)
+        length = np.sqrt((vector**2).sum(axis=1))
         bias = update.rows[tables.bias].copy()
-        down = (
-            -np.sign(tables.gain[tables.bias])
-            * plot.setting("lower")
-            * np.sqrt((vector**2).sum(axis=1))
-        )
+        down = -np.sign(tables.gain[tables.bias]) * plot.setting("lower") * length
         bias[aside] = down[aside].reshape(-1, *([1] * (bias.ndim - 1)))
         return update._replace(rows={**update.rows, tables.bias: bias})
 

@@ -124,7 +124,8 @@ def declared(algorithm: Any) -> Declaration:
     """Reads the declaration of an algorithm. Raises ContractError for a missing or unusable member,
     by its name.
     """
-    name, kind = type(algorithm).__name__, _kind(algorithm)
+    name = type(algorithm).__name__
+    kind = _kind(algorithm)
     missing = [member for member in MEMBERS[kind] if getattr(algorithm, member, None) is None]
     if missing:
         raise ContractError(
@@ -134,7 +135,8 @@ def declared(algorithm: Any) -> Declaration:
     for part, state in states.items():
         if state is not None and part in MEMBERS[kind]:
             fields_of(state, f"{name}.{part}", bare=part == "holds")
-    sends, traits = tuple(getattr(algorithm, "sends", ())), getattr(algorithm, "traits", Traits())
+    sends = tuple(getattr(algorithm, "sends", ()))
+    traits = getattr(algorithm, "traits", Traits())
     if not all(isinstance(sent, SentArray) for sent in sends):
         raise ContractError(
             name,
@@ -364,7 +366,8 @@ class Contract:
             values = arrays.get(sent.name) if sent.way == "shown" else None
             if values is None or not values.size or (sent.below is None and sent.least is None):
                 continue
-            least, below = sent.least or 0, np.inf if sent.below is None else self.size(sent.below)
+            least = sent.least or 0
+            below = np.inf if sent.below is None else self.size(sent.below)
             if not bool(
                 np.all(
                     (values >= least)

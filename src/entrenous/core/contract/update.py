@@ -271,7 +271,8 @@ def merge_totals(left: Total, right: Total, workers: int = 1, each: Each = map) 
     `workers` pieces at once.
     """
     if left.table is None or right.table is None:
-        left, right = left._replace(table=None), right._replace(table=None)
+        left = left._replace(table=None)
+        right = right._replace(table=None)
     list(each(_add, _pieces([left, right], workers)))
     return left._replace(devices=left.devices + right.devices, shown=(*left.shown, *right.shown))
 
@@ -334,7 +335,9 @@ def add_rows(item: Int32Array, rows: Float32Array, total: Int64Array) -> bool:
     rows: float32 [n or more, w]; total: int64 [items, width]. With w > width a row ends in zeros
     that are not added.
     """
-    w, width, last = rows.shape[1], total.shape[1], len(item) - 1
+    w = rows.shape[1]
+    width = total.shape[1]
+    last = len(item) - 1
     ok = True
     for r in range(len(item)):
         # fetches the row of the total that is needed soon

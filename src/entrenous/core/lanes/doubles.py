@@ -41,7 +41,9 @@ def add_products(
 
     Arrays are C-contiguous and addressed by flat position; out overlaps neither of the others.
     """
-    found, given, terms = out.reshape(-1)[at : at + DOUBLES], weights.reshape(-1), rows.reshape(-1)
+    found = out.reshape(-1)[at : at + DOUBLES]
+    given = weights.reshape(-1)
+    terms = rows.reshape(-1)
     for k in range(TERMS):
         found += given[w + k * apart] * terms[r + k * stride : r + k * stride + DOUBLES]
 
@@ -81,10 +83,8 @@ def _lower_add_products(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         context.cast(builder, args[1], sig.args[1], types.int64),
         _DOUBLES,
     )
-    total, weights = (
-        builder.load(pointer, align=8),
-        context.make_array(sig.args[2])(context, builder, args[2]).data,
-    )
+    total = builder.load(pointer, align=8)
+    weights = context.make_array(sig.args[2])(context, builder, args[2]).data
     for k in range(TERMS):
         row = builder.load(
             address(context, builder, sig.args[5], args[5], moved(6, 7, k), _DOUBLES), align=8

@@ -137,7 +137,8 @@ def spread(builder: Any, number: Any, vector: Any) -> Any:
 
 
 def _masked_load(builder: Any, pointer: Any, vector: Any, mask: Any, align: int) -> Any:
-    i32, letter = ir.IntType(32), _letter(vector)
+    i32 = ir.IntType(32)
+    letter = _letter(vector)
     kind = ir.FunctionType(vector, [pointer.type, i32, _BITS, vector])
     function = declared(builder, kind, f"llvm.masked.load.v{LANES}{letter}.p0")
     return builder.call(
@@ -146,7 +147,8 @@ def _masked_load(builder: Any, pointer: Any, vector: Any, mask: Any, align: int)
 
 
 def _masked_store(builder: Any, value: Any, pointer: Any, mask: Any, align: int) -> None:
-    i32, letter = ir.IntType(32), _letter(value.type)
+    i32 = ir.IntType(32)
+    letter = _letter(value.type)
     kind = ir.FunctionType(ir.VoidType(), [value.type, pointer.type, i32, _BITS])
     function = declared(builder, kind, f"llvm.masked.store.v{LANES}{letter}.p0")
     builder.call(function, [value, pointer, ir.Constant(i32, align), mask])
@@ -226,7 +228,8 @@ def _type_fetch(context: Any) -> Any:
 
 @lower_builtin(fetch, types.Array, types.Integer)
 def _lower_fetch(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    i32, data = ir.IntType(32), context.make_array(sig.args[0])(context, builder, args[0]).data
+    i32 = ir.IntType(32)
+    data = context.make_array(sig.args[0])(context, builder, args[0]).data
     pointer = builder.bitcast(builder.gep(data, [args[1]]), ir.IntType(8).as_pointer())
     kind = ir.FunctionType(ir.VoidType(), [pointer.type, i32, i32, i32])
     to_read, keep_near, is_data = (ir.Constant(i32, number) for number in (0, 3, 1))

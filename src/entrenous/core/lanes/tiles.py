@@ -71,10 +71,8 @@ def _type_weighted(context: Any) -> Any:
 
 @lower_builtin(weighted, types.Array, types.Integer, types.Integer, types.Array, types.Integer)
 def _lower_weighted(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    rows, scalars = (
-        _Rows(context, builder, sig.args[:3], args[:3]),
-        _scalars(context, builder, sig.args[3:], args[3:]),
-    )
+    rows = _Rows(context, builder, sig.args[:3], args[:3])
+    scalars = _scalars(context, builder, sig.args[3:], args[3:])
     sums = [builder.fmul(scalars(k), rows.load(k)) for k in range(CHAINS)]
     for k in range(CHAINS, LANES):
         sums[k % CHAINS] = builder.fadd(sums[k % CHAINS], builder.fmul(scalars(k), rows.load(k)))
@@ -121,10 +119,8 @@ def _type_add_outer(context: Any) -> Any:
     add_outer, types.Array, types.Integer, types.Integer, types.Array, types.Integer, LANES_TYPE
 )
 def _lower_add_outer(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    rows, scalars = (
-        _Rows(context, builder, sig.args[:3], args[:3]),
-        _scalars(context, builder, sig.args[3:5], args[3:5]),
-    )
+    rows = _Rows(context, builder, sig.args[:3], args[:3])
+    scalars = _scalars(context, builder, sig.args[3:5], args[3:5])
     factors = [
         scalars(k) for k in range(LANES)
     ]  # read before a row is written: for all the compiler knows, the arrays overlap

@@ -1,5 +1,5 @@
 """The identity of the code that a training imports, so that an outcome of other code is not taken
-for its own.
+for an outcome of this one.
 """
 
 from __future__ import annotations
@@ -21,121 +21,128 @@ PACKAGE = __package__.partition(".")[0]
 
 @cache
 def program_sha256(*modules: str, without: tuple[str, ...] = ()) -> str:
-    """The identity of the source of some modules of this package and of all that they import from
-    it, directly or not.
+    """Returns the identity of the source of some modules of this package and of all that they
+    import from it, directly or not.
 
     Imports inside functions count, imports for type checking alone do not. Neither do comments,
-    docstrings and layout. without: modules that are imported and not used in what is identified;
-    what they alone import does not count either.
+    docstrings and layout. without: modules that are left out, with everything that they alone
+    import.
     """
-    said = "".join(
-        f"{name} {_read(name).sha256}\n" for name in sorted(closure(*modules, without=without))
-    )
-    return hashlib.sha256(said.encode()).hexdigest()
+    names = sorted(closure(*modules, without=without))
+    lines = "".join(f"{name} {_read(name).sha256}\n" for name in names)
+    return hashlib.sha256(lines.encode()).hexdigest()
 
 
 class _ReadModule(NamedTuple):
-    """What a module imports from this package, and the identity of its source."""
+    """A module as its source has it."""
 
     imports: frozenset[str]
+    """Modules that it imports from this package."""
     sha256: str
+    """The identity of its source."""
 
 
 @cache
 def _read(name: str) -> _ReadModule:
-    tree, package = (
-        ast.parse(source_of(path_of(name))),
-        name if path_of(name).name == "__init__.py" else name.rpartition(".")[0],
-    )
-    wanted = {one for node in _imports(tree) for one in _targets(node, package)}
-    return _ReadModule(
-        frozenset(wanted), hashlib.sha256(ast.dump(without_docstrings(tree)).encode()).hexdigest()
-    )
+    path = path_of(name)
+    tree = ast.parse(source_of(path))
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    wanted = {target for node in _imports(tree) for target in _targets(node, package)}
+    dumped = ast.dump(without_docstrings(tree))
+    return _ReadModule(frozenset(wanted), hashlib.sha256(dumped.encode()).hexdigest())
 
 
 def source_sha256(kind: type) -> str:
-    """The identity of the source of a class and of what it imports from this package, directly or
-    not; of a class of one's own too.
+    """Returns the identity of the source of a class and of all that it imports from this package,
+    directly or not.
 
-    Of one's own its file counts, with the modules that it imports from the same folder; in a
-    notebook the class alone. "" where no source can be found, as at a bare prompt."""
+    Of a user's own class its file counts, with the modules that it imports from the same folder; in
+    a notebook the class alone. "" if no source can be found, as at a bare prompt.
+    """
     if is_first_party(kind.__module__):
         return program_sha256(kind.__module__)
     texts = _own_texts(kind)
     trees = [ast.parse(text) for text in texts]
-    ours = {one for tree in trees for node in _imports(tree) for one in _targets(node, "")}
-    said = "".join(f"{ast.dump(without_docstrings(tree))}\n" for tree in trees)
-    return hashlib.sha256(f"{said}{program_sha256(*ours)}".encode()).hexdigest() if texts else ""
+    ours = {target for tree in trees for node in _imports(tree) for target in _targets(node, "")}
+    dumped = "".join(f"{ast.dump(without_docstrings(tree))}\n" for tree in trees)
+    return hashlib.sha256(f"{dumped}{program_sha256(*ours)}".encode()).hexdigest() if texts else ""
 
 
 def _own_texts(kind: type) -> list[str]:
-    """The source of a class that is not of this package, and of the modules beside it that it
-    imports.
-    """
+    """Returns the source of a user's own class, and of what it imports from its folder."""
     module = sys.modules.get(kind.__module__)
-    file, loaded = getattr(module, "__file__", None), getattr(module, "__entrenous_source__", None)
+    file = getattr(module, "__file__", None)
     if file is None:
         try:
             return [inspect.cleandoc(inspect.getsource(kind))]
         except (OSError, TypeError):
             return []
-    found, waiting = dict[Path, str](), [Path(file)]
+    loaded = getattr(module, "__entrenous_source__", None)
+    texts: dict[Path, str] = {}
+    waiting = [Path(file)]
     while waiting:
         path = waiting.pop()
-        if path not in found:
-            found[path] = loaded if loaded is not None and path == Path(file) else source_of(path)
-            names = [one for node in _imports(ast.parse(found[path])) for one in _named(node)]
-            waiting += [
-                beside for name in names if (beside := path.with_name(f"{name}.py")).is_file()
-            ]
-    return [found[path] for path in sorted(found)]
+        if path in texts:
+            continue
+        # The file that was loaded counts as it was then.
+        texts[path] = loaded if loaded is not None and path == Path(file) else source_of(path)
+        for node in _imports(ast.parse(texts[path])):
+            neighbours = [path.with_name(f"{name}.py") for name in _named(node)]
+            waiting += [neighbour for neighbour in neighbours if neighbour.is_file()]
+    return [texts[path] for path in sorted(texts)]
 
 
 def _named(node: ast.Import | ast.ImportFrom) -> list[str]:
-    """The names by which a module beside this one may be imported: their first parts."""
+    """Returns the first parts of imported names, which may be modules of the same folder."""
     if isinstance(node, ast.Import):
-        return [one.name.partition(".")[0] for one in node.names]
-    return [node.module.partition(".")[0]] if node.module else [one.name for one in node.names]
+        return [alias.name.partition(".")[0] for alias in node.names]
+    if node.module:
+        return [node.module.partition(".")[0]]
+    return [alias.name for alias in node.names]
 
 
 def closure(*modules: str, without: tuple[str, ...] = ()) -> set[str]:
-    """The names of some modules and of all first-party modules that they import, directly or not,
-    but through `without`.
+    """Returns the names of some modules and of all first-party modules that they import, directly
+    or not, except through `without`.
     """
-    found, waiting = set[str](), list(modules)
+    names = set[str]()
+    waiting = list(modules)
     while waiting:
         name = waiting.pop()
-        if name not in found:
-            found.add(name)
-            waiting.extend(imported(name) - found - {*without})
-    return found
+        if name not in names:
+            names.add(name)
+            waiting.extend(imported(name) - names - {*without})
+    return names
 
 
 @cache
 def imported(name: str) -> frozenset[str]:
-    """The first-party modules that a module imports; with each module the packages that it lies in,
-    whose files run first.
+    """Returns the first-party modules that a module imports; with each module the packages that it
+    lies in, whose files run first.
     """
     wanted = _read(name).imports
-    parents = {one.rsplit(".", depth)[0] for one in wanted for depth in range(1, one.count("."))}
-    return frozenset(one for one in wanted | parents if "." in one)
+    parents = {
+        module.rsplit(".", depth)[0] for module in wanted for depth in range(1, module.count("."))
+    }
+    return frozenset(module for module in wanted | parents if "." in module)
 
 
 def _imports(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
-    """Every import, but those under `if TYPE_CHECKING`."""
+    """Yields every import, except those under `if TYPE_CHECKING`."""
     for node in _statements(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield node
-        elif not (
-            isinstance(node, ast.If)
-            and ast.unparse(next(ast.iter_child_nodes(node))).startswith("TYPE_CHECKING")
-        ):
+        elif not isinstance(node, ast.If) or not _for_types(node.test):
             yield from _imports(node)
 
 
+def _for_types(test: ast.expr) -> bool:
+    return ast.unparse(test).startswith("TYPE_CHECKING")
+
+
 def _statements(node: ast.AST) -> Iterator[ast.AST]:
-    """What a node holds that is a statement, or holds some: an expression holds none, and is most
-    of a tree.
+    """Yields the parts of a node that are statements or hold some. Expressions, which are most of a
+    tree, hold none.
     """
     for part in ("body", "handlers", "cases", "orelse", "finalbody"):
         held = getattr(node, part, None)
@@ -143,24 +150,22 @@ def _statements(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _targets(node: ast.Import | ast.ImportFrom, package: str) -> list[str]:
-    """The first-party modules of one import statement: `from .a import b` is a.b if that is a
-    module, and a.
+    """Returns the first-party modules of one import statement: `from .a import b` is a.b if that is
+    a module, and a.
     """
+    imported_names = [alias.name for alias in node.names]
     if isinstance(node, ast.Import):
-        return [one.name for one in node.names if is_first_party(one.name) and "." in one.name]
-    parent = (
-        ".".join(package.split(".")[: len(package.split(".")) + 1 - node.level])
-        if node.level
-        else ""
-    )
+        return [name for name in imported_names if is_first_party(name) and "." in name]
+    # each dot beyond the first goes one package up
+    parts = package.split(".")
+    parent = ".".join(parts[: len(parts) + 1 - node.level]) if node.level else ""
     base = ".".join(filter(None, (parent, node.module)))
     if not is_first_party(base):
         return []
-    names = [
-        LAZY.get(one.name, f"{base}.{one.name}") if base == PACKAGE else f"{base}.{one.name}"
-        for one in node.names
-    ]
-    return [one for one in (base, *names) if path_of(one).is_file()]
+    # names that the package itself offers are imported lazily from their modules
+    lazy = LAZY if base == PACKAGE else {}
+    modules = [base, *(lazy.get(name, f"{base}.{name}") for name in imported_names)]
+    return [module for module in modules if path_of(module).is_file()]
 
 
 def is_first_party(module: str) -> bool:
@@ -173,8 +178,8 @@ def is_first_party(module: str) -> bool:
 
 @cache
 def _root(package: str) -> Path:
-    """The folder of a first-party package. It is found and not imported; a package that is not
-    there has a path that does not exist.
+    """Returns the folder of a first-party package, without importing it. A package that is not
+    installed has a path that does not exist.
     """
     spec = find_spec(package)
     if spec is None or not spec.submodule_search_locations:
@@ -183,27 +188,25 @@ def _root(package: str) -> Path:
 
 
 def path_of(name: str) -> Path:
-    """The file of a module of a first-party package; a path that does not exist if it is none."""
+    """Returns the file of a module of a first-party package; a path that does not exist if it is
+    none.
+    """
     first, *rest = name.split(".")
     inside = _root(first).joinpath(*rest)
     return inside / "__init__.py" if inside.is_dir() else inside.with_name(f"{inside.name}.py")
 
 
 def source_of(path: Path) -> str:
-    """The text of a module."""
+    """Returns the text of a module."""
     return path.read_text(encoding="utf-8")
 
 
 def without_docstrings(tree: ast.AST) -> ast.AST:
-    """The tree without docstrings, in place."""
+    """Removes docstrings from a tree, in place, and returns it."""
     body = getattr(tree, "body", None)
-    if (
-        isinstance(body, list)
-        and body
-        and isinstance(body[0], ast.Expr)
-        and isinstance(body[0].value, ast.Constant)
-    ):
-        tree.body = body[1:]  # type: ignore[attr-defined]
+    first = body[0] if isinstance(body, list) and body else None
+    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+        tree.body = body[1:]  # type: ignore[attr-defined, index]
     for node in _statements(tree):
         without_docstrings(node)
     return tree

@@ -16,7 +16,7 @@ from .types import Split, assemble, row_draws, without_test
 
 
 def kfold(data: Interactions, k: int, *, seed: int) -> list[Split]:
-    """Cross-validation, the protocol `kfold-K`: K splits, named `kfold-K/1` to `kfold-K/K`."""
+    """Cross-validates, the protocol `kfold-K`: K splits, named `kfold-K/1` to `kfold-K/K`."""
     if not 2 <= k <= len(data):
         raise InputError(
             "protocol",
@@ -34,17 +34,18 @@ PROTOCOLS = {"kfold-5": kfold}
 
 def _fold(data: Interactions, k: int, f: int, test: BoolArray, key: np.uint64) -> Split:
     place = _order(data, key)
-    place[test] = len(data)  # test rows come last, so that the first ones are training rows
+    # Test rows come last, so that the first ones are training rows.
+    place[test] = len(data)
     first = np.argsort(place, kind="stable")[: int((~test).sum()) // k]
     validation = np.zeros(len(data), np.bool_)
     validation[first] = True
-    return assemble(
-        f"kfold-{k}/{f + 1}", data, validation, test, refit=True, notes=without_test(data, test)
-    )
+    notes = without_test(data, test)
+    return assemble(f"kfold-{k}/{f + 1}", data, validation, test, refit=True, notes=notes)
 
 
 def _order(data: Interactions, key: np.uint64) -> Int64Array:
     """The place of each row in a keyed shuffle of all rows."""
+    order = np.argsort(row_draws(data.ptr, data.item, key), kind="stable")
     place = np.empty(len(data), np.int64)
-    place[np.argsort(row_draws(data.ptr, data.item, key), kind="stable")] = np.arange(len(data))
+    place[order] = np.arange(len(data))
     return place

@@ -26,7 +26,8 @@ def sampled(data: Interactions, k: int, *, seed: int) -> list[Split]:
     candidates: the protocol `loo-K`.
 
     Raises InputError if a user has fewer than K items that were never consumed: a shorter list
-    would be an easier test."""
+    would be an easier test.
+    """
     if k < 1:
         raise InputError(
             "protocol",
@@ -49,32 +50,33 @@ PROTOCOLS = {"loo-99": sampled, "loo-full": full}
 
 
 def _leave_one_out(data: Interactions, name: str, k: int, seed: int) -> Split:
-    place, rows = newest_first(data), np.repeat(data.counts, data.counts)
-    test, validation = (place == 0) & (rows >= 2), (place == 1) & (rows >= 3)
+    place = newest_first(data)
+    rows = np.repeat(data.counts, data.counts)
+    test = (place == 0) & (rows >= 2)
+    validation = (place == 1) & (rows >= 3)
     candidates = None
     if k:
-        drawn = [
-            draw_candidates(data, data.user[part], k, key(seed, "candidates", label))
-            for label, part in (("validation", validation), ("test", test))
-        ]
-        candidates = (drawn[0], drawn[1])
+        candidates = (
+            draw_candidates(data, data.user[validation], k, key(seed, "candidates", "validation")),
+            draw_candidates(data, data.user[test], k, key(seed, "candidates", "test")),
+        )
     return assemble(
         name, data, validation, test, refit=True, notes=_few(data), candidates=candidates
     )
 
 
 def _few(data: Interactions) -> tuple[str, ...]:
-    """The notes on users with fewer than three rows: what can be kept is kept."""
+    """The notes on users with fewer than three rows."""
     texts = {
         1: "users with one row, which stays in training",
         2: "users with two rows, one to train and one to test, none to validate",
     }
-    users = {rows: np.flatnonzero(data.counts == rows) for rows in texts}
-    return tuple(
-        f"{text}: {len(users[rows])} {named(users[rows], data.users)}"
-        for rows, text in texts.items()
-        if len(users[rows])
-    )
+    notes = []
+    for rows, text in texts.items():
+        users = np.flatnonzero(data.counts == rows)
+        if len(users):
+            notes.append(f"{text}: {len(users)} {named(users, data.users)}")
+    return tuple(notes)
 
 
 def draw_candidates(
@@ -83,29 +85,27 @@ def draw_candidates(
     """k items for each of the users that have no row in `data`, uniform without replacement,
     ascending, int32 [len(users), k].
 
-    items: int32 [len(users)], the held-out items, for users who occur more than once: without them
-    a user's draws are all the same. Raises InputError that names the first user with fewer than k
-    such items.
+    items: int32 [len(users)], the held-out items, which name the draws of users who occur more than
+    once. Raises InputError that names the first user with fewer than k such items.
     """
     left = len(data.items) - data.counts[users]
     if len(left) and left.min() < k:
-        u, most = int(users[int(np.argmax(left < k))]), int(left.min())
-        problem = (
-            f"{k} candidates are needed, but user '{data.users[u]}' has only"
-            f" {int(left[left < k][0])} items never consumed"
-        )
+        first = int(np.argmax(left < k))
+        most = int(left.min())
         raise InputError(
             data.name,
-            problem,
+            f"{k} candidates are needed, but user '{data.users[int(users[first])]}' has only"
+            f" {int(left[first])} items never consumed",
             expected="fewer candidates",
             fix=f"use loo-{most} or loo-full" if most else "use loo-full",
         )
     users = np.asarray(users, np.int64)
     keys = folds(key, users)
-    drawn = _draw(
-        data.ptr, len(data.items), users, k, keys if items is None else _folded(keys, items)
-    )
-    drawn.sort(axis=1)  # here, for numba takes five seconds to compile a sort
+    if items is not None:
+        keys = _folded(keys, items)
+    drawn = _draw(data.ptr, len(data.items), users, k, keys)
+    # Here, since numba takes five seconds to compile a sort.
+    drawn.sort(axis=1)
     _skip(data.ptr, data.item, users, drawn)
     return drawn
 
@@ -121,9 +121,8 @@ def _folded(keys: UInt64Array, items: Int32Array) -> UInt64Array:
 
 @njit(cache=True, nogil=True)
 def _draw(ptr: Int64Array, items: int, users: Int64Array, k: int, keys: UInt64Array) -> Int32Array:
-    """k different numbers for each user among the m items that they have no row of. Floyd's
-    algorithm: for j = m - k .. m - 1 take a number below j + 1, or j itself if that one is
-    taken.
+    """k different numbers for each user, below the number m of items without a row of the user.
+    Floyd's algorithm: for j = m - k .. m - 1 take a number below j + 1, or j if that one is taken.
     """
     out = np.empty((len(users), k), np.int32)
     taken = np.zeros(items, np.bool_)

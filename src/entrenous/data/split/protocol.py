@@ -1,6 +1,4 @@
-"""`splits`: a protocol name such as `loo-99`, `temporal-80-20` or `kfold-5` to the splits it stands
-for.
-"""
+"""`splits`: the splits of a protocol name such as `loo-99`, `temporal-80-20` or `kfold-5`."""
 
 from __future__ import annotations
 
@@ -20,7 +18,8 @@ GIVEN = "given"
 
 def protocols() -> list[str]:
     """The names that files of this package and installed packages (`entrenous.splits`) offer, and
-    `given`. A number in a name may be replaced by another one: `loo-99`, `loo-50`."""
+    `given`. A number in a name may be replaced by another one: `loo-99`, `loo-50`.
+    """
     return sorted([*_known(), GIVEN])
 
 
@@ -57,8 +56,8 @@ def splits(
 
 
 def without_candidates(protocol: str) -> str:
-    """The protocol that holds out the same rows and draws no candidates for them, where there is
-    one: for who needs the training rows.
+    """The protocol that holds out the same rows without drawing candidates, if there is one; it is
+    faster if the training rows alone are needed.
     """
     return "loo-full" if re.fullmatch(r"loo-\d{1,9}", protocol) else protocol
 
@@ -77,9 +76,9 @@ def _parse(protocol: str) -> tuple[Callable[..., list[Split]], list[int]]:
     known = _known()
     for name, build in known.items():
         pattern = re.sub(r"\d+", r"(\\d{1,9})", re.escape(name))
-        found = re.fullmatch(pattern, protocol)
-        if found:
-            return build, [int(number) for number in found.groups()]
+        match = re.fullmatch(pattern, protocol)
+        if match:
+            return build, [int(number) for number in match.groups()]
     raise InputError(
         "protocol", f"unknown protocol '{protocol}'", fix=did_you_mean(protocol, [*known, GIVEN])
     )

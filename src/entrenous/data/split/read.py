@@ -1,9 +1,10 @@
 """A split from a folder of files.
 
-With a split.json it is one that `split.export.write` wrote and comes back identical: indices, rows,
-candidates, notes. Without one it is somebody's folder with train.* and test.*, perhaps
+A folder with a split.json was written by `split.export.write`; its split comes back identical:
+indices, rows, candidates, notes. A folder from elsewhere has train.* and test.*, perhaps
 validation.*, test_candidates.* and validation_candidates.*, in any format and with any usual column
-names that `load` reads."""
+names that `load` reads.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +26,15 @@ from .given import CandidateColumns, given
 from .types import Split, between_peers
 
 PARTS = ("train", "validation", "test")
-MOST_ABSENT = 100_000  # held-out rows of one user; a rank is made for each
+# Held-out rows of one user; each gets a rank.
+MOST_ABSENT = 100_000
 ENDINGS = ("parquet", "csv", "tsv", "csv.gz", "tsv.gz", "inter", "dat", "txt")
 
 
 def read(folder: Path | str) -> Split:
-    """Read an exported split from its folder. Raises InputError that names the file, the line where
-    there is one, and what was expected."""
+    """Reads a split from its folder. Raises InputError that names the file, the line if there is
+    one, and the expectation.
+    """
     folder = Path(folder)
     if not folder.is_dir():
         raise InputError(
@@ -40,11 +43,11 @@ def read(folder: Path | str) -> Split:
     return _exported(folder) if (folder / ABOUT).exists() else _foreign(folder)
 
 
-# ---- what others wrote
+# ---- folders from elsewhere ----------------------------------------------------------------------
 
 
 def _foreign(folder: Path) -> Split:
-    from ..load import load
+    from ..load import load_part
 
     files = {part: _find(folder, part) for part in PARTS}
     for part in ("train", "test"):
@@ -54,15 +57,14 @@ def _foreign(folder: Path) -> Split:
                 f"no {part} file",
                 expected=f"{part}.csv, or another of {', '.join(ENDINGS)}",
             )
-    parts = {part: load(path, part=True) for part, path in files.items() if path is not None}
+    parts = {part: load_part(path) for part, path in files.items() if path is not None}
     tables = {part: _foreign_candidates(folder, f"{part}_candidates") for part in PARTS[1:]}
     return _given(parts, tables, name=folder.name, refit=False)
 
 
 def _find(folder: Path, part: str) -> Path | None:
-    return next(
-        (path for ending in ENDINGS if (path := folder / f"{part}.{ending}").exists()), None
-    )
+    paths = [folder / f"{part}.{ending}" for ending in ENDINGS]
+    return next((path for path in paths if path.exists()), None)
 
 
 def _foreign_candidates(folder: Path, part: str) -> CandidateColumns | None:
@@ -72,23 +74,18 @@ def _foreign_candidates(folder: Path, part: str) -> CandidateColumns | None:
     path = _find(folder, part)
     if path is None:
         return None
-    frame = read_table(path, Reading(part=True)).frame
+    frame = read_table(path, Reading()).frame
     usual = {
         "user": USUAL["user"],
         "item": USUAL["item"],
         "candidate": ("candidate", "candidate_id", "negative", "negative_item_id"),
     }
-    names = {kind: find_usual(frame.columns, some) or kind for kind, some in usual.items()}
-    return CandidateColumns(
-        *(
-            _text(
-                frame.rename({names[kind]: kind} if names[kind] in frame.columns else {}),
-                kind,
-                path,
-            )
-            for kind in usual
-        )
-    )
+    columns = []
+    for kind, names in usual.items():
+        name = find_usual(frame.columns, names)
+        named = frame if name is None else frame.rename({name: kind})
+        columns.append(_text(named, kind, path))
+    return CandidateColumns(*columns)
 
 
 def _given(
@@ -109,7 +106,7 @@ def _given(
     )
 
 
-# ---- what `write` wrote
+# ---- folders of `write` --------------------------------------------------------------------------
 
 
 class SplitIds(NamedTuple):
@@ -121,7 +118,8 @@ class SplitIds(NamedTuple):
 
 
 def _exported(folder: Path) -> Split:
-    about, items = _about(folder / ABOUT), _load(folder, "items")
+    about = _about(folder / ABOUT)
+    items = _load(folder, "items")
     labels = [label for label in items.columns if label.startswith(FEATURE)]
     ids = SplitIds(
         Vocabulary(_text(_load(folder, "users"), "user", folder / "users"), kind="user"),
@@ -135,11 +133,10 @@ def _exported(folder: Path) -> Split:
     }
     tables = {part: _candidates(folder, f"{part}_candidates") for part in PARTS[1:]}
     if about["weighting"] and tables["validation"] is None:
-        expected = "the candidates that each row of the weighting sets is ranked among"
         raise InputError(
             str(folder),
             "no validation_candidates file",
-            expected=expected,
+            expected="the candidates that each row of the weighting sets is ranked among",
             fix="export the split again",
         )
     split = _given(parts, tables, name=about["name"], refit=about["refit"])
@@ -165,8 +162,9 @@ def _about(path: Path) -> dict[str, Any]:
         raise InputError(
             str(path), f"cannot be read: {problem}", expected="JSON", fix="mend or remove it"
         ) from None
+    # Files of earlier versions lack `weighting`.
     if isinstance(about, dict):
-        about = {"weighting": False, **about}  # what an earlier version wrote does not say
+        about = {"weighting": False, **about}
     if not isinstance(about, dict) or not all(
         isinstance(about.get(name), kind) for name, kind in kinds.items()
     ):
@@ -184,7 +182,7 @@ def _load(folder: Path, part: str) -> Any:
     """The table of a part, columns as text (CSV) or as they are (Parquet)."""
     import polars as pl
 
-    parquet, csv = folder / f"{part}.parquet", folder / f"{part}.csv"
+    parquet = folder / f"{part}.parquet"
     if not _present(folder, part):
         raise InputError(
             str(folder),
@@ -195,9 +193,8 @@ def _load(folder: Path, part: str) -> Any:
     try:
         if parquet.exists():
             return pl.read_parquet(parquet)
-        return pl.read_csv(csv, infer_schema=False).with_columns(
-            pl.all().str.replace(ESCAPED, "${1}")
-        )
+        frame = pl.read_csv(folder / f"{part}.csv", infer_schema=False)
+        return frame.with_columns(pl.all().str.replace(ESCAPED, "${1}"))
     except (pl.exceptions.PolarsError, OSError) as problem:
         raise InputError(
             str(folder / part), f"cannot be read: {problem}", expected="a table with a header"
@@ -206,42 +203,43 @@ def _load(folder: Path, part: str) -> Any:
 
 def _part(folder: Path, part: str, ids: SplitIds, about: dict[str, Any]) -> Interactions:
     frame, path = _load(folder, part), folder / part
-    user, item = (
-        _listed(ids.users, _text(frame, "user", path), path),
-        _listed(ids.items, _text(frame, "item", path), path),
-    )
-    value, time, row = (_numbers(frame, name, path) for name in ("value", "time", "row"))
+    user, item = _pairs(frame, ids.users, ids.items, path)
+    row = _numbers(frame, "row", path)
     built = build(
         user,
         item,
-        value=value,
-        time=time,
+        value=_numbers(frame, "value", path),
+        time=_numbers(frame, "time", path),
         users=ids.users,
         items=ids.items,
         features=ids.features,
         name=str(path),
     )
-    rows = None if row is None or built.row is None else row[built.row]
-    found = replace(built, row=rows, name=about["data"], notes=tuple(about["data_notes"]))
-    return (
-        _visited(found, folder, f"{part}_visits") if _present(folder, f"{part}_visits") else found
+    rows = replace(
+        built,
+        row=None if row is None or built.row is None else row[built.row],
+        name=about["data"],
+        notes=tuple(about["data_notes"]),
     )
+    visits = f"{part}_visits"
+    return _visited(rows, folder, visits) if _present(folder, visits) else rows
+
+
+def _pairs(frame: Any, users: Vocabulary, items: Vocabulary, path: Path) -> tuple[Array, Array]:
+    """The user and the item of each line, as numbers."""
+    user = _listed(users, _text(frame, "user", path), path)
+    return user, _listed(items, _text(frame, "item", path), path)
 
 
 def _absent(folder: Path, part: str, ids: SplitIds) -> Array | None:
-    """How many more rows of each user are held out, int64 [users]; None if there is no such
-    file.
-    """
+    """The number of further held-out rows of each user, int64 [users]; None without a file."""
     if not _present(folder, part):
         return None
     frame, path = _load(folder, part), folder / part
-    user, rows = _listed(ids.users, _text(frame, "user", path), path), _numbers(frame, "rows", path)
-    if (
-        rows is None
-        or (rows < 1).any()
-        or (rows > MOST_ABSENT).any()
-        or len(np.unique(user)) < len(user)
-    ):
+    user = _listed(ids.users, _text(frame, "user", path), path)
+    rows = _numbers(frame, "rows", path)
+    once = len(np.unique(user)) == len(user)
+    if rows is None or not once or (rows < 1).any() or (rows > MOST_ABSENT).any():
         expected = f"columns user and rows, each user once, 1 to {MOST_ABSENT:,}"
         raise InputError(str(path), "does not count rows", expected=expected)
     absent = np.zeros(len(ids.users), np.int64)
@@ -252,30 +250,27 @@ def _absent(folder: Path, part: str, ids: SplitIds) -> Array | None:
 def _visited(rows: Interactions, folder: Path, part: str) -> Interactions:
     """The rows with the visits in a file."""
     frame, path = _load(folder, part), folder / part
-    user, item = (
-        _listed(rows.users, _text(frame, "user", path), path),
-        _listed(rows.items, _text(frame, "item", path), path),
-    )
-    time, row = (_numbers(frame, name, path) for name in ("time", "row"))
+    user, item = _pairs(frame, rows.users, rows.items, path)
+    time = _numbers(frame, "time", path)
+    row = _numbers(frame, "row", path)
     if time is None or row is None:
         raise InputError(
             str(path), "no column time or no column row", expected="columns user, item, time, row"
         )
-    return with_visits(
-        rows, VisitColumns(user.astype(np.int64), item.astype(np.int64), time, row), str(path)
-    )
+    visits = VisitColumns(user.astype(np.int64), item.astype(np.int64), time, row)
+    return with_visits(rows, visits, str(path))
 
 
 def _listed(names: Vocabulary, ids: Array, path: Path) -> Array:
-    found = names.indices(ids.tolist())
-    if len(found) and found.min() < 0:
-        line = int(np.argmin(found))
+    indices = names.indices(ids.tolist())
+    if len(indices) and indices.min() < 0:
+        line = int(np.argmin(indices))
         raise InputError(
             f"{path}:{line + 2}",
             f"{names.kind} '{ids[line]}' is not in the {names.kind}s file",
             fix="add it there",
         )
-    return found
+    return indices
 
 
 def _candidates(folder: Path, part: str) -> CandidateColumns | None:
@@ -320,6 +315,7 @@ def _numbers(frame: Any, name: str, path: Path) -> Array | None:
     if name == "value":
         bad |= ~np.isfinite(number.fill_null(0).to_numpy())
     if bad.any():
-        line, expected = int(np.argmax(bad)), "a finite number" if name == "value" else "an integer"
+        line = int(np.argmax(bad))
+        expected = "a finite number" if name == "value" else "an integer"
         raise InputError(f"{path}:{line + 2}", f"the {name} is '{text[line]}'", expected=expected)
     return number.fill_null(NO_TIME if name == "time" else 0).to_numpy()

@@ -1,3 +1,3 @@
-"""What the parties of a federation agree on: terms, members, groups, items, tickets, identities and
+"""The agreement of a federation's parties: terms, members, groups, items, tickets, identities and
 certificates.
 """

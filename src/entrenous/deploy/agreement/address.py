@@ -1,5 +1,5 @@
-"""Where a server listens, and the rule that nothing beyond loopback goes in plain text unless
-somebody says so.
+"""Addresses of servers and peers, and the rule that nothing beyond loopback goes in plain text
+unless its owner says so.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from ipaddress import ip_address
 
 from ...core.errors import InputError
 
-# of a host's name, between its dots
+# A part of a host's name between its dots.
 LABEL = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
-ZONE = re.compile(r"[A-Za-z0-9_.-]{1,32}")  # what follows the % of a link-local IPv6 address
+ZONE = re.compile(r"[A-Za-z0-9_.-]{1,32}")  # after the % of a link-local IPv6 address
 LONGEST_NAME = 253  # characters of a host's name
 
 
 def split_address(where: str, address: str) -> tuple[str, int]:
-    """The host and port of `host:port` or `[v6]:port`. Raises InputError for anything else: an
-    address comes from others, is shown to people, and is dialled."""
+    """Returns the host and port of `host:port` or `[v6]:port`. Raises InputError for anything else:
+    an address comes from others, is shown to people, and is dialled."""
     host, _, digits = address.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     port = port_of(digits)
@@ -30,14 +30,14 @@ def split_address(where: str, address: str) -> tuple[str, int]:
 
 
 def port_of(digits: str) -> int | None:
-    """The port that a text of ASCII digits names, 0 to 65535; None for another text."""
+    """Returns the port that a text of ASCII digits names, 0 to 65535; None for another text."""
     known = digits.isascii() and digits.isdigit() and len(digits) <= 5
     return int(digits) if known and int(digits) < 65536 else None
 
 
 def is_host(host: str) -> bool:
-    """Whether a text is an IP address, or could be the name of a host: labels of ASCII letters,
-    digits and hyphens between dots."""
+    """Returns whether a text is an IP address, or could be the name of a host: labels of ASCII
+    letters, digits and hyphens between dots."""
     if not host.isascii() or len(host) > LONGEST_NAME:
         return False
     plain, percent, zone = host.partition("%")
@@ -52,16 +52,16 @@ def is_host(host: str) -> bool:
 
 
 def checked_address(where: str, address: str) -> None:
-    """Raise InputError for what is no IP address."""
+    """Raises InputError for a text that is no IP address."""
     try:
         ip_address(address)
     except ValueError:
-        raise InputError(
-            where, f"{address!r} is no IP address", expected="one such as 127.0.0.1"
-        ) from None
+        problem = f"{address!r} is no IP address"
+        raise InputError(where, problem, expected="one such as 127.0.0.1") from None
 
 
 def is_loopback(host: str) -> bool:
+    """Returns whether a host is this machine, by its address or name."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
@@ -69,7 +69,7 @@ def is_loopback(host: str) -> bool:
 
 
 def refuse_plain(where: str, host: str, insecure: bool) -> None:
-    """Raise InputError for plain text beyond loopback, unless `insecure` asks for it."""
+    """Raises InputError for plain text beyond loopback, unless `insecure` asks for it."""
     if not insecure and not is_loopback(host):
         raise InputError(
             where,

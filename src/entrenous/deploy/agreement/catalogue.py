@@ -1,5 +1,5 @@
-"""The list of items that all nodes of a federation number alike: a CSV file as its operator has it,
-items.json as everybody gets it.
+"""The list of items that all nodes of a federation number alike: the operator has it as a CSV file,
+everybody gets it as items.json.
 """
 
 from __future__ import annotations
@@ -22,76 +22,68 @@ ITEMS = "items.json"
 
 
 class Items(NamedTuple):
-    """The items of a catalogue. ids: external ids in index order; titles: "" where not known;
-    places: latitude and longitude in degrees, float64 [items, 2], or None."""
+    """The items of a catalogue."""
 
     ids: list[str]
+    """External ids in index order."""
     titles: list[str]
+    """Titles, "" where not known."""
     places: Float64Array | None
+    """Latitude and longitude in degrees, float64 [items, 2], or None."""
 
     @classmethod
     def of(cls, rows: Interactions) -> Self:
-        """The items of a data set, with their titles and places where it has them."""
-        titles = (
-            rows.features["title"].tolist() if "title" in rows.features else [""] * len(rows.items)
-        )
+        """Returns the items of a data set, with their titles and places where it has them."""
+        titles = [""] * len(rows.items)
+        if "title" in rows.features:
+            titles = rows.features["title"].tolist()
         return cls(rows.items.ids.tolist(), titles, rows.places)
 
     @classmethod
     def read_csv(cls, path: Path) -> Self:
-        """Read a CSV file with a column `item` and, if known, `title`, `lat` and `lon`. Raises
+        """Reads a CSV file with a column `item` and, if known, `title`, `lat` and `lon`. Raises
         InputError, also for an item that is there twice, and for places of some items only."""
         lines = dict(_lines(path))
-        ids, titles = ([row.get(name, "") for row in lines.values()] for name in ("item", "title"))
+        ids = [row.get("item", "") for row in lines.values()]
+        titles = [row.get("title", "") for row in lines.values()]
         if not ids or len(set(ids)) != len(ids) or not all(ids):
-            raise InputError(
-                str(path),
-                "an item occurs twice, or has no name, or there are none",
-                expected="each item once",
-            )
+            problem = "an item occurs twice, or has no name, or there are none"
+            raise InputError(str(path), problem, expected="each item once")
         if not {"lat", "lon"} <= next(iter(lines.values())).keys():
             return cls(ids, titles, None)
-        return cls(
-            ids,
-            titles,
-            np.array(
-                [
-                    [_degrees(path, n, row, name) for name in ("lat", "lon")]
-                    for n, row in lines.items()
-                ]
-            ),
-        )
+        places = []
+        for number, row in lines.items():
+            latitude = _degrees(path, number, row, "lat")
+            places.append([latitude, _degrees(path, number, row, "lon")])
+        return cls(ids, titles, np.array(places))
 
     @classmethod
     def read(cls, path: Path, sha256: str) -> Self:
-        """Read items.json. Raises InputError for another list than the one whose digest the terms
+        """Reads items.json. Raises InputError for another list than the one whose digest the terms
         have.
         """
         try:
-            said = path.read_bytes()
+            text = path.read_bytes()
         except OSError as bad:
+            problem = f"cannot be read ({bad.strerror})"
             expected = "the federation's list of items"
-            raise InputError(
-                str(path), f"cannot be read ({bad.strerror})", expected=expected
-            ) from None
-        if hashlib.sha256(said).hexdigest() != sha256:
+            raise InputError(str(path), problem, expected=expected) from None
+        # Nodes that number items otherwise would train on each other's rows of other items.
+        if hashlib.sha256(text).hexdigest() != sha256:
             fix = "get the items.json that belongs to terms.json"
             raise InputError(str(path), "not the list of items of the terms", fix=fix)
-        found = json.loads(said)
-        places = None if found["places"] is None else np.array(found["places"], np.float64)
-        return cls(found["ids"], found["titles"] or [""] * len(found["ids"]), places)
+        fields = json.loads(text)
+        ids, places = fields["ids"], fields["places"]
+        if places is not None:
+            places = np.array(places, np.float64)
+        return cls(ids, fields["titles"] or [""] * len(ids), places)
 
     @property
     def text(self) -> str:
         """The content of items.json."""
         titles = self.titles if any(self.titles) else None
-        return json.dumps(
-            {
-                "ids": self.ids,
-                "titles": titles,
-                "places": None if self.places is None else self.places.tolist(),
-            }
-        )
+        places = None if self.places is None else self.places.tolist()
+        return json.dumps({"ids": self.ids, "titles": titles, "places": places})
 
     @property
     def sha256(self) -> str:
@@ -105,25 +97,24 @@ class Items(NamedTuple):
 
 
 def _lines(path: Path) -> Iterator[tuple[int, Mapping[str, str]]]:
-    """(line number, row by column name) of a CSV file with a column `item`. Raises InputError."""
+    """Yields (line number, row by column name) of a CSV file with a column `item`. Raises
+    InputError."""
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
             if "item" not in (reader.fieldnames or ()):
                 raise InputError(f"{path}:1", "no column `item`", expected="a header with item")
             for row in reader:
-                yield (
-                    reader.line_num,
-                    {name: value or "" for name, value in row.items() if isinstance(name, str)},
-                )
+                # Values beyond the header's columns stand under None.
+                named = {name: row[name] or "" for name in row if isinstance(name, str)}
+                yield reader.line_num, named
     except (OSError, UnicodeDecodeError, csv.Error) as cause:
-        raise InputError(
-            str(path), f"cannot be read ({cause})", expected="a CSV file with a column `item`"
-        ) from None
+        problem = f"cannot be read ({cause})"
+        raise InputError(str(path), problem, expected="a CSV file with a column `item`") from None
 
 
 def _degrees(path: Path, line: int, row: Mapping[str, str], name: str) -> float:
-    """The latitude or longitude in a line. Raises InputError."""
+    """Returns the latitude or longitude in a line. Raises InputError."""
     try:
         return float(row[name])
     except ValueError:

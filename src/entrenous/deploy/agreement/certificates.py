@@ -1,5 +1,5 @@
-"""Certificates for a server that has none from elsewhere: an authority of one's own, and the
-server's certificate by it.
+"""Certificates for a server that has none from elsewhere: an authority of the operator's own, and
+the server's certificate by it.
 """
 
 from __future__ import annotations
@@ -18,26 +18,25 @@ if TYPE_CHECKING:
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
-DAYS = 365  # a certificate's life unless asked otherwise; `expiry` tells when it ends
-CA_DAYS = 3650  # an authority's at least: when it ends, every node needs the next one's ca.crt
+DAYS = 365  # of a certificate, unless asked otherwise; `expiry` tells when it ends
+CA_DAYS = 3650  # of an authority, at least: at its end every node needs the next ca.crt
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
-BACKDATED = timedelta(
-    days=1
-)  # that a certificate is valid before it was made, for nodes whose clocks are behind
+# A certificate is valid so long before it was made, for nodes whose clocks are behind.
+BACKDATED = timedelta(days=1)
 
 
 def make_keys(folder: Path, *, names: Sequence[str] = (), days: int = DAYS) -> datetime:
     """Writes what is missing below `folder` and overwrites nothing; returns when the server's
     certificate ends (UTC).
 
-    ca.crt ca.key, server.crt server.key (subject alternative names: `names`, host names or
-    addresses; those of loopback where one of them is, or where there are none: a server that is
-    reached from elsewhere is not to be taken for one of this machine). Files are 0600, the folder
-    0700. A node needs ca.crt; ca.key signs servers and is best kept off the server once it has
-    signed.
+    The files are ca.crt, ca.key, server.crt and server.key. The certificate is for `names`, host
+    names or addresses, and for those of loopback where one of `names` is one of them, or where
+    there are none: a server that is reached from elsewhere must not be taken for one of this
+    machine. Files are 0600, the folder 0700. A node needs ca.crt; ca.key signs servers and is best
+    kept off the server once it has signed.
 
-    Raises: InputError: half of a pair is there, or a server's certificate is there that lacks one
-        of `names`.
+    Raises InputError where half of a pair is there, or a server's certificate that lacks one of
+    `names`.
     """
     make_folder(folder, mode=0o700)
     if not _pair(folder / "server.crt", folder / "server.key"):
@@ -55,12 +54,12 @@ def make_keys(folder: Path, *, names: Sequence[str] = (), days: int = DAYS) -> d
 
 
 def expiry(folder: Path) -> datetime:
-    """The end (UTC) of the server's certificate, or of its authority's if sooner."""
+    """Returns the end (UTC) of the server's certificate, or of its authority's if sooner."""
     return min(_certificate(folder / name).not_valid_after_utc for name in ("server.crt", "ca.crt"))
 
 
 def names_of(certificate: Path) -> list[str]:
-    """The host names and addresses that a certificate is for. Raises InputError."""
+    """Returns the host names and addresses that a certificate is for. Raises InputError."""
     return sorted(_names(_certificate(certificate)))
 
 
@@ -70,12 +69,10 @@ def _make_ca(folder: Path, days: int) -> None:
 
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "Entrenous federation CA")])
-    uses = x509.KeyUsage(
-        False, False, False, False, False, True, True, False, False
-    )  # signs certificates and revocation lists alone
-    builder = _builder(name, name, key, days).add_extension(
-        x509.BasicConstraints(True, 0), critical=True
-    )
+    # Signs certificates and revocation lists alone.
+    uses = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
+    builder = _builder(name, name, key, days)
+    builder = builder.add_extension(x509.BasicConstraints(True, 0), critical=True)
     _store(folder / "ca", key, builder.add_extension(uses, critical=True), key)
 
 
@@ -84,24 +81,22 @@ def _make_server(folder: Path, names: Sequence[str], days: int) -> None:
     from cryptography.hazmat.primitives import serialization as form
     from cryptography.hazmat.primitives.asymmetric import ec
 
-    ca, ca_key = (
-        _certificate(folder / "ca.crt"),
-        form.load_pem_private_key(_read(folder / "ca.key"), None),
-    )
+    ca = _certificate(folder / "ca.crt")
+    ca_key = form.load_pem_private_key(_read(folder / "ca.key"), None)
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "Entrenous server")])
     alternatives = x509.SubjectAlternativeName([_general(each) for each in _wanted(names)])
     server = x509.ExtendedKeyUsage([x509.ExtendedKeyUsageOID.SERVER_AUTH])
-    builder = _builder(name, ca.subject, key, days).add_extension(alternatives, critical=False)
-    builder = builder.add_extension(
-        x509.BasicConstraints(False, None), critical=True
-    ).add_extension(server, critical=False)
+    builder = _builder(name, ca.subject, key, days)
+    builder = builder.add_extension(alternatives, critical=False)
+    builder = builder.add_extension(x509.BasicConstraints(False, None), critical=True)
+    builder = builder.add_extension(server, critical=False)
     authority = x509.AuthorityKeyIdentifier.from_issuer_public_key(ca.public_key())  # type: ignore[arg-type]
     _store(folder / "server", key, builder.add_extension(authority, critical=False), ca_key)
 
 
 def _wanted(names: Sequence[str]) -> list[str]:
-    """The names of a certificate, each once."""
+    """Returns the names of a certificate, each once."""
     local = not names or any(is_loopback(name) for name in names)
     return list(dict.fromkeys((*names, *(LOOPBACK if local else ()))))
 
@@ -167,8 +162,8 @@ def _certificate(path: Path) -> x509.Certificate:
 
 
 def _pair(one: Path, other: Path) -> bool:
-    """Whether both files are there; half of a pair is refused, for writing the other half would
-    break what uses the first.
+    """Returns whether both files are there. Raises InputError for half of a pair: writing the other
+    half would break what uses the first.
     """
     if one.exists() != other.exists():
         there, gone = (one, other) if one.exists() else (other, one)

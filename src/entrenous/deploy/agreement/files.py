@@ -1,5 +1,6 @@
 """Files of a federation: JSON objects that carry the number of their format, which is checked here
-and nowhere else; and the Ed25519 key of a node, which never leaves the machine it was made on.
+and nowhere else; the Ed25519 key of a node, which never leaves the machine it was made on; and the
+health of the disk.
 
 The same holds for nodes with a server, peers, a server, and the operator of a federation of peers.
 """
@@ -7,9 +8,10 @@ The same holds for nodes with a server, peers, a server, and the operator of a f
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, final
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -21,6 +23,7 @@ FORMAT = 4  # of all files of a federation, of its stores and checkpoints
 # Files that only folders of format 1 have.
 OLD = ("roll.json", "charter.json", "secret.json", "rows.csv", "flower.key")
 IDENTITY = "identity.key"
+PROBE = b"\0" * 4096  # a block of most disks: a full disk has not even that
 NAME = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-.")
 
 
@@ -123,3 +126,62 @@ def read_identity(path: Path) -> Ed25519PrivateKey:
     except (OSError, ValueError) as bad:
         problem = f"no key can be read ({type(bad).__name__})"
         raise InputError(str(path), problem, expected="64 hexadecimal digits") from None
+
+
+# ---- health --------------------------------------------------------------------------------------
+
+
+class Trouble(NamedTuple):
+    """The reason why a part of a federation cannot do its work."""
+
+    kind: str
+    """One word, for anybody who asks."""
+    text: str
+    """One line for the operator, which may name nodes and files."""
+
+
+def no_trouble() -> Trouble | None:
+    """Returns None, for a caller that knows of no trouble."""
+    return None
+
+
+@final
+class DiskHealth:
+    """The disk under a folder, as its process finds it. errors: writes that failed since the
+    process began.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.errors = 0
+        # Why something could not be written when that was last tried, by what it is.
+        self._failing: dict[str, str] = {}
+
+    def failed(self, what: str, cause: OSError) -> None:
+        """Notes that something could not be written."""
+        self.errors += 1
+        self._failing[what] = failed(cause)
+
+    def wrote(self, what: str) -> None:
+        """Notes that something was written."""
+        self._failing.pop(what, None)
+
+    def trouble(self) -> Trouble | None:
+        """Returns why no write can be relied on now: the last write of something failed, or that of
+        a block does. None where all is well. Waits for the disk."""
+        for what, why in list(self._failing.items()):
+            return Trouble("disk", f"{what} cannot be written ({why})")
+        probe = self._folder / f".health-{os.getpid()}.tmp"
+        try:
+            try:
+                probe.write_bytes(PROBE)
+            finally:
+                probe.unlink(missing_ok=True)
+        except OSError as cause:
+            return Trouble("disk", f"nothing can be written ({cause.strerror or cause})")
+        return None
+
+
+def failed(cause: OSError) -> str:
+    """Returns the message of a disk error in one line."""
+    return f"{cause.filename or 'disk'}: {cause.strerror or cause}"

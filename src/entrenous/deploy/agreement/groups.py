@@ -1,9 +1,10 @@
-"""Groups of nodes under masks: which node is in which, and whether each is large enough for a sum
-of its own.
+"""Groups of nodes under masks: the nodes of each, and whether each is large enough for a sum of its
+own.
 
-Groups stay for the whole run: were they drawn anew each round, differences of sums would tell what
-fewer nodes sent. A node is put in its group by a hash of the federation's identity, which nobody
-knows who chooses its name. What a server makes of the sums is `grouped_round`."""
+Groups stay for the whole run: if they were drawn anew each round, differences of sums would tell
+what fewer nodes sent. A node is put in its group by a hash of the federation's identity, which is
+unknown to anybody who chooses a node's name. `grouped_round` says what a server makes of the
+sums."""
 
 from __future__ import annotations
 
@@ -21,26 +22,26 @@ from .terms import FederationTerms
 
 
 def dealt(members: Members, run: str, count: int) -> list[frozenset[str]]:
-    """The nodes of each of `count` groups: of all who ever were members, so that who leaves moves
-    nobody else.
+    """Returns the nodes of each of `count` groups, of all that ever were members, so that a node
+    that leaves moves no other.
 
-    Larger nodes come first, and those of one size by a hash. Each `count` of them go to one group
-    each, the largest to the group with the fewest people so far."""
+    Larger nodes come first, and those of one size in the order of a hash. Each `count` of them go
+    to one group each, the largest to the group with the fewest people so far."""
     people = members.ever()
     order = sorted(people, key=lambda name: (-people[name], _place(run, name)))
     groups: list[set[str]] = [set() for _ in range(count)]
     held = [0] * count
     for low in range(0, len(order), count):
-        some = order[low : low + count]
+        names = order[low : low + count]
         fewest = sorted(range(count), key=lambda number: (held[number], number))
-        for number, name in zip(fewest, some, strict=False):
+        for number, name in zip(fewest, names, strict=False):
             groups[number].add(name)
             held[number] += people[name]
     return [frozenset(group) for group in groups]
 
 
 def check_groups(terms: FederationTerms, members: Members, contract: Contract) -> None:
-    """Raise InputError for groups of which one is smaller than a sum may be. contract: of the
+    """Raises InputError for groups of which one is smaller than a sum may be. contract: of the
     algorithm.
     """
     own = terms.protection
@@ -51,10 +52,8 @@ def check_groups(terms: FederationTerms, members: Members, contract: Contract) -
     least = max(own.people, fewest)
     fix = "fewer groups, or more nodes"
     if fewest > own.people:
-        fix += (
-            f"; or more room for devices that are missing, such as {PROTECT}"
-            f" lost={own.lost + (1 - own.lost) / 4:.2g}"
-        )
+        lost = own.lost + (1 - own.lost) / 4
+        fix += f"; or more room for devices that are missing, such as {PROTECT} lost={lost:.2g}"
     for group in dealt(members, terms.run, own.groups):
         users = sum(people[name] for name in group)
         asked = users * contract.cohort / terms.users
@@ -70,20 +69,19 @@ def check_groups(terms: FederationTerms, members: Members, contract: Contract) -
 
 
 def group_of(members: Members, terms: FederationTerms, name: str) -> frozenset[str]:
-    """The nodes of the group of a node, itself too: all that ever were members, where there are no
-    groups.
+    """Returns the nodes of the group of a node, itself too: all that ever were members, where there
+    are no groups.
     """
-    return next(
-        group for group in dealt(members, terms.run, terms.protection.groups) if name in group
-    )
+    groups = dealt(members, terms.run, terms.protection.groups)
+    return next(group for group in groups if name in group)
 
 
 def groups_left(members: Members, terms: FederationTerms, active: Collection[str]) -> int:
-    """How many groups have nodes among `active`."""
-    return sum(
-        not group.isdisjoint(active) for group in dealt(members, terms.run, terms.protection.groups)
-    )
+    """Returns how many groups have nodes among `active`."""
+    groups = dealt(members, terms.run, terms.protection.groups)
+    return sum(not group.isdisjoint(active) for group in groups)
 
 
 def _place(run: str, name: str) -> bytes:
+    """Returns the place of a node among nodes of its size."""
     return hashlib.sha256(f"entrenous group\n{run}\n{name}".encode()).digest()

@@ -1,5 +1,5 @@
-"""What an operator sends to one node: terms, items, and invitation.json, which says where the
-federation is and nothing else.
+"""Invitations: an operator sends a node the terms, the items, and invitation.json, which says where
+the federation is and nothing else.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from .tickets import Seconds, Ticket
 T = TypeVar("T")
 INVITATION = "invitation.json"
 INVITED = (TERMS, MEMBERS, ITEMS, INVITATION, "ca.crt")  # members with a server, the last with TLS
-# peers whose addresses are in every invitation, at least: with one the federation ends when that
-# ends
+# Peers whose addresses are in every invitation, at least: with a single one, nobody could join
+# after its end.
 BOOTSTRAPS = 2
 Hex32: TypeAlias = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 Hex64: TypeAlias = Annotated[str, Meta(pattern="^[0-9a-f]{128}$")]
@@ -37,49 +37,51 @@ class Contact(NamedTuple):
 
 
 class ServerInvitation(Struct, frozen=True, forbid_unknown_fields=True):
-    """The address of the server, HOST:PORT, and whether it has a certificate."""
+    """The way to a server."""
 
     server: str
+    """HOST:PORT."""
     tls: bool
+    """Whether the server has a certificate."""
 
 
 class Bootstrap(Struct, frozen=True, forbid_unknown_fields=True):
-    """A peer whose address is in the invitation. key: its public key."""
+    """A peer whose address is in the invitation."""
 
     number: Annotated[int, Meta(ge=0)]
     key: Hex32
+    """Its public key."""
     addresses: Annotated[tuple[str, ...], Meta(min_length=1)]
 
     def contact(self) -> Contact:
-        """The contact to dial this bootstrap peer by."""
+        """Returns the contact by which to dial this peer."""
         return Contact(self.number, bytes.fromhex(self.key), self.addresses)
 
 
 class PeerInvitation(Struct, frozen=True, forbid_unknown_fields=True):
-    """The number of a peer, the operator's ticket for it, and the peers to begin with. ticket: the
-    operator's signature.
-    """
+    """The number of a peer, the operator's ticket for it, and the peers to begin with."""
 
     number: Annotated[int, Meta(ge=0)]
     until: Seconds
     ticket: Hex64
+    """The operator's signature."""
     bootstraps: Annotated[tuple[Bootstrap, ...], Meta(min_length=BOOTSTRAPS)]
 
     def signed(self) -> Ticket:
-        """The ticket of the invitation, as records carry it."""
+        """Returns the ticket of the invitation, as records carry it."""
         return Ticket(self.number, self.until, bytes.fromhex(self.ticket))
 
 
 def read_server_invitation(folder: Path) -> ServerInvitation:
-    """Read the invitation of a node with a server. Raises InputError for anything else in it: what
-    a node insists on is for its owner to say."""
-    found = _read(folder, ServerInvitation, "server and tls alone")
-    split_address(str(folder / INVITATION), found.server)
-    return found
+    """Reads the invitation of a node with a server. Raises InputError for anything else in it: a
+    node's owner alone decides what the node insists on."""
+    invitation = _read(folder, ServerInvitation, "server and tls alone")
+    split_address(str(folder / INVITATION), invitation.server)
+    return invitation
 
 
 def read_peer_invitation(folder: Path) -> PeerInvitation:
-    """Read the invitation of a peer. Raises InputError."""
+    """Reads the invitation of a peer. Raises InputError."""
     return _read(folder, PeerInvitation, "number, until, ticket and two bootstraps or more")
 
 

@@ -1,8 +1,8 @@
-"""What terms pin of an algorithm: its declared contract, its settings in force, and what a fixed
-test round computes.
+"""The pins of an algorithm in the terms: its declared contract, its settings in force, and the
+results of a fixed test round.
 
 Two versions of a program that agree in all three compute the same, whatever else of their source
-differs. The test round runs on made-up users: nothing in it is anybody's. Its data are plain
+differs. The test round runs on made-up users, so nothing in it is anybody's. Its data are plain
 arithmetic, so that a change of a generator of data does not change them.
 """
 
@@ -42,18 +42,16 @@ from ...runs.pins import in_force
 from ...runs.store import model_sha256
 
 USERS, ITEMS = 64, 40  # of the test round
-FEWEST, MORE = 3, 18  # rows of its users: from the first number on, that many more
-ROUNDS, PUSHES = (
-    12,
-    3,
-    # rounds of it: some algorithms ask one device a round, or learn in one of five; and between
-    # peers
-)
+FEWEST, MORE = 3, 18  # rows of its users: the fewest, and up to so many more
+# Rounds around a server: some algorithms ask one device a round, or learn in one round of five.
+ROUNDS = 12
+PUSHES = 3  # rounds between peers
 LARGEST = 1 << 30  # bytes of its arrays
-RATINGS = 5  # different ones, where ratings are predicted
+RATINGS = 5  # different ratings, where ratings are predicted
 BEGAN, APART = 1_500_000_000, 600  # seconds: of its first row, and between two rows
 RECEIVED, SENT, PROTECTED, KEPT, MODEL = "received", "sent", "protected", "kept", "model"
 TRAITS = "traits"
+# Parts of a contract and of a test round in words, in the order in which they are compared.
 PARTS = {
     TRAITS: "how it works",
     SENT: "what devices send",
@@ -61,13 +59,13 @@ PARTS = {
     KEPT: "what devices keep",
     RECEIVED: "what devices receive",
     MODEL: "the model",
-}  # of a contract and of a test round, in words, in the order in which they are compared
+}
 
 
 @final
 class AlgorithmPins(Settings):
-    """What a federation has agreed on about its algorithm, in digests that every program can
-    compute for itself.
+    """The algorithm that a federation has agreed on, in digests that every program can compute for
+    itself.
     """
 
     version: str = Field(description="of entrenous, that made them; for people")
@@ -85,10 +83,11 @@ class AlgorithmPins(Settings):
     )
 
     def difference(self, other: AlgorithmPins) -> str:
-        """The first thing in which `other`, of the program that runs, is not what was agreed on, in
-        words; "" where there is none.
+        """Returns the first difference between what was agreed on and `other`, of the program that
+        runs, in words; "" where there is none.
 
-        A setting that only `other` has is none: the test round shows whether it changes anything.
+        A setting that only `other` has is no difference: the test round shows whether it changes
+        anything.
         """
         for name, value in self.settings.items():
             if name not in other.settings:
@@ -97,15 +96,15 @@ class AlgorithmPins(Settings):
                 return f"the setting '{name}' is {other.settings[name]!r}, and {value!r} was agreed"
         if self.test_round and not other.test_round:
             return "the fixed test round cannot be run"
-        if part := _first(self.contract, other.contract):
+        part = _first(self.contract, other.contract)
+        if part:
             return f"{part}, as declared, is something else"
-        if part := _first(self.test_round, other.test_round):
-            return f"in the fixed test round {part} comes out otherwise"
-        return ""
+        part = _first(self.test_round, other.test_round)
+        return f"in the fixed test round {part} comes out otherwise" if part else ""
 
 
 def _first(agreed: Mapping[str, str], here: Mapping[str, str]) -> str:
-    """The first part whose digest is another one here, in words; "" where all are the same."""
+    """Returns the first part whose digest differs here, in words; "" where all are the same."""
     known = [part for part in PARTS if part in agreed]
     unknown = [part for part in agreed if part not in PARTS]
     differing = [part for part in (*known, *unknown) if here.get(part) != agreed[part]]
@@ -113,12 +112,12 @@ def _first(agreed: Mapping[str, str], here: Mapping[str, str]) -> str:
 
 
 def pins_of(algorithm: Any, catalogue: Catalogue, protection: Protection) -> AlgorithmPins:
-    """The pins of an algorithm under a federation's settings, as this program computes them.
+    """Returns the pins of an algorithm under a federation's settings, as this program computes
+    them.
 
-    Args:
-        algorithm: before it is `configured`, without settings of a single user.
-        catalogue: of the federation; its scale of ratings is that of the test round, too.
-        protection: of the federation. Noise is drawn from the seed here, and floors do not count.
+    algorithm: before it is `configured`, without settings of a single user. catalogue: of the
+    federation; its scale of ratings is that of the test round, too. protection: of the federation;
+    noise is drawn from the seed here, and floors do not count.
     """
     decided = set(declared(algorithm).traits.decided_by_user)
     settings = {name: value for name, value in in_force(algorithm).items() if name not in decided}
@@ -134,9 +133,9 @@ def pins_of(algorithm: Any, catalogue: Catalogue, protection: Protection) -> Alg
 
 
 def contract_digests(algorithm: Any, catalogue: Catalogue) -> dict[str, str]:
-    """The sha256 of each part of what an algorithm declares, with the sizes of a federation: what
-    is received, kept and sent, and those traits that say how it works. Prose does not count, nor do
-    settings that were measured for a profile.
+    """Returns the sha256 of each part of an algorithm's declaration, with the sizes of a
+    federation: the arrays that are received, kept and sent, and the traits that say how it works.
+    Prose does not count, nor do settings that were measured for a profile.
     """
     contract = bound(algorithm.configured(catalogue), catalogue)
     traits = contract.declaration.traits
@@ -157,38 +156,26 @@ def contract_digests(algorithm: Any, catalogue: Catalogue) -> dict[str, str]:
     }
 
 
-def _digest(said: Any) -> str:
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+def _digest(parts: Any) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 def _field(contract: Contract, field: DeclaredArray) -> list[Any]:
-    bounds = field.axes
-    sizes = [_size(contract, size) for size in bounds.sizes]
-    return [
-        field.name,
-        field.dtype,
-        sizes,
-        _size(contract, bounds.below),
-        bounds.least,
-        bounds.finite,
-    ]
+    axes = field.axes
+    sizes = [_size(contract, size) for size in axes.sizes]
+    below = _size(contract, axes.below)
+    return [field.name, field.dtype, sizes, below, axes.least, axes.finite]
 
 
 def _sent(contract: Contract, sent: SentArray) -> list[Any]:
     sizes = [_size(contract, size) for size in sent.sizes]
-    return [
-        sent.way,
-        sent.name,
-        sent.dtype,
-        sizes,
-        _size(contract, sent.below),
-        sent.least,
-        sent.usual,
-    ]
+    below = _size(contract, sent.below)
+    return [sent.way, sent.name, sent.dtype, sizes, below, sent.least, sent.usual]
 
 
 def _size(contract: Contract, size: Size | None) -> Any:
-    """A size as a number; the name of one that a delivery decides, with the most that it may be."""
+    """Returns a size as a number; of a size that a delivery decides its name, with the most that it
+    may be."""
     if size is None or size == "devices":
         return size
     if isinstance(size, UpTo):
@@ -200,9 +187,9 @@ def _size(contract: Contract, size: Size | None) -> Any:
 
 
 def test_round(algorithm: Any, catalogue: Catalogue, protection: Protection) -> dict[str, str]:
-    """The sha256 of each part of what made-up devices end with after a few rounds: all that they
-    received, sent and keep, and the model; with a server also what they send under the federation's
-    protection. {} for an algorithm that cannot be run on so few.
+    """Returns the sha256 of each part of what made-up devices end with after a few rounds: all that
+    they received, sent and keep, and the model; with a server also what they send under the
+    federation's protection. {} for an algorithm that cannot be run on so few devices.
     """
     data = _made_up(catalogue.scale if predicts_ratings(algorithm) else (1.0, 1.0))
     if not _tried(lambda: _sized(algorithm, data.catalogue)):
@@ -217,8 +204,9 @@ def test_round(algorithm: Any, catalogue: Catalogue, protection: Protection) -> 
 
 
 def _tried(run: Callable[[], dict[str, str]]) -> dict[str, str]:
-    """What a run gives; {} where it fails: an algorithm of the user's own may need more users, or a
-    file that is not there, and noise for thousands of users may be too much for a few."""
+    """Returns the digests of a run; {} where it fails: an algorithm of the user's own may need more
+    users, or a file that is not there, and noise for thousands of users may be too much for a
+    few."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -228,30 +216,28 @@ def _tried(run: Callable[[], dict[str, str]]) -> dict[str, str]:
 
 
 def _sized(algorithm: Any, catalogue: Catalogue) -> dict[str, str]:
-    """The bytes of the test round's arrays, in words; {} where they are too many: settings come
-    from others.
+    """Returns the bytes of the test round's arrays, in words; {} where they are too many, since
+    settings come from others.
     """
     contract = bound(algorithm.configured(catalogue), catalogue)
-    shapes = [field.axes.sizes for field in (*contract.receives, *contract.keeps)]
-    known = [
-        contract.shape(tuple(size for size in sizes if upper_bound(size) != "devices"))
-        for sizes in shapes
-    ]
-    numbers = sum(math.prod(shape) for shape in known)
-    each = 8 * numbers + contract.most_bytes + contract.message_bytes
-    return {"bytes": str(USERS * each)} if USERS * each <= LARGEST else {}
+    numbers = 0
+    for field in (*contract.receives, *contract.keeps):
+        sizes = tuple(size for size in field.axes.sizes if upper_bound(size) != "devices")
+        numbers += math.prod(contract.shape(sizes))
+    nbytes = USERS * (8 * numbers + contract.most_bytes + contract.message_bytes)
+    return {"bytes": str(nbytes)} if nbytes <= LARGEST else {}
 
 
 def _for_one_process(protection: Protection) -> Protection:
-    """The protection as a simulation can repeat it: noise from the seed, no masks or groups, and no
-    floors, for which there are too few.
+    """Returns the protection as a simulation can repeat it: noise from the seed, no masks or
+    groups, and no floors, for which there are too few users.
     """
     one_sum = {"secure_sum": False, "people": 1, "parties": 1, "groups": 1, "noise_from": "seed"}
     return protection.model_copy(update=one_sum)
 
 
 def _trained(algorithm: Any, data: Interactions, protection: Protection) -> dict[str, str]:
-    """Digests after some rounds around a server."""
+    """Returns digests after some rounds around a server."""
     recorder = Recorder()
     rounds = Rounds(algorithm, data, recorder=recorder, protection=protection)
     training = rounds.advance(rounds.start(), ROUNDS)
@@ -264,7 +250,7 @@ def _trained(algorithm: Any, data: Interactions, protection: Protection) -> dict
 
 
 def _gossiped(algorithm: Any, data: Interactions) -> dict[str, str]:
-    """Digests after some rounds between peers."""
+    """Returns digests after some rounds between peers."""
     recorder = NeighbourRecorder(np.arange(USERS))
     gossip = Gossip(algorithm, data, recorder=recorder)
     swarm = gossip.advance(gossip.start(), PUSHES)
@@ -280,31 +266,33 @@ def _message(seen: Seen) -> dict[str, Array]:
 
 
 def _arrays(server: State) -> dict[str, Array]:
-    """The arrays of a server's state; what it holds beside arrays does not count."""
+    """Returns the arrays of numbers in a server's state; nothing else of it counts."""
     return {name: array for name, array in arrays_of(server).items() if array.dtype.kind in "fiub"}
 
 
-def _each(found: Iterable[Mapping[str, Array]]) -> str:
-    """One digest of the arrays of several rounds."""
-    return hashlib.sha256("\n".join(model_sha256(arrays) for arrays in found).encode()).hexdigest()
+def _each(rounds: Iterable[Mapping[str, Array]]) -> str:
+    """Returns one digest of the arrays of several rounds."""
+    digests = [model_sha256(arrays) for arrays in rounds]
+    return hashlib.sha256("\n".join(digests).encode()).hexdigest()
 
 
 def _made_up(scale: tuple[float, float]) -> Interactions:
-    """The data of the test round: by arithmetic alone, with ratings on a scale, times, places and,
-    of every third row, two visits.
+    """Returns the data of the test round: by arithmetic alone, with ratings on a scale, times,
+    places and, of every third row, two visits.
     """
     counts = FEWEST + np.arange(USERS) % MORE
-    chosen = [
-        np.sort((5 * user + 7 * np.arange(count)) % ITEMS)
-        for user, count in enumerate(counts.tolist())
-    ]
-    item = np.concatenate(chosen).astype(np.int32)
+    histories = []
+    for user, count in enumerate(counts.tolist()):
+        histories.append(np.sort((5 * user + 7 * np.arange(count)) % ITEMS))
+    item = np.concatenate(histories).astype(np.int32)
     row, place = np.arange(len(item)), np.arange(ITEMS)
     low, high = scale
     value = low + (high - low) * (7 * row % RATINGS) / (RATINGS - 1)
-    time, again = BEGAN + APART * row, row[::3]
-    visited = np.append(again, row)
-    when = np.append(time[again] - APART // 2, time)
+    time = BEGAN + APART * row
+    # Every third row was visited half a step before, too.
+    twice = row[::3]
+    visited = np.append(twice, row)
+    visit_time = np.append(time[twice] - APART // 2, time)
     return Interactions(
         ptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
         item=item,
@@ -316,5 +304,5 @@ def _made_up(scale: tuple[float, float]) -> Interactions:
         features={"lat": 40 + place / 100, "lon": 3 - place / 100},
         name="test round",
         scale=scale,
-        visits=grouped_visits(visited, when, np.arange(len(visited)), len(row)),
+        visits=grouped_visits(visited, visit_time, np.arange(len(visited)), len(row)),
     )

@@ -238,12 +238,12 @@ class FederationTerms(Settings):
 
     @property
     def has_server(self) -> bool:
-        """Whether there is a server; else there are peers."""
+        """True with a server; False between peers."""
         return self.topology == "server"
 
     @property
     def masked(self) -> bool:
-        """Whether the server sees the sum of a round's nodes, and no node singly."""
+        """True where the server sees the sum of a round's nodes, and no node singly."""
         return self.protection.secure_sum
 
     @property
@@ -283,7 +283,7 @@ class FederationTerms(Settings):
 
     @property
     def defended(self) -> bool:
-        """Whether the server looks at each device's update before it adds the updates of a
+        """True where the server looks at each device's update before it adds the updates of a
         round."""
         return self.protection.defence != "none"
 

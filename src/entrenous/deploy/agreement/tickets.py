@@ -2,8 +2,8 @@
 belongs to a key, and its end.
 
 A ticket is the operator's signature of (federation, number, key, last second), and goes with every
-record of a peer. Whom the operator shuts out is on a signed list whose serial number grows; peers
-hand the newest on. Neither needs the operator to be there.
+record of a peer. The keys that the operator shuts out are on a signed list whose serial number
+grows; peers hand the newest list on. Neither needs the operator to be there.
 """
 
 from __future__ import annotations
@@ -21,13 +21,12 @@ from ...core.errors import InputError
 from .files import is_signed, read_json, write_json
 
 REVOKED = "revoked.json"
-TICKET, REVOCATION = (
-    b"entrenous peer ticket 2\0",
-    b"entrenous revoked keys 1\0",
-)  # what is signed begins with what it is for
-DAYS = 365  # that a ticket is good for, unless the operator says otherwise
-# revoked keys on a list, which so fits into an answer between peers; a key leaves it when its
-# ticket has ended
+# A signed text begins with its purpose, so that a signature is good for nothing else.
+TICKET = b"entrenous peer ticket 2\0"
+REVOCATION = b"entrenous revoked keys 1\0"
+DAYS = 365  # for which a ticket is good, unless the operator says otherwise
+# Revoked keys on a list, which so fits into an answer between peers; a key leaves the list when its
+# ticket has ended.
 MOST = 64
 
 Key: TypeAlias = Annotated[bytes, Meta(min_length=32, max_length=32)]
@@ -36,23 +35,22 @@ Seconds: TypeAlias = Annotated[int, Meta(ge=0, lt=1 << 40)]  # since 1970
 
 
 class Ticket(NamedTuple):
-    """The operator's word that a number belongs to a key. until: the second, since 1970, in which
-    it ends.
-    """
+    """The operator's word that a number belongs to a key."""
 
     number: int
     until: int
+    """The second since 1970 in which the ticket ends."""
     signature: bytes
 
     @classmethod
     def sign(
         cls, operator: Ed25519PrivateKey, schema: bytes, number: int, key: bytes, until: int
     ) -> Self:
-        """A ticket for a number and a public key, 32 bytes, in the federation `schema`."""
+        """Returns a ticket for a number and a public key, 32 bytes, in the federation `schema`."""
         return cls(number, until, operator.sign(_ticket(schema, number, key, until)))
 
     def is_for(self, key: bytes, operator: bytes, schema: bytes) -> bool:
-        """Whether the operator, by its public key, has given this ticket to `key` in this
+        """Returns whether the operator, by its public key, has given this ticket to `key` in this
         federation.
         """
         return is_signed(operator, self.signature, _ticket(schema, self.number, key, self.until))
@@ -63,16 +61,15 @@ def _ticket(schema: bytes, number: int, key: bytes, until: int) -> bytes:
 
 
 def ends(days: float) -> int:
-    """The second, since 1970, in which a ticket ends that is given now for some days."""
+    """Returns the second since 1970 in which a ticket ends that is given now for some days."""
     return int(time.time() + 86_400 * days)
 
 
 class RevocationList(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The keys that are members' no more, signed by the operator. serial: grows with every key that
-    was ever shut out.
-    """
+    """The keys that are members' no more, signed by the operator."""
 
     serial: Annotated[int, Meta(ge=0, lt=1 << 31)]
+    """Grows with every key that is shut out."""
     keys: Annotated[tuple[Key, ...], Meta(max_length=MOST)]
     signature: Signature
 
@@ -80,38 +77,37 @@ class RevocationList(Struct, frozen=True, array_like=True, forbid_unknown_fields
     def sign(
         cls, operator: Ed25519PrivateKey, schema: bytes, serial: int, keys: Sequence[bytes]
     ) -> Self:
-        """The list number `serial` of the federation `schema`."""
+        """Returns the list number `serial` of the federation `schema`."""
         return cls(serial, tuple(keys), operator.sign(_revoked(schema, serial, keys)))
 
     def is_of(self, operator: bytes, schema: bytes) -> bool:
-        """Whether the operator, by its public key, has signed this list for this federation."""
+        """Returns whether the operator, by its public key, has signed this list for this
+        federation."""
         return is_signed(operator, self.signature, _revoked(schema, self.serial, self.keys))
 
     @classmethod
     def read(cls, folder: Path) -> Self | None:
-        """Read the list in a folder; None if there is none. Raises InputError for a file that is
-        none.
+        """Reads the list in a folder; None if there is none. Raises InputError for a file that is
+        no such list.
         """
         path = folder / REVOKED
         if not path.exists():
             return None
         try:
-            found = read_json(path)
-            keys = [bytes.fromhex(key) for key in found["keys"]]
-            return msgspec.convert((found["serial"], keys, bytes.fromhex(found["signature"])), cls)
+            fields = read_json(path)
+            keys = [bytes.fromhex(key) for key in fields["keys"]]
+            signature = bytes.fromhex(fields["signature"])
+            return msgspec.convert((fields["serial"], keys, signature), cls)
         except (KeyError, TypeError, ValueError) as bad:
+            problem = f"no list of revoked keys ({type(bad).__name__})"
             expected = "the revoked.json that the operator sent"
-            raise InputError(
-                str(path), f"no list of revoked keys ({type(bad).__name__})", expected=expected
-            ) from None
+            raise InputError(str(path), problem, expected=expected) from None
 
     def write(self, folder: Path) -> None:
-        """Write the list into a folder."""
-        keys = [key.hex() for key in self.keys]
-        write_json(
-            folder / REVOKED,
-            {"serial": self.serial, "keys": keys, "signature": self.signature.hex()},
-        )
+        """Writes the list into a folder."""
+        keys, signature = [key.hex() for key in self.keys], self.signature.hex()
+        fields = {"serial": self.serial, "keys": keys, "signature": signature}
+        write_json(folder / REVOKED, fields)
 
 
 def _revoked(schema: bytes, serial: int, keys: Sequence[bytes]) -> bytes:

@@ -80,7 +80,7 @@ def download_schema(contract: Contract, devices: int) -> dict[str, TensorField]:
 
 
 class RoundWork(NamedTuple):
-    """What a round asks, and whom."""
+    """The work of a round: what it asks, and whom."""
 
     round: int
     model: bytes

@@ -1,4 +1,4 @@
-"""What the other end of a connection may cost: who speaks, how often, and how much of it is read.
+"""Limits of the other end of a connection: who speaks, how often, and how much of it is read.
 
 A node signs a short frame with its key and the time, and sends it in the head of every request, so
 that nothing of a stranger's is read beyond a head.
@@ -260,7 +260,7 @@ class Bodies:
 
     @asynccontextmanager
     async def of(self, node: str, asked: bool) -> AsyncIterator[Body]:
-        """A body of a node, counted until the end of `async with`. A node's next body ends the one
+        """Counts a body of a node until the end of `async with`. A node's next body ends the one
         that it has not sent whole. Raises Denied where the one before waits for the server."""
         before = self._of.get(node)
         # A node that sends body after body would otherwise take all the room.

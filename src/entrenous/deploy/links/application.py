@@ -1,5 +1,5 @@
-"""What a server answers to its nodes: an ASGI application of three routes, the same in one process,
-in workers, and under another engine; and what waits between its event loop and the server's thread.
+"""The answers of a server to its nodes: an ASGI application of three routes, the same in one
+process and in workers; and what waits between its event loop and the server's thread.
 
     GET  /v1/work    the request that waits for this node, held until there is one: 200 and a frame,
                      or 204
@@ -27,6 +27,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from ..agreement.files import Trouble, no_trouble
 from ..frames.frames import FrameParts, FrameRefused, claimed_node
 from .admission import (
     HELD,
@@ -41,7 +42,6 @@ from .admission import (
     is_number,
 )
 from .listening import Guard
-from .metrics import Trouble, no_trouble
 from .siblings import Siblings, disconnected
 
 # Bytes of a frame that are given to a connection at once: TLS keeps as many of each connection.
@@ -96,14 +96,14 @@ class Traffic:
     # ---- for the server's thread ----
 
     def present(self) -> Collection[str]:
-        """The names of the nodes that have said something of late."""
+        """Returns the names of the nodes that have said something of late."""
         late = time.monotonic() - GONE
         # Copied at once: while pairs are listed one by one the event loop may have its turn.
         heard = self._heard.copy()
         return {node for node, seconds in heard.items() if seconds > late}
 
     def ready(self) -> Collection[str]:
-        """The names of the nodes whose questions are held now."""
+        """Returns the names of the nodes whose questions are held now."""
         self._told = False
         return list(self._asking)
 

@@ -25,12 +25,13 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ...core.errors import EntrenousError, InputError, NotYet, may_pass
 from ..agreement.address import refuse_plain
+from ..agreement.files import Trouble, no_trouble
 from ..agreement.members import Member
 from ..frames.frames import FrameParts
 from .admission import HEAD, HEAD_SECONDS, HELD, Admission
 from .application import Front, Traffic, application
 from .listening import Bounds, Guard, GuardedSocket
-from .metrics import LinkTally, Trouble, no_trouble
+from .metrics import LinkTally
 from .siblings import Siblings
 
 KEPT = int(2 * HELD)  # seconds that a connection stays open between two requests
@@ -129,7 +130,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 class HttpsPlan(NamedTuple):
-    """Where a server listens."""
+    """The address of a server, and its limits."""
 
     host: str = "127.0.0.1"
     port: int = 8443
@@ -238,7 +239,9 @@ class HttpsServerLink:
 
     def _run(self) -> None:
         try:
-            asyncio.run(self._serve())
+            # Not the loop of whoever set a policy, as Ray does: `GuardedSocket` accepts by itself.
+            with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
+                runner.run(self._serve())
         except BaseException as error:
             self._failure.append(error)
         finally:

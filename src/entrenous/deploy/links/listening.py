@@ -1,4 +1,4 @@
-"""Who may connect to a server, and who has to go, decided before any handshake.
+"""The connections of a server: which may come, and which have to go, decided before any handshake.
 
 A client of TLS or HTTP speaks first. So a connection waits outside, as a bare descriptor, until it
 says something (`GuardedSocket`): a silent one never reaches the event loop, has no handshake
@@ -30,7 +30,7 @@ TURN = 64  # connections that are looked at before the event loop does something
 
 
 class Bounds(NamedTuple):
-    """How many connections a server has at once."""
+    """The connections that a server has at once, at most."""
 
     connections: int = 1024
     """In all, those of strangers too."""

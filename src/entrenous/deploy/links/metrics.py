@@ -1,9 +1,8 @@
-"""What a server, a node or a peer tells its operator: GET /metrics and GET /v1/health on 127.0.0.1,
-the first in the text format of Prometheus.
+"""Metrics and health of a server, a node or a peer for its operator: GET /metrics, in the text
+format of Prometheus, and GET /v1/health, both on 127.0.0.1.
 
 It has numbers of rounds, nodes, answers, requests, connections and bytes; no name of a node, no
-item, no user, nothing of a model. `Trouble` and `DiskHealth` say whether a part of a federation can
-do its work."""
+item, no user, nothing of a model."""
 
 from __future__ import annotations
 
@@ -13,77 +12,17 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol, final
 
 from ... import __version__
 from ...core.errors import InputError, NotYet, may_pass
+from ..agreement.files import Trouble, no_trouble
 
 TYPE = "text/plain; version=0.0.4; charset=utf-8"
 HOST = "127.0.0.1"
 METRICS, HEALTH = "/metrics", "/v1/health"
 STATM = "/proc/self/statm"  # of Linux: sizes of this process in pages
-PROBE = b"\0" * 4096  # a block of most disks: a full disk has not even that
 Rows = list[tuple[str, float]]  # labels and value
-
-
-# ---- health --------------------------------------------------------------------------------------
-
-
-class Trouble(NamedTuple):
-    """Why a part of a federation cannot do its work."""
-
-    kind: str
-    """One word, for anybody who asks."""
-    text: str
-    """One line for the operator, which may name nodes and files."""
-
-
-def no_trouble() -> Trouble | None:
-    """Returns None, for a caller that knows of no trouble."""
-    return None
-
-
-@final
-class DiskHealth:
-    """The disk under a folder, as its process finds it. errors: writes that failed since the
-    process began.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self.errors = 0
-        # Why something could not be written when that was last tried, by what it is.
-        self._failing: dict[str, str] = {}
-
-    def failed(self, what: str, cause: OSError) -> None:
-        """Notes that something could not be written."""
-        self.errors += 1
-        self._failing[what] = failed(cause)
-
-    def wrote(self, what: str) -> None:
-        """Notes that something was written."""
-        self._failing.pop(what, None)
-
-    def trouble(self) -> Trouble | None:
-        """Returns why no write can be relied on now: the last write of something failed, or that of
-        a block does. None where all is well. Waits for the disk."""
-        for what, why in list(self._failing.items()):
-            return Trouble("disk", f"{what} cannot be written ({why})")
-        probe = self._folder / f".health-{os.getpid()}.tmp"
-        try:
-            try:
-                probe.write_bytes(PROBE)
-            finally:
-                probe.unlink(missing_ok=True)
-        except OSError as cause:
-            return Trouble("disk", f"nothing can be written ({cause.strerror or cause})")
-        return None
-
-
-def failed(cause: OSError) -> str:
-    """Returns the message of a disk error in one line."""
-    return f"{cause.filename or 'disk'}: {cause.strerror or cause}"
 
 
 # ---- families ------------------------------------------------------------------------------------
@@ -175,12 +114,12 @@ def _number(value: float) -> str:
 
 
 def exposition(
-    status: Mapping[str, Any], link: LinkTally | None, certificate_ends: float | None = None
+    status: Mapping[str, Any], link: LinkTally, certificate_ends: float | None = None
 ) -> str:
     """Returns the text of /metrics of a server.
 
-    status: what the server says of itself; see `FederationServer`. link: None where the server has
-    no port of its own. certificate_ends: seconds since 1970, None = there is no certificate.
+    status: what the server says of itself; see `FederationServer`. certificate_ends: seconds since
+    1970, None = there is no certificate.
     """
     families = [*_of_server(status), *of_port(link), *process()]
     if certificate_ends is not None:
@@ -231,10 +170,8 @@ def _of_server(status: Mapping[str, Any]) -> list[Family]:
     ]
 
 
-def of_port(link: LinkTally | None) -> list[Family]:
-    """Returns what a port to nodes has counted; [] where there is no port."""
-    if link is None:
-        return []
+def of_port(link: LinkTally) -> list[Family]:
+    """Returns what a port to nodes has counted."""
     return [
         counters("requests_total", "Requests of nodes by what became of them.", link.requests),
         gauge("connections_open", "Connections now.", link.open),
@@ -254,15 +191,14 @@ class Telling(Protocol):
 class Metrics:
     """The `Telling` of a server.
 
-    status: the last that the server said of itself. link: the counts of its port; None where
-    another program has the port. trouble: why the server cannot do its work. certificate_ends: as
-    in `exposition`.
+    status: the last that the server said of itself. link: the counts of its port. trouble: why the
+    server cannot do its work. certificate_ends: as in `exposition`.
     """
 
     def __init__(
         self,
         status: Callable[[], Mapping[str, Any]],
-        link: Callable[[], LinkTally | None] = LinkTally,
+        link: Callable[[], LinkTally] = LinkTally,
         trouble: Callable[[], Trouble | None] = no_trouble,
         certificate_ends: float | None = None,
     ) -> None:

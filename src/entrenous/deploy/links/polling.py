@@ -418,7 +418,7 @@ class Backoff:
 
     @property
     def worth_saying(self) -> bool:
-        """Whether the last failure is to be said: a server that is away for a night fills no
+        """True where the last failure is to be said: a server that is away for a night fills no
         log.
         """
         if self._failures <= SAID:

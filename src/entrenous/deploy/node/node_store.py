@@ -79,7 +79,7 @@ class MaskedVector(NamedTuple):
 
 
 class LeftDevice(NamedTuple):
-    """What left one device in one round, as far as it was counted."""
+    """The counts of what left one device in one round; None where nothing was counted."""
 
     round: int
     user: int
@@ -94,7 +94,7 @@ class LeftDevice(NamedTuple):
 
 
 class StoreStanding(NamedTuple):
-    """How far a node is."""
+    """The progress of a node."""
 
     rounds: int
     """The rounds that it has trained in or missed."""

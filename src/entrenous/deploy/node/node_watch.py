@@ -1,5 +1,5 @@
-"""`NodeWatch`: what a node's process knows of itself, for its owner: rounds, answers, refusals,
-when the server was last heard, the disk.
+"""`NodeWatch`: the status of a node's process for its owner: rounds, answers, refusals, the last
+word of the server, and the disk.
 
 It names no user, no item and no number of a model. It is kept in status.json of the node's folder,
 for `entrenous federation status`, and told at /metrics and /v1/health of `entrenous node
@@ -20,55 +20,43 @@ from typing import Any, NamedTuple, final
 
 from ... import __version__
 from ...core.lock import is_held
-from ..agreement.files import read_json, write_text
+from ..agreement.files import DiskHealth, Trouble, read_json, write_text
 from ..agreement.terms import TERMS, FederationTerms
 from ..frames.frames import Code, opened, reason
-from ..links.metrics import (
-    DiskHealth,
-    LinkTally,
-    Trouble,
-    counter,
-    counters,
-    gauge,
-    of_port,
-    process,
-    text_of,
-)
+from ..links.metrics import LinkTally, counter, counters, gauge, of_port, process, text_of
 from ..server.server_folder import STATUS, told
 from .node_store import NODE, STORE, NodeStore, StoreStanding
 
 EVERY = 5.0  # seconds between two writes of the status
-MOVES = (
-    "update",
-    "sum",
-    "part",
-    "mask",
-    "consent",
-    "taken",
-)  # kinds of answers after which a node's store is further
-# seconds without a word of the server after which health says so: it holds a question for 20
+# Kinds of answers after which a node's store is further.
+MOVES = ("update", "sum", "part", "mask", "consent", "taken")
+# Seconds without a word of the server after which health says so; a server holds a question for 20.
 AWAY = 120.0
 
 
 class NodeTally(NamedTuple):
-    """What a node's process has counted and seen. given: answers by kind of frame; refused:
-    requests by code; contact, answer: when the server was last heard and answered, seconds since
-    1970, 0 = never; lost: why the connection was, "" = it is there; failed: why the last request
-    was not answered, "" = it was.
-    """
+    """The counts and observations of a node's process."""
 
     given: Counter[str]
+    """Answers by kind of frame."""
     refused: Counter[str]
+    """Refused requests by code."""
     contact: float = 0.0
+    """The last word of the server, seconds since 1970; 0 = none."""
     answer: float = 0.0
+    """The last answer, seconds since 1970; 0 = none."""
     lost: str = ""
+    """Why the connection was lost; "" = it is there."""
     failed: str = ""
+    """Why the last request was not answered; "" = it was."""
 
 
 @final
 class NodeWatch:
-    """What is told of a running node. look: how far its store is, asked after an answer in the
-    thread that gave it; link: counts the port of a relay; clock: seconds since 1970."""
+    """The status of a running node.
+
+    look: returns how far its store is; it is called after an answer in the thread that gave it.
+    link: the counts of the port of a relay. clock: seconds since 1970."""
 
     def __init__(
         self,
@@ -78,65 +66,61 @@ class NodeWatch:
         link: Callable[[], LinkTally] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._folder, self._terms, self._look, self._link, self._clock = (
-            folder,
-            terms,
-            look,
-            link,
-            clock,
-        )
+        self._folder, self._terms = folder, terms
+        self._look, self._link, self._clock = look, link, clock
         self.disk = DiskHealth(folder)
         self.standing = look()
         self._tally = NodeTally(Counter(), Counter())
         self._began, self._written = clock(), 0.0
-        self._handed_on = False  # the trained model, by a relay, which keeps none
+        self._handed_on = False  # whether a relay, which keeps no model, handed the trained one on
         self._turn = Lock()
 
     # ---- what happens ----------------------------------------------------------------------------
 
-    def answered(self, said: bytes) -> None:
-        """Note an answer, whatever it says."""
-        head, body = (frame := opened(said)).head, frame.body
+    def answered(self, answer: bytes) -> None:
+        """Notes an answer, whatever it says."""
+        frame = opened(answer)
+        head, failed = frame.head, ""
         with self._turn:
             if head.kind == "refused":
-                code = reason(bytes(body[:120])) or "unknown"
+                text = bytes(frame.body[:120])
+                code = reason(text) or "unknown"
                 self._tally.refused[code] += 1
-                text = bytes(body[:120]).decode("ascii", "replace").partition("\n")[2]
-                self._tally = self._tally._replace(failed=text if code == Code.FAILED.value else "")
+                if code == Code.FAILED.value:
+                    failed = text.decode("ascii", "replace").partition("\n")[2]
             else:
                 self._tally.given[head.kind] += 1
-                self._tally = self._tally._replace(failed="")
-            self._tally = self._tally._replace(answer=self._clock())
+            self._tally = self._tally._replace(answer=self._clock(), failed=failed)
             self._handed_on |= head.kind == "taken" and head.round >= self._terms.rounds
             if head.kind in MOVES:
                 self.standing = self._look()
         self._write()
 
     def heard(self) -> None:
-        """Note a word of the server."""
+        """Notes a word of the server."""
         self._tally = self._tally._replace(contact=self._clock(), lost="")
         self._write()
 
     def lost(self, why: str) -> None:
-        """Note that the server cannot be reached."""
+        """Notes that the server cannot be reached."""
         self._tally = self._tally._replace(lost=why)
         self._write()
 
     def finished(self) -> bool:
-        """Whether the model after the last round is here, or was handed on: the server has no more
-        to give.
+        """Returns whether the model after the last round is here, or was handed on: the server has
+        no more to give.
         """
-        here = self.standing.model is not None and self.standing.model >= self._terms.rounds
-        return here or self._handed_on
+        model = self.standing.model
+        return self._handed_on or (model is not None and model >= self._terms.rounds)
 
     def close(self) -> None:
-        """Write the status once more."""
+        """Writes the status once more."""
         self._write(0.0)
 
     # ---- what is told ----------------------------------------------------------------------------
 
     def about(self) -> dict[str, Any]:
-        """The status as it is written."""
+        """Returns the status as it is written."""
         tally = self._tally
         return {
             "pid": os.getpid(),
@@ -151,24 +135,25 @@ class NodeWatch:
         }
 
     def trouble(self) -> Trouble | None:
-        """Why the node cannot do its work now. None where nothing is known to be wrong, and once it
-        has the trained model.
+        """Returns why the node cannot do its work now. None where nothing is known to be wrong, and
+        once it has the trained model.
         """
-        if (disk := self.disk.trouble()) is not None:
+        disk = self.disk.trouble()
+        if disk is not None:
             return disk
         tally = self._tally
         if tally.failed:
             return Trouble("failed", f"the last request was not answered: {tally.failed}")
         silent = self._clock() - max(tally.contact, self._began)
         if silent > AWAY and not self.finished():
-            return Trouble(
-                "server", f"no word for {silent:.0f} s{f': {tally.lost}' if tally.lost else ''}"
-            )
+            lost = f": {tally.lost}" if tally.lost else ""
+            return Trouble("server", f"no word for {silent:.0f} s{lost}")
         return None
 
     def text(self) -> str:
-        """The text of /metrics."""
+        """Returns the text of /metrics."""
         tally, standing = self._tally, self.standing
+        model_round = -1 if standing.model is None else standing.model
         codes = {"given": tally.given.total(), **tally.refused}
         families = [
             gauge(
@@ -180,7 +165,7 @@ class NodeWatch:
             gauge(
                 "model_round",
                 "The round of the newest model here; -1 before the first.",
-                _or_none(standing.model),
+                model_round,
             ),
             gauge("finished", "1 when the model after the last round is here.", self.finished()),
             gauge(
@@ -202,7 +187,9 @@ class NodeWatch:
             counter("disk_errors_total", "Writes of the status that failed.", self.disk.errors),
             *process(),
         ]
-        return text_of([*families, *([] if self._link is None else of_port(self._link()))])
+        if self._link is not None:
+            families += of_port(self._link())
+        return text_of(families)
 
     def _write(self, every: float = EVERY) -> None:
         with self._turn:
@@ -217,15 +204,11 @@ class NodeWatch:
                 self.disk.failed(STATUS, cause)
 
 
-def _or_none(number: int | None) -> int:
-    return -1 if number is None else number
-
-
 def node_status(folder: Path) -> dict[str, Any]:
-    """Where a node stands, running or not: by its store, and by what its process last said. Raises
-    InputError for a folder that has not joined."""
+    """Returns the status of a node, running or not: by its store, and by what its process last
+    said. Raises InputError for a folder that has not joined."""
     about, terms = read_json(folder / NODE), FederationTerms.read(folder / TERMS)
-    found = {
+    status = {
         "name": about["name"],
         "run": terms.run,
         "profile": terms.limits(),
@@ -235,11 +218,16 @@ def node_status(folder: Path) -> dict[str, Any]:
     }
     if not about.get("relay"):
         with closing(NodeStore(folder / STORE)) as store:
-            standing, (users, rows) = store.standing(), store.counted()
-        found |= {
+            standing = store.standing()
+            users, rows = store.counted()
+        status |= {
             "round": standing.rounds,
             "model_round": standing.model,
             "finished": standing.model == terms.rounds,
+            "users": users,
+            "rows": rows,
+            "sums_remembered": standing.sums,
         }
-        found |= {"users": users, "rows": rows, "sums_remembered": standing.sums}
-    return {**found, **{key: value for key, value in told(folder).items() if key != "pid"}}
+    said = dict(told(folder))
+    said.pop("pid", None)
+    return {**status, **said}

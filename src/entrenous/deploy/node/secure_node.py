@@ -30,10 +30,10 @@ from ..wire.tensors import TensorField
 from .node_store import MaskedVector, NodeStore
 from .responder import Responder
 
-MASKED = "masked"  # the fact that names the newest round of which this node's masked input has left
-INPUTS = "inputs"  # the fact that says of how many rounds it has
-# the fact that says of how many it may, where the owner has allowed more than the terms say
-ALLOWED = "allowed"
+# Facts of the store.
+MASKED = "masked"  # the newest round of which this node's masked input has left
+INPUTS = "inputs"  # the number of rounds of which it has left
+ALLOWED = "allowed"  # of how many it may, where the owner has allowed more than the terms say
 
 
 class TrainingNode(Protocol):
@@ -63,15 +63,15 @@ class TrainingNode(Protocol):
 @final
 class SecureSide:
     """A node's part in secure sums, one attempt at a time. Its secrets are in memory alone: a node
-    that restarts during an attempt has dropped out of it, as any node may. What it has consented to
-    is on its disk.
+    that restarts during an attempt has dropped out of it, as any node may. The sums that it has
+    consented to are on its disk.
     """
 
     def __init__(self, node: TrainingNode, members: Members, floors: Floors) -> None:
         self._node, self._floors = node, floors
         self._roll = members.roll()
-        # where there are groups, the others of them have nobody in this node's sums: a server that
-        # dealt nodes anew in every round would choose whom to subtract
+        # Nodes of other groups may be in no sum with this one: a server that dealt nodes anew in
+        # every round would choose whom to subtract.
         group = group_of(members, node.terms, node.name)
         self._most = {
             name: len(member.users) for name, member in members.nodes.items() if name in group
@@ -80,12 +80,13 @@ class SecureSide:
         self._length = size(node.shard.contract.empty_total())
         self._remembered: PastSum | None = None  # the newest of `_past`, as its client has it
         self._client: SecureSumClient | None = None
-        self._answers: dict[bytes, bytes] = {}  # of this attempt, by the sha256 of what was asked
+        self._answers: dict[bytes, bytes] = {}  # of this attempt, by the sha256 of the question
 
     def answer(self, frame: Frame) -> bytes:
-        """The node's message for a stage of a secure sum. The same request gets the same answer.
+        """Returns the node's message for a stage of a secure sum. The same request gets the same
+        answer.
 
-        A box that does not hold what it should is answered by a complaint. Raises FrameRefused.
+        A box with wrong content is answered by a complaint. Raises FrameRefused.
         """
         self._node.responder.enough(frame)
         asked = hashlib.sha256(frame.head.kind.encode() + frame.head.digest).digest()
@@ -102,7 +103,7 @@ class SecureSide:
         return answer
 
     def _of_attempt(self, frame: Frame) -> SecureSumClient:
-        """The client of this attempt: a new one for the first stage of a new attempt."""
+        """Returns the client of this attempt: a new one for the first stage of a new attempt."""
         head = frame.head
         asked = (head.round, head.attempt)
         current = None
@@ -116,6 +117,7 @@ class SecureSide:
             raise FrameRefused(Code.NOT_ASKED, text)
         if current is not None and current > asked:
             raise FrameRefused(Code.PAST_ROUND)
+        # Two sums of one round over different nodes would tell what this node sent.
         if int(self._node.store.fact(MASKED) or -1) >= head.round:
             text = "this node's masked input of this round has left before"
             raise FrameRefused(Code.PAST_ROUND, text)
@@ -138,7 +140,7 @@ class SecureSide:
         return self._client
 
     def _as_agreed(self, client: SecureSumClient, frame: Frame) -> None:
-        """Raise FrameRefused unless a stage is about what this node signed at the first one.
+        """Raises FrameRefused unless a stage is about what this node signed at the first stage.
 
         All parties signed the same transcript. A server that asks this node about anything else
         asks about something that the others do not know of.
@@ -153,7 +155,7 @@ class SecureSide:
             raise FrameRefused(Code.WRONG_COUNT, text)
 
     def _said(self, client: SecureSumClient, frame: Frame) -> bytes:
-        """The node's whole answer to a stage. Raises SumRefused, FrameRefused."""
+        """Returns the node's whole answer to a stage. Raises SumRefused, FrameRefused."""
         kind, body = frame.head.kind, bytes(frame.body)
         if kind == "mask":
             return self._masked(client, frame)
@@ -170,12 +172,13 @@ class SecureSide:
         return self._node.responder.seal_for(frame, ANSWERED.get(kind, kind), answer)
 
     def _masked(self, client: SecureSumClient, frame: Frame) -> bytes:
-        """Trains, masks, and has the disk know it before anything leaves: the whole answer."""
+        """Trains, masks, and writes both to the disk before anything leaves. Returns the whole
+        answer."""
         node = self._node
         inbox = {"inbox": TensorField("u1", ((0, MESSAGE),))}
         request, arrays = node.responder.read_request(frame, inbox)
-        # what came, not what a head says of it: a model made for this node alone would say in the
-        # sum what this node sends
+        # The download counts, not what a head says of it: with a model made for this node alone,
+        # the sum would tell what this node sends.
         if announced(node.shard.contract, request.download) != client.terms.model:
             text = "the download is not the model that all have signed for this attempt"
             raise FrameRefused(Code.WRONG_MODEL, text)
@@ -198,31 +201,28 @@ class SecureSide:
     def _vector(
         self, request: NodeRequest, model: bytes
     ) -> tuple[State, Total, MaskedVector, bool]:
-        """What the devices send: for the model and users that were masked last the same numbers
-        again, noise and all, since new ones would say more with each time that a server has a model
-        summed. The last tells whether they were trained now: then the sum is the shard's, and is to
-        be given back to it.
+        """Returns the private state, and what the devices send as a sum and as a vector. The last
+        tells whether they were trained now: then the sum is the shard's, and is to be given back.
+
+        For the model and users that were masked last it is the same numbers again, noise and all,
+        since new ones would tell more each time that a server has a model summed.
         """
-        node, kept, length = self._node, self._node.store.masked(), self._length
+        node, kept = self._node, self._node.store.masked()
         if (
             kept is not None
             and kept.model == model
             and np.array_equal(kept.users, request.users)
-            and len(kept.vector) == length
+            and len(kept.vector) == self._length
+            and not node.shard.contract.way("shown")
         ):
-            total = unpack(kept.vector, node.shard.contract.empty_total())
-            if not node.shard.contract.way("shown"):
-                return node.before(request)[0], total, kept, False
+            devices, _ = node.before(request)
+            return devices, unpack(kept.vector, node.shard.contract.empty_total()), kept, False
         devices, total = node.train_sum(request)
-        return (
-            devices,
-            total,
-            MaskedVector(model, request.users, pack(total._replace(shown=()))),
-            True,
-        )
+        vector = pack(total._replace(shown=()))
+        return devices, total, MaskedVector(model, request.users, vector), True
 
     def _consent(self, client: SecureSumClient, body: bytes) -> bytes:
-        """Signs the list of survivors, once the disk knows whose sum that allows."""
+        """Signs the list of survivors, once the sum that this allows is on the disk."""
         answer = client.consent(body)
         assert client.consented is not None  # by `consent`
         if self._remembered is not client.consented:
@@ -233,15 +233,15 @@ class SecureSide:
 
 
 def inputs(store: NodeStore) -> int:
-    """How many masked inputs have left a node; as many as there may be, of a store from before they
-    were counted.
+    """Returns how many masked inputs have left a node; of a store from before they were counted, as
+    many as there may be.
     """
     counted = store.fact(INPUTS)
     return int(counted) if counted is not None else int(store.fact(MASKED) or -1) + 1
 
 
 def allowed_inputs(store: NodeStore, terms: FederationTerms) -> int:
-    """How many masked inputs may leave a node: those of the terms, or more if its owner has said
-    so.
+    """Returns how many masked inputs may leave a node: as the terms say, or more if its owner has
+    allowed more.
     """
     return int(store.fact(ALLOWED) or terms.sums)

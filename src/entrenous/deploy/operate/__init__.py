@@ -1,3 +1,3 @@
-"""What an operator or an owner does: found, enrol, run, look, go back, recommend, and try a
+"""The commands of an operator or an owner: found, enrol, run, look, go back, recommend, and try a
 federation out.
 """

@@ -1,5 +1,5 @@
-"""How a node or a peer comes to take part: it makes its key, asks with the public half, is invited,
-and joins with its users' rows.
+"""Enrolment of a node or a peer: it makes its key, asks with the public half, is invited, and joins
+with its users' rows.
 
     node      identity(folder, name)              -> request.json, which may be shown to anybody
     operator  founding.found_federation(...)      -> the operator's folder, and an invitation for

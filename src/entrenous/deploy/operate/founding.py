@@ -15,7 +15,9 @@ import shutil
 import socket
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from math import ceil
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -30,7 +32,7 @@ from ...core.registry.own import is_place, lasting, short
 from ...core.registry.program import source_sha256
 from ...core.types import Int64Array
 from ...data.interactions import Interactions
-from ...privacy.protection import DP, PAPER, PRIVATE, PROTECT, protection_of
+from ...privacy.protection import DP, MOST_GROUPS, PAPER, PRIVATE, PROTECT, protection_of
 from ...privacy.secure_sum.terms import Floors
 from ..agreement.catalogue import ITEMS, Items
 from ..agreement.certificates import make_keys
@@ -57,6 +59,9 @@ from .plans import GOSSIPING, FoundingPlan, JoinPlan
 PORT = 8443
 EVERYWHERE = "0.0.0.0", "::", ""
 SERVER, OPERATOR, PLACE = "server", "operator", "place.json"
+# Nodes of one secure sum, beyond which everybody is put in groups: each node of a sum is told of
+# all others, so that the cost of a sum grows with the square of its nodes.
+MOST_NODES = 300
 ROOM = 0.2  # share of the devices that private sums can do without, and keep their noise
 # Each request with the number of users that its node may have; a peer has one.
 Requests = Sequence[tuple[EnrolmentRequest, int]]
@@ -147,17 +152,43 @@ def found_federation(
         "terms",
     )
     terms.check(place=own)
-    terms = _pinned(terms, own)
     members = enrolled(terms, Members({}, terms.users), requests, ends(plan.days))
+    if terms.masked and "groups" not in plan.protect:
+        terms = _in_groups(terms, members, own)
+    terms = _pinned(terms, own)
     _check_noise(terms, members)
-    if terms.protection.groups > 1:
-        contract = agreed(terms.make(place=own), terms.catalogue, terms.protection)
-        check_groups(terms, members, contract)
+    _check_groups(terms, members, own)
     if terms.has_server:
         about = (place or Place()).checked()._asdict()
     else:
         about = {"bootstraps": _bootstraps(requests, members)}
     return _founded(_Founding(operator, key, terms, items, own), members, about)
+
+
+def _in_groups(terms: FederationTerms, members: Members, own: str) -> FederationTerms:
+    """Returns the terms with so many groups that none has more than MOST_NODES nodes, as far as
+    each is large enough for a sum; the terms as they are where everybody is one group. own: as of
+    `_Founding`.
+    """
+    nodes = len(members.nodes)
+    if nodes <= MOST_NODES:
+        return terms
+    told = terms.model_dump(mode="json")
+    most = min(MOST_GROUPS, max(3, ceil(nodes / MOST_NODES)))
+    for groups in range(most, 2, -1):
+        protection = {**told["protection"], "groups": groups}
+        grouped = FederationTerms.parse({**told, "protection": protection}, "terms")
+        with suppress(InputError):
+            _check_groups(grouped, members, own)
+            return grouped
+    return terms
+
+
+def _check_groups(terms: FederationTerms, members: Members, own: str) -> None:
+    """Raises InputError where a group of nodes is too small for a sum. own: as of `_Founding`."""
+    if terms.protection.groups > 1:
+        contract = agreed(terms.make(place=own), terms.catalogue, terms.protection)
+        check_groups(terms, members, contract)
 
 
 def _pinned(terms: FederationTerms, own: str) -> FederationTerms:

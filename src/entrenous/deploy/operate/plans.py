@@ -59,7 +59,8 @@ class FoundingPlan:
     protect: Mapping[str, Any] = field(default_factory=dict)
     """A setting of the protection where it differs from the profile's, name=value; may be repeated,
     such as people=60 or noise=0.2. groups=9 sums each round in nine groups of nodes, and shortens
-    the sum of a group that one lying member makes too long."""
+    the sum of a group that one lying member makes too long; default: one group of up to 300
+    nodes."""
     apart: bool = True
     """Two masked sums differ by no node, or by at least --parties nodes: the server waits for a
     node that is away. --no-apart goes on without it, where owners agree."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -14,6 +15,7 @@ import numpy as np
 from ...core.errors import EntrenousError, InputError, at_least
 from ...core.lock import holding, is_held
 from ...core.types import Array
+from ...federation.workers.engine import EngineOptions, engine
 from ...runs.store import model_sha256, read_arrays
 from ..agreement.address import checked_address, is_loopback
 from ..agreement.files import read_json
@@ -33,6 +35,7 @@ from ..node.relay import BELOW, Relay
 from ..server.local_workers import LocalWorkers, WorkerProcess
 from ..server.log_line import LogFormat, LogLine
 from ..server.pool import WorkerPool
+from ..server.ray_workers import LOCAL, HiredActor, RayPlan, RayWorkers
 from ..server.server import FederationServer, serve_opened
 from ..server.server_folder import ServerFolder, told
 from .membership import certificate_ends
@@ -56,12 +59,14 @@ def run_server(
     log_format: LogFormat = "text",
     proxy: str = "",
     pace: float = 0.0,
+    ray: RayPlan | None = None,
 ) -> None:
     """Run a server until its rounds are done or `stop` is set.
 
     workers: processes that take answers. metrics: the port on 127.0.0.1 that tells what is
     counted, None = none. log_format: of server.log. proxy: the address of a proxy in front, "" =
-    as place.json says. pace: seconds between two rounds, at least.
+    as place.json says. pace: seconds between two rounds, at least. ray: has the workers be actors
+    of Ray.
 
     A server that was halted ends at once where nobody reads its metrics; where somebody may, it
     tells so until `stop` is set.
@@ -77,7 +82,17 @@ def run_server(
         telling = _told_by(held)
         with served(telling, metrics):
             until_stopped = _halted_until(stop, say) if metrics is not None else nullcontext()
-            if workers > 1:
+            if ray is not None:
+                with until_stopped:
+                    serve_by_actors(
+                        held,
+                        plan,
+                        ray,
+                        workers,
+                        stop,
+                        lambda pool: setattr(telling, "link", pool.tally),
+                    )
+            elif workers > 1:
                 with until_stopped:
                     serve_by_workers(
                         held, plan, workers, stop, lambda pool: setattr(telling, "link", pool.tally)
@@ -156,6 +171,33 @@ def serve_by_workers(
     with closing(pool):
         ready(pool)
         return server.served_by(pool)
+
+
+def serve_by_actors(
+    held: ServerFolder,
+    plan: HttpsPlan,
+    ray: RayPlan,
+    workers: int,
+    stop: threading.Event,
+    ready: Callable[[WorkerPool[HiredActor]], None] = lambda pool: None,
+) -> str | None:
+    """Run the server of an open folder with answers taken by actors of Ray; as
+    `serve_by_workers`.
+    """
+    at_least("--workers", workers, 1)
+    refuse_defended(held, "--ray")
+    address = None if ray.address == LOCAL else ray.address
+    server = FederationServer(held, stop)
+    ending = signal.getsignal(signal.SIGTERM)
+    with engine(EngineOptions(workers, address, 1)) as library:
+        if threading.current_thread() is threading.main_thread():
+            # Ray's own end is an abort; a server that is stopped says so
+            signal.signal(signal.SIGTERM, ending)
+        hiring = RayWorkers(library, held, plan, ray, workers)
+        pool = WorkerPool(held, server.contract, hiring, workers, stop, server.wait)
+        with closing(pool):
+            ready(pool)
+            return server.served_by(pool)
 
 
 def refuse_defended(held: ServerFolder, option: str) -> None:

@@ -20,7 +20,7 @@ from ...runs.options import RunPlan
 from ...runs.pipeline import RunResult, material
 from ...runs.plan import algorithm_of, check, usual_protocol
 from ..agreement.files import read_json, write_json
-from .founding import FoundedFederation, Place, found, free_ports, must_be_new
+from .founding import MOST_NODES, FoundedFederation, Place, found, free_ports, must_be_new
 from .plans import FoundingPlan, TrialPlan
 from .recommend import recommend
 from .running import gathered, run_all, status
@@ -71,6 +71,8 @@ def begin(
                 " trying it out only"
             )
         lowered = {"people": floors.people, "parties": floors.parties}
+        if trial.nodes > MOST_NODES:
+            lowered["groups"] = 1  # a simulation has none
         trial = replace(trial, protect={**trial.protect, **lowered})
     founding = FoundingPlan(
         algorithm=trial.algorithm,

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple, final
 from ...core.contract.protocols import arrays_of
 from ...core.errors import InputError
 from ...runs.store import model_sha256
-from ..links.metrics import DiskHealth, Trouble, counter, counters, gauge, process, served, text_of
+from ..agreement.files import DiskHealth, Trouble
+from ..links.metrics import counter, counters, gauge, process, served, text_of
 from .folder import PeerFolder
 from .node import PeerNode
 from .peer import Membership, Peer, pace

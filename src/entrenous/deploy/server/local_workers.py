@@ -29,7 +29,6 @@ class WorkerProcess:
         )
         theirs.close()
         self.channel = Channel(ours)
-        self.name = f"process {self.process.pid}"
 
     def send(self, order: Order) -> None:
         self.channel.send(*order)

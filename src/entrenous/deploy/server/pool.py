@@ -40,11 +40,6 @@ DEATHS, PERIOD = 10, 60.0
 class Hired(Protocol):
     """One worker, as the server's process has it."""
 
-    @property
-    def name(self) -> str:
-        """What the log calls it, such as `process 4711`."""
-        ...
-
     def send(self, order: Order) -> None:
         """Send an order. Raises OSError when the worker has died."""
         ...
@@ -68,7 +63,7 @@ class Workers(Protocol[H]):
 
     @property
     def address(self) -> str:
-        """HOST:PORT at which nodes reach the workers."""
+        """HOST:PORT at which nodes reach the workers, once one was hired."""
         ...
 
     def hire(self, part: int) -> H:
@@ -88,6 +83,8 @@ class WorkerStanding:
     """What one worker has reported, and what it is to do."""
 
     def __init__(self) -> None:
+        self.process = 0
+        """The number of its process, on its own machine."""
         self.address = ""
         """HOST:PORT for the other workers, "" where they need none."""
         self.order: Order | None = None
@@ -125,7 +122,7 @@ class WorkerPool(Generic[H]):
         waits: Callable[[list[str]], None] = lambda missing: None,
     ) -> None:
         self._folder, self._contract, self._stop, self._waits = folder, contract, stop, waits
-        self._hiring, self.address = hiring, hiring.address
+        self._hiring = hiring
         self._home = homes(folder.terms, folder.members, count)
         self.lengths: dict[str, float] = {}
         self._accepted = 0  # answers in the totals of all rounds
@@ -138,7 +135,8 @@ class WorkerPool(Generic[H]):
         self._works: Mapping[int, GroupWork] = {}  # of the secure sums of this round
         self._summed: list[Summed] = []
         self.workers = [hiring.hire(part) for part in range(count)]
-        self._standing = [WorkerStanding() for _ in self.workers]
+        self.address = hiring.address
+        self.standing = [WorkerStanding() for _ in self.workers]
         for at in range(count):
             self._await_ready(at)
         self._introduce()
@@ -153,18 +151,18 @@ class WorkerPool(Generic[H]):
 
     @property
     def present(self) -> int:
-        return sum(standing.present for standing in self._standing)
+        return sum(standing.present for standing in self.standing)
 
     @property
     def devices(self) -> int:
         """How many devices are in what the workers have taken; one that two of them have counts
         twice until the end.
         """
-        return sum(standing.devices for standing in self._standing)
+        return sum(standing.devices for standing in self.standing)
 
     @property
     def taken(self) -> frozenset[str]:
-        return frozenset().union(*(standing.done for standing in self._standing))
+        return frozenset().union(*(standing.done for standing in self.standing))
 
     @property
     def without(self) -> Collection[str]:
@@ -177,7 +175,7 @@ class WorkerPool(Generic[H]):
         takes those of its journal again.
         """
         counts = self._before.copy()
-        for standing in self._standing:
+        for standing in self.standing:
             counts.update(standing.counts)
         by_code = {Code(name): count for name, count in counts.items()}
         if not self._folder.terms.masked:
@@ -199,7 +197,7 @@ class WorkerPool(Generic[H]):
 
     def tally(self) -> LinkTally:
         """What all workers' ports have counted so far."""
-        links = [standing.link for standing in self._standing]
+        links = [standing.link for standing in self.standing]
         return reduce(LinkTally.plus, links, self._link_before)
 
     def begin(self, work: RoundWork) -> None:
@@ -288,7 +286,7 @@ class WorkerPool(Generic[H]):
     def _open(self, word: str, work: RoundWork) -> None:
         self._work, self._word, self.lengths = work, word, {}
         common = _said_of_work(work)
-        for at, standing in enumerate(self._standing):
+        for at, standing in enumerate(self.standing):
             standing.done = set()
             asked = {name: work.asked[name] for name in work.asked if self._serves(at, name)}
             self._order(at, Order(word, {**common, "asked": _said_of_asked(asked)}))
@@ -316,7 +314,7 @@ class WorkerPool(Generic[H]):
 
     def _order(self, at: int, order: Order) -> None:
         """Gives a worker something to do, which a successor of it would go on with."""
-        self._standing[at].order = order
+        self.standing[at].order = order
         self._tell(at, order)
 
     def _tell(self, at: int, order: Order) -> None:
@@ -325,7 +323,7 @@ class WorkerPool(Generic[H]):
 
     def _close(self) -> None:
         self._word = ""
-        for standing in self._standing:
+        for standing in self.standing:
             standing.order = None
 
     # ---- what workers say ------------------------------------------------------------------------
@@ -378,13 +376,13 @@ class WorkerPool(Generic[H]):
             return
         about = order.about
         if order.word == "summed":
-            self._standing[at].order = None
+            self.standing[at].order = None
             self._summed.append(Summed(at, about, order.body))
         elif order.word == "remember":
             self._remember(about)
             self._tell(at, Order("remembered", {}))
         elif order.word == "report":
-            standing = self._standing[at]
+            standing = self.standing[at]
             standing.done |= set(about["done"])
             standing.link = LinkTally(*about["link"])
             standing.counts, standing.sent = about["counts"], about["sent"]
@@ -414,17 +412,22 @@ class WorkerPool(Generic[H]):
         return GroupSum(about["group"], total, about["begun"], frozenset(about["names"]))
 
     def _sent(self, which: int) -> int:
-        return int(self._sent_before[which]) + sum(each.sent[which] for each in self._standing)
+        return int(self._sent_before[which]) + sum(each.sent[which] for each in self.standing)
 
     # ---- workers that come and go ----------------------------------------------------------------
 
     def _await_ready(self, at: int) -> None:
-        self._standing[at].address = self._heard(at, "ready").about["address"]
+        try:
+            about = self._heard(at, "ready").about
+        except EOFError as why:
+            said = f": {why}" if str(why) else ""
+            raise StartAgain(f"worker {at} ended when it was started{said}") from None
+        self.standing[at].address, self.standing[at].process = about["address"], about["process"]
 
     def _introduce(self) -> None:
         """Tells all workers where the others are, if they pass requests on."""
         if self._home:
-            addresses = {at: standing.address for at, standing in enumerate(self._standing)}
+            addresses = {at: standing.address for at, standing in enumerate(self.standing)}
             for at in range(self._count):
                 self._tell(at, Order("siblings", {"addresses": addresses}))
 
@@ -432,18 +435,18 @@ class WorkerPool(Generic[H]):
         """A worker has died: another takes its place, with its journal. Raises StartAgain when too
         many have.
         """
-        worker, dead, now = self.workers[at], self._standing[at], time.monotonic()
+        worker, dead, now = self.workers[at], self.standing[at], time.monotonic()
         worker.end()
         self._before.update(dead.counts)
         self._link_before = self._link_before.plus(dead.link._replace(open=0))
         self._sent_before += np.array(dead.sent)
         self._deaths = [when for when in self._deaths if now - when < PERIOD] + [now]
-        line = f"worker {at} has ended ({worker.name}); starting it again"
+        line = f"worker {at} has ended (process {dead.process}); starting it again"
         self._folder.log(LogLine(line, "worker", level="error"))
         if len(self._deaths) >= DEATHS:
             log = self._folder.path / "server.log"
             raise StartAgain(f"workers died {DEATHS} times within {PERIOD:g} s; see {log}")
-        self.workers[at], self._standing[at] = self._hiring.hire(at), WorkerStanding()
+        self.workers[at], self.standing[at] = self._hiring.hire(at), WorkerStanding()
         self._await_ready(at)
         self._introduce()
         if dead.order is not None:

@@ -78,6 +78,7 @@ class FederationServer:
     def __init__(self, folder: ServerFolder, stop: Event, progress: Progress = silent) -> None:
         self.folder, self.terms, self.members = folder, folder.terms, folder.members
         self.algorithm = self.terms.make(place=folder.algorithm)
+        self._limits = self.terms.limits()
         self._stop, self._progress = stop, progress
         self._took: list[float] = []  # seconds, of each round of this process
         self.contract = agreed(self.algorithm, self.terms.catalogue, self.terms.protection)
@@ -385,7 +386,7 @@ class FederationServer:
             {
                 "status": status,
                 "run": self.terms.run,
-                "profile": self.terms.limits(),
+                "profile": self._limits,
                 "round": count.counted,
                 "rounds": self.terms.rounds,
                 "lost": count.lost,

@@ -26,7 +26,10 @@ from ...runs.recommenders import restore_state
 from ..agreement.files import (
     FORMAT,
     IDENTITY,
+    DiskHealth,
+    Trouble,
     check_format,
+    failed,
     read_identity,
     read_json,
     write_json,
@@ -34,7 +37,6 @@ from ..agreement.files import (
 )
 from ..agreement.members import MEMBERS, Members
 from ..agreement.terms import TERMS, FederationTerms
-from ..links.metrics import DiskHealth, Trouble, failed
 from .journal import Journal, JournalRecord, read
 from .log_line import LogFormat, LogLine, written
 

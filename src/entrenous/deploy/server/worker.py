@@ -13,6 +13,7 @@ sums is on the server's disk alone: `remember` asks for that, and waits for `rem
 from __future__ import annotations
 
 import json
+import os
 import socket
 import sys
 import threading
@@ -147,7 +148,8 @@ class Worker:
     def run(self) -> None:
         """Do as told until the channel is closed."""
         try:
-            self._channel.send("ready", {"address": self._link.nearby})
+            about = {"address": self._link.nearby, "process": os.getpid()}
+            self._channel.send("ready", about)
             while self._failure is None:
                 order = self._channel.receive(0.0 if self._busy() else LOOK)
                 if order is not None:

@@ -1,1 +1,1 @@
-"""What arrays look like between processes."""
+"""Named arrays, as they look between processes."""

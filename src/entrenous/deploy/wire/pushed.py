@@ -1,5 +1,5 @@
 """The body of a push between peers: one model, and the digest by which both ends, and a replay,
-know that it is the same.
+know that the model is the same.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ DIGEST_BYTES = 32
 
 
 def pack(model: Float32Array) -> bytes:
-    """A model, float32 [width], as safetensors bytes; equal models give equal bytes."""
+    """Returns a model, float32 [width], as safetensors bytes; equal models give equal bytes."""
     return write({"model": model})
 
 
 def unpack(body: Buffer, width: int) -> Float32Array:
-    """The model of a body, float32 [width], a view of it. Raises wire.tensors.Malformed for
-    anything else.
+    """Returns the model of a body, float32 [width], a view of it. Raises wire.tensors.Malformed
+    for anything else.
     """
     return read(body, {"model": TensorField("f4", (width,))})["model"]
 
 
 def packed_bytes(width: int) -> int:
-    """The length in bytes of a packed model of `width` numbers."""
+    """Returns the length in bytes of a packed model of `width` numbers."""
     header = len(f'{{"model":{{"dtype":"F32","shape":[{width}],"data_offsets":[0,{4 * width}]}}}}')
     return 8 + header + -header % 8 + 4 * width
 
 
 def digest(body: Buffer) -> bytes:
-    """The SHA-256 of a packed model, 32 bytes."""
+    """Returns the SHA-256 of a packed model, 32 bytes."""
     return hashlib.sha256(body).digest()

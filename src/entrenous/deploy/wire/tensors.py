@@ -1,17 +1,18 @@
-"""Named arrays as bytes: the safetensors layout, written plainly and read strictly against what was
-agreed beforehand.
+"""Named arrays as bytes: the safetensors layout, written plainly and read strictly against a schema
+that was agreed beforehand.
 
     u64 length of the header | header: JSON {name: {"dtype", "shape", "data_offsets"}}, spaces up to
     a multiple of 8 | the arrays, one after the other, little-endian
 
-A reader that takes whatever a header says can be made to use gigabytes by a hundred bytes
-(research/p2p.md, 5: 300,000 empty tensors, headers of 99 MB, names given twice). Here the header is
-bounded before it is parsed, and must say what the schema says and nothing else.
+A hundred bytes can make a trusting reader use gigabytes (research/p2p.md, 5: 300,000 empty tensors,
+headers of 99 MB, names given twice). Here the header is bounded before it is parsed, and must say
+what the schema says and nothing else.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple, NoReturn, TypeAlias, final
 
@@ -53,8 +54,9 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 
 @final
 class Malformed(EntrenousError):
-    """Bytes that are not the arrays that were agreed on. code: one of CODES, which stay what they
-    are; text: what is wrong.
+    """Raised for bytes that are not the arrays that were agreed on.
+
+    code: one of CODES, which never change. text: what is wrong.
     """
 
     def __init__(self, code: str, text: str) -> None:
@@ -63,63 +65,65 @@ class Malformed(EntrenousError):
 
 
 class TensorField(NamedTuple):
-    """One agreed array. dtype: a key of KINDS or anything numpy calls so ("f4"); shape: each
-    dimension a number, or (low, high).
-    """
+    """One agreed array."""
 
     dtype: str
+    """A key of KINDS or another name of it in numpy ("f4")."""
     shape: tuple[Extent, ...]
+    """Each dimension a number, or (low, high)."""
 
 
 Schema: TypeAlias = Mapping[str, TensorField]
 
 
 def write(arrays: Mapping[str, Array]) -> bytes:
-    """The arrays as bytes, the same for the same arrays: larger types first, then by name, so that
-    each lies where its type may.
+    """Returns the arrays as bytes, the same for the same arrays: larger types first, then by name,
+    so that each array is aligned.
     """
     return b"".join(parts(arrays))
 
 
 def parts(arrays: Mapping[str, Array]) -> list[Buffer]:
-    """The same bytes as parts that follow each other: the header, and views of the arrays where
-    these lie.
+    """Returns the same bytes as parts that follow each other: the header, and views of the arrays
+    where these lie.
     """
     whole = {name: _plain(array) for name, array in arrays.items()}
-    names = sorted(whole, key=lambda name: (-whole[name].itemsize, name))
-    header, end = {}, 0
-    for name in names:
+    header: dict[str, Any] = {}
+    views: list[Buffer] = []
+    end = 0
+    for name in sorted(whole, key=lambda name: (-whole[name].itemsize, name)):
         array = whole[name]
         header[name] = {
             "dtype": KINDS[_kind(array.dtype)],
             "shape": array.shape,
             "data_offsets": (end, end + array.nbytes),
         }
+        views.append(array.reshape(-1).view(np.uint8).data)
         end += array.nbytes
-    said = json.dumps(header, separators=(",", ":")).encode()
-    said += b" " * (-len(said) % ALIGNED)
-    return [
-        len(said).to_bytes(8, "little") + said,
-        *(whole[name].reshape(-1).view(np.uint8).data for name in names),
-    ]
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % ALIGNED)
+    return [len(text).to_bytes(8, "little") + text, *views]
 
 
 def schema_of(arrays: Mapping[str, Array]) -> dict[str, TensorField]:
-    """The schema that accepts exactly the names, types and shapes of these arrays."""
+    """Returns the schema that accepts exactly the names, types and shapes of these arrays."""
     return {name: TensorField(_kind(array.dtype), array.shape) for name, array in arrays.items()}
 
 
 def largest(schema: Schema) -> int:
-    """Bytes of the longest message that a schema allows, at most: what a receiver needs to be ready
-    for.
+    """Returns an upper bound for the bytes of a message that a schema allows, for which a receiver
+    has to be ready.
     """
-    numbers = sum(_count(field) * np.dtype(field.dtype).itemsize for field in schema.values())
-    return 8 + LONGEST_HEADER + numbers
+    nbytes = 0
+    for field in schema.values():
+        extents = [extent[1] if isinstance(extent, tuple) else extent for extent in field.shape]
+        nbytes += math.prod(extents) * np.dtype(field.dtype).itemsize
+    return 8 + LONGEST_HEADER + nbytes
 
 
 def read(buffer: Buffer, schema: Schema) -> dict[str, Array]:
-    """The arrays of a message, in the order of the schema: views of `buffer`, not to be written to
-    (a copy only where it does not begin at a multiple of 8). Raises Malformed for anything but
+    """Returns the arrays of a message, in the order of the schema: read-only views of `buffer`
+    (copies only where it does not begin at a multiple of 8). Raises Malformed for anything but
     exactly the agreed names, types and shapes, laid out without gaps or overlap.
     """
     data = memoryview(buffer).cast("B")
@@ -128,34 +132,28 @@ def read(buffer: Buffer, schema: Schema) -> dict[str, Array]:
         _bad("names", f"got {sorted(header)[:8]}, agreed were {sorted(schema)}")
     spans = {name: _span(name, header[name], field) for name, field in schema.items()}
     _check_layout(sorted(spans.values()), len(data) - start)
-    return {
-        name: _array(data, start + spans[name][0], header[name]["shape"], field)
-        for name, field in schema.items()
-    }
+    arrays = {}
+    for name, field in schema.items():
+        low, _ = spans[name]
+        arrays[name] = _array(data, start + low, header[name]["shape"], field)
+    return arrays
 
 
 def _header(data: memoryview) -> tuple[dict[str, Any], int]:
-    """The header, and where the arrays begin."""
+    """Returns the header, and where the arrays begin."""
     if len(data) < 8:
         _bad("short", f"{len(data)} bytes are not even a length")
     length = int.from_bytes(data[:8], "little")
     if not 2 <= length <= LONGEST_HEADER or length % ALIGNED:
-        _bad(
-            "header",
-            f"a header of {length} bytes; expected a multiple of {ALIGNED} up to {LONGEST_HEADER}",
-        )
+        expected = f"expected a multiple of {ALIGNED} up to {LONGEST_HEADER}"
+        _bad("header", f"a header of {length} bytes; {expected}")
     if len(data) < 8 + length:
         _bad("short", f"a header of {length} bytes in a message of {len(data)}")
     try:
-        header = json.loads(
-            bytes(data[8 : 8 + length]).decode("utf-8"),
-            object_pairs_hook=_once,
-            parse_constant=_no_number,
-        )
-    except (
-        ValueError,
-        RecursionError,
-    ) as cause:  # not UTF-8, not JSON, a number of 5,000 digits, 10,000 brackets
+        text = bytes(data[8 : 8 + length]).decode("utf-8")
+        header = json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
+    except (ValueError, RecursionError) as cause:
+        # Not UTF-8, not JSON, a number of 5,000 digits, or 10,000 brackets.
         raise Malformed("json", f"the header cannot be read ({type(cause).__name__})") from None
     if not isinstance(header, dict):
         _bad("json", "the header is not an object")
@@ -163,11 +161,12 @@ def _header(data: memoryview) -> tuple[dict[str, Any], int]:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose names differ."""
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    """Returns an object whose names differ."""
+    fields = dict(pairs)
+    # Two readers could read two different messages.
+    if len(fields) != len(pairs):
         _bad("duplicate", "a name is given twice")
-    return found
+    return fields
 
 
 def _no_number(text: str) -> NoReturn:
@@ -175,7 +174,7 @@ def _no_number(text: str) -> NoReturn:
 
 
 def _span(name: str, entry: Any, field: TensorField) -> tuple[int, int]:
-    """Where an array lies, once its type and shape are what was agreed."""
+    """Returns where an array lies, once its type and shape are what was agreed."""
     if not isinstance(entry, dict) or entry.keys() != {"dtype", "shape", "data_offsets"}:
         _bad("entry", f"'{name}' has not exactly dtype, shape and data_offsets")
     shape, offsets, dtype = entry["shape"], entry["data_offsets"], np.dtype(field.dtype)
@@ -188,11 +187,10 @@ def _span(name: str, entry: Any, field: TensorField) -> tuple[int, int]:
     if not _whole_numbers(offsets) or len(offsets) != 2:
         _bad("offsets", f"'{name}' lies at {offsets!r:.60}")
     low, high = offsets
-    if high - low != _product(shape) * dtype.itemsize or low % dtype.itemsize:
-        _bad(
-            "offsets",
-            f"'{name}' of shape {shape} and {dtype.itemsize} bytes each lies at {low} to {high}",
-        )
+    # In Python's whole numbers, since those of numpy overflow.
+    if high - low != math.prod(shape) * dtype.itemsize or low % dtype.itemsize:
+        numbers = f"of shape {shape} and {dtype.itemsize} bytes each"
+        _bad("offsets", f"'{name}' {numbers} lies at {low} to {high}")
     return low, high
 
 
@@ -205,7 +203,7 @@ def _check_extent(name: str, extent: int, agreed: Extent) -> None:
 
 
 def _check_layout(spans: list[tuple[int, int]], room: int) -> None:
-    """The arrays follow each other from the first byte to the last."""
+    """Raises Malformed unless the arrays follow each other from the first byte to the last."""
     end = 0
     for low, high in spans:
         if low != end:
@@ -216,25 +214,26 @@ def _check_layout(spans: list[tuple[int, int]], room: int) -> None:
 
 
 def _array(data: memoryview, start: int, shape: list[int], field: TensorField) -> Array:
-    array = (
-        np.frombuffer(data, np.dtype(field.dtype), _product(shape), start)
-        if _product(shape)
-        else np.empty(0, field.dtype)
-    )
-    array = array if array.flags.aligned else array.copy()
+    count = math.prod(shape)
+    array = np.empty(0, field.dtype)
+    if count:
+        array = np.frombuffer(data, np.dtype(field.dtype), count, start)
+    if not array.flags.aligned:
+        array = array.copy()
     array.flags.writeable = False
     return array.reshape(shape)
 
 
 def _plain(array: Array) -> Array:
-    """Contiguous and little-endian; a type that is not agreed on is an error of the caller."""
+    """Returns an array contiguous and little-endian; a type that never travels is an error of the
+    caller."""
     whole = np.asarray(array, order="C")
     return whole.astype(_kind(whole.dtype), copy=False)
 
 
 def _kind(dtype: Any) -> str:
-    """A type as KINDS calls it. Raises ValueError for one that never travels (objects, text,
-    booleans).
+    """Returns the name of a type in KINDS. Raises ValueError for a type that never travels
+    (objects, text, booleans).
     """
     kind = np.dtype(dtype).newbyteorder("<").str
     if kind not in KINDS:
@@ -244,21 +243,9 @@ def _kind(dtype: Any) -> str:
     return kind
 
 
-def _count(field: TensorField) -> int:
-    return _product([extent[1] if isinstance(extent, tuple) else extent for extent in field.shape])
-
-
-def _product(numbers: Any) -> int:
-    """In Python's whole numbers: numpy's overflow."""
-    product = 1
-    for number in numbers:
-        product *= number
-    return product
-
-
-def _whole_numbers(found: Any) -> bool:
-    """Whether it is a list of whole numbers from 0 (of which True is none)."""
-    return isinstance(found, list) and all(type(number) is int and number >= 0 for number in found)
+def _whole_numbers(value: Any) -> bool:
+    """Returns whether a value is a list of whole numbers from 0 (True is none of them)."""
+    return isinstance(value, list) and all(type(number) is int and number >= 0 for number in value)
 
 
 def _bad(code: str, text: str) -> NoReturn:

@@ -1,5 +1,5 @@
-"""Many calls, such as the trials of a search, over the workers of a crew: each is made where and
-when a worker is free.
+"""Many calls, such as the trials of a search, over the workers of a crew: each goes to the first
+free worker.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from .crew import TRIES, Crew, WorkerDied
 def spread(
     crew: Crew, first: tuple[str, Any], method: str, arguments: Sequence[tuple[Any, ...]]
 ) -> Iterator[tuple[int, Any]]:
-    """Call `method` of the workers with each of `arguments`, and yield (place in `arguments`,
-    result) as calls end. first: a method and its argument, called once on every worker before, and
-    on each that replaces a dead one, whose call is then repeated.
+    """Calls `method` of the workers with each of `arguments`, and yields (place in `arguments`,
+    result) as calls end.
 
-    Raises EntrenousError when four workers have died at one call, and what the method raises.
+    first: a method and its argument, which every worker was given before. A worker that replaces a
+    dead one is given it too, and the call is repeated. Raises EntrenousError when four workers have
+    died at one call, and the errors of the method.
     """
-    waiting, busy, deaths = (
-        list(range(len(arguments)))[::-1],
-        dict[Any, tuple[int, int]](),
-        Counter[int](),
-    )
+    waiting = list(range(len(arguments)))[::-1]
+    # {reference of a started call: (number of its worker, place in `arguments`)}
+    busy: dict[Any, tuple[int, int]] = {}
+    deaths = Counter[int]()
     while waiting or busy:
-        for number in sorted({*range(crew.many)} - {number for number, _ in busy.values()})[
-            : len(waiting)
-        ]:
+        working = {number for number, _ in busy.values()}
+        free = [number for number in range(crew.many) if number not in working]
+        for number in free[: len(waiting)]:
             place = waiting.pop()
             busy[crew.begin(number, method, *arguments[place])] = number, place
         ref = crew.ended([*busy])
@@ -52,8 +52,10 @@ def spread(
 
 
 def prepare(crew: Crew, first: tuple[str, Any]) -> tuple[str, Any]:
-    """Give every worker what it needs for all calls. Returns `first` for `spread`, with its
-    argument stored once on each machine."""
-    kept = first[0], crew.put(first[1])
-    list(crew.call(kept[0], {number: kept[1:] for number in range(crew.many)}))
-    return kept
+    """Calls a method of every worker before all other calls. Returns `first` for `spread`, with its
+    argument stored once on each machine.
+    """
+    method, argument = first
+    stored = crew.put(argument)
+    list(crew.call(method, dict.fromkeys(range(crew.many), (stored,))))
+    return method, stored

@@ -1,6 +1,4 @@
-"""`Crew`: worker processes, each with one object that was made there and lives there; the calls to
-them and what becomes of them.
-"""
+"""`Crew`: worker processes, each with one object that lives there, and the calls to the objects."""
 
 from __future__ import annotations
 
@@ -15,8 +13,10 @@ import numpy as np
 from ... import __version__
 from ...core.errors import EntrenousError, InputError, one_line
 
-TRIES = 4  # of the same work, when a worker dies at it
-READY = 60.0  # seconds for a worker to be there
+# Tries of the same work when workers die at it.
+TRIES = 4
+# Seconds for a worker to start.
+READY = 60.0
 
 
 class Hand(Protocol):
@@ -57,17 +57,21 @@ class Crew:
     """
 
     def __init__(self, ray: Any, kind: type[Hand], many: int, threads: int) -> None:
-        self.many, self.threads = many, threads
-        self._ray, self._actor = ray, ray.remote(kind)
+        self.many = many
+        self.threads = threads
+        self._ray = ray
+        self._actor = ray.remote(kind)
         self._hands: list[Any] = []
         self.about: dict[int, About] = {}
-        self.owner: object = None  # whose work the hands hold
+        # The training whose state the workers hold.
+        self.owner: object = None
 
     @staticmethod
     @contextmanager
     def hired(ray: Any, kind: type[Hand], many: int, threads: int) -> Iterator[Crew]:
-        """Start a crew, which ends with the context. Raises InputError where there are too few
-        CPUs, or workers have other versions of the software."""
+        """Starts a crew, which ends with the context. Raises InputError if there are too few CPUs,
+        or if workers have other versions of the software.
+        """
         crew = Crew(ray, kind, many, threads)
         try:
             crew._hands = [crew._new() for _ in range(many)]
@@ -82,34 +86,34 @@ class Crew:
                 ray.kill(hand)
 
     def put(self, thing: Any) -> Any:
-        """Store an object once on each machine. Returns a reference that later calls may be given
-        in its place.
+        """Stores an object once on each machine. Returns a reference that later calls take in its
+        place.
         """
         return self._ray.put(thing)
 
     def call(self, method: str, arguments: Mapping[int, tuple[Any, ...]]) -> Iterator[Any]:
-        """Call one method of several workers at once, and yield the results in the order of their
+        """Calls one method of several workers at once, and yields the results in the order of their
         numbers. Arrays in results are read-only. arguments: {number of a worker: arguments}.
 
         Raises WorkerDied, and the EntrenousError that the method raised.
         """
-        refs = [
-            (number, self.begin(number, method, *arguments[number])) for number in sorted(arguments)
-        ]
-        return (self.result(number, ref) for number, ref in refs)
+        refs = {
+            number: self.begin(number, method, *arguments[number]) for number in sorted(arguments)
+        }
+        return (self.result(number, ref) for number, ref in refs.items())
 
     def begin(self, number: int, method: str, *arguments: Any) -> Any:
-        """Start a method on one worker, after its earlier calls. Returns a reference for `result`
+        """Starts a method on one worker, after its earlier calls. Returns a reference for `result`
         and `ended`.
         """
         return getattr(self._hands[number], method).remote(*arguments)
 
     def ended(self, refs: Sequence[Any]) -> Any:
-        """Wait until one of several started calls has ended, and return its reference."""
+        """Waits until one of several started calls has ended, and returns its reference."""
         return self._ray.wait(list(refs), num_returns=1)[0][0]
 
     def result(self, number: int, ref: Any) -> Any:
-        """Wait for a worker's result. Raises WorkerDied, or the error that the worker raised."""
+        """Waits for a worker's result. Raises WorkerDied, or the error that the worker raised."""
         errors = self._ray.exceptions
         try:
             return self._ray.get(ref)
@@ -121,13 +125,11 @@ class Crew:
             raise WorkerDied(f"{self._who(number)} died ({type(lost).__name__})") from None
 
     def renew(self, dead: Sequence[int] | None = None) -> Sequence[int]:
-        """Start a new worker, without data, in place of each dead one. dead: their numbers, None =
-        find them. Returns their numbers."""
-        dead = (
-            [number for number in range(self.many) if not self._lives(number)]
-            if dead is None
-            else dead
-        )
+        """Starts a new worker, without data, in place of each dead one. dead: their numbers, None =
+        find them. Returns their numbers.
+        """
+        if dead is None:
+            dead = [number for number in range(self.many) if not self._lives(number)]
         for number in dead:
             self._hands[number] = self._new()
         self._wait(dead)
@@ -139,18 +141,15 @@ class Crew:
         ).remote()
 
     def _wait(self, numbers: Sequence[int]) -> None:
-        """Until these are there."""
+        """Waits until some workers have started."""
         refs = [self.begin(number, "about") for number in numbers]
         missing = self._ray.wait(refs, num_returns=len(refs), timeout=READY)[1] if refs else []
         if missing:
             cpus = int(self._ray.cluster_resources().get("CPU", 0))
-            problem = (
-                f"{len(missing)} of {self.many} did not start within {READY:.0f} s; the cluster has"
-                f" {cpus} CPUs"
-            )
             raise InputError(
                 "--workers",
-                problem,
+                f"{len(missing)} of {self.many} did not start within {READY:.0f} s; the cluster has"
+                f" {cpus} CPUs",
                 expected=f"{self.threads} free for each",
                 fix="ask for fewer, or for fewer --threads",
             )
@@ -159,22 +158,23 @@ class Crew:
         self._check()
 
     def _check(self) -> None:
-        own = about_here().versions
-        for one in self.about.values():
-            for name, version in one.versions.items():
-                if version != own[name]:
-                    problem = f"{one.machine} has {name} {version}"
+        """Refuses workers with other versions than this process."""
+        here = about_here().versions
+        for about in self.about.values():
+            for name, version in about.versions.items():
+                if version != here[name]:
                     raise InputError(
                         "--ray",
-                        problem,
-                        expected=own[name],
+                        f"{about.machine} has {name} {version}",
+                        expected=here[name],
                         fix="every machine needs the same, or models would differ",
                     )
 
     def _lives(self, number: int) -> bool:
         try:
             self._ray.get(self.begin(number, "about"), timeout=READY)
-        except self._ray.exceptions.GetTimeoutError:  # it is busy
+        # A worker that does not answer in time is busy.
+        except self._ray.exceptions.GetTimeoutError:
             return True
         except self._ray.exceptions.RayError:
             return False

@@ -1,4 +1,4 @@
-"""`ShardedRounds`: `Rounds` whose devices are in worker processes, here or on other machines."""
+"""`ShardedRounds`: `Rounds` with devices in worker processes, here or on other machines."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from ..rounds import Rounds, Training
 from .crew import TRIES, Crew, WorkerDied
 from .shards import Shards
 
-# seconds, and more with every try: it takes a while until a lost machine is known to be lost
+# Seconds, and more with every try: it takes a while until a lost machine is known to be lost.
 PAUSE = 5.0
 
 
 @final
 class ShardedRounds:
-    """The rounds that `Rounds` runs, with the same result to the bit, over the workers of a crew.
-    Used in its place.
+    """The rounds of `Rounds` over the workers of a crew, with the same result to the bit.
 
     When a worker dies, another takes its users with the private state that they had at the start of
-    `advance`, and the rounds since are repeated, which ends with the same bytes."""
+    `advance`, and the rounds since then are repeated, which ends with the same bytes.
+    """
 
     def __init__(
         self,
@@ -39,24 +39,19 @@ class ShardedRounds:
         protection: Protection | None = None,
         budget: PrivacyBudget | None = None,
     ) -> None:
-        self.algorithm, self.data, self.seed, self.avoid = (
-            algorithm.configured(data.catalogue),
-            data,
-            seed,
-            avoid,
-        )
+        self.algorithm = algorithm.configured(data.catalogue)
+        self.data, self.avoid = data, avoid
+        self.seed = seed
         self.catalogue = data.catalogue
         if protection is not None and protection.defence != "none":
-            problem = (
-                f"the protection has defence={protection.defence}, and workers answer with sums"
-            )
             raise InputError(
                 "--workers",
-                problem,
+                f"the protection has defence={protection.defence}, and workers answer with sums",
                 expected="devices that are here",
                 fix="leave --workers out, or defence=none",
             )
-        self._crew, self._shards = crew, Shards(crew, self.algorithm, data, avoid, protection)
+        self._crew = crew
+        self._shards = Shards(crew, self.algorithm, data, avoid, protection)
         self._rounds = Rounds(
             algorithm,
             data,
@@ -74,8 +69,9 @@ class ShardedRounds:
         return self._rounds.start()
 
     def advance(self, training: Training, until: int) -> Training:
-        """Train until round `until`; the private state is gathered from the workers when it
-        returns. Raises EntrenousError when workers die again and again."""
+        """Trains until round `until`, and then gathers the private state from the workers. Raises
+        EntrenousError when workers die again and again.
+        """
         if self._crew.owner is not self:
             self._shards.forget()
             self._crew.owner = self
@@ -86,34 +82,34 @@ class ShardedRounds:
                     self._crew.renew()
                 return self._advanced(training, until)
             except WorkerDied as died:
-                again, said = (
-                    died,
-                    f"{died}; another takes its users, and goes on from round {training.round}",
-                )
-                warnings.warn(said, EntrenousWarning, stacklevel=2)
+                last = str(died)
+                words = f"{died}; another takes its users, and goes on from round {training.round}"
+                warnings.warn(words, EntrenousWarning, stacklevel=2)
         raise EntrenousError(
-            f"{again}, {TRIES} times in a row; a stored run goes on with `entrenous run --resume"
+            f"{last}, {TRIES} times in a row; a stored run goes on with `entrenous run --resume"
             " RUN`"
         )
 
     def _advanced(self, training: Training, until: int) -> Training:
         try:
-            now = self._rounds.advance(training, until)
-            self._shards.gather(now.devices)
+            advanced = self._rounds.advance(training, until)
+            self._shards.gather(advanced.devices)
+        # Workers are ahead of `training`.
         except BaseException:
-            self._shards.forget()  # workers are ahead of `training`
+            self._shards.forget()
             raise
-        return now
+        return advanced
 
 
 def refuse(algorithm: Any, catalogue: Catalogue, name: str, *, debug: bool = False) -> None:
-    """Raise InputError for an algorithm that has no rounds to divide over workers."""
+    """Raises InputError for an algorithm that has no rounds to divide over workers."""
     if not is_federated(algorithm):
-        problem, fix = (
+        raise InputError(
+            "--workers",
             f"{name} has no rounds around a server",
-            "leave it out; --threads is for every algorithm",
+            expected="a server-coordinated algorithm",
+            fix="leave it out; --threads is for every algorithm",
         )
-        raise InputError("--workers", problem, expected="a server-coordinated algorithm", fix=fix)
     if bound(algorithm.configured(catalogue), catalogue).cohort == 1:
         raise InputError(
             "--workers",

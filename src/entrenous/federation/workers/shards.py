@@ -1,5 +1,5 @@
-"""Users in shards, one for each worker, which alone has their histories and their private state
-between looks.
+"""Users in shards, one for each worker, which alone holds their histories and, during training,
+their private state.
 """
 
 from __future__ import annotations
@@ -21,18 +21,21 @@ from ..ledger import Ledger
 from ..shard import Shard
 from .crew import About, Crew, about_here
 
-PLACES = ("lat", "lon")  # of the features of items, what devices use
+# The features of items that devices use.
+PLACES = ("lat", "lon")
 
 
 class ShardInput(NamedTuple):
-    """What a worker is given once: the algorithm and its users' rows. users: int64 [m]; data,
-    avoid: of these users alone, user r is users[r]."""
+    """The input of a worker: the algorithm and the rows of its users."""
 
     algorithm: FederatedAlgorithm
     catalogue: Catalogue
     data: Interactions
+    """The rows of these users alone: user r is users[r]."""
     avoid: Interactions | None
+    """As `data`: rows that are never drawn as negatives."""
     users: Int64Array
+    """int64 [m]."""
     threads: int
     protection: Protection | None
 
@@ -46,47 +49,47 @@ class ShardHand:
         return about_here()
 
     def hold(self, given: ShardInput) -> None:
-        """Load the rows of some users and build their shard, without private state yet."""
-        data, avoid = _own(given.data), None if given.avoid is None else _own(given.avoid)
-        users, executor = given.users.copy(), Threads(given.threads)
+        """Loads the rows of some users and builds their shard, without private state yet."""
         self.shard = Shard(
             given.algorithm,
             given.catalogue,
-            data,
-            users,
-            executor=executor,
-            avoid=avoid,
+            _own(given.data),
+            given.users.copy(),
+            executor=Threads(given.threads),
+            avoid=None if given.avoid is None else _own(given.avoid),
             protection=given.protection,
         )
         self.sent: Total | None = None
 
     def load(self, devices: State) -> None:
-        """Load the private state of the shard's users: leading axis = users."""
-        self.devices, self.changed = _copied(devices), np.zeros(len(self.shard.users), np.bool_)
+        """Loads the private state of the shard's users: leading axis = users."""
+        self.devices = _copied(devices)
+        self.changed = np.zeros(len(self.shard.users), np.bool_)
 
     def work(
         self, download: State, users: Int64Array, key: np.uint64, clip: float
     ) -> tuple[Total, Ledger]:
-        """Train some of the shard's users for one round; clip: as in `Shard.work`. Returns the sum
-        of their updates, and what was sent.
+        """Trains some of the shard's users for one round; clip: as in `Shard.work`. Returns the sum
+        of their updates, and the ledger of the bytes sent.
         """
+        # The sum of the call before has left with its answer.
         if self.sent is not None:
-            self.shard.release(self.sent)  # it has left with the answer to the call before
+            self.shard.release(self.sent)
             self.sent = None
         users = users.copy()
         total, sent = self.shard.work(download, self.devices, users, key, clip=clip)
         self.changed[np.searchsorted(self.shard.users, users)] = True
         self.sent = total
-        return total._replace(table=None), sent  # what the table holds goes as rows and senders
+        # The content of the table travels as rows and senders.
+        return total._replace(table=None), sent
 
     def gather(self) -> tuple[Int64Array, State]:
         """The users trained since the last call, int64, and their private state."""
         rows = np.flatnonzero(self.changed)
         self.changed[:] = False
-        whole = len(rows) == len(self.changed)
-        return self.shard.users[rows], self.devices if whole else type(self.devices)(
-            *(array[rows] for array in self.devices)
-        )
+        if len(rows) == len(self.changed):
+            return self.shard.users, self.devices
+        return self.shard.users[rows], type(self.devices)(*(array[rows] for array in self.devices))
 
 
 @final
@@ -105,13 +108,14 @@ class Shards:
         avoid: Interactions | None,
         protection: Protection | None = None,
     ) -> None:
-        self._crew, self._algorithm, self._data, self._avoid = crew, algorithm, data, avoid
+        self._crew = crew
+        self._algorithm = algorithm
+        self._data, self._avoid = data, avoid
         self._protection = protection
         self._bounds = bounds(data.counts, crew.many)
+        # A shard without users, which keeps the sum of all shards.
         self._none = np.empty(0, np.int64)
-        self._nobody = Shard(
-            algorithm, data.catalogue, data, self._none
-        )  # which keeps the sum of all shards
+        self._nobody = Shard(algorithm, data.catalogue, data, self._none)
         self._nothing: State = self._nobody.init_devices(np.uint64(0))
         self._loaded: State | None = None
 
@@ -128,63 +132,59 @@ class Shards:
         *,
         clip: float = 0.0,
     ) -> tuple[Total, Ledger]:
-        """Train `users` for one round in the workers. Returns the sum of their updates, and what
-        was sent. `devices` keep their values until `gather`. Raises WorkerDied."""
+        """Trains `users` for one round in the workers. Returns the sum of their updates, and the
+        ledger of the bytes sent. `devices` keep their values until `gather`. Raises WorkerDied.
+        """
         if self._loaded is not devices:
             self.load(devices)
-        received, arguments = self._crew.put(download), {}
+        received = self._crew.put(download)
+        arguments = {}
         for number, (low, high) in enumerate(self._bounds):
-            own = users[(users >= low) & (users < high)]
-            if len(own):
-                arguments[number] = (received, own, key, clip)
+            of_shard = users[(users >= low) & (users < high)]
+            if len(of_shard):
+                arguments[number] = (received, of_shard, key, clip)
         total, sent = self._nobody.work(download, self._nothing, self._none, key)
         for part, up in self._crew.call("work", arguments):
-            total, sent = merge_totals(total, part), sent.plus(up)
+            total = merge_totals(total, part)
+            sent = sent.plus(up)
         return total, sent
 
     def release(self, total: Total) -> None:
-        """Return the memory of a sum, which must not be read afterwards."""
+        """Returns the memory of a sum, which must not be read afterwards."""
         self._nobody.release(total)
 
     def load(self, devices: State) -> None:
-        """Send every worker the rows and the private state of its users."""
+        """Sends every worker the rows and the private state of its users."""
         self._loaded = None
-        given = {
-            number: (self._given(low, high),) for number, (low, high) in enumerate(self._bounds)
-        }
-        list(self._crew.call("hold", given))
-        parts = {
-            n: (type(devices)(*(array[low:high] for array in devices)),)
-            for n, (low, high) in enumerate(self._bounds)
-        }
-        list(self._crew.call("load", parts))
+        inputs, states = {}, {}
+        for number, (low, high) in enumerate(self._bounds):
+            inputs[number] = (self._given(low, high),)
+            states[number] = (type(devices)(*(array[low:high] for array in devices)),)
+        list(self._crew.call("hold", inputs))
+        list(self._crew.call("load", states))
         self._loaded = devices
 
     def gather(self, devices: State) -> None:
-        """Overwrite `devices` with the workers' private state: all of it or, when a worker has
+        """Overwrites `devices` with the workers' private state: all of it or, when a worker has
         died, nothing.
         """
-        for users, private in list(
-            self._crew.call("gather", dict.fromkeys(range(self._crew.many), ()))
-        ):
+        everybody = dict.fromkeys(range(self._crew.many), ())
+        gathered = list(self._crew.call("gather", everybody))
+        for users, private in gathered:
             for array, new in zip(devices, private, strict=True):
                 array[users] = new
 
     def forget(self) -> None:
-        """Discard the workers' private state, so that the next round loads it again."""
+        """Discards the workers' private state, so that the next round loads it again."""
         self._loaded = None
 
     def _given(self, low: int, high: int) -> ShardInput:
         users = np.arange(low, high)
-        data, avoid = (
-            _part(self._data, users),
-            None if self._avoid is None else _part(self._avoid, users),
-        )
         return ShardInput(
             self._algorithm,
             self._data.catalogue,
-            data,
-            avoid,
+            _part(self._data, users),
+            None if self._avoid is None else _part(self._avoid, users),
             users,
             self._crew.threads,
             self._protection,
@@ -207,11 +207,10 @@ def bounds(counts: Int64Array, many: int) -> list[tuple[int, int]]:
 
 
 def _part(data: Interactions, users: Int64Array) -> Interactions:
-    """The rows of some users without anybody's name, and of the items only where they are."""
-    own = data.of_users(users)
+    """The rows of some users without names, and with the places of the items as only features."""
     features = {name: column for name, column in data.features.items() if name in PLACES}
     return replace(
-        own,
+        data.of_users(users),
         users=Vocabulary(size=len(users)),
         items=Vocabulary(size=len(data.items)),
         features=features,
@@ -220,24 +219,23 @@ def _part(data: Interactions, users: Int64Array) -> Interactions:
 
 
 def _own(data: Interactions) -> Interactions:
-    """The same with arrays that may be written to, as in one process: compiled code is another for
-    those that may not.
+    """The same data in writable arrays, as in one process: compiled code for read-only arrays is
+    another.
     """
-    time, row = (None if column is None else column.copy() for column in (data.time, data.row))
     visits = None if data.visits is None else Visits(*(column.copy() for column in data.visits))
     return replace(
         data,
         ptr=data.ptr.copy(),
         item=data.item.copy(),
         value=data.value.copy(),
-        time=time,
-        row=row,
+        time=_copy(data.time),
+        row=_copy(data.row),
         visits=visits,
     )
 
 
 def _copied(state: State) -> State:
-    """The same with arrays of its own."""
+    """A copy of a private state."""
     return type(state)(*(_copy(array) for array in state))
 
 

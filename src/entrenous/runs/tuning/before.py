@@ -39,24 +39,26 @@ class ChosenBefore(NamedTuple):
 
 
 def space_of(algorithm: str, fixed: Mapping[str, Any]) -> dict[str, str]:
-    """What a search of an algorithm chooses from, as it declares it: without settings that are
-    fixed, and without those that its name sets to a value elsewhere (`alpha` of fcf-huawei).
+    """The search space that an algorithm declares, without settings that are fixed, and without
+    settings whose present value lies outside it (`alpha` of fcf-huawei).
 
-    Raises InputError for an algorithm that declares nothing, and where nothing is left."""
+    Raises InputError for an algorithm that declares nothing, and where nothing is left.
+    """
     made: Any = algorithm_of(algorithm, fixed)
-    declared, own = search_space(made), dict(made)
-    around = {
+    declared, present = search_space(made), dict(made)
+    if not declared:
+        raise InputError(
+            "--tune",
+            f"{short(algorithm)} declares no search space",
+            expected="an algorithm with `search_space`",
+            fix=f"entrenous tune {short(algorithm)} --search name=a..b",
+        )
+    left = {
         name: text
         for name, text in declared.items()
-        if _holds(read_space(algorithm, {name: text}, {})[name], own[name])
+        if name not in fixed
+        and _holds(read_space(algorithm, {name: text}, {})[name], present[name])
     }
-    left = {name: text for name, text in around.items() if name not in fixed}
-    if not declared:
-        problem, fix = (
-            f"{short(algorithm)} declares no search space",
-            f"entrenous tune {short(algorithm)} --search name=a..b",
-        )
-        raise InputError("--tune", problem, expected="an algorithm with `search_space`", fix=fix)
     if not left:
         raise InputError(
             "--tune", "all that is searched for is fixed with --set", fix="leave --tune out"
@@ -65,11 +67,9 @@ def space_of(algorithm: str, fixed: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _holds(choice: Range | Choices, value: Any) -> bool:
-    return (
-        str(value) in choice.values
-        if isinstance(choice, Choices)
-        else choice.low <= value <= choice.high
-    )
+    if isinstance(choice, Choices):
+        return str(value) in choice.values
+    return bool(choice.low <= value <= choice.high)
 
 
 def _refuse_others(asked: RunRequest) -> None:
@@ -177,16 +177,14 @@ def _told(
 
 
 def sentences(told: Mapping[str, Any]) -> list[str]:
-    """What a search before a run changed, in words."""
-    metric, (usual, chosen) = told["selected_by"], told["validation"].values()
+    """Sentences on the settings that a search before a run changed."""
+    usual, chosen = told["validation"].values()
     changes = [f"{name} {old} -> {new}" for name, (old, new) in told["changed"].items()]
     rounds = [] if told["rounds"] is None else [f"{told['rounds']} rounds"]
-    was = "the defaults diverged" if usual is None else f"{usual:.4f} by default"
-    kept = (
-        f"tuned in {told['trials']} trials:"
-        f" {', '.join([*(changes or ['the defaults stay']), *rounds])}"
-    )
+    before = "the defaults diverged" if usual is None else f"{usual:.4f} by default"
+    changed = ", ".join([*(changes or ["the defaults stay"]), *rounds])
     return [
-        kept,
-        f"{metric} {chosen:.4f}, {was}; the figures of a run are of rows that chose nothing",
+        f"tuned in {told['trials']} trials: {changed}",
+        f"{told['selected_by']} {chosen:.4f}, {before}; the figures of a run are of rows that chose"
+        " nothing",
     ]

@@ -29,7 +29,7 @@ def chosen(asked: TuneRequest) -> dict[str, Any]:
 
 
 def refuse_of_search(asked: TuneRequest) -> None:
-    """Refuses options of a search beside a grid."""
+    """Refuses options of a search together with a grid."""
     for name in OF_SEARCH:
         if getattr(asked, name) not in (None, False):
             raise InputError(

@@ -29,35 +29,35 @@ from ..options import RunPlan, TuneOptions
 from ..pipeline import material
 from ..plan import check, make, usual_protocol
 from ..recommenders import Fitted, Standing, Trained, check_trainable, federated, fitted
-from ..train import Periodic, advance, federation_of, fit_central
+from ..train import Periodic, Setup, advance, federation_of, fit_central
 
-Looks = dict[
-    int, dict[str, float]
-]  # {round: {metric: value on the validation rows}}; round 0 for a central algorithm
-Stop = Callable[
-    [int, int, float], bool
-]  # (round, of how many, the goal's metric): is this training not worth going on with?
+# {round: {metric: value on the validation rows}}; round 0 of a central algorithm.
+Looks = dict[int, dict[str, float]]
+# (round, of how many, the goal's metric): is this training not worth going on with?
+Stop = Callable[[int, int, float], bool]
 
 
 class TuningPart(NamedTuple):
-    """The rows of a split that tuning may use, without its test rows. weighting: the nodes'
-    weighting sets, where the protocol defines them."""
+    """The rows of a split that tuning may use: all but its test rows."""
 
     train: Interactions
     validation: Held
     weighting: Held | None
+    """The nodes' weighting sets, where the protocol defines them."""
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """What every candidate setting is tried on. parts: training and validation rows for seeds 0, 1,
-    ..; plan: all other options of the run; every: rounds between two evaluations, as in `tune`."""
+    """The data and the options with which every candidate setting is tried."""
 
     plan: RunPlan
+    """All options of the run but the settings."""
     rows: Interactions
     parts: list[TuningPart]
+    """Training and validation rows for seeds 0, 1, .."""
     every: int
+    """Rounds between two looks at validation."""
     threads: int
 
     @property
@@ -67,12 +67,14 @@ class Task:
 
 
 class Tried(NamedTuple):
-    """The result of one candidate setting: its validation metrics by seed, whether `stop` ended it
-    early, and why it failed ("" if it did not)."""
+    """The result of one candidate setting."""
 
     looks: list[Looks]
+    """Validation metrics, by seed."""
     stopped: bool = False
+    """Whether `stop` ended the training early."""
     reason: str = ""
+    """Why the training failed; "" if it did not."""
 
 
 @final
@@ -221,8 +223,8 @@ def never(number: int, until: int, value: float) -> bool:
 
 
 def attempt(task: Task, settings: Mapping[str, Any], stop: Stop = never) -> Tried:
-    """Train one candidate setting on the training rows of every seed, and evaluate it on validation
-    rows. `stop` is asked after each evaluation of seed 0.
+    """Trains one candidate setting on the training rows of every seed, and evaluates it on
+    validation rows. `stop` is asked after each evaluation of seed 0.
 
     A training that diverges is a result with a reason. Raises InputError as `made` does.
     """
@@ -246,10 +248,9 @@ def _central(task: Task, algorithm: Any, seed: int) -> dict[str, float]:
 
 def _looks(task: Task, algorithm: Trained, seed: int, until: int, stop: Stop) -> Looks:
     """Validation metrics by round of one training; without the last round if it was stopped."""
-    part, executor = task.parts[seed], Threads(task.threads)
-    rounds = federation_of(
-        algorithm, part.train, seed=seed, executor=executor, weighting=part.weighting
-    )
+    part = task.parts[seed]
+    setup = Setup(seed=seed, executor=Threads(task.threads), weighting=part.weighting)
+    rounds = federation_of(algorithm, part.train, setup)
     looks: Looks = {}
 
     def act(now: Standing) -> bool:
@@ -287,10 +288,10 @@ class Each(Protocol):
 
 @contextmanager
 def trying(asked: EngineOptions, task: Task, most: int) -> Iterator[Each]:
-    """A function that trains candidates, one after the other in this process or at once in workers,
-    at most `most` unless their number was given.
+    """Yields a function that trains candidates: one after the other in this process, or at once in
+    workers, at most `most` of them unless their number was given.
 
-    The functions it is called with must be importable in the workers.
+    The functions that it calls must be importable in the workers.
     """
     if not asked:
         yield lambda function, arguments: (
@@ -323,21 +324,20 @@ class TrialHand:
         return function(self.task, *arguments)
 
 
-# ---- what is told about it -----------------------------------------------------------------------
+# ---- reports -------------------------------------------------------------------------------------
 
 
 def described(task: Task) -> dict[str, Any]:
     """A description of a tuning task (algorithm, data, protocol, seeds, metric), to be stored with
     its results.
     """
-    plan, seeds = task.plan, len(task.parts)
-    about = {
-        "algorithm": plan.algorithm,
-        "data": plan.data,
-        "protocol": plan.protocol,
-        "seeds": seeds,
+    return {
+        "algorithm": task.plan.algorithm,
+        "data": task.plan.data,
+        "protocol": task.plan.protocol,
+        "seeds": len(task.parts),
+        "selected_by": f"validation {task.goal.metric}",
     }
-    return {**about, "selected_by": f"validation {task.goal.metric}"}
 
 
 def rows_of(settings: Mapping[str, Any], tried: Tried) -> list[dict[str, Any]]:
@@ -346,7 +346,7 @@ def rows_of(settings: Mapping[str, Any], tried: Tried) -> list[dict[str, Any]]:
         {
             "settings": dict(settings),
             "rounds": at,
-            "validation": _mean([of[at] for of in tried.looks]),
+            "validation": _mean([of_seed[at] for of_seed in tried.looks]),
         }
         for at in tried.looks[0]
     ]
@@ -361,17 +361,17 @@ def failed(reasons: Sequence[tuple[Mapping[str, Any], str]], what: str) -> list[
     """The settings that could not be trained, each with its reason. Raises InputError when none
     could be.
     """
-    found = [
+    failures = [
         {"settings": dict(settings), "reason": reason} for settings, reason in reasons if reason
     ]
-    if len(found) == len(reasons):
+    if len(failures) == len(reasons):
         raise InputError(
             "entrenous tune",
-            f"none of the {len(found)} {what} could be trained",
-            fix=f"the first: {found[0]['reason']}",
+            f"none of the {len(failures)} {what} could be trained",
+            fix=f"the first: {failures[0]['reason']}",
         )
-    return found
+    return failures
 
 
 def _mean(metrics: list[dict[str, float]]) -> dict[str, float]:
-    return {name: float(np.mean([one[name] for one in metrics])) for name in metrics[0]}
+    return {name: float(np.mean([of_seed[name] for of_seed in metrics])) for name in metrics[0]}

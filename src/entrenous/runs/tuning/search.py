@@ -42,22 +42,25 @@ from .trials import TuningTrial, append, begin_file, check_file
 TRIALS = 30  # when their number is not given
 RANDOM = 10  # trials drawn at random before there is anything to learn from
 COMPLETE = 5  # finished trials before one is stopped early
-WARM = 3  # and not before a third of its rounds
-LARGE = 1e3  # what a failed trial counts as where errors are compared
+WARM = 3  # a trial is stopped after a third of its rounds at the earliest
+LARGE = 1e3  # the value of a failed trial where errors are compared
 
 Space = Mapping[str, Range | Choices]
 
 
 class Told(NamedTuple):
-    """The inputs of a search. fixed: settings that are the same for all trials; seed: of the draws;
-    at_once: trials of a batch; first: the settings of trial 0, None = drawn."""
+    """The inputs of a search."""
 
     space: Space
     fixed: Mapping[str, Any]
+    """Settings that are the same for all trials."""
     seed: int
+    """Of the draws."""
     at_once: int
+    """Trials of a batch."""
     goal: Goal
     first: Mapping[str, Any] | None = None
+    """The settings of trial 0; None = they are drawn."""
 
 
 def try_space(asked: TuneRequest) -> dict[str, Any]:
@@ -121,8 +124,10 @@ def search(asked: TuneRequest) -> dict[str, Any]:
 
 
 def _identity(task: Task) -> dict[str, Any]:
-    """What must be the same for a search to go on."""
-    digests = [rows.sha256() for part in task.parts for rows in (part.train, part.validation.rows)]
+    """The inputs that must be the same for a search to continue from its file."""
+    digests = []
+    for part in task.parts:
+        digests += [part.train.sha256(), part.validation.rows.sha256()]
     return {
         **described(task),
         "rounds": task.plan.rounds,
@@ -132,24 +137,23 @@ def _identity(task: Task) -> dict[str, Any]:
 
 
 def _summary(past: list[TuningTrial], fixed: Mapping[str, Any], goal: Goal) -> dict[str, Any]:
-    """What was found; a setting that came again counts once."""
-    once = list({json.dumps(trial.settings): trial for trial in reversed(past)}.values())[::-1]
-    rows = [
-        {
-            "trial": trial.trial,
-            **ordered(rows_of({**fixed, **trial.settings}, Tried(trial.looks)), goal)[0],
-        }
-        for trial in once
-        if not trial.reason and not trial.stopped
-    ]
-    stopped = [
-        {"trial": t.trial, "settings": {**fixed, **t.settings}, "rounds": max(t.curve(goal))}
-        for t in once
-        if t.stopped
-    ]
+    """The results of a search; settings that were drawn again count once, as their first trial."""
+    once: dict[str, TuningTrial] = {}
+    for trial in past:
+        once.setdefault(json.dumps(trial.settings), trial)
+    rows, stopped, reasons = [], [], []
+    for trial in once.values():
+        settings = {**fixed, **trial.settings}
+        reasons.append((settings, trial.reason))
+        if trial.stopped:
+            rounds = max(trial.curve(goal))
+            stopped.append({"trial": trial.trial, "settings": settings, "rounds": rounds})
+        elif not trial.reason:
+            best = ordered(rows_of(settings, Tried(trial.looks)), goal)[0]
+            rows.append({"trial": trial.trial, **best})
     return {
         "trials": len(past),
-        "failed": failed([({**fixed, **trial.settings}, trial.reason) for trial in once], "trials"),
+        "failed": failed(reasons, "trials"),
         "rows": ordered(rows, goal),
         "stopped": stopped,
     }
@@ -157,11 +161,10 @@ def _summary(past: list[TuningTrial], fixed: Mapping[str, Any], goal: Goal) -> d
 
 def _so_far(past: list[TuningTrial], goal: Goal) -> str:
     looks = [best_look(trial, goal) for trial in past if not (trial.stopped or trial.reason)]
-    return (
-        f"trials, best {goal.metric} {min(looks, key=goal.key)[goal.metric]:.4f}"
-        if looks
-        else "trials"
-    )
+    if not looks:
+        return "trials"
+    best = min(looks, key=goal.key)
+    return f"trials, best {goal.metric} {best[goal.metric]:.4f}"
 
 
 # ---- one trial -----------------------------------------------------------------------------------
@@ -173,106 +176,109 @@ def _batch(
     """The trials after `past` to the end of its batch, or to `until`, in their order, each as soon
     as those before it are there.
     """
+    # The batch is drawn whole, from what is known of the batches before it. A search that was
+    # killed within a batch draws the same, and its file has the first of them already.
     before = past[: len(past) // told.at_once * told.at_once]
-    asked = _asked(optuna, told, before, min(told.at_once, until - len(before)))
-    drawn = [
-        {name: choice.rounded(one.params[name]) for name, choice in told.space.items()}
-        for one in asked
-    ]
+    drawn = []
+    for draw in _asked(optuna, told, before, min(told.at_once, until - len(before))):
+        settings = {name: choice.rounded(draw.params[name]) for name, choice in told.space.items()}
+        drawn.append(settings)
     if told.first is not None and not before:
         drawn[0] = dict(told.first)
+    # Settings that were tried before are not trained again.
     known = {
         json.dumps(trial.settings): Tried(trial.looks, trial.stopped, trial.reason)
         for trial in reversed(past)
     }
-    own = range(len(past) - len(before), len(drawn))
+    missing = range(len(past) - len(before), len(drawn))
     new = [
         place
-        for place in own
+        for place in missing
         if json.dumps(drawn[place]) not in known and drawn.index(drawn[place]) == place
     ]
-    ended, number = each(_tried, [(told, before, place, drawn[place]) for place in new]), len(past)
-    while number < len(before) + len(drawn):
-        settings = drawn[number - len(before)]
-        while json.dumps(settings) not in known:
-            place, tried = next(ended)
-            known[json.dumps(drawn[new[place]])] = tried
-        yield TuningTrial(trial=number, settings=settings, **known[json.dumps(settings)]._asdict())
-        number += 1
+    ended = each(_tried, [(told, before, place, drawn[place]) for place in new])
+    for place in missing:
+        identity = json.dumps(drawn[place])
+        # Workers end in any order; trials are told in the order in which they were drawn.
+        while identity not in known:
+            number, tried = next(ended)
+            known[json.dumps(drawn[new[number]])] = tried
+        yield TuningTrial(
+            trial=len(before) + place, settings=drawn[place], **known[identity]._asdict()
+        )
 
 
 def _tried(
     task: Task, told: Told, before: list[TuningTrial], place: int, settings: Mapping[str, Any]
 ) -> Tried:
-    """The trial in this place of the batch after `before`."""
-    every = {**told.fixed, **settings}
+    """Trains the trial in this place of the batch after `before`."""
+    together = {**told.fixed, **settings}
     try:
-        made(task, every)
-    except InputError as refused:  # settings that are fine one by one, and not together
+        made(task, together)
+    except InputError as refused:
+        # Settings that are allowed one by one may not go together.
         return Tried([], reason=str(refused))
-    asked = _asked(_optuna(), told, before, place + 1)[place]
-    return attempt(task, every, partial(_worse, asked))
+    # A worker draws the trial again, so that Optuna can judge its looks there.
+    draw = _asked(_optuna(), told, before, place + 1)[place]
+    return attempt(task, together, partial(_worse, draw))
 
 
 def _asked(optuna: Any, told: Told, before: list[TuningTrial], many: int) -> list[Any]:
-    """Optuna's first `many` trials of the batch after `before`. Those of a batch know what the
-    others draw, not what comes of it.
+    """Optuna's first `many` trials of the batch after `before`. Trials of a batch are drawn with
+    knowledge of each other's settings, not of each other's results.
     """
     study = _study(optuna, told, before)
+    space = {name: _distribution(optuna, choice) for name, choice in told.space.items()}
     with _quiet(optuna):
-        return [
-            study.ask({name: _distribution(optuna, choice) for name, choice in told.space.items()})
-            for _ in range(many)
-        ]
+        return [study.ask(space) for _ in range(many)]
 
 
-def _worse(asked: Any, number: int, until: int, value: float) -> bool:
-    """Whether Optuna's median rule gives the trial up at this look."""
-    asked.report(value, number)
-    return bool(until // WARM <= number < until and asked.should_prune())
+def _worse(draw: Any, number: int, until: int, value: float) -> bool:
+    """Reports a look, and returns True where Optuna's median rule gives the trial up."""
+    draw.report(value, number)
+    return bool(until // WARM <= number < until and draw.should_prune())
 
 
 def _study(optuna: Any, told: Told, past: list[TuningTrial]) -> Any:
-    """Optuna's study of `past`, with randomness of its own for the next batch: nothing else is
+    """Optuna's study of `past`, with separate randomness for each batch: nothing else is
     remembered from batch to batch.
     """
-    own, space, goal = (
-        int(key(told.seed, "search", len(past))) & 0xFFFFFFFF,
-        told.space,
-        told.goal,
-    )  # as much as its generator takes
+    # Optuna's generator takes 32 bits.
+    seed = int(key(told.seed, "search", len(past))) & 0xFFFFFFFF
+    # The "constant liar" keeps the trials of one batch apart.
     sampler = optuna.samplers.TPESampler(
-        seed=own, n_startup_trials=RANDOM, constant_liar=told.at_once > 1
+        seed=seed, n_startup_trials=RANDOM, constant_liar=told.at_once > 1
     )
     pruner = optuna.pruners.MedianPruner(n_startup_trials=COMPLETE)
+    direction = "minimize" if told.goal.lower else "maximize"
     with _quiet(optuna):
-        study = optuna.create_study(
-            direction="minimize" if goal.lower else "maximize", sampler=sampler, pruner=pruner
-        )
-    study.add_trials([_frozen(optuna, space, trial, goal) for trial in past])
+        study = optuna.create_study(direction=direction, sampler=sampler, pruner=pruner)
+    study.add_trials([_frozen(optuna, told.space, trial, told.goal) for trial in past])
     return study
 
 
 def _frozen(optuna: Any, space: Space, trial: TuningTrial, goal: Goal) -> Any:
-    """A trial as Optuna knows it. One that failed is worth nothing rather than unknown, so that the
-    search keeps away from there.
+    """A trial in Optuna's form. A failed trial has the worst value instead of none, so that the
+    search keeps away from its settings.
     """
-    worthless = LARGE if goal.lower else 0.0
-    state = optuna.trial.TrialState.PRUNED if trial.stopped else optuna.trial.TrialState.COMPLETE
+    if trial.reason:
+        value, curve = LARGE if goal.lower else 0.0, {}
+    else:
+        value, curve = best_look(trial, goal)[goal.metric], trial.curve(goal)
+    states = optuna.trial.TrialState
     return optuna.trial.create_trial(
-        state=state,
-        value=worthless if trial.reason else best_look(trial, goal)[goal.metric],
+        state=states.PRUNED if trial.stopped else states.COMPLETE,
+        value=value,
         params={name: trial.settings[name] for name in space},
         distributions={name: _distribution(optuna, choice) for name, choice in space.items()},
-        intermediate_values=trial.curve(goal) if not trial.reason else {},
+        intermediate_values=curve,
     )
 
 
 def best_look(trial: TuningTrial, goal: Goal) -> dict[str, float]:
     """The best look of a trial that did not fail, mean over seeds."""
-    return min(
-        (row["validation"] for row in rows_of(trial.settings, Tried(trial.looks))), key=goal.key
-    )
+    rows = rows_of(trial.settings, Tried(trial.looks))
+    return min((row["validation"] for row in rows), key=goal.key)
 
 
 def _distribution(optuna: Any, choice: Range | Choices) -> Any:
@@ -298,7 +304,7 @@ def _optuna() -> Any:
 
 @contextmanager
 def _quiet(optuna: Any) -> Iterator[None]:
-    """Without the line that Optuna logs for every study."""
+    """A context without the line that Optuna logs for every study."""
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:

@@ -1,4 +1,4 @@
-"""What a search chooses from: `learning_rate=0.01..1:log`, `factors=8..64`, `optimiser=adam,sgd`,
+"""The space of a search: `learning_rate=0.01..1:log`, `factors=8..64`, `optimiser=adam,sgd`,
 held against the algorithm's settings.
 """
 

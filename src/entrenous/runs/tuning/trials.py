@@ -19,54 +19,52 @@ from ...evaluate.protocol import GOALS, Goal
 
 
 class TuningTrial(BaseModel):
-    """One setting tried, as a line of the file.
-
-    trial: its number, from 0. settings: those searched for. looks: by seed, {round: {metric: value
-    on validation}}. stopped: early, in seed 0. reason: why it failed, or "".
-    """
+    """One trial, as a line of the file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     trial: int
+    """Its number, from 0."""
     settings: dict[str, int | float | str]
+    """The settings that are searched for."""
     looks: list[dict[int, dict[str, float]]]
+    """By seed, {round: {metric: value on validation}}."""
     stopped: bool
+    """Whether it ended early, in seed 0."""
     reason: str
+    """Why it failed, or ""."""
 
     @model_validator(mode="after")
     def _has_looks(self) -> Self:
         if not self.reason and not (self.looks and all(self.looks)):
             raise ValueError("a trial that did not fail has looks")
         names = [goal.metric for goal in GOALS]
-        if any(
-            metrics.keys().isdisjoint(names)
-            for of_seed in self.looks
-            for metrics in of_seed.values()
-        ):
-            raise ValueError(f"a look has {' or '.join(names)}")
+        for of_seed in self.looks:
+            if any(metrics.keys().isdisjoint(names) for metrics in of_seed.values()):
+                raise ValueError(f"a look has {' or '.join(names)}")
         return self
 
     def curve(self, goal: Goal) -> dict[int, float]:
-        """The goal's metric of seed 0 by round: what stopping early compares."""
-        return (
-            {at: metrics[goal.metric] for at, metrics in self.looks[0].items()}
-            if self.looks
-            else {}
-        )
+        """The goal's metric of seed 0 by round, which stopping early compares."""
+        if not self.looks:
+            return {}
+        return {at: metrics[goal.metric] for at, metrics in self.looks[0].items()}
 
 
 def check_file(path: Path | None, resume: bool) -> None:
-    """Refuses to begin a search in a file that is there, and to go on from one that is not. Raises
-    InputError.
+    """Refuses to begin a search in a file that exists, and to continue from one that does not.
+    Raises InputError.
     """
-    if resume and path is None:
-        raise InputError(
-            "--resume", "there is no file to go on from", fix="name it with --out FILE.jsonl"
-        )
-    if resume and path is not None and not path.exists():
+    if path is None:
+        if resume:
+            raise InputError(
+                "--resume", "there is no file to go on from", fix="name it with --out FILE.jsonl"
+            )
+        return
+    if resume and not path.exists():
         raise InputError(
             f"--resume {path}", "there is no such file", fix="leave --resume out to begin a search"
         )
-    if not resume and path is not None and path.exists():
+    if path.exists() and not resume:
         raise InputError(
             f"--out {path}",
             "it is there already",

@@ -1,0 +1,275 @@
+"""`RayWorkers`: workers as actors of Ray, on the machines of a cluster.
+
+Ray places them, carries orders, reports and totals, and says when one has died. Each actor is the
+worker of `worker.py` in a thread: it listens on its machine's own address, at the port of the
+server's place.json, which all actors of one machine share. A proxy in front spreads nodes over the
+machines (ops/haproxy-actors.cfg). Each actor has a folder of its own: for its journal, and for the
+terms, members and keys that the server hands it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any, NamedTuple, final
+
+from ... import __version__
+from ...core.errors import InputError, StartAgain, one_line
+from ...core.files import make_folder, write_private
+from ..agreement.files import IDENTITY
+from ..agreement.members import MEMBERS
+from ..agreement.terms import TERMS
+from ..links.https import HttpsPlan, listen
+from .channel import Order
+from .log_line import LogFormat
+from .server_folder import ServerFolder
+from .worker import serve
+
+LOCAL = "local"  # the address that means: a Ray of this machine alone
+READY = 120.0  # seconds for an actor to start
+HELD = 5.0  # seconds that a question for messages is held, and that an actor has to end
+ORDERS, MESSAGES = "orders", "messages"  # groups of calls, each of which an actor takes in order
+KEYS = ("server.crt", "server.key")
+
+
+class RayPlan(NamedTuple):
+    """What `entrenous server --ray` asks for."""
+
+    address: str
+    """Of a cluster, HOST:PORT or `auto`; or LOCAL."""
+    journal: Path
+    """The folder for journals on each machine."""
+
+
+class ActorPlan(NamedTuple):
+    """What an actor is told at its start."""
+
+    files: Mapping[str, bytes]
+    """Of the server's folder, by name."""
+    folder: str
+    start: int
+    part: int
+    of: int
+    port: int
+    insecure: bool
+    proxy: str
+    log_format: LogFormat
+    version: str
+
+
+@final
+class ActorChannel:
+    """A worker's end of its connection to the server: two queues in its process."""
+
+    def __init__(self) -> None:
+        self.orders: SimpleQueue[Order | None] = SimpleQueue()
+        self.messages: SimpleQueue[Order] = SimpleQueue()
+
+    def send(self, word: str, about: Mapping[str, Any], body: bytes = b"") -> None:
+        self.messages.put(Order(word, about, body))
+
+    def receive(self, seconds: float | None = None) -> Order | None:
+        try:
+            order = self.orders.get(timeout=seconds)
+        except Empty:
+            return None
+        if order is None:
+            raise EOFError
+        return order
+
+
+class WorkerActor:
+    """A worker in the process of an actor."""
+
+    def __init__(self) -> None:
+        self._channel = ActorChannel()
+        self._thread = threading.Thread(target=self._run, daemon=True, name="worker")
+        self._failure: BaseException | None = None
+
+    def begin(self, plan: ActorPlan) -> str:
+        """Start to work. Returns the address of the actor's machine in its cluster.
+
+        Raises InputError for another version of this package, and a folder that cannot be written.
+        """
+        if plan.version != __version__:
+            problem = f"a machine has entrenous {__version__}"
+            raise InputError("--ray", problem, expected=plan.version, fix="install the same")
+        self._plan, self._host = plan, _own_address()
+        folder = Path(plan.folder)
+        try:
+            make_folder(folder / "keys", mode=0o700)
+            for name, content in plan.files.items():
+                write_private(folder / name, content, new=False)
+        except OSError as cause:
+            problem = f"cannot be written ({cause.strerror})"
+            raise InputError(str(folder), problem, fix="name another with --journal") from None
+        self._thread.start()
+        return self._host
+
+    def tell(self, order: Order, state: Mapping[str, Any] | None = None) -> None:
+        """Take an order. state: of the server, which the order lacks where it is given."""
+        if state is not None:
+            order = order._replace(about={**order.about, "state": state})
+        self._channel.orders.put(order)
+
+    def said(self) -> list[Order]:
+        """The messages that have come, or will come in a moment. Raises RuntimeError when the
+        worker has ended.
+        """
+        messages = []
+        with suppress(Empty):
+            messages.append(self._channel.messages.get(timeout=HELD))
+            while True:
+                messages.append(self._channel.messages.get_nowait())
+        if not messages and not self._thread.is_alive():
+            raise RuntimeError(f"the worker has ended: {self._failure!r}")
+        return messages
+
+    def end(self) -> None:
+        """Hang up on all nodes."""
+        self._channel.orders.put(None)
+        self._thread.join(HELD)
+
+    def _run(self) -> None:
+        plan = self._plan
+        folder, host = Path(plan.folder), self._host
+        keys = folder / "keys" if f"keys/{KEYS[0]}" in plan.files else None
+        https = HttpsPlan(host, plan.port, keys, plan.insecure, proxy=plan.proxy, nearby=host)
+        try:
+            with closing(ServerFolder(folder, plan.start, plan.log_format)) as held:
+                listening = listen(host, plan.port, shared=True)
+                serve(held, https, listening, self._channel, plan.part, plan.of)
+        except BaseException as failure:
+            self._failure = failure
+            raise
+
+
+def _own_address() -> str:
+    """The address of this machine in its cluster."""
+    ray: Any = importlib.import_module("ray")
+    return str(ray.util.get_node_ip_address())
+
+
+@final
+class HiredActor:
+    """A `Hired` worker: an actor, and the question for its messages that is under way."""
+
+    def __init__(self, ray: Any, actor: Any, states: SharedStates) -> None:
+        self._ray, self._actor, self._states = ray, actor, states
+        self.come: deque[Order] = deque()
+        self._ask()
+
+    def send(self, order: Order) -> None:
+        told = self._actor.tell.options(concurrency_group=ORDERS)
+        if "state" not in order.about:
+            told.remote(order)
+            return
+        about = {name: value for name, value in order.about.items() if name != "state"}
+        told.remote(order._replace(about=about), self._states.shared(order.about["state"]))
+
+    def receive(self, seconds: float) -> Order | None:
+        until = time.monotonic() + seconds
+        while not self.come:
+            left = max(0.0, until - time.monotonic())
+            if not self._ray.wait([self.asked], timeout=left)[0]:
+                return None
+            try:
+                self.come.extend(self._ray.get(self.asked))
+            except self._ray.exceptions.RayError as died:
+                raise EOFError(one_line(str(died).rstrip().rpartition("\n")[2], 300)) from None
+            self._ask()
+        return self.come.popleft()
+
+    def end(self) -> None:
+        """End the actor, also one that has died."""
+        ending = self._actor.end.options(concurrency_group=ORDERS).remote()
+        self._ray.wait([ending], timeout=2 * HELD)
+        self._ray.kill(self._actor)
+
+    def _ask(self) -> None:
+        self.asked = self._actor.said.options(concurrency_group=MESSAGES).remote()
+
+
+@final
+class SharedStates:
+    """The server's state as an object of Ray, which each machine gets once."""
+
+    def __init__(self, ray: Any) -> None:
+        self._ray = ray
+        self._state: Any = None
+        self._reference: Any = None
+
+    def shared(self, state: Any) -> Any:
+        """The reference of a state, which is that of the last one if it is the same object."""
+        if state is not self._state:
+            self._state, self._reference = state, self._ray.put(state)
+        return self._reference
+
+
+@final
+class RayWorkers:
+    """The `Workers` of a cluster. ray: the library, connected; plan: where the server listens."""
+
+    def __init__(
+        self, ray: Any, folder: ServerFolder, https: HttpsPlan, plan: RayPlan, count: int
+    ) -> None:
+        self._ray, self._states = ray, SharedStates(ray)
+        self.address = ""  # of the first actor, once it is there
+        self._kind = ray.remote(concurrency_groups={ORDERS: 1, MESSAGES: 1})(WorkerActor)
+        names = [TERMS, MEMBERS, IDENTITY]
+        names += ["algorithm"] if folder.algorithm else []
+        files = {name: (folder.path / name).read_bytes() for name in names}
+        if https.keys is not None:
+            files |= {f"keys/{name}": (https.keys / name).read_bytes() for name in KEYS}
+        self._plan = ActorPlan(
+            files=files,
+            folder=str(plan.journal / folder.terms.run),
+            start=folder.start,
+            part=0,
+            of=count,
+            port=https.port,
+            insecure=https.insecure,
+            proxy=https.proxy,
+            log_format=folder.log_format,
+            version=__version__,
+        )
+
+    def hire(self, part: int) -> HiredActor:
+        """Start worker number `part`, where Ray places it. Raises InputError for what the actor
+        refuses, and StartAgain where the cluster has no room.
+        """
+        options = {"num_cpus": 1, "max_restarts": 0, "scheduling_strategy": "SPREAD"}
+        actor = self._kind.options(**options).remote()
+        own = self._plan._replace(part=part, folder=f"{self._plan.folder}/{part:03d}")
+        beginning = actor.begin.options(concurrency_group=ORDERS).remote(own)
+        errors = self._ray.exceptions
+        try:
+            host = self._ray.get(beginning, timeout=READY)
+        except errors.RayTaskError as failed:
+            if isinstance(failed.cause, InputError):
+                raise failed.cause from None
+            raise
+        except errors.GetTimeoutError:
+            cpus = int(self._ray.cluster_resources().get("CPU", 0))
+            problem = f"actor {part} did not start in {READY:g} s; the cluster has {cpus} CPUs"
+            raise StartAgain(f"{problem}, and each actor needs one; see `ray status`") from None
+        named = f"[{host}]" if ":" in host else host
+        self.address = self.address or f"{named}:{own.port}"
+        return HiredActor(self._ray, actor, self._states)
+
+    def ready(self, workers: Sequence[HiredActor], seconds: float) -> Sequence[HiredActor]:
+        come = [worker for worker in workers if worker.come]
+        if come:
+            return come
+        asked = {worker.asked: worker for worker in workers}
+        said, _ = self._ray.wait(list(asked), num_returns=1, timeout=seconds)
+        return [asked[reference] for reference in said]
+
+    def close(self) -> None:
+        """Nothing of its own is left: actors end by themselves."""

@@ -1,0 +1,188 @@
+"""Actors of Ray that take the answers of one server: the same model as of one process, whichever of
+them is killed, in the clear and under masks.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from federation_links import (
+    PATIENCE,
+    FaultyLink,
+    copied,
+    federation,
+    logged,
+    nodes_at,
+    nodes_of,
+    server_sha256,
+    simulated,
+)
+from two_machines import HEAD, OTHER, NotHere, cluster, environment, two_machines
+
+from entrenous.core.errors import InputError
+from entrenous.deploy.agreement.certificates import make_keys
+from entrenous.deploy.links.https import HttpsPlan
+from entrenous.deploy.node.secure_node import inputs
+from entrenous.deploy.operate import running
+from entrenous.deploy.operate.founding import FoundedFederation
+from entrenous.deploy.server.pool import WorkerPool
+from entrenous.deploy.server.ray_workers import LOCAL, HiredActor, RayPlan
+from entrenous.deploy.server.server import serve
+from entrenous.deploy.server.server_folder import ServerFolder
+from entrenous.privacy.secure_sum.terms import Floors
+
+pytestmark = [
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(find_spec("ray") is None, reason="needs Ray"),
+]
+Each = Callable[[WorkerPool[HiredActor], str, bytes], None]
+
+
+def served(
+    made: FoundedFederation,
+    each: Each = lambda pool, name, frame: None,
+    stop: threading.Event | None = None,
+) -> str | None:
+    """The sha256 of the model after all rounds, by two actors of this machine."""
+    make_keys(made.server / "keys")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    https = HttpsPlan(port=port, keys=made.server / "keys")
+    over, at_work = threading.Event(), list[threading.Thread]()
+
+    def begin(pool: WorkerPool[HiredActor]) -> None:
+        def live() -> None:
+            with nodes_at(made, pool.address, lambda name, frame: each(pool, name, frame)):
+                over.wait(PATIENCE)
+
+        at_work.append(threading.Thread(target=live, daemon=True))
+        at_work[0].start()
+
+    plan = RayPlan(LOCAL, made.server.parent / "actors")
+    stop = stop or threading.Event()
+    with closing(ServerFolder(made.server)) as held:
+        try:
+            return running.serve_by_actors(held, https, plan, 2, stop, begin)
+        finally:
+            over.set()
+            for thread in at_work:
+                thread.join(PATIENCE)
+
+
+def killing(at: tuple[int, ...]) -> tuple[Each, list[int]]:
+    """Kills an actor at some of the answers, one after the other; and the list of who was."""
+    lock, count, killed = threading.Lock(), [0], list[int]()
+
+    def kill(pool: WorkerPool[HiredActor], name: str, frame: bytes) -> None:
+        with lock:
+            count[0] += 1
+            if count[0] in at:
+                victim = pool.standing[len(killed)].process
+                killed.append(victim)
+                os.kill(victim, signal.SIGKILL)
+
+    return kill, killed
+
+
+def masked(folder: Path) -> FoundedFederation:
+    floors = Floors(people=1, parties=3, occupancy=0.0)
+    return federation(
+        folder,
+        12,
+        2,
+        "fcf",
+        settings={"factors": 4},
+        secure="masks",
+        protect={"groups": 3},
+        floors=floors,
+        quorum=1.0,
+    )
+
+
+def test_an_actor_that_is_killed_in_a_round_changes_nothing(tmp_path: Path) -> None:
+    made = federation(tmp_path / "f", nodes=10, rounds=3)
+    kill, killed = killing((5, 17))
+    assert served(made, kill) == server_sha256(simulated(made))
+    assert len(killed) == 2 and sum("has ended" in line for line in logged(made.server)) == 2
+    # what a successor read in a journal counts once
+    assert running.status(made.server)["answers"]["accepted"] == 30
+
+
+def test_an_actor_that_is_killed_in_a_masked_sum_changes_nothing(tmp_path: Path) -> None:
+    made = masked(tmp_path / "f")
+    alone, actors = copied(made, tmp_path / "alone"), copied(made, tmp_path / "actors")
+    link = FaultyLink({name: node.answer for name, node in nodes_of(alone).items()})
+    whole = serve(link, alone.server)
+    kill, killed = killing((30, 95))
+    assert served(actors, kill) == whole
+    assert len(killed) == 2
+    for node in nodes_of(actors).values():
+        with closing(node):
+            assert inputs(node.store) == 2
+            assert node.recommender()[0] == 2
+
+
+def test_a_server_that_is_stopped_in_a_round_goes_on(tmp_path: Path) -> None:
+    made, stop, count = federation(tmp_path / "f", nodes=10, rounds=2), threading.Event(), [0]
+
+    def halt(pool: WorkerPool[HiredActor], name: str, frame: bytes) -> None:
+        count[0] += 1
+        if count[0] == 15:
+            stop.set()
+
+    assert served(made, halt, stop) is None
+    assert served(made) == server_sha256(simulated(made))
+
+
+def test_actors_are_refused_with_a_defence(tmp_path: Path) -> None:
+    defended = federation(tmp_path / "d", nodes=20, rounds=1, profile="robust")
+    with pytest.raises(InputError, match="--ray: a defence looks at the updates of all nodes"):
+        served(defended)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [[], ["kill"]], ids=["whole", "killed"])
+def test_actors_on_two_machines_end_with_the_model_of_one_process(
+    tmp_path: Path, words: list[str]
+) -> None:
+    """Masked sums in groups, by one actor in each of two network namespaces; half of the nodes
+    connect to either machine, so that some of each group are passed on to the other. One actor is
+    killed in the midst of a sum.
+    """
+    made = masked(tmp_path / "f")
+    alone = copied(made, tmp_path / "alone")
+    link = FaultyLink({name: node.answer for name, node in nodes_of(alone).items()})
+    whole = serve(link, alone.server)
+    for name in ("server.crt", "server.key"):
+        (made.server / "keys" / name).unlink()
+    make_keys(made.server / "keys", names=[HEAD, OTHER])
+    try:
+        with two_machines() as machines, cluster(machines):
+            program = [
+                sys.executable,
+                str(Path(__file__).parents[1] / "helpers" / "two_machines.py"),
+                str(made.server),
+                *words,
+            ]
+            command = ["ip", "netns", "exec", machines.first, *program]
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=300, env=environment()
+            )
+    except NotHere as why:
+        pytest.skip(f"needs two network namespaces: {why}")
+    assert done.stdout.split()[-1:] == [whole], done.stderr[-2000:]
+    ends = sum("has ended" in line for line in logged(made.server))
+    assert ends == (1 if words else 0)
+    for node in nodes_of(made).values():
+        with closing(node):
+            assert inputs(node.store) == 2
