@@ -54,8 +54,8 @@ $(VENV)/.with-dev: $(DECLARED) | $(BIN)/python
 
 # PyTorch only from a wheel that pip finds on this machine (--find-links): an index may serve 3 GB; without it the tests of vae skip
 $(VENV)/.torch: $(VENV)/.with-dev
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-index --no-deps torch 2>/dev/null \
-	  && $(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[torch]" \
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-index --no-deps torch 2>/dev/null \
+	  && $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e ".[torch]" \
 	  || echo "no wheel of PyTorch on this machine: the tests of vae will skip (pip install torch brings it)"
 	@touch $@
 endif

@@ -102,7 +102,7 @@ CASES = {
     "reptile": Case(
         "gossip-reptile-gmf", 100, 8, {"set": "factors=4", "network": [*ROUGH, "session=2"]}
     ),
-    "lock-step": Case("pepper-gmf", 600, 50, {"set": "factors=4"}),
+    "lock-step": Case("pepper-gmf", 240, 20, {"set": "factors=4"}),
 }
 
 

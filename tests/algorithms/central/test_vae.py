@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from entrenous.algorithms.central.vae import Vae, VaeModel, dense
+from entrenous.algorithms.central.vae import Vae, VaeModel, dense, one_thread
 from entrenous.core.errors import InputError
 from entrenous.core.keys import key
 from entrenous.core.vocabulary import Vocabulary
@@ -55,7 +55,8 @@ def test_training_lowers_the_loss(blocks):
     algorithm = Vae(hidden=20, latent=5, epochs=150, batch_size=20)
     x = torch.from_numpy(dense(blocks, np.arange(60)))
     start = algorithm._start(torch, torch.Generator().manual_seed(1), 30)
-    end = algorithm._train(torch, blocks, key(0), lambda *report: None)
+    with one_thread(torch):
+        end = algorithm._train(torch, blocks, key(0), lambda *report: None)
     before, after = (
         algorithm.loss(torch, torch.Generator().manual_seed(2), layers, x, 0.2).item()
         for layers in (start, end)
