@@ -44,7 +44,7 @@ def test_p1_robust_holds_against_fake_users_with_the_target_alone() -> None:
 
 @pytest.mark.parametrize("name", ["boost", "fake", "pip"])
 def test_p2_robust_holds_some_of_twenty_percent(name: str) -> None:
-    (robust,) = attack("pfpl+", "ml-100k", attack=name, share=0.2, defences=["robust"], **FPL)[
+    (robust,) = attack("pfpl+", "ml-100k", attack=name, share=0.2, defences=("robust",), **FPL)[
         "rows"
     ]
     assert robust["er@10"] <= 0.2
@@ -52,7 +52,7 @@ def test_p2_robust_holds_some_of_twenty_percent(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["fake", "pip"])
 def test_p3_no_claim_is_made_at_thirty_percent(name: str) -> None:
-    (robust,) = attack("pfpl+", "ml-100k", attack=name, share=0.3, defences=["robust"], **FPL)[
+    (robust,) = attack("pfpl+", "ml-100k", attack=name, share=0.3, defences=("robust",), **FPL)[
         "rows"
     ]
     assert robust["er@10"] > 0.1  # if this fails, the page understates the defence: measure anew
@@ -62,7 +62,7 @@ def test_p3_no_claim_is_made_at_thirty_percent(name: str) -> None:
 def test_an_attack_that_writes_vectors_for_estimated_users_is_held_back_by_support_and_not_stopped(
     name: str,
 ) -> None:
-    satcap, robust = attack("pfpl+", "ml-100k", attack=name, defences=["satcap", "robust"], **FPL)[
+    satcap, robust = attack("pfpl+", "ml-100k", attack=name, defences=("satcap", "robust"), **FPL)[
         "rows"
     ]
     assert satcap["er@10"] > 0.3  # as docs/poisoning.md says
@@ -71,7 +71,7 @@ def test_an_attack_that_writes_vectors_for_estimated_users_is_held_back_by_suppo
 
 def peers(name: str, defence: str) -> dict[str, Any]:
     """What a tenth of PEPPER's peers reach by one attack under one defence."""
-    (row,) = attack("pepper-gmf", "ml-100k", attack=name, defences=[defence], rounds=100)["rows"]
+    (row,) = attack("pepper-gmf", "ml-100k", attack=name, defences=(defence,), rounds=100)["rows"]
     return dict(row)
 
 

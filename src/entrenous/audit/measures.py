@@ -182,7 +182,7 @@ def verdict(figures: dict[str, Any]) -> str:
 
 
 def popularity_guess(data: Interactions, users: Int64Array) -> dict[str, float | None]:
-    """The figures of the guess by popularity alone over some users: means of R-precision and AUC."""
+    """The figures of a guess by popularity alone, over some users: mean R-precision and AUC."""
     history = histories_of(data, users)
     score = np.broadcast_to(data.popularity.astype(np.float64), history.shape)
     return {"r_precision": _mean(r_precision(score, history)), "auc": _mean(auc(score, history))}

@@ -1,4 +1,4 @@
-"""The users who take part in the rounds of an audited training, and those whose messages are kept."""
+"""The users who take part in the rounds of an audited training, and whose messages are kept."""
 
 from __future__ import annotations
 
