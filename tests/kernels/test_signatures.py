@@ -34,7 +34,7 @@ for kernel in gc.get_objects():
 
 def test_every_kernel_has_one_compiled_form() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", RUN], capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, "-c", RUN], capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 0, done.stderr[-2000:]
     lines = (line.split() for line in done.stdout.splitlines() if line.startswith("entrenous."))
