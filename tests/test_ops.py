@@ -4,6 +4,7 @@ units, Containerfile and page parses.
 
 from __future__ import annotations
 
+import inspect
 import re
 import shlex
 import shutil
@@ -163,6 +164,6 @@ def test_the_firewall_opens_the_port_that_is_the_default() -> None:
     from entrenous.cli.founding import new
 
     rules = (ROOT / "ops" / "firewall.nft").read_text(encoding="utf-8")
-    port = new.__kwdefaults__["port"]
+    port = inspect.signature(new).parameters["port"].default
     assert f"tcp dport {port} accept" in rules and "policy drop" in rules
     assert f"EXPOSE {port}/tcp" in (ROOT / "ops" / "Containerfile").read_text(encoding="utf-8")

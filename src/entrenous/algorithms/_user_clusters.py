@@ -122,15 +122,15 @@ class ClusteredUsers(Protocol):
 
     @property
     def user(self) -> Float32Array:
-        """float32 [users, row]."""
+        """float32 [users, row], the vector of each user."""
 
     @property
     def cluster(self) -> Int32Array:
-        """int32 [users]."""
+        """int32 [users], the cluster of each user."""
 
     @property
     def centroids(self) -> Float32Array:
-        """float32 [p, row]."""
+        """float32 [p, row], the centre of each of the p clusters."""
 
 
 def actv_samp(server: ClusteredUsers, m: int, starts: bool, key: np.uint64) -> Int64Array:

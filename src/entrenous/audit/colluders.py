@@ -87,7 +87,7 @@ Craft = Callable[[Sight], Update]
 
 
 class Poison(NamedTuple):
-    """An attack."""
+    """An attack of colluding devices on the training."""
 
     source: str
     """The publication, or "ours"."""

@@ -25,7 +25,7 @@ COARSE = 1e-3  # for searches: ten times as fast, and some 1e-5 of epsilon more
 
 
 class SampledGaussian(NamedTuple):
-    """One round."""
+    """A round as the accountant sees it: sampled users and Gaussian noise."""
 
     multiplier: float
     """The noise's standard deviation in units of the clip."""

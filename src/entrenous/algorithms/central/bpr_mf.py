@@ -22,7 +22,7 @@ from ._shared import consumed
 
 
 class BprMfModel(NamedTuple):
-    """A trained model."""
+    """A trained BPR-MF model: vectors of users and items, and a bias of each item."""
 
     P: Float32Array
     """float32 [users, factors]."""

@@ -23,7 +23,7 @@ MOST = 30_000
 
 
 class EaseModel(NamedTuple):
-    """A trained model."""
+    """A trained EASE model: the weights between items."""
 
     B: Float32Array
     """float32 [items, items], the weight of a consumed item in the score of another; 0 on the

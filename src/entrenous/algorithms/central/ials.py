@@ -21,7 +21,7 @@ from ._shared import consumed, need, one_blas_thread
 
 
 class IalsModel(NamedTuple):
-    """A trained model."""
+    """A trained iALS model: vectors of users and items."""
 
     P: Float32Array
     """float32 [users, factors]."""

@@ -25,7 +25,7 @@ from ._shared import consumed
 
 
 class NCFModel(NamedTuple):
-    """A trained model."""
+    """A trained NCF model: all parameters of the network."""
 
     user: Float32Array
     """float32 [users, row], the embeddings [p^G ; p^M]."""

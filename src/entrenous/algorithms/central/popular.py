@@ -14,7 +14,7 @@ from ._shared import consumed
 
 
 class PopularModel(NamedTuple):
-    """A trained model."""
+    """A trained list of items by popularity."""
 
     popularity: Int64Array
     """int64 [items], how many users consumed the item."""

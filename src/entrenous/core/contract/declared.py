@@ -79,7 +79,7 @@ class NotFiniteError(ContractError, NonFiniteError):
 
 
 class DeclaredArray(NamedTuple):
-    """One declared array."""
+    """An array as its algorithm declares it: name, sizes, type and range."""
 
     name: str
     dtype: str

@@ -65,7 +65,7 @@ class Malformed(EntrenousError):
 
 
 class TensorField(NamedTuple):
-    """One agreed array."""
+    """An array that both ends have agreed on: its name, type and shape."""
 
     dtype: str
     """A key of KINDS or another name of it in numpy ("f4")."""
