@@ -64,7 +64,9 @@ class Frames(NamedTuple):
 
 
 def present(folder: Path) -> bool:
-    """Whether a folder has both tables of a published division into training and test rows."""
+    """Tells whether a folder has both tables of a published division into training and test
+    rows.
+    """
     return all(find(folder, stem) is not None for stem in (ROWS, NEGATIVES))
 
 

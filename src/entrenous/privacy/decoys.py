@@ -77,8 +77,8 @@ class SendsDecoys(Settings):
         return with_decoys(histories, self.rho, own, items)
 
     def usual_rows(self, catalogue: Catalogue) -> int:
-        """How many rows a device sends as a rule: for its share of the ratings, and as many decoys
-        as belong to them.
+        """Returns how many rows a device sends as a rule: for its share of the ratings, and as many
+        decoys as belong to them.
         """
         share = (1 + self.rho) * catalogue.interactions / max(1, catalogue.users)
         return min(catalogue.items, int(share))

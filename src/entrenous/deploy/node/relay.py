@@ -70,7 +70,7 @@ class Relay:
             return self.responder.answer(request, self._kinds)
 
     def standing(self) -> StoreStanding:
-        """How far it is. It keeps no model and remembers no sums."""
+        """Returns how far it is. It keeps no model and remembers no sums."""
         return StoreStanding(max(self._answers(), default=-1) + 1, None, 0)
 
     def _work(self, frame: Frame) -> bytes:

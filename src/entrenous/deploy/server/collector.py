@@ -50,7 +50,7 @@ class Collecting(Protocol):
 
     @property
     def present(self) -> int:
-        """How many nodes are connected."""
+        """Returns how many nodes are connected."""
         ...
 
     @property
@@ -60,7 +60,7 @@ class Collecting(Protocol):
 
     @property
     def devices(self) -> int:
-        """How many devices are in what was taken."""
+        """Returns how many devices are in what was taken."""
         ...
 
     def begin(self, work: RoundWork) -> None:

@@ -113,8 +113,8 @@ def grouped_sum(
 
 
 def times_the_median(sums: Sequence[Total]) -> list[float]:
-    """How many times as long each sum is as the median one, a device; the lower one of two in the
-    middle, of which the other may be a liar's."""
+    """Returns how many times as long each sum is as the median one, a device; the lower one of two
+    in the middle, of which the other may be a liar's."""
     lengths = [length(total) for total in sums]
     median = sorted(lengths)[(len(lengths) - 1) // 2]
     if not median:

@@ -49,8 +49,8 @@ def resting_with(
 
 
 def _consented(left: Mapping[str, int], past: Sequence[PastSum], floors: Floors) -> bool:
-    """Whether nodes would consent to the sum of these. Of earlier sums those count that had all of
-    them: beside random cohorts, which differ by many, the next ones do, too."""
+    """Tells whether nodes would consent to the sum of these. Of earlier sums those count that had
+    all of them: beside random cohorts, which differ by many, the next ones do, too."""
     whole = [before for before in past if before.parties.keys() >= left.keys()]
     try:
         check_parties(whole, NO_MODEL, left, floors)

@@ -155,8 +155,8 @@ class WorkerPool(Generic[H]):
 
     @property
     def devices(self) -> int:
-        """How many devices are in what the workers have taken; one that two of them have counts
-        twice until the end.
+        """Returns how many devices are in what the workers have taken; one that two of them have
+        counts twice until the end.
         """
         return sum(standing.devices for standing in self.standing)
 

@@ -78,7 +78,7 @@ def moved_on(state: State, algorithm: FederatedAlgorithm, contract: Contract) ->
 def enough(
     folder: ServerFolder, work: RoundWork, answered: set[str], devices: int | None = None
 ) -> bool:
-    """Whether the nodes that have answered serve enough of the asked users (the quorum); if
+    """Tells whether the nodes that have answered serve enough of the asked users (the quorum); if
     not, that is logged. devices: how many are in their answers; None = all that they were asked
     for.
     """

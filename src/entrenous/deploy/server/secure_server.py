@@ -296,8 +296,8 @@ class SecureRound:
             self._kept("liars", partial(self._memory.remember_liar, name, line))
 
     def _enough(self, heard: set[str]) -> bool:
-        """Whether these are enough for their sum to count, and not nearly those of an earlier sum;
-        if not, that is logged.
+        """Tells whether these are enough for their sum to count, and not nearly those of an earlier
+        sum; if not, that is logged.
         """
         if not enough(self._folder, self._work, heard):
             return False

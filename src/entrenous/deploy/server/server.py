@@ -222,7 +222,7 @@ class FederationServer:
             self._pass_over(self.count._replace(drawn=self.count.drawn + 1))
 
     def _lies(self, total: Total) -> bool:
-        """Whether a sum is too long to count; then the round is lost. Honest sums of some
+        """Tells whether a sum is too long to count; then the round is lost. Honest sums of some
         algorithms grow by as much from round to round: of those that are not meant for the profile
         private, for which that was measured, it is logged, and the round counts.
         """
@@ -238,9 +238,9 @@ class FederationServer:
         return False
 
     def _made_up(self) -> float:
-        """How long a sum is, a device, that has noise and what made-up devices send. Infinite, and
-        logged, for an algorithm whose devices cannot be made up: then rounds are watched from the
-        first few on.
+        """Returns how long a sum is, a device, that has noise and what made-up devices send.
+        Infinite, and logged, for an algorithm whose devices cannot be made up: then rounds are
+        watched from the first few on.
         """
         own, terms = self.terms.protection, self.terms
         try:
