@@ -569,12 +569,14 @@ def test_each_idea_is_held_against_each_attack(monkeypatch):
     """
     asked = []
 
-    def attack(algorithm, rows, *, attack, settings, seed, **more):
-        asked.append((attack, algorithm, tuple(settings), seed))
-        lost = 0.1 if settings.get("aggregation") == "half" else 0.02
-        clean = 0.6 + 0.01 * seed
+    def attack(plan, rows):
+        asked.append((plan.attack, plan.algorithm, tuple(plan.settings), plan.seed))
+        lost = 0.1 if plan.settings.get("aggregation") == "half" else 0.02
+        clean = 0.6 + 0.01 * plan.seed
         return {
-            "rows": [{"hr@10": clean, "hr@10_attacked": clean - lost - 0.001 * seed, "er@10": 0.3}]
+            "rows": [
+                {"hr@10": clean, "hr@10_attacked": clean - lost - 0.001 * plan.seed, "er@10": 0.3}
+            ]
         }
 
     monkeypatch.setattr(pepper_poison, "attack", attack)

@@ -32,8 +32,8 @@ PATIENCE = 240.0  # seconds for what takes a few on an idle machine
 UNUSED = "core/contract/update.py", "STEP = ", "UNUSED_SINCE_THE_UPGRADE = 1\nSTEP = "
 DEVICES_COMPUTE = (
     "algorithms/fcf.py",
-    "nothing = np.zeros(len(users) + 1, np.int64)",
-    "f *= np.float32(1.001)\n        nothing = np.zeros(len(users) + 1, np.int64)",
+    "f = kernels.gradients(",
+    "f = np.float32(1.001) * kernels.gradients(",
 )
 SERVER_COMPUTES = (
     "algorithms/fcf.py",
@@ -42,8 +42,8 @@ SERVER_COMPUTES = (
 )
 NOT_REACHED = (  # by the settings of a federation whose FCF is the printed one
     "algorithms/fcf.py",
-    "kernels.outer_products(x, outer)",
-    "kernels.outer_products(2 * x, outer)",
+    "kernels.outer_products(x)",
+    "kernels.outer_products(2 * x)",
 )
 PEERS_COMPUTE = "algorithms/gossip_learning.py", "nodes.age[who] += 1", "nodes.age[who] += 2"
 SAME_WARNING = "it declares and, in the fixed test round, computes the same, so this goes on"
