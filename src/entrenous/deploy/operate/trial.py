@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from ...core.contract.declared import bound, declared, is_federated
+from ...core.keywords import values
 from ...core.registry.own import short
 from ...data.interactions import Interactions
 from ...privacy import evidence
 from ...privacy.protection import PAPER, protection_of, refuse_groups
 from ...privacy.secure_sum.terms import Floors
 from ...runs import pipeline
-from ...runs.options import RunPlan
+from ...runs.options import RunPlan, TrainingOptions
 from ...runs.pipeline import RunResult, material
 from ...runs.plan import algorithm_of, check, usual_protocol
 from ..agreement.files import read_json, write_json
@@ -106,17 +107,7 @@ def _lowered(trial: TrialPlan, algorithm: Any, train: Interactions) -> Floors:
 
 
 def _simulated(plan: RunPlan) -> RunResult:
-    return pipeline.run(
-        plan.algorithm,
-        plan.data,
-        protocol=plan.protocol,
-        seed=plan.seed,
-        rounds=plan.rounds,
-        settings=plan.settings,
-        load=plan.load,
-        profile=plan.profile,
-        protect=plan.protect,
-    )
+    return pipeline.run(plan.algorithm, plan.data, **values(plan, TrainingOptions))
 
 
 def _knows(algorithm: str, profile: str) -> str:
