@@ -17,7 +17,7 @@ import entrenous
 from entrenous.algorithms.named import algorithms
 from entrenous.cli import _app, about, lists
 from entrenous.data.dataset import datasets
-from entrenous.data.options import LoadOptions
+from entrenous.data.load import LoadOptions
 from entrenous.data.split.protocol import protocols
 from entrenous.evaluate.metric_kinds import metrics
 from entrenous.federation.network import Network

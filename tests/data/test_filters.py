@@ -11,8 +11,7 @@ from small_data import interactions, random_data, rows_of
 
 from entrenous.core.errors import InputError
 from entrenous.data.filters import binarise, compact, k_core, min_user_rows
-from entrenous.data.load import load
-from entrenous.data.options import load_arguments
+from entrenous.data.load import load, load_arguments
 
 #   u1: a b c    u2: a b    u3: a d    u4: d
 ROWS = [

@@ -14,8 +14,7 @@ import pytest
 
 from entrenous.core.errors import InputError
 from entrenous.data import text
-from entrenous.data.assemble import find_roles
-from entrenous.data.columns import Reading, is_header, plain, positional
+from entrenous.data.columns import Reading, find_roles, plain
 from entrenous.data.load import load, load_part
 
 ROWS = [
@@ -100,7 +99,7 @@ def test_parquet_and_zip(tmp_path: Path) -> None:
 def test_a_file_without_a_header_is_read_by_position(
     first: list[str], names: tuple[str, ...] | None
 ) -> None:
-    assert positional(first) == names
+    assert text.positional(first) == names
 
 
 def test_a_guess_about_the_header_is_said(tmp_path: Path) -> None:
@@ -122,7 +121,7 @@ def test_usual_names_by_preference_and_without_case() -> None:
     assert plain("User_ID") == plain("userId") == "userid"
     roles = find_roles(["movieId", "title", "userId", "item_id", "Date"], Reading(), "x")
     assert roles == ("userId", "item_id", None, "Date")
-    assert is_header(["a", "b", "c"], Reading(user="a")) and not is_header(
+    assert text.is_header(["a", "b", "c"], Reading(user="a")) and not text.is_header(
         ["a", "b", "c"], Reading()
     )
     with pytest.raises(InputError, match="did you mean 'movieId'"):

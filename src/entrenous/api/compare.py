@@ -14,7 +14,7 @@ from ..core.errors import InputError, at_least, did_you_mean
 from ..core.keywords import values
 from ..data.interactions import Interactions
 from ..data.load import load as read
-from ..data.options import load_arguments
+from ..data.load import load_arguments
 from ..data.split.protocol import GIVEN
 from ..evaluate.ratings import ERRORS
 from ..runs.options import CommonOptions, CompareOptions, RunPlan

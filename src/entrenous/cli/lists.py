@@ -30,7 +30,7 @@ def datasets() -> Iterable[str]:
 
 def load() -> Iterable[str]:
     """The names that --load takes, each with its meaning."""
-    from ..data.options import LoadOptions
+    from ..data.load import LoadOptions
 
     return [
         "; ".join(

@@ -195,7 +195,7 @@ def loading(given: Sequence[str] | None) -> dict[str, Any]:
     """Arguments of `data.load.load`, from what was given to --load. Raises InputError for a name or
     a value that it does not know.
     """
-    from ..data.options import load_arguments
+    from ..data.load import load_arguments
 
     return load_arguments(assignments(given, "--load"))
 

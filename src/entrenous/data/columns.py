@@ -1,5 +1,5 @@
-"""`Reading`: how the user wants a file read; and the usual names of columns, by which a file is
-read if the user says nothing.
+"""The columns of a table to `Interactions`: says how the user wants a table read (`Reading`), finds
+the column of each role, treats repeated pairs, and checks that there is enough to learn from.
 """
 
 from __future__ import annotations
@@ -7,12 +7,16 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, final
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple, final
 
 import numpy as np
 
 from ..core.errors import InputError, did_you_mean
+from ..core.types import Float32Array, Int64Array
+from .interactions import UNREAD_TIMES, Interactions, build
+from .table import ColumnTable, Times, ids, looks_like_times, times, values
+from .visits import VisitColumns, with_visits
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -43,11 +47,6 @@ FEATURES: dict[str, tuple[str, ...]] = {
     "lat": _names("lat latitude"),
     "lon": _names("lon lng long longitude"),
 }
-RECBOLE = ("token", "token_seq", "float", "float_seq")
-POSITIONS = ("user_id", "item_id", "rating", "timestamp")
-# A third column of at least this much is a time (1973), not a rating.
-LATE = 1e8
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 Duplicates = Literal["same", "last", "first", "error"]
@@ -136,47 +135,6 @@ def plain(name: str) -> str:
     return re.sub(r"[\s_\-.]", "", name).lower()
 
 
-_KNOWN = {plain(name) for names in (*USUAL.values(), *FEATURES.values()) for name in names}
-
-
-def is_header(fields: Sequence[str], reading: Reading) -> bool:
-    """True if the first line of a text file names columns: it holds a usual name, or one that the
-    user gave.
-    """
-    wanted = {name for name in (reading.user, reading.item, reading.value, reading.time) if name}
-    return any(field in wanted or plain(field) in _KNOWN for field in fields)
-
-
-def positional(fields: Sequence[str]) -> tuple[str, ...] | None:
-    """Names for a file without a header, judged by its first line: user, item, then a rating or a
-    time, then a time.
-
-    None if the line does not fit.
-
-    >>> positional(["196", "242", "3", "881250949"])
-    ('user_id', 'item_id', 'rating', 'timestamp')
-    """
-    if not 2 <= len(fields) <= 4:
-        return None
-    for field in fields[:2]:
-        if not re.search(r"\d", field) or re.search(r"[;|\t\s]|::", field):
-            return None
-    if not all(_NUMBER.fullmatch(field) for field in fields[2:]):
-        return None
-    if len(fields) == 3 and float(fields[2]) >= LATE:
-        return ("user_id", "item_id", "timestamp")
-    return POSITIONS[: len(fields)]
-
-
-def is_number(field: str) -> bool:
-    """True if a field of a text file is a number.
-
-    >>> is_number("3.5"), is_number("kunde")
-    (True, False)
-    """
-    return _NUMBER.fullmatch(field.strip()) is not None
-
-
 def find_usual(names: Sequence[str], usual: Sequence[str]) -> str | None:
     """The column among `names` with the first of the `usual` names; None if there is none."""
     by_plain = {plain(name): name for name in reversed(names)}
@@ -186,20 +144,207 @@ def find_usual(names: Sequence[str], usual: Sequence[str]) -> str | None:
     return None
 
 
-def typed_names(fields: Sequence[str], where: str) -> tuple[list[str], dict[str, str]]:
-    """Names and types from a RecBole header. Raises InputError for an unknown type.
+class Roles(NamedTuple):
+    """Column names by role; None if the data lacks the column."""
 
-    >>> typed_names(["user_id:token", "rating:float"], "x.inter:1")
-    (['user_id', 'rating'], {'user_id': 'token', 'rating': 'float'})
+    user: str
+    item: str
+    value: str | None
+    time: str | None
+
+
+class KeptRows(NamedTuple):
+    """The rows that stay where pairs are repeated."""
+
+    rows: Int64Array
+    """int64, ascending: positions in the table."""
+    notes: tuple[str, ...]
+    visits: bool = False
+    """True if repeats are visits, each of which counts."""
+
+
+def assemble(table: ColumnTable, reading: Reading, *, name: str) -> Interactions:
+    """The interactions in a table. Raises InputError at the first wrong row, or if there are too
+    few rows to learn from.
     """
-    types: dict[str, str] = {}
-    for field in fields:
-        name, _, kind = field.rpartition(":")
-        if not name or kind not in RECBOLE:
-            raise InputError(
-                where,
-                f"column '{field}' has no RecBole type",
-                expected="name:token, name:token_seq, name:float or name:float_seq",
-            )
-        types[name] = kind
-    return list(types), types
+    where = table.source if table.first_line is None else f"{table.source}:1"
+    roles = find_roles(table.frame.columns, reading, where)
+    user = ids(table, roles.user, "user")
+    item = ids(table, roles.item, "item")
+    value = None if roles.value is None else values(table, roles.value, reading.scale)
+    time, time_notes = Times(None, ()) if roles.time is None else times(table, roles.time)
+    pair = user.code.astype(np.int64) * len(item.names) + item.code
+    kept = keep(table, pair, value, time, reading)
+    data = build(
+        user.code[kept.rows],
+        item.code[kept.rows],
+        value=None if value is None else value[kept.rows],
+        time=None if time is None else time[kept.rows],
+        users=user.names,
+        items=item.names,
+        name=name,
+        scale=None if value is None else reading.scale,
+        notes=(
+            _note(table, roles),
+            *_unread_times(table, roles, reading),
+            *table.notes,
+            *user.notes,
+            *item.notes,
+            *time_notes,
+            *kept.notes,
+        ),
+    )
+    if kept.visits and time is not None:
+        all_rows = VisitColumns(
+            user.code.astype(np.int64), item.code.astype(np.int64), time, np.arange(len(pair))
+        )
+        data = with_visits(data, all_rows, table.source)
+    return data if reading.part else inspect(data, table.source)
+
+
+def _note(table: ColumnTable, roles: Roles) -> str:
+    read = [f"{role} = {column}" for role, column in roles._asdict().items() if column is not None]
+    return f"read {table.source}: {', '.join(read)}"
+
+
+def _unread_times(table: ColumnTable, roles: Roles, reading: Reading) -> tuple[str, ...]:
+    """A note on the first unread column that looks like times, if the data has none."""
+    if roles.time is None and reading.time != "":
+        for name in table.frame.columns:
+            if name not in roles and looks_like_times(table, name):
+                return (f"'{name}' {UNREAD_TIMES}: say time='{name}' (--load time={name})",)
+    return ()
+
+
+def find_roles(names: Sequence[str], reading: Reading, where: str) -> Roles:
+    """The column of each role. Raises InputError if a wanted column is missing or one column would
+    have two roles.
+    """
+    user = _find(names, "user", reading.user, where)
+    item = _find(names, "item", reading.item, where)
+    value = _find(names, "value", reading.value, where)
+    time = _find(names, "time", reading.time, where)
+    if user is None or item is None:
+        role = "user" if user is None else "item"
+        example = next((name for name in names if name not in (user, item, value, time)), "NAME")
+        more = ", ..." if len(names) > 12 else ""
+        raise InputError(
+            where,
+            f"no {role} column among {', '.join(names[:12])}{more}",
+            expected=f"a column named {USUAL[role][0]}, or a similar name",
+            fix=f"say which it is, such as {role}='{example}' (--load {role}={example})",
+        )
+    given = [name for name in (user, item, value, time) if name is not None]
+    if len(set(given)) < len(given):
+        raise InputError(
+            where,
+            "one column has two roles",
+            expected="different columns for user, item, value and time",
+            fix="check the names given",
+        )
+    return Roles(user, item, value, time)
+
+
+def _find(names: Sequence[str], role: str, wanted: str | None, where: str) -> str | None:
+    if wanted == "" and role in ("value", "time"):
+        return None
+    if wanted is not None:
+        if wanted not in names:
+            raise InputError(where, f"no column '{wanted}'", fix=did_you_mean(wanted, names))
+        return wanted
+    return find_usual(names, USUAL[role])
+
+
+def keep(
+    table: ColumnTable,
+    pair: Int64Array,
+    value: Float32Array | None,
+    time: Int64Array | None,
+    reading: Reading,
+) -> KeptRows:
+    """The rows that stay where a pair is repeated. pair: int64 [rows], one number for each (user,
+    item).
+    """
+    ascending = np.sort(pair)
+    if not (ascending[1:] == ascending[:-1]).any():
+        return KeptRows(np.arange(len(pair)), ())
+    # Both sorts are stable: ties keep the order of the file.
+    order = np.lexsort((pair,)) if time is None else np.lexsort((time, pair))
+    same = pair[order[1:]] == pair[order[:-1]]
+    if reading.duplicates == "error":
+        _refuse_repeat(table, order, same)
+    if reading.duplicates == "same" and value is not None:
+        _refuse_conflict(table, order, same & (value[order[1:]] != value[order[:-1]]), value)
+    if reading.duplicates == "first":
+        which = "first"
+        stays = np.concatenate([[True], ~same])
+    else:
+        which = "last"
+        stays = np.concatenate([~same, [True]])
+    rows = np.sort(order[stays])
+    by = "in the file" if time is None else "by time, then by place in the file"
+    visits = time is not None and value is None and which == "last"
+    and_times = ", with the times of all" if visits else ""
+    note = (
+        f"repeats of a (user, item) pair, of which the {which} {by} is kept{and_times}:"
+        f" {len(pair) - len(rows):,}"
+    )
+    return KeptRows(rows, (note,), visits)
+
+
+def _refuse_repeat(table: ColumnTable, order: Int64Array, same: np.ndarray) -> None:
+    later = int(np.maximum(order[1:], order[:-1])[same].min())
+    fix = "choose duplicates='last' or 'first' (--load duplicates=last)"
+    raise InputError(
+        table.where(later),
+        "the (user, item) pair occurs before",
+        expected="one row per pair",
+        fix=fix,
+    )
+
+
+def _refuse_conflict(
+    table: ColumnTable, order: Int64Array, conflict: np.ndarray, value: Float32Array
+) -> None:
+    if not conflict.any():
+        return
+    later = np.maximum(order[1:], order[:-1])[conflict]
+    first = int(np.argmin(later))
+    row = int(later[first])
+    other = int(np.minimum(order[1:], order[:-1])[conflict][first])
+    problem = (
+        f"the (user, item) pair has value {value[row]:g} here and {value[other]:g} at"
+        f" {table.where(other).rpartition(':')[2]}"
+    )
+    fix = "choose duplicates='last' or 'first' (--load duplicates=last)"
+    raise InputError(table.where(row), problem, expected="repeats that agree", fix=fix)
+
+
+def inspect(data: Interactions, where: str) -> Interactions:
+    """Checks that a data set can be learned from, and returns it with a note on users with one row.
+    Raises InputError if there is one user, or one that consumed every item.
+    """
+    counts = data.counts
+    if len(data.users) == 1:
+        raise InputError(
+            where,
+            f"there is a single user ('{data.users[0]}')",
+            expected="at least two users",
+            fix="recommending from others needs others; check the user column",
+        )
+    full = int(np.argmax(counts))
+    if counts[full] == len(data.items):
+        raise InputError(
+            where,
+            f"user '{data.users[full]}' consumed all {len(data.items)} items, so there is none to"
+            " recommend or compare with",
+            expected="items that a user did not consume",
+            fix="remove that user, or check the item column",
+        )
+    single = int((counts == 1).sum())
+    if not single:
+        return data
+    note = (
+        f"users with one interaction, which cannot be held out and learned from at once: {single:,}"
+    )
+    return replace(data, notes=(*data.notes, note))

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..core.errors import InputError
-from .assemble import assemble
-from .columns import Reading
+from .columns import Reading, assemble
 from .features import U_ITEM, features
 from .files import read_bytes, read_table
 from .home import find

@@ -1,16 +1,20 @@
-"""`load` and `from_frame`: the two ways in for data."""
+"""`load` and `from_frame`, the two ways in for data; and `LoadOptions`, the options of `load` by
+name, as `--load item=venue` on the command line and the manifest of a stored run have them.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
+from pydantic import Field, field_validator
+
+from ..core.contract.settings import Settings
 from ..core.errors import InputError, did_you_mean
-from .assemble import assemble
-from .columns import Duplicates, Reading
+from .columns import Duplicates, Reading, assemble
 from .dataset import datasets
 from .features import features
 from .files import read_table
@@ -18,6 +22,51 @@ from .filters import binarise, k_core
 from .folders import add_features, read_folder
 from .frames import from_any
 from .interactions import Interactions
+
+
+@final
+class LoadOptions(Settings):
+    """The options of `load` that describe an unusual file, under the same names."""
+
+    user: str | None = Field(None, description="name of the user column")
+    item: str | None = Field(None, description="name of the item column")
+    value: str | None = Field(None, description="name of the value column; empty to leave it out")
+    time: str | None = Field(None, description="name of the time column; empty to leave it out")
+    delimiter: str | None = Field(None, description="of a text file: one character, or ::")
+    encoding: str = Field("utf-8", description="of a text file, such as latin-1")
+    names: list[str] | None = Field(
+        None, description="column names of a file without a header, separated by commas"
+    )
+    duplicates: Duplicates = Field(
+        "same",
+        description=(
+            "which of repeated (user, item) rows is kept: same (any, if they agree), first, last,"
+            " or error"
+        ),
+    )
+    scale: tuple[float, float] | None = Field(
+        None, description="lowest and highest value allowed, such as 1,5"
+    )
+    min_value: float | None = Field(
+        None, description="keep rows of at least this value and count them as consumed"
+    )
+    min_rows: int = Field(
+        1, ge=1, description="keep users and items with at least this many rows (the core)"
+    )
+    items: str | None = Field(None, description="a file with title and category of the items")
+
+    @field_validator("names", "scale", mode="before")
+    @classmethod
+    def _separated(cls, given: Any) -> Any:
+        return given.split(",") if isinstance(given, str) else given
+
+
+def load_arguments(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Keyword arguments for `load` from names and values. Raises InputError for a name or value it
+    does not know.
+    """
+    options = LoadOptions.parse(values, "--load")
+    return {name: getattr(options, name) for name in values}
 
 
 def load(

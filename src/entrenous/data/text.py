@@ -10,13 +10,14 @@ from __future__ import annotations
 import codecs
 import csv
 import re
+from collections.abc import Sequence
 from typing import NamedTuple, NoReturn
 
 import numpy as np
 
 from ..core.errors import InputError
 from ..core.types import Array, Int64Array
-from .columns import Reading, is_header, is_number, positional, typed_names
+from .columns import FEATURES, USUAL, Reading, plain
 from .table import ColumnTable
 
 # Bytes in one line.
@@ -34,6 +35,14 @@ WIDE = (
     (codecs.BOM_UTF16_LE, "UTF-16"),
     (codecs.BOM_UTF16_BE, "UTF-16"),
 )
+
+
+RECBOLE = ("token", "token_seq", "float", "float_seq")
+POSITIONS = ("user_id", "item_id", "rating", "timestamp")
+# A third column of at least this much is a time (1973), not a rating.
+LATE = 1e8
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_KNOWN = {plain(name) for names in (*USUAL.values(), *FEATURES.values()) for name in names}
 
 
 class Layout(NamedTuple):
@@ -335,6 +344,66 @@ def _split(text: bytes, layout: Layout, source: str) -> object:
         )
     frame.columns = layout.names
     return frame.fill_null("")
+
+
+# ---- the first line ------
+
+
+def is_header(fields: Sequence[str], reading: Reading) -> bool:
+    """True if the first line of a text file names columns: it holds a usual name, or one that the
+    user gave.
+    """
+    wanted = {name for name in (reading.user, reading.item, reading.value, reading.time) if name}
+    return any(field in wanted or plain(field) in _KNOWN for field in fields)
+
+
+def positional(fields: Sequence[str]) -> tuple[str, ...] | None:
+    """Names for a file without a header, judged by its first line: user, item, then a rating or a
+    time, then a time.
+
+    None if the line does not fit.
+
+    >>> positional(["196", "242", "3", "881250949"])
+    ('user_id', 'item_id', 'rating', 'timestamp')
+    """
+    if not 2 <= len(fields) <= 4:
+        return None
+    for field in fields[:2]:
+        if not re.search(r"\d", field) or re.search(r"[;|\t\s]|::", field):
+            return None
+    if not all(_NUMBER.fullmatch(field) for field in fields[2:]):
+        return None
+    if len(fields) == 3 and float(fields[2]) >= LATE:
+        return ("user_id", "item_id", "timestamp")
+    return POSITIONS[: len(fields)]
+
+
+def is_number(field: str) -> bool:
+    """True if a field of a text file is a number.
+
+    >>> is_number("3.5"), is_number("kunde")
+    (True, False)
+    """
+    return _NUMBER.fullmatch(field.strip()) is not None
+
+
+def typed_names(fields: Sequence[str], where: str) -> tuple[list[str], dict[str, str]]:
+    """Names and types from a RecBole header. Raises InputError for an unknown type.
+
+    >>> typed_names(["user_id:token", "rating:float"], "x.inter:1")
+    (['user_id', 'rating'], {'user_id': 'token', 'rating': 'float'})
+    """
+    types: dict[str, str] = {}
+    for field in fields:
+        name, _, kind = field.rpartition(":")
+        if not name or kind not in RECBOLE:
+            raise InputError(
+                where,
+                f"column '{field}' has no RecBole type",
+                expected="name:token, name:token_seq, name:float or name:float_seq",
+            )
+        types[name] = kind
+    return list(types), types
 
 
 # ---- bytes to plain UTF-8 ------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from ..data.dataset import datasets
 from ..data.interactions import Interactions
 from ..data.kept import arrays_of_rows
 from ..data.load import load as load_rows
-from ..data.options import load_arguments
+from ..data.load import load_arguments
 from ..data.split.protocol import GIVEN, splits
 from ..data.split.types import Split, refitted
 from ..evaluate.metric_kinds import Metric

@@ -14,7 +14,7 @@ from ..core.errors import InputError, at_least, did_you_mean
 from ..data.dataset import datasets
 from ..data.divided import present as divided_here
 from ..data.interactions import Interactions
-from ..data.options import load_arguments
+from ..data.load import load_arguments
 from ..data.split.protocol import GIVEN
 from ..data.split.types import Split
 from ..data.user_groups import read_groups

@@ -13,8 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from ..assemble import assemble
-from ..columns import Reading
+from ..columns import Reading, assemble
 from ..dataset import Dataset
 from ..features import features
 from ..files import read_bytes

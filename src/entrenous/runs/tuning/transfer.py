@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import InputError
-from ...data.load import load
-from ...data.options import load_arguments
+from ...data.load import load, load_arguments
 from ...evaluate.protocol import GOALS
 from .grid import TuneRequest, try_grid
 
