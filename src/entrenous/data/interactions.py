@@ -1,4 +1,6 @@
-"""`Interactions`: who consumed what, how much and when: a compressed sparse row table by user."""
+"""`Interactions`: the rows of a data set, who consumed what, how much and when, as a compressed
+sparse row table by user.
+"""
 
 from __future__ import annotations
 
@@ -12,59 +14,56 @@ import numpy as np
 
 from ..core.contract.protocols import Catalogue, Histories
 from ..core.errors import InputError
+from ..core.rows import rows_of, starts_of
 from ..core.types import Array, BoolArray, Float32Array, Float64Array, Int32Array, Int64Array
 from ..core.visits import Moments, Visits, some_visits
 from ..core.vocabulary import Vocabulary
 
 # The time of a row whose time is not known.
 NO_TIME = np.iinfo(np.int64).min
-# In the note on an unread column.
+# Stands in the note on an unread column, by which `time_order` finds it again.
 UNREAD_TIMES = "looks like a column of times and is not read"
 WITHOUT_TIMES = "use random-80-20, or ncf-99 for a data set of which NCF published test rows"
-
-
-def rows_in(ptr: Int64Array, users: Int64Array) -> Int64Array:
-    """The positions of the rows of `users`, user by user, int64. Those of user u are ptr[u] to
-    ptr[u + 1].
-    """
-    counts = ptr[users + 1] - ptr[users]
-    starts = np.repeat(ptr[users] - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)
-    return starts + np.arange(int(counts.sum()))
 
 
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Interactions:
-    """The rows of a data set. User u consumed item[ptr[u]:ptr[u + 1]], ascending and without
+    """The n rows of a data set. User u consumed item[ptr[u]:ptr[u + 1]], ascending and without
     repeats.
     """
 
     ptr: Int64Array
-    """int64 [users + 1]."""
+    """Where the rows of each user begin, int64 [users + 1]."""
     item: Int32Array
-    """int32 [n]."""
+    """The item of each row, int32 [n]."""
     value: Float32Array
-    """float32 [n]; 1 if the data has no ratings."""
+    """The rating or count of each row, float32 [n]; 1 if the data has none."""
     time: Int64Array | None
-    """int64 [n] in seconds, `NO_TIME` for a row without a time; None if the data has no times."""
+    """Seconds since 1970 (UTC), int64 [n], `NO_TIME` for a row without a time; None if the data has
+    no times.
+    """
     row: Int64Array | None
-    """int64 [n]: the position in the source, which breaks ties in time; None if the source has no
-    order.
+    """The place of each row in the source, int64 [n], which breaks ties in time; None if the source
+    has no order.
     """
     users: Vocabulary
+    """The external ids of the users."""
     items: Vocabulary
+    """The external ids of the items."""
     features: Mapping[str, Array] = field(default_factory=dict)
-    """Item columns by name (`title`, `category`, ...), text [items]; "" = not known, "|" separates
-    categories.
+    """Item columns by name (`title`, `category`, ...), text [items]; "" stands for not known, and
+    "|" separates categories.
     """
     name: str = "data"
+    """The name of the data set, for errors and reports."""
     notes: tuple[str, ...] = ()
     """What loading and filtering did, one sentence each."""
     scale: tuple[float, float] | None = None
-    """(lowest, highest) possible rating; None = those of the rows."""
+    """(lowest, highest) possible rating; None stands for those of the rows."""
     visits: Visits | None = None
-    """All visits if a row stands for several visits of its item, the last of them at `time`; None
-    if each row is one visit.
+    """All visits of each row, if a row stands for several visits of its item; the last of them is
+    at `time`. None if each row is one visit.
     """
 
     def __post_init__(self) -> None:
@@ -88,8 +87,10 @@ class Interactions:
     @property
     def rating_scale(self) -> tuple[float, float]:
         """(lowest, highest) rating: the declared scale, or that of the rows; (1, 1) without any."""
-        if self.scale is not None or not len(self):
-            return self.scale or (1.0, 1.0)
+        if self.scale is not None:
+            return self.scale
+        if not len(self):
+            return 1.0, 1.0
         return float(self.value.min()), float(self.value.max())
 
     @property
@@ -118,29 +119,33 @@ class Interactions:
 
     @cached_property
     def places(self) -> Float64Array | None:
-        """Latitude and longitude of every item in degrees, float64 [items, 2], from the features
-        `lat` and `lon`; NaN where they are no place on Earth. None without these features.
+        """The latitude and longitude of every item in degrees, float64 [items, 2], from the
+        features `lat` and `lon`. Both are NaN where they are no place on Earth. None without these
+        features.
         """
         if not {"lat", "lon"} <= self.features.keys():
             return None
         latitude = _degrees(self.features["lat"], 90)
         longitude = _degrees(self.features["lon"], 180)
         places = np.stack([latitude, longitude], axis=1)
-        return np.where(np.isnan(places).any(axis=1, keepdims=True), np.nan, places)
+        # Half a place is none.
+        places[np.isnan(latitude) | np.isnan(longitude)] = np.nan
+        return places
 
     def histories(self, users: Int64Array, avoid: Interactions | None = None) -> Histories:
-        """The private rows of some users, in their order; views of the rows if the users are
-        consecutive.
+        """Returns the private rows of some users, in the order of `users`; views of the rows if the
+        users are consecutive.
 
-        avoid: rows of the same users and items that are never drawn as negatives; None = these
-        rows, the honest choice.
+        avoid: rows of the same users and items that are never drawn as negatives; None stands for
+        these rows, the honest choice.
         """
         ptr, rows = self._extent(users)
         item = self.item[rows]
-        avoid_ptr, avoided = ptr, item
+        avoid_ptr = ptr
+        avoided = item
         if avoid is not None:
-            avoid_ptr, others = avoid._extent(users)
-            avoided = avoid.item[others]
+            avoid_ptr, avoided_rows = avoid._extent(users)
+            avoided = avoid.item[avoided_rows]
         return Histories(
             ptr,
             item,
@@ -154,97 +159,97 @@ class Interactions:
         )
 
     def _extent(self, users: Int64Array) -> tuple[Int64Array, slice | Int64Array]:
-        """The starts of the rows of `users` among their rows, int64 [len(users) + 1], and the
-        positions of these rows: a slice if the users are consecutive.
+        """Returns where the rows of each of `users` begin among the rows of all of them, int64
+        [len(users) + 1], and the positions of these rows: a slice if the users are consecutive.
         """
-        if len(users) and users[-1] - users[0] + 1 == len(users) and np.all(np.diff(users) == 1):
-            low = self.ptr[users[0]]
-            high = self.ptr[users[-1] + 1]
-            return self.ptr[users[0] : users[-1] + 2] - low, slice(low, high)
-        ptr = np.concatenate([[0], np.cumsum(self.counts[users])]).astype(np.int64)
-        return ptr, self.rows_of(users)
+        # A slice makes views, and so costs no copy of the rows of a whole data set.
+        if len(users) and np.all(np.diff(users) == 1):
+            first = users[0]
+            behind = users[-1] + 1
+            low = self.ptr[first]
+            return self.ptr[first : behind + 1] - low, slice(low, self.ptr[behind])
+        return rows_of(self.ptr, users)
 
     def rows_of(self, users: Int64Array) -> Int64Array:
-        """The positions of the rows of `users`, user by user, int64."""
-        return rows_in(self.ptr, users)
+        """Returns the positions of the rows of `users`, user by user, int64."""
+        return rows_of(self.ptr, users)[1]
+
+    def _columns(self, rows: slice | Int64Array) -> dict[str, Any]:
+        """Returns the columns of some rows, for `replace`."""
+        return {
+            "item": self.item[rows],
+            "value": self.value[rows],
+            "time": None if self.time is None else self.time[rows],
+            "row": None if self.row is None else self.row[rows],
+            "visits": some_visits(self.visits, rows),
+        }
 
     def of_users(self, users: Int64Array) -> Interactions:
-        """The rows of some users over the same items, as a data set of these users alone: its user
-        r is users[r].
+        """Returns the rows of some users over the same items, as a data set of these users alone:
+        its user r is users[r].
         """
         ptr, rows = self._extent(users)
         return replace(
             self,
             ptr=ptr,
-            item=self.item[rows],
-            value=self.value[rows],
-            time=None if self.time is None else self.time[rows],
-            row=None if self.row is None else self.row[rows],
-            visits=some_visits(self.visits, rows),
             users=Vocabulary(self.users.ids[users], kind=self.users.kind),
-            scale=self.scale or self.rating_scale,
+            # A part is rated on the scale of the whole.
+            scale=self.rating_scale,
+            **self._columns(rows),
         )
 
     def select(self, keep: BoolArray, note: str = "") -> Interactions:
-        """The Interactions of the rows where `keep`, bool [n], is true, over the same users and
-        items. note: added to the notes."""
-        ptr = np.concatenate(
-            [[0], np.cumsum(np.bincount(self.user[keep], minlength=len(self.users)))]
-        )
+        """Returns the rows where `keep`, bool [n], is true, over the same users and items. note: is
+        added to the notes.
+        """
+        counts = np.bincount(self.user[keep], minlength=len(self.users))
         return replace(
             self,
-            ptr=ptr.astype(np.int64),
-            item=self.item[keep],
-            value=self.value[keep],
-            time=None if self.time is None else self.time[keep],
-            row=None if self.row is None else self.row[keep],
-            visits=some_visits(self.visits, np.flatnonzero(keep)),
+            ptr=starts_of(counts),
             notes=(*self.notes, note) if note else self.notes,
-            scale=(
-                self.rating_scale if len(self) else self.scale
-            ),  # a part is rated on the scale of the whole
+            # A part is rated on the scale of the whole.
+            scale=self.rating_scale if len(self) else self.scale,
+            **self._columns(np.flatnonzero(keep)),
         )
 
     def of_items(self, keep: BoolArray) -> Interactions:
-        """The Interactions over the items where `keep`, bool [items], is true, in the same order,
-        without the rows of the others.
+        """Returns the rows of the items where `keep`, bool [items], is true, over these items
+        alone, in the same order.
         """
         rows = self.select(keep[self.item])
-        number = (np.cumsum(keep) - 1).astype(np.int32)
+        new_number = (np.cumsum(keep) - 1).astype(np.int32)
         features = {name: values[keep] for name, values in self.features.items()}
         return replace(
             rows,
-            item=number[rows.item],
+            item=new_number[rows.item],
             items=Vocabulary(self.items.ids[keep], kind=self.items.kind),
             features=features,
         )
 
     def sha256(self) -> str:
-        """The hash of the rows: users, items, values, times and visits with their external ids, in
-        hexadecimal.
+        """Returns the hash of the rows in hexadecimal: of users, items, values, times and visits,
+        with their external ids.
         """
         digest = hashlib.sha256()
         for vocabulary in (self.users, self.items):
             digest.update(f"{vocabulary.kind} {len(vocabulary)} ".encode())
             if not vocabulary.is_range:
                 digest.update("\n".join(vocabulary.ids.tolist()).encode())
-        for array in (
-            self.ptr,
-            self.item,
-            self.value,
-            self.time,
-            *(() if self.visits is None else self.visits[:2]),
-        ):
-            digest.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
+        columns = [self.ptr, self.item, self.value, self.time]
+        if self.visits is not None:
+            columns += [self.visits.ptr, self.visits.time]
+        for column in columns:
+            digest.update(b"none" if column is None else np.ascontiguousarray(column).tobytes())
         return digest.hexdigest()
 
     def time_order(self) -> Int64Array:
-        """Row positions sorted by user, then time, then place in the source: the one meaning of
-        "latest" in Entrenous.
+        """Returns the positions of the rows sorted by user, then time, then place in the source,
+        int64 [n]: the one meaning of "latest" in Entrenous.
 
         Raises InputError if the data has no times or a row lacks one.
         """
         if self.time is None:
+            # A column that was not read may hold them: loading left a note on it.
             unread = [note for note in self.notes if UNREAD_TIMES in note]
             fix = "; or ".join([*unread, WITHOUT_TIMES])
             raise InputError(self.name, "the data has no times", expected="a time column", fix=fix)
@@ -261,19 +266,19 @@ class Interactions:
 
 
 def pairs_of(rows: Interactions) -> Int64Array:
-    """One number for each (user, item), int64 [n], ascending."""
+    """Returns one number for each (user, item), user * items + item, int64 [n], ascending."""
     return rows.user.astype(np.int64) * len(rows.items) + rows.item
 
 
 def _degrees(texts: Array, most: float) -> Float64Array:
-    """Numbers from -most to most, NaN for any other text."""
-    out = np.full(len(texts), np.nan)
-    for k, text in enumerate(texts.tolist()):
+    """Returns numbers from -most to most, float64; NaN for any other text."""
+    degrees = np.full(len(texts), np.nan)
+    for place, text in enumerate(texts.tolist()):
         try:
-            out[k] = float(text)
+            degrees[place] = float(text)
         except ValueError:
             continue
-    return np.where(np.abs(out) <= most, out, np.nan)
+    return np.where(np.abs(degrees) <= most, degrees, np.nan)
 
 
 def build(
@@ -289,26 +294,28 @@ def build(
     notes: tuple[str, ...] = (),
     scale: tuple[float, float] | None = None,
 ) -> Interactions:
-    """Interactions from parallel columns of dense user and item indices, in source order. A
-    repeated (user, item) is an error: the readers apply the policy for duplicates (`keep` first or
-    last) before.
+    """Returns Interactions from parallel columns of user and item numbers, in the order of the
+    source.
+
+    Raises InputError for a repeated (user, item): readers apply the policy for duplicates before.
     """
     user = np.asarray(user, np.int64)
     item = np.asarray(item, np.int32)
     order = np.lexsort((item, user))
-    counts = np.bincount(user, minlength=len(users))
-    u, i = user[order], item[order]
-    if np.any((u[1:] == u[:-1]) & (i[1:] == i[:-1])):
+    user = user[order]
+    item = item[order]
+    if np.any((user[1:] == user[:-1]) & (item[1:] == item[:-1])):
         raise InputError(
             name,
             "a (user, item) pair occurs twice",
             expected="one row per pair",
             fix="choose duplicates='first' or 'last'",
         )
+    # One number that is seen n times: ratings that all are 1 need no memory.
     ones = np.broadcast_to(np.float32(1), len(user))
     return Interactions(
-        ptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-        item=i,
+        ptr=starts_of(np.bincount(user, minlength=len(users))),
+        item=item,
         value=ones if value is None else np.asarray(value, np.float32)[order],
         time=None if time is None else np.asarray(time, np.int64)[order],
         row=order,

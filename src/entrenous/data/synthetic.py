@@ -1,7 +1,7 @@
-"""Synthetic interactions of any size, keyed: popular and rare items, active and quiet users, and no
-other structure.
+"""Synthetic interactions of any size, drawn by a seed: popular and rare items, active and quiet
+users, and no other structure.
 
-Nothing here resembles a taste, so accuracy on such data means nothing: use it to measure speed,
+Nothing here resembles a taste, so accuracy on such data means nothing. Use it to measure speed,
 memory and communication, and to test shapes.
 """
 
@@ -15,6 +15,7 @@ from numba import njit
 
 from ..core.errors import InputError
 from ..core.keys import below, draw, fold, folds, key, normals
+from ..core.rows import starts_of
 from ..core.types import BoolArray, Float64Array, Int32Array, Int64Array, UInt64Array
 from ..core.vocabulary import Vocabulary
 from .interactions import Interactions
@@ -23,6 +24,7 @@ from .interactions import Interactions
 SPREAD = 1.0
 # Draws for each item of a user before the exact method takes over.
 PATIENCE = 8
+# The lower 32 of 64 random bits.
 _LOW = np.uint64(0xFFFFFFFF)
 
 
@@ -35,7 +37,8 @@ def synthetic(
     seed: int = 0,
     name: str | None = None,
 ) -> Interactions:
-    """Exactly `interactions` distinct (user, item) pairs, with value 1 and without time or order.
+    """Returns exactly `interactions` distinct (user, item) pairs, with value 1 and without time or
+    order.
 
     An item of popularity rank r is drawn with weight 1 / r^skew (0 = all alike; 1 = Zipf), without
     replacement within a user, and ranks are assigned to items at random. Users' activity is
@@ -50,7 +53,7 @@ def synthetic(
     """
     _check(users, items, interactions, skew)
     counts = activity(users, items, interactions, seed)
-    ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    ptr = starts_of(counts)
     weight = np.arange(1, items + 1, dtype=np.float64) ** -skew
     of_rank = shuffled(items, key(seed, "synthetic", "rank"))
     item = drawn(ptr, weight, of_rank, key(seed, "synthetic", "user"))
@@ -91,15 +94,17 @@ def _check(users: int, items: int, interactions: int, skew: float) -> None:
 
 
 def activity(users: int, items: int, interactions: int, seed: int) -> Int64Array:
-    """Rows per user, int64 [users], each in 1..items - 1 and `interactions` in all: 1 and a capped
-    share by log-normal weights.
+    """Returns the number of rows of each user, int64 [users]: 1 and a share by log-normal weights,
+    at most items - 1, and `interactions` in all.
     """
     keys = folds(key(seed, "synthetic", "activity"), np.arange(users))
     weight = np.exp(normals(keys, 1, SPREAD)[:, 0].astype(np.float64))
     cap = items - 2
     rest = interactions - users
-    # Finds the factor at which the capped shares add up to the rest.
-    low, high = 0.0, max(cap, 1) / weight.min()
+    # Bisects for the factor at which the capped shares add up to the rest: the sum of shares grows
+    # with the factor, and at `high` every share has reached the cap.
+    low = 0.0
+    high = max(cap, 1) / weight.min()
     for _ in range(100):
         middle = (low + high) / 2
         if np.minimum(cap, middle * weight).sum() < rest:
@@ -110,10 +115,11 @@ def activity(users: int, items: int, interactions: int, seed: int) -> Int64Array
 
 
 def _rounded(share: Float64Array, cap: int, total: int) -> Int64Array:
-    """Shares as whole numbers from 0 to `cap` with the given sum."""
+    """Returns the shares as whole numbers from 0 to `cap`, with the sum `total`."""
+    # Rounding the running sum, not each share, keeps the error of the sum below 1.
     whole = np.diff(np.floor(np.cumsum(share)), prepend=0.0).astype(np.int64)
     counts = np.minimum(whole, cap)
-    # Rounding leaves a handful too few or too many.
+    # The cap and rounding leave a handful too few or too many.
     missing = total - int(counts.sum())
     while missing:
         if missing > 0:
@@ -130,24 +136,28 @@ class Alias(NamedTuple):
     threshold: UInt64Array
     """uint64 [n]: slot s yields s if 32 random bits are below threshold[s]."""
     other: Int32Array
-    """int32 [n]: what slot s yields otherwise."""
+    """int32 [n]: the index that slot s yields otherwise."""
 
 
 def alias(weight: Float64Array) -> Alias:
-    """The alias table of nonnegative weights (Vose 1991)."""
-    return Alias(*_alias(weight / weight.sum() * len(weight)))
+    """Returns the alias table of nonnegative weights (Vose 1991)."""
+    # The share of each slot is 1 on average.
+    share = weight / weight.sum() * len(weight)
+    return Alias(*_alias(share))
 
 
 @njit(cache=True, nogil=True)
 def _alias(share: Float64Array) -> tuple[UInt64Array, Int32Array]:
     n = len(share)
+    # A full slot always yields itself.
     threshold = np.full(n, np.uint64(1) << np.uint64(32), np.uint64)
     other = np.arange(n).astype(np.int32)
     # Two stacks: slots whose own share does not fill them, and slots with more than they hold.
     left = share.copy()
     small = np.empty(n, np.int64)
     large = np.empty(n, np.int64)
-    smalls, larges = 0, 0
+    smalls = 0
+    larges = 0
     for slot in range(n):
         if left[slot] < 1.0:
             small[smalls] = slot
@@ -172,20 +182,22 @@ def _alias(share: Float64Array) -> tuple[UInt64Array, Int32Array]:
 
 @njit(cache=True, nogil=True)
 def shuffled(n: int, name: np.uint64) -> Int32Array:
-    """A permutation of 0..n - 1, int32 [n], that depends on the key alone (Fisher-Yates)."""
-    out = np.arange(n).astype(np.int32)
+    """Returns a permutation of 0..n - 1, int32 [n], that depends on the key alone (Fisher-Yates)."""
+    order = np.arange(n).astype(np.int32)
     for last in range(n - 1, 0, -1):
         other = below(draw(name, last), last + 1)
-        out[last], out[other] = out[other], out[last]
-    return out
+        order[last], order[other] = order[other], order[last]
+    return order
 
 
 def drawn(
     ptr: Int64Array, weight: Float64Array, of_rank: Int32Array, name: np.uint64
 ) -> Int32Array:
-    """The items of every user, ascending, int32 [ptr[-1]]; they depend on the user's key alone.
+    """Returns the items of every user, ascending, int32 [ptr[-1]]; they depend on the user's key
+    alone.
 
-    weight: float64 [items], of each popularity rank. of_rank: int32 [items], the item of each rank.
+    weight: the weight of each popularity rank, float64 [items]. of_rank: the item of each rank,
+    int32 [items].
     """
     item = np.empty(int(ptr[-1]), np.int32)
     _fill(ptr, item, alias(weight), weight, of_rank, name)
@@ -201,8 +213,11 @@ def _fill(
     of_rank: Int32Array,
     name: np.uint64,
 ) -> None:
+    """Fills `item` with the items of every user, ascending."""
+    # One array for all users, each of whom leaves it as it was: all False.
     taken = np.zeros(len(of_rank), np.bool_)
     for u in range(len(ptr) - 1):
+        # A view: the items of this user, which are popularity ranks at first.
         ranks = item[ptr[u] : ptr[u + 1]]
         if not _draw_ranks(ranks, taken, table, fold(name, u)):
             _exact_ranks(ranks, weight, fold(fold(name, u), 1))
@@ -213,12 +228,13 @@ def _fill(
 
 @njit(cache=True, nogil=True)
 def _draw_ranks(ranks: Int32Array, taken: BoolArray, table: Alias, name: np.uint64) -> bool:
-    """Fills `ranks` with distinct ranks by drawing until they are distinct. False if that takes
-    over PATIENCE draws an item. Leaves `taken` all False.
+    """Fills `ranks` with distinct ranks by drawing until they are distinct. Returns False if that
+    takes more than PATIENCE draws an item. Leaves `taken` all False.
     """
     count = 0
     for counter in range(PATIENCE * len(ranks) + 32):
         bits = draw(name, counter)
+        # The upper bits choose a slot of the alias table, the lower ones one of its two ranks.
         rank = below(bits, len(taken))
         if (bits & _LOW) >= table.threshold[rank]:
             rank = int(table.other[rank])
@@ -235,8 +251,8 @@ def _draw_ranks(ranks: Int32Array, taken: BoolArray, table: Alias, name: np.uint
 
 @njit(cache=True, nogil=True)
 def _exact_ranks(ranks: Int32Array, weight: Float64Array, name: np.uint64) -> None:
-    """Fills `ranks` by weighted draws without replacement: those that arrive first at exponential
-    times (Efraimidis & Spirakis 2006).
+    """Fills `ranks` by weighted draws without replacement: each rank arrives at an exponential time
+    of its weight, and the first to arrive are drawn (Efraimidis & Spirakis 2006).
     """
     arrival = np.empty(len(weight), np.float64)
     for rank in range(len(weight)):

@@ -4,9 +4,9 @@ latest validation, the rest train.
 Latest is `Interactions.time_order`: the highest time, and among equal times the row that comes last
 in the source (415 of the 943 users of MovieLens-100K have such a tie). `loo-99` ranks each held-out
 item against 99 items that its user never interacted with in any part, drawn without replacement and
-frozen by (seed, "candidates", part, user); any other number works; `loo-full` draws none.
-Validation rows choose settings and rounds; the final model then trains on training and validation
-rows, as in that lineage.
+named by (seed, "candidates", part, user), so that the same seed gives the same items; any other
+number works; `loo-full` draws none. Validation rows choose settings and rounds; the final model
+then trains on training and validation rows, as He et al. and those after them do.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import numpy as np
 from numba import njit
 
 from ...core.errors import InputError
-from ...core.keys import below, draw, fold, folds, key
+from ...core.keys import below, draw, folded, folds, key
 from ...core.types import Array, Int32Array, Int64Array, UInt64Array
 from ..interactions import Interactions
 from .types import Split, assemble, named, newest_first
 
 
 def sampled(data: Interactions, k: int, *, seed: int) -> list[Split]:
-    """Hold out each user's latest row for test and the second latest for validation, each with K
+    """Holds out each user's latest row for test and the second latest for validation, each with K
     candidates: the protocol `loo-K`.
 
     Raises InputError if a user has fewer than K items that were never consumed: a shorter list
@@ -39,8 +39,8 @@ def sampled(data: Interactions, k: int, *, seed: int) -> list[Split]:
 
 
 def full(data: Interactions, *, seed: int) -> list[Split]:
-    """Hold out each user's latest row for test and the second latest for validation, ranked against
-    the whole catalogue only: the protocol `loo-full`. Nothing is drawn, so the seed has no
+    """Holds out each user's latest row for test and the second latest for validation, ranked
+    against the whole catalogue only: the protocol `loo-full`. Nothing is drawn, so the seed has no
     effect.
     """
     return [_leave_one_out(data, "loo-full", 0, seed)]
@@ -51,6 +51,7 @@ PROTOCOLS = {"loo-99": sampled, "loo-full": full}
 
 def _leave_one_out(data: Interactions, name: str, k: int, seed: int) -> Split:
     place = newest_first(data)
+    # The number of rows of the user of each row: a row is held out only if another one is left.
     rows = np.repeat(data.counts, data.counts)
     test = (place == 0) & (rows >= 2)
     validation = (place == 1) & (rows >= 3)
@@ -66,7 +67,7 @@ def _leave_one_out(data: Interactions, name: str, k: int, seed: int) -> Split:
 
 
 def _few(data: Interactions) -> tuple[str, ...]:
-    """The notes on users with fewer than three rows."""
+    """Returns notes on the users with one row and on those with two."""
     texts = {
         1: "users with one row, which stays in training",
         2: "users with two rows, one to train and one to test, none to validate",
@@ -82,60 +83,57 @@ def _few(data: Interactions) -> tuple[str, ...]:
 def draw_candidates(
     data: Interactions, users: Array, k: int, key: np.uint64, *, items: Array | None = None
 ) -> Int32Array:
-    """k items for each of the users that have no row in `data`, uniform without replacement,
-    ascending, int32 [len(users), k].
+    """Draws k items for each of `users` that this user has no row of in `data`, uniformly and
+    without replacement. Returns them ascending, int32 [len(users), k].
 
-    items: int32 [len(users)], the held-out items, which name the draws of users who occur more than
-    once. Raises InputError that names the first user with fewer than k such items.
+    items: the held-out items, int32 [len(users)], which name the draws where a user occurs more
+    than once. Raises InputError that names the first user with fewer than k such items.
     """
     left = len(data.items) - data.counts[users]
     if len(left) and left.min() < k:
         first = int(np.argmax(left < k))
+        user = data.users[int(users[first])]
         most = int(left.min())
         raise InputError(
             data.name,
-            f"{k} candidates are needed, but user '{data.users[int(users[first])]}' has only"
-            f" {int(left[first])} items never consumed",
+            f"{k} candidates are needed, but user '{user}' has only {int(left[first])} items"
+            " never consumed",
             expected="fewer candidates",
             fix=f"use loo-{most} or loo-full" if most else "use loo-full",
         )
     users = np.asarray(users, np.int64)
     keys = folds(key, users)
     if items is not None:
-        keys = _folded(keys, items)
-    drawn = _draw(data.ptr, len(data.items), users, k, keys)
-    # Here, since numba takes five seconds to compile a sort.
-    drawn.sort(axis=1)
-    _skip(data.ptr, data.item, users, drawn)
-    return drawn
-
-
-@njit(cache=True, nogil=True)
-def _folded(keys: UInt64Array, items: Int32Array) -> UInt64Array:
-    """Each key with the name of its item, uint64 [m]."""
-    out = np.empty_like(keys)
-    for r in range(len(keys)):
-        out[r] = fold(keys[r], items[r])
-    return out
+        keys = folded(keys, items)
+    candidates = _draw(data.ptr, len(data.items), users, k, keys)
+    # NumPy sorts here, since numba takes five seconds to compile a sort.
+    candidates.sort(axis=1)
+    _skip(data.ptr, data.item, users, candidates)
+    return candidates
 
 
 @njit(cache=True, nogil=True)
 def _draw(ptr: Int64Array, items: int, users: Int64Array, k: int, keys: UInt64Array) -> Int32Array:
-    """k different numbers for each user, below the number m of items without a row of the user.
-    Floyd's algorithm: for j = m - k .. m - 1 take a number below j + 1, or j if that one is taken.
+    """Draws k different numbers for each user, below the number m of items that the user has no row
+    of, int32 [len(users), k].
+
+    Floyd's algorithm: for j = m - k .. m - 1, take a number below j + 1, or j if that one is taken.
     """
-    out = np.empty((len(users), k), np.int32)
+    drawn = np.empty((len(users), k), np.int32)
+    # One array for all users, each of whom leaves it as it was: all False.
     taken = np.zeros(items, np.bool_)
     for r in range(len(users)):
         free = items - (ptr[users[r] + 1] - ptr[users[r]])
         for c in range(k):
             j = free - k + c
-            t = below(draw(keys[r], c), j + 1)
-            out[r, c] = j if taken[t] else t
-            taken[out[r, c]] = True
+            number = below(draw(keys[r], c), j + 1)
+            if taken[number]:
+                number = j
+            drawn[r, c] = number
+            taken[number] = True
         for c in range(k):
-            taken[out[r, c]] = False
-    return out
+            taken[drawn[r, c]] = False
+    return drawn
 
 
 @njit(cache=True, nogil=True)
@@ -144,8 +142,11 @@ def _skip(ptr: Int64Array, item: Int32Array, users: Int64Array, number: Int32Arr
     numbers, in place.
     """
     for r in range(len(users)):
-        passed, stop = ptr[users[r]], ptr[users[r] + 1]
+        first = ptr[users[r]]
+        stop = ptr[users[r] + 1]
+        # Each item of the history at or below a candidate moves the candidate on by one.
+        passed = first
         for c in range(number.shape[1]):
-            while passed < stop and item[passed] <= number[r, c] + passed - ptr[users[r]]:
+            while passed < stop and item[passed] <= number[r, c] + passed - first:
                 passed += 1
-            number[r, c] += passed - ptr[users[r]]
+            number[r, c] += passed - first

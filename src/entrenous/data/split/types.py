@@ -1,5 +1,5 @@
-"""`Split`: the rows to train on, the rows that choose settings, and the rows that evaluation opens
-once; and the steps that every kind of split is made of.
+"""`Split`: rows to train on, rows that choose settings, and rows that evaluation opens once; and
+the steps that every kind of split is made of.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from numba import njit
 
 from ...core.errors import InputError
 from ...core.keys import fold
+from ...core.rows import starts_of
 from ...core.types import Array, BoolArray, Int32Array, Int64Array, UInt64Array
 from ...core.visits import joined_visits, some_visits
 from ...core.vocabulary import Vocabulary
@@ -22,17 +23,18 @@ class Held(NamedTuple):
     """Held-out rows over the same users and items as the training rows."""
 
     rows: Interactions
+    """The held-out rows."""
     candidates: Int32Array | None = None
-    """int32 [len(rows), k]: the negatives that each held-out row is ranked against, in the order of
-    `rows` (-1 where a row has fewer). None = full ranking only.
+    """The negatives that each held-out row is ranked against, in the order of `rows`, int32
+    [len(rows), k]; -1 where a row has fewer. None stands for full ranking only.
     """
     cold: bool = False
-    """Items without a training row compete like all others. A server knows these items and never
-    recommends them; between peers nobody knows them.
+    """True if items without a training row compete like all others. A server knows these items and
+    never recommends them; between peers nobody knows them.
     """
     absent: Int64Array | None = None
-    """int64 [users]: the number of further held-out rows of each user, of items that are not in the
-    catalogue; they count as missed. None = no such rows.
+    """The number of further held-out rows of each user, of items that are not in the catalogue,
+    int64 [users]; they count as missed. None stands for no such rows.
     """
 
 
@@ -40,21 +42,22 @@ class Split(NamedTuple):
     """One division of a data set into training, validation and test rows."""
 
     name: str
+    """The name of the protocol, with the number of the fold if there are several."""
     train: Interactions
     """The rows that models see while settings are chosen."""
     validation: Held | None
     """The rows that choose settings and rounds."""
     test: Held
-    """Read by `evaluate` alone."""
+    """The rows that only `evaluate` reads."""
     refit: bool
     """True if the final model trains on training and validation rows once settings are chosen (FPL
     section 5.3; NCF); False if it trains on training rows alone.
     """
     notes: tuple[str, ...] = ()
-    """What the split did and which rows it could not hold out, one sentence each."""
+    """What the split did, and the rows that it could not hold out, one sentence each."""
     weighting: bool = False
-    """True if the validation rows are the weighting sets of their devices (PEPPER, algorithm 2,
-    lines 2-5), which may use them in training too.
+    """True if the validation rows of a user are the weighting set of that device (PEPPER, algorithm
+    2, lines 2-5), which may use them in training too.
     """
 
     @property
@@ -64,10 +67,12 @@ class Split(NamedTuple):
 
     @property
     def left_out(self) -> Interactions | None:
-        """The validation rows if the final model does not train on them; they do not compete with
-        test rows. None if it does.
+        """The validation rows, which do not compete with test rows, if the final model does not
+        train on them. None if it does.
         """
-        return None if self.refit or self.validation is None else self.validation.rows
+        if self.refit or self.validation is None:
+            return None
+        return self.validation.rows
 
     @property
     def all_rows(self) -> Interactions:
@@ -84,51 +89,57 @@ class Split(NamedTuple):
 
 
 def union(left: Interactions, right: Interactions) -> Interactions:
-    """The rows of two Interactions that share no row, over the same users and items."""
+    """Returns the rows of two Interactions that share no row, over the same users and items."""
     user = np.concatenate([left.user, right.user])
     item = np.concatenate([left.item, right.item])
     order = np.lexsort((item, user))
-    time = row = None
+    time = None
     if left.time is not None and right.time is not None:
         time = np.concatenate([left.time, right.time])[order]
+    row = None
     if left.row is not None and right.row is not None:
         row = np.concatenate([left.row, right.row])[order]
+    visits = joined_visits([left.moments, right.moments])
     return replace(
         left,
-        ptr=np.concatenate([[0], np.cumsum(left.counts + right.counts)]).astype(np.int64),
+        ptr=starts_of(left.counts + right.counts),
         item=item[order],
         value=np.concatenate([left.value, right.value])[order],
         time=time,
         row=row,
-        visits=some_visits(joined_visits([left.moments, right.moments]), order),
+        visits=some_visits(visits, order),
     )
 
 
 def between_peers(split: Split) -> Split:
-    """The split for devices without a server: its validation rows are their weighting sets, and
-    every item competes.
+    """Returns the split for devices without a server: the validation rows are their weighting sets,
+    and every item competes.
     """
-    validation = None if split.validation is None else split.validation._replace(cold=True)
+    validation = split.validation
+    if validation is not None:
+        validation = validation._replace(cold=True)
     test = split.test._replace(cold=True)
     return split._replace(validation=validation, test=test, weighting=True)
 
 
-def describe_cold(train: Interactions, held: Interactions, what: str) -> tuple[str, ...]:
-    """Notes on the users and items of `held` that do not occur in `train`."""
+def describe_cold(train: Interactions, held: Interactions, part: str) -> tuple[str, ...]:
+    """Returns notes on the users and items of `held` that do not occur in `train`. part: the name
+    of the held-out part.
+    """
     users = np.flatnonzero((held.counts > 0) & (train.counts == 0))
     items = np.flatnonzero((held.popularity > 0) & (train.popularity == 0))
     notes = []
-    for label, cold, names in (("user", users, train.users), ("item", items, train.items)):
+    for kind, cold, names in (("user", users, train.users), ("item", items, train.items)):
         if len(cold):
             notes.append(
-                f"{label}s of the {what} rows that never occur in training: {len(cold)}"
+                f"{kind}s of the {part} rows that never occur in training: {len(cold)}"
                 f" {named(cold, names)}"
             )
     return tuple(notes)
 
 
 def named(indices: Array, names: Vocabulary) -> str:
-    """Up to three external ids in brackets.
+    """Returns up to three external ids in brackets.
 
     >>> named(np.array([0, 2]), Vocabulary(["ann", "bob", "eve"]))
     '(ann, eve)'
@@ -143,40 +154,43 @@ def named(indices: Array, names: Vocabulary) -> str:
 
 
 def newest_first(data: Interactions) -> Int64Array:
-    """The number of rows of the same user that are later than each row, int64 [n]: 0 is the latest.
-    Raises InputError without times.
+    """Returns the number of rows of the same user that are later than each row, int64 [n]: 0 is the
+    latest. Raises InputError for data without times.
     """
     return _from_end(data, data.time_order())
 
 
 def shuffled(data: Interactions, key: np.uint64) -> Int64Array:
-    """The place of each row in a keyed shuffle of its user's rows, int64 [n]. It depends on the
-    user's items, not on the order of the source.
+    """Returns the place of each row in a keyed shuffle of its user's rows, int64 [n]. It depends on
+    the user's items, not on the order of the source.
     """
     draws = row_draws(data.ptr, data.item, key)
     return _from_end(data, np.lexsort((draws, data.user)))
 
 
 def _from_end(data: Interactions, order: Int64Array) -> Int64Array:
-    """The place of each row counted from the end of its user's rows in `order`."""
+    """Returns the place of each row counted from the end of its user's rows, int64 [n]. order: the
+    rows, user by user.
+    """
+    last = data.ptr[1:] - 1
     place = np.empty(len(data), np.int64)
-    place[order] = data.ptr[data.user.astype(np.int64) + 1] - 1 - np.arange(len(data))
+    place[order] = last[data.user] - np.arange(len(data))
     return place
 
 
 @njit(cache=True, nogil=True)
 def row_draws(ptr: Int64Array, item: Int32Array, key: np.uint64) -> UInt64Array:
-    """64 random bits for each row, named by its user and its item, uint64 [n]."""
-    out = np.empty(len(item), np.uint64)
+    """Returns 64 random bits for each row, named by its user and its item, uint64 [n]."""
+    bits = np.empty(len(item), np.uint64)
     for user in range(len(ptr) - 1):
         user_key = fold(key, user)
-        for e in range(ptr[user], ptr[user + 1]):
-            out[e] = fold(user_key, item[e])
-    return out
+        for row in range(ptr[user], ptr[user + 1]):
+            bits[row] = fold(user_key, item[row])
+    return bits
 
 
 def share(counts: Int64Array, percent: int) -> Int64Array:
-    """int(percent / 100 * count), without floating point.
+    """Returns int(percent / 100 * count) for each count, without floating point.
 
     >>> share(np.array([4, 5, 99]), 20)
     array([ 0,  1, 19])
@@ -185,8 +199,8 @@ def share(counts: Int64Array, percent: int) -> Int64Array:
 
 
 def percents(kind: str, train: int, test: int) -> str:
-    """The protocol's name, `kind-train-test`. Raises InputError unless both are positive and add up
-    to 100.
+    """Returns the name of the protocol, `kind-train-test`. Raises InputError unless both
+    percentages are positive and add up to 100.
     """
     name = f"{kind}-{train}-{test}"
     if train + test != 100 or test == 0 or train == 0:
@@ -200,13 +214,14 @@ def percents(kind: str, train: int, test: int) -> str:
 
 
 def hold_out(data: Interactions, place: Int64Array, percent: int) -> tuple[BoolArray, BoolArray]:
-    """(validation, test), bool [n]: of each user's rows by `place` the first `percent` are test,
-    and the first `percent` of the rest validation.
+    """Returns (validation, test), bool [n]: of each user's rows by `place`, the first `percent` are
+    test rows, and the first `percent` of the rest are validation rows.
     """
     test = share(data.counts, percent)
     both = test + share(data.counts - test, percent)
     is_test = place < np.repeat(test, data.counts)
-    return (place < np.repeat(both, data.counts)) & ~is_test, is_test
+    is_held = place < np.repeat(both, data.counts)
+    return is_held & ~is_test, is_test
 
 
 def assemble(
@@ -219,11 +234,11 @@ def assemble(
     notes: tuple[str, ...] = (),
     candidates: tuple[Int32Array, Int32Array] | None = None,
 ) -> Split:
-    """The split with the rows marked `validation` and `test`, bool [n], and all others in training.
-    Its notes count and name cold users and items.
+    """Returns the split with the rows marked `validation` and `test`, bool [n], and all others in
+    training. Its notes count and name cold users and items.
 
-    candidates: of the validation and of the test rows. Raises InputError if no row would be left to
-    train on or to test.
+    candidates: those of the validation rows, and those of the test rows. Raises InputError if no
+    row would be left to train on or to test.
     """
     if not test.any() or (test | validation).all():
         part = "test" if not test.any() else "train"
@@ -233,21 +248,20 @@ def assemble(
             expected="users with more rows",
             fix="use another protocol",
         )
-    of_validation, of_test = (None, None) if candidates is None else candidates
-    split = Split(
-        name,
-        data.select(~(validation | test)),
-        Held(data.select(validation), of_validation) if validation.any() else None,
-        Held(data.select(test), of_test),
-        refit,
-    )
-    final_train = data.select(~test) if refit else split.train
+    of_validation, of_test = candidates or (None, None)
+    held = None
+    if validation.any():
+        held = Held(data.select(validation), of_validation)
+    train = data.select(~(validation | test))
+    split = Split(name, train, held, Held(data.select(test), of_test), refit)
+    # `split.final_train` would sort rows together that are in order here.
+    final_train = data.select(~test) if refit else train
     return split._replace(notes=notes + cold_notes(split, final_train))
 
 
 def cold_notes(split: Split, final_train: Interactions) -> tuple[str, ...]:
-    """Notes on users and items that validation rows have and training rows lack, and that test rows
-    have and the final training rows lack.
+    """Returns notes on the users and items that occur in validation rows but in no training row,
+    and on those that occur in test rows but in no row of `final_train`.
     """
     notes = describe_cold(final_train, split.test.rows, "test")
     if split.validation is None:
@@ -256,34 +270,37 @@ def cold_notes(split: Split, final_train: Interactions) -> tuple[str, ...]:
 
 
 def refitted(split: Split, refit: bool) -> Split:
-    """The same division with another final model: trained on training and validation rows if
-    `refit`, otherwise on training rows alone.
+    """Returns the same division with another final model: trained on training and validation rows
+    if `refit`, otherwise on training rows alone.
 
     Raises InputError for `refit` if there are no validation rows, or if devices keep them to weigh
     models by.
     """
-    why = ""
+    obstacle = ""
     if split.validation is None:
-        why = "has no validation rows"
+        obstacle = "has no validation rows"
     elif split.weighting:
-        why = "leaves them to devices, which weigh models by them"
-    if refit and why:
+        obstacle = "leaves them to devices, which weigh models by them"
+    if refit and obstacle:
         raise InputError(
             "--refit",
-            f"protocol {split.name} {why}",
+            f"protocol {split.name} {obstacle}",
             expected="validation rows to train on",
             fix="leave it out",
         )
+    # Another final training set has other cold users and items.
     old_notes = cold_notes(split, split.final_train)
-    kept = tuple(note for note in split.notes if note not in old_notes)
+    other_notes = tuple(note for note in split.notes if note not in old_notes)
     changed = split._replace(refit=refit)
-    return changed._replace(notes=kept + cold_notes(changed, changed.final_train))
+    return changed._replace(notes=other_notes + cold_notes(changed, changed.final_train))
 
 
 def without_test(data: Interactions, test: BoolArray) -> tuple[str, ...]:
-    """The note on users who have rows but too few for a test row; they stay in training."""
-    rows = np.bincount(data.user[test], minlength=len(data.users))
-    few = np.flatnonzero((data.counts > 0) & (rows == 0))
+    """Returns a note on the users who have rows but too few for a test row, and who stay in
+    training; no note if there are none.
+    """
+    test_rows = np.bincount(data.user[test], minlength=len(data.users))
+    few = np.flatnonzero((data.counts > 0) & (test_rows == 0))
     if not len(few):
         return ()
     return (
