@@ -182,7 +182,7 @@ def _alias(share: Float64Array) -> tuple[UInt64Array, Int32Array]:
 
 @njit(cache=True, nogil=True)
 def shuffled(n: int, name: np.uint64) -> Int32Array:
-    """Returns a permutation of 0..n - 1, int32 [n], that depends on the key alone (Fisher-Yates)."""
+    """Returns a permutation of 0..n - 1, int32 [n], by the key alone (Fisher-Yates)."""
     order = np.arange(n).astype(np.int32)
     for last in range(n - 1, 0, -1):
         other = below(draw(name, last), last + 1)

@@ -167,7 +167,7 @@ def test_pinterest_draws_its_candidates_and_says_so(home: Path) -> None:
     assert split.notes[:3] == (
         (
             "test rows: those that NCF (He et al. 2017) held out; NCF's negatives of pinterest-20"
-            " were not to be had, so 99 candidates are drawn as in loo-99"
+            " could not be found, so 99 candidates are drawn as in loo-99"
         ),
         "test rows of NCF left out, as their users are not in the data: 2",
         "validation rows: a remaining row drawn at random of 2 users whose times are not all known",

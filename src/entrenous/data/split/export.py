@@ -1,16 +1,21 @@
 """A split as a folder of files that any program can read.
 
-    split.json                     name, refit, weighting, notes, name of the data users, items
-    external ids in index order; items with their features (title, category, ...) train, validation,
-    test        user, item, value, time, row (its position in the source); validation only if there
-    is one train_visits, ...              user, item, time, row: every visit, where a row stands for
-    several (Interactions.visits) test_candidates, ...           user, item, candidate: what each
-    held-out item is ranked against, if the protocol samples test_absent                    user,
-    rows: how many more rows are held out, of items that are not in the catalogue (fpl-80-20)
+    split.json            name, refit, weighting, notes, name and notes of the data
+    users, items          external ids in the order of their numbers; items with their features
+                          (title, category, ...)
+    train, validation,    user, item, value, time, row (its place in the source); validation only
+    test                  if there is one
+    train_visits, ...     user, item, time, row: every visit, where a row stands for several
+                          (Interactions.visits)
+    test_candidates, ...  user, item, candidate: an item that a held-out item is ranked against, if
+                          the protocol draws candidates
+    test_absent           user, rows: the number of further held-out rows, of items that are not in
+                          the catalogue (fpl-80-20)
 
 All are CSV or all are Parquet; `split.read` brings them back. A spreadsheet takes a cell that
-starts with = + - or @ for a formula, so in CSV such a text gets a leading ' (and one that starts
-with ' and one of those gets one more, so that reading can undo it)."""
+starts with = + - or @ for a formula, so in CSV such a text gets a leading ' (and a text that starts
+with ' and one of those gets one more, so that reading can undo it).
+"""
 
 from __future__ import annotations
 
@@ -25,6 +30,7 @@ import numpy as np
 
 from ...core.cells import FORMULA
 from ...core.errors import InputError
+from ...core.types import Int32Array
 from ..interactions import NO_TIME, Interactions
 from ..visits import visit_columns
 from .given import CandidateColumns
@@ -32,11 +38,12 @@ from .types import Held, Split
 
 Format = Literal["csv", "parquet"]
 ABOUT = "split.json"
-FEATURE = "feature:"  # what the columns of item features start with
+# The columns of item features start with it, so that a feature may be called `item`.
+FEATURE = "feature:"
 
 
 def write(split: Split, folder: Path | str, *, format: Format = "csv") -> Path:
-    """Writes the split into a new folder, all or nothing: a folder beside it is filled, then
+    """Writes the split into a new folder, whole or not at all: a temporary folder is filled, then
     renamed.
 
     Raises InputError if the folder exists or cannot be made, or the format is unknown.
@@ -52,6 +59,7 @@ def write(split: Split, folder: Path | str, *, format: Format = "csv") -> Path:
             fix="choose another name or remove it",
         )
     try:
+        # In the same parent: only within one file system is renaming a single step.
         folder.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     except OSError as problem:
@@ -62,6 +70,7 @@ def write(split: Split, folder: Path | str, *, format: Format = "csv") -> Path:
         ) from None
     try:
         _fill(temporary, split, format)
+        # Others may read it, as they may a folder that `mkdir` makes.
         temporary.chmod(0o755)
         os.rename(temporary, folder)
     finally:
@@ -71,13 +80,14 @@ def write(split: Split, folder: Path | str, *, format: Format = "csv") -> Path:
 
 def _fill(folder: Path, split: Split, format: Format) -> None:
     train = split.train
-    own = {
+    about = {
         "name": split.name,
         "refit": split.refit,
         "weighting": split.weighting,
         "notes": split.notes,
+        "data": train.name,
+        "data_notes": train.notes,
     }
-    about = {**own, "data": train.name, "data_notes": train.notes}
     (folder / ABOUT).write_text(json.dumps(about, indent=1, ensure_ascii=False))
     _save(folder / "users", {"user": train.users.ids}, format)
     features = {FEATURE + label: text for label, text in train.features.items()}
@@ -85,32 +95,38 @@ def _fill(folder: Path, split: Split, format: Format) -> None:
     _save_part(folder / "train", train, format)
     for part, held in (("validation", split.validation), ("test", split.test)):
         if held is not None:
-            _save_part(folder / part, held.rows, format)
-            if held.candidates is not None:
-                _save(folder / f"{part}_candidates", _table(held)._asdict(), format)
-            if held.absent is not None:
-                who = np.flatnonzero(held.absent)
-                _save(
-                    folder / f"{part}_absent",
-                    {"user": train.users.ids[who], "rows": held.absent[who]},
-                    format,
-                )
+            _save_held(folder, part, held, format)
+
+
+def _save_held(folder: Path, part: str, held: Held, format: Format) -> None:
+    _save_part(folder / part, held.rows, format)
+    if held.candidates is not None:
+        candidates = _candidate_columns(held.rows, held.candidates)
+        _save(folder / f"{part}_candidates", candidates._asdict(), format)
+    if held.absent is not None:
+        users = np.flatnonzero(held.absent)
+        columns = {"user": held.rows.users.ids[users], "rows": held.absent[users]}
+        _save(folder / f"{part}_absent", columns, format)
 
 
 def _save_part(path: Path, rows: Interactions, format: Format) -> None:
     _save(path, _columns(rows), format)
-    if (visits := visit_columns(rows)) is not None:
-        ids = {"user": rows.users.ids[visits.user], "item": rows.items.ids[visits.item]}
-        _save(
-            path.with_name(f"{path.name}_visits"),
-            {**ids, "time": visits.time, "row": visits.row},
-            format,
-        )
+    visits = visit_columns(rows)
+    if visits is not None:
+        columns = {
+            "user": rows.users.ids[visits.user],
+            "item": rows.items.ids[visits.item],
+            "time": visits.time,
+            "row": visits.row,
+        }
+        _save(path.with_name(f"{path.name}_visits"), columns, format)
 
 
 def _columns(rows: Interactions) -> dict[str, Any]:
-    """The columns of a part, in the order of the source."""
-    order = np.arange(len(rows)) if rows.row is None else np.argsort(rows.row, kind="stable")
+    """Returns the columns of a part, in the order of the source."""
+    order = np.arange(len(rows))
+    if rows.row is not None:
+        order = np.argsort(rows.row, kind="stable")
     columns = {
         "user": rows.users.ids[rows.user[order]],
         "item": rows.items.ids[rows.item[order]],
@@ -118,29 +134,35 @@ def _columns(rows: Interactions) -> dict[str, Any]:
     }
     if rows.time is not None:
         columns["time"] = rows.time[order]
-    return columns if rows.row is None else {**columns, "row": rows.row[order]}
+    if rows.row is not None:
+        columns["row"] = rows.row[order]
+    return columns
 
 
-def _table(held: Held) -> CandidateColumns:
-    assert held.candidates is not None
-    at, column = np.nonzero(held.candidates >= 0)
-    rows = held.rows
+def _candidate_columns(rows: Interactions, candidates: Int32Array) -> CandidateColumns:
+    """Returns one line for each candidate of each row. candidates: int32 [len(rows), k]; -1 is
+    none.
+    """
+    row, column = np.nonzero(candidates >= 0)
     return CandidateColumns(
-        rows.users.ids[rows.user[at]],
-        rows.items.ids[rows.item[at]],
-        rows.items.ids[held.candidates[at, column]],
+        rows.users.ids[rows.user[row]],
+        rows.items.ids[rows.item[row]],
+        rows.items.ids[candidates[row, column]],
     )
 
 
 def _save(path: Path, columns: dict[str, Any], format: Format) -> None:
+    """Writes columns as a file of the format: an unknown time as an empty cell, and in CSV a text
+    that looks like a formula behind a quote.
+    """
     import polars as pl
 
     frame = pl.DataFrame(columns)
     if "time" in columns:
-        frame = frame.with_columns(pl.when(pl.col("time") != NO_TIME).then(pl.col("time")))
+        known = pl.col("time") != NO_TIME
+        frame = frame.with_columns(pl.when(known).then(pl.col("time")))
     if format == "parquet":
         frame.write_parquet(path.with_suffix(".parquet"))
-    else:
-        frame.with_columns(pl.col(pl.String).str.replace(FORMULA, "'${1}")).write_csv(
-            path.with_suffix(".csv")
-        )
+        return
+    quoted = pl.col(pl.String).str.replace(FORMULA, "'${1}")
+    frame.with_columns(quoted).write_csv(path.with_suffix(".csv"))

@@ -1,4 +1,4 @@
-"""`given`: a split made elsewhere, such as the files that an author published. It is a `Split` like
+"""`given`: a split made elsewhere, such as the files that an author published, as a `Split` like
 any other.
 
     train, test = entrenous.from_frame(...), entrenous.from_frame(...)
@@ -26,13 +26,14 @@ from .types import Held, Split, cold_notes
 
 
 class CandidateColumns(NamedTuple):
-    """Candidates as three parallel columns of external ids: `user`'s held-out `item` is ranked
-    against `candidate`.
-    """
+    """Candidates as three parallel columns of external ids, text [n]."""
 
     user: Array
+    """The user of a held-out row."""
     item: Array
+    """The item of that row."""
     candidate: Array
+    """An item that the row is ranked against."""
 
 
 def given(
@@ -46,20 +47,20 @@ def given(
     refit: bool = False,
     notes: tuple[str, ...] = (),
 ) -> Split:
-    """The Split with these parts.
+    """Returns the Split with these parts.
 
     candidates, validation_candidates: a frame or a mapping with the columns user, item, candidate,
-    one line for each item that the held-out (user, item) is ranked against; the numbers may differ
-    from row to row. None = full ranking only. refit: whether the final model trains on training and
-    validation rows (else on training rows alone).
+    one line for each item that the held-out (user, item) is ranked against; rows may have different
+    numbers of them. None stands for full ranking only. refit: True if the final model trains on
+    training and validation rows, False if it trains on training rows alone.
 
-    Raises InputError if a part is empty, a (user, item) pair in two parts, a candidate of no
-    held-out row, or a held-out row without candidates."""
-    parts = (
-        {"train": train, "test": test}
-        if validation is None
-        else {"train": train, "validation": validation, "test": test}
-    )
+    Raises InputError for an empty part, a (user, item) pair in two parts, a candidate of no
+    held-out row, and a held-out row without candidates.
+    """
+    parts = {"train": train, "test": test}
+    if validation is not None:
+        # The order of the parts is the order in which they number users and items.
+        parts = {"train": train, "validation": validation, "test": test}
     empty = [label for label, part in parts.items() if not len(part)]
     if empty:
         raise InputError(
@@ -68,47 +69,49 @@ def given(
             expected="rows to train on and rows to test",
         )
     tables = {"validation": _table(validation_candidates), "test": _table(candidates)}
-    parts = _share_ids(parts, [table.candidate for table in tables.values() if table is not None])
+    candidate_ids = [table.candidate for table in tables.values() if table is not None]
+    parts = _share_ids(parts, candidate_ids)
     _refuse_overlap(parts)
-    held = {
-        label: Held(parts[label], _rows(parts[label], tables[label], label))
-        for label in parts
-        if label != "train"
-    }
-    notes += tuple(note for label in held for note in _consumed(parts, held[label], label))
+    held = {}
+    for label, rows in parts.items():
+        if label != "train":
+            held[label] = Held(rows, _rows(rows, tables[label], label))
+            notes += _consumed(parts, held[label], label)
     split = Split(name, parts["train"], held.get("validation"), held["test"], refit, notes)
     return split._replace(notes=notes + cold_notes(split, split.final_train))
 
 
 def _table(columns: Any) -> CandidateColumns | None:
+    """Returns the candidates of a frame or mapping. Raises InputError for a missing column."""
     if columns is None or isinstance(columns, CandidateColumns):
         return columns
+    # A frame has `columns`; a mapping yields its names.
     present = list(getattr(columns, "columns", columns))
-    missing = [name for name in CandidateColumns._fields if name not in present]
-    if missing:
-        problem = f"no column {missing[0]} among {', '.join(map(str, present))[:200]}"
-        raise InputError("candidates", problem, expected="columns user, item, candidate")
-    return CandidateColumns(
-        *(np.asarray(columns[name]).astype(np.str_) for name in CandidateColumns._fields)
-    )
+    for name in CandidateColumns._fields:
+        if name not in present:
+            problem = f"no column {name} among {', '.join(map(str, present))[:200]}"
+            raise InputError("candidates", problem, expected="columns user, item, candidate")
+    texts = [np.asarray(columns[name]).astype(np.str_) for name in CandidateColumns._fields]
+    return CandidateColumns(*texts)
 
 
 def _share_ids(parts: dict[str, Interactions], candidates: list[Array]) -> dict[str, Interactions]:
-    """The parts over united vocabularies and features, with rows that are in one order across the
-    parts.
+    """Returns the parts over united vocabularies, features and scale, with rows whose places in the
+    source differ across the parts.
     """
-    users = _united([part.users for part in parts.values()], [], "user")
-    items = _united([part.items for part in parts.values()], candidates, "item")
-    labels = dict.fromkeys(label for part in parts.values() for label in part.features)
-    features = {label: _feature(label, list(parts.values()), items) for label in labels}
-    scale = _scale(list(parts.values()))
+    listed = list(parts.values())
+    users = _united([part.users for part in listed], [], "user")
+    items = _united([part.items for part in listed], candidates, "item")
+    labels = dict.fromkeys(label for part in listed for label in part.features)
+    features = {label: _feature(label, listed, items) for label in labels}
+    scale = _scale(listed)
     moved = {
         label: replace(_over(part, users, items), features=features, scale=scale)
         for label, part in parts.items()
     }
-    # Places in the source must differ across the parts.
-    rows = [part.row for part in moved.values() if part.row is not None]
-    taken = np.concatenate(rows) if rows else np.empty(0, np.int64)
+    # Parts of one file have its places; parts that were read apart each count from 0.
+    places = [part.row for part in moved.values() if part.row is not None]
+    taken = np.concatenate(places) if places else np.empty(0, np.int64)
     if len(np.unique(taken)) == len(taken):
         return moved
     start = 0
@@ -120,42 +123,56 @@ def _share_ids(parts: dict[str, Interactions], candidates: list[Array]) -> dict[
 
 
 def _last_place(part: Interactions) -> int:
-    """The last place in the source of a row or a visit; -1 without any."""
-    columns = [part.row, None if part.visits is None else part.visits.row]
-    return max([-1, *(int(column.max(initial=-1)) for column in columns if column is not None)])
+    """Returns the last place in the source of a row or a visit; -1 for a part without places."""
+    last = -1
+    if part.row is not None:
+        last = int(part.row.max(initial=last))
+    if part.visits is not None:
+        last = int(part.visits.row.max(initial=last))
+    return last
 
 
 def _behind(part: Interactions, start: int) -> Interactions:
-    """The part with every place in the source moved on by `start`."""
-    visits = None if part.visits is None else part.visits._replace(row=part.visits.row + start)
-    return part if part.row is None else replace(part, row=part.row + start, visits=visits)
+    """Returns the part with every place in the source moved on by `start`."""
+    if part.row is None:
+        return part
+    visits = part.visits
+    if visits is not None:
+        visits = visits._replace(row=visits.row + start)
+    return replace(part, row=part.row + start, visits=visits)
 
 
 def _scale(parts: Sequence[Interactions]) -> tuple[float, float]:
-    """The scale that all parts are rated on."""
-    scales = [part.rating_scale for part in parts if len(part)] or [(1.0, 1.0)]
+    """Returns the scale that holds the ratings of all parts."""
+    scales = [part.rating_scale for part in parts]
     return min(low for low, _ in scales), max(high for _, high in scales)
 
 
-def _united(vocabularies: Sequence[Vocabulary], more: Sequence[Array], kind: str) -> Vocabulary:
+def _united(vocabularies: Sequence[Vocabulary], further: Sequence[Array], kind: str) -> Vocabulary:
+    """Returns the ids of all vocabularies and then the `further` ones, each once. The first
+    vocabulary itself is returned if it has them all.
+    """
     first = vocabularies[0]
-    if not more and all(
+    # Parts of one data set share a vocabulary, which need not be walked id by id.
+    if not further and all(
         other is first or np.array_equal(other.ids, first.ids) for other in vocabularies[1:]
     ):
         return first
-    ids = dict.fromkeys(
-        str(name) for group in [*(v.ids for v in vocabularies), *more] for name in group
-    )
+    ids: dict[str, None] = {}
+    for names in [*(vocabulary.ids for vocabulary in vocabularies), *further]:
+        ids.update(dict.fromkeys(names.tolist()))
     return first if len(ids) == len(first) else Vocabulary(list(ids), kind=kind)
 
 
 def _over(part: Interactions, users: Vocabulary, items: Vocabulary) -> Interactions:
-    """`part` with the indices of other vocabularies, its source positions kept."""
+    """Returns `part` with the numbers of other vocabularies; its places in the source are kept."""
     if part.users is users and part.items is items:
         return part
+    new_user = users.indices(list(part.users.ids))
+    new_item = items.indices(list(part.items.ids))
     moved = build(
-        users.indices(list(part.users.ids))[part.user],
-        items.indices(list(part.items.ids))[part.item],
+        new_user[part.user],
+        new_item[part.item],
         value=part.value,
         time=part.time,
         users=users,
@@ -164,95 +181,115 @@ def _over(part: Interactions, users: Vocabulary, items: Vocabulary) -> Interacti
         notes=part.notes,
     )
     # `build` sets `row` to the position of each row in `part`.
-    assert moved.row is not None
-    visits = some_visits(part.visits, moved.row)
-    return replace(moved, row=None if part.row is None else part.row[moved.row], visits=visits)
+    position = moved.row
+    assert position is not None
+    row = None if part.row is None else part.row[position]
+    return replace(moved, row=row, visits=some_visits(part.visits, position))
 
 
 def _feature(label: str, parts: Sequence[Interactions], items: Vocabulary) -> Array:
-    """One item column over the united vocabulary; the first part that knows an item decides."""
+    """Returns an item column over the united vocabulary. Of several parts that know an item, the
+    first decides.
+    """
     column = np.full(len(items), "", dtype=object)
+    # An earlier part overwrites the later ones.
     for part in reversed(parts):
         if label in part.features:
-            values, at = np.asarray(part.features[label]), items.indices(list(part.items.ids))
-            known = (values != "") & (at >= 0)
-            column[at[known]] = values[known]
+            texts = np.asarray(part.features[label])
+            place = items.indices(list(part.items.ids))
+            known = (texts != "") & (place >= 0)
+            column[place[known]] = texts[known]
     return column.astype(np.str_)
 
 
 def with_features(split: Split, data: Interactions) -> Split:
-    """The split with the features of `data` for its items, unless it has a feature of that name."""
-    items, own = split.train.items, split.train.features
+    """Returns the split with the item features of `data`, except those of a name that the split
+    has itself.
+    """
+    train = split.train
     features = {
-        label: _feature(label, [data], items) for label in data.features if label not in own
+        label: _feature(label, [data], train.items)
+        for label in data.features
+        if label not in train.features
     }
-    features |= own
+    features |= train.features
 
     def described(held: Held) -> Held:
         return held._replace(rows=replace(held.rows, features=features))
 
     return split._replace(
-        train=replace(split.train, features=features),
+        train=replace(train, features=features),
         validation=None if split.validation is None else described(split.validation),
         test=described(split.test),
     )
 
 
 def _refuse_overlap(parts: dict[str, Interactions]) -> None:
+    """Raises InputError if two parts share a (user, item) pair."""
     for a, b in combinations(parts, 2):
-        both = np.intersect1d(pairs_of(parts[a]), pairs_of(parts[b]))
-        if len(both):
-            user, item = divmod(int(both[0]), len(parts[a].items))
-            first = f"the first is user '{parts[a].users[user]}', item '{parts[a].items[item]}'"
-            problem = f"rows in both {a} and {b}: {len(both)}; {first}"
+        shared = np.intersect1d(pairs_of(parts[a]), pairs_of(parts[b]))
+        if len(shared):
+            first = _pair(parts[a], shared[0])
             raise InputError(
                 "protocol given",
-                problem,
+                f"rows in both {a} and {b}: {len(shared)}; the first is {first}",
                 expected="disjoint parts",
                 fix=f"remove them from {a} or {b}",
             )
 
 
+def _pair(part: Interactions, pair: np.int64) -> str:
+    """Returns a pair of `pairs_of` by its external ids, for errors."""
+    user, item = divmod(int(pair), len(part.items))
+    return f"user '{part.users[user]}', item '{part.items[item]}'"
+
+
 def _rows(rows: Interactions, table: CandidateColumns | None, label: str) -> Int32Array | None:
-    """The candidates of each held-out row, int32 [rows, k], in the table's order, -1 where a row
-    has fewer.
+    """Returns the candidates of each held-out row, int32 [rows, k], in the order of the table; -1
+    where a row has fewer. Raises InputError for a line of no row, and for a row without a line.
     """
     if table is None:
         return None
-    user, item = rows.users.indices(list(table.user)), rows.items.indices(list(table.item))
-    pair, pairs = user.astype(np.int64) * len(rows.items) + item, pairs_of(rows)
-    at = np.minimum(np.searchsorted(pairs, pair), len(pairs) - 1)
-    strange = np.flatnonzero((user < 0) | (item < 0) | (pairs[at] != pair))
+    user = rows.users.indices(list(table.user))
+    item = rows.items.indices(list(table.item))
+    sought = user.astype(np.int64) * len(rows.items) + item
+    pairs = pairs_of(rows)
+    # The held-out row of each line; the last one for a pair beyond all rows.
+    row = np.minimum(np.searchsorted(pairs, sought), len(pairs) - 1)
+    strange = np.flatnonzero((user < 0) | (item < 0) | (pairs[row] != sought))
     if len(strange):
-        who = f"user '{table.user[strange[0]]}', item '{table.item[strange[0]]}'"
+        line = strange[0]
         raise InputError(
             f"{label} candidates",
-            f"line {strange[0] + 1} is for {who}, which is not a {label} row",
+            f"line {line + 1} is for user '{table.user[line]}', item '{table.item[line]}', which is"
+            f" not a {label} row",
             fix="remove the line",
         )
-    counts = np.bincount(at, minlength=len(rows))
-    if counts.min() == 0:
-        none = int(np.argmin(counts))
-        who = (
-            f"user '{rows.users[int(rows.user[none])]}', item '{rows.items[int(rows.item[none])]}'"
-        )
+    counts = np.bincount(row, minlength=len(rows))
+    without = np.flatnonzero(counts == 0)
+    if len(without):
+        first = _pair(rows, pairs[without[0]])
         raise InputError(
             f"{label} candidates",
-            f"{label} rows without any: {int((counts == 0).sum())}; the first is {who}",
+            f"{label} rows without any: {len(without)}; the first is {first}",
             fix="add candidates",
         )
-    order = np.argsort(at, kind="stable")
-    column = np.arange(len(at)) - np.repeat(np.cumsum(counts) - counts, counts)
-    out = np.full((len(rows), int(counts.max())), -1, np.int32)
-    out[at[order], column] = rows.items.indices(list(table.candidate[order]))
-    return out
+    # The lines row by row, and the number of each line among those of its row.
+    order = np.argsort(row, kind="stable")
+    column = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+    candidates = np.full((len(rows), int(counts.max())), -1, np.int32)
+    candidates[row[order], column] = rows.items.indices(list(table.candidate[order]))
+    return candidates
 
 
 def _consumed(parts: dict[str, Interactions], held: Held, label: str) -> tuple[str, ...]:
-    """The note on candidates that their user did interact with: they are not negatives."""
+    """Returns a note on the candidates that their user interacted with, which are no negatives; no
+    note if there are none.
+    """
     if held.candidates is None:
         return ()
-    pairs = held.rows.user.astype(np.int64)[:, None] * len(held.rows.items) + held.candidates
+    user = held.rows.user.astype(np.int64)[:, None]
+    pairs = user * len(held.rows.items) + held.candidates
     consumed = np.concatenate([pairs_of(part) for part in parts.values()])
     known = np.isin(pairs, consumed) & (held.candidates >= 0)
     if not known.any():

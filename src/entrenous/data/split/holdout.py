@@ -13,11 +13,14 @@ from .types import Split, assemble, hold_out, percents, shuffled, without_test
 
 
 def random(data: Interactions, train: int, test: int, *, seed: int) -> list[Split]:
-    """Hold out each user's rows at random, the protocol `random-A-B`: B percent for test, B percent
-    of the rest for validation. A + B = 100."""
+    """Holds out each user's rows at random, the protocol `random-A-B`: B percent for test, B
+    percent of the rest for validation. Raises InputError unless A + B = 100.
+    """
     name = percents("random", train, test)
-    validation, tested = hold_out(data, shuffled(data, key(seed, "split", "random")), test)
-    return [assemble(name, data, validation, tested, refit=True, notes=without_test(data, tested))]
+    place = shuffled(data, key(seed, "split", "random"))
+    validation, tested = hold_out(data, place, test)
+    notes = without_test(data, tested)
+    return [assemble(name, data, validation, tested, refit=True, notes=notes)]
 
 
 PROTOCOLS = {"random-80-20": random}

@@ -1,8 +1,9 @@
 """k-fold cross-validation over all rows (FBALF, section 5.1): every row is tested once.
 
 `kfold-5` deals the rows, in a shuffle keyed by (seed, user, item), into 5 folds whose sizes differ
-by at most one. Of each fold's training rows a k-th part, drawn by a key of its own, is validation;
-the final model trains on both."""
+by at most one. Of each fold's training rows a k-th part, drawn by a key of that fold, is
+validation; the final model trains on both.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +17,10 @@ from .types import Split, assemble, row_draws, without_test
 
 
 def kfold(data: Interactions, k: int, *, seed: int) -> list[Split]:
-    """Cross-validates, the protocol `kfold-K`: K splits, named `kfold-K/1` to `kfold-K/K`."""
+    """Splits K times, the protocol `kfold-K`. Each row is a test row in one of the splits, which
+    are named `kfold-K/1` to `kfold-K/K`. Raises InputError for K below 2 or beyond the number of
+    rows.
+    """
     if not 2 <= k <= len(data):
         raise InputError(
             "protocol",
@@ -25,26 +29,33 @@ def kfold(data: Interactions, k: int, *, seed: int) -> list[Split]:
             fix="use kfold-5",
         )
     root = key(seed, "split", "kfold", k)
-    dealt = _order(data, root) % k
-    return [_fold(data, k, f, dealt == f, fold_name(root, "validation", f)) for f in range(k)]
+    fold_of_row = _shuffled(data, root) % k
+    splits = []
+    for fold in range(k):
+        name = f"kfold-{k}/{fold + 1}"
+        validation_key = fold_name(root, "validation", fold)
+        splits.append(_fold(name, data, fold_of_row == fold, k, validation_key))
+    return splits
 
 
 PROTOCOLS = {"kfold-5": kfold}
 
 
-def _fold(data: Interactions, k: int, f: int, test: BoolArray, key: np.uint64) -> Split:
-    place = _order(data, key)
+def _fold(name: str, data: Interactions, test: BoolArray, k: int, key: np.uint64) -> Split:
+    """Returns the split with the rows marked `test`, and a k-th part of the others as validation.
+    """
+    place = _shuffled(data, key)
     # Test rows come last, so that the first ones are training rows.
     place[test] = len(data)
-    first = np.argsort(place, kind="stable")[: int((~test).sum()) // k]
+    training_rows = int((~test).sum())
     validation = np.zeros(len(data), np.bool_)
-    validation[first] = True
+    validation[np.argsort(place, kind="stable")[: training_rows // k]] = True
     notes = without_test(data, test)
-    return assemble(f"kfold-{k}/{f + 1}", data, validation, test, refit=True, notes=notes)
+    return assemble(name, data, validation, test, refit=True, notes=notes)
 
 
-def _order(data: Interactions, key: np.uint64) -> Int64Array:
-    """The place of each row in a keyed shuffle of all rows."""
+def _shuffled(data: Interactions, key: np.uint64) -> Int64Array:
+    """Returns the place of each row in a keyed shuffle of all rows, int64 [n]."""
     order = np.argsort(row_draws(data.ptr, data.item, key), kind="stable")
     place = np.empty(len(data), np.int64)
     place[order] = np.arange(len(data))

@@ -1,13 +1,15 @@
 """NCF's test rows (He et al. 2017): `ncf-99` tests the rows that its authors held out, against the
 99 negatives that they published.
 
-Test: the published row of each user. MovieLens-1M has the published candidates; for Pinterest-20
-they were not to be had, so 99 are drawn as `loo-99` does. A published candidate that is the
+Test: the published row of each user. MovieLens-1M has the published candidates; those of
+Pinterest-20 could not be found, so 99 are drawn as `loo-99` does. A published candidate that is the
 held-out item itself (156 in MovieLens-1M: they were drawn from "not in train") does not compete
-with itself, so that such a row has 98. Validation, of which NCF published none: the latest
-remaining row of a user whose remaining rows all have a time; of any other user a remaining row
-drawn by (seed, user, item). Its 99 candidates are drawn as `loo-99` does. They choose settings and
-rounds; the final model then trains on training and validation rows, as NCF and those after it do.
+with itself, so that such a row has 98.
+
+Validation, of which NCF published none: the latest remaining row of a user whose remaining rows all
+have a time; of any other user, a remaining row drawn by (seed, user, item). Its 99 candidates are
+drawn as `loo-99` does. Validation rows choose settings and rounds; the final model then trains on
+training and validation rows, as NCF and those after it do.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ SHIPPED = 99
 
 
 def ncf(data: Interactions, k: int, *, seed: int) -> list[Split]:
-    """Hold out the rows that NCF's authors published, with their candidates: the protocol `ncf-99`.
+    """Holds out the rows that NCF's authors held out, with their candidates: the protocol `ncf-99`.
 
     Raises InputError for another number, for data of which NCF published no test rows, and for rows
     that are not those NCF had (a filter was applied, or they come from elsewhere).
@@ -43,21 +45,27 @@ def ncf(data: Interactions, k: int, *, seed: int) -> list[Split]:
             fix=f"use ncf-{SHIPPED}, or loo-{k}",
         )
     theirs = published("ncf", data.name)
-    at = _places(data, theirs)
+    rows = _places(data, theirs)
     test = np.zeros(len(data), np.bool_)
-    test[at[at >= 0]] = True
+    test[rows[rows >= 0]] = True
     timed = _timed(data, test)
     validation = _validation(data, test, timed, key(seed, "split", "ncf"))
-    drawn = draw_candidates(data, data.user[validation], k, key(seed, "candidates", "validation"))
+    name = key(seed, "candidates", "validation")
+    of_validation = draw_candidates(data, data.user[validation], k, name)
     if theirs.candidates is None:
-        tested = draw_candidates(data, data.user[test], k, key(seed, "candidates", "test"))
+        of_test = draw_candidates(data, data.user[test], k, key(seed, "candidates", "test"))
     else:
-        tested = _shipped(data, theirs, theirs.candidates, at)
-    notes = (*_about(data.name, theirs, at, tested), _chosen(timed, validation, data))
-    candidates = drawn, tested
-    return [
-        assemble("ncf-99", data, validation, test, refit=True, notes=notes, candidates=candidates)
-    ]
+        of_test = _shipped(data, theirs, theirs.candidates, rows)
+    split = assemble(
+        "ncf-99",
+        data,
+        validation,
+        test,
+        refit=True,
+        notes=(*_about(data.name, theirs, rows, of_test), _chosen(timed, validation, data)),
+        candidates=(of_validation, of_test),
+    )
+    return [split]
 
 
 PROTOCOLS = {"ncf-99": ncf}
@@ -67,7 +75,9 @@ PROTOCOLS = {"ncf-99": ncf}
 
 
 def _places(data: Interactions, theirs: Published) -> Int64Array:
-    """The position in `data` of each published row, int64 [m]; -1 if the data lack its user."""
+    """Returns the position in `data` of each published row, int64 [m]; -1 if the data lacks its
+    user. Raises InputError unless each user of the data has one row there.
+    """
     if len(data) != theirs.rows:
         _refuse(
             data, f"{len(data):,} rows are not the {theirs.rows:,} that NCF's test rows belong to"
@@ -76,27 +86,31 @@ def _places(data: Interactions, theirs: Published) -> Int64Array:
     item = data.items.indices(list(theirs.item))
     pairs = pairs_of(data)
     sought = user.astype(np.int64) * len(data.items) + item
-    at = np.minimum(np.searchsorted(pairs, sought), len(pairs) - 1)
-    missing = np.flatnonzero((user >= 0) & ((item < 0) | (pairs[at] != sought)))
+    # The last row for a pair beyond all rows.
+    rows = np.minimum(np.searchsorted(pairs, sought), len(pairs) - 1)
+    missing = np.flatnonzero((user >= 0) & ((item < 0) | (pairs[rows] != sought)))
     if len(missing):
-        who = f"user '{theirs.user[missing[0]]}', item '{theirs.item[missing[0]]}'"
+        first = missing[0]
+        who = f"user '{theirs.user[first]}', item '{theirs.item[first]}'"
         _refuse(data, f"a test row of NCF ({who} in {theirs.source}) is not among the rows")
-    held = np.bincount(user[user >= 0], minlength=len(data.users))
-    strange = np.flatnonzero((held != 1) & (data.counts > 0))
+    test_rows = np.bincount(user[user >= 0], minlength=len(data.users))
+    strange = np.flatnonzero((test_rows != 1) & (data.counts > 0))
     if len(strange):
+        first = strange[0]
         _refuse(
             data,
-            f"user '{data.users[int(strange[0])]}' has {held[strange[0]]} test rows in"
-            f" {theirs.source} instead of one",
+            f"user '{data.users[int(first)]}' has {test_rows[first]} test rows in {theirs.source}"
+            " instead of one",
         )
-    return np.where(user >= 0, at, -1)
+    return np.where(user >= 0, rows, -1)
 
 
 def _shipped(
-    data: Interactions, theirs: Published, candidates: Array, at: Int64Array
+    data: Interactions, theirs: Published, candidates: Array, places: Int64Array
 ) -> Int32Array:
-    """The published candidates of the test rows, in the order of `data`, int32 [tests, k]; -1 for
-    the held-out item itself.
+    """Returns the published candidates of the test rows, in the order of `data`, int32 [tests, k];
+    -1 for the held-out item itself. Raises InputError for a candidate that is no item, or that its
+    user consumed.
     """
     if candidates.shape[1] != SHIPPED:
         _refuse(
@@ -105,20 +119,21 @@ def _shipped(
             f" {SHIPPED} of NCF",
         )
     # Rows of users who are not in the data come first in the order, and are left out.
-    order = np.argsort(at, kind="stable")[np.count_nonzero(at < 0) :]
-    rows = at[order]
+    order = np.argsort(places, kind="stable")[np.count_nonzero(places < 0) :]
+    rows = places[order]
     candidates = candidates[order]
     table = data.items.indices(candidates.ravel().tolist()).reshape(len(order), -1)
     itself = table == data.item[rows][:, None]
     unknown = table == -1
-    user = data.user[rows].astype(np.int64)[:, None]
-    consumed = np.isin(user * len(data.items) + table, pairs_of(data)) & ~itself & ~unknown
+    user = data.user[rows].astype(np.int64)
+    pairs = user[:, None] * len(data.items) + table
+    consumed = np.isin(pairs, pairs_of(data)) & ~itself & ~unknown
     wrong = np.argwhere(unknown | consumed)
     if len(wrong):
         r, c = wrong[0]
-        who = f"candidate '{candidates[r, c]}' of user '{data.users[int(data.user[rows[r]])]}'"
-        what = "no item of the data" if unknown[r, c] else "a row of theirs"
-        _refuse(data, f"{who} is {what}")
+        who = f"candidate '{candidates[r, c]}' of user '{data.users[int(user[r])]}'"
+        fault = "no item of the data" if unknown[r, c] else "a row of theirs"
+        _refuse(data, f"{who} is {fault}")
     return np.where(itself, -1, table).astype(np.int32)
 
 
@@ -131,7 +146,7 @@ def _refuse(data: Interactions, problem: str) -> NoReturn:
 
 
 def _timed(data: Interactions, test: BoolArray) -> BoolArray:
-    """True for users whose rows, test rows aside, all have a time, bool [users]."""
+    """Marks the users whose rows, test rows aside, all have a time, bool [users]."""
     if data.time is None:
         return np.zeros(len(data.users), np.bool_)
     untimed = data.user[~test & (data.time == NO_TIME)]
@@ -139,37 +154,42 @@ def _timed(data: Interactions, test: BoolArray) -> BoolArray:
 
 
 def _validation(data: Interactions, test: BoolArray, timed: BoolArray, key: np.uint64) -> BoolArray:
-    """One remaining row of each user with two or more, bool [n]: the latest if `timed`, otherwise a
-    drawn one.
+    """Marks one remaining row of each user who has two or more, bool [n]: the latest if `timed`,
+    otherwise a drawn one.
     """
     rest = data.select(~test)
     latest = timed[rest.user]
-    first = np.zeros(len(rest), np.bool_)
+    chosen = np.zeros(len(rest), np.bool_)
+    # `newest_first` refuses data without times, even if no row of it is asked for.
     if latest.any():
-        first[latest] = newest_first(rest.select(latest)) == 0
-    first[~latest] = shuffled(rest.select(~latest), key) == 0
-    out = np.zeros(len(data), np.bool_)
-    out[~test] = first & (rest.counts[rest.user] > 1)
-    return out
+        chosen[latest] = newest_first(rest.select(latest)) == 0
+    chosen[~latest] = shuffled(rest.select(~latest), key) == 0
+    # A user's only row stays in training.
+    chosen &= rest.counts[rest.user] > 1
+    validation = np.zeros(len(data), np.bool_)
+    validation[~test] = chosen
+    return validation
 
 
 # ---- notes ---------------------------------------------------------------------------------------
 
 
-def _about(name: str, theirs: Published, at: Int64Array, tested: Int32Array) -> tuple[str, ...]:
-    """The origin of the test rows and their candidates, and the rows left out."""
+def _about(
+    name: str, theirs: Published, places: Int64Array, candidates: Int32Array
+) -> tuple[str, ...]:
+    """Returns notes on the origin of the test rows and their candidates, and on rows left out."""
     if theirs.candidates is None:
         origin = (
-            f"NCF's negatives of {name} were not to be had, so {SHIPPED} candidates are drawn as in"
+            f"NCF's negatives of {name} could not be found, so {SHIPPED} candidates are drawn as in"
             f" loo-{SHIPPED}"
         )
     else:
         origin = f"each against the {SHIPPED} negatives published with it"
     notes = [f"test rows: those that NCF (He et al. 2017) held out; {origin}"]
-    away = int((at < 0).sum())
-    if away:
-        notes.append(f"test rows of NCF left out, as their users are not in the data: {away:,}")
-    itself = int((tested < 0).sum())
+    left_out = int((places < 0).sum())
+    if left_out:
+        notes.append(f"test rows of NCF left out, as their users are not in the data: {left_out:,}")
+    itself = int((candidates < 0).sum())
     if itself:
         notes.append(
             "test rows with the held-out item among NCF's negatives, where it does not compete"
@@ -179,7 +199,7 @@ def _about(name: str, theirs: Published, at: Int64Array, tested: Int32Array) -> 
 
 
 def _chosen(timed: BoolArray, validation: BoolArray, data: Interactions) -> str:
-    """A note on the choice of the validation rows."""
+    """Returns a note on the choice of the validation rows."""
     latest = int(timed[data.user[validation]].sum())
     drawn = int(validation.sum()) - latest
     parts = []

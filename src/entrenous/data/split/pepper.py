@@ -1,28 +1,28 @@
-"""PEPPER's splits (Belal et al. 2022, section 5.3): `pepper-given`, the parts its authors
+"""PEPPER's splits (Belal et al. 2022, section 5.3): `pepper-given`, the parts that its authors
 published, and `pepper-85-15` of any data.
 
 Both give every device a *weighting set* (algorithm 2, lines 2-4) of about the size of its test set:
-the validation rows, which the device may use in training too, to weigh the models it receives. The
-final model trains on the training rows alone. Each held-out row is ranked against candidates of its
-own: HR@n of a user is then equation 4, and NDCG@n equation 5.
+the validation rows, by which the device weighs the models it receives, and which it may use in
+training too. The final model trains on the training rows alone. Each held-out row is ranked against
+candidates drawn for it: HR@n of a user is then equation 4, and NDCG@n equation 5.
 
-`pepper-given` has the users of their published tables, the first 100 of MovieLens-100K and all 146
+`pepper-given` has the users of the published tables, the first 100 of MovieLens-100K and all 146
 and 100 of Foursquare and Gowalla; `pepper-given-N` has the first N. Other users are not in the
-split, so that a federation has N nodes, but every item is. Their files are kept, but for what would
-make a result wrong:
+split, so that a federation has N nodes, but every item is. The published files are followed, except
+where they would make a result wrong:
 
 * a row that stands in two parts (Foursquare, where visits repeat) stays in the first of training,
   test, validation: a test row that is also a training row asks what the device was just told, and
   the text promises unvisited places;
 * a negative that is the held-out item itself, or that repeats in its list, competes once. So it
-  does in their code, which ranks a dictionary of scores.
+  does in the authors' code, which ranks a dictionary of scores.
 
-A negative that the user does have a row of stays: it is what they ranked against. The notes count
+A negative that the user does have a row of stays: the authors ranked against it. The notes count
 all of these.
 
-`pepper-85-15`: int(.15 n) of a user's n rows are test and as many are the weighting set, drawn by
-(seed, user, item); each against 100 items that the user has no row of at all, drawn as `loo-99`
-does, anew for each row.
+`pepper-85-15`: int(0.15 n) of a user's n rows are test rows and as many are the weighting set,
+drawn by (seed, user, item); each is ranked against 100 items that the user has no row of at all,
+drawn as `loo-99` does, anew for each row.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from ...core.types import Array, BoolArray, Int32Array, Int64Array
 from ...core.visits import Moments, Visits, joined_visits, some_visits
 from ...core.vocabulary import Vocabulary
 from ..dataset import divided
-from ..divided import PARTS, Divided, HeldOutNegatives
+from ..divided import PARTS, Divided
 from ..interactions import NO_TIME, Interactions, build, pairs_of
 from .leave_one_out import draw_candidates
 from .types import Held, Split, assemble, between_peers, percents, share, shuffled, without_test
@@ -46,23 +46,23 @@ from .types import Held, Split, assemble, between_peers, percents, share, shuffl
 TRAIN, TEST, VALIDATION = range(len(PARTS))
 # Candidates of a held-out row, section 5.3; the authors' files have 99.
 DRAWN = 100
-# Of rows set apart from training: the percentage of a user's rows, and the candidates of each.
+# Rows that `set_apart` takes from training: the percentage of a user's rows, and the candidates of
+# each.
 APART = 15
 AGAINST = 99
 
 
 def given(data: Interactions, *, seed: int) -> list[Split]:
-    """Split as PEPPER's authors published it, over the users of their tables: the protocol
-    `pepper-given`. Nothing is drawn, so the seed has no effect. Raises InputError as `given_first`
-    does.
+    """Splits as PEPPER's authors did, over the users of their tables: the protocol `pepper-given`.
+    Nothing is drawn, so the seed has no effect. Raises InputError as `given_first` does.
     """
-    found = divided("pepper", data.name)
-    return [_given(data, found, min(found.tabled, len(np.unique(found.user))), "pepper-given")]
+    published = divided("pepper", data.name)
+    users = min(published.tabled, len(np.unique(published.user)))
+    return [_given(data, published, users, "pepper-given")]
 
 
 def given_first(data: Interactions, n: int, *, seed: int) -> list[Split]:
-    """Split as PEPPER's authors published it, over the first N users: the protocol
-    `pepper-given-N`.
+    """Splits as PEPPER's authors did, over the first N users: the protocol `pepper-given-N`.
 
     Raises InputError for more users than they published, for data of which they published nothing,
     and for rows or negatives that the data does not know (a filter was applied, or it comes from
@@ -72,16 +72,18 @@ def given_first(data: Interactions, n: int, *, seed: int) -> list[Split]:
 
 
 def drawn(data: Interactions, train: int, test: int, *, seed: int) -> list[Split]:
-    """Split each user's rows at random as PEPPER does, the protocol `pepper-A-B`: B percent for
+    """Splits each user's rows at random as PEPPER does, the protocol `pepper-A-B`: B percent for
     test, as many for the device's weighting set, the rest for training. A + B = 100, B < 50.
 
     Raises InputError for other numbers, and for a user with fewer than 100 items never consumed.
     """
     name = percents("pepper", train, test)
     if 2 * test >= 100:
-        problem = f"'{name}' leaves no training rows beside a weighting set of the test set's size"
         raise InputError(
-            "protocol", problem, expected="a test share below 50", fix="use pepper-85-15"
+            "protocol",
+            f"'{name}' leaves no training rows beside a weighting set of the test set's size",
+            expected="a test share below 50",
+            fix="use pepper-85-15",
         )
     held = share(data.counts, test)[data.user]
     place = shuffled(data, key(seed, "split", "pepper"))
@@ -99,7 +101,7 @@ def drawn(data: Interactions, train: int, test: int, *, seed: int) -> list[Split
 
 def set_apart(split: Split, *, seed: int) -> tuple[Interactions, Held]:
     """Sets int(0.15 n) of each user's n training rows apart. Returns the other training rows, and
-    the rows apart, each against 99 items without a row of its user.
+    the rows apart, each against 99 items that its user has no row of.
 
     No node judges a model by them, and no test counts them: they measure choices, and how fast
     nodes learn. Raises InputError for a user with fewer than 99 items never consumed.
@@ -117,13 +119,16 @@ PROTOCOLS = {"pepper-given": given, "pepper-given-100": given_first, "pepper-85-
 
 
 def _draw(data: Interactions, held: BoolArray, key: np.uint64) -> Int32Array:
-    """100 candidates of each row marked `held`, named by user and item."""
+    """Draws 100 candidates for each row marked `held`, by the key of its user and item."""
     return draw_candidates(data, data.user[held], DRAWN, key, items=data.item[held])
 
 
 def _check_free(data: Interactions, tested: BoolArray) -> None:
+    """Raises InputError for a user with test rows who consumed too many items to draw candidates.
+    """
     users = np.unique(data.user[tested])
-    few = users[len(data.items) - data.counts[users] < DRAWN]
+    free = len(data.items) - data.counts[users]
+    few = users[free < DRAWN]
     if len(few):
         raise InputError(
             data.name,
@@ -141,89 +146,95 @@ class PublishedRows(NamedTuple):
     """Distinct published rows, ascending by pair."""
 
     pair: Int64Array
-    """int64 [n]: user * items + item, in the numbers of the split."""
+    """user * items + item, in the numbers of the split, int64 [n]."""
     part: Int64Array
-    """int64 [n]: TRAIN, TEST or VALIDATION."""
+    """TRAIN, TEST or VALIDATION, int64 [n]."""
     notes: tuple[str, ...]
+    """The rows that were left out, and why."""
 
 
-def _given(data: Interactions, found: Divided, n: int, name: str) -> Split:
-    users = list(dict.fromkeys(found.user.tolist()))
+def _given(data: Interactions, published: Divided, n: int, name: str) -> Split:
+    """Returns the published split over the first `n` users."""
+    # In the order in which they appear, which the authors number them by.
+    users = list(dict.fromkeys(published.user.tolist()))
     if not 1 <= n <= len(users):
-        problem = f"'{name}' asks for {n} users, but {found.source} has {len(users)}"
         raise InputError(
             "protocol",
-            problem,
+            f"'{name}' asks for {n} users, but {published.source} has {len(users)}",
             expected="at least one, and no more than there are",
             fix=f"use pepper-given-{len(users)}",
         )
     names = Vocabulary(users[:n], kind="user")
-    rows = _distinct(found, names, data)
-    whole, more = _interactions(data, found, names, rows)
+    rows = _distinct(published, names, data)
+    whole, lacking = _interactions(data, published, names, rows)
     weighing = rows.part == VALIDATION
     tested = rows.part == TEST
-    of_weighing = _candidates(found.against["validation"], whole, rows.pair[weighing], "validation")
-    of_tested = _candidates(found.against["test"], whole, rows.pair[tested], "test")
+    of_weighing = _candidates(published, "validation", whole, rows.pair[weighing])
+    of_tested = _candidates(published, "test", whole, rows.pair[tested])
     about = (
         f"parts: those that PEPPER (Belal et al. 2022) published, of the first {n:,} of their"
         f" {len(users):,} users"
     )
-    notes = (about, *rows.notes, *more, *of_weighing.notes, *of_tested.notes)
+    notes = (about, *rows.notes, *lacking, *of_weighing.notes, *of_tested.notes)
     candidates = of_weighing.table, of_tested.table
     split = assemble(name, whole, weighing, tested, refit=False, notes=notes, candidates=candidates)
     return between_peers(split)
 
 
-def _distinct(found: Divided, names: Vocabulary, data: Interactions) -> PublishedRows:
-    """The rows of these users, each in one part."""
-    user = names.indices(found.user.tolist())
-    item = data.items.indices(found.item.tolist())
+def _distinct(published: Divided, names: Vocabulary, data: Interactions) -> PublishedRows:
+    """Returns the published rows of the users `names`, each in one part."""
+    user = names.indices(published.user.tolist())
+    item = data.items.indices(published.item.tolist())
     strange = np.flatnonzero((user >= 0) & (item < 0))
     if len(strange):
-        _refuse(data, f"item '{found.item[strange[0]]}' of {found.source} is no item of the data")
+        first = published.item[strange[0]]
+        _refuse(data, f"item '{first}' of {published.source} is no item of the data")
     kept = np.flatnonzero(user >= 0)
     pair = user[kept].astype(np.int64) * len(data.items) + item[kept]
-    part = np.array([PARTS.index(label) for label in found.part[kept].tolist()], np.int64)
-    # The first part of a pair counts, in the order of PARTS.
-    each = np.unique(pair * len(PARTS) + part)
-    pair, first = np.unique(each // len(PARTS), return_index=True)
+    part = np.array([PARTS.index(label) for label in published.part[kept].tolist()], np.int64)
+    # One number for each (pair, part), so that of a pair in several parts the first in the order of
+    # PARTS comes first, and counts.
+    listed = np.unique(pair * len(PARTS) + part)
+    pair, first_of_pair = np.unique(listed // len(PARTS), return_index=True)
+    left_out = np.delete(listed, first_of_pair) % len(PARTS)
     notes = []
-    if len(each) < len(kept):
-        notes.append(
-            f"published rows that stand twice in their part, kept once: {len(kept) - len(each):,}"
-        )
-    moved = np.bincount(np.delete(each, first) % len(PARTS), minlength=len(PARTS))
-    for label, part_of, others in (
+    repeats = len(kept) - len(listed)
+    if repeats:
+        notes.append(f"published rows that stand twice in their part, kept once: {repeats:,}")
+    for label, number, others in (
         ("test", TEST, "training"),
         ("validation", VALIDATION, "training or test"),
     ):
-        if moved[part_of]:
+        rows = np.count_nonzero(left_out == number)
+        if rows:
             notes.append(
-                f"published {label} rows left out, as they are also {others} rows:"
-                f" {moved[part_of]:,}"
+                f"published {label} rows left out, as they are also {others} rows: {rows:,}"
             )
-    return PublishedRows(pair, each[first] % len(PARTS), tuple(notes))
+    return PublishedRows(pair, listed[first_of_pair] % len(PARTS), tuple(notes))
 
 
 def _interactions(
-    data: Interactions, found: Divided, names: Vocabulary, rows: PublishedRows
+    data: Interactions, published: Divided, names: Vocabulary, rows: PublishedRows
 ) -> tuple[Interactions, tuple[str, ...]]:
-    """The rows with the values and times of the data; those that it lacks (see `Divided.lacking`)
-    have value 1 and no time.
+    """Returns the rows with the values and times of the data, and notes. Rows that the data lacks
+    (see `Divided.lacking`) have value 1 and no time.
     """
     user, item = np.divmod(rows.pair, len(data.items))
-    theirs = data.users.indices(names.ids.tolist()).astype(np.int64)
+    # The same users in the numbers of the data.
+    data_user = data.users.indices(names.ids.tolist()).astype(np.int64)[user]
     pairs = pairs_of(data)
-    sought = theirs[user] * len(data.items) + item
+    sought = data_user * len(data.items) + item
+    # The row of the data for each published row; the last one for a pair beyond all rows.
     at = np.minimum(np.searchsorted(pairs, sought), len(pairs) - 1)
-    absent = (theirs[user] < 0) | (pairs[at] != sought)
-    if absent.sum() > found.lacking:
+    absent = (data_user < 0) | (pairs[at] != sought)
+    lacking = int(absent.sum())
+    if lacking > published.lacking:
         first = int(np.argmax(absent))
         who = f"user '{names[int(user[first])]}', item '{data.items[int(item[first])]}'"
         _refuse(
             data,
-            f"published rows that are not in the data: {absent.sum():,}; the first is {who} in"
-            f" {found.source}",
+            f"published rows that are not in the data: {lacking:,}; the first is {who} in"
+            f" {published.source}",
         )
     time = None if data.time is None else np.where(absent, NO_TIME, data.time[at])
     built = build(
@@ -238,29 +249,34 @@ def _interactions(
         notes=data.notes,
         scale=data.scale,
     )
-    row = visits = None
+    row = None
+    visits = None
     if data.row is not None:
+        # Absent rows come behind all others.
         behind = data.row.max() + 1 + np.arange(len(at))
         row = np.where(absent, behind, data.row[at])
         if time is not None:
             visits = _visits(data, at, absent, time, row)
-    rows_of_data = replace(built, row=row, visits=visits)
-    if not absent.any():
-        return rows_of_data, ()
+    whole = replace(built, row=row, visits=visits)
+    if not lacking:
+        return whole, ()
     untimed = "" if time is None else " and without a time"
-    note = f"published rows that the data lacks, kept with value 1{untimed}: {absent.sum():,}"
-    return rows_of_data, (note,)
+    note = f"published rows that the data lacks, kept with value 1{untimed}: {lacking:,}"
+    return whole, (note,)
 
 
 def _visits(
     data: Interactions, at: Int64Array, absent: BoolArray, time: Int64Array, row: Int64Array
 ) -> Visits | None:
-    """The visits of the data's rows `at`, in that order; one of those that it lacks, `absent`, is a
-    visit at `time` and `row`.
+    """Returns the visits of the rows `at` of the data, in that order. A row that the data lacks,
+    marked `absent`, is one visit at its `time` and `row`.
     """
-    known = Moments(time[~absent], row[~absent], some_visits(data.visits, at[~absent]))
-    both = joined_visits([known, Moments(time[absent], row[absent], None)])
-    return some_visits(both, np.argsort(np.argsort(absent, kind="stable")))
+    present = ~absent
+    of_present = Moments(time[present], row[present], some_visits(data.visits, at[present]))
+    of_absent = Moments(time[absent], row[absent], None)
+    # Joined, the present rows come before the absent ones: this is the place of each row there.
+    place = np.argsort(np.argsort(absent, kind="stable"))
+    return some_visits(joined_visits([of_present, of_absent]), place)
 
 
 class Candidates(NamedTuple):
@@ -273,40 +289,46 @@ class Candidates(NamedTuple):
 
 
 def _candidates(
-    against: HeldOutNegatives, whole: Interactions, pairs: Int64Array, label: str
+    published: Divided, part: str, whole: Interactions, pairs: Int64Array
 ) -> Candidates:
-    """The published negatives of the held-out rows `pairs` (ascending) of the part `label`, in the
+    """Returns the published negatives of the held-out rows `pairs` (ascending) of a part, in the
     published order.
     """
+    against = published.against[part]
     items = len(whole.items)
     user = whole.users.indices(against.user.tolist())
     item = whole.items.indices(against.item.tolist())
     known = np.flatnonzero((user >= 0) & (item >= 0))
     listed, first = np.unique(user[known].astype(np.int64) * items + item[known], return_index=True)
-    absent = np.flatnonzero(~np.isin(pairs, listed))
-    if len(absent):
-        who = f"user '{whole.users[int(pairs[absent[0]] // items)]}'"
+    without = np.flatnonzero(~np.isin(pairs, listed))
+    if len(without):
+        who = f"user '{whole.users[int(pairs[without[0]] // items)]}'"
         _refuse(
             whole,
-            f"{label} rows without published negatives: {len(absent):,}; the first is of {who}",
+            f"{part} rows without published negatives: {len(without):,}; the first is of {who}",
         )
-    row = known[first[np.searchsorted(listed, pairs)]]
-    table = _numbers(against.candidates[row], whole)
-    of_user, held = np.divmod(pairs[:, None], items)
-    itself = table == held
+    line = known[first[np.searchsorted(listed, pairs)]]
+    table = _numbers(against.candidates[line], whole)
+    user_of, held_item = np.divmod(pairs[:, None], items)
+    # Each candidate has at most one of three faults.
+    itself = table == held_item
     again = _repeats(table) & ~itself
-    consumed = np.isin(of_user * items + table, pairs_of(whole)) & ~itself & ~again
-    counted = (
-        ("that are the held-out item itself, left out", itself),
-        ("that repeat in their list, left out", again),
-        ("that their user has a published row of, kept", consumed),
-    )
-    notes = [f"{label} negatives {what}: {found.sum():,}" for what, found in counted if found.any()]
+    consumed = np.isin(user_of * items + table, pairs_of(whole)) & ~itself & ~again
+    faults = {
+        "that are the held-out item itself, left out": itself,
+        "that repeat in their list, left out": again,
+        "that their user has a published row of, kept": consumed,
+    }
+    notes = [
+        f"{part} negatives {fault}: {marked.sum():,}"
+        for fault, marked in faults.items()
+        if marked.any()
+    ]
     return Candidates(np.where(itself | again, np.int32(-1), table), tuple(notes))
 
 
 def _numbers(texts: Array, whole: Interactions) -> Int32Array:
-    """The items of a table of ids, int32 [m, k]."""
+    """Returns the items of a table of ids, int32 [m, k]. Raises InputError for an unknown id."""
     names, code = np.unique(texts, return_inverse=True)
     index = whole.items.indices(names.tolist())
     if len(index) and index.min() < 0:
@@ -315,15 +337,17 @@ def _numbers(texts: Array, whole: Interactions) -> Int32Array:
 
 
 def _repeats(table: Int32Array) -> BoolArray:
-    """True for numbers that stand earlier in their row, bool [m, k].
+    """Marks the numbers that stand earlier in their row, bool [m, k].
 
     >>> _repeats(np.array([[3, 1, 3, 3], [1, 2, 3, 4]], np.int32)).astype(int).tolist()
     [[0, 0, 1, 1], [0, 0, 0, 0]]
     """
+    # A stable sort puts equal numbers next to each other, the earliest of them first.
     order = np.argsort(table, axis=1, kind="stable")
     ascending = np.take_along_axis(table, order, axis=1)
+    equals_last = ascending[:, 1:] == ascending[:, :-1]
     again = np.zeros(table.shape, np.bool_)
-    np.put_along_axis(again, order[:, 1:], ascending[:, 1:] == ascending[:, :-1], axis=1)
+    np.put_along_axis(again, order[:, 1:], equals_last, axis=1)
     return again
 
 

@@ -1,4 +1,5 @@
-"""`splits`: the splits of a protocol name such as `loo-99`, `temporal-80-20` or `kfold-5`."""
+"""`splits`: splits data by the name of a protocol, such as `loo-99`, `temporal-80-20` or `kfold-5`.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ GIVEN = "given"
 
 
 def protocols() -> list[str]:
-    """The names that files of this package and installed packages (`entrenous.splits`) offer, and
-    `given`. A number in a name may be replaced by another one: `loo-99`, `loo-50`.
+    """Returns the names that files of this package and installed packages (`entrenous.splits`)
+    offer, and `given`. A number in a name may be replaced by another one: `loo-99`, `loo-50`.
     """
     return sorted([*_known(), GIVEN])
 
@@ -34,13 +35,15 @@ def splits(
     seed: int = 0,
     given: Split | Path | str | None = None,
 ) -> list[Split]:
-    """The splits of `data` under a protocol: one, or K for `kfold-K`. The same name, data and seed
-    give the same splits.
+    """Returns the splits of `data` under a protocol: one, or K for `kfold-K`. The same name, data
+    and seed give the same splits.
 
     given: for the protocol `given`, a Split made by `split.given.given`, or a folder with its parts
     as files (`split.read.read`). `data` then only lends the features of items (titles) that the
-    split does not know. Raises InputError for an unknown name, for a number the protocol cannot
-    use, and for data that lacks what it needs (times).
+    split lacks.
+
+    Raises InputError for an unknown name, for a number that the protocol cannot use, and for data
+    without the times that the protocol needs.
     """
     if protocol == GIVEN:
         return [_given(given, data)]
@@ -56,8 +59,8 @@ def splits(
 
 
 def without_candidates(protocol: str) -> str:
-    """The protocol that holds out the same rows without drawing candidates, if there is one; it is
-    faster if the training rows alone are needed.
+    """Returns the protocol that holds out the same rows without drawing candidates, which is faster
+    if only the training rows are needed; `protocol` itself if there is none.
     """
     return "loo-full" if re.fullmatch(r"loo-\d{1,9}", protocol) else protocol
 
@@ -73,8 +76,12 @@ def _given(given: Split | Path | str | None, data: Interactions | None) -> Split
 
 
 def _parse(protocol: str) -> tuple[Callable[..., list[Split]], list[int]]:
+    """Returns the function that splits, and the numbers in the name. Raises InputError for an
+    unknown name.
+    """
     known = _known()
     for name, build in known.items():
+        # `kfold-5` stands for kfold- and any number.
         pattern = re.sub(r"\d+", r"(\\d{1,9})", re.escape(name))
         match = re.fullmatch(pattern, protocol)
         if match:

@@ -1,9 +1,9 @@
 """A split from a folder of files.
 
-A folder with a split.json was written by `split.export.write`; its split comes back identical:
-indices, rows, candidates, notes. A folder from elsewhere has train.* and test.*, perhaps
-validation.*, test_candidates.* and validation_candidates.*, in any format and with any usual column
-names that `load` reads.
+A folder with a split.json was written by `split.export.write`, and its split comes back identical:
+numbers of users and items, rows, candidates, notes. A folder from elsewhere has train.* and test.*,
+and may have validation.*, test_candidates.* and validation_candidates.*, in any format and with any
+usual column names that `load` reads.
 """
 
 from __future__ import annotations
@@ -19,14 +19,17 @@ from ...core.cells import ESCAPED
 from ...core.errors import InputError
 from ...core.types import Array
 from ...core.vocabulary import Vocabulary
+from ..columns import USUAL, Reading, find_usual
+from ..files import read_table
 from ..interactions import NO_TIME, Interactions, build
+from ..load import load_part
 from ..visits import VisitColumns, with_visits
 from .export import ABOUT, FEATURE
 from .given import CandidateColumns, given
 from .types import Split, between_peers
 
 PARTS = ("train", "validation", "test")
-# Held-out rows of one user; each gets a rank.
+# Held-out rows of one user. Evaluation gives each a rank, so that a huge number would fill memory.
 MOST_ABSENT = 100_000
 ENDINGS = ("parquet", "csv", "tsv", "csv.gz", "tsv.gz", "inter", "dat", "txt")
 
@@ -40,15 +43,15 @@ def read(folder: Path | str) -> Split:
         raise InputError(
             str(folder), "no such folder", expected="a folder with train and test files"
         )
-    return _exported(folder) if (folder / ABOUT).exists() else _foreign(folder)
+    if (folder / ABOUT).exists():
+        return _exported(folder)
+    return _foreign(folder)
 
 
 # ---- folders from elsewhere ----------------------------------------------------------------------
 
 
 def _foreign(folder: Path) -> Split:
-    from ..load import load_part
-
     files = {part: _find(folder, part) for part in PARTS}
     for part in ("train", "test"):
         if files[part] is None:
@@ -58,31 +61,32 @@ def _foreign(folder: Path) -> Split:
                 expected=f"{part}.csv, or another of {', '.join(ENDINGS)}",
             )
     parts = {part: load_part(path) for part, path in files.items() if path is not None}
-    tables = {part: _foreign_candidates(folder, f"{part}_candidates") for part in PARTS[1:]}
+    tables = {part: _foreign_candidates(folder, part) for part in PARTS[1:]}
     return _given(parts, tables, name=folder.name, refit=False)
 
 
-def _find(folder: Path, part: str) -> Path | None:
-    paths = [folder / f"{part}.{ending}" for ending in ENDINGS]
-    return next((path for path in paths if path.exists()), None)
+def _find(folder: Path, stem: str) -> Path | None:
+    for ending in ENDINGS:
+        path = folder / f"{stem}.{ending}"
+        if path.exists():
+            return path
+    return None
 
 
 def _foreign_candidates(folder: Path, part: str) -> CandidateColumns | None:
-    from ..columns import USUAL, Reading, find_usual
-    from ..files import read_table
-
-    path = _find(folder, part)
+    path = _find(folder, f"{part}_candidates")
     if path is None:
         return None
     frame = read_table(path, Reading()).frame
-    usual = {
+    usual_names = {
         "user": USUAL["user"],
         "item": USUAL["item"],
         "candidate": ("candidate", "candidate_id", "negative", "negative_item_id"),
     }
     columns = []
-    for kind, names in usual.items():
-        name = find_usual(frame.columns, names)
+    for kind, usual in usual_names.items():
+        name = find_usual(frame.columns, usual)
+        # A missing column is refused by `_text` under its plain name.
         named = frame if name is None else frame.rename({name: kind})
         columns.append(_text(named, kind, path))
     return CandidateColumns(*columns)
@@ -115,22 +119,17 @@ class SplitIds(NamedTuple):
     users: Vocabulary
     items: Vocabulary
     features: dict[str, Array]
+    """Columns of text [items] by name."""
 
 
 def _exported(folder: Path) -> Split:
     about = _about(folder / ABOUT)
-    items = _load(folder, "items")
-    labels = [label for label in items.columns if label.startswith(FEATURE)]
-    ids = SplitIds(
-        Vocabulary(_text(_load(folder, "users"), "user", folder / "users"), kind="user"),
-        Vocabulary(_text(items, "item", folder / "items"), kind="item"),
-        {label.removeprefix(FEATURE): _text(items, label, folder / "items") for label in labels},
-    )
-    parts = {
-        part: _part(folder, part, ids, about)
-        for part in PARTS
-        if part != "validation" or _present(folder, part)
-    }
+    ids = _ids(folder)
+    parts = {}
+    for part in PARTS:
+        # Some protocols hold no validation rows out; the other parts are always there.
+        if part != "validation" or _present(folder, part):
+            parts[part] = _part(folder, part, ids, about)
     tables = {part: _candidates(folder, f"{part}_candidates") for part in PARTS[1:]}
     if about["weighting"] and tables["validation"] is None:
         raise InputError(
@@ -140,14 +139,27 @@ def _exported(folder: Path) -> Split:
             fix="export the split again",
         )
     split = _given(parts, tables, name=about["name"], refit=about["refit"])
-    split = split._replace(
-        notes=tuple(about["notes"]),
-        test=split.test._replace(absent=_absent(folder, "test_absent", ids)),
-    )
+    test = split.test._replace(absent=_absent(folder, ids.users))
+    split = split._replace(notes=tuple(about["notes"]), test=test)
     return between_peers(split) if about["weighting"] else split
 
 
+def _ids(folder: Path) -> SplitIds:
+    users = _text(_load(folder, "users"), "user", folder / "users")
+    frame = _load(folder, "items")
+    path = folder / "items"
+    items = _text(frame, "item", path)
+    features = {}
+    for label in frame.columns:
+        if label.startswith(FEATURE):
+            features[label.removeprefix(FEATURE)] = _text(frame, label, path)
+    return SplitIds(Vocabulary(users, kind="user"), Vocabulary(items, kind="item"), features)
+
+
 def _about(path: Path) -> dict[str, Any]:
+    """Returns the content of split.json. Raises InputError if a name is missing or of another
+    type.
+    """
     kinds = {
         "name": str,
         "refit": bool,
@@ -165,44 +177,44 @@ def _about(path: Path) -> dict[str, Any]:
     # Files of earlier versions lack `weighting`.
     if isinstance(about, dict):
         about = {"weighting": False, **about}
-    if not isinstance(about, dict) or not all(
-        isinstance(about.get(name), kind) for name, kind in kinds.items()
-    ):
-        raise InputError(
-            str(path), "does not describe a split", expected=f"an object with {', '.join(kinds)}"
-        )
-    return about
+        if all(isinstance(about.get(name), kind) for name, kind in kinds.items()):
+            return about
+    raise InputError(
+        str(path), "does not describe a split", expected=f"an object with {', '.join(kinds)}"
+    )
 
 
-def _present(folder: Path, part: str) -> bool:
-    return any((folder / f"{part}.{ending}").exists() for ending in ("parquet", "csv"))
+def _present(folder: Path, stem: str) -> bool:
+    return any((folder / f"{stem}.{ending}").exists() for ending in ("parquet", "csv"))
 
 
-def _load(folder: Path, part: str) -> Any:
-    """The table of a part, columns as text (CSV) or as they are (Parquet)."""
+def _load(folder: Path, stem: str) -> Any:
+    """Returns the table in a file, its columns as text (CSV) or as they are (Parquet)."""
     import polars as pl
 
-    parquet = folder / f"{part}.parquet"
-    if not _present(folder, part):
+    if not _present(folder, stem):
         raise InputError(
             str(folder),
-            f"no {part} file",
-            expected=f"{part}.csv or {part}.parquet",
+            f"no {stem} file",
+            expected=f"{stem}.csv or {stem}.parquet",
             fix="export the split again",
         )
+    parquet = folder / f"{stem}.parquet"
     try:
         if parquet.exists():
             return pl.read_parquet(parquet)
-        frame = pl.read_csv(folder / f"{part}.csv", infer_schema=False)
+        frame = pl.read_csv(folder / f"{stem}.csv", infer_schema=False)
+        # Undoes the quote that the export puts before a text that a spreadsheet would calculate.
         return frame.with_columns(pl.all().str.replace(ESCAPED, "${1}"))
     except (pl.exceptions.PolarsError, OSError) as problem:
         raise InputError(
-            str(folder / part), f"cannot be read: {problem}", expected="a table with a header"
+            str(folder / stem), f"cannot be read: {problem}", expected="a table with a header"
         ) from None
 
 
 def _part(folder: Path, part: str, ids: SplitIds, about: dict[str, Any]) -> Interactions:
-    frame, path = _load(folder, part), folder / part
+    path = folder / part
+    frame = _load(folder, part)
     user, item = _pairs(frame, ids.users, ids.items, path)
     row = _numbers(frame, "row", path)
     built = build(
@@ -215,41 +227,45 @@ def _part(folder: Path, part: str, ids: SplitIds, about: dict[str, Any]) -> Inte
         features=ids.features,
         name=str(path),
     )
-    rows = replace(
-        built,
-        row=None if row is None or built.row is None else row[built.row],
-        name=about["data"],
-        notes=tuple(about["data_notes"]),
-    )
+    if row is not None:
+        # `build` sets `row` to the position of each row in the file.
+        row = row[built.row]
+    rows = replace(built, row=row, name=about["data"], notes=tuple(about["data_notes"]))
     visits = f"{part}_visits"
     return _visited(rows, folder, visits) if _present(folder, visits) else rows
 
 
 def _pairs(frame: Any, users: Vocabulary, items: Vocabulary, path: Path) -> tuple[Array, Array]:
-    """The user and the item of each line, as numbers."""
+    """Returns the user and the item of each line, as numbers."""
     user = _listed(users, _text(frame, "user", path), path)
-    return user, _listed(items, _text(frame, "item", path), path)
+    item = _listed(items, _text(frame, "item", path), path)
+    return user, item
 
 
-def _absent(folder: Path, part: str, ids: SplitIds) -> Array | None:
-    """The number of further held-out rows of each user, int64 [users]; None without a file."""
-    if not _present(folder, part):
+def _absent(folder: Path, users: Vocabulary) -> Array | None:
+    """Returns the number of further held-out test rows of each user, int64 [users]; None without a
+    file. Raises InputError for numbers that no export writes.
+    """
+    stem = "test_absent"
+    if not _present(folder, stem):
         return None
-    frame, path = _load(folder, part), folder / part
-    user = _listed(ids.users, _text(frame, "user", path), path)
+    path = folder / stem
+    frame = _load(folder, stem)
+    user = _listed(users, _text(frame, "user", path), path)
     rows = _numbers(frame, "rows", path)
     once = len(np.unique(user)) == len(user)
     if rows is None or not once or (rows < 1).any() or (rows > MOST_ABSENT).any():
         expected = f"columns user and rows, each user once, 1 to {MOST_ABSENT:,}"
         raise InputError(str(path), "does not count rows", expected=expected)
-    absent = np.zeros(len(ids.users), np.int64)
+    absent = np.zeros(len(users), np.int64)
     absent[user] = rows
     return absent
 
 
-def _visited(rows: Interactions, folder: Path, part: str) -> Interactions:
-    """The rows with the visits in a file."""
-    frame, path = _load(folder, part), folder / part
+def _visited(rows: Interactions, folder: Path, stem: str) -> Interactions:
+    """Returns the rows with the visits in a file."""
+    path = folder / stem
+    frame = _load(folder, stem)
     user, item = _pairs(frame, rows.users, rows.items, path)
     time = _numbers(frame, "time", path)
     row = _numbers(frame, "row", path)
@@ -262,9 +278,11 @@ def _visited(rows: Interactions, folder: Path, part: str) -> Interactions:
 
 
 def _listed(names: Vocabulary, ids: Array, path: Path) -> Array:
+    """Returns the numbers of ids. Raises InputError for one that the split does not list."""
     indices = names.indices(ids.tolist())
     if len(indices) and indices.min() < 0:
         line = int(np.argmin(indices))
+        # Lines count from 1, and the first one is the header.
         raise InputError(
             f"{path}:{line + 2}",
             f"{names.kind} '{ids[line]}' is not in the {names.kind}s file",
@@ -273,17 +291,18 @@ def _listed(names: Vocabulary, ids: Array, path: Path) -> Array:
     return indices
 
 
-def _candidates(folder: Path, part: str) -> CandidateColumns | None:
-    if not _present(folder, part):
+def _candidates(folder: Path, stem: str) -> CandidateColumns | None:
+    if not _present(folder, stem):
         return None
-    frame = _load(folder, part)
-    return CandidateColumns(
-        *(_text(frame, name, folder / part) for name in CandidateColumns._fields)
-    )
+    frame = _load(folder, stem)
+    columns = [_text(frame, name, folder / stem) for name in CandidateColumns._fields]
+    return CandidateColumns(*columns)
 
 
 def _text(frame: Any, name: str, path: Path) -> Array:
-    """A column of ids or features as text. An id must not be empty; a feature may be."""
+    """Returns a column of ids or features as text. Raises InputError for an empty id; a feature may
+    be empty.
+    """
     import polars as pl
 
     if name not in frame.columns:
@@ -294,16 +313,16 @@ def _text(frame: Any, name: str, path: Path) -> Array:
             fix=f"the columns are: {', '.join(frame.columns)[:200]}",
         )
     column = frame[name].cast(pl.String).fill_null("").to_numpy().astype(np.str_)
-    if name in CandidateColumns._fields and len(column) and bool((column == "").any()):
-        raise InputError(
-            f"{path}:{int(np.argmax(column == '')) + 2}", f"the {name} is empty", expected="an id"
-        )
+    empty = np.flatnonzero(column == "")
+    if name in CandidateColumns._fields and len(empty):
+        raise InputError(f"{path}:{empty[0] + 2}", f"the {name} is empty", expected="an id")
     return column
 
 
 def _numbers(frame: Any, name: str, path: Path) -> Array | None:
-    """The column value (float32), time or row (int64); None if there is none. A missing time
-    becomes NO_TIME.
+    """Returns the column `value` (float32), or another one such as `time` or `row` (int64); None if
+    there is none. A missing time becomes NO_TIME. Raises InputError for any other field that is not
+    such a number.
     """
     import polars as pl
 
@@ -311,6 +330,7 @@ def _numbers(frame: Any, name: str, path: Path) -> Array | None:
         return None
     text = frame[name].cast(pl.String).fill_null("").to_numpy()
     number = frame[name].cast(pl.Float32 if name == "value" else pl.Int64, strict=False)
+    # Only a time may be missing.
     bad = number.is_null().to_numpy() & ((text != "") | (name != "time"))
     if name == "value":
         bad |= ~np.isfinite(number.fill_null(0).to_numpy())

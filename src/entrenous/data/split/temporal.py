@@ -5,9 +5,10 @@ newest of the rest validation.
 of the remaining m for validation. Newest is `Interactions.time_order`. Once settings are chosen,
 the final model trains on training and validation rows together.
 
-`fpl-80-20` holds out the same rows, and its catalogue is that of the authors' program, which reads
-no other file than its training rows: the items that have one. No others are drawn as negatives,
-sent or recommended; held-out rows of others count as missed."""
+`fpl-80-20` holds out the same rows. Its catalogue is that of the authors' program, which reads no
+other file than its training rows: the items with a training row. No other item is drawn as a
+negative, sent or recommended, and a held-out row of another item counts as missed.
+"""
 
 from __future__ import annotations
 
@@ -20,31 +21,34 @@ from .types import Held, Split, assemble, hold_out, newest_first, percents, with
 
 
 def temporal(data: Interactions, train: int, test: int, *, seed: int) -> list[Split]:
-    """Split each user's rows by time, the protocol `temporal-A-B`: the latest B percent for test,
-    the latest B percent of the rest for validation. A + B = 100.
+    """Splits each user's rows by time, the protocol `temporal-A-B`: the latest B percent for test,
+    the latest B percent of the rest for validation.
 
-    Nothing is drawn, so the seed has no effect. Raises InputError without times.
+    Nothing is drawn, so the seed has no effect. Raises InputError for data without times, and
+    unless A + B = 100.
     """
     name = percents("temporal", train, test)
     validation, tested = hold_out(data, newest_first(data), test)
-    return [assemble(name, data, validation, tested, refit=True, notes=without_test(data, tested))]
+    notes = without_test(data, tested)
+    return [assemble(name, data, validation, tested, refit=True, notes=notes)]
 
 
 def temporal_trained(data: Interactions, train: int, test: int, *, seed: int) -> list[Split]:
-    """Split as `temporal` does, over the items with training or validation rows alone, the protocol
-    `fpl-A-B`.
-
-    Raises InputError without times.
+    """Splits as `temporal` does, over the items with training or validation rows alone, the
+    protocol `fpl-A-B`. Raises InputError as `temporal` does.
     """
     name = percents("fpl", train, test)
-    return [_trained_items(temporal(data, train, test, seed=seed)[0], name)]
+    [split] = temporal(data, train, test, seed=seed)
+    return [_trained_items(split, name)]
 
 
 def _trained_items(split: Split, name: str) -> Split:
-    """The split without the items that the final model has no row of."""
+    """Returns the split without the items that the final model has no row of."""
     known = split.final_train.popularity > 0
     train = split.train.of_items(known)
-    validation = None if split.validation is None else _over(split.validation, known, train.items)
+    validation = split.validation
+    if validation is not None:
+        validation = _over(validation, known, train.items)
     note = (
         f"the catalogue: the {known.sum():,} of {len(known):,} items with a training or"
         " validation row"
@@ -56,9 +60,10 @@ def _trained_items(split: Split, name: str) -> Split:
 
 
 def _over(held: Held, known: BoolArray, items: Vocabulary) -> Held:
-    """Held-out rows of the items `known` alone, which are called `items`, with the number of the
-    others.
+    """Returns the held-out rows of the items marked `known`, over the vocabulary `items` of these,
+    and counts the other rows as absent.
     """
+    # The vocabulary itself, not an equal one: parts of one split share it.
     rows = replace(held.rows.of_items(known), items=items)
     absent = held.rows.counts - rows.counts
     return Held(rows, absent=absent if absent.any() else None)
