@@ -270,6 +270,23 @@ def pairs_of(rows: Interactions) -> Int64Array:
     return rows.user.astype(np.int64) * len(rows.items) + rows.item
 
 
+def find_rows(data: Interactions, user: Array, item: Array) -> Int64Array:
+    """Returns the position of the row of each (user, item) in `data`, int64 [m]; -1 where there is
+    none. user, item: numbers, int [m], -1 for one that is not known.
+    """
+    pairs = pairs_of(data)
+    sought = user.astype(np.int64) * len(data.items) + item
+    row = np.searchsorted(pairs, sought)
+    # A pair beyond all rows is compared with -1, which is no pair.
+    same = np.append(pairs, -1)[row] == sought
+    return np.where((user >= 0) & (item >= 0) & same, row, -1)
+
+
+def pair_name(data: Interactions, user: int, item: int) -> str:
+    """Returns a user and an item by their external ids, for errors."""
+    return f"user '{data.users[user]}', item '{data.items[item]}'"
+
+
 def _degrees(texts: Array, most: float) -> Float64Array:
     """Returns numbers from -most to most, float64; NaN for any other text."""
     degrees = np.full(len(texts), np.nan)

@@ -1,5 +1,5 @@
-"""All visits of the rows of a data set as columns, and back: how files and stores keep them
-(`core.visits` is how algorithms have them).
+"""All visits of the rows of a data set as columns, and back: the form in which files and stores
+keep them (`core.visits` has the form in which algorithms see them).
 """
 
 from __future__ import annotations
@@ -10,61 +10,55 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.errors import InputError
-from ..core.types import Array, Int64Array
+from ..core.types import Int64Array
 from ..core.visits import grouped_visits
-from .interactions import Interactions, pairs_of
+from .interactions import Interactions, find_rows, pair_name
 
 
 class VisitColumns(NamedTuple):
     """One entry for each visit, all int64 [visits]."""
 
-    user: Array
-    item: Array
+    user: Int64Array
+    """The number of the user."""
+    item: Int64Array
+    """The number of the item."""
     time: Int64Array
-    """Seconds, NO_TIME if not known."""
+    """Seconds since 1970, NO_TIME if not known."""
     row: Int64Array
     """The place in the source."""
 
 
 def visit_columns(data: Interactions) -> VisitColumns | None:
-    """The visits of all rows, row by row; None where each row is one visit."""
-    if data.visits is None:
+    """Returns the visits of all rows, row by row; None if each row is one visit."""
+    visits = data.visits
+    if visits is None:
         return None
-    at = np.repeat(np.arange(len(data)), np.diff(data.visits.ptr))
-    return VisitColumns(
-        data.user[at].astype(np.int64),
-        data.item[at].astype(np.int64),
-        data.visits.time,
-        data.visits.row,
-    )
+    row = np.repeat(np.arange(len(data)), np.diff(visits.ptr))
+    user = data.user[row].astype(np.int64)
+    item = data.item[row].astype(np.int64)
+    return VisitColumns(user, item, visits.time, visits.row)
 
 
 def with_visits(data: Interactions, columns: VisitColumns, where: str) -> Interactions:
-    """The same rows with all their visits. Raises InputError for a visit of no row, and for a row
-    without a visit. where: the source, for errors.
+    """Returns the same rows with all their visits. Raises InputError for a visit of no row, and for
+    a row without a visit. where: the source, for errors.
     """
-
-    def pair(user: Array, item: Array, first: int) -> str:
-        return f"user '{data.users[int(user[first])]}', item '{data.items[int(item[first])]}'"
-
-    pairs = pairs_of(data)
-    sought = columns.user * len(data.items) + columns.item
-    at = np.searchsorted(pairs, sought)
-    strange = np.append(pairs, -1)[at] != sought
-    if strange.any():
-        who = pair(columns.user, columns.item, int(np.argmax(strange)))
+    row = find_rows(data, columns.user, columns.item)
+    strange = np.flatnonzero(row < 0)
+    if len(strange):
+        pair = pair_name(data, columns.user[strange[0]], columns.item[strange[0]])
         raise InputError(
             where,
-            f"{strange.sum():,} visits are of no row, such as that of {who}",
+            f"{len(strange):,} visits are of no row, such as that of {pair}",
             expected="visits of the rows",
         )
-    visits = grouped_visits(at, columns.time, columns.row, len(data))
-    none = np.diff(visits.ptr) == 0
-    if none.any():
-        who = pair(data.user, data.item, int(np.argmax(none)))
+    visits = grouped_visits(row, columns.time, columns.row, len(data))
+    without = np.flatnonzero(np.diff(visits.ptr) == 0)
+    if len(without):
+        pair = pair_name(data, data.user[without[0]], data.item[without[0]])
         raise InputError(
             where,
-            f"{none.sum():,} rows have no visit, such as that of {who}",
+            f"{len(without):,} rows have no visit, such as that of {pair}",
             expected="one at least of each row",
         )
     return replace(data, visits=visits)

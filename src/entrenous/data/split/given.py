@@ -21,7 +21,7 @@ from ...core.errors import InputError
 from ...core.types import Array, Int32Array
 from ...core.visits import some_visits
 from ...core.vocabulary import Vocabulary
-from ..interactions import Interactions, build, pairs_of
+from ..interactions import Interactions, build, find_rows, pair_name, pairs_of
 from .types import Held, Split, cold_notes
 
 
@@ -89,8 +89,12 @@ def _table(columns: Any) -> CandidateColumns | None:
     present = list(getattr(columns, "columns", columns))
     for name in CandidateColumns._fields:
         if name not in present:
-            problem = f"no column {name} among {', '.join(map(str, present))[:200]}"
-            raise InputError("candidates", problem, expected="columns user, item, candidate")
+            names = ", ".join(map(str, present))[:200]
+            raise InputError(
+                "candidates",
+                f"no column {name} among {names}",
+                expected="columns user, item, candidate",
+            )
     texts = [np.asarray(columns[name]).astype(np.str_) for name in CandidateColumns._fields]
     return CandidateColumns(*texts)
 
@@ -144,8 +148,8 @@ def _behind(part: Interactions, start: int) -> Interactions:
 
 def _scale(parts: Sequence[Interactions]) -> tuple[float, float]:
     """Returns the scale that holds the ratings of all parts."""
-    scales = [part.rating_scale for part in parts]
-    return min(low for low, _ in scales), max(high for _, high in scales)
+    lowest, highest = zip(*(part.rating_scale for part in parts), strict=True)
+    return min(lowest), max(highest)
 
 
 def _united(vocabularies: Sequence[Vocabulary], further: Sequence[Array], kind: str) -> Vocabulary:
@@ -229,19 +233,14 @@ def _refuse_overlap(parts: dict[str, Interactions]) -> None:
     for a, b in combinations(parts, 2):
         shared = np.intersect1d(pairs_of(parts[a]), pairs_of(parts[b]))
         if len(shared):
-            first = _pair(parts[a], shared[0])
+            user, item = divmod(int(shared[0]), len(parts[a].items))
+            first = pair_name(parts[a], user, item)
             raise InputError(
                 "protocol given",
                 f"rows in both {a} and {b}: {len(shared)}; the first is {first}",
                 expected="disjoint parts",
                 fix=f"remove them from {a} or {b}",
             )
-
-
-def _pair(part: Interactions, pair: np.int64) -> str:
-    """Returns a pair of `pairs_of` by its external ids, for errors."""
-    user, item = divmod(int(pair), len(part.items))
-    return f"user '{part.users[user]}', item '{part.items[item]}'"
 
 
 def _rows(rows: Interactions, table: CandidateColumns | None, label: str) -> Int32Array | None:
@@ -252,23 +251,21 @@ def _rows(rows: Interactions, table: CandidateColumns | None, label: str) -> Int
         return None
     user = rows.users.indices(list(table.user))
     item = rows.items.indices(list(table.item))
-    sought = user.astype(np.int64) * len(rows.items) + item
-    pairs = pairs_of(rows)
-    # The held-out row of each line; the last one for a pair beyond all rows.
-    row = np.minimum(np.searchsorted(pairs, sought), len(pairs) - 1)
-    strange = np.flatnonzero((user < 0) | (item < 0) | (pairs[row] != sought))
+    # The held-out row of each line.
+    row = find_rows(rows, user, item)
+    strange = np.flatnonzero(row < 0)
     if len(strange):
         line = strange[0]
+        pair = f"user '{table.user[line]}', item '{table.item[line]}'"
         raise InputError(
             f"{label} candidates",
-            f"line {line + 1} is for user '{table.user[line]}', item '{table.item[line]}', which is"
-            f" not a {label} row",
+            f"line {line + 1} is for {pair}, which is not a {label} row",
             fix="remove the line",
         )
     counts = np.bincount(row, minlength=len(rows))
     without = np.flatnonzero(counts == 0)
     if len(without):
-        first = _pair(rows, pairs[without[0]])
+        first = pair_name(rows, rows.user[without[0]], rows.item[without[0]])
         raise InputError(
             f"{label} candidates",
             f"{label} rows without any: {len(without)}; the first is {first}",
@@ -276,9 +273,11 @@ def _rows(rows: Interactions, table: CandidateColumns | None, label: str) -> Int
         )
     # The lines row by row, and the number of each line among those of its row.
     order = np.argsort(row, kind="stable")
-    column = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+    first_line = np.cumsum(counts) - counts
+    column = np.arange(len(row)) - np.repeat(first_line, counts)
+    candidate = rows.items.indices(list(table.candidate))
     candidates = np.full((len(rows), int(counts.max())), -1, np.int32)
-    candidates[row[order], column] = rows.items.indices(list(table.candidate[order]))
+    candidates[row[order], column] = candidate[order]
     return candidates
 
 
@@ -288,8 +287,8 @@ def _consumed(parts: dict[str, Interactions], held: Held, label: str) -> tuple[s
     """
     if held.candidates is None:
         return ()
-    user = held.rows.user.astype(np.int64)[:, None]
-    pairs = user * len(held.rows.items) + held.candidates
+    user = held.rows.user.astype(np.int64)
+    pairs = user[:, None] * len(held.rows.items) + held.candidates
     consumed = np.concatenate([pairs_of(part) for part in parts.values()])
     known = np.isin(pairs, consumed) & (held.candidates >= 0)
     if not known.any():

@@ -57,9 +57,11 @@ def _leave_one_out(data: Interactions, name: str, k: int, seed: int) -> Split:
     validation = (place == 1) & (rows >= 3)
     candidates = None
     if k:
+        validation_key = key(seed, "candidates", "validation")
+        test_key = key(seed, "candidates", "test")
         candidates = (
-            draw_candidates(data, data.user[validation], k, key(seed, "candidates", "validation")),
-            draw_candidates(data, data.user[test], k, key(seed, "candidates", "test")),
+            draw_candidates(data, data.user[validation], k, validation_key),
+            draw_candidates(data, data.user[test], k, test_key),
         )
     return assemble(
         name, data, validation, test, refit=True, notes=_few(data), candidates=candidates
@@ -123,7 +125,8 @@ def _draw(ptr: Int64Array, items: int, users: Int64Array, k: int, keys: UInt64Ar
     # One array for all users, each of whom leaves it as it was: all False.
     taken = np.zeros(items, np.bool_)
     for r in range(len(users)):
-        free = items - (ptr[users[r] + 1] - ptr[users[r]])
+        user = users[r]
+        free = items - (ptr[user + 1] - ptr[user])
         for c in range(k):
             j = free - k + c
             number = below(draw(keys[r], c), j + 1)

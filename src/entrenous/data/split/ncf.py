@@ -22,7 +22,7 @@ from ...core.errors import InputError
 from ...core.keys import key
 from ...core.types import Array, BoolArray, Int32Array, Int64Array
 from ..dataset import published
-from ..interactions import NO_TIME, Interactions, pairs_of
+from ..interactions import NO_TIME, Interactions, find_rows, pairs_of
 from ..published import Published
 from .leave_one_out import draw_candidates
 from .types import Split, assemble, newest_first, shuffled
@@ -50,10 +50,11 @@ def ncf(data: Interactions, k: int, *, seed: int) -> list[Split]:
     test[rows[rows >= 0]] = True
     timed = _timed(data, test)
     validation = _validation(data, test, timed, key(seed, "split", "ncf"))
-    name = key(seed, "candidates", "validation")
-    of_validation = draw_candidates(data, data.user[validation], k, name)
+    validation_key = key(seed, "candidates", "validation")
+    of_validation = draw_candidates(data, data.user[validation], k, validation_key)
     if theirs.candidates is None:
-        of_test = draw_candidates(data, data.user[test], k, key(seed, "candidates", "test"))
+        test_key = key(seed, "candidates", "test")
+        of_test = draw_candidates(data, data.user[test], k, test_key)
     else:
         of_test = _shipped(data, theirs, theirs.candidates, rows)
     split = assemble(
@@ -84,25 +85,21 @@ def _places(data: Interactions, theirs: Published) -> Int64Array:
         )
     user = data.users.indices(list(theirs.user))
     item = data.items.indices(list(theirs.item))
-    pairs = pairs_of(data)
-    sought = user.astype(np.int64) * len(data.items) + item
-    # The last row for a pair beyond all rows.
-    rows = np.minimum(np.searchsorted(pairs, sought), len(pairs) - 1)
-    missing = np.flatnonzero((user >= 0) & ((item < 0) | (pairs[rows] != sought)))
+    rows = find_rows(data, user, item)
+    known = user >= 0
+    missing = np.flatnonzero(known & (rows < 0))
     if len(missing):
         first = missing[0]
         who = f"user '{theirs.user[first]}', item '{theirs.item[first]}'"
         _refuse(data, f"a test row of NCF ({who} in {theirs.source}) is not among the rows")
-    test_rows = np.bincount(user[user >= 0], minlength=len(data.users))
+    test_rows = np.bincount(user[known], minlength=len(data.users))
     strange = np.flatnonzero((test_rows != 1) & (data.counts > 0))
     if len(strange):
         first = strange[0]
-        _refuse(
-            data,
-            f"user '{data.users[int(first)]}' has {test_rows[first]} test rows in {theirs.source}"
-            " instead of one",
-        )
-    return np.where(user >= 0, rows, -1)
+        name = data.users[first]
+        number = test_rows[first]
+        _refuse(data, f"user '{name}' has {number} test rows in {theirs.source} instead of one")
+    return rows
 
 
 def _shipped(
@@ -119,10 +116,12 @@ def _shipped(
             f" {SHIPPED} of NCF",
         )
     # Rows of users who are not in the data come first in the order, and are left out.
-    order = np.argsort(places, kind="stable")[np.count_nonzero(places < 0) :]
+    order = np.argsort(places, kind="stable")
+    order = order[np.count_nonzero(places < 0) :]
     rows = places[order]
     candidates = candidates[order]
-    table = data.items.indices(candidates.ravel().tolist()).reshape(len(order), -1)
+    table = data.items.indices(candidates.ravel().tolist())
+    table = table.reshape(candidates.shape)
     itself = table == data.item[rows][:, None]
     unknown = table == -1
     user = data.user[rows].astype(np.int64)
@@ -130,10 +129,11 @@ def _shipped(
     consumed = np.isin(pairs, pairs_of(data)) & ~itself & ~unknown
     wrong = np.argwhere(unknown | consumed)
     if len(wrong):
-        r, c = wrong[0]
-        who = f"candidate '{candidates[r, c]}' of user '{data.users[int(user[r])]}'"
-        fault = "no item of the data" if unknown[r, c] else "a row of theirs"
-        _refuse(data, f"{who} is {fault}")
+        row, column = wrong[0]
+        candidate = candidates[row, column]
+        name = data.users[user[row]]
+        fault = "no item of the data" if unknown[row, column] else "a row of theirs"
+        _refuse(data, f"candidate '{candidate}' of user '{name}' is {fault}")
     return np.where(itself, -1, table).astype(np.int32)
 
 
@@ -163,7 +163,8 @@ def _validation(data: Interactions, test: BoolArray, timed: BoolArray, key: np.u
     # `newest_first` refuses data without times, even if no row of it is asked for.
     if latest.any():
         chosen[latest] = newest_first(rest.select(latest)) == 0
-    chosen[~latest] = shuffled(rest.select(~latest), key) == 0
+    others = rest.select(~latest)
+    chosen[~latest] = shuffled(others, key) == 0
     # A user's only row stays in training.
     chosen &= rest.counts[rest.user] > 1
     validation = np.zeros(len(data), np.bool_)

@@ -39,7 +39,7 @@ from ...core.visits import Moments, Visits, joined_visits, some_visits
 from ...core.vocabulary import Vocabulary
 from ..dataset import divided
 from ..divided import PARTS, Divided
-from ..interactions import NO_TIME, Interactions, build, pairs_of
+from ..interactions import NO_TIME, Interactions, build, find_rows, pairs_of
 from .leave_one_out import draw_candidates
 from .types import Held, Split, assemble, between_peers, percents, share, shuffled, without_test
 
@@ -68,7 +68,8 @@ def given_first(data: Interactions, n: int, *, seed: int) -> list[Split]:
     and for rows or negatives that the data does not know (a filter was applied, or it comes from
     elsewhere).
     """
-    return [_given(data, divided("pepper", data.name), n, f"pepper-given-{n}")]
+    published = divided("pepper", data.name)
+    return [_given(data, published, n, f"pepper-given-{n}")]
 
 
 def drawn(data: Interactions, train: int, test: int, *, seed: int) -> list[Split]:
@@ -191,7 +192,8 @@ def _distinct(published: Divided, names: Vocabulary, data: Interactions) -> Publ
         _refuse(data, f"item '{first}' of {published.source} is no item of the data")
     kept = np.flatnonzero(user >= 0)
     pair = user[kept].astype(np.int64) * len(data.items) + item[kept]
-    part = np.array([PARTS.index(label) for label in published.part[kept].tolist()], np.int64)
+    labels = published.part[kept].tolist()
+    part = np.array([PARTS.index(label) for label in labels], np.int64)
     # One number for each (pair, part), so that of a pair in several parts the first in the order of
     # PARTS comes first, and counts.
     listed = np.unique(pair * len(PARTS) + part)
@@ -220,17 +222,13 @@ def _interactions(
     (see `Divided.lacking`) have value 1 and no time.
     """
     user, item = np.divmod(rows.pair, len(data.items))
-    # The same users in the numbers of the data.
-    data_user = data.users.indices(names.ids.tolist()).astype(np.int64)[user]
-    pairs = pairs_of(data)
-    sought = data_user * len(data.items) + item
-    # The row of the data for each published row; the last one for a pair beyond all rows.
-    at = np.minimum(np.searchsorted(pairs, sought), len(pairs) - 1)
-    absent = (data_user < 0) | (pairs[at] != sought)
+    number_in_data = data.users.indices(names.ids.tolist())
+    at = find_rows(data, number_in_data[user], item)
+    absent = at < 0
     lacking = int(absent.sum())
     if lacking > published.lacking:
         first = int(np.argmax(absent))
-        who = f"user '{names[int(user[first])]}', item '{data.items[int(item[first])]}'"
+        who = f"user '{names[user[first]]}', item '{data.items[item[first]]}'"
         _refuse(
             data,
             f"published rows that are not in the data: {lacking:,}; the first is {who} in"
@@ -272,7 +270,8 @@ def _visits(
     marked `absent`, is one visit at its `time` and `row`.
     """
     present = ~absent
-    of_present = Moments(time[present], row[present], some_visits(data.visits, at[present]))
+    known_visits = some_visits(data.visits, at[present])
+    of_present = Moments(time[present], row[present], known_visits)
     of_absent = Moments(time[absent], row[absent], None)
     # Joined, the present rows come before the absent ones: this is the place of each row there.
     place = np.argsort(np.argsort(absent, kind="stable"))
@@ -299,13 +298,16 @@ def _candidates(
     user = whole.users.indices(against.user.tolist())
     item = whole.items.indices(against.item.tolist())
     known = np.flatnonzero((user >= 0) & (item >= 0))
-    listed, first = np.unique(user[known].astype(np.int64) * items + item[known], return_index=True)
+    pair_of_line = user[known].astype(np.int64) * items + item[known]
+    # Of several lists of one row, the first counts.
+    listed, first = np.unique(pair_of_line, return_index=True)
     without = np.flatnonzero(~np.isin(pairs, listed))
     if len(without):
-        who = f"user '{whole.users[int(pairs[without[0]] // items)]}'"
+        name = whole.users[int(pairs[without[0]] // items)]
         _refuse(
             whole,
-            f"{part} rows without published negatives: {len(without):,}; the first is of {who}",
+            f"{part} rows without published negatives: {len(without):,}; the first is of user"
+            f" '{name}'",
         )
     line = known[first[np.searchsorted(listed, pairs)]]
     table = _numbers(against.candidates[line], whole)
@@ -313,7 +315,8 @@ def _candidates(
     # Each candidate has at most one of three faults.
     itself = table == held_item
     again = _repeats(table) & ~itself
-    consumed = np.isin(user_of * items + table, pairs_of(whole)) & ~itself & ~again
+    consumed = np.isin(user_of * items + table, pairs_of(whole))
+    consumed &= ~itself & ~again
     faults = {
         "that are the held-out item itself, left out": itself,
         "that repeat in their list, left out": again,
@@ -324,7 +327,8 @@ def _candidates(
         for fault, marked in faults.items()
         if marked.any()
     ]
-    return Candidates(np.where(itself | again, np.int32(-1), table), tuple(notes))
+    table = np.where(itself | again, np.int32(-1), table)
+    return Candidates(table, tuple(notes))
 
 
 def _numbers(texts: Array, whole: Interactions) -> Int32Array:
@@ -332,7 +336,8 @@ def _numbers(texts: Array, whole: Interactions) -> Int32Array:
     names, code = np.unique(texts, return_inverse=True)
     index = whole.items.indices(names.tolist())
     if len(index) and index.min() < 0:
-        _refuse(whole, f"the negative '{names[int(np.argmin(index))]}' is no item of the data")
+        unknown = names[np.argmin(index)]
+        _refuse(whole, f"the negative '{unknown}' is no item of the data")
     return index[code].reshape(texts.shape)
 
 

@@ -253,7 +253,8 @@ def assemble(
     if validation.any():
         held = Held(data.select(validation), of_validation)
     train = data.select(~(validation | test))
-    split = Split(name, train, held, Held(data.select(test), of_test), refit)
+    tested = Held(data.select(test), of_test)
+    split = Split(name, train, held, tested, refit)
     # `split.final_train` would sort rows together that are in order here.
     final_train = data.select(~test) if refit else train
     return split._replace(notes=notes + cold_notes(split, final_train))
