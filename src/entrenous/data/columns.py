@@ -8,12 +8,12 @@ import codecs
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, final
+from typing import Literal, NamedTuple, NoReturn, final
 
 import numpy as np
 
 from ..core.errors import InputError, did_you_mean
-from ..core.types import Float32Array, Int64Array
+from ..core.types import BoolArray, Float32Array, Int64Array
 from .interactions import UNREAD_TIMES, Interactions, build
 from .table import ColumnTable, Times, ids, looks_like_times, times, values
 from .visits import VisitColumns, with_visits
@@ -23,7 +23,8 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-# In order of preference; compared without case, blanks, - and _.
+# The usual names of the columns that make rows, in order of preference; see `plain` for how they
+# are compared.
 USUAL: dict[str, tuple[str, ...]] = {
     "user": _names(
         "user_id user uid u user_idx user_index user_name customer_id account_id reviewer_id"
@@ -41,14 +42,13 @@ USUAL: dict[str, tuple[str, ...]] = {
         "timestamp time utc utc_time unix_time unix_review_time datetime date ts created_at epoch"
     ),
 }
+# Those of the columns that describe items.
 FEATURES: dict[str, tuple[str, ...]] = {
     "title": _names("title movie_title name item_name item_title product_title"),
     "category": _names("category categories genres genre root_category class class_name tags"),
     "lat": _names("lat latitude"),
     "lon": _names("lon lng long longitude"),
 }
-
-
 Duplicates = Literal["same", "last", "first", "error"]
 DUPLICATES: tuple[Duplicates, ...] = ("same", "last", "first", "error")
 
@@ -62,28 +62,32 @@ class Reading:
     """
 
     user: str | None = None
-    """The name of the user column; None = by its usual names."""
+    """The name of the user column; None stands for one of its usual names."""
     item: str | None = None
+    """The name of the item column, as `user`."""
     value: str | None = None
-    """As `user`; "" leaves the column out."""
+    """The name of the value column, as `user`; "" leaves the column out."""
     time: str | None = None
-    """As `user`; "" leaves the column out."""
+    """The name of the time column, as `user`; "" leaves the column out."""
     delimiter: str | None = None
-    """One character, or `::`. None = by the file's ending (`.csv`: comma, `.tsv` and `.inter`: tab)
-    or by its first line.
+    """One character, or `::`. If it is None, the ending of the file decides (`.csv`: comma, `.tsv`
+    and `.inter`: tab), or else its first line.
     """
     encoding: str = "utf-8"
+    """The encoding of a text file."""
     names: tuple[str, ...] | None = None
     """The column names of a text file without a header."""
     duplicates: Duplicates = "same"
-    """What happens to a repeated (user, item) pair. "same" keeps the last row and refuses rows that
-    disagree on the value; "last" and "first" keep that row; "error" refuses any repeat. Order is
-    time, then place in the file.
+    """The policy for repeated (user, item) pairs. "same" keeps the last row and refuses rows that
+    disagree on the value; "last" and "first" keep that row; "error" refuses any repeat. Rows are in
+    the order of time, then of their place in the file.
     """
     scale: tuple[float, float] | None = None
     """(lowest, highest) value; a value outside is refused."""
     part: bool = False
-    """The file is a part of a whole (a test file): data too small to learn from is no error."""
+    """True if the file is a part of a whole, such as a test file: then data too small to learn from
+    is no error.
+    """
 
     def __post_init__(self) -> None:
         _check_delimiter(self.delimiter)
@@ -115,6 +119,7 @@ def _check_delimiter(delimiter: str | None) -> None:
 
 def _check_encoding(encoding: str) -> None:
     try:
+        # The registry also knows codecs that are no encodings, such as zlib.
         known = codecs.lookup(encoding)._is_text_encoding
     except (LookupError, ValueError):
         known = False
@@ -127,16 +132,18 @@ def _check_encoding(encoding: str) -> None:
 
 
 def plain(name: str) -> str:
-    """The form of a column name that is compared: `User-ID` is `userid`.
+    """Returns the form in which column names are compared: without case, blanks, `-`, `_` and `.`.
 
-    >>> plain(" User_ID ")
+    >>> plain(" User-ID ")
     'userid'
     """
     return re.sub(r"[\s_\-.]", "", name).lower()
 
 
 def find_usual(names: Sequence[str], usual: Sequence[str]) -> str | None:
-    """The column among `names` with the first of the `usual` names; None if there is none."""
+    """Returns the column among `names` with the first of the `usual` names; None if there is none.
+    Of two columns with one plain name, the first counts.
+    """
     by_plain = {plain(name): name for name in reversed(names)}
     for name in usual:
         if plain(name) in by_plain:
@@ -145,7 +152,7 @@ def find_usual(names: Sequence[str], usual: Sequence[str]) -> str | None:
 
 
 class Roles(NamedTuple):
-    """Column names by role; None if the data lacks the column."""
+    """The names of the columns by role; None if the data lacks the column."""
 
     user: str
     item: str
@@ -153,88 +160,15 @@ class Roles(NamedTuple):
     time: str | None
 
 
-class KeptRows(NamedTuple):
-    """The rows that stay where pairs are repeated."""
-
-    rows: Int64Array
-    """int64, ascending: positions in the table."""
-    notes: tuple[str, ...]
-    visits: bool = False
-    """True if repeats are visits, each of which counts."""
-
-
-def assemble(table: ColumnTable, reading: Reading, *, name: str) -> Interactions:
-    """The interactions in a table. Raises InputError at the first wrong row, or if there are too
-    few rows to learn from.
-    """
-    where = table.source if table.first_line is None else f"{table.source}:1"
-    roles = find_roles(table.frame.columns, reading, where)
-    user = ids(table, roles.user, "user")
-    item = ids(table, roles.item, "item")
-    value = None if roles.value is None else values(table, roles.value, reading.scale)
-    time, time_notes = Times(None, ()) if roles.time is None else times(table, roles.time)
-    pair = user.code.astype(np.int64) * len(item.names) + item.code
-    kept = keep(table, pair, value, time, reading)
-    data = build(
-        user.code[kept.rows],
-        item.code[kept.rows],
-        value=None if value is None else value[kept.rows],
-        time=None if time is None else time[kept.rows],
-        users=user.names,
-        items=item.names,
-        name=name,
-        scale=None if value is None else reading.scale,
-        notes=(
-            _note(table, roles),
-            *_unread_times(table, roles, reading),
-            *table.notes,
-            *user.notes,
-            *item.notes,
-            *time_notes,
-            *kept.notes,
-        ),
-    )
-    if kept.visits and time is not None:
-        all_rows = VisitColumns(
-            user.code.astype(np.int64), item.code.astype(np.int64), time, np.arange(len(pair))
-        )
-        data = with_visits(data, all_rows, table.source)
-    return data if reading.part else inspect(data, table.source)
-
-
-def _note(table: ColumnTable, roles: Roles) -> str:
-    read = [f"{role} = {column}" for role, column in roles._asdict().items() if column is not None]
-    return f"read {table.source}: {', '.join(read)}"
-
-
-def _unread_times(table: ColumnTable, roles: Roles, reading: Reading) -> tuple[str, ...]:
-    """A note on the first unread column that looks like times, if the data has none."""
-    if roles.time is None and reading.time != "":
-        for name in table.frame.columns:
-            if name not in roles and looks_like_times(table, name):
-                return (f"'{name}' {UNREAD_TIMES}: say time='{name}' (--load time={name})",)
-    return ()
-
-
 def find_roles(names: Sequence[str], reading: Reading, where: str) -> Roles:
-    """The column of each role. Raises InputError if a wanted column is missing or one column would
-    have two roles.
+    """Returns the column of each role. Raises InputError if a wanted column is missing, or if one
+    column would have two roles.
     """
-    user = _find(names, "user", reading.user, where)
-    item = _find(names, "item", reading.item, where)
-    value = _find(names, "value", reading.value, where)
-    time = _find(names, "time", reading.time, where)
+    columns = [_find(names, role, getattr(reading, role), where) for role in Roles._fields]
+    user, item, value, time = columns
     if user is None or item is None:
-        role = "user" if user is None else "item"
-        example = next((name for name in names if name not in (user, item, value, time)), "NAME")
-        more = ", ..." if len(names) > 12 else ""
-        raise InputError(
-            where,
-            f"no {role} column among {', '.join(names[:12])}{more}",
-            expected=f"a column named {USUAL[role][0]}, or a similar name",
-            fix=f"say which it is, such as {role}='{example}' (--load {role}={example})",
-        )
-    given = [name for name in (user, item, value, time) if name is not None]
+        _refuse_missing(names, "user" if user is None else "item", columns, where)
+    given = [name for name in columns if name is not None]
     if len(set(given)) < len(given):
         raise InputError(
             where,
@@ -246,13 +180,99 @@ def find_roles(names: Sequence[str], reading: Reading, where: str) -> Roles:
 
 
 def _find(names: Sequence[str], role: str, wanted: str | None, where: str) -> str | None:
+    if wanted is None:
+        return find_usual(names, USUAL[role])
     if wanted == "" and role in ("value", "time"):
         return None
-    if wanted is not None:
-        if wanted not in names:
-            raise InputError(where, f"no column '{wanted}'", fix=did_you_mean(wanted, names))
-        return wanted
-    return find_usual(names, USUAL[role])
+    if wanted not in names:
+        raise InputError(where, f"no column '{wanted}'", fix=did_you_mean(wanted, names))
+    return wanted
+
+
+def _refuse_missing(
+    names: Sequence[str], role: str, columns: list[str | None], where: str
+) -> NoReturn:
+    # A column without a role is the best guess of the one that is meant.
+    example = next((name for name in names if name not in columns), "NAME")
+    dots = ", ..." if len(names) > 12 else ""
+    raise InputError(
+        where,
+        f"no {role} column among {', '.join(names[:12])}{dots}",
+        expected=f"a column named {USUAL[role][0]}, or a similar name",
+        fix=f"say which it is, such as {role}='{example}' (--load {role}={example})",
+    )
+
+
+def assemble(table: ColumnTable, reading: Reading, *, name: str) -> Interactions:
+    """Returns the interactions in a table. Raises InputError at the first wrong row, or if there
+    are too few rows to learn from.
+    """
+    where = table.source if table.first_line is None else f"{table.source}:1"
+    roles = find_roles(table.frame.columns, reading, where)
+    user = ids(table, roles.user, "user")
+    item = ids(table, roles.item, "item")
+    value = None
+    if roles.value is not None:
+        value = values(table, roles.value, reading.scale)
+    time = Times(None, ())
+    if roles.time is not None:
+        time = times(table, roles.time)
+    pair = user.code.astype(np.int64) * len(item.names) + item.code
+    kept = keep(table, pair, value, time.time, reading)
+    data = build(
+        user.code[kept.rows],
+        item.code[kept.rows],
+        value=None if value is None else value[kept.rows],
+        time=None if time.time is None else time.time[kept.rows],
+        users=user.names,
+        items=item.names,
+        name=name,
+        scale=None if value is None else reading.scale,
+        notes=(
+            _note(table, roles),
+            *_unread_times(table, roles, reading),
+            *table.notes,
+            *user.notes,
+            *item.notes,
+            *time.notes,
+            *kept.notes,
+        ),
+    )
+    if kept.visits and time.time is not None:
+        all_rows = VisitColumns(
+            user.code.astype(np.int64), item.code.astype(np.int64), time.time, np.arange(len(pair))
+        )
+        data = with_visits(data, all_rows, table.source)
+    return data if reading.part else inspect(data, table.source)
+
+
+def _note(table: ColumnTable, roles: Roles) -> str:
+    columns = [f"{role} = {name}" for role, name in roles._asdict().items() if name is not None]
+    return f"read {table.source}: {', '.join(columns)}"
+
+
+def _unread_times(table: ColumnTable, roles: Roles, reading: Reading) -> tuple[str, ...]:
+    """Returns a note on the first unread column that looks like times, if the data has none."""
+    if roles.time is not None or reading.time == "":
+        return ()
+    for name in table.frame.columns:
+        if name not in roles and looks_like_times(table, name):
+            return (f"'{name}' {UNREAD_TIMES}: say time='{name}' (--load time={name})",)
+    return ()
+
+
+# ---- repeated pairs ------------------------------------------------------------------------------
+
+
+class KeptRows(NamedTuple):
+    """The rows that stay where pairs are repeated."""
+
+    rows: Int64Array
+    """Positions in the table, ascending, int64."""
+    notes: tuple[str, ...]
+    """The number of rows that were left out."""
+    visits: bool = False
+    """True if repeats are visits, each of which counts."""
 
 
 def keep(
@@ -262,19 +282,21 @@ def keep(
     time: Int64Array | None,
     reading: Reading,
 ) -> KeptRows:
-    """The rows that stay where a pair is repeated. pair: int64 [rows], one number for each (user,
-    item).
+    """Returns the rows that stay where a pair is repeated. pair: one number for each (user, item),
+    int64 [rows]. Raises InputError for a repeat that `reading.duplicates` refuses.
     """
+    # Most data has no repeats, and one sort tells so.
     ascending = np.sort(pair)
     if not (ascending[1:] == ascending[:-1]).any():
         return KeptRows(np.arange(len(pair)), ())
     # Both sorts are stable: ties keep the order of the file.
     order = np.lexsort((pair,)) if time is None else np.lexsort((time, pair))
+    # True where a row has the pair of the row before it.
     same = pair[order[1:]] == pair[order[:-1]]
     if reading.duplicates == "error":
         _refuse_repeat(table, order, same)
     if reading.duplicates == "same" and value is not None:
-        _refuse_conflict(table, order, same & (value[order[1:]] != value[order[:-1]]), value)
+        _refuse_conflict(table, order, same, value)
     if reading.duplicates == "first":
         which = "first"
         stays = np.concatenate([[True], ~same])
@@ -283,6 +305,7 @@ def keep(
         stays = np.concatenate([~same, [True]])
     rows = np.sort(order[stays])
     by = "in the file" if time is None else "by time, then by place in the file"
+    # Without a value, the rows of a pair differ in time alone: each is a visit.
     visits = time is not None and value is None and which == "last"
     and_times = ", with the times of all" if visits else ""
     note = (
@@ -292,37 +315,42 @@ def keep(
     return KeptRows(rows, (note,), visits)
 
 
-def _refuse_repeat(table: ColumnTable, order: Int64Array, same: np.ndarray) -> None:
-    later = int(np.maximum(order[1:], order[:-1])[same].min())
-    fix = "choose duplicates='last' or 'first' (--load duplicates=last)"
+def _refuse_repeat(table: ColumnTable, order: Int64Array, same: BoolArray) -> NoReturn:
+    """Refuses the first row of the table whose pair occurs before."""
+    # By time, either of two rows may stand first in the file.
+    later = np.maximum(order[1:], order[:-1])[same]
     raise InputError(
-        table.where(later),
+        table.where(int(later.min())),
         "the (user, item) pair occurs before",
         expected="one row per pair",
-        fix=fix,
+        fix="choose duplicates='last' or 'first' (--load duplicates=last)",
     )
 
 
 def _refuse_conflict(
-    table: ColumnTable, order: Int64Array, conflict: np.ndarray, value: Float32Array
+    table: ColumnTable, order: Int64Array, same: BoolArray, value: Float32Array
 ) -> None:
+    """Refuses the first row of the table that disagrees on the value with a row of its pair."""
+    conflict = same & (value[order[1:]] != value[order[:-1]])
     if not conflict.any():
         return
     later = np.maximum(order[1:], order[:-1])[conflict]
-    first = int(np.argmin(later))
+    earlier = np.minimum(order[1:], order[:-1])[conflict]
+    first = np.argmin(later)
     row = int(later[first])
-    other = int(np.minimum(order[1:], order[:-1])[conflict][first])
-    problem = (
-        f"the (user, item) pair has value {value[row]:g} here and {value[other]:g} at"
-        f" {table.where(other).rpartition(':')[2]}"
+    other = int(earlier[first])
+    line = table.where(other).rpartition(":")[2]
+    raise InputError(
+        table.where(row),
+        f"the (user, item) pair has value {value[row]:g} here and {value[other]:g} at {line}",
+        expected="repeats that agree",
+        fix="choose duplicates='last' or 'first' (--load duplicates=last)",
     )
-    fix = "choose duplicates='last' or 'first' (--load duplicates=last)"
-    raise InputError(table.where(row), problem, expected="repeats that agree", fix=fix)
 
 
 def inspect(data: Interactions, where: str) -> Interactions:
     """Checks that a data set can be learned from, and returns it with a note on users with one row.
-    Raises InputError if there is one user, or one that consumed every item.
+    Raises InputError if there is a single user, or if a user consumed every item.
     """
     counts = data.counts
     if len(data.users) == 1:
@@ -332,11 +360,11 @@ def inspect(data: Interactions, where: str) -> Interactions:
             expected="at least two users",
             fix="recommending from others needs others; check the user column",
         )
-    full = int(np.argmax(counts))
-    if counts[full] == len(data.items):
+    most = int(np.argmax(counts))
+    if counts[most] == len(data.items):
         raise InputError(
             where,
-            f"user '{data.users[full]}' consumed all {len(data.items)} items, so there is none to"
+            f"user '{data.users[most]}' consumed all {len(data.items)} items, so there is none to"
             " recommend or compare with",
             expected="items that a user did not consume",
             fix="remove that user, or check the item column",

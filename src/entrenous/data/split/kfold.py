@@ -42,7 +42,8 @@ PROTOCOLS = {"kfold-5": kfold}
 
 
 def _fold(name: str, data: Interactions, test: BoolArray, k: int, key: np.uint64) -> Split:
-    """Returns the split with the rows marked `test`, and a k-th part of the others as validation.
+    """Returns the split with the rows marked `test`, and a k-th part of the others as
+    validation.
     """
     place = _shuffled(data, key)
     # Test rows come last, so that the first ones are training rows.

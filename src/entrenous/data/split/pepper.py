@@ -125,7 +125,8 @@ def _draw(data: Interactions, held: BoolArray, key: np.uint64) -> Int32Array:
 
 
 def _check_free(data: Interactions, tested: BoolArray) -> None:
-    """Raises InputError for a user with test rows who consumed too many items to draw candidates.
+    """Raises InputError for a user with test rows who consumed too many items to draw
+    candidates.
     """
     users = np.unique(data.user[tested])
     free = len(data.items) - data.counts[users]

@@ -1,4 +1,5 @@
-"""`splits`: splits data by the name of a protocol, such as `loo-99`, `temporal-80-20` or `kfold-5`.
+"""`splits`: splits data by the name of a protocol, such as `loo-99`, `temporal-80-20` or
+`kfold-5`.
 """
 
 from __future__ import annotations
