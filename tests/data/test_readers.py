@@ -117,6 +117,12 @@ def test_names_make_the_first_line_data(tmp_path: Path) -> None:
         load(path, names=["item", "user", "rating"])
 
 
+def test_a_first_line_that_is_one_quoted_field_is_one_column(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", '"alice,bread"\n1,2\n')
+    with pytest.raises(InputError, match="a.csv:1: only one column; expected at least two"):
+        load(path)
+
+
 def test_usual_names_by_preference_and_without_case() -> None:
     assert plain("User_ID") == plain("userId") == "userid"
     roles = find_roles(["movieId", "title", "userId", "item_id", "Date"], Reading(), "x")

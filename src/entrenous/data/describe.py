@@ -14,12 +14,13 @@ QUANTILES = {"min": 0, "p10": 10, "median": 50, "p90": 90, "max": 100}
 
 
 def describe(data: Interactions) -> dict[str, Any]:
-    """data, users, items, rows, density (share of pairs that occur), rows_per_user, rows_per_item,
-    values, times, features, notes.
+    """Returns data, users, items, rows, density (the share of pairs that occur), rows_per_user,
+    rows_per_item, values, times, features and notes.
 
-    Times are in ISO 8601 (UTC); `times` is None if the data has none, `values` if all are 1.
+    Times are in ISO 8601 (UTC). `times` is None if the data has none, `values` if all are 1.
     """
-    users, items = len(data.users), len(data.items)
+    users = len(data.users)
+    items = len(data.items)
     return {
         "data": data.name,
         "users": users,
@@ -36,25 +37,29 @@ def describe(data: Interactions) -> dict[str, Any]:
 
 
 def quantiles(counts: Int64Array) -> dict[str, float]:
-    """Minimum, 10 %, median, mean, 90 % and maximum of some counts."""
+    """Returns minimum, 10 %, median, 90 %, maximum and mean of some counts."""
     points = np.percentile(counts, list(QUANTILES.values()))
-    return {**dict(zip(QUANTILES, points.tolist(), strict=True)), "mean": float(counts.mean())}
+    summary = dict(zip(QUANTILES, points.tolist(), strict=True))
+    summary["mean"] = float(counts.mean())
+    return summary
 
 
 def _values(data: Interactions) -> dict[str, float] | None:
-    low, high = float(data.value.min()), float(data.value.max())
-    return (
-        None
-        if low == high == 1
-        else {"min": low, "max": high, "mean": float(data.value.mean(dtype=np.float64))}
-    )
+    low = float(data.value.min())
+    high = float(data.value.max())
+    if low == high == 1:
+        return None
+    # In float64, since float32 sums of millions of ratings lose digits.
+    return {"min": low, "max": high, "mean": float(data.value.mean(dtype=np.float64))}
 
 
 def _times(data: Interactions) -> dict[str, Any] | None:
     if data.time is None:
         return None
     known = data.time[data.time != NO_TIME]
-    first, last = (
-        datetime.fromtimestamp(int(time), UTC).isoformat() for time in (known.min(), known.max())
-    )
-    return {"first": first, "last": last, "missing": len(data) - len(known)}
+    missing = len(data) - len(known)
+    return {"first": _iso(known.min()), "last": _iso(known.max()), "missing": missing}
+
+
+def _iso(seconds: np.int64) -> str:
+    return datetime.fromtimestamp(int(seconds), UTC).isoformat()

@@ -1,6 +1,6 @@
-"""Filters: k-core, active users, binarise. Each adds to `notes` what it did.
+"""Filters: k-core, active users, binarise. Each adds a note on what it did.
 
-Users and items without rows leave the vocabulary.
+Users and items that have no row left leave the vocabulary.
 """
 
 from __future__ import annotations
@@ -10,34 +10,39 @@ from dataclasses import replace
 import numpy as np
 
 from ..core.errors import InputError
+from ..core.rows import starts_of
 from ..core.types import BoolArray
 from ..core.vocabulary import Vocabulary
 from .interactions import Interactions
 
 
 def binarise(data: Interactions, *, at_least: float | None = None) -> Interactions:
-    """The rows with a value of `at_least` (all rows by default), each with value 1. Raises
-    InputError if none is left.
+    """Returns the rows with a value of `at_least` or more (all rows by default), each with value 1.
+    Raises InputError if none is left.
     """
     if at_least is None:
         kept = replace(data, notes=(*data.notes, "every row has value 1"))
     else:
         keep = data.value >= np.float32(at_least)
         kept = _apply(data, keep, f"rows with value >= {at_least:g}, set to 1")
+    # One number that is seen n times: it needs no memory.
     ones = np.broadcast_to(np.float32(1), len(kept))
     return replace(kept, value=ones, scale=None)
 
 
 def min_user_rows(data: Interactions, n: int) -> Interactions:
-    """The users with at least `n` rows, in a single pass: items may keep any number of rows."""
+    """Returns the users with at least `n` rows, in a single pass: items may keep any number of
+    rows.
+    """
     _check("n", n)
-    return _apply(data, np.repeat(data.counts >= n, data.counts), f"users with >= {n} rows")
+    keep = np.repeat(data.counts >= n, data.counts)
+    return _apply(data, keep, f"users with >= {n} rows")
 
 
 def k_core(data: Interactions, *, users: int = 1, items: int = 1) -> Interactions:
-    """The largest part in which every user has at least `users` rows and every item at least
-    `items`: both conditions are applied in turn until nothing changes. Raises InputError if nothing
-    is left.
+    """Returns the largest part in which every user has at least `users` rows and every item at
+    least `items`: both conditions are applied in turn until nothing changes. Raises InputError if
+    nothing is left.
 
     >>> k_core(data, users=10, items=10)  # the 10-core                           # doctest: +SKIP
     """
@@ -50,10 +55,11 @@ def k_core(data: Interactions, *, users: int = 1, items: int = 1) -> Interaction
 def _core(data: Interactions, users: int, items: int) -> BoolArray:
     keep = np.ones(len(data), bool)
     user = data.user
+    # A row that goes may take its user or its item below the bound, so that further rows go.
     while True:
-        per_user = np.bincount(user[keep], minlength=len(data.users))
-        per_item = np.bincount(data.item[keep], minlength=len(data.items))
-        still = keep & (per_user >= users)[user] & (per_item >= items)[data.item]
+        user_stays = np.bincount(user[keep], minlength=len(data.users)) >= users
+        item_stays = np.bincount(data.item[keep], minlength=len(data.items)) >= items
+        still = keep & user_stays[user] & item_stays[data.item]
         if np.array_equal(still, keep):
             return keep
         keep = still
@@ -65,7 +71,9 @@ def _check(name: str, n: int) -> None:
 
 
 def _apply(data: Interactions, keep: BoolArray, what: str) -> Interactions:
-    """The kept rows over the users and items that still occur, with a note."""
+    """Returns the kept rows over the users and items that still occur, with a note. what: names the
+    rows that are kept. Raises InputError if none is.
+    """
     if not keep.any():
         raise InputError(
             data.name,
@@ -82,20 +90,27 @@ def _apply(data: Interactions, keep: BoolArray, what: str) -> Interactions:
 
 
 def compact(data: Interactions) -> Interactions:
-    """The data set without the users and items that have no row; the order of both is kept."""
-    counts, occurs = data.counts, data.popularity > 0
-    if counts.all() and occurs.all():
+    """Returns the data set without the users and items that have no row; the order of both is
+    kept.
+    """
+    has_rows = data.counts > 0
+    occurs = data.popularity > 0
+    if has_rows.all() and occurs.all():
         return data
-    moved = np.cumsum(occurs, dtype=np.int32) - np.int32(1)
+    # Of an item that occurs: the number of those before it.
+    new_number = np.cumsum(occurs, dtype=np.int32) - np.int32(1)
     return replace(
         data,
-        ptr=np.concatenate([[0], np.cumsum(counts[counts > 0])]).astype(np.int64),
-        item=moved[data.item],
-        users=_some(data.users, counts > 0),
+        ptr=starts_of(data.counts[has_rows]),
+        item=new_number[data.item],
+        users=_some(data.users, has_rows),
         items=_some(data.items, occurs),
         features={name: column[occurs] for name, column in data.features.items()},
     )
 
 
 def _some(vocabulary: Vocabulary, keep: BoolArray) -> Vocabulary:
-    return vocabulary if keep.all() else Vocabulary(vocabulary.ids[keep], kind=vocabulary.kind)
+    # A vocabulary of numbers alone (synthetic data) stays free of memory if nothing goes.
+    if keep.all():
+        return vocabulary
+    return Vocabulary(vocabulary.ids[keep], kind=vocabulary.kind)

@@ -1,5 +1,5 @@
-"""`ColumnTable`: columns and where each row came from; and the conversion of a column: ids to
-numbers, values to float32, times to seconds. A bad field is refused with its place.
+"""`ColumnTable`: columns, and the place that each row came from; and the conversion of a column:
+ids to numbers, values to float32, times to seconds. A bad field is refused with its place.
 """
 
 from __future__ import annotations
@@ -18,16 +18,19 @@ from .interactions import NO_TIME
 
 # Characters.
 ID_LIMIT = 256
+# A number in its only plain form: "007" is a text, since "7" is another id.
 WHOLE = r"^-?(0|[1-9]\d*)$"
 # The form of a whole number after a program took it for a float.
 DECIMAL = r"^[+-]?\d+\.(0*|\d+[eE][+-]?\d+)$"
+# The start of a text that a spreadsheet would calculate.
 FORMULA = r"^([=@]|[+\-][^\d.])"
+# The largest rating or count: ratings are float32.
 LARGEST = float(np.finfo(np.float32).max)
 COMMA_DECIMAL = re.compile(r"[+-]?\d+,\d+")
 THOUSANDS = re.compile(r"[+-]?\d{1,3}([,.' ]\d{3})+([.,]\d+)?")
 # 2100-01-01; a later time is a mistake.
 LATEST = 4_102_444_800
-# The last format is that of Twitter and Foursquare.
+# The forms of a date, the first that fits is taken; the last one is that of Twitter and Foursquare.
 FORMATS = (
     "%Y-%m-%d %H:%M:%S",
     "%Y-%m-%d %H:%M:%S%.f",
@@ -37,7 +40,8 @@ FORMATS = (
     "%Y-%m-%d %H:%M%z",
     "%a %b %d %H:%M:%S %z %Y",
 )
-# By size: no time between 1973 and 2100 fits two units.
+# The units that are told apart by size, and how many are in a second: no time between 1973 and 2100
+# fits two of them.
 UNITS = (("milliseconds", 1_000), ("microseconds", 1_000_000), ("nanoseconds", 1_000_000_000))
 # 1973: smaller numbers are read as seconds.
 FIRST = 100_000_000
@@ -46,27 +50,29 @@ FIRST = 100_000_000
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ColumnTable:
-    """Columns and where their rows came from."""
+    """Columns, and the place that each row came from."""
 
     frame: Any
     """A polars.DataFrame; all its columns are text if the source is a text file."""
     source: str
-    """The file's path or the frame's name."""
+    """The path of the file, or the name of the frame."""
     first_line: int | None = None
     """The physical line of row 0 in a text file; None elsewhere."""
     blank: tuple[int, ...] = ()
-    """Lines at or after `first_line` that were skipped."""
+    """The numbers of the lines from `first_line` on that were skipped."""
     whole: bool = True
-    """False if a text file lacks a line end at its end, like a file that was cut off."""
+    """False if the last line of a text file has no line end, as in a file that was cut off."""
     types: Mapping[str, str] = field(default_factory=dict)
-    """RecBole's column types."""
+    """RecBole's types of the columns; empty for other files."""
     notes: tuple[str, ...] = ()
-    """What the reader did."""
+    """The guesses and changes of the reader."""
     parts: tuple[ColumnTable, ...] = ()
-    """The tables that were stacked."""
+    """The tables that were stacked; empty for a table of one source."""
 
     def where(self, row: int) -> str:
-        """`file:line` of a row, or `file:row n` (counting from 0) where the source has no lines."""
+        """Returns `file:line` of a row, or `file:row n` (counting from 0) where the source has no
+        lines.
+        """
         for part in self.parts:
             if row < part.frame.height:
                 return part.where(row)
@@ -74,13 +80,17 @@ class ColumnTable:
         if self.first_line is None:
             return f"{self.source}:row {row}"
         line = self.first_line + row
+        # Blank lines ascend, so that each one at or before the row moves it on by one.
         for blank in self.blank:
-            line += blank <= line
+            if blank <= line:
+                line += 1
         return f"{self.source}:{line}"
 
 
 def stack(tables: Sequence[ColumnTable]) -> ColumnTable:
-    """Puts tables with the same columns under each other. Raises InputError if columns differ."""
+    """Returns tables with the same columns one under the other. Raises InputError if columns
+    differ.
+    """
     import polars as pl
 
     first = tables[0]
@@ -89,9 +99,9 @@ def stack(tables: Sequence[ColumnTable]) -> ColumnTable:
         frames = [table.frame.select(columns) for table in tables]
         frame = pl.concat(frames, how="vertical_relaxed")
     except pl.exceptions.PolarsError:
-        others = [table.source for table in tables if table.frame.schema != first.frame.schema]
+        other = next(table for table in tables if table.frame.schema != first.frame.schema)
         raise InputError(
-            others[0] if others else first.source,
+            other.source,
             f"its columns differ from those of {first.source}",
             expected=", ".join(columns),
         ) from None
@@ -109,10 +119,11 @@ class IdColumn(NamedTuple):
     """A column of external ids as numbers."""
 
     code: Int32Array
-    """int32 [rows]: the index of each row's id."""
+    """The number of the id of each row, int32 [rows]."""
     names: Vocabulary
-    """The distinct ids in index order."""
+    """The distinct ids in the order of their numbers."""
     notes: tuple[str, ...]
+    """The unusual ids."""
 
 
 def refuse(
@@ -123,12 +134,12 @@ def refuse(
 
 
 def ids(table: ColumnTable, name: str, kind: str) -> IdColumn:
-    """The ids of a column, which are text whatever the source: "007" and "7" are two ids.
+    """Returns the ids of a column, which are text whatever the source: "007" and "7" are two ids.
 
-    Indices follow the ids' order, as numbers if all are whole numbers, else as text; so the order
-    of the rows does not matter. Blanks around an id are removed. Raises InputError for an id that
-    is empty, longer than ID_LIMIT, written as a decimal number (`1.0`), or, among whole numbers,
-    beyond 64 bits; and for a column that is neither text nor whole numbers.
+    Numbers follow the order of the ids, as numbers if all are whole numbers, else as text; so the
+    order of the rows does not matter. Blanks around an id are removed. Raises InputError for an id
+    that is empty, longer than ID_LIMIT, written as a decimal number (`1.0`), or, among whole
+    numbers, beyond 64 bits; and for a column that is neither text nor whole numbers.
     """
     import polars as pl
 
@@ -136,17 +147,16 @@ def ids(table: ColumnTable, name: str, kind: str) -> IdColumn:
     distinct = column.unique()
     whole = bool(distinct.str.contains(WHOLE).all())
     notes = _check_ids(table, column, distinct, kind, whole)
-    distinct = distinct.gather(distinct.cast(pl.Int64).arg_sort()) if whole else distinct.sort()
-    index = column.replace_strict(
-        distinct, pl.Series(np.arange(len(distinct), dtype=np.int32)), return_dtype=pl.Int32
-    )
-    return IdColumn(
-        index.to_numpy(), Vocabulary(distinct.to_numpy().astype(np.str_), kind=kind), notes
-    )
+    sorted_as = distinct.cast(pl.Int64) if whole else distinct
+    distinct = distinct.gather(sorted_as.arg_sort())
+    numbers = pl.Series(np.arange(len(distinct), dtype=np.int32))
+    code = column.replace_strict(distinct, numbers, return_dtype=pl.Int32)
+    names = Vocabulary(distinct.to_numpy().astype(np.str_), kind=kind)
+    return IdColumn(code.to_numpy(), names, notes)
 
 
 def _id_text(table: ColumnTable, name: str, kind: str) -> Any:
-    """The column as text without blanks around it, "" where an id is missing."""
+    """Returns the column as text without blanks around it, "" where an id is missing."""
     import polars as pl
 
     column = table.frame[name]
@@ -171,64 +181,55 @@ def _id_text(table: ColumnTable, name: str, kind: str) -> Any:
 def _check_ids(
     table: ColumnTable, column: Any, distinct: Any, kind: str, whole: bool
 ) -> tuple[str, ...]:
-    """Notes on unusual ids. Raises InputError at the first row with an id that is none."""
+    """Returns notes on unusual ids. Raises InputError at the first row with a wrong one.
 
-    def first(bad: Any) -> str | None:
-        return distinct.filter(bad)[0] if bad.any() else None
+    Checks read the distinct ids, of which there are far fewer than rows.
+    """
+    import polars as pl
 
-    def stop(bad: str, problem: str, expected: str, fix: str) -> NoReturn:
-        refuse(table, (column == bad).to_numpy(), problem, expected=expected, fix=fix)
-
-    if first(distinct == "") is not None:
-        stop("", f"the {kind} id is empty", "an id on every row", "fill it in or remove the row")
-    if (bad := first(distinct.str.len_chars() > ID_LIMIT)) is not None:
-        stop(
-            bad,
-            f"the {kind} id is {len(bad):,} characters long",
-            f"at most {ID_LIMIT}",
-            "check the columns and the delimiter",
-        )
-    if (bad := first(distinct.str.contains(DECIMAL))) is not None:
-        stop(
-            bad,
-            f"{kind} id '{bad}' is written as a decimal number",
-            "a whole number or text",
-            f"write {bad.split('.')[0]}, or quote it as it is meant",
-        )
-    if whole and bool((distinct.str.len_chars() > 18).any()):
-        _check_large(table, column, distinct, kind)
+    empty = distinct == ""
+    if empty.any():
+        fix = "fill it in or remove the row"
+        _refuse_id(table, column, "", f"the {kind} id is empty", "an id on every row", fix)
+    length = distinct.str.len_chars()
+    long = distinct.filter(length > ID_LIMIT)
+    if len(long):
+        problem = f"the {kind} id is {len(long[0]):,} characters long"
+        fix = "check the columns and the delimiter"
+        _refuse_id(table, column, long[0], problem, f"at most {ID_LIMIT}", fix)
+    decimal = distinct.filter(distinct.str.contains(DECIMAL))
+    if len(decimal):
+        problem = f"{kind} id '{decimal[0]}' is written as a decimal number"
+        fix = f"write {decimal[0].split('.')[0]}, or quote it as it is meant"
+        _refuse_id(table, column, decimal[0], problem, "a whole number or text", fix)
+    # A number beyond 64 bits among whole numbers overflowed or was rounded; among texts it is a
+    # text like any other. Numbers of 18 characters all fit.
+    if whole and (length > 18).any():
+        beyond = distinct.filter(distinct.cast(pl.Int64, strict=False).is_null())
+        if len(beyond):
+            problem = f"{kind} id {beyond[0]} is beyond 64 bits"
+            fix = "other programs round such a number: write ids as text"
+            _refuse_id(table, column, beyond[0], problem, f"at most {2**63 - 1}", fix)
     formulas = int(distinct.str.contains(FORMULA).sum())
     if not formulas:
         return ()
     return (f"{kind} ids that start like a formula, kept as text: {formulas:,}",)
 
 
-def _check_large(table: ColumnTable, column: Any, distinct: Any, kind: str) -> None:
-    """Refuses a number beyond 64 bits among whole numbers, where it is an overflow or was rounded;
-    among texts it is a text like any other.
-    """
-    import polars as pl
-
-    beyond = distinct.cast(pl.Int64, strict=False).is_null()
-    if beyond.any():
-        bad = distinct.filter(beyond)[0]
-        refuse(
-            table,
-            (column == bad).to_numpy(),
-            f"{kind} id {bad} is beyond 64 bits",
-            expected=f"at most {2**63 - 1}",
-            fix="other programs round such a number: write ids as text",
-        )
+def _refuse_id(
+    table: ColumnTable, column: Any, bad: str, problem: str, expected: str, fix: str
+) -> NoReturn:
+    """Raises InputError for the first row with the id `bad`."""
+    refuse(table, (column == bad).to_numpy(), problem, expected=expected, fix=fix)
 
 
 def values(table: ColumnTable, name: str, scale: tuple[float, float] | None) -> Float32Array:
-    """Ratings or counts, float32 [rows]. Raises InputError for one that is missing, no number, not
-    finite or outside `scale`.
+    """Returns ratings or counts, float32 [rows]. Raises InputError for one that is missing, no
+    number, not finite or outside `scale`.
     """
     import polars as pl
 
     column = table.frame[name]
-    text = column.str.strip_chars() if column.dtype == pl.String else column
     if not (column.dtype == pl.String or column.dtype.is_numeric() or column.dtype == pl.Boolean):
         raise InputError(
             table.source,
@@ -236,12 +237,14 @@ def values(table: ColumnTable, name: str, scale: tuple[float, float] | None) -> 
             expected="numbers",
             fix="convert the column",
         )
+    text = column.str.strip_chars() if column.dtype == pl.String else column
     number = text.cast(pl.Float64, strict=False)
     missing = number.is_null()
     if missing.any():
         refuse_number(table, missing.to_numpy(), text.filter(missing)[0], "value")
-    out = number.to_numpy()
-    bad = ~(np.abs(out) <= LARGEST)
+    ratings = number.to_numpy()
+    # A comparison with NaN is false, so that NaN is refused too.
+    bad = ~(np.abs(ratings) <= LARGEST)
     if bad.any():
         refuse(
             table,
@@ -250,24 +253,27 @@ def values(table: ColumnTable, name: str, scale: tuple[float, float] | None) -> 
             expected=f"a finite number up to {LARGEST:.3g}",
             fix="remove the row or correct it",
         )
-    if scale is not None and (bad := (out < scale[0]) | (out > scale[1])).any():
-        refuse(
-            table,
-            bad,
-            f"the value {shown(text, bad)} is outside the scale",
-            expected=f"{scale[0]:g} to {scale[1]:g}",
-            fix="correct it or the scale",
-        )
-    return out.astype(np.float32)
+    if scale is not None:
+        low, high = scale
+        bad = (ratings < low) | (ratings > high)
+        if bad.any():
+            refuse(
+                table,
+                bad,
+                f"the value {shown(text, bad)} is outside the scale",
+                expected=f"{low:g} to {high:g}",
+                fix="correct it or the scale",
+            )
+    return ratings.astype(np.float32)
 
 
 def shown(text: Any, bad: BoolArray) -> str:
-    """The first bad field of a polars column, for a message."""
+    """Returns the first bad field of a polars column, cut for a message."""
     return str(text[int(np.argmax(bad))])[:40]
 
 
 def refuse_number(table: ColumnTable, bad: BoolArray, text: object, what: str) -> NoReturn:
-    """Raises InputError that says why the first bad field is not a number."""
+    """Raises InputError that says why the first bad field is not a number. what: value or time."""
     field = "" if text is None else str(text)[:40]
     if field == "":
         fix = "fill it in or remove the row"
@@ -281,13 +287,8 @@ def refuse_number(table: ColumnTable, bad: BoolArray, text: object, what: str) -
         fix = f"write {field.replace(',', '.')} with a decimal point"
     else:
         fix = "correct it, check which column it is, or remove the row"
-    refuse(
-        table,
-        bad,
-        f"the {what} '{field}' is not a number",
-        expected="a number such as 4 or 3.5",
-        fix=fix,
-    )
+    problem = f"the {what} '{field}' is not a number"
+    refuse(table, bad, problem, expected="a number such as 4 or 3.5", fix=fix)
 
 
 # ---- times ---------------------------------------------------------------------------------------
@@ -297,12 +298,15 @@ class Times(NamedTuple):
     """A column of times."""
 
     time: Int64Array | None
-    """int64 [rows] in seconds, `NO_TIME` for a row without a time; None if no row has one."""
+    """Seconds since 1970 (UTC), int64 [rows], `NO_TIME` for a row without a time; None if no row
+    has one.
+    """
     notes: tuple[str, ...]
+    """The form of the times, and the number of missing ones."""
 
 
 def times(table: ColumnTable, name: str) -> Times:
-    """The times of a column in seconds since 1970 (UTC), from seconds, milli-, micro- or
+    """Returns the times of a column in seconds since 1970 (UTC), from seconds, milli-, micro- or
     nanoseconds (told apart by size, row by row), or from dates.
 
     Raises InputError for one that is negative, after 2100, or not a time. A missing time is allowed
@@ -320,21 +324,21 @@ def times(table: ColumnTable, name: str) -> Times:
             expected="seconds or dates",
             fix="convert the column",
         )
-    if column.dtype == pl.String:
-        column = column.str.strip_chars()
-        missing = (column == "") | column.is_null()
-        present = column.filter(~missing)
-        pattern = _pattern(present[0]) if len(present) else None
-        if pattern is not None:
-            return _dates(table, column, missing.to_numpy(), pattern)
-    else:
-        missing = column.is_null()
-    return _numbers(table, column, missing.to_numpy())
+    if column.dtype != pl.String:
+        return _numbers(table, column, column.is_null().to_numpy())
+    column = column.str.strip_chars()
+    missing = (column == "") | column.is_null()
+    present = column.filter(~missing)
+    # The first time tells the form of all.
+    pattern = _pattern(present[0]) if len(present) else None
+    if pattern is None:
+        return _numbers(table, column, missing.to_numpy())
+    return _dates(table, column, missing.to_numpy(), pattern)
 
 
 def looks_like_times(table: ColumnTable, name: str) -> bool:
-    """True if a column could be times, by its first row: a date, or a number of seconds since 1973
-    (or of a smaller unit).
+    """Returns True if a column could be times, by its first row: a date, or a number of seconds
+    since 1973 (or of a smaller unit).
     """
     import polars as pl
 
@@ -343,11 +347,13 @@ def looks_like_times(table: ColumnTable, name: str) -> bool:
         return True
     first = str(column[0]).strip()
     if first.isdigit():
-        return FIRST <= int(first) <= LATEST * UNITS[-1][1]
+        _, nanoseconds = UNITS[-1]
+        return FIRST <= int(first) <= LATEST * nanoseconds
     return column.dtype == pl.String and _pattern(first) is not None
 
 
 def _pattern(text: str) -> str | None:
+    """Returns the format of a date; None if it has none of FORMATS."""
     import polars as pl
 
     sample = pl.Series([text])
@@ -358,22 +364,23 @@ def _pattern(text: str) -> str | None:
 
 
 def _plain_dates(column: Any, pattern: str) -> Any:
-    """Dates with a blank between day and time, and with an offset from UTC that `%z` reads; without
-    a final Z if the pattern has no `%z`.
+    """Returns dates with a blank between day and time, and with an offset from UTC that `%z` reads;
+    without a final Z if the pattern has no `%z`.
     """
     if pattern.startswith("%a"):
         return column
-    plain = column.str.replace(r"^(\d{4}-\d\d-\d\d)T", "${1} ")
+    dates = column.str.replace(r"^(\d{4}-\d\d-\d\d)T", "${1} ")
     if "%z" not in pattern:
-        return plain.str.replace("Z$", "")
-    return (
-        plain.str.replace("Z$", "+00:00")
-        .str.replace(r"(:\d\d(?:\.\d+)?) ?([+-]\d\d)$", "${1}${2}:00")
-        .str.replace(r"(:\S+) ([+-])", "${1}${2}")
-    )
+        return dates.str.replace("Z$", "")
+    dates = dates.str.replace("Z$", "+00:00")
+    # An offset in hours alone gets its minutes, ...
+    dates = dates.str.replace(r"(:\d\d(?:\.\d+)?) ?([+-]\d\d)$", "${1}${2}:00")
+    # ... and a blank before an offset goes.
+    return dates.str.replace(r"(:\S+) ([+-])", "${1}${2}")
 
 
 def _parse(column: Any, pattern: str) -> Any:
+    """Returns the dates of a column of text; null where the pattern does not fit."""
     zone = "UTC" if "%z" in pattern else None
     dates = _plain_dates(column, pattern)
     return dates.str.to_datetime(pattern, strict=False, time_unit="us", time_zone=zone)
@@ -399,7 +406,9 @@ def _dates(table: ColumnTable, column: Any, missing: BoolArray, pattern: str) ->
 def _stamps(
     table: ColumnTable, column: Any, parsed: Any, missing: BoolArray, notes: tuple[str, ...]
 ) -> Times:
-    """Seconds from a polars column of dates; one without a time zone is UTC."""
+    """Returns seconds from the dates `parsed` of a polars column; a date without a time zone is
+    UTC.
+    """
     import polars as pl
 
     stamps = parsed.cast(pl.Datetime("us")) if parsed.dtype == pl.Date else parsed
@@ -413,12 +422,14 @@ def _numbers(table: ColumnTable, column: Any, missing: BoolArray) -> Times:
     import polars as pl
 
     real = column.cast(pl.Float64, strict=False)
-    bad = (real.is_null() | real.is_nan()).fill_null(True).to_numpy() & ~missing
+    no_number = (real.is_null() | real.is_nan()).fill_null(True)
+    bad = no_number.to_numpy() & ~missing
     if bad.any():
         refuse_number(table, bad, column[int(np.argmax(bad))], "time")
     size = real.fill_null(0.0).to_numpy()
     _check_negative(table, column, size)
-    # -1 stands for a number with a fraction.
+    # Float64 cannot hold every nanosecond, so whole numbers are read as such. -1 stands for a
+    # number with a fraction.
     exact = column.cast(pl.Int64, strict=False).fill_null(-1).to_numpy()
     return _scaled(table, column, size, exact, missing)
 
@@ -426,10 +437,12 @@ def _numbers(table: ColumnTable, column: Any, missing: BoolArray) -> Times:
 def _scaled(
     table: ColumnTable, column: Any, size: Any, exact: Int64Array, missing: BoolArray
 ) -> Times:
-    """Seconds from numbers of any unit. size: the numbers as float64; exact: as int64, -1 where
-    that would lose a fraction.
+    """Returns seconds from numbers of any unit. size: the numbers as float64; exact: as int64, -1
+    where that would lose a fraction.
     """
-    seconds = np.where(exact >= 0, exact, np.floor(np.minimum(size, 9e18)).astype(np.int64))
+    # The bound keeps a huge number within int64; it is refused below.
+    rounded = np.floor(np.minimum(size, 9e18)).astype(np.int64)
+    seconds = np.where(exact >= 0, exact, rounded)
     notes = []
     known = size <= LATEST
     for unit, factor in UNITS:
@@ -468,28 +481,27 @@ def _check_late(table: ColumnTable, column: Any, bad: BoolArray) -> None:
 def _finish(
     table: ColumnTable, seconds: Int64Array, missing: BoolArray, notes: tuple[str, ...]
 ) -> Times:
-    present = ~missing
-    if not present.any():
+    """Returns the times with NO_TIME where they are missing. Refuses a file that was cut off."""
+    if missing.all():
         return Times(None, ("no row has a time",))
-    if table.whole is False and len(seconds) > 1:
-        _refuse_cut(table, seconds, present)
+    if not table.whole:
+        _check_cut(table, seconds, missing)
     if missing.any():
         notes += (f"rows without a time: {int(missing.sum()):,} of {len(missing):,}",)
     return Times(np.where(missing, NO_TIME, seconds), notes)
 
 
-def _refuse_cut(table: ColumnTable, seconds: Int64Array, present: BoolArray) -> None:
-    """Refuses a file that was cut off within the digits of its last time. It looks whole, but that
-    time is much smaller than the others.
+def _check_cut(table: ColumnTable, seconds: Int64Array, missing: BoolArray) -> None:
+    """Raises InputError for a file that was cut off within the digits of its last time. It looks
+    whole, but that time is missing or much smaller than all others.
     """
     last = len(seconds) - 1
-    others = seconds[:-1][present[:-1]]
-    plausible = len(others) and int(others.min()) >= FIRST
-    if plausible and (not present[last] or seconds[last] < FIRST):
-        its_time = f"its time is {seconds[last]}" if present[last] else "its time is missing"
-        refuse(
-            table,
-            np.arange(len(seconds)) == last,
+    others = seconds[:last][~missing[:last]]
+    plausible = len(others) and others.min() >= FIRST
+    if plausible and (missing[last] or seconds[last] < FIRST):
+        its_time = "its time is missing" if missing[last] else f"its time is {seconds[last]}"
+        raise InputError(
+            table.where(last),
             f"the last line has no line end and {its_time}",
             expected="a whole file",
             fix="it seems cut off; get it again",

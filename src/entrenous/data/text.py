@@ -1,7 +1,7 @@
 """Text tables (CSV, TSV, RecBole, MovieLens `::`) to a table of text columns.
 
 Every record is one physical line, so that a defect has a line number. All bytes are checked first
-(encoding, control characters, line ends, columns per line, quotes); then polars splits them, which
+(encoding, control characters, line ends, columns per line, quotes). Then polars splits them, which
 cannot fail any more.
 """
 
@@ -24,20 +24,23 @@ from .table import ColumnTable
 LINE_LIMIT = 65_536
 # Bytes checked at a time.
 BLOCK = 1 << 24
+# The first two never stand inside a field by chance: one in the first line decides.
 DELIMITERS = ("::", "\t", ",", ";", "|", " ")
 NAMES = {"\t": "a tab", " ": "a blank"}
 # Stands in for `::`, which is two bytes; control characters are refused before.
 UNIT = 0x1F
+# All but tab and the line ends.
 CONTROL = bytes(code for code in range(32) if code not in (9, 10, 13)) + b"\x7f"
+# The longer marks first: one of UTF-16 begins one of UTF-32.
 WIDE = (
     (codecs.BOM_UTF32_LE, "UTF-32"),
     (codecs.BOM_UTF32_BE, "UTF-32"),
     (codecs.BOM_UTF16_LE, "UTF-16"),
     (codecs.BOM_UTF16_BE, "UTF-16"),
 )
-
-
+# The types that a RecBole header gives its columns.
 RECBOLE = ("token", "token_seq", "float", "float_seq")
+# The columns of a file without a header.
 POSITIONS = ("user_id", "item_id", "rating", "timestamp")
 # A third column of at least this much is a time (1973), not a rating.
 LATE = 1e8
@@ -49,12 +52,13 @@ class Layout(NamedTuple):
     """How the lines of a text file are split into fields."""
 
     delimiter: str
+    """The text between two fields."""
     byte: int
     """The byte that stands for the delimiter."""
     names: list[str]
     """The names of the columns."""
     types: dict[str, str]
-    """RecBole's types of the columns."""
+    """RecBole's types of the columns; empty for other files."""
     header: bool
     """True if the first line holds the names."""
     quoted: bool
@@ -64,11 +68,11 @@ class Layout(NamedTuple):
 def read_text(
     raw: bytes, source: str, reading: Reading, *, delimiter: str | None = None, typed: bool = False
 ) -> ColumnTable:
-    """The table in the bytes of a text file.
+    """Returns the table in the bytes of a text file.
 
-    delimiter: the one of the file's ending; `reading.delimiter` comes first, and the first line
-    decides if both are None. typed: a RecBole header (`user_id:token`) is required. Raises
-    InputError with the physical line of the first defect.
+    delimiter: that of the file's ending. `reading.delimiter` comes first; if both are None, the
+    first line decides. typed: a RecBole header (`user_id:token`) is required. Raises InputError
+    with the physical line of the first defect.
     """
     notes: list[str] = []
     text = plain_text(raw, source, reading.encoding, notes)
@@ -79,6 +83,7 @@ def read_text(
             expected="a header and rows of user, item, value, time",
         )
     whole = text.endswith(b"\n")
+    # The number of the first line that is not blank.
     first = 1 + len(text) - len(text.lstrip(b"\n"))
     text = text.strip(b"\n").rstrip(b" \n") + b"\n"
     layout = _layout(text, f"{source}:{first}", reading, delimiter, typed, notes)
@@ -97,9 +102,8 @@ def read_text(
     if blank:
         text = re.sub(rb"\n{2,}", b"\n", text).lstrip(b"\n")
         notes.append(f"blank lines skipped: {len(blank):,}")
-    frame = _split(text, layout, source)
     return ColumnTable(
-        frame=frame,
+        frame=_split(text, layout, source),
         source=source,
         first_line=first,
         blank=tuple(blank),
@@ -109,33 +113,82 @@ def read_text(
     )
 
 
+# ---- the first line ------------------------------------------------------------------------------
+
+
 def _layout(
     text: bytes, where: str, reading: Reading, delimiter: str | None, typed: bool, notes: list[str]
 ) -> Layout:
-    """The layout of the lines, by the first two of them."""
+    """Returns the layout of the lines, as the first two of them tell. Adds to `notes` what was
+    guessed.
+    """
     end = text.find(b"\n", 0, LINE_LIMIT + 1)
     if end < 0:
         _refuse_long(where, text.index(b"\n"))
     line = text[:end].decode("utf-8")
     delimiter = reading.delimiter or delimiter or _guess(line)
+    # Elsewhere a quote is a character like any other.
     quoted = delimiter in (",", ";") and b'"' in text
     fields = _fields(line, delimiter, quoted, where)
-    byte = UNIT if delimiter == "::" else ord(delimiter)
+    types: dict[str, str] = {}
+    header = True
     if reading.names is not None:
         names = _given_names(reading.names, fields, where)
-        return Layout(delimiter, byte, names, {}, False, quoted)
-    if typed or all(re.search(r":(token|float)(_seq)?$", field) for field in fields):
+        header = False
+    elif typed or all(re.search(r":(token|float)(_seq)?$", field) for field in fields):
         names, types = typed_names(fields, where)
-        return Layout(delimiter, byte, _distinct(names, where, len(fields)), types, True, quoted)
-    if is_header(fields, reading):
+        _check_distinct(names, where, len(fields))
+    elif is_header(fields, reading):
         names = [field or f"column {number}" for number, field in enumerate(fields, 1)]
-        return Layout(delimiter, byte, _distinct(names, where), {}, True, quoted)
-    guessed = positional(fields)
-    if guessed is None:
-        second, _, _ = text[end + 1 : end + 1 + LINE_LIMIT].partition(b"\n")
-        _refuse_names(fields, second.decode("utf-8", "replace").split(delimiter), where)
-    notes.append(f"no header: columns read as {', '.join(guessed)}")
-    return Layout(delimiter, byte, list(guessed), {}, False, quoted)
+        _check_distinct(names, where, len(fields))
+    else:
+        guessed = positional(fields)
+        if guessed is None:
+            second, _, _ = text[end + 1 : end + 1 + LINE_LIMIT].partition(b"\n")
+            _refuse_names(fields, second.decode("utf-8", "replace").split(delimiter), where)
+        notes.append(f"no header: columns read as {', '.join(guessed)}")
+        names = list(guessed)
+        header = False
+    byte = UNIT if delimiter == "::" else ord(delimiter)
+    return Layout(delimiter, byte, names, types, header, quoted)
+
+
+def _guess(line: str) -> str:
+    """Returns the delimiter that a line seems to have."""
+    for delimiter in DELIMITERS[:2]:
+        if delimiter in line:
+            return delimiter
+    # The most frequent one; the first of those that are equally frequent.
+    return max(DELIMITERS[2:], key=line.count)
+
+
+def _fields(line: str, delimiter: str, quoted: bool, where: str) -> list[str]:
+    """Returns the fields of the first line. Raises InputError if it is not divided."""
+    fields = line.split(delimiter)
+    if quoted:
+        fields = next(csv.reader([line], delimiter=delimiter))
+    if len(fields) == 1:
+        _refuse_undivided(line, delimiter, where)
+    return [field.strip() for field in fields]
+
+
+def _refuse_undivided(line: str, delimiter: str, where: str) -> NoReturn:
+    other = next((other for other in DELIMITERS if other in line), None)
+    # A delimiter that is there stands in quotes, inside the only field.
+    if other is None or delimiter in line:
+        raise InputError(
+            where, "only one column", expected=f"at least two, separated by {_name(delimiter)}"
+        )
+    raise InputError(
+        where,
+        f"no {_name(delimiter)} in the line but {_name(other)}",
+        expected=f"columns separated by {_name(delimiter)}",
+        fix=f"pass delimiter={other!r} (--load delimiter={other!r})",
+    )
+
+
+def _name(delimiter: str) -> str:
+    return NAMES.get(delimiter, f"'{delimiter}'")
 
 
 def _given_names(names: tuple[str, ...], fields: list[str], where: str) -> list[str]:
@@ -145,223 +198,21 @@ def _given_names(names: tuple[str, ...], fields: list[str], where: str) -> list[
             f"{len(fields)} columns",
             expected=f"{len(names)}, as in names={','.join(names)}",
         )
-    return _distinct(list(names), where)
-
-
-def _guess(line: str) -> str:
-    for delimiter in DELIMITERS[:2]:
-        if delimiter in line:
-            return delimiter
-    # The most frequent one; the first of those that are equally frequent.
-    return max(DELIMITERS[2:], key=line.count)
-
-
-def _fields(line: str, delimiter: str, quoted: bool, where: str) -> list[str]:
-    if delimiter not in line:
-        other = next((other for other in DELIMITERS if other in line), None)
-        if other is None:
-            raise InputError(
-                where, "only one column", expected=f"at least two, separated by {_name(delimiter)}"
-            )
-        fix = f"pass delimiter={other!r} (--load delimiter={other!r})"
-        raise InputError(
-            where,
-            f"no {_name(delimiter)} in the line but {_name(other)}",
-            expected=f"columns separated by {_name(delimiter)}",
-            fix=fix,
-        )
-    fields = next(csv.reader([line], delimiter=delimiter)) if quoted else line.split(delimiter)
-    return [field.strip() for field in fields]
-
-
-def _name(delimiter: str) -> str:
-    return NAMES.get(delimiter, f"'{delimiter}'")
-
-
-def _refuse_names(fields: list[str], second: list[str], where: str) -> NoReturn:
-    """Refuses a first line in which no column is known. It is a row if it holds a number, and a
-    header if only the line below it does.
-    """
-    say = (
-        f"say what its columns are: user='{fields[0]}', item='{fields[1]}' (--load user={fields[0]}"
-        f" --load item={fields[1]})"
-    )
-    name = (
-        f"add one, or name all {len(fields)} columns: names=('user_id', 'item_id', ...) (--load"
-        " names=user_id,item_id,...)"
-    )
-    if any(map(is_number, fields)):
-        fix = name
-    elif any(map(is_number, second)):
-        fix = say
-    else:
-        fix = f"{say}; or, if the first line is a row, {name}"
-    raise InputError(
-        where,
-        f"no usual column name among {', '.join(fields[:8])}",
-        expected="a header with the names of the columns, such as user_id,item_id,rating,timestamp",
-        fix=fix,
-    )
-
-
-def _distinct(names: list[str], where: str, columns: int | None = None) -> list[str]:
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None or (columns is not None and len(names) != columns):
-        raise InputError(
-            where,
-            f"column name '{twice or names[0]}' occurs twice",
-            expected="different names",
-            fix="rename one of them",
-        )
-    return names
-
-
-class Block(NamedTuple):
-    """Some whole lines of a text."""
-
-    content: Array
-    """uint8 [bytes]."""
-    newline: Int64Array
-    """The positions of the line ends."""
-    source: str
-    first: int
-    """The number of the first line in the file."""
-
-    def where(self, line: int) -> str:
-        """`file:line` of a line of this block, counted from 0."""
-        return f"{self.source}:{self.first + line}"
-
-
-def _check_lines(text: bytes, layout: Layout, source: str, first: int, whole: bool) -> list[int]:
-    """Checks the columns and quotes of every line, and returns the numbers of the blank lines.
-    Memory is bounded by BLOCK.
-    """
-    blank: list[int] = []
-    start = 0
-    while start < len(text):
-        end = text.rfind(b"\n", start, start + BLOCK) + 1
-        if end == 0:
-            _refuse_long(f"{source}:{first}", text.index(b"\n", start) - start)
-        content = np.frombuffer(text, np.uint8, end - start, start)
-        block = Block(content, np.flatnonzero(content == 10), source, first)
-        width = np.diff(block.newline, prepend=-1) - 1
-        _check_block(block, width, layout, whole or end < len(text))
-        blank += (first + np.flatnonzero(width == 0)).tolist()
-        start = end
-        first += len(block.newline)
-    return blank
-
-
-def _check_block(block: Block, width: Int64Array, layout: Layout, whole: bool) -> None:
-    """Checks the lines of a block. width: bytes in each line. whole: False if its last line may
-    have been cut off.
-    """
-    long = np.flatnonzero(width > LINE_LIMIT)
-    if len(long):
-        _refuse_long(block.where(long[0]), int(width[long[0]]))
-    delimiter = np.flatnonzero(block.content == layout.byte)
-    if layout.quoted:
-        quote = np.flatnonzero(block.content == ord('"'))
-        _check_quotes(block, quote, layout)
-        # A delimiter after an odd number of quotes stands inside a field.
-        delimiter = delimiter[np.searchsorted(quote, delimiter) % 2 == 0]
-    columns = np.diff(np.searchsorted(delimiter, block.newline), prepend=0) + 1
-    wrong = np.flatnonzero((columns != len(layout.names)) & (width > 0))
-    if len(wrong):
-        line = int(wrong[0])
-        end = block.newline[line]
-        content = block.content[end - width[line] : end].tobytes().decode("utf-8")
-        cut_off = not whole and line == len(block.newline) - 1
-        _refuse_columns(block.where(line), content, int(columns[line]), layout, cut_off)
-
-
-def _check_quotes(block: Block, quote: Int64Array, layout: Layout) -> None:
-    """Checks that quotes open at the start of a field and close at its end, in the same line."""
-    odd = np.flatnonzero(np.diff(np.searchsorted(quote, block.newline), prepend=0) % 2)
-    if len(odd):
-        raise InputError(
-            block.where(odd[0]),
-            "a quoted field does not end in its line",
-            expected="rows of one line",
-            fix="keep each row in one line and double a quote inside a field",
-        )
-    edges = (10, layout.byte, ord('"'))
-    before = np.concatenate([[10], block.content[:-1]])[quote[0::2]]
-    after = block.content[quote[1::2] + 1]
-    stray = np.flatnonzero(~(np.isin(before, edges) & np.isin(after, edges)))
-    if len(stray):
-        raise InputError(
-            block.where(int(np.searchsorted(block.newline, quote[2 * stray[0]]))),
-            "a quote inside a field",
-            expected="quotes around the whole field, doubled inside",
-            fix="quote the field",
-        )
-
-
-def _refuse_columns(where: str, line: str, columns: int, layout: Layout, cut_off: bool) -> NoReturn:
-    other = next(
-        (other for other in DELIMITERS[1:5] if other != layout.delimiter and other in line), None
-    )
-    if cut_off and columns < len(layout.names):
-        fix = "the last line has no line end: the file seems cut off; get it again"
-    elif columns < len(layout.names) and other is not None:
-        fix = f"the line holds {_name(other)}: use one delimiter throughout"
-    elif columns > len(layout.names) and layout.delimiter == ",":
-        fix = "put a field that holds a comma in quotes, and write decimals with a point"
-    else:
-        fix = "complete the line or remove it"
-    expected = f"{len(layout.names)} ({', '.join(layout.names[:6])})"
-    raise InputError(where, f"{columns} column{'s' * (columns != 1)}", expected=expected, fix=fix)
-
-
-def _refuse_long(where: str, size: int) -> NoReturn:
-    raise InputError(
-        where,
-        f"the line is {size:,} bytes long",
-        expected=f"lines of at most {LINE_LIMIT:,} bytes",
-        fix="check the line ends and the format",
-    )
-
-
-def _split(text: bytes, layout: Layout, source: str) -> object:
-    """The polars frame of the lines: all columns are text, and an empty field is ""."""
-    import polars as pl
-
-    quote = '"' if layout.quoted else None
-    try:
-        frame = pl.read_csv(
-            text, has_header=False, separator=chr(layout.byte), quote_char=quote, infer_schema=False
-        )
-    except pl.exceptions.PolarsError as wrong:
-        raise InputError(
-            source, f"cannot be split into columns: {wrong}", expected="a plain text table"
-        ) from None
-    if frame.shape != (text.count(b"\n"), len(layout.names)):
-        raise InputError(
-            source,
-            "cannot be split into columns",
-            expected=f"{len(layout.names)} columns in every line",
-        )
-    frame.columns = layout.names
-    return frame.fill_null("")
-
-
-# ---- the first line ------
+    _check_distinct(names, where, len(fields))
+    return list(names)
 
 
 def is_header(fields: Sequence[str], reading: Reading) -> bool:
-    """True if the first line of a text file names columns: it holds a usual name, or one that the
-    user gave.
+    """Returns True if the first line of a text file names columns: it holds a usual name, or one
+    that the user gave.
     """
     wanted = {name for name in (reading.user, reading.item, reading.value, reading.time) if name}
     return any(field in wanted or plain(field) in _KNOWN for field in fields)
 
 
 def positional(fields: Sequence[str]) -> tuple[str, ...] | None:
-    """Names for a file without a header, judged by its first line: user, item, then a rating or a
-    time, then a time.
-
-    None if the line does not fit.
+    """Returns names for a file without a header, judged by its first line: user, item, then a
+    rating or a time, then a time. None if the line does not fit.
 
     >>> positional(["196", "242", "3", "881250949"])
     ('user_id', 'item_id', 'rating', 'timestamp')
@@ -369,6 +220,7 @@ def positional(fields: Sequence[str]) -> tuple[str, ...] | None:
     if not 2 <= len(fields) <= 4:
         return None
     for field in fields[:2]:
+        # An id has a digit. Another delimiter inside it shows that the line was divided wrongly.
         if not re.search(r"\d", field) or re.search(r"[;|\t\s]|::", field):
             return None
     if not all(_NUMBER.fullmatch(field) for field in fields[2:]):
@@ -378,17 +230,8 @@ def positional(fields: Sequence[str]) -> tuple[str, ...] | None:
     return POSITIONS[: len(fields)]
 
 
-def is_number(field: str) -> bool:
-    """True if a field of a text file is a number.
-
-    >>> is_number("3.5"), is_number("kunde")
-    (True, False)
-    """
-    return _NUMBER.fullmatch(field.strip()) is not None
-
-
 def typed_names(fields: Sequence[str], where: str) -> tuple[list[str], dict[str, str]]:
-    """Names and types from a RecBole header. Raises InputError for an unknown type.
+    """Returns names and types from a RecBole header. Raises InputError for an unknown type.
 
     >>> typed_names(["user_id:token", "rating:float"], "x.inter:1")
     (['user_id', 'rating'], {'user_id': 'token', 'rating': 'float'})
@@ -406,6 +249,208 @@ def typed_names(fields: Sequence[str], where: str) -> tuple[list[str], dict[str,
     return list(types), types
 
 
+def _check_distinct(names: Sequence[str], where: str, columns: int) -> None:
+    """Raises InputError for a name that occurs twice. columns: their number; fewer names than that
+    are left of a header whose names were keys.
+    """
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None or len(names) != columns:
+        raise InputError(
+            where,
+            f"column name '{twice or names[0]}' occurs twice",
+            expected="different names",
+            fix="rename one of them",
+        )
+
+
+def _refuse_names(fields: list[str], second: list[str], where: str) -> NoReturn:
+    """Refuses a first line in which no column is known. It is a row if it holds a number, and a
+    header if only the line below it holds one. second: the fields of that line.
+    """
+    user, item = fields[:2]
+    name_two = (
+        f"say what its columns are: user='{user}', item='{item}' (--load user={user}"
+        f" --load item={item})"
+    )
+    name_all = (
+        f"add one, or name all {len(fields)} columns: names=('user_id', 'item_id', ...) (--load"
+        " names=user_id,item_id,...)"
+    )
+    if any(map(is_number, fields)):
+        fix = name_all
+    elif any(map(is_number, second)):
+        fix = name_two
+    else:
+        fix = f"{name_two}; or, if the first line is a row, {name_all}"
+    raise InputError(
+        where,
+        f"no usual column name among {', '.join(fields[:8])}",
+        expected="a header with the names of the columns, such as user_id,item_id,rating,timestamp",
+        fix=fix,
+    )
+
+
+def is_number(field: str) -> bool:
+    """Returns True if a field of a text file is a number.
+
+    >>> is_number("3.5"), is_number("kunde")
+    (True, False)
+    """
+    return _NUMBER.fullmatch(field.strip()) is not None
+
+
+# ---- every line ----------------------------------------------------------------------------------
+
+
+class Block(NamedTuple):
+    """Some whole lines of a text."""
+
+    content: Array
+    """uint8 [bytes]."""
+    newline: Int64Array
+    """The positions of the line ends, int64 [lines]."""
+    source: str
+    """The file, for errors."""
+    first: int
+    """The number of the first line in the file."""
+
+    def where(self, line: int) -> str:
+        """Returns `file:line` of a line of this block, counted from 0."""
+        return f"{self.source}:{self.first + line}"
+
+
+def _check_lines(text: bytes, layout: Layout, source: str, first: int, whole: bool) -> list[int]:
+    """Checks the columns and quotes of every line, and returns the numbers of the blank lines.
+
+    first: the number of the first line in the file. whole: False if the file may have been cut off.
+    """
+    blank: list[int] = []
+    start = 0
+    # Blocks bound the memory: the arrays of a block are many times its size.
+    while start < len(text):
+        end = text.rfind(b"\n", start, start + BLOCK) + 1
+        if end == 0:
+            _refuse_long(f"{source}:{first}", text.index(b"\n", start) - start)
+        content = np.frombuffer(text, np.uint8, end - start, start)
+        newline = np.flatnonzero(content == ord("\n"))
+        block = Block(content, newline, source, first)
+        width = np.diff(newline, prepend=-1) - 1
+        _check_block(block, width, layout, whole or end < len(text))
+        blank += (first + np.flatnonzero(width == 0)).tolist()
+        start = end
+        first += len(newline)
+    return blank
+
+
+def _check_block(block: Block, width: Int64Array, layout: Layout, whole: bool) -> None:
+    """Checks the lines of a block. width: bytes in each line. whole: False if its last line may
+    have been cut off.
+    """
+    long = np.flatnonzero(width > LINE_LIMIT)
+    if len(long):
+        _refuse_long(block.where(long[0]), int(width[long[0]]))
+    delimiter = np.flatnonzero(block.content == layout.byte)
+    if layout.quoted:
+        quote = np.flatnonzero(block.content == ord('"'))
+        _check_quotes(block, quote, layout)
+        # A delimiter after an odd number of quotes stands inside a field.
+        quotes_before = np.searchsorted(quote, delimiter)
+        delimiter = delimiter[quotes_before % 2 == 0]
+    delimiters_before = np.searchsorted(delimiter, block.newline)
+    columns = np.diff(delimiters_before, prepend=0) + 1
+    wrong = np.flatnonzero((columns != len(layout.names)) & (width > 0))
+    if len(wrong):
+        line = int(wrong[0])
+        end = block.newline[line]
+        content = block.content[end - width[line] : end].tobytes().decode("utf-8")
+        cut_off = not whole and line == len(block.newline) - 1
+        _refuse_columns(block.where(line), content, int(columns[line]), layout, cut_off)
+
+
+def _check_quotes(block: Block, quote: Int64Array, layout: Layout) -> None:
+    """Checks that quotes open at the start of a field and close at its end, in the same line.
+    quote: the positions of all quotes.
+    """
+    quotes_before = np.searchsorted(quote, block.newline)
+    odd = np.flatnonzero(np.diff(quotes_before, prepend=0) % 2)
+    if len(odd):
+        raise InputError(
+            block.where(odd[0]),
+            "a quoted field does not end in its line",
+            expected="rows of one line",
+            fix="keep each row in one line and double a quote inside a field",
+        )
+    # A quote is doubled inside a field, so that one may also stand next to another one.
+    edges = (ord("\n"), layout.byte, ord('"'))
+    opening = quote[0::2]
+    closing = quote[1::2]
+    # Before the first byte of a block a line ended.
+    before = np.concatenate([[ord("\n")], block.content[:-1]])[opening]
+    after = block.content[closing + 1]
+    stray = np.flatnonzero(~(np.isin(before, edges) & np.isin(after, edges)))
+    if len(stray):
+        line = np.searchsorted(block.newline, opening[stray[0]])
+        raise InputError(
+            block.where(int(line)),
+            "a quote inside a field",
+            expected="quotes around the whole field, doubled inside",
+            fix="quote the field",
+        )
+
+
+def _refuse_columns(where: str, line: str, columns: int, layout: Layout, cut_off: bool) -> NoReturn:
+    wanted = len(layout.names)
+    # Not `::`, which was replaced, nor a blank, which stands in many fields.
+    others = [other for other in DELIMITERS[1:5] if other != layout.delimiter and other in line]
+    if cut_off and columns < wanted:
+        fix = "the last line has no line end: the file seems cut off; get it again"
+    elif columns < wanted and others:
+        fix = f"the line holds {_name(others[0])}: use one delimiter throughout"
+    elif columns > wanted and layout.delimiter == ",":
+        fix = "put a field that holds a comma in quotes, and write decimals with a point"
+    else:
+        fix = "complete the line or remove it"
+    plural = "" if columns == 1 else "s"
+    names = ", ".join(layout.names[:6])
+    raise InputError(where, f"{columns} column{plural}", expected=f"{wanted} ({names})", fix=fix)
+
+
+def _refuse_long(where: str, size: int) -> NoReturn:
+    raise InputError(
+        where,
+        f"the line is {size:,} bytes long",
+        expected=f"lines of at most {LINE_LIMIT:,} bytes",
+        fix="check the line ends and the format",
+    )
+
+
+def _split(text: bytes, layout: Layout, source: str) -> object:
+    """Returns the polars frame of the lines: all columns are text, and an empty field is ""."""
+    import polars as pl
+
+    try:
+        frame = pl.read_csv(
+            text,
+            has_header=False,
+            separator=chr(layout.byte),
+            quote_char='"' if layout.quoted else None,
+            infer_schema=False,
+        )
+    except pl.exceptions.PolarsError as wrong:
+        raise InputError(
+            source, f"cannot be split into columns: {wrong}", expected="a plain text table"
+        ) from None
+    # Every line was checked, so this compares two readers, ours and that of polars.
+    if frame.shape != (text.count(b"\n"), len(layout.names)):
+        raise InputError(
+            source,
+            "cannot be split into columns",
+            expected=f"{len(layout.names)} columns in every line",
+        )
+    frame.columns = layout.names
+    return frame.fill_null("")
+
+
 # ---- bytes to plain UTF-8 ------------------------------------------------------------------------
 
 
@@ -419,12 +464,14 @@ def plain_text(raw: bytes, source: str, encoding: str, notes: list[str]) -> byte
 
 
 def _to_utf8(raw: bytes, source: str, encoding: str, notes: list[str]) -> bytes:
+    """Returns the text in UTF-8 without byte order mark."""
     name = codecs.lookup(encoding).name
     if name in ("utf-8", "utf-8-sig"):
         return _checked_utf8(raw, source, notes)
     try:
         text = raw.decode(encoding).removeprefix("\ufeff").encode("utf-8")
     except (UnicodeError, ValueError) as wrong:
+        # Not every codec says where it failed; the first line is as good a place as any then.
         line = raw.count(b"\n", 0, getattr(wrong, "start", 0)) + 1
         raise InputError(
             f"{source}:{line}",
@@ -438,6 +485,7 @@ def _to_utf8(raw: bytes, source: str, encoding: str, notes: list[str]) -> bytes:
 
 
 def _checked_utf8(raw: bytes, source: str, notes: list[str]) -> bytes:
+    """Returns the bytes without byte order mark, if they are UTF-8."""
     for mark, name in WIDE:
         if raw.startswith(mark):
             _refuse_wide(source, name)
@@ -466,6 +514,8 @@ def _refuse_wide(source: str, name: str) -> NoReturn:
 
 
 def _refuse_control(raw: bytes, source: str) -> None:
+    """Raises InputError for the first control character, and for UTF-16 without a mark."""
+    # Removing them all is the fastest way to see that there are none.
     if len(raw.translate(None, CONTROL)) == len(raw):
         return
     # Text in a Latin alphabet is full of NUL bytes in UTF-16.
@@ -486,6 +536,7 @@ def _refuse_control(raw: bytes, source: str) -> None:
 
 
 def _line_ends(text: bytes, source: str, notes: list[str]) -> bytes:
+    """Returns the text with LF at the end of each line, for LF or CR LF."""
     if b"\r" not in text:
         return text
     if b"\n" not in text:
