@@ -12,9 +12,8 @@ from typing import Any, NamedTuple, Protocol, final
 import numpy as np
 
 from ..core.contract.declared import Contract, bound, read_only
-from ..core.contract.enforce import check_received, check_update
+from ..core.contract.enforce import check_received, check_update, local, try_local
 from ..core.contract.protocols import Catalogue, FederatedAlgorithm, Histories, State
-from ..core.contract.trial import local, of_devices, try_local
 from ..core.contract.update import Total, Update, add_update, by_item, clear_total, merge_totals
 from ..core.keys import fold_name, folds
 from ..core.types import Int64Array
@@ -233,7 +232,7 @@ class Shard:
         # Devices with a history, if there are any.
         tried = np.sort(np.argsort(counts == 0, kind="stable")[:TRIED])
         if whole:
-            received = of_devices(self.contract, download, tried)
+            received = self.contract.of_devices(download, tried)
         else:
             received = self.contract.delivered(download, users[tried])
             check_received(self.contract, received, len(tried))

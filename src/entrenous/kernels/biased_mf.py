@@ -22,8 +22,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from ..core.lanes.sealed import sealed
-from ..core.lanes.simd import LANES, every, inside, load, padded, store, sum_of, zeros
+from ..core.lanes.memory import padded, sealed, zeros
+from ..core.lanes.simd import LANES, every, inside, load, store, sum_of
 from ..core.types import BoolArray, Float32Array, Float64Array, Int32Array, Int64Array
 
 

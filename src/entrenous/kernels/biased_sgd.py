@@ -14,20 +14,8 @@ from numba import njit
 
 from ..core.contract.protocols import Histories
 from ..core.contract.update import STEP
-from ..core.lanes.sealed import sealed
-from ..core.lanes.simd import (
-    BOUND,
-    LANES,
-    SCALE,
-    dot,
-    every,
-    inside,
-    load,
-    padded,
-    store,
-    sum_of,
-    zeros,
-)
+from ..core.lanes.memory import padded, sealed, zeros
+from ..core.lanes.simd import BOUND, LANES, SCALE, dot, every, inside, load, store, sum_of
 from ..core.types import BoolArray, Float32Array, Int32Array, Int64Array
 
 UNIT, ONE = np.float32(STEP), np.float32(1)

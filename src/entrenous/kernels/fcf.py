@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 
 from ..core.lanes.doubles import DOUBLES, TERMS, add_products
-from ..core.lanes.sealed import sealed
+from ..core.lanes.memory import sealed
 from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array
 
 

@@ -18,7 +18,8 @@ from numba import njit
 
 from ..core.contract.declarations import axes
 from ..core.contract.gossip import Weighing
-from ..core.lanes.simd import LANES, every, inside, load, padded, store
+from ..core.lanes.memory import padded
+from ..core.lanes.simd import LANES, every, inside, load, store
 from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array
 
 

@@ -23,7 +23,7 @@ from ..core.types import BoolArray, Float32Array, Float64Array, Int32Array, Int6
 from .gmf_node import GMFPrivate, GMFShape, judge, model_scores
 from .logistic import logistic
 from .merging import merge_one
-from .negatives import count_gaps, fill_gaps
+from .sampling import count_gaps, fill_gaps
 
 DECAY, EPSILON = np.float32(0.999), np.float32(1e-7)
 ONE = np.float32(1)

@@ -18,7 +18,7 @@ import numpy as np
 from numba import njit
 
 from ..core.keys import fold_name, folds, normals
-from ..core.lanes.sealed import sealed
+from ..core.lanes.memory import sealed
 from ..core.lanes.simd import LANES, every, inside, load, store, sum_of
 from ..core.types import Float32Array, Int32Array, Int64Array
 

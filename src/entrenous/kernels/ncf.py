@@ -28,25 +28,14 @@ from numba import njit
 
 from ..core.errors import InputError
 from ..core.keys import below, draw, fold, folds
-from ..core.lanes.sealed import sealed
-from ..core.lanes.simd import (
-    LANES,
-    Lanes,
-    every,
-    inside,
-    load,
-    padded,
-    store,
-    sum_of,
-    unless_negative,
-    zeros,
-)
+from ..core.lanes.memory import padded, sealed, zeros
+from ..core.lanes.simd import LANES, Lanes, every, inside, load, store, sum_of, unless_negative
 from ..core.lanes.tiles import add_outer, products, weighted
 from ..core.rows import starts_of
 from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
 from .adam import BETA1, BETA2, direction, moment
 from .logistic import logistic
-from .negatives import count_gaps, fill_gaps
+from .sampling import count_gaps, fill_gaps
 
 
 class NCFShape(NamedTuple):

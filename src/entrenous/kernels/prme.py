@@ -31,14 +31,14 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from ..core.contract.protocols import Visits
 from ..core.keys import below, draw, fold
-from ..core.lanes.sealed import sealed
-from ..core.lanes.simd import inside, padded
+from ..core.lanes.memory import padded, sealed
+from ..core.lanes.simd import inside
 from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
-from ..core.visits import Visits
 from .geography import AXES, kilometres
 from .logistic import logistic
-from .negatives import negative, shuffle
+from .sampling import negative, shuffle
 from .visit_sequence import NOWHERE, VisitSequence, in_order, sequence_of
 
 ZERO = np.float32(0)

@@ -34,20 +34,11 @@ class UpTo(NamedTuple):
     name: str
     most: str
 
+    def __str__(self) -> str:
+        return self.name
+
 
 Size: TypeAlias = str | int | UpTo
-
-
-def size_name(size: Size) -> str | int:
-    """The name of a size, or its number."""
-    return size.name if isinstance(size, UpTo) else size
-
-
-def upper_bound(size: Size) -> str | int:
-    """The name (or number) of what a size is at most: its own, except for one that arrays
-    decide.
-    """
-    return size.most if isinstance(size, UpTo) else size
 
 
 class Axes(NamedTuple):
@@ -105,8 +96,9 @@ class SentArray(NamedTuple):
         >>> rows("q", "factors", when="each round", reveals="...").said
         '[rows, factors] float32'
         """
-        leading = ["rows"] if self.way == "rows" else []
-        extents = [*leading, *(str(size_name(size)) for size in self.sizes)]
+        extents = [str(size) for size in self.sizes]
+        if self.way == "rows":
+            extents = ["rows", *extents]
         return f"[{', '.join(extents)}] {self.dtype}" if extents else self.dtype
 
 

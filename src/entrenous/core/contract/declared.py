@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final, get_args, get_type_hin
 import numpy as np
 
 from ..errors import InputError, NonFiniteError
-from ..lanes.sealed import view_only
+from ..lanes.memory import view_only
 from ..types import Array, Int64Array
-from .declarations import Axes, SentArray, Size, Traits, UpTo, size_name, upper_bound
+from .declarations import Axes, SentArray, Size, Traits, UpTo
 from .gossip import GossipAlgorithm
-from .protocols import Catalogue, CentralAlgorithm, FederatedAlgorithm, State
+from .protocols import Catalogue, CentralAlgorithm, FederatedAlgorithm, State, arrays_of
 from .settings import Settings
 from .update import Total, zero_total
 
@@ -90,7 +90,7 @@ class DeclaredArray(NamedTuple):
     @property
     def said(self) -> str:
         """Its shape, type and range in words, such as `[devices] int32 from 0, below clusters`."""
-        sizes = ", ".join(str(size_name(size)) for size in self.axes.sizes)
+        sizes = ", ".join(map(str, self.axes.sizes))
         words = f"[{sizes}] {self.dtype}" if sizes else self.dtype
         if self.axes.least is not None:
             words += f" from {self.axes.least}"
@@ -332,6 +332,40 @@ class Contract:
         deliver = self.declaration.deliver
         return read_only(download if deliver is None else deliver(download, users))
 
+    def of_devices(self, delivered: State, rows: Int64Array) -> State:
+        """Returns the part of a delivered download that some of its devices receive, not to be
+        written to. rows: int64, their places among the devices that it was delivered for.
+        """
+        arrays = arrays_of(delivered)
+        for field in self.receives:
+            if field.axes.sizes[:1] == ("devices",):
+                arrays[field.name] = arrays[field.name][rows]
+        return read_only(type(delivered)(**arrays))
+
+    def delivered_to(self, delivered: State, rows: Int64Array) -> State:
+        """Returns `of_devices` as it would have been delivered to these devices alone: without the
+        rows of tables to which only the numbers of other devices point.
+        """
+        received = self.of_devices(delivered, rows)
+        arrays = arrays_of(received)
+        for index in self.receives:
+            tables = [
+                field.name
+                for field in self.receives
+                if _decided_by(field.axes.sizes[0], index.axes.below)
+            ]
+            if not tables:
+                continue
+            numbers = arrays[index.name]
+            # A number below 0 points nowhere.
+            points = numbers >= 0
+            used = np.unique(numbers[points])
+            places = np.searchsorted(used, numbers).astype(numbers.dtype)
+            arrays[index.name] = np.where(points, places, numbers)
+            for name in tables:
+                arrays[name] = arrays[name][used]
+        return read_only(type(received)(**arrays))
+
     @property
     def receives(self) -> tuple[DeclaredArray, ...]:
         """The declared arrays of a download."""
@@ -483,8 +517,22 @@ def _sizes(algorithm: Any, catalogue: Catalogue) -> dict[str, int]:
     return sizes
 
 
+def upper_bound(size: Size) -> str | int:
+    """Returns the name, or the number, that a size is at most: its own, except for a size that
+    arrays decide.
+    """
+    return size.most if isinstance(size, UpTo) else size
+
+
 def _of_delivery(sizes: tuple[Size, ...]) -> bool:
     return any(isinstance(size, UpTo) or upper_bound(size) == "devices" for size in sizes)
+
+
+def _decided_by(size: Size, below: str | int | None) -> bool:
+    """Tells whether the devices of a delivery decide an array's first size, into which the numbers
+    of another array point.
+    """
+    return isinstance(size, UpTo) and size.most == "devices" and size.name == below
 
 
 def _bytes(shape: tuple[int, ...], dtype: str) -> int:

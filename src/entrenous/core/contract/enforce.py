@@ -8,21 +8,108 @@ before anybody adds it up.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import numpy as np
 
+from ..errors import EntrenousWarning
 from ..types import Array, BoolArray, Int64Array
-from .declarations import Size, UpTo, size_name
+from .declarations import Size, UpTo
 from .declared import Contract, ContractError, DeclaredArray, NotFiniteError
 from .gossip import Pushes
-from .protocols import State, arrays_of
+from .protocols import FederatedAlgorithm, Histories, State, arrays_of
 from .update import STEP, Update, rises_within
 
 # Smaller numbers become 0 in fixed point.
 HALF = STEP / 2
 FROM_THE_KEY = "randomness from the key alone (core.keys)"
+# Words of NumPy and numba for an array that cannot be written to.
+READ_ONLY = ("read-only", "readonly", "read only")
+
+
+# ---- calls of device functions -------------------------------------------------------------------
+
+
+def local(
+    contract: Contract,
+    algorithm: FederatedAlgorithm,
+    received: State,
+    own: State,
+    histories: Histories,
+    users: Int64Array,
+    key: np.uint64,
+) -> tuple[State, Update]:
+    """Calls `algorithm.local` with a download that is read-only. Raises ContractError, with the
+    name of the array, where it writes to it."""
+    try:
+        return algorithm.local(received, own, histories, users, key)
+    except Exception as error:
+        if not any(word in str(error) for word in READ_ONLY):
+            raise
+        name = _written(algorithm, received, own, histories, users, key)
+        where = f"{contract.name}: download '{name}'" if name else f"{contract.name}: download"
+        raise ContractError(
+            where,
+            "`local` writes to it",
+            expected="what a device receives stays as it is; copy first",
+        ) from None
+
+
+def _written(
+    algorithm: FederatedAlgorithm,
+    received: State,
+    own: State,
+    histories: Histories,
+    users: Int64Array,
+    key: np.uint64,
+) -> str:
+    """Returns the first array of a download that `local` changes if it may; "" if there is none."""
+    copy = type(received)(*(array.copy() for array in received))
+    algorithm.local(copy, own, histories, users, key)
+    before, after = arrays_of(received), arrays_of(copy)
+    return next((name for name in before if before[name].tobytes() != after[name].tobytes()), "")
+
+
+def try_local(
+    contract: Contract,
+    algorithm: FederatedAlgorithm,
+    received: State,
+    own: State,
+    histories: Histories,
+    users: Int64Array,
+    key: np.uint64,
+) -> None:
+    """Trains some devices twice and keeps nothing: checks what they send against the declaration,
+    and the second time against the first.
+
+    Warns (EntrenousWarning) where all that a device sends would become 0 in fixed point. Raises
+    ContractError.
+    """
+    mine = type(own)(*(array.copy() for array in own))
+    private, update = local(contract, algorithm, received, mine, histories, users, key)
+    for name, array in arrays_of(own).items():
+        if array.tobytes() != arrays_of(mine)[name].tobytes():
+            raise ContractError(
+                f"{contract.name}: private state '{name}'",
+                "`local` writes to it",
+                expected="a new array returned",
+            )
+    check_update(contract, update, users, private, own)
+    check_same(
+        contract, update, local(contract, algorithm, received, mine, histories, users, key)[1]
+    )
+    if lost := vanishing(update):
+        said = (
+            f"all that {lost} of the {len(users)} devices tried out send becomes 0 in fixed point,"
+            " whose step is 2^-16"
+        )
+        warnings.warn(
+            f"{contract.name}: {said}; nothing is learnt from it: try a larger learning rate",
+            EntrenousWarning,
+            stacklevel=2,
+        )
 
 
 # ---- states: arrays by name ----------------------------------------------------------------------
@@ -97,14 +184,14 @@ def _check_shape(
         else:
             fits &= extent == extent_of(contract, size, sizes)
     if not fits:
-        extents = [f"{size_name(size)} = {extent_of(contract, size, sizes)}" for size in wanted]
+        extents = [f"{size} = {extent_of(contract, size, sizes)}" for size in wanted]
         expected = ", ".join(extents) or "a single number"
         raise ContractError(where, f"the shape {got}", expected=expected)
 
 
 def extent_of(contract: Contract, size: Size, sizes: Mapping[str, int]) -> int:
     """Returns a size as a number: of this delivery if it has one, else of the federation."""
-    name = size_name(size)
+    name = size.name if isinstance(size, UpTo) else size
     return sizes[name] if isinstance(name, str) and name in sizes else contract.size(size)
 
 
@@ -129,7 +216,7 @@ def _check_values(
     if bounds.below is not None:
         most = extent_of(contract, bounds.below, sizes)
         if high >= most:
-            expected = f"below {size_name(bounds.below)} = {most}"
+            expected = f"below {bounds.below} = {most}"
             raise ContractError(where, f"the number {high}", expected=expected)
 
 

@@ -15,9 +15,8 @@ import numpy as np
 
 from ..rows import rows_of
 from ..types import Array, Float32Array, Int8Array, Int32Array, Int64Array, UInt64Array
-from ..visits import some_visits
 from .declarations import SentArray
-from .protocols import Catalogue, Histories, State
+from .protocols import Catalogue, Histories, State, some_visits
 
 # In lists of peers: no peer.
 NOBODY = np.int32(-1)

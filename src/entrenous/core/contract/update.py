@@ -18,7 +18,7 @@ import numpy as np
 from numba import njit
 
 from ..errors import EntrenousError, NonFiniteError
-from ..lanes.sealed import sealed
+from ..lanes.memory import sealed, written_zeros
 from ..lanes.simd import LANES, add_fixed, fetch, load
 from ..types import Array, Float32Array, Float64Array, Int32Array, Int64Array
 
@@ -137,23 +137,12 @@ def zero_total(
     shape of one group's array}.
     """
     return Total(
-        {name: _zeros((items, *shape)) for name, shape in rows.items()},
-        _zeros((items,)),
-        {name: _zeros((groups, *shape)) for name, shape in dense.items()},
-        _zeros((groups,)),
+        {name: written_zeros((items, *shape)) for name, shape in rows.items()},
+        written_zeros((items,)),
+        {name: written_zeros((groups, *shape)) for name, shape in dense.items()},
+        written_zeros((groups,)),
         0,
     )
-
-
-def _zeros(shape: tuple[int, ...]) -> Int64Array:
-    """Returns zeros that begin where a cache line does. They are written: np.zeros would leave them
-    to the system, which then hands out small pages; a table read at random wants large ones.
-    """
-    size = math.prod(shape)
-    memory = np.empty(size + LINE, np.int64)
-    memory.fill(0)
-    start = -memory.ctypes.data % (8 * LINE) // 8
-    return memory[start : start + size].reshape(shape)
 
 
 def tabled(total: Total) -> tuple[Total, Int64Array]:
@@ -164,7 +153,7 @@ def tabled(total: Total) -> tuple[Total, Int64Array]:
         return total, total.table
     arrays = [*total.rows.values(), total.senders]
     widths = [math.prod(array.shape[1:]) for array in arrays]
-    table = _zeros((len(total.senders), -(-sum(widths) // LINE) * LINE))
+    table = written_zeros((len(total.senders), -(-sum(widths) // LINE) * LINE))
     views: list[Int64Array] = []
     low = 0
     for array, width in zip(arrays, widths, strict=True):

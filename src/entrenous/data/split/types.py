@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from ...core.contract.protocols import joined_visits, some_visits
 from ...core.errors import InputError
 from ...core.keys import fold
 from ...core.types import Array, BoolArray, Int32Array, Int64Array, UInt64Array
-from ...core.visits import joined_visits, some_visits
 from ...core.vocabulary import Vocabulary
 from ..interactions import Interactions
 
