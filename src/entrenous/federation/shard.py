@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol, final
 import numpy as np
 
 from ..core.contract.declared import Contract, bound, read_only
-from ..core.contract.enforce import check_received, check_update, local, try_local
+from ..core.contract.enforce import LocalCall, check_received, check_update, local, try_local
 from ..core.contract.protocols import Catalogue, FederatedAlgorithm, Histories, State
 from ..core.contract.update import Total, Update, add_update, by_item, clear_total, merge_totals
 from ..core.keys import fold_name, folds
@@ -188,9 +188,8 @@ class Shard:
         """
         devices = _some(work.devices, rows)
         histories = self.data.histories(rows, self.avoid)
-        private, update = local(
-            self.contract, self.algorithm, received, devices, histories, users, work.key
-        )
+        call = LocalCall(received, devices, histories, users, work.key)
+        private, update = local(self.contract, self.algorithm, call)
         if work.checked:
             check_update(self.contract, update, users, private)
         if self.protected.sorts:
@@ -236,15 +235,14 @@ class Shard:
         else:
             received = self.contract.delivered(download, users[tried])
             check_received(self.contract, received, len(tried))
-        try_local(
-            self.contract,
-            self.algorithm,
+        call = LocalCall(
             received,
             _some(devices, rows[tried]),
             self.data.histories(rows[tried], self.avoid),
             users[tried],
             key,
         )
+        try_local(self.contract, self.algorithm, call)
 
     def take(self) -> Total:
         """A sum of no devices, to which a caller adds updates. It is the caller's until
