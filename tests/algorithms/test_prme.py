@@ -26,9 +26,9 @@ from entrenous.algorithms.pepper import (
 from entrenous.algorithms.reptile_prme import ReptilePRME
 from entrenous.core.contract.declared import bound
 from entrenous.core.contract.gossip import DeviceData, data_of
+from entrenous.core.contract.protocols import some_visits
 from entrenous.core.errors import InputError
 from entrenous.core.keys import folds, key
-from entrenous.core.visits import some_visits
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import Interactions, build, pairs_of
 from entrenous.data.load import load

@@ -20,11 +20,11 @@ from entrenous.audit.peers import PEERS, LyingPeers, honest_peers
 from entrenous.audit.robustness import poisons
 from entrenous.core.contract.declared import bound
 from entrenous.core.contract.enforce import check_sent
+from entrenous.core.contract.protocols import grouped_visits
 from entrenous.core.contract.update import Update
 from entrenous.core.errors import InputError
 from entrenous.core.keys import key
 from entrenous.core.types import Float32Array, Int64Array
-from entrenous.core.visits import grouped_visits
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import build
 from entrenous.data.synthetic import synthetic

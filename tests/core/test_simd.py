@@ -11,19 +11,10 @@ import pytest
 from numba import njit
 
 from entrenous.core.contract.update import add_rows
-from entrenous.core.lanes.simd import (
-    LANES,
-    add_fixed,
-    count_up_to,
-    every,
-    load,
-    padded,
-    store,
-    sum_of,
-    zeros,
-)
+from entrenous.core.lanes.memory import padded, zeros
+from entrenous.core.lanes.simd import LANES, add_fixed, count_up_to, every, load, store, sum_of
 from entrenous.kernels.logistic import logistic
-from entrenous.kernels.negatives import count_gaps, fill_gaps
+from entrenous.kernels.sampling import count_gaps, fill_gaps
 
 
 @njit

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from entrenous.core.contract.protocols import Moments, Visits, joined_visits
 from entrenous.core.errors import EntrenousError, InputError
-from entrenous.core.visits import Moments, Visits, joined_visits
 from entrenous.data.filters import k_core, min_user_rows
 from entrenous.data.interactions import NO_TIME, Interactions
 from entrenous.data.kept import arrays_of_rows, rows_from_arrays

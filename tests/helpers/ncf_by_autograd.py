@@ -10,7 +10,7 @@ from autograd import grad
 
 from entrenous.core.keys import below, draw, fold
 from entrenous.kernels import ncf
-from entrenous.kernels.negatives import negative
+from entrenous.kernels.sampling import negative
 
 
 def places(shape: ncf.NCFShape, layers: tuple[int, ...]) -> dict[str, np.ndarray]:

@@ -18,7 +18,7 @@ from ..core.contract.declarations import SentArray, axes, rows
 from ..core.contract.protocols import Catalogue, Histories
 from ..core.contract.update import Total
 from ..core.keys import fold_name, folds
-from ..core.lanes.sealed import sealed
+from ..core.lanes.memory import sealed
 from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
 from ..kernels import prme
 from ..kernels.averaging import average

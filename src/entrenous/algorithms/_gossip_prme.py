@@ -13,7 +13,7 @@ from pydantic import Field
 from ..core.contract.declarations import axes
 from ..core.contract.gossip import DeviceData, Weighing
 from ..core.keys import fold_name
-from ..core.lanes.sealed import sealed
+from ..core.lanes.memory import sealed
 from ..core.types import Float32Array, Float64Array, Int64Array, UInt64Array
 from ..kernels import prme
 from ..kernels.arrays import others

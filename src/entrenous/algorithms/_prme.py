@@ -9,12 +9,11 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from ..core.contract.protocols import Histories
+from ..core.contract.protocols import Histories, Moments
 from ..core.contract.settings import Settings
 from ..core.errors import InputError
 from ..core.keys import folds, normals
 from ..core.types import Float32Array, Int64Array
-from ..core.visits import Moments
 from ..kernels import prme
 from ..kernels.geography import flat_points
 

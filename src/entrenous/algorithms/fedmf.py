@@ -38,7 +38,7 @@ from ..core.contract.settings import Settings
 from ..core.contract.update import LIMIT, STEP, Total, Update, add_devices, add_rows, count_items
 from ..core.errors import NonFiniteError
 from ..core.keys import folds, normals
-from ..core.lanes.sealed import sealed
+from ..core.lanes.memory import sealed
 from ..core.types import Float32Array, Int64Array
 from ..kernels import bpr_mf
 

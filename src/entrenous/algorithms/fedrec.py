@@ -39,19 +39,8 @@ from ..core.contract.protocols import Catalogue, Histories, rated
 from ..core.contract.update import STEP, Total, Update, real
 from ..core.errors import NonFiniteError
 from ..core.keys import draw, fold_name, folds, uniform
-from ..core.lanes.simd import (
-    BOUND,
-    LANES,
-    SCALE,
-    dot,
-    every,
-    inside,
-    load,
-    padded,
-    root,
-    store,
-    sum_of,
-)
+from ..core.lanes.memory import padded
+from ..core.lanes.simd import BOUND, LANES, SCALE, dot, every, inside, load, root, store, sum_of
 from ..core.types import Float32Array, Int64Array, UInt64Array
 from ..kernels import bpr_mf
 from ..privacy.decoys import Mixed, SendsDecoys

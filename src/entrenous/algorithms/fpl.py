@@ -21,21 +21,22 @@ from ..core.contract.settings import Settings
 from ..core.contract.update import STEP, Total, Update, add_devices, add_rows, tabled
 from ..core.errors import NonFiniteError
 from ..core.keys import below, draw, fold, folds, local_key, normals, select_key, uniform
-from ..core.lanes.sealed import sealed
-from ..core.lanes.simd import LANES, SCALE, every, load, padded, store, sum_of, zeros
+from ..core.lanes.memory import padded, sealed, zeros
+from ..core.lanes.simd import LANES, SCALE, every, load, store, sum_of
 from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
 from ..kernels import bpr_mf
 from ..kernels.logistic import logistic
-from ..kernels.negatives import (
+from ..kernels.sampling import (
     ONE,
     below_low,
+    cohort,
     count_gaps,
     fill_gaps,
     first_slot,
     negative,
+    one_of,
     slots_for,
 )
-from ..kernels.sampling import cohort, one_of
 from ..privacy.choice import Choice
 
 # Bytes of updates that are made before they are added up: a part of a core's second-level cache,
@@ -383,9 +384,9 @@ class FPLRoom(NamedTuple):
     places: Int32Array
     """int32, the row of each consumed item of a device, -1 = none yet."""
     slots: Int32Array
-    """int32, a hash table over the negatives drawn (kernels/negatives.py): the row of each."""
+    """int32, a hash table over the negatives drawn (kernels/sampling.py): the row of each."""
     gaps: Int32Array
-    """int32, for the draw of negatives (kernels/negatives.py)."""
+    """int32, for the draw of negatives (kernels/sampling.py)."""
 
 
 def _sealed(server: FPLServer) -> FPLServer:

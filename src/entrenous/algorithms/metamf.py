@@ -41,6 +41,7 @@ from ..core.contract.protocols import Catalogue, Histories, rated
 from ..core.contract.settings import Settings
 from ..core.contract.update import Total, Update, add_update, empty_total, gathered
 from ..core.keys import fold, fold_name, folds, select_key
+from ..core.lanes.memory import sealed
 from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
 from ..kernels import meta_network
 from ..kernels.adam import AdamStep, adam_step, direction, moment
@@ -498,6 +499,7 @@ def _sent(
     """Returns what devices send after their batches. models: theirs, of A_u the rows of their
     batches alone, low [m, B, L].
     """
+    models = MetaMFDownload(*map(sealed, models))
     # One array for each of A_u, B_u, first and second.
     gradients = [np.zeros_like(np.asarray(array)) for array in models[:4]]
     _gradients(models, batches, *gradients)

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from ..core.registry.discover import offered, offers, pick, with_plugins
-from ..core.registry.own import is_place, load_place
+from ..core.registry.discover import is_place, offered, offers, pick, with_plugins
+from ..core.registry.own import load_place
 
 PACKAGES = ("entrenous.algorithms", "entrenous.algorithms.central")
 

@@ -19,14 +19,14 @@ from numba import njit
 from pydantic import Field
 
 from ..core.contract.gossip import NOBODY, Arrivals, DeviceData, Weighing, data_of
+from ..core.contract.protocols import some_visits
 from ..core.keys import below, draw, fold, fold_name, folds
 from ..core.rows import starts_of
 from ..core.types import BoolArray, Float32Array, Float64Array, Int32Array, Int64Array, UInt64Array
-from ..core.visits import some_visits
 from ..kernels.gmf_train import ShareRule
 from ..kernels.merging import cosines
-from ..kernels.negatives import negative
 from ..kernels.peer_sampling import contains, fill_at_random
+from ..kernels.sampling import negative
 from ._gossip_gmf import GMFModel
 from ._gossip_prme import PRMEModel
 from .gossip_learning import composed

@@ -12,7 +12,7 @@ from ..audit.plan import AuditOptions, AuditPlan
 from ..core.contract.protocols import Progress
 from ..core.errors import InputError
 from ..core.keywords import values
-from ..core.registry.own import is_place
+from ..core.registry.discover import is_place
 from ..runs import store
 from .asked import algorithm_asked, named_rows
 from .progress import asked_progress

@@ -10,8 +10,8 @@ from functools import partial
 from typing import Any, TypeAlias, final
 
 from ..core.contract.protocols import Progress
-from ..core.errors import InputError, at_least, did_you_mean
-from ..core.keywords import values
+from ..core.errors import InputError, did_you_mean
+from ..core.keywords import at_least, values
 from ..data.interactions import Interactions
 from ..data.load import load as read
 from ..data.load import load_arguments

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.errors import InputError
-from ..core.registry.own import short
+from ..core.registry.discover import short
 from ..core.types import Float64Array, Int64Array
 from .asked import algorithm_asked
 from .result import Run

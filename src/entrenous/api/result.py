@@ -13,8 +13,9 @@ from typing import Any, final
 import numpy as np
 
 from ..core.contract.declared import Declaration, declared
-from ..core.errors import InputError, at_least
-from ..core.registry.own import short
+from ..core.errors import InputError
+from ..core.keywords import at_least
+from ..core.registry.discover import short
 from ..core.types import Array
 from ..data.interactions import Interactions
 from ..data.kept import arrays_of_rows

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, final
 
 from ..core.contract.protocols import Progress
-from ..core.errors import at_least
-from ..core.keywords import values
+from ..core.keywords import at_least, values
 from ..runs import store
 from ..runs.options import RunOptions, TrainingOptions, TuneFirst
 from ..runs.pipeline import RunRequest, carry_out

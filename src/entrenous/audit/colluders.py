@@ -16,11 +16,17 @@ from typing import NamedTuple, final
 import numpy as np
 
 from ..core.contract.declared import Contract
-from ..core.contract.protocols import FederatedAlgorithm, State, arrays_of
+from ..core.contract.protocols import (
+    FederatedAlgorithm,
+    Moments,
+    State,
+    arrays_of,
+    joined_visits,
+    some_visits,
+)
 from ..core.contract.update import Update
 from ..core.keys import key
 from ..core.types import Float64Array, Int64Array
-from ..core.visits import Moments, joined_visits, some_visits
 from ..core.vocabulary import Vocabulary
 from ..data.interactions import NO_TIME, Interactions, build
 from ..federation.item_rows import Tables, of_some, side_by_side

@@ -14,7 +14,7 @@ from ..core.contract.protocols import FederatedAlgorithm, Progress, arrays_of, s
 from ..core.contract.update import STEP
 from ..core.errors import InputError
 from ..core.keys import key
-from ..core.registry.own import short
+from ..core.registry.discover import short
 from ..core.types import Array, Int64Array
 from ..data.interactions import Interactions
 from ..data.split.types import Held

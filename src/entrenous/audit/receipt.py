@@ -17,7 +17,7 @@ from ..core.contract.declared import Contract, bound, is_central, is_federated, 
 from ..core.contract.protocols import Progress, silent
 from ..core.errors import EntrenousError, InputError
 from ..core.keys import key, select_key
-from ..core.registry.own import short
+from ..core.registry.discover import short
 from ..data.interactions import Interactions
 from ..data.split.types import Split
 from ..federation.executors import Threads

@@ -17,10 +17,10 @@ from ..algorithms._gossip_gmf import GMFModel
 from ..algorithms.named import maker_of
 from ..core.contract.declared import bound, declared
 from ..core.contract.protocols import Progress, silent
-from ..core.errors import InputError, at_least
+from ..core.errors import InputError
 from ..core.keys import key
-from ..core.registry.discover import offers, pick
-from ..core.registry.own import short
+from ..core.keywords import at_least
+from ..core.registry.discover import offers, pick, short
 from ..data.interactions import Interactions
 from ..federation.defences import DEFENCES, known_of
 from ..kernels.generator import generator

@@ -8,8 +8,9 @@ from typing import Any, get_args
 import numpy as np
 
 from ..core.contract.declared import Contract
-from ..core.errors import InputError, at_least, did_you_mean
+from ..core.errors import InputError, did_you_mean
 from ..core.keys import key
+from ..core.keywords import at_least
 from ..core.types import Int64Array
 from ..data.interactions import Interactions
 from ..kernels.sampling import cohort as drawn

@@ -53,8 +53,7 @@ def explain(algorithm: str, /, *, json: bool = False) -> None:
         return
     from ..algorithms.named import algorithms as known_algorithms
     from ..algorithms.named import kind_of, maker_of
-    from ..core.registry.discover import pick
-    from ..core.registry.own import is_place
+    from ..core.registry.discover import is_place, pick
     from ..privacy import evidence, told
 
     if is_place(algorithm):

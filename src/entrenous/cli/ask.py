@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..core.errors import at_least
+from ..core.keywords import at_least
 from .console import emit_json, say, table
 from .options import RUNS, OwnPlace, Runs, TodaysCode
 

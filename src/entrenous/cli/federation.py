@@ -11,7 +11,8 @@ from typing import Any
 
 from cyclopts import App
 
-from ..core.errors import EntrenousError, InputError, at_least
+from ..core.errors import EntrenousError, InputError
+from ..core.keywords import at_least
 from ..deploy.operate.plans import TrialPlan
 from .console import emit_json, goes_on, say, table, tell
 from .options import NETWORK, PEERS, need_libraries, takes
@@ -49,7 +50,7 @@ def try_(folder: Path | None = None, /, *, json: bool = False, **options: Any) -
         from ..deploy.operate.trial_peers import show
 
         return 0 if show(folder, plan, tell) else 1
-    from ..core.registry.own import is_place
+    from ..core.registry.discover import is_place
     from ..deploy.operate import trial
 
     folder = folder or Path("runs/federation")

@@ -87,7 +87,7 @@ def new(
         Without TLS; beyond loopback, server and nodes then also want --insecure.
     """
     need_libraries("federation", *NETWORK)
-    from ..core.registry.own import is_place
+    from ..core.registry.discover import is_place
     from ..deploy.agreement.catalogue import Items
     from ..deploy.operate.founding import Place, found_federation
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..core.errors import InputError, at_least
-from ..core.keywords import names_of
+from ..core.errors import InputError
+from ..core.keywords import at_least, names_of
 from ..runs.options import RunOptions, RunPlan, TuneFirst
 from .console import advice_if_it_diverges, emit_json, goes_on, progress_bar, say, table, tell
 from .options import RUNS, option_name, takes
@@ -122,7 +122,7 @@ def _resumed(
     run_name: str, asked: dict[str, Any], how: RunOptions, todays_code: bool, progress: Progress
 ) -> RunResult:
     """The run, continued as it was begun. Options besides --resume may repeat what the run has."""
-    from ..core.registry.own import is_place
+    from ..core.registry.discover import is_place
     from ..runs import reopen, store
 
     root = Path(how.out or RUNS)
@@ -158,7 +158,7 @@ def _refuse_change(asked: Mapping[str, Any], begun: RunPlan, run_name: str) -> N
 
 def show_run(manifest: dict[str, Any], name: str) -> None:
     """One run as a table, with its protocol. name: what other commands find it by."""
-    from ..core.registry.own import short
+    from ..core.registry.discover import short
     from ..evaluate.metric_kinds import arrowed
     from ..runs.store import protocol_of
 

@@ -13,7 +13,8 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from ..core.errors import InputError, at_least
+from ..core.errors import InputError
+from ..core.keywords import at_least
 from .console import say
 from .options import NETWORK, PEERS, need_libraries
 

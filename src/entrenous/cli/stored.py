@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..core.cells import CHANGED, FORMULA
-from ..core.errors import InputError, at_least
+from ..core.errors import InputError
+from ..core.keywords import at_least
 from .console import emit_json, say, table, tell
 from .options import RUNS, OwnPlace, Runs, TodaysCode
 
@@ -54,7 +55,7 @@ def _readable(root: Path) -> Iterator[dict[str, Any]]:
 
 
 def _show_runs(manifests: list[dict[str, Any]]) -> None:
-    from ..core.registry.own import short
+    from ..core.registry.discover import short
     from ..evaluate.metric_kinds import arrowed
     from ..runs import store
 

@@ -90,12 +90,6 @@ def may_pass(error: BaseException) -> bool:
     return getattr(error, "sqlite_errorcode", -1) & 0xFF in PASSING_SQLITE
 
 
-def at_least(where: str, value: int | None, least: int) -> None:
-    """Raises InputError, naming `where`, for a number below `least`. None passes."""
-    if value is not None and value < least:
-        raise InputError(where, f"got {value}", expected=f"a whole number from {least}")
-
-
 class NonFiniteError(EntrenousError):
     """Raised for a score, a weight or an update that is NaN or infinite. A NaN would rank first
     under a plain comparison.

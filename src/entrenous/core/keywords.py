@@ -63,6 +63,12 @@ def _asked(
     return kind(*arguments, **named)
 
 
+def at_least(where: str, value: int | None, least: int) -> None:
+    """Raises InputError, naming `where`, for a number below `least`. None passes."""
+    if value is not None and value < least:
+        raise InputError(where, f"got {value}", expected=f"a whole number from {least}")
+
+
 def names_of(*kinds: type) -> list[str]:
     """The names of the fields of some dataclasses."""
     return [field.name for kind in kinds for field in fields(kind)]

@@ -13,7 +13,18 @@ def starts_of(counts: Array) -> Int64Array:
     >>> starts_of(np.array([2, 0, 3])).tolist()
     [0, 2, 2, 5]
     """
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    ptr = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=ptr[1:])
+    return ptr
+
+
+def owners_of(ptr: Int64Array) -> Int64Array:
+    """Returns the owner of each row, int64 [ptr[n]].
+
+    >>> owners_of(np.array([0, 2, 2, 5])).tolist()
+    [0, 0, 2, 2, 2]
+    """
+    return np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
 
 
 def rows_of(ptr: Int64Array, owners: Array) -> tuple[Int64Array, Int64Array]:
@@ -25,4 +36,6 @@ def rows_of(ptr: Int64Array, owners: Array) -> tuple[Int64Array, Int64Array]:
     """
     counts = np.diff(ptr)[owners]
     starts = starts_of(counts)
-    return starts, np.repeat(ptr[owners] - starts[:-1], counts) + np.arange(starts[-1])
+    # A row lies as far behind the first of its owner in `ptr` as it does here.
+    moved = np.repeat(ptr[owners] - starts[:-1], counts)
+    return starts, moved + np.arange(starts[-1])

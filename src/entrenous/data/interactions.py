@@ -12,11 +12,10 @@ from typing import Any, final
 
 import numpy as np
 
-from ..core.contract.protocols import Catalogue, Histories
+from ..core.contract.protocols import Catalogue, Histories, Moments, Visits, some_visits
 from ..core.errors import InputError
 from ..core.rows import rows_of, starts_of
 from ..core.types import Array, BoolArray, Float32Array, Float64Array, Int32Array, Int64Array
-from ..core.visits import Moments, Visits, some_visits
 from ..core.vocabulary import Vocabulary
 
 # The time of a row whose time is not known.

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ..core.contract.protocols import Visits
 from ..core.errors import EntrenousError
 from ..core.types import Array, Int64Array
-from ..core.visits import Visits
 from ..core.vocabulary import Vocabulary
 from .interactions import Interactions
 

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..core.contract.protocols import grouped_visits
 from ..core.errors import InputError
 from ..core.types import Int64Array
-from ..core.visits import grouped_visits
 from .interactions import Interactions, find_rows, pair_name
 
 

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from ..core.contract.protocols import Recommender, TopN
-from ..core.errors import NonFiniteError, at_least
+from ..core.errors import NonFiniteError
 from ..core.keys import key
+from ..core.keywords import at_least
 from ..core.types import Array, BoolArray, Float32Array, Int32Array, Int64Array
 from ..core.vocabulary import Vocabulary
 from ..data.interactions import Interactions

@@ -11,7 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from typing import NamedTuple, Protocol, TypeVar, final
 
-from ..core.errors import EntrenousError, InputError, at_least
+from ..core.errors import EntrenousError, InputError
+from ..core.keywords import at_least
 from ..core.types import Int64Array
 
 T = TypeVar("T")

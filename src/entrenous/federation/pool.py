@@ -9,7 +9,7 @@ from typing import final
 import numpy as np
 
 from ..core.contract.gossip import UNSEEN
-from ..core.lanes.simd import zeros
+from ..core.lanes.memory import zeros
 from ..core.types import Float32Array, Int8Array, Int64Array
 
 

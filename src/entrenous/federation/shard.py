@@ -12,9 +12,8 @@ from typing import Any, NamedTuple, Protocol, final
 import numpy as np
 
 from ..core.contract.declared import Contract, bound, read_only
-from ..core.contract.enforce import check_received, check_update
+from ..core.contract.enforce import LocalCall, check_received, check_update, local, try_local
 from ..core.contract.protocols import Catalogue, FederatedAlgorithm, Histories, State
-from ..core.contract.trial import local, of_devices, try_local
 from ..core.contract.update import Total, Update, add_update, by_item, clear_total, merge_totals
 from ..core.keys import fold_name, folds
 from ..core.types import Int64Array
@@ -189,9 +188,8 @@ class Shard:
         """
         devices = _some(work.devices, rows)
         histories = self.data.histories(rows, self.avoid)
-        private, update = local(
-            self.contract, self.algorithm, received, devices, histories, users, work.key
-        )
+        call = LocalCall(received, devices, histories, users, work.key)
+        private, update = local(self.contract, self.algorithm, call)
         if work.checked:
             check_update(self.contract, update, users, private)
         if self.protected.sorts:
@@ -233,19 +231,18 @@ class Shard:
         # Devices with a history, if there are any.
         tried = np.sort(np.argsort(counts == 0, kind="stable")[:TRIED])
         if whole:
-            received = of_devices(self.contract, download, tried)
+            received = self.contract.of_devices(download, tried)
         else:
             received = self.contract.delivered(download, users[tried])
             check_received(self.contract, received, len(tried))
-        try_local(
-            self.contract,
-            self.algorithm,
+        call = LocalCall(
             received,
             _some(devices, rows[tried]),
             self.data.histories(rows[tried], self.avoid),
             users[tried],
             key,
         )
+        try_local(self.contract, self.algorithm, call)
 
     def take(self) -> Total:
         """A sum of no devices, to which a caller adds updates. It is the caller's until

@@ -22,37 +22,42 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from ..core.lanes.sealed import sealed
-from ..core.lanes.simd import LANES, every, inside, load, padded, store, sum_of, zeros
+from ..core.lanes.memory import padded, sealed, zeros
+from ..core.lanes.simd import LANES, every, inside, load, store, sum_of
 from ..core.types import BoolArray, Float32Array, Float64Array, Int32Array, Int64Array
 
 
 class BiasedMFRates(NamedTuple):
-    """Constants of a device's training."""
+    """Constants of the training of a device."""
 
     steps: int
     """Local iterations."""
     reg: np.float32
-    """Of p_u."""
+    """The weight of the prior of p_u."""
     reg_bias: np.float32
-    """Of b_u - start."""
+    """The weight of the prior of b_u - start."""
     noise: np.float32
-    """Variance of a rating around its prediction; 0 = p_u is taken to be exact."""
+    """The variance of a rating around its prediction; 0 = p_u is taken to be exact."""
     bias: bool
-    """b_u moves."""
+    """True if b_u moves."""
     predict: bool
-    """Decoys are rated by the prediction of the new p_u, b_u, else by the user's mean."""
+    """True if decoys are rated by the prediction of the new p_u and b_u, False for the user's mean.
+    """
 
 
 class BiasedMFRows(NamedTuple):
     """Rated items and decoys of m devices (see `privacy.decoys.Mixed`)."""
 
     ptr: Int64Array
+    """int64 [m + 1] from 0."""
     item: Int32Array
+    """int32 [ptr[m]]."""
     value: Float32Array
+    """float32 [ptr[m]], ratings."""
     rated: BoolArray
+    """bool [ptr[m]], False for decoys."""
     start: Float32Array
-    """float32 [m], where each device's b_u starts."""
+    """float32 [m], the first b_u of each device."""
 
 
 class BiasedMFItems(NamedTuple):
@@ -135,6 +140,7 @@ def _gradients(
     out: tuple[Float32Array, Float32Array],
 ) -> None:
     """Trains model k of all devices, one device after the other. out: the gradients of q and b."""
+    # Arrays are taken out of their tuples before the loop, where numba would count references.
     q = items.q
     b = items.b
     v = items.v
@@ -158,25 +164,28 @@ def _gradients(
         total = np.float32(0)
         given = np.float32(0)
         spread = np.float32(0)
-        # the sums over the rated items
+        # All that the steps need of the rated items are sums, made once.
         clear(room)
         for r in range(ptr[d], ptr[d + 1]):
-            if rated[r]:
-                i = np.int64(item[r])
-                y = value[r] - b[i, k] - start
-                count += 1
-                total += y
-                given += value[r]
-                spread += v[i]
-                for f in range(0, width, LANES):
-                    row = load(q, (i * members + k) * factors + f, factors - f)
-                    store(x, f, row)
-                    store(s, f, load(s, f) + row)
-                    store(z, f, load(z, f) + every(y) * row)
-                add_square(room.n, x, factors)
-        # local iterations, and the covariance
+            if not rated[r]:
+                continue
+            i = np.int64(item[r])
+            y = value[r] - b[i, k] - start
+            count += 1
+            total += y
+            given += value[r]
+            spread += v[i]
+            at = (i * members + k) * factors
+            for f in range(0, width, LANES):
+                row = load(q, at + f, factors - f)
+                store(x, f, row)
+                store(s, f, load(s, f) + row)
+                store(z, f, load(z, f) + every(y) * row)
+            add_square(room.n, x, factors)
+        # The gradients of decoys compare the new p_u with the old.
+        at = (d * members + k) * factors
         for f in range(0, width, LANES):
-            own = load(p, (d * members + k) * factors + f, factors - f)
+            own = load(p, at + f, factors - f)
             store(mine, f, own)
             store(old, f, own)
         was = offset[d, k]
@@ -184,34 +193,39 @@ def _gradients(
         mean = given / np.float32(max(count, 1))
         if rates.noise > 0:
             covariance(room, factors, rates.reg + spread, rates.noise)
-        # the gradients of every row, decoys too
+        # The gradients of every row, those of decoys too.
         for r in range(ptr[d], ptr[d + 1]):
             i = np.int64(item[r])
+            at = (i * members + k) * factors
             product = every(np.float32(0))
             before = every(np.float32(0))
             for f in range(0, width, LANES):
-                row = load(q, (i * members + k) * factors + f, factors - f)
+                row = load(q, at + f, factors - f)
                 store(x, f, row)
                 product = product + load(mine, f) * row
                 before = before + load(old, f) * row
-            by_new, by_old = now + sum_of(product), was + sum_of(before)
+            by_new = now + sum_of(product)
+            by_old = was + sum_of(before)
             if rated[r]:
                 e = value[r] - b[i, k] - start - by_new
             elif rates.predict:
-                # r' is the new prediction, the model's the one before (FedRec)
+                # The made-up rating r' is the new prediction, that of the model the one before
+                # (FedRec).
                 e = by_new - by_old
             else:
                 e = mean - b[i, k] - start - by_new
             g_b[r, k] = -e
-            # z has served: it holds the gradient
+            # The sum z has served; its memory holds the gradient.
             for f in range(0, width, LANES):
                 step = every(-e) * load(mine, f)
+                # The mean over all p_u that are likely adds C q_i.
                 if rated[r] and rates.noise > 0:
                     for h in range(factors):
                         step = step + every(x[0, h]) * load(c, h * width + f)
                 store(z, f, step)
             for f in range(factors):
                 g_q[r, k, f] = z[0, f]
+        # The user's own parameters stay on the device.
         offset[d, k] = now
         for f in range(factors):
             p[d, k, f] = mine[0, f]
@@ -235,7 +249,8 @@ def add_square(n: Float32Array, x: Float32Array, factors: int) -> None:
     for k in range(factors):
         weight = every(x[0, k])
         for f in range(0, width, LANES):
-            store(n, k * width + f, load(n, k * width + f) + weight * load(x, f))
+            at = k * width + f
+            store(n, at, load(n, at) + weight * load(x, f))
 
 
 @inside
@@ -256,20 +271,24 @@ def descend(
     z = room.z
     p = room.p
     width = n.shape[1]
+    # The variance of the items adds to the prior.
     reg = rates.reg + spread
     for _ in range(rates.steps):
+        # The minimum over d with p held.
         if rates.bias and count + rates.reg_bias > 0:
             product = every(np.float32(0))
             for f in range(0, width, LANES):
                 product = product + load(s, f) * load(p, f)
             d = (total - sum_of(product)) / (count + rates.reg_bias)
+        # The minimum over each coordinate of p with all else held.
         for k in range(factors):
             product = every(np.float32(0))
             for f in range(0, width, LANES):
                 product = product + load(n, k * width + f) * load(p, f)
             curvature = n[k, k] + reg
             if curvature > 0:
-                p[0, k] += (z[0, k] - d * s[0, k] - sum_of(product) - reg * p[0, k]) / curvature
+                downhill = z[0, k] - d * s[0, k] - sum_of(product) - reg * p[0, k]
+                p[0, k] += downhill / curvature
     return d
 
 
@@ -281,14 +300,15 @@ def covariance(room: BiasedMFRoom, factors: int, reg: np.float32, noise: np.floa
     a = room.a
     n = room.n
     c = room.c
-    # L
+    # L, row by row.
     for k in range(factors):
         for m in range(k + 1):
             left = np.float64(n[k, m]) + np.float64(reg if m == k else np.float32(0))
             for h in range(m):
                 left -= a[k, h] * a[m, h]
+            # Rounding may leave a pivot that is not above 0.
             a[k, m] = np.sqrt(max(left, 1e-12)) if m == k else left / a[m, m]
-    # L^-1 in place, column by column
+    # L^-1 in place, column by column.
     for m in range(factors):
         a[m, m] = 1.0 / a[m, m]
         for k in range(m + 1, factors):
@@ -296,7 +316,7 @@ def covariance(room: BiasedMFRoom, factors: int, reg: np.float32, noise: np.floa
             for h in range(m, k):
                 left -= a[k, h] * a[h, m]
             a[k, m] = left / a[k, k]
-    # (L^-1)' L^-1
+    # (L^-1)' L^-1, of which one half is enough.
     for k in range(factors):
         for m in range(k + 1):
             left = np.float64(0)

@@ -14,26 +14,15 @@ from numba import njit
 
 from ..core.contract.protocols import Histories
 from ..core.contract.update import STEP
-from ..core.lanes.sealed import sealed
-from ..core.lanes.simd import (
-    BOUND,
-    LANES,
-    SCALE,
-    dot,
-    every,
-    inside,
-    load,
-    padded,
-    store,
-    sum_of,
-    zeros,
-)
+from ..core.lanes.memory import padded, sealed, zeros
+from ..core.lanes.simd import BOUND, LANES, SCALE, dot, every, inside, load, store, sum_of
 from ..core.types import BoolArray, Float32Array, Int32Array, Int64Array
 
-UNIT, ONE = np.float32(STEP), np.float32(1)
+UNIT = np.float32(STEP)
+ONE = np.float32(1)
 # x + MAGIC - MAGIC is x rounded to a whole number (half to even) if |x| <= 2^22.
 MAGIC = np.float32(3 << 22)
-# A sum of squares below it is one of such numbers.
+# Numbers whose squares add up to less than this are at most 2^22.
 SMALL = np.float32(1 << 44)
 
 
@@ -43,19 +32,19 @@ class BiasedSGDNumbers(NamedTuple):
     steps: int
     """Local iterations."""
     rate: np.float32
-    """The server's."""
+    """The learning rate of the server."""
     local_rate: np.float32
-    """The device's."""
+    """The learning rate of the device."""
     reg: np.float32
     """lambda of p_u and q_i."""
     reg_bias: np.float32
     """lambda of b_u and b_i."""
     predict: bool
-    """Decoys are rated by prediction, else by the user's mean."""
+    """True if decoys are rated by prediction, False for the user's mean."""
     decoys: bool
-    """p_u and b_u learn from decoys too."""
+    """True if p_u and b_u learn from decoys too."""
     before: bool
-    """Gradients are sent at the p_u and b_u before the visit."""
+    """True if gradients are sent at the p_u and b_u before the visit."""
 
 
 class BiasedSGDState(NamedTuple):
@@ -75,9 +64,13 @@ class BiasedSGDRows(NamedTuple):
     """Rated items and decoys of m devices (`Mixed`)."""
 
     ptr: Int64Array
+    """int64 [m + 1] from 0."""
     item: Int32Array
+    """int32 [ptr[m]]."""
     value: Float32Array
+    """float32 [ptr[m]], ratings."""
     rated: BoolArray
+    """bool [ptr[m]], False for decoys."""
     start: Float32Array
     """float32 [m], the constant of each device's predictions."""
     mean: Float32Array
@@ -85,22 +78,23 @@ class BiasedSGDRows(NamedTuple):
 
 
 class BiasedSGDRoom(NamedTuple):
-    """Working memory of a device; the first three are [1, W], padded."""
+    """Working memory of a device."""
 
     p: Float32Array
-    """p_u."""
+    """p_u, [1, W], padded."""
     old: Float32Array
-    """p_u before the visit."""
+    """p_u before the visit, [1, W]."""
     g: Float32Array
-    """One gradient."""
+    """One gradient, [1, W]."""
     own: Int64Array
-    """int64 [longest], the device's rows that it learns from."""
+    """int64 [longest], the rows that the device learns from."""
 
 
 def room_for(ptr: Int64Array, factors: int) -> BiasedSGDRoom:
     """Returns working memory that suffices for the device with the most rows."""
     width = padded(factors)
-    own = np.empty(int(np.diff(ptr).max(initial=0)), np.int64)
+    longest = int(np.diff(ptr).max(initial=0))
+    own = np.empty(longest, np.int64)
     return BiasedSGDRoom(zeros(1, width), zeros(1, width), zeros(1, width), own)
 
 
@@ -110,8 +104,9 @@ def _mean(ptr: Int64Array, value: Float32Array, out: Float32Array) -> None:
         total = 0.0
         for r in range(ptr[d], ptr[d + 1]):
             total += np.float64(value[r])
-        if ptr[d + 1] > ptr[d]:
-            out[d] = np.float32(total / np.float64(ptr[d + 1] - ptr[d]))
+        count = ptr[d + 1] - ptr[d]
+        if count > 0:
+            out[d] = np.float32(total / np.float64(count))
 
 
 def means(histories: Histories, middle: np.float32) -> Float32Array:
@@ -147,8 +142,8 @@ def learn(
     bias: np.float32,
 ) -> np.float32:
     """Runs the local iterations of device d (eq. 11): room.p in place. Returns the new b_u, and
-    leaves the old p_u in room.old. Decoys that count have the rating made up for them (eq. 6), by
-    prediction that of the p_u and b_u before the visit.
+    leaves the old p_u in room.old. Decoys that count have made-up ratings (eq. 6); a predicted one
+    is that of the p_u and b_u before the visit.
     """
     q = state.q
     b = state.b
@@ -161,10 +156,11 @@ def learn(
     factors = q.shape[1]
     rate = numbers.local_rate
     start = rows.start[d]
+    # The regularisation shrinks p_u and b_u by these factors in each step.
     keep = every(ONE - rate * numbers.reg)
     keep_bias = ONE - rate * numbers.reg_bias
     was = bias
-    # the rows that the device learns from
+    # List the rows once: every iteration goes over them.
     count = 0
     for r in range(rows.ptr[d], rows.ptr[d + 1]):
         if rated[r] or numbers.decoys:
@@ -177,13 +173,15 @@ def learn(
             r = own[n]
             i = np.int64(item[r])
             at = i * factors
-            # the rate times the error, of a rating or of a made-up one
+            # The rate times the error, of a rating or of a made-up one. A prediction has neither
+            # b_i nor start: both cancel.
             if rated[r] or not numbers.predict:
                 target = value[r] if rated[r] else rows.mean[d]
                 gain = rate * (target - start - bias - b[i] - dot(mine, q, at, factors))
             else:
                 target = was + dot(old, q, at, factors)
                 gain = rate * (target - bias - dot(mine, q, at, factors))
+            # A step of stochastic gradient descent along this row.
             bias = keep_bias * bias + gain
             for f in range(0, mine.shape[1], LANES):
                 row = load(q, at + f, factors - f)
@@ -202,9 +200,10 @@ def error(
     now: np.float32,
     was: np.float32,
 ) -> np.float32:
-    """Returns the error e of row r, with a decoy's rating made up (eq. 6). now, was: b_u after and
-    before the local iterations; with `numbers.before`, they and room.p and room.old are the other
-    way round.
+    """Returns the error e of row r; the rating of a decoy is made up (eq. 6).
+
+    now, was: b_u after and before the local iterations. With `numbers.before` they are exchanged,
+    and so are room.p and room.old.
     """
     q = state.q
     factors = state.q.shape[1]
@@ -212,6 +211,7 @@ def error(
     at = i * factors
     by_new = now + dot(room.p, q, at, factors)
     if numbers.predict and not rows.rated[r]:
+        # The made-up rating is the new prediction, whichever of the two the gradient is taken at.
         moved = by_new - (was + dot(room.old, q, at, factors))
         return -moved if numbers.before else moved
     target = rows.value[r] if rows.rated[r] else rows.mean[d]
@@ -220,8 +220,9 @@ def error(
 
 @inside
 def swap(room: BiasedSGDRoom, numbers: BiasedSGDNumbers) -> None:
-    """Exchanges p_u and what it was before the visit, where gradients are sent of that."""
-    for f in range(0, room.p.shape[1] if numbers.before else 0, LANES):
+    """Exchanges the p_u after and before the visit, if gradients are taken at the one before."""
+    width = room.p.shape[1] if numbers.before else 0
+    for f in range(0, width, LANES):
         mine = load(room.p, f)
         store(room.p, f, load(room.old, f))
         store(room.old, f, mine)
@@ -244,8 +245,10 @@ def visits(
     state = BiasedSGDState(sealed(q), sealed(b), p.copy(), bias.copy())
     n = len(rows.item)
     factors = p.shape[1]
-    g_q, g_b = np.empty((n, factors), np.float32), np.empty(n, np.float32)
-    _visits(state, rows, numbers, room_for(rows.ptr, factors), g_q, g_b)
+    g_q = np.empty((n, factors), np.float32)
+    g_b = np.empty(n, np.float32)
+    room = room_for(rows.ptr, factors)
+    _visits(state, rows, numbers, room, g_q, g_b)
     return state.p, state.bias, g_q, g_b
 
 
@@ -269,12 +272,13 @@ def _visits(
         copy_user(state, d, room)
         was = state.bias[d]
         now = learn(state, rows, d, numbers, room, was)
-        # the gradients of every row, at the new p_u and b_u or at the old
+        # The gradients of every row, at the new p_u and b_u or at the old.
         swap(room, numbers)
         at, other = (was, now) if numbers.before else (now, was)
         for r in range(rows.ptr[d], rows.ptr[d + 1]):
             i = np.int64(rows.item[r])
             e = error(state, rows, d, r, numbers, room, at, other)
+            # Padded, then copied: what is sent has F numbers.
             for f in range(0, mine.shape[1], LANES):
                 row = load(q, i * factors + f, factors - f)
                 store(g, f, reg * row - every(e) * load(mine, f))
@@ -331,10 +335,11 @@ def _solo(
         for r in range(rows.ptr[d], rows.ptr[d + 1]):
             i = np.int64(rows.item[r])
             e = error(state, rows, d, r, numbers, room, at, other)
-            # b_i, then q_i, in steps of 2^-16
+            # The gradient of b_i in whole steps of 2^-16, as a sum would hold it.
             scaled = np.rint((numbers.reg_bias * b[i] - e) * SCALE)
             ok &= abs(scaled) < BOUND
-            b[i] -= numbers.rate * ((scaled + np.float32(0)) * UNIT)
+            sent = (scaled + np.float32(0)) * UNIT
+            b[i] -= numbers.rate * sent
             ok &= step_row(q, i * width, e, numbers, room)
         swap(room, numbers)
         keep_user(state, d, room, now)
@@ -356,18 +361,22 @@ def step_row(
     magic = every(MAGIC)
     ok = True
     squares = every(np.float32(0))
-    # the gradient in units of 2^-16, rounded sixteen at a time
+    # The gradient in units of 2^-16, rounded sixteen at a time.
     for f in range(0, width, LANES):
-        scaled = (reg * load(q, at + f) - every(e) * load(mine, f)) * every(SCALE)
+        gradient = reg * load(q, at + f) - every(e) * load(mine, f)
+        scaled = gradient * every(SCALE)
         store(g, f, scaled + magic - magic)
         squares = squares + scaled * scaled
-    # Some numbers may be too large for MAGIC, or for the wire: one after the other.
+    # Some numbers may be too large for MAGIC, or for the wire: round one after the other.
     if not sum_of(squares) < SMALL:
         for f in range(width):
-            scaled_one = np.rint((numbers.reg * q.reshape(-1)[at + f] - e * mine[0, f]) * SCALE)
-            ok &= abs(scaled_one) < BOUND
-            # + 0 makes -0 a 0
-            g[0, f] = scaled_one + np.float32(0)
+            slope = numbers.reg * q.reshape(-1)[at + f] - e * mine[0, f]
+            rounded = np.rint(slope * SCALE)
+            ok &= abs(rounded) < BOUND
+            # A sum of integers knows no -0: + 0 makes it a 0.
+            g[0, f] = rounded + np.float32(0)
+    # The server's step (eq. 13).
     for f in range(0, width, LANES):
-        store(q, at + f, load(q, at + f) - rate * (load(g, f) * every(UNIT)))
+        sent = load(g, f) * every(UNIT)
+        store(q, at + f, load(q, at + f) - rate * sent)
     return ok

@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from ..core.lanes.sealed import sealed
+from ..core.lanes.memory import sealed
 from ..core.types import Float32Array
 
 # Users whose scores NumPy adds up: to load compiled code takes longer, and often one user is all

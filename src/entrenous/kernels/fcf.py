@@ -2,8 +2,8 @@
 device sends.
 
 Plain loops in a fixed order, with sums in float64: the same bits on any machine with this
-arithmetic, which BLAS does not promise. y_i: factors of an item, x_u: of a user, c_ui: confidence
-of a consumed item, w (`unobserved`): of one that was not consumed.
+arithmetic, which BLAS does not promise. y_i: factors of an item; x_u: factors of a user; c_ui: the
+confidence in a consumed item; w (`unobserved`): the confidence in an item that was not consumed.
 """
 
 from __future__ import annotations
@@ -14,17 +14,19 @@ import numpy as np
 from numba import njit
 
 from ..core.lanes.doubles import DOUBLES, TERMS, add_products
-from ..core.lanes.sealed import sealed
+from ..core.lanes.memory import sealed
 from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array
 
 
 class Consumed(NamedTuple):
-    """The consumed items of m devices, device u's at item[ptr[u]:ptr[u + 1]]."""
+    """The consumed items of m devices, those of device u at item[ptr[u]:ptr[u + 1]]."""
 
     ptr: Int64Array
+    """int64 [m + 1] from 0."""
     item: Int32Array
+    """int32 [ptr[m]]."""
     c: Float32Array
-    """The confidence c_ui of each."""
+    """float32 [ptr[m]], the confidence c_ui of each."""
 
 
 def gram(y: Float32Array) -> Float64Array:
@@ -42,6 +44,7 @@ def _gram(y: Float32Array) -> Float64Array:
         for f in range(factors):
             weight = np.float64(y[i, f])
             row = out[f]
+            # The matrix is symmetric: its lower triangle is enough.
             for g in range(f + 1):
                 row[g] += weight * y[i, g]
     return out
@@ -72,19 +75,24 @@ def _solve(
     x: Float32Array,
 ) -> None:
     factors = y.shape[1]
+    # Rows of the matrix begin where a vector of DOUBLES numbers does.
     width = -(-factors // DOUBLES) * DOUBLES
     a = np.zeros((factors, width))
     rhs = np.empty(factors)
     columns = np.zeros((TERMS, width))
     for u in range(len(x)):
-        # Y^T C_u Y = w Y^T Y + Y^T (C_u - w I) Y: a device adds its consumed items alone
+        # Y^T C_u Y = w Y^T Y + Y^T (C_u - w I) Y: of the second term, only consumed items are not
+        # 0, so a device adds a few rows to a matrix that all devices share.
         rhs[:] = 0
         for f in range(factors):
             for g in range(width):
                 a[f, g] = unobserved * gram[f, g] if g <= f else 0.0
             a[f, f] += reg[u]
         own = slice(consumed.ptr[u], consumed.ptr[u + 1])
-        _add_consumed(y, consumed.item[own], consumed.c[own], unobserved, a, rhs)
+        item = consumed.item[own]
+        c = consumed.c[own]
+        _add_consumed(y, item, c, unobserved, a, rhs)
+        # The right-hand side becomes the solution.
         _cholesky_solve(a, rhs, columns)
         for f in range(factors):
             x[u, f] = rhs[f]
@@ -103,24 +111,28 @@ def _add_consumed(
     rhs, TERMS items at a time.
     """
     factors, width = a.shape
-    rows, weights = np.zeros((TERMS, width)), np.zeros((TERMS, width))
+    rows = np.zeros((TERMS, width))
+    weights = np.zeros((TERMS, width))
     for first in range(0, len(item), TERMS):
-        # items that are not there add 0
-        if len(item) - first < TERMS:
+        left = len(item) - first
+        # The last items may be fewer than TERMS; rows of zeros add nothing.
+        if left < TERMS:
             rows[:] = 0
             weights[:] = 0
-        for k in range(min(TERMS, len(item) - first)):
-            given = y[item[first + k]]
+        for k in range(min(TERMS, left)):
+            factors_of_item = y[item[first + k]]
             row = rows[k]
             weight = weights[k]
             confidence = np.float64(c[first + k])
             for f in range(factors):
-                row[f] = given[f]
+                row[f] = factors_of_item[f]
                 weight[f] = (confidence - unobserved) * row[f]
                 rhs[f] += confidence * row[f]
+        # The outer products of all of them, eight numbers of a row of `a` at a time.
         for f in range(factors):
             for g in range(0, f + 1, DOUBLES):
-                add_products(a, f * width + g, weights, f, width, rows, g, width)
+                at = f * width + g
+                add_products(a, at, weights, f, width, rows, g, width)
 
 
 @njit(cache=True, nogil=True)
@@ -132,14 +144,18 @@ def _cholesky_solve(a: Float64Array, rhs: Float64Array, columns: Float64Array) -
     a time; columns: [TERMS, as a], room for them.
     """
     n, width = a.shape
-    # L, and the forward substitution L z = rhs
+    # The factor L, and the forward substitution L z = rhs.
     for first in range(0, n, TERMS):
         last = min(first + TERMS, n)
         _finish_columns(a, rhs, first, last, columns)
+        # Take the finished columns off the columns to the right, from the vector in which the first
+        # of those lies: before it, `columns` is 0.
+        begin = last // DOUBLES * DOUBLES
         for f in range(last, n):
-            for g in range(last // DOUBLES * DOUBLES, f + 1, DOUBLES):
-                add_products(a, f * width + g, a, f * width + first, 1, columns, g, width)
-    # the backward substitution L^T x = z
+            row = f * width
+            for g in range(begin, f + 1, DOUBLES):
+                add_products(a, row + g, a, row + first, 1, columns, g, width)
+    # The backward substitution L^T x = z.
     for f in range(n - 1, -1, -1):
         for g in range(f + 1, n):
             rhs[f] -= a[g, f] * rhs[g]
@@ -158,18 +174,22 @@ def _finish_columns(
         own = columns[k - first]
         for f in range(k, len(a)):
             own[f] = a[f, k]
+        # Take off the columns of the same group.
         for h in range(first, k):
             other = columns[h - first]
             weight = a[k, h]
             for f in range(k, len(a)):
                 own[f] -= other[f] * weight
+        # Rounding may leave a pivot that is not above 0.
         own[k] = np.sqrt(max(own[k], 1e-12))
         for f in range(k + 1, len(a)):
             own[f] /= own[k]
+        # One step of the forward substitution.
         rhs[k] /= own[k]
         for f in range(k, len(a)):
             a[f, k] = own[f]
             rhs[f] -= own[f] * rhs[k] if f > k else 0.0
+    # Turn the sign: `add_products` adds, and these are to be taken off.
     for own in columns:
         own[:last] = 0
         for f in range(last, len(a)):
@@ -195,7 +215,9 @@ def _gradients(
     error = np.empty(len(y), np.float32)
     for u in range(len(x)):
         own = slice(consumed.ptr[u], consumed.ptr[u + 1])
-        _errors(y, x[u], consumed.item[own], consumed.c[own], unobserved, error)
+        item = consumed.item[own]
+        c = consumed.c[own]
+        _errors(y, x[u], item, c, unobserved, error)
         for i in range(len(y)):
             for f in range(factors):
                 out[u, i, f] = error[i] * x[u, f]
@@ -211,12 +233,13 @@ def _errors(
     error: Float32Array,
 ) -> None:
     """Writes c_ui (p_ui - x_u . y_i) of every item to `error`."""
-    # of all items as if none were consumed, then of those that were
+    # First of all items as if none were consumed (p_ui = 0, c_ui = w).
     for i in range(len(y)):
         score = np.float32(0)
         for f in range(len(x)):
             score += x[f] * y[i, f]
         error[i] = -np.float32(unobserved) * score
+    # Then of those that were (p_ui = 1).
     for r in range(len(consumed)):
         i = consumed[r]
         score = np.float32(0)
@@ -280,6 +303,7 @@ def times_triangle(y: Float32Array, triangle: Float64Array) -> Float64Array:
 @njit(cache=True, nogil=True)
 def _times_triangle(y: Float32Array, triangle: Float64Array) -> Float64Array:
     items, factors = y.shape
+    # The sums run over whole rows, so the triangle is mirrored once.
     whole = _whole(triangle, factors)
     out = np.zeros((items, factors))
     for i in range(items):
@@ -313,8 +337,10 @@ def over_curvature(
     width = -(-factors // DOUBLES) * DOUBLES
     s = _whole(triangle, factors)
     out = downhill.copy()
-    a, columns = np.zeros((factors, width)), np.zeros((TERMS, width))
+    a = np.zeros((factors, width))
+    columns = np.zeros((TERMS, width))
     for i in range(items):
+        # Each item has a matrix of its own: S is scaled by its weight.
         for f in range(factors):
             for g in range(f + 1):
                 a[f, g] = weight[i] * s[f, g]

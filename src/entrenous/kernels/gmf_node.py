@@ -1,11 +1,11 @@
-"""Generalised matrix factorisation on one peer: y_ui = sigmoid(h . (p_u * q_i) + c), as in He et
-al. 2017 (section 3.2), on a node that holds a whole model: the layout of a model, its
-scores, and how well it does. kernels/gmf_train.py trains it.
+"""Generalised matrix factorisation on one peer that holds a whole model: y_ui = sigmoid(h . (p_u *
+q_i) + c), as in He et al. 2017 (section 3.2). Here are the layout of a model, its scores and its
+performance; kernels/gmf_train.py trains it.
 
-A model is one row of float32: Q by factor, [factors, stride], then h [factors], then c. By factor,
-because every pass over the items then reads numbers that lie side by side: a node judges, merges
-and trains at the speed of its memory. The user vector p is not part of the row: it never leaves the
-node.
+A model is one row of float32: Q by factor, [factors, stride], then h [factors], then c. Q is stored
+by factor because every pass over the items then reads numbers that lie side by side: a node judges,
+merges and trains at the speed of its memory. The user vector p is not part of the row: it never
+leaves the node.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from numba import njit
 
 from ..core.contract.declarations import axes
 from ..core.contract.gossip import Weighing
-from ..core.lanes.simd import LANES, every, inside, load, padded, store
+from ..core.lanes.memory import padded
+from ..core.lanes.simd import LANES, every, inside, load, store
 from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array
 
 
@@ -28,9 +29,9 @@ class GMFShape(NamedTuple):
     items: int
     factors: int
     stride: int
-    """Items, rounded up to whole lanes."""
+    """The number of items, rounded up to whole lanes."""
     width: int
-    """Numbers in a row."""
+    """How many numbers a row has."""
 
 
 class GMFPrivate(NamedTuple):
@@ -43,16 +44,18 @@ class GMFPrivate(NamedTuple):
     item_square: Annotated[Float32Array, axes("stride")]
     """One number for each item's vector."""
     user_square: Annotated[Float32Array, axes()]
+    """One number for the user vector."""
     output_square: Annotated[Float32Array, axes()]
-    """Of h and c together."""
+    """One number for h and c together."""
     steps: Annotated[Int64Array, axes(least=0)]
-    """Steps that a node has made."""
+    """The number of steps that a node has made."""
 
 
 def shape_of(items: int, factors: int) -> GMFShape:
     """Returns the layout of a model for so many items and factors."""
     stride = padded(items)
-    return GMFShape(items, factors, stride, factors * stride + padded(factors + 1))
+    width = factors * stride + padded(factors + 1)
+    return GMFShape(items, factors, stride, width)
 
 
 @inside
@@ -61,10 +64,12 @@ def model_scores(
 ) -> None:
     """Writes the scores c + sum_k h_k p_k Q_k of all items to `out`, float32 [stride]."""
     output = shape.factors * shape.stride
+    # Sixteen items at a time, so that their scores stay in a register.
     for i in range(0, shape.stride, LANES):
         lanes = every(model[output + shape.factors])
         for k in range(shape.factors):
-            lanes = lanes + every(model[output + k] * user[k]) * load(model, k * shape.stride + i)
+            weight = every(model[output + k] * user[k])
+            lanes = lanes + weight * load(model, k * shape.stride + i)
         store(out, i, lanes)
 
 
@@ -79,7 +84,7 @@ def scores(
     row = np.empty(shape.stride, np.float32)
     for d in range(len(at)):
         model_scores(pool[at[d]], user[who[d]], shape, row)
-        # as a slice it would take seconds to compile
+        # As a slice it would take seconds to compile.
         for i in range(shape.items):
             out[d, i] = row[i]
     return out
@@ -101,8 +106,8 @@ def discounts(n: int) -> Float64Array:
 
 @inside
 def place(score: Float32Array, item: int, candidates: Int32Array) -> int:
-    """Returns the place of an item among candidates, from 0: how many of them are not behind it.
-    Equal scores count against it.
+    """Returns the place of an item among candidates, from 0: the number of candidates that are not
+    behind it. Equal scores count against it: a constant score must not look good.
     """
     own = score[item]
     ahead = 0
@@ -126,7 +131,8 @@ def performance(
     float64 [m] each (PEPPER, eq. 4 and 5): the means over a node's weighting items, each among its
     candidates; 0 without any.
     """
-    hr, ndcg = np.zeros(len(at)), np.zeros(len(at))
+    hr = np.zeros(len(at))
+    ndcg = np.zeros(len(at))
     row = np.empty(shape.stride, np.float32)
     for d in range(len(at)):
         u = who[d]
@@ -147,15 +153,20 @@ def judge(
     """Returns HR and NDCG at n = len(discount) of one model on the weighting set of node u. Leaves
     the model's scores in `score`.
     """
-    low, high = sets.ptr[u], sets.ptr[u + 1]
-    hr, ndcg = 0.0, 0.0
-    if high > low:
+    low = sets.ptr[u]
+    high = sets.ptr[u + 1]
+    n = high - low
+    hr = 0.0
+    ndcg = 0.0
+    # A node without weighting items needs no scores.
+    if n > 0:
         model_scores(model, user, shape, score)
     for r in range(low, high):
         p = place(score, sets.item[r], sets.candidates[r])
+        # An item behind the end of the list counts nothing.
         if p < len(discount):
-            hr += 1 / (high - low)
-            ndcg += discount[p] / (high - low)
+            hr += 1 / n
+            ndcg += discount[p] / n
     return hr, ndcg
 
 
@@ -169,22 +180,26 @@ def leads(
     sets: Weighing,
     shape: GMFShape,
 ) -> tuple[Float64Array, Float64Array, Float64Array]:
-    """Compares how the models pool[received] and pool[own] rank the nodes' weighting items. Returns
-    the mean share of candidates behind an item, by how much it is larger than the own model's, and
-    the variance of that mean; float64 [m] each, 0 without two items.
+    """Compares how the models pool[received] and pool[own] rank the weighting items of nodes.
+    Returns the mean share of candidates that the received model puts behind an item, the lead of
+    that share over the own model's, and the variance of the lead; float64 [m] each, 0 without two
+    items.
 
-    The variance is that of the differences, row by row, and of a place in so many candidates: two
-    equal rows are no certainty.
+    The variance is that of the differences between rows, and of a place among so many candidates:
+    two equal rows are no certainty.
     """
     ahead = np.zeros(len(who))
     lead = np.zeros(len(who))
     variance = np.zeros(len(who))
-    mine, theirs = np.empty(shape.stride, np.float32), np.empty(shape.stride, np.float32)
+    mine = np.empty(shape.stride, np.float32)
+    theirs = np.empty(shape.stride, np.float32)
     width = sets.candidates.shape[1]
     for d in range(len(who)):
         u = who[d]
-        low, high = sets.ptr[u], sets.ptr[u + 1]
+        low = sets.ptr[u]
+        high = sets.ptr[u + 1]
         n = high - low
+        # One row has no variance.
         if n < 2:
             continue
         model_scores(pool[own[d]], user[u], shape, mine)
@@ -196,5 +211,7 @@ def leads(
             ahead[d] += (1 - after) / n
             lead[d] += (before - after) / n
             squares += (before - after) ** 2
-        variance[d] = (max(0.0, squares - n * lead[d] ** 2) / (n - 1) + 1.0 / width**2) / n
+        # Rounding may take a sum of squares below 0.
+        spread = max(0.0, squares - n * lead[d] ** 2) / (n - 1)
+        variance[d] = (spread + 1.0 / width**2) / n
     return ahead, lead, variance

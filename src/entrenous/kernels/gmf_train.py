@@ -23,44 +23,50 @@ from ..core.types import BoolArray, Float32Array, Float64Array, Int32Array, Int6
 from .gmf_node import GMFPrivate, GMFShape, judge, model_scores
 from .logistic import logistic
 from .merging import merge_one
-from .negatives import count_gaps, fill_gaps
+from .sampling import count_gaps, fill_gaps
 
-DECAY, EPSILON = np.float32(0.999), np.float32(1e-7)
+# Of the running mean of squared gradients, and what keeps it from 0.
+DECAY = np.float32(0.999)
+EPSILON = np.float32(1e-7)
 ONE = np.float32(1)
 # Numbers gathered side by side, so that a loop over them is one of vector instructions.
 CHUNK = 512
 
 
 class GMFRates(NamedTuple):
-    """Constants of a node's training."""
+    """Constants of the training of a node."""
 
     item: np.float32
-    """Learning rate of item vectors."""
+    """The learning rate of item vectors."""
     user: np.float32
-    """Learning rate of the user vector."""
+    """The learning rate of the user vector."""
     output: np.float32
-    """Learning rate of h and c."""
+    """The learning rate of h and c."""
     reg: np.float32
-    """How much a step shortens the vectors that it moves, for each unit of learning rate
-    (decoupled, Loshchilov & Hutter 2019)."""
+    """The share by which a step shortens the vectors that it moves, for each unit of learning rate
+    (decoupled, Loshchilov & Hutter 2019).
+    """
     decay: np.float32
     """The learning rates of step t are divided by 1 + decay t."""
     epochs: int
+    """Local epochs of a training."""
     negatives: int
-    """For each consumed item."""
+    """Items drawn for each consumed item."""
 
 
 class GMFRows(NamedTuple):
     """The rows of all nodes."""
 
     ptr: Int64Array
+    """int64 [m + 1] from 0."""
     item: Int32Array
-    """Trained on, as in `Histories`."""
+    """The items that each node trains on, as in `Histories`."""
     avoid_ptr: Int64Array
+    """int64 [m + 1] from 0."""
     avoid: Int32Array
-    """Never drawn, as in `Histories`."""
+    """The items that each node never draws, as in `Histories`."""
     sets: Weighing
-    """Weighed by."""
+    """The rows by which each node judges models."""
 
 
 class TrainingRoom(NamedTuple):
@@ -69,21 +75,21 @@ class TrainingRoom(NamedTuple):
     """
 
     score: Float32Array
-    """[stride], of every item."""
+    """[stride], the score of every item."""
     error: Float32Array
-    """[stride], the sum of each item's errors."""
+    """[stride], the sum of the errors of every item."""
     step: Float32Array
-    """[stride]"""
+    """[stride], the movement of every item vector along h * p."""
     shrink: Float32Array
-    """[stride], by which part a vector is shortened."""
+    """[stride], the share by which every item vector is shortened."""
     touched: Int32Array
     """[stride + 1], the items of the samples, each once."""
     gaps: Int32Array
-    """[stride + LANES], between the items that are not drawn."""
+    """[stride + LANES], of the items that are not drawn (`fill_gaps`)."""
     toward: Float32Array
-    """[factors]"""
+    """[factors], h * p; then the sum over items of error times Q."""
     drawn: Int32Array
-    """[CHUNK]"""
+    """[CHUNK], drawn items."""
     first: Float32Array
     """[CHUNK], numbers that are gathered side by side."""
     second: Float32Array
@@ -95,16 +101,16 @@ def training_room(shape: GMFShape) -> TrainingRoom:
     """Returns the working memory for training models of this layout."""
     stride = shape.stride
     return TrainingRoom(
-        np.empty(stride, np.float32),
-        np.zeros(stride, np.float32),
-        np.zeros(stride, np.float32),
-        np.zeros(stride, np.float32),
-        np.empty(stride + 1, np.int32),
-        np.empty(stride + LANES, np.int32),
-        np.empty(shape.factors, np.float32),
-        np.empty(CHUNK, np.int32),
-        np.empty(CHUNK, np.float32),
-        np.empty(CHUNK, np.float32),
+        score=np.empty(stride, np.float32),
+        error=np.zeros(stride, np.float32),
+        step=np.zeros(stride, np.float32),
+        shrink=np.zeros(stride, np.float32),
+        touched=np.empty(stride + 1, np.int32),
+        gaps=np.empty(stride + LANES, np.int32),
+        toward=np.empty(shape.factors, np.float32),
+        drawn=np.empty(CHUNK, np.int32),
+        first=np.empty(CHUNK, np.float32),
+        second=np.empty(CHUNK, np.float32),
     )
 
 
@@ -144,7 +150,9 @@ def learn(
         fill_gaps(rows.avoid, start, avoided, room.gaps)
         for epoch in range(rates.epochs):
             model_scores(model, private.user[u], shape, room.score)
-            n = _errors(room, own, avoided, shape.items, rates.negatives, fold(key, epoch))
+            # Other negatives in each epoch.
+            draws = fold(key, epoch)
+            n = _errors(room, own, avoided, shape.items, rates.negatives, draws)
             private.steps[u] += 1
             _step(model, private, u, rates, shape, len(own), n, room)
 
@@ -159,7 +167,8 @@ def _errors(
     score = room.score
     error = room.error
     touched = room.touched
-    drawn, value = room.drawn, room.first
+    drawn = room.drawn
+    value = room.first
     n = 0
     left = items - avoided
     # The history, y = 1, in chunks: gather, compute, scatter.
@@ -173,9 +182,10 @@ def _errors(
             error[own[low + s]] = value[s] - ONE
             touched[n + s] = own[low + s]
         n += count
-    # The negatives, y = 0; an item may be drawn twice.
-    for low in range(0, len(own) * negatives if left > 0 else 0, CHUNK):
-        count = min(CHUNK, len(own) * negatives - low)
+    # The negatives, y = 0; an item may be drawn twice. Without any item to draw there are none.
+    draws = len(own) * negatives if left > 0 else 0
+    for low in range(0, draws, CHUNK):
+        count = min(CHUNK, draws - low)
         for s in range(count):
             k = below(draw(key, low + s), left)
             drawn[s] = k + count_gaps(room.gaps, avoided, k)
@@ -184,7 +194,7 @@ def _errors(
             value[s] = logistic(value[s])
         for s in range(count):
             j = drawn[s]
-            # overwritten by the next one if it is listed already
+            # The next one overwrites it if it is listed already.
             touched[n] = j
             n += error[j] == 0
             error[j] += value[s]
@@ -206,16 +216,20 @@ def _step(
     error = room.error
     step = room.step
     shrink = room.shrink
-    touched, toward = room.touched, room.toward
-    gradient, square = room.first, room.second
+    touched = room.touched
+    toward = room.toward
+    gradient = room.first
+    square = room.second
     user = private.user[u]
     squares = private.item_square[u]
     factors = shape.factors
     output = factors * shape.stride
+    # The weight of one sample in the mean.
     each = np.float32(1.0 / (consumed * (1 + rates.negatives)))
-    # Adam's correction of the start, and the decay of the learning rates
+    # The running means begin at 0: Adam's correction of the start. Learning rates decay.
     steps = private.steps[u]
-    correct = np.float32(1.0 / (1.0 - math.pow(np.float64(DECAY), np.float64(steps))))
+    forgotten = math.pow(np.float64(DECAY), np.float64(steps))
+    correct = np.float32(1.0 / (1.0 - forgotten))
     slower = ONE / (ONE + rates.decay * np.float32(steps))
     item_pace = slower * rates.item
     user_pace = slower * rates.user
@@ -238,7 +252,8 @@ def _step(
         for t in range(count):
             g = gradient[t]
             square[t] = DECAY * square[t] + (ONE - DECAY) * (g * g * size)
-            gradient[t] = item_pace / (np.sqrt(square[t] * correct) + EPSILON) * g
+            root = np.sqrt(square[t] * correct) + EPSILON
+            gradient[t] = item_pace / root * g
         for t in range(count):
             i = touched[low + t]
             squares[i] = square[t]
@@ -246,26 +261,29 @@ def _step(
             shrink[i] = item_pace * rates.reg
     _move_items(model, room, shape)
     # From here on the gradient of p_k is h_k toward_k, that of h_k is p_k toward_k.
-    user_size, output_size = np.float32(0), np.float32(0)
+    user_size = np.float32(0)
+    output_size = np.float32(0)
     for k in range(factors):
         toward[k] *= each
         user_size += (model[output + k] * toward[k]) ** 2
         output_size += (user[k] * toward[k]) ** 2
+    # Leave zeros for the next step; only touched items have anything else.
     for t in range(n):
         error[touched[t]] = 0
         step[touched[t]] = 0
         shrink[touched[t]] = 0
-    private.user_square[u] = DECAY * private.user_square[u] + (ONE - DECAY) * (
-        user_size / np.float32(factors)
-    )
-    private.output_square[u] = DECAY * private.output_square[u] + (ONE - DECAY) * (
-        (output_size + total * total) / np.float32(factors + 1)
-    )
-    # p, h and c
-    user_rate = user_pace / (np.sqrt(private.user_square[u] * correct) + EPSILON)
-    output_rate = output_pace / (np.sqrt(private.output_square[u] * correct) + EPSILON)
+    user_mean = user_size / np.float32(factors)
+    output_mean = (output_size + total * total) / np.float32(factors + 1)
+    user_square = DECAY * private.user_square[u] + (ONE - DECAY) * user_mean
+    output_square = DECAY * private.output_square[u] + (ONE - DECAY) * output_mean
+    private.user_square[u] = user_square
+    private.output_square[u] = output_square
+    # Move p, h and c, each along the gradient at the others as they were.
+    user_rate = user_pace / (np.sqrt(user_square * correct) + EPSILON)
+    output_rate = output_pace / (np.sqrt(output_square * correct) + EPSILON)
     for k in range(factors):
-        of_user, of_output = model[output + k] * toward[k], user[k] * toward[k]
+        of_user = model[output + k] * toward[k]
+        of_output = user[k] * toward[k]
         user[k] -= user_pace * rates.reg * user[k] + user_rate * of_user
         model[output + k] -= output_rate * of_output
     model[output + factors] -= output_rate * total
@@ -277,10 +295,12 @@ def _move_items(model: Float32Array, room: TrainingRoom, shape: GMFShape) -> Non
     items of error times Q as it was.
     """
     for k in range(shape.factors):
-        by, total = every(room.toward[k]), every(np.float32(0))
+        by = every(room.toward[k])
+        total = every(np.float32(0))
         at = k * shape.stride
         for i in range(0, shape.stride, LANES):
             row = load(model, at + i)
+            # The sum is of Q as it was before this step.
             total = total + load(room.error, i) * row
             moved = load(room.shrink, i) * row + load(room.step, i) * by
             store(model, at + i, row - moved)
@@ -289,21 +309,21 @@ def _move_items(model: Float32Array, room: TrainingRoom, shape: GMFShape) -> Non
 
 # ---- a received model ----------------------------------------------------------------------------
 #
-# Algorithm 2 judges both models, merges them and trains the result. Step by step for many nodes,
-# each step reads their models from memory again: 54 kB each for the items of MovieLens-100K. Here
-# all of it is done for one node before the next, while its two models lie in the cache. The outcome
-# is the same to the last bit.
+# Algorithm 2 judges both models, merges them and trains the result. Done step by step for many
+# nodes, each step would read their models from memory again: 54 kB each for the items of
+# MovieLens-100K. Here all steps are done for one node before the next, while its two models lie in
+# the cache. The outcome is the same to the last bit.
 
 
 class ShareRule(NamedTuple):
     """The rule by which two performances become the share of a received model."""
 
     half: bool
-    """One half, whatever the performances."""
+    """The share is one half, whatever the performances."""
     least: float
-    """Nothing is taken of a model that does less than this times as well as the own one."""
+    """The share is 0 for a model that does less than this times as well as the node's own one."""
     ranked: bool
-    """P is HR x NDCG, not HR."""
+    """The performance is HR x NDCG, not HR."""
 
 
 class ModelsToMerge(NamedTuple):
@@ -314,17 +334,20 @@ class ModelsToMerge(NamedTuple):
     received: Int64Array
     into: Int64Array
     keys: UInt64Array
-    """For the training of each."""
+    """The key of each training."""
 
 
 @inside
 def share_of(p_x: float, p_i: float, few: bool, least: float) -> float:
-    """Returns the share of a received model that does p_x, next to the own one that does p_i: half
-    where too few rows weigh, 0 where both fail.
+    """Returns the share of a received model of performance p_x against the node's own one of
+    performance p_i: half if there are too few rows to judge by, 0 if both fail.
     """
     if few:
         return 0.5
-    return p_x / (p_i + p_x) if p_i + p_x > 0 and not p_x < least * p_i else 0.0
+    both = p_i + p_x
+    if both > 0 and not p_x < least * p_i:
+        return p_x / both
+    return 0.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -341,27 +364,30 @@ def judge_merge_train(
     """Merges the model that each of m nodes received by how well it does, and trains the result on
     the node's rows (PEPPER, algorithm 2).
 
-    discount: of the places of a list, as long as HR and NDCG count. Writes to pool[into] and the
-    nodes' private state. Returns the performances of the received models, float64 [m], and which
-    nodes trained, bool [m]: all but those to which both models fail.
+    discount: the weight of each place of a list as long as HR and NDCG count. Writes to pool[into]
+    and to the private state of the nodes. Returns the performances of the received models, float64
+    [m], and True for nodes that trained, bool [m]: all but those where both models fail.
     """
     m = len(arrived.who)
     room = training_room(shape)
     sets = rows.sets
-    p, trained = np.zeros(m, np.float64), np.zeros(m, np.bool_)
+    p = np.zeros(m, np.float64)
+    trained = np.zeros(m, np.bool_)
     for d in range(m):
         u = arrived.who[d]
         mine = pool[arrived.own[d]]
         theirs = pool[arrived.received[d]]
         out = pool[arrived.into[d]]
         user = private.user[u]
-        # judge both
+        # Judge both on rows that the node does not train on.
         hr_x, ndcg_x = judge(theirs, user, u, sets, discount, shape, room.score)
         hr_i, ndcg_i = judge(mine, user, u, sets, discount, shape, room.score)
         p_x, p_i = (hr_x * ndcg_x, hr_i * ndcg_i) if shares.ranked else (hr_x, hr_i)
-        few = shares.half or sets.ptr[u + 1] - sets.ptr[u] < 2
-        # merge, and train unless both fail
-        merge_one(mine, theirs, np.float32(share_of(p_x, p_i, few, shares.least)), out)
+        weighed = sets.ptr[u + 1] - sets.ptr[u]
+        few = shares.half or weighed < 2
+        # Merge, and train unless both fail: noise would be trained on otherwise.
+        share = np.float32(share_of(p_x, p_i, few, shares.least))
+        merge_one(mine, theirs, share, out)
         p[d] = p_x
         trained[d] = few or p_i + p_x > 0
         if trained[d]:

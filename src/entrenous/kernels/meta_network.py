@@ -18,11 +18,11 @@ import numpy as np
 from numba import njit
 
 from ..core.keys import fold_name, folds, normals
-from ..core.lanes.sealed import sealed
+from ..core.lanes.memory import sealed
 from ..core.lanes.simd import LANES, every, inside, load, store, sum_of
 from ..core.types import Float32Array, Int32Array, Int64Array
 
-# Of low, rise, first and second.
+# The outputs that make low, rise, first and second, each from a hidden layer of its own.
 GENERATORS = 4
 
 
@@ -32,17 +32,17 @@ class MetaSizes(NamedTuple):
     users: int
     items: int
     user: int
-    """Length of e_u."""
+    """The length of e_u."""
     taste: int
-    """Length of c, a multiple of 16."""
+    """The length of c, a multiple of 16."""
     hidden: int
-    """H, a multiple of 16."""
+    """H, the width of each hidden layer, a multiple of 16."""
     low: int
-    """L"""
+    """L, the rank of item tables."""
     item: int
-    """D"""
+    """D, the length of an item embedding."""
     predictor: int
-    """P"""
+    """P, the width of the predictor's hidden layer."""
 
     @property
     def first(self) -> int:
@@ -54,11 +54,15 @@ class MetaSizes(NamedTuple):
         `items` (ascending) alone are made, int64 [n, 2]: where each begins and ends, ascending.
         """
         ends = np.cumsum([int(np.prod(shape)) for shape in self.shapes])
+        # Where M, the output layer of A_u (weights, biases) and that of B_u begin.
         memory, low, low0, rise = (int(ends[k]) for k in (0, 3, 4, 5))
         user = _spans(users, 0, self.user)
         weight = _spans(items, low, self.low * self.hidden)
         bias = _spans(items, low0, self.low)
-        return np.concatenate([user, [[memory, low]], weight, bias, [[rise, int(ends[-1])]]])
+        # All but the rows of users and of items is touched by everybody.
+        hidden = [[memory, low]]
+        rest = [[rise, int(ends[-1])]]
+        return np.concatenate([user, hidden, weight, bias, rest])
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
@@ -89,9 +93,7 @@ def _spans(rows: Int64Array, start: int, width: int) -> Int64Array:
 
 
 class MetaParameters(NamedTuple):
-    """Parameters of the meta network, or a gradient by them: float32, views of one vector. Each
-    generator has an output layer, weights [outputs, H] and biases [outputs].
-    """
+    """Parameters of the meta network, or a gradient by them: float32, views of one vector."""
 
     user: Float32Array
     """e_u [users, user]."""
@@ -102,13 +104,21 @@ class MetaParameters(NamedTuple):
     inner0: Float32Array
     """w_g [4, H]."""
     low: Float32Array
+    """Weights [items L, H] of A_u."""
     low0: Float32Array
+    """Biases [items L]."""
     rise: Float32Array
+    """Weights [L D, H] of B_u."""
     rise0: Float32Array
+    """Biases [L D]."""
     first: Float32Array
+    """Weights [(D + 1) P, H] of the predictor's first layer."""
     first0: Float32Array
+    """Biases [(D + 1) P]."""
     second: Float32Array
+    """Weights [P + 1, H] of its second layer."""
     second0: Float32Array
+    """Biases [P + 1]."""
 
 
 class GeneratedModels(NamedTuple):
@@ -150,7 +160,9 @@ def first_parameters(sizes: MetaSizes, key: np.uint64, shared_std: float) -> Flo
             rows = int(np.prod(shape[:-1]))
             width = shape[-1]
             std = (2 / (shape[-2] + width)) ** 0.5
-        parts.append(normals(folds(fold_name(key, name), np.arange(rows)), width, std).ravel())
+        # Each row has a key of its own, so that it does not depend on the number of rows.
+        keys = folds(fold_name(key, name), np.arange(rows))
+        parts.append(normals(keys, width, std).ravel())
     return np.concatenate(parts)
 
 
@@ -166,7 +178,8 @@ def generate(
     m = len(users)
     meta = MetaParameters(*map(sealed, meta))
     h = np.empty((m, GENERATORS, sizes.hidden), np.float32)
-    _all_hidden(meta, users, np.empty(sizes.taste, np.float32), h)
+    taste = np.empty(sizes.taste, np.float32)
+    _all_hidden(meta, users, taste, h)
     rise = _outputs_of(meta.rise, meta.rise0, h, 1).reshape(m, sizes.low, sizes.item)
     first = _outputs_of(meta.first, meta.first0, h, 2)
     second = _outputs_of(meta.second, meta.second0, h, 3)
@@ -222,13 +235,16 @@ def _hidden(
     taste = memory.shape[1]
     hidden = inner.shape[1]
     zero = np.float32(0)
+    # The user's taste c, row by row of M.
     for f in range(0, taste, LANES):
         store(c, f, every(zero))
     for k in range(user.shape[1]):
         _add(c, 0, user[u, k], memory, k * taste, taste)
+    # The hidden layers, rectified.
     for g in range(GENERATORS):
         for j in range(hidden):
-            z = _dot(inner, (g * hidden + j) * taste, c, 0, taste) + inner0[g, j]
+            at = (g * hidden + j) * taste
+            z = _dot(inner, at, c, 0, taste) + inner0[g, j]
             h[d, g, j] = z if z > zero else zero
 
 
@@ -250,14 +266,16 @@ def _some_rows(
     """Writes row item[u, n] of A_u, where there is one, to low[u, n]."""
     hidden = weight.shape[1]
     length = low.shape[2]
-    none = np.float32(0)
     for u in range(len(item)):
+        # The hidden layer of generator 0.
+        at = u * GENERATORS * hidden
         for n in range(item.shape[1]):
-            if item[u, n] >= none:
-                for k in range(length):
-                    o = np.int64(item[u, n]) * length + k
-                    product = _dot(weight, o * hidden, h, u * GENERATORS * hidden, hidden)
-                    low[u, n, k] = product + bias[o]
+            if item[u, n] < 0:
+                continue
+            for k in range(length):
+                o = np.int64(item[u, n]) * length + k
+                product = _dot(weight, o * hidden, h, at, hidden)
+                low[u, n, k] = product + bias[o]
 
 
 @njit(cache=True, nogil=True)
@@ -266,9 +284,12 @@ def _outputs(
 ) -> None:
     """Writes weight h[u, g] + bias to out[u], a row of weights for all users before the next."""
     hidden = weight.shape[1]
+    # The weights are the largest array: each row is read once.
     for o in range(len(bias)):
         for u in range(len(out)):
-            out[u, o] = _dot(weight, o * hidden, h, (u * GENERATORS + g) * hidden, hidden) + bias[o]
+            at = (u * GENERATORS + g) * hidden
+            product = _dot(weight, o * hidden, h, at, hidden)
+            out[u, o] = product + bias[o]
 
 
 def back(
@@ -327,37 +348,41 @@ def _back(
     hidden = inner.shape[1]
     length = low.shape[2]
     zero = np.float32(0)
-    c, dc = np.empty(taste, np.float32), np.empty(taste, np.float32)
+    c = np.empty(taste, np.float32)
+    dc = np.empty(taste, np.float32)
     h = np.empty((1, GENERATORS, hidden), np.float32)
     dh = np.empty((GENERATORS, hidden), np.float32)
     for d in range(len(users)):
         u = users[d]
+        # The forward pass once more: what it made is cheaper to compute than to keep.
         _hidden(user, memory, inner, inner0, u, c, h, 0)
-        # the output layers, and the gradient by h
+        # Back through the output layers: their gradients, and the gradient by h.
         for f in range(0, GENERATORS * hidden, LANES):
             store(dh, f, every(zero))
         for n in range(item.shape[1]):
-            if item[d, n] >= zero:
-                for k in range(length):
-                    o = np.int64(item[d, n]) * length + k
-                    _back_row(w_low, o, scale * low[d, n, k], h, dh, 0, g_low, g_low0)
+            if item[d, n] < 0:
+                continue
+            for k in range(length):
+                o = np.int64(item[d, n]) * length + k
+                _back_row(w_low, o, scale * low[d, n, k], h, dh, 0, g_low, g_low0)
         for o in range(rise.shape[1]):
             _back_row(w_rise, o, scale * rise[d, o], h, dh, 1, g_rise, g_rise0)
         for o in range(first.shape[1]):
             _back_row(w_first, o, scale * first[d, o], h, dh, 2, g_first, g_first0)
         for o in range(second.shape[1]):
             _back_row(w_second, o, scale * second[d, o], h, dh, 3, g_second, g_second0)
-        # the rectified layer, and the gradient by c
+        # Back through the rectified layers: a unit at 0 passes nothing on.
         for f in range(0, taste, LANES):
             store(dc, f, every(zero))
         for g in range(GENERATORS):
             for j in range(hidden):
                 if h[0, g, j] > zero:
                     at = (g * hidden + j) * taste
-                    _add(g_inner, at, dh[g, j], c, 0, taste)
-                    _add(dc, 0, dh[g, j], inner, at, taste)
-                    g_inner0[g, j] += dh[g, j]
-        # M and e_u
+                    slope = dh[g, j]
+                    _add(g_inner, at, slope, c, 0, taste)
+                    _add(dc, 0, slope, inner, at, taste)
+                    g_inner0[g, j] += slope
+        # Back through c = e_u M.
         for k in range(user.shape[1]):
             _add(g_memory, k * taste, user[u, k], dc, 0, taste)
             g_user[u, k] += _dot(memory, k * taste, dc, 0, taste)
@@ -374,7 +399,9 @@ def _back_row(
     out: Float32Array,
     out0: Float32Array,
 ) -> None:
-    """Adds what follows from the gradient `slope` by output number o of a generator."""
+    """Adds the gradients that follow from `slope`, the gradient by output o of generator g: by its
+    weights and bias, and by the hidden layer.
+    """
     hidden = weight.shape[1]
     _add(out, o * hidden, slope, h, g * hidden, hidden)
     _add(dh, g * hidden, slope, weight, o * hidden, hidden)

@@ -11,11 +11,11 @@ with * element by element. Without layers it is GMF, without factors the MLP, wi
 model has three parts (Cali3F, section III): user embedding [p^G ; p^M], item embedding [q^G ; q^M],
 and the non-embedding part (W, b, h, h_0), here `network`, one flat array.
 
-`train` is the local training of every federated NCF system (sections 3.1 to 3.3 with the device's
-own history as the data). A device works on private copies of the model: binary cross-entropy over
-the consumed items in a random order, each with `negatives` others drawn anew in every epoch; a step
-along the mean gradient of every `batch` samples, by SGD or Adam. It copies only the item rows that
-it touches.
+`train` is the local training of every federated NCF system (sections 3.1 to 3.3 with the history of
+one device as the data). A device works on private copies of the model, of which it copies only the
+item rows that it touches. Its loss is the binary cross-entropy over the consumed items in a random
+order, each with `negatives` others drawn anew in every epoch; it steps along the mean gradient of
+every `batch` samples, by SGD or Adam.
 """
 
 from __future__ import annotations
@@ -28,42 +28,31 @@ from numba import njit
 
 from ..core.errors import InputError
 from ..core.keys import below, draw, fold, folds
-from ..core.lanes.sealed import sealed
-from ..core.lanes.simd import (
-    LANES,
-    Lanes,
-    every,
-    inside,
-    load,
-    padded,
-    store,
-    sum_of,
-    unless_negative,
-    zeros,
-)
+from ..core.lanes.memory import padded, sealed, zeros
+from ..core.lanes.simd import LANES, Lanes, every, inside, load, store, sum_of, unless_negative
 from ..core.lanes.tiles import add_outer, products, weighted
 from ..core.rows import starts_of
 from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
 from .adam import BETA1, BETA2, direction, moment
 from .logistic import logistic
-from .negatives import count_gaps, fill_gaps
+from .sampling import count_gaps, fill_gaps
 
 
 class NCFShape(NamedTuple):
-    """The layout of a model in flat arrays. Numbers are padded to whole lanes: the numbers that
-    fill up are 0 and stay so.
+    """The layout of a model in flat arrays. Parts are padded to whole lanes with numbers that are 0
+    and stay so.
     """
 
     factors: int
-    """Length of p^G."""
+    """The length of p^G."""
     embedding: int
-    """Length of p^M."""
+    """The length of p^M."""
     gmf: int
-    """Length of p^G, padded."""
+    """The length of p^G, padded."""
     mlp: int
-    """Length of p^M, padded."""
+    """The length of p^M, padded."""
     width: Int64Array
-    """int64 [L + 1], padded widths of a_0 .. a_L."""
+    """int64 [L + 1], the padded widths of a_0 .. a_L."""
     weight: Int64Array
     """int64 [L], where W_l [width[l], width[l + 1]] begins in `network`."""
     bias: Int64Array
@@ -75,26 +64,27 @@ class NCFShape(NamedTuple):
 
     @property
     def row(self) -> int:
-        """Numbers in a user's or an item's embedding, without padding."""
+        """The length of an embedding of a user or an item, without padding."""
         return self.factors + self.embedding
 
     @property
     def network(self) -> int:
-        """Numbers in the non-embedding part; h_0 has separate lanes."""
+        """The length of the non-embedding part; h_0 has lanes of its own."""
         return self.head + self.gmf + int(self.width[-1]) + LANES
 
 
 @cache
 def shape_of(factors: int, layers: tuple[int, ...]) -> NCFShape:
-    """Returns the layout for p^G of length `factors` and a tower whose layers' outputs have these
+    """Returns the layout for p^G of length `factors` and a tower of layers with outputs of these
     lengths; p^M has the length of the first.
     """
     embedding = layers[0] if layers else 0
     mlp = padded(embedding)
-    widths = [2 * mlp, *(padded(length) for length in layers)] if layers else [0]
+    widths = [2 * mlp, *map(padded, layers)] if layers else [0]
     width = np.array(widths, np.int64)
-    # W_l, then b_l, layer after layer
-    weight = starts_of(width[:-1] * width[1:] + width[1:])
+    # W_l, then b_l, layer after layer.
+    weights = width[:-1] * width[1:]
+    weight = starts_of(weights + width[1:])
     return NCFShape(
         factors=factors,
         embedding=embedding,
@@ -102,14 +92,14 @@ def shape_of(factors: int, layers: tuple[int, ...]) -> NCFShape:
         mlp=mlp,
         width=width,
         weight=weight[:-1],
-        bias=weight[:-1] + width[:-1] * width[1:],
+        bias=weight[:-1] + weights,
         head=int(weight[-1]),
         top=int(width[:-1].sum()),
     )
 
 
 def unpadded(shape: NCFShape, row: Float32Array) -> Float32Array:
-    """Returns rows without the numbers that fill up, float32 [n, row]."""
+    """Returns rows without padding, float32 [n, row]."""
     of_mlp = row[:, shape.gmf : shape.gmf + shape.embedding]
     return np.concatenate([row[:, : shape.factors], of_mlp], axis=1)
 
@@ -132,19 +122,20 @@ class NCFPlace(NamedTuple):
     """One user, item and network among `NCFParts`."""
 
     user: int
-    """Flat position of the user's embedding."""
+    """The flat position of the user embedding."""
     item: int
-    """Flat position of the item's embedding."""
+    """The flat position of the item embedding."""
     net: int
-    """Number of the network."""
+    """The number of the network."""
 
 
 class NCFTower(NamedTuple):
     """Working memory for the layers of one sample, a_0 .. a_L one behind the other, [1, all widths
-    and LANES more]."""
+    and LANES more].
+    """
 
     act: Float32Array
-    """The layers' outputs a_l."""
+    """The outputs a_l of the layers."""
     pre: Float32Array
     """The numbers that the rectifier receives, a_{l-1} W_l + b_l."""
     back: Float32Array
@@ -165,37 +156,43 @@ def forward(shape: NCFShape, model: NCFParts, at: NCFPlace, tower: NCFTower) -> 
     user = model.user
     item = model.item
     net = model.net
-    act, pre = tower.act, tower.pre
-    gmf, mlp = shape.gmf, shape.mlp
+    act = tower.act
+    pre = tower.pre
+    gmf = shape.gmf
+    mlp = shape.mlp
     layers = len(shape.weight)
     last = shape.width[layers]
     own = at.net * net.shape[1]
+    head = own + shape.head
     # h . (p^G * q^G)
     total = every(np.float32(0))
     for f in range(0, gmf, LANES):
-        total = total + load(net, own + shape.head + f) * (
-            load(user, at.user + f) * load(item, at.item + f)
-        )
+        product = load(user, at.user + f) * load(item, at.item + f)
+        total = total + load(net, head + f) * product
     if layers:
         # a_0 = [p^M ; q^M]
         copy(user, at.user + gmf, act, 0, mlp)
         copy(item, at.item + gmf, act, mlp, mlp)
-        # a_l = max(0, a_{l-1} W_l + b_l), sixteen outputs at a time
+        # a_l = max(0, a_{l-1} W_l + b_l), sixteen outputs at a time.
         into = 0
         for layer in range(layers):
-            wide, narrow = shape.width[layer], shape.width[layer + 1]
+            wide = shape.width[layer]
+            narrow = shape.width[layer + 1]
+            weight = own + shape.weight[layer]
+            bias = own + shape.bias[layer]
             out = into + wide
             for o in range(0, narrow, LANES):
-                z = load(net, own + shape.bias[layer] + o)
+                z = load(net, bias + o)
                 for f in range(0, wide, LANES):
-                    tile = own + shape.weight[layer] + f * narrow + o
+                    tile = weight + f * narrow + o
                     z = z + weighted(net, tile, narrow, act, into + f)
+                # The way back needs z: the rectifier passes gradients on where it is above 0.
                 store(pre, out + o, z)
                 store(act, out + o, unless_negative(z, z))
             into = out
         # h . a_L
         for f in range(0, last, LANES):
-            total = total + load(net, own + shape.head + gmf + f) * load(act, into + f)
+            total = total + load(net, head + gmf + f) * load(act, into + f)
     return sum_of(total) + net[at.net, shape.head + gmf + last]
 
 
@@ -223,7 +220,8 @@ def backward(
     gu = gradient.user
     gi = gradient.item
     gnet = gradient.net
-    gmf, mlp = shape.gmf, shape.mlp
+    gmf = shape.gmf
+    mlp = shape.mlp
     layers = len(shape.weight)
     last = shape.width[layers]
     own = at.net * net.shape[1]
@@ -231,9 +229,10 @@ def backward(
     head_mlp = head_gmf + gmf
     into = shape.top
     e = every(error)
-    # h_0
+    # h_0.
     gnet[at.net, shape.head + gmf + last] += error
-    # h, p and q of the GMF part
+    # h, p and q of the GMF part. A second network learns beside the embeddings, without moving
+    # them.
     for f in range(0, gmf, LANES):
         p = load(user, at.user + f)
         q = load(item, at.item + f)
@@ -243,43 +242,49 @@ def backward(
             store(gu, to.user + f, load(gu, to.user + f) + (e * (h * q) + reg * p))
             store(gi, to.item + f, load(gi, to.item + f) + (e * (h * p) + reg * q))
     if layers:
-        # h of the MLP part, and the gradient by a_L
+        # h of the MLP part, and the gradient by a_L.
         for f in range(0, last, LANES):
             h = load(net, head_mlp + f)
             store(gnet, head_mlp + f, load(gnet, head_mlp + f) + e * load(act, into + f))
             store(back, into + f, e * h)
         for layer in range(layers - 1, -1, -1):
-            wide, narrow = shape.width[layer], shape.width[layer + 1]
+            wide = shape.width[layer]
+            narrow = shape.width[layer + 1]
+            weight = own + shape.weight[layer]
+            bias = own + shape.bias[layer]
             out = into
             into = out - wide
-            # through the rectifier, and b_l
-            bias = own + shape.bias[layer]
+            # Back through the rectifier, whose gradient is that of b_l.
             for o in range(0, narrow, LANES):
                 dz = unless_negative(load(pre, out + o), load(back, out + o))
                 store(back, out + o, dz)
                 store(gnet, bias + o, load(gnet, bias + o) + dz)
-            # W_l, and the gradient by a_{l-1}
+            # W_l, and the gradient by a_{l-1}: each tile of W_l is read once for both.
             for f in range(0, wide, LANES):
                 dx = every(np.float32(0))
                 for o in range(0, narrow, LANES):
                     dz = load(back, out + o)
-                    tile = own + shape.weight[layer] + f * narrow + o
+                    tile = weight + f * narrow + o
                     dx = dx + products(net, tile, narrow, dz)
                     add_outer(gnet, tile, narrow, act, into + f, dz)
                 store(back, into + f, dx)
-        # p and q of the MLP part, which are a_0
-        u_to, i_to = to.user + gmf, to.item + gmf
-        for f in range(0, mlp if at.net == 0 else 0, LANES):
-            p, q = load(user, at.user + gmf + f), load(item, at.item + gmf + f)
-            store(gu, u_to + f, load(gu, u_to + f) + (load(back, f) + reg * p))
-            store(gi, i_to + f, load(gi, i_to + f) + (load(back, mlp + f) + reg * q))
+        # p and q of the MLP part, which are a_0.
+        u_to = to.user + gmf
+        i_to = to.item + gmf
+        moving = mlp if at.net == 0 else 0
+        for f in range(0, moving, LANES):
+            p = load(user, at.user + gmf + f)
+            q = load(item, at.item + gmf + f)
+            of_p = load(back, f) + reg * p
+            of_q = load(back, mlp + f) + reg * q
+            store(gu, u_to + f, load(gu, u_to + f) + of_p)
+            store(gi, i_to + f, load(gi, i_to + f) + of_q)
 
 
 @inside
 def slope(logit: np.float32, label: bool) -> np.float32:
-    """Returns the slope of the loss by the logit, y_ui less its label, without the digits that 1 -
-    y_ui would lose where y_ui is nearly 1.
-    """
+    """Returns the slope of the loss by the logit: y_ui less its label."""
+    # y_ui - 1 would lose digits where y_ui is nearly 1.
     return -logistic(-logit) if label else logistic(logit)
 
 
@@ -290,8 +295,10 @@ def adam(
     """Returns Adam's step for sixteen numbers, without its rate. Rows that a batch does not touch
     keep their moments, as in sparse Adam.
     """
-    beta1, rest1 = every(np.float32(BETA1)), every(np.float32(1 - BETA1))
-    beta2, rest2 = every(np.float32(BETA2)), every(np.float32(1 - BETA2))
+    beta1 = every(np.float32(BETA1))
+    rest1 = every(np.float32(1 - BETA1))
+    beta2 = every(np.float32(BETA2))
+    rest2 = every(np.float32(1 - BETA2))
     mean = moment(load(moments, m), gradient, beta1, rest1)
     square = moment(load(moments, v), gradient * gradient, beta2, rest2)
     store(moments, m, mean)
@@ -316,9 +323,10 @@ def copy_padded(
     """Copies one embedding to where it has padding."""
     for f in range(0, shape.factors, LANES):
         store(target, to + f, load(source, at + f, shape.factors - f))
+    at_mlp = at + shape.factors
+    to_mlp = to + shape.gmf
     for f in range(0, shape.embedding, LANES):
-        rest = shape.embedding - f
-        store(target, to + shape.gmf + f, load(source, at + shape.factors + f, rest))
+        store(target, to_mlp + f, load(source, at_mlp + f, shape.embedding - f))
 
 
 @inside
@@ -332,37 +340,43 @@ def clear(target: Float32Array, at: int, size: int) -> None:
 
 
 class NCFRates(NamedTuple):
-    """Constants of a device's training."""
+    """Constants of the training of a device."""
 
     user: np.float32
-    """Learning rate of the user embedding."""
+    """The learning rate of the user embedding."""
     item: np.float32
-    """Learning rate of item embeddings."""
+    """The learning rate of item embeddings."""
     network: np.float32
-    """Learning rate of the network."""
+    """The learning rate of the network."""
     reg: np.float32
-    """Of the embeddings, for each sample."""
+    """The regularisation of the embeddings, for each sample."""
     pull: np.float32
-    """How strongly network and user are held to their anchors (Ditto's lambda)."""
+    """The strength by which network and user are held to their anchors (Ditto's lambda)."""
     adam: bool
-    """Adam, not SGD."""
+    """True for Adam, False for SGD."""
     epsilon: np.float32
-    """Of Adam."""
+    """Adam's epsilon."""
     epochs: int
+    """Local epochs of a training."""
     negatives: int
-    """For each consumed item."""
+    """Items drawn for each consumed item."""
     batch: int
-    """Samples in a step."""
+    """Samples of a step."""
 
 
 class NCFData(NamedTuple):
     """The private data of m devices: `Histories` without values, and the key each draws from."""
 
     ptr: Int64Array
+    """int64 [m + 1] from 0."""
     item: Int32Array
+    """int32 [ptr[m]], consumed items."""
     avoid_ptr: Int64Array
+    """int64 [m + 1] from 0."""
     avoid: Int32Array
+    """Items that a device never draws, ascending."""
     keys: UInt64Array
+    """uint64 [m]."""
 
 
 class NCFLearnt(NamedTuple):
@@ -373,11 +387,11 @@ class NCFLearnt(NamedTuple):
     item: Int32Array
     """int32 [n], ascending within a device: the order of learning would tell what was consumed."""
     row: Float32Array
-    """float32 [n, row], how the item's embedding moved."""
+    """float32 [n, row], the movement of each item embedding."""
     network: Float32Array
-    """float32 [m, network], how the network moved."""
+    """float32 [m, network], the movement of the network."""
     beside: Float32Array
-    """float32 [m, network], how the second network moved; [0, network] without one."""
+    """float32 [m, network], the movement of the second network; [0, network] without one."""
     user: Float32Array
     """float32 [m, row], the new user embeddings."""
 
@@ -394,17 +408,20 @@ class _NCFGiven(NamedTuple):
     beside: Float32Array
     """float32 [0 or 1, network], a second network."""
     user_anchor: Float32Array
-    """float32 [m, row]."""
+    """float32 [m, row], the user embeddings to which devices are pulled."""
     network_anchor: Float32Array
-    """float32 [1 or m, network]."""
+    """float32 [1 or m, network], the networks to which devices are pulled."""
 
 
 class _NCFTrained(NamedTuple):
-    """One part of a device's model while it learns."""
+    """One part of the model of a device while it learns."""
 
     numbers: Float32Array
+    """The parameters."""
     gradient: Float32Array
+    """The sum of the gradients of a batch."""
     anchor: Float32Array
+    """The parameters to which it is pulled."""
     moments: Float32Array
     """Adam's: m and v of the user embedding, then m and v of each network."""
 
@@ -422,36 +439,49 @@ class _NCFStep(NamedTuple):
 
 class _NCFRoom(NamedTuple):
     """Memory for the devices of one call. `ptr` to `moved_beside` are results; everything else
-    serves one device at a time."""
+    serves one device at a time.
+    """
 
     ptr: Int64Array
+    """As in `NCFLearnt`."""
     item: Int32Array
+    """As in `NCFLearnt`, with room for more rows."""
     moved: Float32Array
+    """`NCFLearnt.row`."""
     moved_network: Float32Array
+    """`NCFLearnt.network`."""
     moved_beside: Float32Array
+    """`NCFLearnt.beside`."""
     row: Float32Array
     """Copies of the item embeddings that a device touches, padded."""
     row_at: Int32Array
-    """int32 [items], which copy is of an item; -1 = not copied yet."""
+    """int32 [items], the copy of each item; -1 = not copied yet."""
     u: Float32Array
+    """A copy of the user embedding, padded."""
     net: Float32Array
+    """Copies of the networks."""
     gu: Float32Array
+    """The gradient by `u`."""
     gnet: Float32Array
+    """The gradient by `net`."""
     user_anchor: Float32Array
+    """Padded."""
     net_anchor: Float32Array
     moments: Float32Array
+    """As in `_NCFTrained`."""
     row_moments: Float32Array
+    """Adam's m and v of each row of `row`."""
     tower: NCFTower
     gradient: Float32Array
-    """Of the rows that a batch touches."""
+    """The gradients by the rows that a batch touches."""
     row_of: Int32Array
-    """Which row each place of `gradient` is of."""
+    """The row of each place of `gradient`."""
     slot_of: Int32Array
-    """Which place of `gradient` a row has; -1 = none."""
+    """The place in `gradient` of each row; -1 = none."""
     gaps: Int32Array
-    """As in `negatives.fill_gaps`."""
+    """As in `sampling.fill_gaps`."""
     order: Int32Array
-    """Of the consumed items in an epoch."""
+    """The order of the consumed items in an epoch."""
 
 
 def train(
@@ -467,14 +497,13 @@ def train(
     network_anchor: Float32Array | None = None,
     beside: Float32Array | None = None,
 ) -> NCFLearnt:
-    """Trains private copies of the model on each of the m devices of `data`, and returns what they
-    learnt.
+    """Trains private copies of the model on each of the m devices of `data`. Returns the movements.
 
-    user: float32 [m, row], each device's own. item: float32 [items, row], read only where a device
-    touches it. network: float32 [groups, network], of which device d starts from number group[d]
-    (int32 [m]). The anchors, float32 like user and [m, network] or [1, network], matter with
-    rates.pull. beside: float32 [1, network], a second network that every device trains in the same
-    pass: on the same samples, and on the embeddings as they are then, which it does not move.
+    user: float32 [m, row], each device's own. item: float32 [items, row], of which only the rows
+    that a device touches are read. network: float32 [groups, network]; device d starts from row
+    group[d] (int32 [m]). The anchors, float32 like user and [m, network] or [1, network], matter
+    with rates.pull. beside: float32 [1, network], a second network that every device trains in the
+    same pass: on the same samples, and on the embeddings as they are then, which it does not move.
     Raises InputError for a group without a network.
     """
     _check_groups(group, network)
@@ -501,7 +530,8 @@ def train(
 
 def _check_groups(group: Int32Array, network: Float32Array) -> None:
     """Raises InputError for a group that does not exist, which compiled loops would read."""
-    if len(group) and not 0 <= int(group.min()) <= int(group.max()) < len(network):
+    known = not len(group) or 0 <= int(group.min()) <= int(group.max()) < len(network)
+    if not known:
         raise InputError(
             "networks",
             f"groups from {group.min()} to {group.max()}",
@@ -510,7 +540,9 @@ def _check_groups(group: Int32Array, network: Float32Array) -> None:
 
 
 def _room(shape: NCFShape, rates: NCFRates, data: NCFData, items: int, besides: int) -> _NCFRoom:
+    """Returns memory that suffices for the device with the most rows."""
     counts = np.diff(data.ptr)
+    # Each device touches its items and those that it draws, but no more than there are.
     touched = np.minimum(counts * (1 + rates.negatives * rates.epochs), items)
     most = int(touched.max(initial=0))
     longest = int(counts.max(initial=0))
@@ -518,11 +550,12 @@ def _room(shape: NCFShape, rates: NCFRates, data: NCFData, items: int, besides: 
     width = shape.gmf + shape.mlp
     size = shape.network
     networks = 1 + besides
+    rows = int(touched.sum())
     return _NCFRoom(
         ptr=np.zeros(len(counts) + 1, np.int64),
-        item=np.empty(int(touched.sum()), np.int32),
-        # the last row's lanes may reach beyond it
-        moved=np.empty((int(touched.sum()) + LANES, shape.row), np.float32),
+        item=np.empty(rows, np.int32),
+        # The lanes of the last row may reach beyond it.
+        moved=np.empty((rows + LANES, shape.row), np.float32),
         moved_network=np.empty((len(counts), size), np.float32),
         moved_beside=np.empty((len(counts) * besides, size), np.float32),
         row=zeros(most + 1, width),
@@ -563,11 +596,12 @@ def descend(
     """Takes a step of `size` numbers of one part, from flat position `at`, along the mean gradient
     and the pull to the anchor, and sets the gradient to 0. m: where the part's moments begin.
     """
-    pull, epsilon = every(rates.pull), every(rates.epsilon)
+    pull = every(rates.pull)
+    epsilon = every(rates.epsilon)
     for f in range(0, size, LANES):
         step = factors.mean * load(part.gradient, at + f)
         x = load(part.numbers, at + f)
-        # here, since a pass of its own would take a third of the whole training
+        # Cleared here, since a pass of its own would take a third of the whole training.
         store(part.gradient, at + f, every(np.float32(0)))
         if rates.pull != 0:
             step = step + pull * (x - load(part.anchor, f))
@@ -607,7 +641,8 @@ def _train(
     networks = given.network
     group = given.group
     second = given.beside
-    user_anchors, network_anchors = given.user_anchor, given.network_anchor
+    user_anchors = given.user_anchor
+    network_anchors = given.network_anchor
     item = room.item
     out = room.moved
     moved = room.moved_network
@@ -616,7 +651,8 @@ def _train(
     row_at = room.row_at
     u = room.u
     net = room.net
-    user_anchor, net_anchor = room.user_anchor, room.net_anchor
+    user_anchor = room.user_anchor
+    net_anchor = room.net_anchor
     moments = room.moments
     row_moments = room.row_moments
     gradient = room.gradient
@@ -646,21 +682,25 @@ def _train(
         start = ptr[d]
         length = ptr[d + 1] - ptr[d]
         avoided = avoid_ptr[d + 1] - avoid_ptr[d]
-        # private copies of the user embedding and of the networks
+        # Private copies of the user embedding and of the networks.
         copy_padded(shape, user, d * own, u, 0)
         copy(networks, int(group[d]) * size, net, 0, size)
         if several > 1:
             copy(second, 0, net, size, size)
         if rates.pull != 0:
-            copy(network_anchors, 0 if len(network_anchors) == 1 else d * size, net_anchor, 0, size)
+            # One anchor for all devices, or one for each.
+            anchor = 0 if len(network_anchors) == 1 else d * size
+            copy(network_anchors, anchor, net_anchor, 0, size)
             copy_padded(shape, user_anchors, d * own, user_anchor, 0)
         copies = 0
         fill_gaps(avoid, avoid_ptr[d], avoided, gaps)
-        # if nothing is left to draw, the device learns from what it has
+        # If nothing is left to draw, the device learns from its items alone.
         extra = rates.negatives if avoided < items else 0
         if rates.adam:
             clear(moments, 0, 2 * (width + several * size))
-        decay1, decay2 = np.float64(1), np.float64(1)
+        # beta^t of Adam, after t steps.
+        decay1 = np.float64(1)
+        decay2 = np.float64(1)
 
         for epoch in range(rates.epochs):
             key = fold(keys[d], epoch)
@@ -669,16 +709,18 @@ def _train(
             filled = 0
             taken = 0
             for t in range(samples):
-                # the sample: a consumed item, then its negatives
+                # The sample: a consumed item, then its negatives.
                 which = t % (1 + extra)
                 if which == 0:
-                    i = int(history[start + order[t // (1 + extra)]])
+                    place = order[t // (1 + extra)]
+                    i = int(history[start + place])
                     label = True
                 else:
+                    # The first `length` draws of the key made the order.
                     k = below(draw(key, length + t), items - avoided)
                     i = int(k + count_gaps(gaps, avoided, k))
                     label = False
-                # its row among the device's copies; a new copy begins without moments
+                # Its row among the copies of this device; a new copy begins without moments.
                 r = int(row_at[i])
                 if r < 0:
                     r = copies
@@ -687,22 +729,24 @@ def _train(
                     copy_padded(shape, table, i * own, row, r * width)
                     if rates.adam:
                         clear(row_moments, 2 * r * width, 2 * width)
-                # its place among the gradients of the batch
+                # Its place among the gradients of the batch.
                 g = int(slot_of[r])
                 if g < 0:
                     g = filled
                     filled += 1
-                    slot_of[r], row_of[g] = np.int32(g), np.int32(r)
+                    slot_of[r] = np.int32(g)
+                    row_of[g] = np.int32(r)
                     clear(gradient, g * width, width)
                 taken += 1
-                # one gradient for each network; network 0 alone moves the embeddings
+                # One gradient for each network; network 0 alone moves the embeddings.
                 for number in range(several):
                     at = NCFPlace(0, r * width, number)
-                    error = slope(forward(shape, model, at, tower), label)
+                    logit = forward(shape, model, at, tower)
+                    error = slope(logit, label)
                     to = NCFPlace(0, g * width, number)
                     backward(shape, model, at, tower, error, reg, slopes, to)
 
-                # the step, at the end of a batch
+                # A step at the end of a batch, the last of which may be smaller.
                 if taken == rates.batch or t == samples - 1:
                     mean = every(np.float32(1) / np.float32(taken))
                     decay1 *= BETA1
@@ -714,7 +758,7 @@ def _train(
                     for number in range(several):
                         m = 2 * (width + number * size)
                         descend(own_net, number * size, size, m, rates, rates.network, step)
-                    # items move by the rows that the batch touched, without a pull
+                    # Items move by the rows that the batch touched, without a pull.
                     for g in range(filled):
                         r = int(row_of[g])
                         slot_of[r] = -1
@@ -724,13 +768,15 @@ def _train(
                                 mine = 2 * r * width + f
                                 by = adam(row_moments, mine, mine + width, by, c1, c2, epsilon)
                             store(row, r * width + f, load(row, r * width + f) - item_rate * by)
-                    filled, taken = 0, 0
+                    filled = 0
+                    taken = 0
 
-        # how far everything moved, items in ascending order
+        # What the device sends: how far everything moved, items in ascending order.
         for i in range(items):
             r = int(row_at[i])
             if r >= 0:
-                row_at[i], item[n] = -1, np.int32(i)
+                row_at[i] = -1
+                item[n] = np.int32(i)
                 for f in range(0, factors, LANES):
                     was = load(table, i * own + f, factors - f)
                     store(out, n * own + f, load(row, r * width + f) - was)
@@ -742,8 +788,10 @@ def _train(
         first = int(group[d]) * size
         for f in range(0, size, LANES):
             store(moved, d * size + f, load(net, f) - load(networks, first + f))
-        for f in range(0, size if several > 1 else 0, LANES):
+        second_size = size if several > 1 else 0
+        for f in range(0, second_size, LANES):
             store(moved_beside, d * size + f, load(net, size + f) - load(second, f))
+        # The user embedding stays on the device.
         for f in range(factors):
             user[d, f] = u[0, f]
         for f in range(embedding):
@@ -760,31 +808,35 @@ def init_network(shape: NCFShape, layers: tuple[int, ...], key: np.uint64) -> Fl
     """
     out = np.zeros(shape.network, np.float32)
     inputs = 2 * shape.embedding
-    # a_0 = [p ; q] has padding in the middle, every other layer at its end
+    # a_0 = [p ; q] has padding in the middle, every other layer at its end.
     first = np.arange(shape.embedding)
     used = np.concatenate([first, shape.mlp + first])
     for layer, outputs in enumerate(layers):
-        wide, narrow = int(shape.width[layer]), int(shape.width[layer + 1])
+        wide = int(shape.width[layer])
+        narrow = int(shape.width[layer + 1])
         weights = np.zeros((wide, narrow), np.float32)
         limit = np.sqrt(6 / (inputs + outputs))
-        weights[used[:, None], np.arange(outputs)] = _uniforms(
-            fold(key, layer), inputs, outputs, limit
-        )
+        drawn = _uniforms(fold(key, layer), inputs, outputs, limit)
+        weights[used[:, None], np.arange(outputs)] = drawn
         out[shape.weight[layer] : shape.bias[layer]] = weights.reshape(-1)
         inputs = outputs
         used = np.arange(inputs)
-    # h of the GMF part, then of the last layer
+    # h of the GMF part, then of the last layer.
+    of_gmf = shape.head + np.arange(shape.factors)
     of_tower = shape.head + shape.gmf + np.arange(layers[-1] if layers else 0)
-    at = np.concatenate([shape.head + np.arange(shape.factors), of_tower])
-    out[at] = _uniforms(fold(key, len(layers)), len(at), 1, np.sqrt(3 / len(at)))[:, 0]
+    at = np.concatenate([of_gmf, of_tower])
+    limit = np.sqrt(3 / len(at))
+    out[at] = _uniforms(fold(key, len(layers)), len(at), 1, limit)[:, 0]
     return out
 
 
 def _uniforms(key: np.uint64, rows: int, columns: int, limit: float) -> Float32Array:
     """Draws numbers uniform on [-limit, limit), float32 [rows, columns]."""
     bits = folds(np.uint64(key), np.arange(rows * columns))
+    # A float64 has 53 bits.
     unit = (bits >> np.uint64(11)).astype(np.float64) / 2**53
-    return (limit * (2 * unit - 1)).astype(np.float32).reshape(rows, columns)
+    numbers = (limit * (2 * unit - 1)).astype(np.float32)
+    return numbers.reshape(rows, columns)
 
 
 # ---- scores --------------------------------------------------------------------------------------
@@ -808,7 +860,7 @@ def scores(
 
 
 def _filled(shape: NCFShape, row: Float32Array) -> Float32Array:
-    """Returns rows with the numbers that fill up, float32 [n, gmf + mlp]."""
+    """Returns rows with padding, float32 [n, gmf + mlp]."""
     out = zeros(len(row), shape.gmf + shape.mlp)
     out[:, : shape.factors] = row[:, : shape.factors]
     out[:, shape.gmf : shape.gmf + shape.embedding] = row[:, shape.factors :]

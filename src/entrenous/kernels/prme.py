@@ -1,26 +1,26 @@
-"""PRME-G on a device: Feng, Li, Zeng, Cong, Chee, Yuan, "Personalized ranking metric embedding for
-next new POI recommendation", IJCAI 2015, section 4: what a device learns from its own visits, and
-its scores of venues.
+"""PRME-G on a device: its training on its own visits, and its scores of venues. Feng, Li, Zeng,
+Cong, Chee, Yuan, "Personalized ranking metric embedding for next new POI recommendation", IJCAI
+2015, section 4.
 
-Venue l has a point P_l among users, and a point S_l among venues. From venue c, user u is the
-nearer to l, the likelier it is the next:
+Venue l has a point P_l among users, and a point S_l among venues. For user u at venue c, venue l is
+the likelier the next, the smaller the distance
 
     D(u, c, l) = w(c, l) (alpha |U_u - P_l|^2 + (1 - alpha) |S_c - S_l|^2)
     w(c, l) = (1 + km from c to l)^0.25
 
-or D(u, c, l) = |U_u - P_l|^2 if more than tau passes before the next visit, or nothing is known of
-the one before.
+or D(u, c, l) = |U_u - P_l|^2 if more than tau passes before the next visit, or the visit before is
+not known.
 
-A model is one row of float32: P_l and S_l of venue after venue, [items, 2 factors], padded. Side by
-side, because a step needs both of three venues and nothing else. The user vector U is not part of
-the row: between peers it never leaves the device.
+A model is one row of float32: P_l and S_l of venue after venue, [items, 2 factors], padded. They
+lie side by side because a step needs both of three venues and nothing else. The user vector U is
+not part of the row: between peers it never leaves the device.
 
-One local epoch goes through the device's transitions in a random order. For each, from c to i, it
-draws a venue j that was not observed for (u, c), and ascends ln sigma(z) - reg |theta|^2, z = D(u,
-c, j) - D(u, c, i), in all vectors at once. A device's transitions are between its visits, one after
-the other, repeated ones too where the data has them (`core.visits`).
+One local epoch goes through the transitions of a device in a random order. For each, from c to i,
+it draws a venue j that was not observed for (u, c), and ascends ln sigma(z) - reg |theta|^2, z =
+D(u, c, j) - D(u, c, i), in all vectors at once. Transitions are between successive visits, repeated
+ones included where the data has them (`Visits`).
 
-A list has no venue to come from, so it takes those that the device has been to: the score of a
+A list has no venue to come from, so it begins at those that the device has been to: the score of a
 venue l is -D(u, c, l) of the nearest such c, of the latest, or in the mean over all c.
 """
 
@@ -31,14 +31,14 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from ..core.contract.protocols import Visits
 from ..core.keys import below, draw, fold
-from ..core.lanes.sealed import sealed
-from ..core.lanes.simd import inside, padded
+from ..core.lanes.memory import padded, sealed
+from ..core.lanes.simd import inside
 from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
-from ..core.visits import Visits
 from .geography import AXES, kilometres
 from .logistic import logistic
-from .negatives import negative, shuffle
+from .sampling import negative, shuffle
 from .visit_sequence import NOWHERE, VisitSequence, in_order, sequence_of
 
 ZERO = np.float32(0)
@@ -54,31 +54,36 @@ class PRMERows(NamedTuple):
     """The histories of n devices, as in `Histories`."""
 
     ptr: Int64Array
+    """int64 [n + 1] from 0."""
     item: Int32Array
+    """int32 [ptr[n]], ascending within a device."""
     avoid_ptr: Int64Array
+    """int64 [n + 1] from 0."""
     avoid: Int32Array
+    """Venues that a device never draws, ascending."""
     time: Int64Array
-    """int64, NO_TIME where not known."""
+    """int64 [ptr[n]], NO_TIME where not known."""
     row: Int64Array
-    """int64, breaks ties in time."""
+    """int64 [ptr[n]], breaks ties in time."""
     visits: Visits
-    """Of each row, at least one."""
+    """The visits of each row, at least one."""
     point: Float32Array
     """float32 [3 items], `geography.flat_points` of all venues."""
 
 
 class PRMERates(NamedTuple):
-    """Constants of a device's training."""
+    """Constants of the training of a device."""
 
     rate: np.float32
-    """Of SGD."""
+    """The learning rate of stochastic gradient ascent."""
     reg: np.float32
-    """lambda"""
+    """lambda of all vectors."""
     alpha: np.float32
-    """Weight of P against S."""
+    """The weight of P against S."""
     tau: int
     """Seconds after which a visit follows no other; 0 = no gap is too long."""
     epochs: int
+    """Local epochs of a training."""
 
 
 @njit(cache=True, inline="always")
@@ -87,11 +92,12 @@ def spatial_weight(square: np.float32) -> np.float32:
     distance squared is `square`; 1 if the place of one of them is unknown.
     """
     w = np.sqrt(np.sqrt(ONE + kilometres(square)))
+    # An unknown place has a distance below 0, or NaN.
     return w if square >= ZERO else ONE
 
 
 def width_of(items: int, factors: int) -> int:
-    """Returns how many numbers a model of so many venues and factors has."""
+    """Returns the length of a model of so many venues and factors."""
     return padded(2 * factors * items)
 
 
@@ -132,10 +138,11 @@ def train(
 
 @njit(cache=True, nogil=True)
 def met_by(rows: PRMERows, u: int, epochs: int) -> int:
-    """Returns how many venues the steps of device u are about at most: its own, and one drawn for
-    each visit and epoch.
+    """Returns the most venues that the steps of device u are about: its own, and one drawn for each
+    visit and epoch.
     """
-    low, high = rows.ptr[u], rows.ptr[u + 1]
+    low = rows.ptr[u]
+    high = rows.ptr[u + 1]
     visits = rows.visits.ptr[high] - rows.visits.ptr[low]
     # an int to its callers
     return high - low + epochs * visits  # type: ignore[no-any-return]
@@ -152,9 +159,10 @@ def learn(
     met: Int32Array,
 ) -> int:
     """Trains a model and a user vector in place on the rows of device u. Writes the venues of its
-    steps, its own and then those drawn, to `met`; returns how many these are.
+    steps, its own and then those drawn, to `met`. Returns the number of these, 0 without a step.
     """
-    low, high = rows.ptr[u], rows.ptr[u + 1]
+    low = rows.ptr[u]
+    high = rows.ptr[u + 1]
     own = rows.item[low:high]
     other = rows.avoid[rows.avoid_ptr[u] : rows.avoid_ptr[u + 1]]
     seen = sequence_of(rows.visits, low, high, rates.tau)
@@ -180,8 +188,8 @@ def _epoch(
     rates: PRMERates,
     key: np.uint64,
 ) -> int:
-    """Takes a step for each of a device's visits, in random order. Writes `order` and the venues
-    that it has `drawn`; returns how many steps these were.
+    """Takes a step for each visit of a device, in random order. Writes `order` and the venues that
+    it has `drawn`. Returns the number of steps.
     """
     own = device.own
     other = device.other
@@ -192,23 +200,26 @@ def _epoch(
     shuffle(order, key)
     for t in range(len(order)):
         v = order[t]
-        # Where the device went from c, or the visit itself if it came from nowhere.
+        before = seen.before[v]
+        # The venues where the device went from c, or the visit itself if it came from nowhere.
         next = seen.item[v : v + 1]
-        if seen.before[v] != NOWHERE:
-            from_where = seen.item[seen.before[v]]
+        if before != NOWHERE:
+            from_where = seen.item[before]
             next = seen.next[seen.ptr[from_where] : seen.ptr[from_where + 1]]
-        # j, if there is one: a venue that it did not go to from there.
+        # j, if there is one: a venue where it did not go from there.
         many = left + len(own) - len(next)
         if many < 1:
             continue
-        j = unobserved(own, other, next, below(draw(key, len(order) + t), many), left)
+        # The first len(order) draws of the key made the order.
+        k = below(draw(key, len(order) + t), many)
+        j = unobserved(own, other, next, k, left)
         drawn[steps] = j
         steps += 1
         i = np.int64(own[seen.item[v]])
-        if seen.before[v] == NOWHERE:
+        if before == NOWHERE:
             step(model, user, NOWHERE, i, j, ONE, ONE, rates)
         else:
-            c = np.int64(own[seen.item[seen.before[v]]])
+            c = np.int64(own[seen.item[before]])
             w_i = spatial_weight(square(point, AXES * c, point, AXES * i, AXES))
             w_j = spatial_weight(square(point, AXES * c, point, AXES * j, AXES))
             step(model, user, c, i, j, w_i, w_j, rates)
@@ -217,8 +228,9 @@ def _epoch(
 
 @inside
 def unobserved(own: Int32Array, other: Int32Array, next: Int32Array, k: int, left: int) -> int:
-    """Returns the k-th venue that the device did not go to from where it went to own[next[0]],
-    own[next[1]], ...: first the `left` that are not in `other`, then its own but for these.
+    """Returns the k-th venue that was not observed after a venue which own[next[0]], own[next[1]],
+    ... followed: first the `left` venues that are not in `other`, then the device's own without
+    these.
     """
     if k < left:
         return negative(other, k)
@@ -252,27 +264,29 @@ def step(
     """Takes one step of ascent of ln sigma(z) - reg |theta|^2. Without a venue c to come from, D is
     |U - P|^2.
     """
+    # Where the vectors of the three venues begin.
     factors = len(user)
     width = 2 * len(user)
-    p_i, p_j = width * i, width * j
+    p_i = width * i
+    p_j = width * j
     s_c = width * c + factors
     s_i = width * i + factors
     s_j = width * j + factors
-    # z = D(u, c, j) - D(u, c, i)
+    # z = D(u, c, j) - D(u, c, i).
     alpha = ONE if c == NOWHERE else rates.alpha
-    z = alpha * (
-        w_j * square(user, 0, model, p_j, factors) - w_i * square(user, 0, model, p_i, factors)
-    )
+    far_j = w_j * square(user, 0, model, p_j, factors)
+    far_i = w_i * square(user, 0, model, p_i, factors)
+    z = alpha * (far_j - far_i)
     if c != NOWHERE:
         far_j = w_j * square(model, s_c, model, s_j, factors)
         far_i = w_i * square(model, s_c, model, s_i, factors)
         z += (ONE - alpha) * (far_j - far_i)
-    # Of both terms: dz/dx is twice a difference, weighted.
+    # d ln sigma(z) / dz = sigma(-z), and dz/dx of each vector x is twice a weighted difference.
     g = TWO * rates.rate * logistic(-z)
     shrink = ONE - TWO * rates.rate * rates.reg
     of_p = g * alpha
     of_s = g * (ONE - alpha)
-    # U, P_i and P_j
+    # Move U, P_i and P_j, all from where they were.
     for k in range(factors):
         u = user[k]
         i_k = model[p_i + k]
@@ -280,7 +294,7 @@ def step(
         user[k] = shrink * u + of_p * (w_j * (u - j_k) - w_i * (u - i_k))
         model[p_i + k] = shrink * i_k + of_p * w_i * (u - i_k)
         model[p_j + k] = shrink * j_k - of_p * w_j * (u - j_k)
-    # S_c, S_i and S_j; c may be j
+    # Move S_c, S_i and S_j likewise. c may be j: then the last line overwrites the one before.
     if c != NOWHERE:
         for k in range(factors):
             c_k = model[s_c + k]
@@ -305,16 +319,16 @@ class PRMEScoring(NamedTuple):
 
 
 class PRMEScoreRoom(NamedTuple):
-    """Working memory to score TILE venues at once."""
+    """Working memory to score TILE venues at once, float32."""
 
     vector: Float32Array
-    """float32 [2 factors + 3, TILE], P, S and point."""
+    """[2 factors + 3, TILE], P, S and point of each venue."""
     by_user: Float32Array
     """[TILE], |U - P_l|^2."""
     by_venue: Float32Array
     """[TILE], |S_c - S_l|^2."""
     total: Float32Array
-    """[TILE], D over the venues c so far."""
+    """[TILE], the least or the sum of D over the venues c so far."""
 
 
 @njit(cache=True, nogil=True)
@@ -354,32 +368,34 @@ def score(
     up = tile[2 * factors + 2]
     for low in range(0, len(venue), TILE):
         n = min(TILE, len(venue) - low)
+        # One factor of all venues side by side, so that the loops below are of vectors.
         _gather(model, point, venue[low : low + n], factors, tile)
         by_user[:n] = ZERO
         for k in range(factors):
             _add_square(user[k], tile[k], n, by_user)
         for at in range(len(start)):
             c = np.int64(start[at])
+            s_c = (2 * c + 1) * factors
             by_venue[:n] = ZERO
             for k in range(factors):
-                _add_square(model[(2 * c + 1) * factors + k], tile[factors + k], n, by_venue)
+                _add_square(model[s_c + k], tile[factors + k], n, by_venue)
             x = point[AXES * c]
             y = point[AXES * c + 1]
             z = point[AXES * c + 2]
             for v in range(n):
-                gap = (
-                    (x - east[v]) * (x - east[v])
-                    + (y - north[v]) * (y - north[v])
-                    + (z - up[v]) * (z - up[v])
-                )
-                d = spatial_weight(gap) * (alpha * by_user[v] + (ONE - alpha) * by_venue[v])
+                by_x = x - east[v]
+                by_y = y - north[v]
+                by_z = z - up[v]
+                gap = by_x * by_x + by_y * by_y + by_z * by_z
+                near = alpha * by_user[v] + (ONE - alpha) * by_venue[v]
+                d = spatial_weight(gap) * near
                 if at == 0:
                     total[v] = d
                 elif mean:
                     total[v] = total[v] + d
                 elif d < total[v]:
                     total[v] = d
-        # the divisor 1 changes no bit
+        # The divisor 1 changes no bit.
         by = np.float32(len(start)) if mean and len(start) else ONE
         for v in range(n):
             d = total[v] if len(start) else by_user[v]
@@ -390,8 +406,10 @@ def score(
 def _gather(
     model: Float32Array, point: Float32Array, venue: Int32Array, factors: int, tile: Float32Array
 ) -> None:
+    """Writes P, S and point of each venue to a column of `tile`."""
     for v in range(len(venue)):
-        at, to = 2 * factors * np.int64(venue[v]), AXES * np.int64(venue[v])
+        at = 2 * factors * np.int64(venue[v])
+        to = AXES * np.int64(venue[v])
         for k in range(2 * factors):
             tile[k, v] = model[at + k]
         for k in range(AXES):
@@ -400,6 +418,7 @@ def _gather(
 
 @inside
 def _add_square(x: np.float32, row: Float32Array, n: int, total: Float32Array) -> None:
+    """Adds (x - row[v])^2 to total[v] for v < n."""
     for v in range(n):
         gap = x - row[v]
         total[v] += gap * gap
@@ -442,8 +461,10 @@ def _scores(
 @njit(cache=True, nogil=True)
 def starts_of(rows: PRMERows, u: int, how: int) -> Int32Array:
     """Returns the venues from which the lists of device u may begin: all its own, or the latest."""
-    low, high = rows.ptr[u], rows.ptr[u + 1]
+    low = rows.ptr[u]
+    high = rows.ptr[u + 1]
     item = rows.item[low:high]
     if how == LATEST:
-        return item[in_order(rows.time[low:high], rows.row[low:high])[-1:]]
+        order = in_order(rows.time[low:high], rows.row[low:high])
+        return item[order[-1:]]
     return item

@@ -1,12 +1,26 @@
-"""Choosing devices for a round."""
+"""Draws from keys: the devices of a round, two integers from one draw, an item that is not in a
+history, an order; and the slots of a small hash table.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numba import njit
 
 from ..core.keys import below, draw, fold, folds
-from ..core.types import Int64Array
+from ..core.lanes.simd import LANES, count_up_to, inside
+from ..core.types import Int32Array, Int64Array
+
+WINDOW = 64  # so many gaps are counted, not bisected: counting needs no jumps
+_END = np.int32(2**31 - 1)
+ONE = np.uint64(1)
+_LOW32, _GOLDEN = np.uint64(0xFFFFFFFF), np.uint64(0x9E3779B97F4A7C15)
+_S32, _S40 = np.uint64(32), np.uint64(40)
+
+
+# ---- devices -------------------------------------------------------------------------------------
 
 
 @njit(cache=True)
@@ -61,3 +75,86 @@ def _places(key: np.uint64, first: int, size: int, n: int) -> Int64Array:
     for k in range(size):
         out[k] = shuffled(key, (first + k) % n, n)
     return out
+
+
+# ---- items ---------------------------------------------------------------------------------------
+
+
+@njit(cache=True, inline="always")
+def below_low(bits: np.uint64, n: int) -> int:
+    """A random integer from 0 to n - 1, like `keys.below` but from the lower half of `bits`, so
+    that one draw gives two independent integers."""
+    # an int to its callers
+    return np.int64(((bits & _LOW32) * np.uint64(n)) >> _S32)  # type: ignore[return-value]
+
+
+@njit(cache=True, inline="always")
+def first_slot(item: int | np.integer[Any]) -> np.uint64:
+    """The slot of an open-addressing hash table at which the search for an item begins, before it
+    is masked to the table's size (at most 2^24)."""
+    return (np.uint64(item) * _GOLDEN) >> _S40
+
+
+def slots_for(rows: int) -> Int32Array:
+    """An empty hash table for `rows` items at a load of at most one quarter: int32, a power of two
+    in length, -1 in every slot."""
+    return np.full(1 << max(2, (4 * rows - 1).bit_length()), -1, np.int32)
+
+
+@njit(cache=True, inline="always")
+def fill_gaps(avoid: Int32Array, start: int, length: int, gaps: Int32Array) -> None:
+    """Write gaps[m] = avoid[start + m] - m for m < length: how many items before that one are not
+    avoided. LANES large numbers follow.
+
+    The k-th item (k = 0, 1, ...) that is not in the ascending avoid[start : start + length] is k
+    plus the number of gaps up to k."""
+    for m in range(length):
+        gaps[m] = avoid[start + m] - np.int32(m)
+    for m in range(length, length + LANES):
+        gaps[m] = _END
+
+
+@njit(cache=True, inline="always")
+def count_gaps(gaps: Int32Array, length: int, k: int) -> int:
+    """The number of the first `length` gaps that are at most k."""
+    low = 0
+    while length > WINDOW:
+        half = length >> 1
+        low += half if gaps[low + half - 1] <= k else 0
+        length -= half
+    found = low
+    for m in range(low, low + length, LANES):
+        found += count_up_to(gaps, m, k)
+    return found
+
+
+@njit(cache=True, nogil=True)
+def negative(history: Int32Array, k: int) -> int:
+    """The k-th item (k = 0, 1, ...) that is not in the ascending `history`; k < items -
+    len(history). O(log len(history)).
+
+    Before history[m] lie history[m] - m items that are not in it, so a binary search over m finds
+    the place.
+    """
+    low = 0
+    length = len(history)
+    while length > 1:
+        half = length >> 1
+        if history[low + half - 1] - (low + half - 1) <= k:
+            low += half
+        length -= half
+    if length == 1 and history[low] - low <= k:
+        low += 1
+    return k + low
+
+
+@inside
+def shuffle(order: Int64Array, key: np.uint64) -> None:
+    """Writes 0 .. len(order) - 1 in an order drawn by Fisher and Yates; uses as many draws of the
+    key.
+    """
+    for r in range(len(order)):
+        order[r] = r
+    for r in range(len(order) - 1, 0, -1):
+        other = below(draw(key, r), r + 1)
+        order[r], order[other] = order[other], order[r]

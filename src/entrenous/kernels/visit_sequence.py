@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from ..core.contract.protocols import Visits
 from ..core.types import Int32Array, Int64Array
-from ..core.visits import Visits
 
 NO_TIME, NOWHERE = (
     np.iinfo(np.int64).min,

@@ -10,8 +10,7 @@ from pathlib import PurePath
 from typing import Any
 
 from ..core.printed import summary_of
-from ..core.registry.discover import modules
-from ..core.registry.own import in_folder, short
+from ..core.registry.discover import in_folder, modules, short
 from ..runs.store import protocol_of
 from . import numbers
 from .markup import Child, Html, facts, folded, join, table, tag

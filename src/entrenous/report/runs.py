@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, final
 
 from ..algorithms.named import algorithms
 from ..core.errors import InputError, one_line
-from ..core.registry.own import short
+from ..core.registry.discover import short
 from ..evaluate.metric_kinds import ListMetric, RatingMetric, metrics
 from ..runs.store import StoredRun, protocol_of
 from .markup import Html, join, tag

@@ -10,10 +10,9 @@ import numpy as np
 
 from ..core.contract.declared import ContractError, bound, declared, read_only
 from ..core.contract.enforce import check_kept, check_received, check_update
-from ..core.contract.protocols import arrays_of
+from ..core.contract.protocols import arrays_of, grouped_visits
 from ..core.errors import one_line
 from ..core.keys import key
-from ..core.visits import grouped_visits
 from ..data.interactions import Interactions
 from ..data.synthetic import synthetic
 from ..federation.executors import Debug, Threads

@@ -17,13 +17,12 @@ import numpy as np
 
 from ..algorithms.named import maker_of
 from ..core.contract.declared import declared
-from ..core.contract.protocols import FederatedAlgorithm, Progress, silent
+from ..core.contract.protocols import FederatedAlgorithm, Progress, silent, some_visits
 from ..core.errors import InputError
 from ..core.keys import fold_name, key
 from ..core.keywords import called_with, values
-from ..core.registry.own import short
+from ..core.registry.discover import short
 from ..core.types import Float32Array, Float64Array, Int64Array
-from ..core.visits import some_visits
 from ..core.vocabulary import Vocabulary
 from ..data.interactions import Interactions
 from ..data.split.types import Held

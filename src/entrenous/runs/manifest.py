@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.contract.declared import declared, is_central, is_federated, is_gossip
-from ..core.registry.own import short
+from ..core.registry.discover import short
 from ..data.interactions import Interactions
 from ..data.split.types import Split
 from ..evaluate.fairness import fairness

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, final
 
 from ..core.contract.declared import predicts_ratings
 from ..core.contract.protocols import Progress, silent
-from ..core.errors import EntrenousError, EntrenousWarning, at_least
-from ..core.keywords import called_with, values
-from ..core.registry.own import is_place, lasting, short
+from ..core.errors import EntrenousError, EntrenousWarning
+from ..core.keywords import at_least, called_with, values
+from ..core.registry.discover import is_place, lasting, short
 from ..core.types import Array
 from ..data.dataset import datasets
 from ..data.interactions import Interactions

@@ -10,7 +10,8 @@ from typing import Any, get_args
 from ..algorithms.named import kind_of
 from ..core.contract.declarations import Traits
 from ..core.contract.declared import bound, declared, is_federated, is_gossip
-from ..core.errors import InputError, at_least, did_you_mean
+from ..core.errors import InputError, did_you_mean
+from ..core.keywords import at_least
 from ..data.dataset import datasets
 from ..data.divided import present as divided_here
 from ..data.interactions import Interactions
@@ -75,15 +76,16 @@ def check(plan: RunPlan) -> None:
             "there are no looks at validation",
             fix="say how often to look with --every ROUNDS",
         )
-    network_of(plan)
     _check_protection(plan, made)
-    if plan.network and not is_gossip(made):
-        raise InputError(
-            "--network",
-            f"{plan.algorithm} does not gossip",
-            expected="an algorithm whose peers do",
-            fix="leave it out, or choose an algorithm without a server, such as pepper-gmf",
-        )
+    if plan.network:
+        network_of(plan)
+        if not is_gossip(made):
+            raise InputError(
+                "--network",
+                f"{plan.algorithm} does not gossip",
+                expected="an algorithm whose peers do",
+                fix="leave it out, or choose an algorithm without a server, such as pepper-gmf",
+            )
     load_arguments(plan.load)
     if plan.load and plan.protocol == GIVEN:
         raise InputError(

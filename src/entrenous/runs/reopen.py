@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..core.contract.protocols import Progress, silent
-from ..core.errors import EntrenousError, InputError, at_least
-from ..core.keywords import names_of
-from ..core.registry.own import is_place, short
+from ..core.errors import EntrenousError, InputError
+from ..core.keywords import at_least, names_of
+from ..core.registry.discover import is_place, short
 from ..core.types import Array
 from ..data.interactions import Interactions
 from ..data.kept import rows_from_arrays

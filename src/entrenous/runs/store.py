@@ -35,7 +35,7 @@ import numpy as np
 from ..core.errors import EntrenousError, EntrenousWarning, InputError, Interrupted, did_you_mean
 from ..core.files import write_atomically
 from ..core.lock import holding, is_held
-from ..core.registry.own import is_place
+from ..core.registry.discover import is_place
 from ..core.types import Array
 
 ROWS, LOCK = "rows.safetensors", "lock"

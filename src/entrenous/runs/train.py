@@ -21,7 +21,7 @@ from ..core.contract.protocols import (
     silent,
 )
 from ..core.keys import key
-from ..core.registry.own import short
+from ..core.registry.discover import short
 from ..data.interactions import Interactions
 from ..data.split.types import Held, Split
 from ..evaluate.metric_kinds import Metric

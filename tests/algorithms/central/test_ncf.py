@@ -21,7 +21,7 @@ from entrenous.core.keys import below, draw, folds, key, normals
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import Interactions, build
 from entrenous.kernels import ncf
-from entrenous.kernels.negatives import negative
+from entrenous.kernels.sampling import negative
 
 MODELS: dict[str, dict[str, Any]] = {
     "gmf": {"factors": 5, "layers": ()},

@@ -7,7 +7,8 @@ from inspect import signature
 from pathlib import Path
 
 from entrenous.cli.console import emit_json, goes_on, progress_bar, table, tell
-from entrenous.core.errors import InputError, at_least
+from entrenous.core.errors import InputError
+from entrenous.core.keywords import at_least
 
 
 def experiment(

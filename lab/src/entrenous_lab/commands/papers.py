@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from entrenous.cli.console import emit_json, goes_on, progress_bar, say, table
-from entrenous.core.errors import CheckFailed, InputError, at_least
+from entrenous.core.errors import CheckFailed, InputError
+from entrenous.core.keywords import at_least
 
 if TYPE_CHECKING:
     from ..papers.batch import BatchLine, PaperStock

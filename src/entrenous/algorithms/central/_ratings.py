@@ -25,7 +25,8 @@ from ...core.contract.declarations import Traits
 from ...core.contract.protocols import Progress
 from ...core.contract.settings import Settings
 from ...core.keys import below, draw, fold_name, folds, normals
-from ...core.lanes.simd import LANES, every, inside, load, padded, store, sum_of, zeros
+from ...core.lanes.memory import padded, zeros
+from ...core.lanes.simd import LANES, every, inside, load, store, sum_of
 from ...core.types import Float32Array, Int32Array, Int64Array
 from ...data.interactions import Interactions
 from ...kernels.bpr_mf import scores

@@ -17,7 +17,7 @@ from ...core.keys import below, draw, fold_name, folds, normals
 from ...core.types import Float32Array, Int32Array, Int64Array
 from ...data.interactions import Interactions
 from ...kernels.bpr_mf import scores
-from ...kernels.negatives import negative
+from ...kernels.sampling import negative
 from ._shared import consumed
 
 

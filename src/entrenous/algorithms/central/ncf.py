@@ -14,12 +14,13 @@ from pydantic import Field, model_validator
 from ...core.contract.protocols import Progress, silent
 from ...core.contract.settings import Settings
 from ...core.keys import below, draw, fold_name, folds, normals
-from ...core.lanes.simd import LANES, every, inside, load, store, zeros
+from ...core.lanes.memory import zeros
+from ...core.lanes.simd import LANES, every, inside, load, store
 from ...core.types import Float32Array, Float64Array, Int32Array, Int64Array
 from ...data.interactions import Interactions
 from ...kernels import ncf
 from ...kernels.adam import BETA1, BETA2
-from ...kernels.negatives import shuffle
+from ...kernels.sampling import shuffle
 from .._federated_ncf import Layers
 from ._shared import consumed
 
@@ -354,7 +355,7 @@ def learn(
 @inside
 def _other(item: Int32Array, start: int, length: int, k: int) -> int:
     """Returns the k-th item (k = 0, 1, ...) that is not in the ascending item[start : start +
-    length], by bisection as in `kernels.negatives.negative`.
+    length], by bisection as in `kernels.sampling.negative`.
     """
     # The k-th free item is k plus the consumed items before it, whose number bisection finds.
     low = start

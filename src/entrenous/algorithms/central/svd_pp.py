@@ -27,7 +27,8 @@ from pydantic import Field
 
 from ...core.contract.protocols import Progress, rated, silent
 from ...core.keys import fold
-from ...core.lanes.simd import LANES, Lanes, every, inside, load, store, sum_of, zeros
+from ...core.lanes.memory import zeros
+from ...core.lanes.simd import LANES, Lanes, every, inside, load, store, sum_of
 from ...core.types import Float32Array, Int32Array, Int64Array
 from ...data.interactions import Interactions
 from ._ratings import (

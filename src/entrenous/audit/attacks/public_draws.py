@@ -2,7 +2,7 @@
 item among those not consumed.
 
 Where draws are public, whoever knows the seed knows for every triple of FPL in which place k among
-the unseen items its negative lies (kernels/negatives.py). A negative j in place k has j - k
+the unseen items its negative lies (kernels/sampling.py). A negative j in place k has j - k
 consumed items before it, so that two negatives say how many of the items between them are consumed:
 where that is all or none, they are decided. Only lengths n of the history with which the places of
 all rows fit are possible, and what these agree on is claimed. At pi = 0 it needs no numbers but

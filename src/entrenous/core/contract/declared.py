@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final, get_args, get_type_hin
 import numpy as np
 
 from ..errors import InputError, NonFiniteError
-from ..lanes.sealed import view_only
+from ..lanes.memory import view_only
 from ..types import Array, Int64Array
-from .declarations import Axes, SentArray, Size, Traits, UpTo, size_name, upper_bound
+from .declarations import Axes, SentArray, Size, Traits, UpTo
 from .gossip import GossipAlgorithm
-from .protocols import Catalogue, CentralAlgorithm, FederatedAlgorithm, State
+from .protocols import Catalogue, CentralAlgorithm, FederatedAlgorithm, State, arrays_of
 from .settings import Settings
 from .update import Total, zero_total
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
-EVERYONE = ("score",)
+# The members without which an algorithm is none, by its kind.
 MEMBERS: dict[str, tuple[str, ...]] = {
     "gossip": (
         "keeps",
@@ -40,9 +40,9 @@ MEMBERS: dict[str, tuple[str, ...]] = {
         "on_start",
         "on_timer",
         "on_message",
-        *EVERYONE,
+        "score",
     ),
-    "central": ("holds", "fit", *EVERYONE),
+    "central": ("holds", "fit", "score"),
     "federated": (
         "holds",
         "receives",
@@ -56,14 +56,18 @@ MEMBERS: dict[str, tuple[str, ...]] = {
         "download",
         "local",
         "aggregate",
-        *EVERYONE,
+        "score",
     ),
 }
+# Members that tell the kind of an algorithm: having one of them is enough.
 TELLING = {
     "gossip": ("on_message", "on_timer", "init_nodes"),
     "central": ("fit",),
     "federated": ("local", "aggregate", "sends"),
 }
+# The classes of states that an algorithm declares.
+STATES = ("holds", "receives", "keeps")
+# The methods that a federated algorithm may have besides, see `protocols.Abilities`.
 ABILITIES = ("local_sum", "solo_rounds", "many_rounds", "deliver", "biases")
 
 
@@ -89,14 +93,15 @@ class DeclaredArray(NamedTuple):
 
     @property
     def said(self) -> str:
-        """Its shape, type and range in words, such as `[devices] int32 from 0, below clusters`."""
-        sizes = ", ".join(str(size_name(size)) for size in self.axes.sizes)
+        """The shape, type and range in words, such as `[devices] int32 from 0, below clusters`."""
+        axes = self.axes
+        sizes = ", ".join(map(str, axes.sizes))
         words = f"[{sizes}] {self.dtype}" if sizes else self.dtype
-        if self.axes.least is not None:
-            words += f" from {self.axes.least}"
-        if self.axes.below is not None:
-            comma = "" if self.axes.least is None else ","
-            words += f"{comma} below {self.axes.below}"
+        if axes.least is not None:
+            words += f" from {axes.least}"
+        if axes.below is not None:
+            comma = "" if axes.least is None else ","
+            words += f"{comma} below {axes.below}"
         return words
 
 
@@ -132,23 +137,24 @@ def declared(algorithm: Any) -> Declaration:
     """
     name = type(algorithm).__name__
     kind = _kind(algorithm)
-    missing = [member for member in MEMBERS[kind] if getattr(algorithm, member, None) is None]
-    if missing:
-        raise ContractError(
-            name, f"a {kind} algorithm without `{missing[0]}`", expected=", ".join(MEMBERS[kind])
-        )
-    states = {part: getattr(algorithm, part, None) for part in ("holds", "receives", "keeps")}
+    members = MEMBERS[kind]
+    for member in members:
+        if getattr(algorithm, member, None) is None:
+            problem = f"a {kind} algorithm without `{member}`"
+            raise ContractError(name, problem, expected=", ".join(members))
+    states = {part: getattr(algorithm, part, None) for part in STATES}
     for part, state in states.items():
-        if state is not None and part in MEMBERS[kind]:
+        if state is not None and part in members:
+            # A server may hold arrays of any shape; the others are checked wherever they go.
             fields_of(state, f"{name}.{part}", bare=part == "holds")
     sends = tuple(getattr(algorithm, "sends", ()))
-    traits = getattr(algorithm, "traits", Traits())
     if not all(isinstance(sent, SentArray) for sent in sends):
         raise ContractError(
             name,
             "`sends` lists something else",
             expected="rows(...), dense(...), shown(...), weight(...)",
         )
+    traits = getattr(algorithm, "traits", Traits())
     if not isinstance(traits, Traits):
         raise ContractError(name, "`traits` is something else", expected="Traits(...)")
     _check_apart(name, sends, states["keeps"])
@@ -157,30 +163,31 @@ def declared(algorithm: Any) -> Declaration:
 
 
 def _kind(algorithm: Any) -> str:
-    kinds = [
-        kind
-        for kind, telling in TELLING.items()
-        if any(hasattr(algorithm, member) for member in telling)
-    ]
-    if not kinds:
-        said = "; ".join(f"{kind} ones have `{telling[0]}`" for kind, telling in TELLING.items())
-        raise ContractError(type(algorithm).__name__, "is no algorithm", expected=said)
-    return kinds[0]
+    for kind, members in TELLING.items():
+        if any(hasattr(algorithm, member) for member in members):
+            return kind
+    raise ContractError(
+        type(algorithm).__name__,
+        "is no algorithm",
+        expected="; ".join(f"{kind} ones have `{members[0]}`" for kind, members in TELLING.items()),
+    )
 
 
 def _check_apart(name: str, sends: tuple[SentArray, ...], keeps: type | None) -> None:
     """Checks that no two sent arrays have one name, and that none has the name of a kept one,
     except in a message between peers, which may say what its sender keeps.
     """
-    another = "another name for each array"
-    names = [sent.name for sent in sends if not sent.only_if]
-    twice = {sent for sent in names if names.count(sent) > 1}
+    expected = "another name for each array"
+    # With `only_if`, two entries may take turns under one name.
+    always = [sent.name for sent in sends if not sent.only_if]
+    twice = {sent for sent in always if always.count(sent) > 1}
     if twice:
-        raise ContractError(name, f"'{min(twice)}' is sent twice", expected=another)
-    updates = {sent.name for sent in sends if sent.way != "pushed"}
-    kept = set() if keeps is None else {field.name for field in fields_of(keeps, name)} & updates
-    if kept:
-        raise ContractError(name, f"'{min(kept)}' is both kept and sent", expected=another)
+        raise ContractError(name, f"'{min(twice)}' is sent twice", expected=expected)
+    if keeps is not None:
+        updates = {sent.name for sent in sends if sent.way != "pushed"}
+        both = updates.intersection(field.name for field in fields_of(keeps, name))
+        if both:
+            raise ContractError(name, f"'{min(both)}' is both kept and sent", expected=expected)
     for sent in sends:
         if not (sent.when and sent.reveals):
             problem = f"`sends` does not say when '{sent.name}' leaves and what it reveals"
@@ -196,38 +203,42 @@ def fields_of(state: type, where: str, bare: bool = False) -> tuple[DeclaredArra
     """
     names = getattr(state, "_fields", None)
     if names is None:
-        raise ContractError(
-            where, f"{state!r:.60} is no NamedTuple class", expected="class Name(NamedTuple): ..."
-        )
+        problem = f"{state!r:.60} is no NamedTuple class"
+        raise ContractError(where, problem, expected="class Name(NamedTuple): ...")
     try:
         hints = get_type_hints(state, include_extras=True)
     except NameError as unknown:
-        raise ContractError(
-            where, f"{unknown}", expected="annotations made of names at the top of its module"
-        ) from None
+        expected = "annotations made of names at the top of its module"
+        raise ContractError(where, str(unknown), expected=expected) from None
     fields = []
     for name in names:
         field = _field(name, hints[name], where)
         if field is not None:
             fields.append(field)
         elif not bare:
-            expected = "Annotated[Float32Array, axes(...)]"
-            raise ContractError(f"{where} '{name}'", "says no shape", expected=expected)
+            raise ContractError(
+                f"{where} '{name}'",
+                "says no shape",
+                expected="Annotated[Float32Array, axes(...)]",
+            )
     return tuple(fields)
 
 
 def _field(name: str, hint: Any, where: str) -> DeclaredArray | None:
+    """Returns an array as its annotation declares it; None without `axes`."""
     declared_axes = [part for part in getattr(hint, "__metadata__", ()) if isinstance(part, Axes)]
     if not declared_axes:
         return None
-    # Of an NDArray: from NumPy 2.5 the type of its numbers alone, before a shape and a dtype[type].
+    # An NDArray has parameters: from NumPy 2.5 the type of its numbers alone, before that a shape
+    # and a dtype[type].
     parts = get_args(hint.__origin__)
     dtypes = [get_args(part)[0] for part in parts if str(part).startswith("numpy.dtype[")]
     kinds = dtypes or list(parts)
     if not kinds or not (isinstance(kinds[0], type) and issubclass(kinds[0], np.generic)):
+        problem = "says no type of its numbers"
         raise ContractError(
             f"{where} '{name}'",
-            "says no type of its numbers",
+            problem,
             expected="Float32Array, Int32Array, ...",
         )
     return DeclaredArray(name, np.dtype(kinds[0]).name, declared_axes[0])
@@ -323,7 +334,9 @@ class Contract:
     @property
     def cohort(self) -> int:
         """The number of devices in a round."""
-        return min(self.sizes.get("cohort", 0), self.sizes["users"]) or self.sizes["users"]
+        users = self.sizes["users"]
+        # A setting of 0 stands for everybody.
+        return min(self.sizes.get("cohort", 0), users) or users
 
     def delivered(self, download: State, users: Int64Array) -> State:
         """Returns the download for the devices of `users`, not to be written to: all of it, or the
@@ -331,6 +344,40 @@ class Contract:
         """
         deliver = self.declaration.deliver
         return read_only(download if deliver is None else deliver(download, users))
+
+    def of_devices(self, delivered: State, rows: Int64Array) -> State:
+        """Returns the part of a delivered download that some of its devices receive, not to be
+        written to. rows: int64, their places among the devices that it was delivered for.
+        """
+        arrays = arrays_of(delivered)
+        for field in self.receives:
+            if field.axes.sizes[:1] == ("devices",):
+                arrays[field.name] = arrays[field.name][rows]
+        return read_only(type(delivered)(**arrays))
+
+    def delivered_to(self, delivered: State, rows: Int64Array) -> State:
+        """Returns `of_devices` as it would have been delivered to these devices alone: without the
+        rows of tables to which only the numbers of other devices point.
+        """
+        received = self.of_devices(delivered, rows)
+        arrays = arrays_of(received)
+        for index in self.receives:
+            tables = [
+                field.name
+                for field in self.receives
+                if _decided_by(field.axes.sizes[0], index.axes.below)
+            ]
+            if not tables:
+                continue
+            numbers = arrays[index.name]
+            # A number below 0 points nowhere.
+            points = numbers >= 0
+            used = np.unique(numbers[points])
+            places = np.searchsorted(used, numbers).astype(numbers.dtype)
+            arrays[index.name] = np.where(points, places, numbers)
+            for name in tables:
+                arrays[name] = arrays[name][used]
+        return read_only(type(received)(**arrays))
 
     @property
     def receives(self) -> tuple[DeclaredArray, ...]:
@@ -368,16 +415,20 @@ class Contract:
         line, "" if there is none.
         """
         for sent in self.sends:
-            values = arrays.get(sent.name) if sent.way == "shown" else None
-            if values is None or not values.size or (sent.below is None and sent.least is None):
+            if sent.way != "shown" or (sent.below is None and sent.least is None):
                 continue
-            least, range_ = sent.least or 0, f"from {sent.least or 0}"
-            right = values >= least
+            values = arrays.get(sent.name)
+            if values is None:
+                continue
+            least = sent.least or 0
+            range_ = f"from {least}"
+            # A NaN is not below infinity either.
+            right = (values >= least) & (values < np.inf)
             if sent.below is not None:
                 below = self.size(sent.below)
                 range_ += f", whole, below {below}"
                 right &= (values < below) & (values == np.floor(values))
-            if not bool((right & (values < np.inf)).all()):
+            if not bool(right.all()):
                 return f"'{sent.name}': a number that is not {range_}"
         return ""
 
@@ -395,11 +446,11 @@ class Contract:
         if isinstance(named, int):
             return named
         if named not in self.sizes:
-            known = ", ".join(sorted(self.sizes))
+            problem = f"nothing says how much '{named}' is"
             raise ContractError(
                 self.name,
-                f"nothing says how much '{named}' is",
-                expected=f"one of {known}, or another by `sizes`",
+                problem,
+                expected=f"one of {', '.join(sorted(self.sizes))}, or another by `sizes`",
             )
         return self.sizes[named]
 
@@ -413,32 +464,32 @@ class Contract:
         """Bytes that one device usually takes in memory: all that it sends, and all that it
         receives for itself alone.
         """
-        alone = [field for field in self.receives if field.axes.sizes[:1] == ("devices",)]
-        received = sum(_bytes(self.shape(field.axes.sizes[1:]), field.dtype) for field in alone)
-        return max(1, self.sizes["usual_rows"] * self.row_bytes + self._once + received)
+        sent = self.sizes["usual_rows"] * self.row_bytes + self._once
+        received = 0
+        for field in self.receives:
+            if field.axes.sizes[:1] == ("devices",):
+                received += _bytes(self.shape(field.axes.sizes[1:]), field.dtype)
+        return max(1, sent + received)
 
     @property
     def message_bytes(self) -> int:
         """The most bytes that one peer pushes to another at once."""
-        return sum(
-            _bytes(self.shape(sent.sizes), sent.dtype)
-            for sent in self.sends
-            if sent.way == "pushed"
-        )
+        pushed = [sent for sent in self.sends if sent.way == "pushed"]
+        return sum(_bytes(self.shape(sent.sizes), sent.dtype) for sent in pushed)
 
     @property
     def row_bytes(self) -> int:
         """Bytes of one item's id and rows as they are sent; 0 where no rows are sent."""
-        rows = self.way("rows")
-        return 4 + sum(_bytes(shape, "float32") for shape in rows.values()) if rows else 0
+        shapes = self.way("rows").values()
+        if not shapes:
+            return 0
+        return 4 + sum(_bytes(shape, "float32") for shape in shapes)
 
     @property
     def _once(self) -> int:
-        return sum(
-            _bytes(shape, "float32")
-            for way in ("dense", "shown")
-            for shape in self.way(way).values()
-        )
+        """Bytes that a device sends whatever the number of its rows."""
+        shapes = [*self.way("dense").values(), *self.way("shown").values()]
+        return sum(_bytes(shape, "float32") for shape in shapes)
 
     def empty_total(self) -> Total:
         """Returns an empty sum with arrays of the declared shapes."""
@@ -450,41 +501,60 @@ def bound(algorithm: Any, catalogue: Catalogue) -> Contract:
     ContractError for a size that nothing decides.
     """
     declaration = declared(algorithm)
-    sends = tuple(
-        sent for sent in declaration.sends if not sent.only_if or _setting(algorithm, sent.only_if)
-    )
+    sends = tuple(sent for sent in declaration.sends if _is_sent(algorithm, sent))
     mean_history = catalogue.interactions / max(1, catalogue.users)
     contract = Contract(declaration, _sizes(algorithm, catalogue), sends, mean_history)
-    # each size must have a number; that of the devices comes with a delivery
+    # Each size must have a number; only that of the devices comes with a delivery.
     shapes = [field.axes.sizes for field in (*contract.receives, *contract.keeps)]
     shapes += [sent.sizes for sent in sends]
     for shape in shapes:
-        contract.shape(tuple(size for size in shape if upper_bound(size) != "devices"))
+        for size in shape:
+            if upper_bound(size) != "devices":
+                contract.size(size)
     return contract
 
 
-def _setting(algorithm: Any, name: str) -> bool:
+def _is_sent(algorithm: Any, sent: SentArray) -> bool:
+    """Tells whether an array leaves devices under the settings of an algorithm."""
+    name = sent.only_if
+    if not name:
+        return True
     if not hasattr(algorithm, name):
-        raise ContractError(
-            type(algorithm).__name__, f"`only_if` names '{name}'", expected="one of its settings"
-        )
+        where = type(algorithm).__name__
+        raise ContractError(where, f"`only_if` names '{name}'", expected="one of its settings")
     return bool(getattr(algorithm, name))
 
 
 def _sizes(algorithm: Any, catalogue: Catalogue) -> dict[str, int]:
+    """Returns the sizes of one federation by name."""
     settings = algorithm if isinstance(algorithm, Settings) else ()
+    # A bool is an int, and no size.
     sizes = {name: value for name, value in settings if type(value) is int}
     sizes |= {"items": catalogue.items, "users": catalogue.users}
     if hasattr(algorithm, "sizes"):
         sizes |= algorithm.sizes(catalogue)
-    sizes.setdefault("rows", catalogue.items)
-    sizes.setdefault("usual_rows", sizes["rows"])
-    sizes["rows"] = min(sizes["rows"], catalogue.items)
+    rows = sizes.get("rows", catalogue.items)
+    sizes.setdefault("usual_rows", rows)
+    sizes["rows"] = min(rows, catalogue.items)
     return sizes
+
+
+def upper_bound(size: Size) -> str | int:
+    """Returns the name, or the number, that a size is at most: its own, except for a size that
+    arrays decide.
+    """
+    return size.most if isinstance(size, UpTo) else size
 
 
 def _of_delivery(sizes: tuple[Size, ...]) -> bool:
     return any(isinstance(size, UpTo) or upper_bound(size) == "devices" for size in sizes)
+
+
+def _decided_by(size: Size, below: str | int | None) -> bool:
+    """Tells whether the devices of a delivery decide an array's first size, into which the numbers
+    of another array point.
+    """
+    return isinstance(size, UpTo) and size.most == "devices" and size.name == below
 
 
 def _bytes(shape: tuple[int, ...], dtype: str) -> int:

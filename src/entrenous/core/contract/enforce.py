@@ -8,21 +8,107 @@ before anybody adds it up.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from ..types import Array, BoolArray, Int64Array
-from .declarations import Size, UpTo, size_name
+from ..errors import EntrenousWarning
+from ..types import Array, Int64Array
+from .declarations import Size, UpTo
 from .declared import Contract, ContractError, DeclaredArray, NotFiniteError
 from .gossip import Pushes
-from .protocols import State, arrays_of
+from .protocols import FederatedAlgorithm, Histories, State, arrays_of
 from .update import STEP, Update, rises_within
 
 # Smaller numbers become 0 in fixed point.
 HALF = STEP / 2
 FROM_THE_KEY = "randomness from the key alone (core.keys)"
+# Words of NumPy and numba for an array that cannot be written to.
+READ_ONLY = ("read-only", "readonly", "read only")
+# The least number of each part of a pushed header.
+LEAST_PUSHED = {"sender": 0, "age": 0, "samples": 0, "peers": -1}
+# Those parts that name nodes.
+NAMES_NODES = ("sender", "peers")
+
+
+# ---- calls of device functions -------------------------------------------------------------------
+
+
+class LocalCall(NamedTuple):
+    """The arguments of one call of `local`, as `FederatedAlgorithm` has them."""
+
+    download: State
+    """As it was delivered to these devices, not to be written to."""
+    devices: State
+    histories: Histories
+    users: Int64Array
+    key: np.uint64
+
+
+def local(
+    contract: Contract, algorithm: FederatedAlgorithm, call: LocalCall
+) -> tuple[State, Update]:
+    """Calls `algorithm.local`. Raises ContractError, with the name of the array, where it writes to
+    its download.
+    """
+    try:
+        return algorithm.local(*call)
+    except Exception as error:
+        if not any(word in str(error) for word in READ_ONLY):
+            raise
+        name = _written(algorithm, call)
+        where = f"{contract.name}: download '{name}'" if name else f"{contract.name}: download"
+        expected = "what a device receives stays as it is; copy first"
+        raise ContractError(where, "`local` writes to it", expected=expected) from None
+
+
+def _written(algorithm: FederatedAlgorithm, call: LocalCall) -> str:
+    """Returns the first array of a download that `local` changes if it may; "" if there is none."""
+    copy = _copied(call.download)
+    algorithm.local(*call._replace(download=copy))
+    return _changed(call.download, copy)
+
+
+def _copied(state: State) -> State:
+    return type(state)(*(array.copy() for array in state))
+
+
+def _changed(before: State, after: State) -> str:
+    """Returns the name of the first array that differs between two states; "" if there is none."""
+    arrays = arrays_of(after)
+    for name, array in arrays_of(before).items():
+        if array.tobytes() != arrays[name].tobytes():
+            return name
+    return ""
+
+
+def try_local(contract: Contract, algorithm: FederatedAlgorithm, call: LocalCall) -> None:
+    """Trains some devices twice and keeps nothing: checks what they send against the declaration,
+    and the second time against the first.
+
+    Warns (EntrenousWarning) where all that a device sends would become 0 in fixed point. Raises
+    ContractError.
+    """
+    on_copy = call._replace(devices=_copied(call.devices))
+    private, update = local(contract, algorithm, on_copy)
+    written = _changed(call.devices, on_copy.devices)
+    if written:
+        where = f"{contract.name}: private state '{written}'"
+        raise ContractError(where, "`local` writes to it", expected="a new array returned")
+    check_update(contract, update, call.users, private, call.devices)
+    _, again = local(contract, algorithm, on_copy)
+    check_same(contract, update, again)
+    lost = vanishing(update)
+    if lost:
+        warnings.warn(
+            f"{contract.name}: all that {lost} of the {len(call.users)} devices tried out send"
+            " becomes 0 in fixed point, whose step is 2^-16; nothing is learnt from it: try a"
+            " larger learning rate",
+            EntrenousWarning,
+            stacklevel=2,
+        )
 
 
 # ---- states: arrays by name ----------------------------------------------------------------------
@@ -47,9 +133,9 @@ def check_kept(contract: Contract, state: State, devices: int) -> None:
 
 def _check_kind(contract: Contract, part: str, kind: type | None, state: Any) -> None:
     if kind is None or not isinstance(state, kind) or not isinstance(state, tuple):
-        wanted = "nothing" if kind is None else kind.__name__
-        got = f"the {part} is a {type(state).__name__}"
-        raise ContractError(contract.name, got, expected=wanted)
+        expected = "nothing" if kind is None else kind.__name__
+        problem = f"the {part} is a {type(state).__name__}"
+        raise ContractError(contract.name, problem, expected=expected)
 
 
 def check_arrays(
@@ -57,23 +143,22 @@ def check_arrays(
     part: str,
     fields: tuple[DeclaredArray, ...],
     arrays: Mapping[str, Any],
-    more: Mapping[str, int],
+    delivery: Mapping[str, int],
     leading: tuple[Size, ...] = (),
 ) -> None:
-    """Checks named arrays against declared fields. more: sizes of this delivery; leading: axes
+    """Checks named arrays against declared fields. delivery: sizes of this delivery; leading: axes
     before the declared ones.
 
     Raises ContractError for the first array that breaks a rule.
     """
-    sizes = dict(more)
+    sizes = dict(delivery)
     for field in fields:
         array = arrays.get(field.name)
         where = f"{contract.name}: {part} '{field.name}'"
+        expected = f"an array of {field.dtype} numbers"
         if not isinstance(array, np.ndarray):
-            expected = f"an array of {field.dtype} numbers"
             raise ContractError(where, f"a {type(array).__name__}", expected=expected)
         if array.dtype != field.dtype:
-            expected = f"an array of {field.dtype} numbers"
             raise ContractError(where, f"{array.dtype} numbers", expected=expected)
         _check_shape(contract, where, array.shape, (*leading, *field.axes.sizes), sizes)
         _check_values(contract, where, array, field, sizes)
@@ -82,37 +167,41 @@ def check_arrays(
 def _check_shape(
     contract: Contract,
     where: str,
-    got: tuple[int, ...],
+    shape: tuple[int, ...],
     wanted: tuple[Size, ...],
     sizes: dict[str, int],
 ) -> None:
     """Raises ContractError unless each extent is what its name says; the first extent of a free
     size decides it.
     """
-    fits = len(got) == len(wanted)
-    for extent, size in zip(got, wanted, strict=False):
+    fits = len(shape) == len(wanted)
+    for extent, size in zip(shape, wanted, strict=False):
         if isinstance(size, UpTo) and size.name not in sizes:
             fits &= extent <= extent_of(contract, size.most, sizes)
             sizes[size.name] = extent
         else:
             fits &= extent == extent_of(contract, size, sizes)
     if not fits:
-        extents = [f"{size_name(size)} = {extent_of(contract, size, sizes)}" for size in wanted]
-        expected = ", ".join(extents) or "a single number"
-        raise ContractError(where, f"the shape {got}", expected=expected)
+        extents = [f"{size} = {extent_of(contract, size, sizes)}" for size in wanted]
+        raise ContractError(
+            where,
+            f"the shape {shape}",
+            expected=", ".join(extents) or "a single number",
+        )
 
 
 def extent_of(contract: Contract, size: Size, sizes: Mapping[str, int]) -> int:
     """Returns a size as a number: of this delivery if it has one, else of the federation."""
-    name = size_name(size)
-    return sizes[name] if isinstance(name, str) and name in sizes else contract.size(size)
+    name = str(size)
+    return sizes[name] if name in sizes else contract.size(size)
 
 
 def _check_values(
     contract: Contract, where: str, array: Array, field: DeclaredArray, sizes: Mapping[str, int]
 ) -> None:
     """Raises ContractError for floats that are not finite, and integers beyond their range."""
-    if array.dtype.kind == "f" and field.axes.finite and not np.isfinite(array).all():
+    bounds = field.axes
+    if array.dtype.kind == "f" and bounds.finite and not np.isfinite(array).all():
         raise NotFiniteError(
             where,
             "a value that is NaN or infinite",
@@ -122,15 +211,18 @@ def _check_values(
     if array.dtype.kind not in "iu" or not array.size:
         return
     low = int(array.min())
-    high = int(array.max())
-    bounds = field.axes
     if bounds.least is not None and low < bounds.least:
         raise ContractError(where, f"the number {low}", expected=f"at least {bounds.least}")
-    if bounds.below is not None:
-        most = extent_of(contract, bounds.below, sizes)
-        if high >= most:
-            expected = f"below {size_name(bounds.below)} = {most}"
-            raise ContractError(where, f"the number {high}", expected=expected)
+    if bounds.below is None:
+        return
+    high = int(array.max())
+    limit = extent_of(contract, bounds.below, sizes)
+    if high >= limit:
+        raise ContractError(
+            where,
+            f"the number {high}",
+            expected=f"below {bounds.below} = {limit}",
+        )
 
 
 # ---- updates -------------------------------------------------------------------------------------
@@ -147,169 +239,185 @@ def check_update(
     """
     check_sent(contract, update, users)
     check_kept(contract, private, len(users))
-    for state in () if before is None else (private, before):
-        _check_private(contract, update, state, len(users))
+    if before is not None:
+        _check_private(contract, update, private, len(users))
+        _check_private(contract, update, before, len(users))
 
 
 def check_sent(contract: Contract, update: Any, users: Int64Array) -> None:
     """Checks what the devices of `users` send against `sends`. Raises ContractError."""
-    m = len(users)
+    devices = len(users)
     if not isinstance(update, Update):
-        got = f"`local` returns a {type(update).__name__}"
-        raise ContractError(contract.name, got, expected="(private state, Update)")
-    _check_layout(contract, update, m)
+        problem = f"`local` returns a {type(update).__name__}"
+        raise ContractError(contract.name, problem, expected="(private state, Update)")
+    _check_layout(contract, update, devices)
     _check_arrays_sent(contract, "rows", update.rows, len(update.item))
-    _check_arrays_sent(contract, "dense", update.dense, m)
-    _check_arrays_sent(contract, "shown", update.shown, m)
+    _check_arrays_sent(contract, "dense", update.dense, devices)
+    _check_arrays_sent(contract, "shown", update.shown, devices)
     if update.shown and not np.array_equal(update.sender, users):
         _bad(contract, "sender", "other users than those who send", "`sender=users`")
-    _check_weight(contract, update, m)
-    wrong = contract.misplaced(update.shown)
-    if wrong:
-        _bad(contract, "shown", wrong, "numbers as declared in `sends`")
+    _check_weight(contract, update, devices)
+    _check_group(contract, update, devices)
+    misplaced = contract.misplaced(update.shown)
+    if misplaced:
+        _bad(contract, "shown", misplaced, "numbers as declared in `sends`")
 
 
-def _check_layout(contract: Contract, update: Update, m: int) -> None:
+def _check_layout(contract: Contract, update: Update, devices: int) -> None:
     """Checks ptr and item: one row range for each device, known items, none twice in a device, no
     more rows than declared.
     """
     ptr = update.ptr
     item = update.item
     items = contract.sizes["items"]
-    if ptr.dtype != np.int64 or ptr.shape != (m + 1,) or not _ranges(ptr, len(item)):
-        expected = f"int64 ({m + 1},) from 0 to the {len(item)} rows, never falling"
-        _bad(contract, "ptr", f"{ptr.dtype} {ptr.shape}", expected)
+    if ptr.dtype != np.int64 or ptr.shape != (devices + 1,) or not _divides(ptr, len(item)):
+        _bad(
+            contract,
+            "ptr",
+            _form(ptr),
+            f"int64 ({devices + 1},) from 0 to the {len(item)} rows, never falling",
+        )
     if item.dtype != np.int32 or item.ndim != 1:
-        _bad(contract, "item", f"{item.dtype} {item.shape}", "int32, one number for each row")
-    if len(item) and not 0 <= int(item.min()) <= int(item.max()) < items:
-        got = f"items from {int(item.min())} to {int(item.max())}"
-        _bad(contract, "item", got, f"0 to {items - 1}")
-    if _repeats(ptr, item, items):
+        _bad(contract, "item", _form(item), "int32, one number for each row")
+    if not len(item):
+        return
+    low = int(item.min())
+    high = int(item.max())
+    if low < 0 or high >= items:
+        _bad(contract, "item", f"items from {low} to {high}", f"0 to {items - 1}")
+    if _repeats(update, items):
         _bad(contract, "item", "an item twice within one device", "one row for each item")
-    most = int(np.diff(ptr).max(initial=0))
+    most = int(np.diff(ptr).max())
     if most > contract.sizes["rows"]:
-        expected = f"at most rows = {contract.sizes['rows']}"
-        _bad(contract, "item", f"{most} rows of one device", expected)
+        _bad(
+            contract,
+            "item",
+            f"{most} rows of one device",
+            f"at most rows = {contract.sizes['rows']}",
+        )
 
 
-def _ranges(ptr: Int64Array, rows: int) -> bool:
+def _divides(ptr: Int64Array, rows: int) -> bool:
     """Tells whether `ptr` divides so many rows."""
     return bool(ptr[0] == 0 and ptr[-1] == rows and (np.diff(ptr) >= 0).all())
 
 
-def _repeats(ptr: Int64Array, item: Array, items: int) -> bool:
-    """Tells whether a device has an item twice. Most send items in ascending order, which is quick
-    to see.
-    """
-    if rises_within(ptr, item):
+def _repeats(update: Update, items: int) -> bool:
+    """Tells whether a device has an item twice."""
+    # Most devices send items in ascending order, which is quick to see.
+    if rises_within(update.ptr, update.item):
         return False
-    device = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
-    return len(np.unique(device * items + item)) < len(item)
+    pairs = update.device * items + update.item
+    return len(np.unique(pairs)) < len(pairs)
 
 
 def _check_arrays_sent(contract: Contract, way: str, arrays: Mapping[str, Any], first: int) -> None:
-    """Checks that the arrays of one way are those declared, float32, of the declared shape."""
+    """Checks that the arrays of one way are those declared, float32, of the declared shape behind
+    a first axis of length `first`.
+    """
     declared = contract.way(way)
     undeclared = sorted(arrays.keys() - declared.keys())
     if undeclared:
-        expected = f"{', '.join(declared) or 'none'} in `sends`"
-        _bad(contract, f"{way} '{undeclared[0]}'", "is not declared", expected)
+        _bad(
+            contract,
+            f"{way} '{undeclared[0]}'",
+            "is not declared",
+            f"{', '.join(declared) or 'none'} in `sends`",
+        )
     absent = sorted(declared.keys() - arrays.keys())
     if absent:
-        expected = "every array of `sends`, in every round"
-        _bad(contract, f"{way} '{absent[0]}'", "is declared and not sent", expected)
-    for name, shape in declared.items():
+        _bad(
+            contract,
+            f"{way} '{absent[0]}'",
+            "is declared and not sent",
+            "every array of `sends`, in every round",
+        )
+    for name, extents in declared.items():
         array = arrays[name]
+        shape = (first, *extents)
         where = f"{way} '{name}'"
-        expected = f"float32 {(first, *shape)}"
+        expected = f"float32 {shape}"
         if not isinstance(array, np.ndarray):
             _bad(contract, where, f"a {type(array).__name__}", expected)
-        if array.dtype != np.float32 or array.shape != (first, *shape):
-            _bad(contract, where, f"{array.dtype} {array.shape}", expected)
+        if array.dtype != np.float32 or array.shape != shape:
+            _bad(contract, where, _form(array), expected)
 
 
-def _check_weight(contract: Contract, update: Update, m: int) -> None:
+def _check_weight(contract: Contract, update: Update, devices: int) -> None:
+    """Checks that each device has one weight: finite, from 0, and 1 unless weights are declared."""
     weight = update.weight
-    group = update.group
-    groups = update.groups
-    if weight.dtype != np.float32 or weight.shape != (m,):
-        _bad(contract, "weight", f"{weight.dtype} {weight.shape}", f"float32 ({m},)")
+    if weight.dtype != np.float32 or weight.shape != (devices,):
+        _bad(contract, "weight", _form(weight), f"float32 ({devices},)")
     if not (np.isfinite(weight).all() and (weight >= 0).all()):
         _bad(contract, "weight", "a number below 0, or not finite", "finite numbers from 0")
     if not contract.weighs and not bool((weight == 1).all()):
-        expected = "1, or weight(when=..., reveals=...) in `sends`"
-        _bad(contract, "weight", "devices that weigh other than 1", expected)
+        _bad(
+            contract,
+            "weight",
+            "devices that weigh other than 1",
+            "1, or weight(when=..., reveals=...) in `sends`",
+        )
+
+
+def _check_group(contract: Contract, update: Update, devices: int) -> None:
+    """Checks that there are as many sums as declared, and that each device adds to one of them."""
+    group = update.group
+    groups = update.groups
     if groups != contract.groups:
-        expected = f"{contract.groups} (traits.groups names the size)"
-        _bad(contract, "groups", f"{groups} groups", expected)
+        _bad(
+            contract,
+            "groups",
+            f"{groups} groups",
+            f"{contract.groups} (traits.groups names the size)",
+        )
+    # Without numbers, all devices add to the only sum.
     if groups == 1 and not len(group):
         return
-    outside = group.shape == (m,) and bool(((group < 0) | (group >= groups)).any())
-    if group.dtype != np.int32 or group.shape != (m,) or outside:
-        expected = f"int32 ({m},), each below {groups}"
-        _bad(contract, "group", f"{group.dtype} {group.shape}", expected)
+    outside = bool(((group < 0) | (group >= groups)).any())
+    if group.dtype != np.int32 or group.shape != (devices,) or outside:
+        _bad(
+            contract,
+            "group",
+            _form(group),
+            f"int32 ({devices},), each below {groups}",
+        )
 
 
-def _check_private(contract: Contract, update: Update, state: State, m: int) -> None:
+def _check_private(contract: Contract, update: Update, state: State, devices: int) -> None:
     """Raises ContractError for a private array that leaves as it is: every device that has one (not
     all zeros) sends it bit for bit.
     """
-    sent = [("dense", *pair) for pair in update.dense.items()]
-    sent += [("shown", *pair) for pair in update.shown.items()]
-    sent += [("rows", *pair) for pair in update.rows.items()]
+    of_device = np.arange(devices)
+    of_row = update.device
     for name, array in arrays_of(state).items():
         if array.dtype != np.float32 or not array.size:
             continue
-        has = np.asarray(array.reshape(m, -1).any(axis=1))
-        for way, other, values in sent:
-            if _leaves(array, values, update.ptr, has, way == "rows"):
-                expected = "nothing that a device keeps"
-                _bad(contract, f"{way} '{other}'", f"is the private '{name}'", expected)
+        for way, device in (("dense", of_device), ("shown", of_device), ("rows", of_row)):
+            for other, sent in getattr(update, way).items():
+                if _leaves(array, sent, device):
+                    _bad(
+                        contract,
+                        f"{way} '{other}'",
+                        f"is the private '{name}'",
+                        "nothing that a device keeps",
+                    )
 
 
-def _leaves(private: Array, sent: Array, ptr: Int64Array, has: BoolArray, by_row: bool) -> bool:
+def _leaves(private: Array, sent: Array, device: Int64Array) -> bool:
+    """Tells whether every device with a private array (not all zeros) sends it as it is. device:
+    int64, the device of each row of `sent`.
+    """
+    devices = len(private)
+    has = np.asarray(private.reshape(devices, -1).any(axis=1))
     if private.shape[1:] != sent.shape[1:] or not has.any() or not sent.size:
         return False
-    device = np.repeat(np.arange(len(private)), np.diff(ptr)) if by_row else np.arange(len(private))
     same = (private[device] == sent).reshape(len(device), -1).all(axis=1)
-    gives_away = np.bincount(device, same, minlength=len(private)) > 0
-    sending = has & (np.bincount(device, minlength=len(private)) > 0)
+    gives_away = np.bincount(device, same, minlength=devices) > 0
+    sending = has & (np.bincount(device, minlength=devices) > 0)
     # One number of one device is among many sent ones by chance.
     if private[:1].size == 1 and sending.sum() < 2:
         return False
     return bool(sending.any() and gives_away[sending].all())
-
-
-def check_pushes(contract: Contract, pushes: Pushes, m: int) -> None:
-    """Checks what m nodes push when their timers fire against the declared parts of a message, and
-    against the nodes that there are. Raises ContractError.
-    """
-    declared = {sent.name: sent for sent in contract.sends if sent.way == "pushed"}
-    users = contract.sizes["users"]
-    headers = pushes.headers
-    to = pushes.to
-    # the least number of each, and whether it names nodes
-    parts = {"sender": (0, True), "age": (0, False), "samples": (0, False), "peers": (-1, True)}
-    for name, (least, names_nodes) in parts.items():
-        array = getattr(headers, name)
-        where = f"pushed '{name}'"
-        if name not in declared:
-            expected = f"{', '.join(declared) or 'none'} in `sends`"
-            _bad(contract, where, "is not declared", expected)
-        dtype = declared[name].dtype
-        most = (m, *contract.shape(declared[name].sizes))
-        if array.dtype != dtype or array.shape[:1] != (m,) or array.shape > most:
-            _bad(contract, where, f"{array.dtype} {array.shape}", f"{dtype} {most} at most")
-        low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)
-        if low < least or (names_nodes and array.size and high >= users):
-            expected = f"numbers from {least}, of nodes below {users}"
-            _bad(contract, where, f"numbers from {low} to {high}", expected)
-    if headers.length.tolist() != [contract.sizes["width"]] * m:
-        _bad(contract, "pushed 'model'", "another length", f"width = {contract.sizes['width']}")
-    unknown = bool(((to < -1) | (to >= users)).any())
-    if to.dtype != np.int32 or to.shape[:1] != (m,) or unknown:
-        expected = f"int32 ({m}, view), nodes below {users} or -1"
-        _bad(contract, "pushed to", f"{to.dtype} {to.shape}", expected)
 
 
 def check_same(contract: Contract, first: Update, again: Update) -> None:
@@ -329,8 +437,9 @@ def vanishing(update: Update) -> int:
     """Returns the number of devices that send numbers that are not 0 and all become 0 in fixed
     point, whose step is 2^-16.
     """
+    # The largest absolute value that each device sends.
     largest = np.zeros(update.devices)
-    device = np.repeat(np.arange(update.devices), np.diff(update.ptr))
+    device = update.device
     for values in update.rows.values():
         of_row = np.abs(values).max(axis=tuple(range(1, values.ndim)), initial=0)
         np.maximum.at(largest, device, of_row)
@@ -338,6 +447,60 @@ def vanishing(update: Update) -> int:
         of_device = np.abs(values).reshape(update.devices, -1).max(axis=1, initial=0)
         largest = np.maximum(largest, of_device)
     return int(((largest > 0) & (largest <= HALF)).sum())
+
+
+# ---- messages between peers ----------------------------------------------------------------------
+
+
+def check_pushes(contract: Contract, pushes: Pushes, nodes: int) -> None:
+    """Checks what `nodes` nodes push when their timers fire against the declared parts of a
+    message, and against the nodes that there are. Raises ContractError.
+    """
+    declared = {sent.name: sent for sent in contract.sends if sent.way == "pushed"}
+    users = contract.sizes["users"]
+    headers = pushes.headers
+    for name, least in LEAST_PUSHED.items():
+        array = getattr(headers, name)
+        where = f"pushed '{name}'"
+        if name not in declared:
+            _bad(
+                contract,
+                where,
+                "is not declared",
+                f"{', '.join(declared) or 'none'} in `sends`",
+            )
+        dtype = declared[name].dtype
+        most = (nodes, *contract.shape(declared[name].sizes))
+        if array.dtype != dtype or array.shape[:1] != (nodes,) or array.shape > most:
+            _bad(contract, where, _form(array), f"{dtype} {most} at most")
+        if not array.size:
+            continue
+        low = int(array.min())
+        high = int(array.max())
+        if low < least or (name in NAMES_NODES and high >= users):
+            _bad(
+                contract,
+                where,
+                f"numbers from {low} to {high}",
+                f"numbers from {least}, of nodes below {users}",
+            )
+    width = contract.sizes["width"]
+    if headers.length.tolist() != [width] * nodes:
+        _bad(contract, "pushed 'model'", "another length", f"width = {width}")
+    to = pushes.to
+    unknown = bool(((to < -1) | (to >= users)).any())
+    if to.dtype != np.int32 or to.shape[:1] != (nodes,) or unknown:
+        _bad(
+            contract,
+            "pushed to",
+            _form(to),
+            f"int32 ({nodes}, view), nodes below {users} or -1",
+        )
+
+
+def _form(array: Array) -> str:
+    """Returns the type and the shape of an array, as errors name them."""
+    return f"{array.dtype} {array.shape}"
 
 
 def _bad(contract: Contract, array: str, problem: str, expected: str) -> NoReturn:

@@ -18,8 +18,9 @@ import numpy as np
 from numba import njit
 
 from ..errors import EntrenousError, NonFiniteError
-from ..lanes.sealed import sealed
+from ..lanes.memory import sealed, written_zeros
 from ..lanes.simd import LANES, add_fixed, fetch, load
+from ..rows import owners_of
 from ..types import Array, Float32Array, Float64Array, Int32Array, Int64Array
 
 # One unit of the fixed-point grid.
@@ -29,11 +30,11 @@ LIMIT = 2.0**31 * STEP
 NO_GROUPS = np.empty(0, np.int32)
 NOBODY = np.empty(0, np.int64)
 NOTHING: Mapping[str, Float32Array] = MappingProxyType({})
-# int64 in a cache line.
+# Numbers of an int64 total in a cache line.
 LINE = 8
-# int64: less is not worth handing to another thread.
+# Numbers of a total: fewer are not worth handing to another thread.
 PIECE = 1 << 17
-# Rows: a total is read at random, from memory that answers after about as many additions.
+# Rows: a total is read at random, and memory answers after about as many additions.
 AHEAD = 16
 
 
@@ -65,6 +66,11 @@ class Update(NamedTuple):
     def devices(self) -> int:
         """The number of devices whose updates are in here."""
         return len(self.ptr) - 1
+
+    @property
+    def device(self) -> Int64Array:
+        """The device of each row, its place in the cohort, int64 [n]."""
+        return owners_of(self.ptr)
 
     @property
     def nbytes(self) -> int:
@@ -108,15 +114,15 @@ def by_item(update: Update) -> Update:
     """
     if rises_within(update.ptr, update.item):
         return update
-    order = np.lexsort((update.item, np.repeat(np.arange(update.devices), np.diff(update.ptr))))
+    order = np.lexsort((update.item, update.device))
     rows = {name: row[order] for name, row in update.rows.items()}
     return update._replace(item=update.item[order], rows=rows)
 
 
 def rises_within(ptr: Int64Array, item: Int32Array) -> bool:
     """Tells whether the items of each device are in ascending order, each once."""
-    # Where they do not rise, another device must begin.
     falls = np.flatnonzero(np.diff(item) <= 0) + 1
+    # Where items do not rise, another device must begin.
     return bool(np.isin(falls, ptr).all())
 
 
@@ -137,23 +143,12 @@ def zero_total(
     shape of one group's array}.
     """
     return Total(
-        {name: _zeros((items, *shape)) for name, shape in rows.items()},
-        _zeros((items,)),
-        {name: _zeros((groups, *shape)) for name, shape in dense.items()},
-        _zeros((groups,)),
-        0,
+        rows={name: written_zeros((items, *shape)) for name, shape in rows.items()},
+        senders=written_zeros((items,)),
+        dense={name: written_zeros((groups, *shape)) for name, shape in dense.items()},
+        weight=written_zeros((groups,)),
+        devices=0,
     )
-
-
-def _zeros(shape: tuple[int, ...]) -> Int64Array:
-    """Returns zeros that begin where a cache line does. They are written: np.zeros would leave them
-    to the system, which then hands out small pages; a table read at random wants large ones.
-    """
-    size = math.prod(shape)
-    memory = np.empty(size + LINE, np.int64)
-    memory.fill(0)
-    start = -memory.ctypes.data % (8 * LINE) // 8
-    return memory[start : start + size].reshape(shape)
 
 
 def tabled(total: Total) -> tuple[Total, Int64Array]:
@@ -164,7 +159,9 @@ def tabled(total: Total) -> tuple[Total, Int64Array]:
         return total, total.table
     arrays = [*total.rows.values(), total.senders]
     widths = [math.prod(array.shape[1:]) for array in arrays]
-    table = _zeros((len(total.senders), -(-sum(widths) // LINE) * LINE))
+    # Each item begins a cache line, so that it lies in no more of them than it must.
+    lines = -(-sum(widths) // LINE)
+    table = written_zeros((len(total.senders), lines * LINE))
     views: list[Int64Array] = []
     low = 0
     for array, width in zip(arrays, widths, strict=True):
@@ -216,7 +213,11 @@ def add_devices(total: Total, update: Update) -> Total:
     """Adds all of `update` but its rows to the arrays of `total` in place and returns the sum: for
     devices whose rows were added already.
     """
-    group = sealed(update.group if len(update.group) else np.zeros(update.devices, np.int32))
+    group = update.group
+    # Without numbers, all devices add to the only sum.
+    if not len(group):
+        group = np.zeros(update.devices, np.int32)
+    group = sealed(group)
     _check_groups(group, update.groups, len(total.weight))
     for name, array in update.dense.items():
         _add_or_raise(f"array '{name}'", group, array, total.dense[name])
@@ -234,7 +235,8 @@ def add_devices(total: Total, update: Update) -> Total:
 
 def _check_groups(group: Int32Array, groups: int, sums: int) -> None:
     """Raises EntrenousError for a group that has no sum, where a compiled loop would write."""
-    if groups != sums or (len(group) and not 0 <= int(group.min()) <= int(group.max()) < sums):
+    outside = len(group) and not 0 <= int(group.min()) <= int(group.max()) < sums
+    if groups != sums or outside:
         raise EntrenousError(
             f"update: devices in {groups} groups, where there are {sums} sums; the model is"
             " unchanged"
@@ -245,12 +247,13 @@ def gathered(total: Total) -> ShownArrays:
     """Returns the arrays shown in a round by ascending sender, whatever arrived first. The total
     must have some.
     """
-    sender = np.concatenate([part.sender for part in total.shown])
+    parts = total.shown
+    sender = np.concatenate([part.sender for part in parts])
     order = np.argsort(sender, kind="stable")
-    arrays = {
-        name: np.concatenate([part.arrays[name] for part in total.shown])[order]
-        for name in total.shown[0].arrays
-    }
+    arrays = {}
+    for name in parts[0].arrays:
+        arrived = np.concatenate([part.arrays[name] for part in parts])
+        arrays[name] = arrived[order]
     return ShownArrays(sender[order], arrays)
 
 
@@ -270,6 +273,7 @@ def merge_totals(left: Total, right: Total, workers: int = 1, each: Each = map) 
     """Adds two sums in place in `left`. They are integers: the order does not matter. each: runs
     `workers` pieces at once.
     """
+    # Memory of the same layout is added; a table beside single arrays is read through its columns.
     if left.table is None or right.table is None:
         left = left._replace(table=None)
         right = right._replace(table=None)
@@ -282,11 +286,13 @@ def _pieces(totals: list[Total], workers: int) -> list[list[tuple[Int64Array, ..
     together.
     """
     matching = list(zip(*map(_arrays, totals), strict=True))
-    many = min(workers, 1 + sum(arrays[0].size for arrays in matching) // PIECE)
+    size = sum(arrays[0].size for arrays in matching)
+    many = min(workers, 1 + size // PIECE)
     pieces: list[list[tuple[Int64Array, ...]]] = [[] for _ in range(many)]
     for arrays in matching:
-        split = zip(*(np.array_split(array, many) for array in arrays), strict=True)
-        for piece, parts in zip(pieces, split, strict=True):
+        # One array of each sum, cut at the same places.
+        cut = [np.array_split(array, many) for array in arrays]
+        for piece, parts in zip(pieces, zip(*cut, strict=True), strict=True):
             piece.append(parts)
     return pieces
 
@@ -340,13 +346,17 @@ def add_rows(item: Int32Array, rows: Float32Array, total: Int64Array) -> bool:
     last = len(item) - 1
     ok = True
     for r in range(len(item)):
-        # fetches the row of the total that is needed soon
+        # The processor waits for memory that nobody has asked for: ask for the row that comes
+        # AHEAD rows later.
         soon = np.int64(item[min(r + AHEAD, last)]) * width
         for f in range(0, width, LINE):
             fetch(total, soon + f)
+        # Sixteen numbers at a time; the last have fewer.
         start = np.int64(item[r]) * width
         for f in range(0, width, LANES):
-            ok &= add_fixed(total, start + f, load(rows, r * w + f, width - f), width - f)
+            left = width - f
+            numbers = load(rows, r * w + f, left)
+            ok &= add_fixed(total, start + f, numbers, left)
     return ok
 
 

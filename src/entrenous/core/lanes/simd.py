@@ -36,20 +36,6 @@ Lanes: TypeAlias = Any  # sixteen float32: a NumPy array, or a vector register
 inside = njit(cache=True, error_model="numpy", forceinline=True, _nrt=False)  # type: ignore[call-overload]
 
 
-def padded(width: int) -> int:
-    """The least multiple of LANES that holds `width` numbers."""
-    return -(-width // LANES) * LANES
-
-
-def zeros(rows: int, width: int) -> Float32Array:
-    """float32 [rows, width] of zeros whose rows begin where a vector register's worth of memory
-    does (if width is padded).
-    """
-    memory = np.zeros(rows * width + LANES, np.float32)
-    start = -memory.ctypes.data % (4 * LANES) // 4
-    return memory[start : start + rows * width].reshape(rows, width)
-
-
 class _LanesType(types.Type):
     def __init__(self) -> None:
         super().__init__(name="Lanes")

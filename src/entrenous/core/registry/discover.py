@@ -3,7 +3,8 @@ the file is enough.
 
 Each such file has a module constant, a dictionary of what it offers; nothing is registered by
 import order or by decorators. Installed packages add theirs by entry points
-(core/registry/plugins.py), and an algorithm may be named by its place (core/registry/own.py).
+(core/registry/plugins.py). The user's own algorithm is named by its place, such as
+`./my_algo.py:MyAlgorithm` or `my_module:MyAlgorithm`, from which core/registry/own.py loads it.
 """
 
 from __future__ import annotations
@@ -90,3 +91,65 @@ def with_plugins(group: str, own: dict[str, Any]) -> dict[str, Any]:
             fix="rename it or remove the package",
         )
     return {**own, **brought}
+
+
+# ---- the place of the user's own algorithm -------------------------------------------------------
+
+
+def is_place(name: str) -> bool:
+    """Tells whether the name of an algorithm is a place rather than a name that a package offers.
+
+    >>> is_place("./my_algo.py"), is_place("my_module:MyAlgorithm"), is_place("pfpl+")
+    (True, True, False)
+    """
+    return ":" in name or name.endswith(".py")
+
+
+def lasting(place: str) -> str:
+    """Returns a place that means the same in another folder: the path of a file made absolute."""
+    where, class_name = place_parts(place)
+    if not where.endswith(".py"):
+        return place
+    return _joined(str(Path(where).resolve()), class_name)
+
+
+def in_folder(name: str) -> str:
+    """Returns a place as it is typed in the folder of its file; any other name as it is.
+
+    >>> in_folder("/home/me/my_algo.py:MyAlgorithm"), in_folder("fpl")
+    ('./my_algo.py:MyAlgorithm', 'fpl')
+    """
+    where, class_name = place_parts(name)
+    if not where.endswith(".py"):
+        return name
+    return _joined(f"./{Path(where).name}", class_name)
+
+
+def short(name: str) -> str:
+    """Returns a name for a table: of a place the class, or the file without its folder; any other
+    name as it is.
+
+    >>> short("/home/me/my_algo.py:MyAlgorithm"), short("/home/me/my_algo.py"), short("fpl")
+    ('MyAlgorithm', 'my_algo', 'fpl')
+    """
+    where, class_name = place_parts(name)
+    if class_name:
+        return class_name
+    return Path(where).stem if where.endswith(".py") else where
+
+
+def place_parts(name: str) -> tuple[str, str]:
+    """Returns the file or module of a place, and its class, "" if it names none.
+
+    >>> place_parts("./my_algo.py:MyAlgorithm"), place_parts("./my_algo.py"), place_parts("fpl")
+    (('./my_algo.py', 'MyAlgorithm'), ('./my_algo.py', ''), ('fpl', ''))
+    """
+    if name.endswith(".py") or ":" not in name:
+        return name, ""
+    where, _, class_name = name.rpartition(":")
+    return where, class_name
+
+
+def _joined(where: str, class_name: str) -> str:
+    """Returns the place that `place_parts` takes apart."""
+    return f"{where}:{class_name}" if class_name else where

@@ -19,15 +19,7 @@ from typing import Any
 
 from ..contract.settings import Settings
 from ..errors import EntrenousError, InputError, did_you_mean, one_line
-
-
-def is_place(name: str) -> bool:
-    """Tells whether the name of an algorithm is a place rather than a name that a package offers.
-
-    >>> is_place("./my_algo.py"), is_place("my_module:MyAlgorithm"), is_place("pfpl+")
-    (True, True, False)
-    """
-    return ":" in name or name.endswith(".py")
+from .discover import place_parts
 
 
 def load_place(place: str) -> Any:
@@ -35,7 +27,7 @@ def load_place(place: str) -> Any:
     InputError, with file and line, for a module that cannot be imported and a class that is no
     algorithm.
     """
-    where, wanted = _parts(place)
+    where, wanted = place_parts(place)
     module = _from_file(Path(where), place) if where.endswith(".py") else _from_path(where, place)
     classes = _classes(module)
     known = {**classes, **getattr(module, "ALGORITHMS", {})}
@@ -91,48 +83,6 @@ def own_line(wrong: BaseException) -> str:
         if frame.filename in files:
             return f"{frame.filename}:{frame.lineno}"
     return ""
-
-
-def lasting(place: str) -> str:
-    """Returns a place that means the same in another folder: the path of a file made absolute."""
-    where, wanted = _parts(place)
-    if not where.endswith(".py"):
-        return place
-    return _joined(str(Path(where).resolve()), wanted)
-
-
-def in_folder(name: str) -> str:
-    """Returns a name as it is typed in the folder of its file; any other name as it is.
-
-    >>> in_folder("/home/me/my_algo.py:MyAlgorithm"), in_folder("fpl")
-    ('./my_algo.py:MyAlgorithm', 'fpl')
-    """
-    where, wanted = _parts(name) if is_place(name) else (name, "")
-    return _joined(f"./{Path(where).name}", wanted) if where.endswith(".py") else name
-
-
-def short(name: str) -> str:
-    """Returns a name that a person reads in a table: of a place the class, or the file without its
-    folder; any other name as it is.
-
-    >>> short("/home/me/my_algo.py:MyAlgorithm"), short("/home/me/my_algo.py"), short("fpl")
-    ('MyAlgorithm', 'my_algo', 'fpl')
-    """
-    where, wanted = _parts(name) if is_place(name) else (name, "")
-    return wanted or (Path(where).stem if where.endswith(".py") else where)
-
-
-def _parts(place: str) -> tuple[str, str]:
-    """Returns (file or module, name of a class or "")."""
-    if place.endswith(".py"):
-        return place, ""
-    where, _, wanted = place.rpartition(":")
-    return where, wanted
-
-
-def _joined(where: str, wanted: str) -> str:
-    """Returns the place that `_parts` takes apart."""
-    return f"{where}:{wanted}" if wanted else where
 
 
 def _classes(module: ModuleType) -> dict[str, Any]:

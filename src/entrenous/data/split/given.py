@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...core.contract.protocols import some_visits
 from ...core.errors import InputError
 from ...core.types import Array, Int32Array
-from ...core.visits import some_visits
 from ...core.vocabulary import Vocabulary
 from ..interactions import Interactions, build, find_rows, pair_name, pairs_of
 from .types import Held, Split, cold_notes

@@ -32,10 +32,10 @@ from typing import NamedTuple, NoReturn
 
 import numpy as np
 
+from ...core.contract.protocols import Moments, Visits, joined_visits, some_visits
 from ...core.errors import InputError
 from ...core.keys import key
 from ...core.types import Array, BoolArray, Int32Array, Int64Array
-from ...core.visits import Moments, Visits, joined_visits, some_visits
 from ...core.vocabulary import Vocabulary
 from ..dataset import divided
 from ..divided import PARTS, Divided

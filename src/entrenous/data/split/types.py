@@ -10,11 +10,11 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from ...core.contract.protocols import joined_visits, some_visits
 from ...core.errors import InputError
 from ...core.keys import fold
 from ...core.rows import starts_of
 from ...core.types import Array, BoolArray, Int32Array, Int64Array, UInt64Array
-from ...core.visits import joined_visits, some_visits
 from ...core.vocabulary import Vocabulary
 from ..interactions import Interactions
 

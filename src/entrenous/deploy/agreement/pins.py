@@ -19,7 +19,7 @@ import numpy as np
 from pydantic import Field
 
 from ... import __version__
-from ...core.contract.declarations import SentArray, Size, UpTo, upper_bound
+from ...core.contract.declarations import SentArray, Size, UpTo
 from ...core.contract.declared import (
     Contract,
     DeclaredArray,
@@ -27,11 +27,11 @@ from ...core.contract.declared import (
     declared,
     is_federated,
     predicts_ratings,
+    upper_bound,
 )
-from ...core.contract.protocols import Catalogue, State, arrays_of
+from ...core.contract.protocols import Catalogue, State, arrays_of, grouped_visits
 from ...core.contract.settings import Settings
 from ...core.types import Array
-from ...core.visits import grouped_visits
 from ...core.vocabulary import Vocabulary
 from ...data.interactions import Interactions
 from ...federation.gossip import Gossip

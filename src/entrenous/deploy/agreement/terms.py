@@ -21,7 +21,7 @@ from ...core.contract.declared import Contract, bound, declared, is_federated
 from ...core.contract.protocols import Catalogue, FederatedAlgorithm
 from ...core.contract.settings import Settings
 from ...core.errors import InputError, one_line
-from ...core.registry.own import is_place, short
+from ...core.registry.discover import is_place, short
 from ...core.registry.program import source_sha256
 from ...privacy import evidence
 from ...privacy.in_force import ProtectionInForce

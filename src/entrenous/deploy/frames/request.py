@@ -12,11 +12,10 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ...core.contract.declarations import UpTo, upper_bound
-from ...core.contract.declared import Contract, read_only
+from ...core.contract.declarations import UpTo
+from ...core.contract.declared import Contract, read_only, upper_bound
 from ...core.contract.enforce import check_arrays
 from ...core.contract.protocols import State, arrays_of
-from ...core.contract.trial import delivered_to
 from ...core.types import Array, Int64Array
 from ...runs.store import model_sha256
 from ..agreement.terms import FederationTerms
@@ -98,7 +97,7 @@ class RoundWork(NamedTuple):
         """Returns the download for the devices of some users."""
         if self.of is None:
             return contract.delivered(self.download, users)
-        return delivered_to(contract, self.download, np.searchsorted(self.of, users))
+        return contract.delivered_to(self.download, np.searchsorted(self.of, users))
 
 
 @final

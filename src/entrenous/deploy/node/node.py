@@ -16,7 +16,6 @@ import numpy as np
 from ...core.contract.declared import Contract
 from ...core.contract.enforce import check_kept, check_sent
 from ...core.contract.protocols import FederatedAlgorithm, State, arrays_of
-from ...core.contract.trial import of_devices
 from ...core.contract.update import Total, Update, add_update
 from ...core.errors import InputError
 from ...core.keys import key as key_of
@@ -281,7 +280,7 @@ class OwnRecommender:
         users.
         """
         devices = type(self._devices)(*(array[users] for array in self._devices))
-        download = of_devices(self._contract, self._download, users)
+        download = self._contract.of_devices(self._download, users)
         return self._algorithm.score(download, devices, self._rows.histories(users))
 
 
@@ -323,7 +322,7 @@ class SecretDraws:
         overwritten. download: delivered for `users`.
         """
         user = users[place : place + 1]
-        received = of_devices(self._shard.contract, download, np.array([place]))
+        received = self._shard.contract.of_devices(download, np.array([place]))
         return self._shard.update(received, devices, user, self.key("round", number, int(user[0])))
 
     def total(self, download: State, devices: State, users: Int64Array, number: int) -> Total:

@@ -24,11 +24,12 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from ...core.errors import InputError, at_least
+from ...core.contract.protocols import some_visits
+from ...core.errors import InputError
 from ...core.files import copy_file, make_folder, rename_file
-from ...core.registry.own import lasting, short
+from ...core.keywords import at_least
+from ...core.registry.discover import lasting, short
 from ...core.types import Int32Array, Int64Array
-from ...core.visits import some_visits
 from ...core.vocabulary import Vocabulary
 from ...data.interactions import Interactions
 from ...privacy.secure_sum.terms import Floors

@@ -26,9 +26,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ...algorithms.named import kind_of
 from ...core.contract.declared import declared, is_federated, is_gossip
-from ...core.errors import EntrenousWarning, InputError, at_least
+from ...core.errors import EntrenousWarning, InputError
 from ...core.files import copy_file, make_folder, write_atomically
-from ...core.registry.own import is_place, lasting, short
+from ...core.keywords import at_least
+from ...core.registry.discover import is_place, lasting, short
 from ...core.registry.program import source_sha256
 from ...core.types import Int64Array
 from ...data.interactions import Interactions

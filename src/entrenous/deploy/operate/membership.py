@@ -15,8 +15,9 @@ from pathlib import Path
 from time import time
 from typing import NamedTuple
 
-from ...core.errors import InputError, at_least
+from ...core.errors import InputError
 from ...core.files import copy_file, rename_file
+from ...core.keywords import at_least
 from ...privacy.secure_sum.terms import Floors
 from ..agreement.certificates import expiry, make_keys, names_of
 from ..agreement.files import IDENTITY, read_identity, read_json, write_json, write_text

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...core.errors import InputError
-from ...core.registry.own import short
+from ...core.registry.discover import short
 from ...privacy.told import expected, in_words
 from ..agreement.files import read_json
 from ..agreement.terms import TERMS, FederationTerms

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple, Self, final
 import numpy as np
 
 from ...core.contract.protocols import Recommender
-from ...core.errors import EntrenousWarning, InputError, at_least
+from ...core.errors import EntrenousWarning, InputError
+from ...core.keywords import at_least
 from ...core.types import BoolArray
 from ...evaluate.recommend import recommend as best_items
 from ..agreement.files import read_json

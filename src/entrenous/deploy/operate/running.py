@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ...core.errors import EntrenousError, InputError, at_least
+from ...core.errors import EntrenousError, InputError
+from ...core.keywords import at_least
 from ...core.lock import holding, is_held
 from ...core.types import Array
 from ...federation.workers.engine import EngineOptions, engine

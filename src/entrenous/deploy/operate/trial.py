@@ -11,7 +11,7 @@ from typing import Any
 
 from ...core.contract.declared import bound, declared, is_federated
 from ...core.keywords import values
-from ...core.registry.own import short
+from ...core.registry.discover import short
 from ...data.interactions import Interactions
 from ...privacy import evidence
 from ...privacy.protection import PAPER, protection_of, refuse_groups

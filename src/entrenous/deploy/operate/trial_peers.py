@@ -12,7 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, final
 
-from ...core.errors import EntrenousError, at_least
+from ...core.errors import EntrenousError
+from ...core.keywords import at_least
 from ...data.load import load
 from ..agreement.invitation import BOOTSTRAPS
 from ..peers.running import check, status

@@ -23,11 +23,10 @@ from ...core.contract.gossip import (
     Headers,
     Weighing,
 )
-from ...core.contract.protocols import Catalogue, Histories, State
+from ...core.contract.protocols import Catalogue, Histories, Moments, State, joined_visits
 from ...core.errors import EntrenousError
 from ...core.keys import folded
 from ...core.types import Array, Float32Array, Int64Array, UInt64Array
-from ...core.visits import Moments, joined_visits
 from ...federation.gossip import base_model, first_known, first_nodes, node_keys
 from ...federation.push_noise import add_push_noise, carries_noise
 from ..wire.pushed import digest, pack

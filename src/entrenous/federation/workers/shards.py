@@ -9,10 +9,9 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from ...core.contract.protocols import Catalogue, FederatedAlgorithm, State
+from ...core.contract.protocols import Catalogue, FederatedAlgorithm, State, Visits
 from ...core.contract.update import Total, merge_totals
 from ...core.types import Int64Array
-from ...core.visits import Visits
 from ...core.vocabulary import Vocabulary
 from ...data.interactions import Interactions
 from ...privacy.protection import Protection

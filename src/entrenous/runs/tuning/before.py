@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ...core.contract.declared import search_space
 from ...core.errors import InputError
-from ...core.registry.own import short
+from ...core.registry.discover import short
 from ..pipeline import RunRequest
 from ..plan import algorithm_of, usual_protocol
 from ..recommenders import federated

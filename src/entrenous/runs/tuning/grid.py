@@ -16,8 +16,8 @@ import numpy as np
 from ...algorithms.named import maker_of
 from ...core.contract.declared import is_central
 from ...core.contract.protocols import Progress, silent
-from ...core.errors import InputError, NonFiniteError, at_least
-from ...core.keywords import called_with
+from ...core.errors import InputError, NonFiniteError
+from ...core.keywords import at_least, called_with
 from ...data.interactions import Interactions
 from ...data.split.types import Held
 from ...evaluate.protocol import Goal, goal_of, look

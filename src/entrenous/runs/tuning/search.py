@@ -16,9 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...core.errors import InputError, at_least
+from ...core.errors import InputError
 from ...core.keys import key
-from ...core.keywords import called_with
+from ...core.keywords import at_least, called_with
 from ...evaluate.protocol import Goal
 from ..plan import check
 from .grid import (
