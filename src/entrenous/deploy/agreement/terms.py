@@ -241,12 +241,12 @@ class FederationTerms(Settings):
         """True with a server; False between peers."""
         return self.topology == "server"
 
-    @property
+    @cached_property
     def masked(self) -> bool:
         """True where the server sees the sum of a round's nodes, and no node singly."""
         return self.protection.secure_sum
 
-    @property
+    @cached_property
     def spare(self) -> int:
         """The number of rounds that may be lost and are made up for by further ones: a tenth under
         masks. Without masks the same round is asked for again, and none is lost."""
@@ -259,7 +259,7 @@ class FederationTerms(Settings):
         """
         return self.rounds + self.spare
 
-    @property
+    @cached_property
     def last_number(self) -> int:
         """The largest number that a request may carry: that of the trained model. Under masks
         numbers only name rounds. A node sends one masked input at most for each, and counts these
@@ -287,11 +287,11 @@ class FederationTerms(Settings):
         round."""
         return self.protection.defence != "none"
 
-    @property
+    @cached_property
     def catalogue(self) -> Catalogue:
         return Catalogue(self.users, self.items, self.interactions, self.scale)
 
-    @property
+    @cached_property
     def operator_key(self) -> Ed25519PublicKey:
         """The public key of the server, or of the operator of peers."""
         return Ed25519PublicKey.from_public_bytes(bytes.fromhex(self.operator))

@@ -22,7 +22,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from ...core.errors import EntrenousError
-from ..agreement.files import is_name
+from ..agreement.files import NODE_NAME
 from ..wire.tensors import Buffer
 
 MAGIC, VERSION, SIGNATURE = b"ENTR", 1, 64
@@ -282,7 +282,7 @@ def _head(said: bytes) -> Head:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as bad:
         raise FrameRefused(Code.BAD_HEAD, type(bad).__name__) from None
     # Names become names of files, and are said in logs.
-    if not is_name(head.node):
+    if not NODE_NAME.fullmatch(head.node):
         raise FrameRefused(Code.BAD_NAME, "1 to 64 of a-z, 0-9, - and .")
     if head.order != "<":
         raise FrameRefused(Code.WRONG_BYTE_ORDER, "arrays are little-endian")

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
@@ -27,7 +27,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from ..agreement.files import Trouble, no_trouble
+from ...core.files import Trouble, no_trouble
 from ..frames.frames import FrameParts, FrameRefused, claimed_node
 from .admission import (
     HELD,
@@ -42,7 +42,7 @@ from .admission import (
     is_number,
 )
 from .listening import Guard
-from .siblings import Siblings, disconnected
+from .siblings import Siblings
 
 # Bytes of a frame that are given to a connection at once: TLS keeps as many of each connection.
 PIECE = 1 << 16
@@ -298,14 +298,11 @@ class _Requests:
         self, request: Request, node: str, question: asyncio.Future[FrameParts | None]
     ) -> FrameParts | None:
         """Waits for a request, for some time, and as long as the node does."""
-        away = asyncio.ensure_future(disconnected(request))
         try:
-            await asyncio.wait((question, away), timeout=HELD, return_when=asyncio.FIRST_COMPLETED)
-            if away.done() and not question.done():
+            if not await _outwaits(request, question, HELD):
                 self._front.traffic.gone(node)
             return question.result() if question.done() else None
         finally:
-            away.cancel()
             self._front.traffic.asked(node, question)
 
     async def answer(self, request: Request) -> Response:
@@ -332,9 +329,17 @@ class _Requests:
         return Response(status_code=200)
 
     async def _passed_on(self, request: Request, worker: int, body: bytes = b"") -> Response:
-        assert self._front.siblings is not None  # where a node is elsewhere
+        """Returns the answer of the worker that serves a node. Raises Denied."""
+        siblings = self._front.siblings
+        assert siblings is not None  # where a node is elsewhere
         self._front.counts["passed-on"] += 1
-        return await self._front.siblings.passed_on(request, worker, body)
+        answer = asyncio.ensure_future(siblings.passed_on(request, worker, body))
+        try:
+            if not await _outwaits(request, answer):
+                raise Denied(408, "too-slow")
+            return answer.result()
+        finally:
+            answer.cancel()
 
     async def health(self, request: Request) -> Response:
         """Tells whether the server can do its work. Whoever shows no key may ask a few times a
@@ -385,6 +390,26 @@ class _Requests:
             if guard is not None:
                 guard.ban(address)
             raise Denied(429, "too-often")
+
+
+async def _outwaits(
+    request: Request, future: asyncio.Future[Any], seconds: float | None = None
+) -> bool:
+    """Waits for a future, for some seconds at most. Returns False if the client of the request hung
+    up first.
+    """
+    away = asyncio.ensure_future(_disconnected(request))
+    try:
+        await asyncio.wait((future, away), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        return future.done() or not away.done()
+    finally:
+        away.cancel()
+
+
+async def _disconnected(request: Request) -> None:
+    """Returns when the client of a request hangs up."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def _header(request: Request, name: bytes) -> str:

@@ -24,8 +24,8 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ...core.errors import EntrenousError, InputError, NotYet, may_pass
+from ...core.files import Trouble, no_trouble
 from ..agreement.address import refuse_plain
-from ..agreement.files import Trouble, no_trouble
 from ..agreement.members import Member
 from ..frames.frames import FrameParts
 from .admission import HEAD, HEAD_SECONDS, HELD, Admission

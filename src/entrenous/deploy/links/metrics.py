@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol, final
 
 from ... import __version__
 from ...core.errors import InputError, NotYet, may_pass
-from ..agreement.files import Trouble, no_trouble
+from ...core.files import Trouble, no_trouble
 
 TYPE = "text/plain; version=0.0.4; charset=utf-8"
 HOST = "127.0.0.1"

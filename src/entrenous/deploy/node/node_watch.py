@@ -19,8 +19,9 @@ from threading import Lock
 from typing import Any, NamedTuple, final
 
 from ... import __version__
+from ...core.files import DiskHealth, Trouble, write_text
 from ...core.lock import is_held
-from ..agreement.files import DiskHealth, Trouble, read_json, write_text
+from ..agreement.files import read_json
 from ..agreement.terms import TERMS, FederationTerms
 from ..frames.frames import Code, opened, reason
 from ..links.metrics import LinkTally, counter, counters, gauge, of_port, process, text_of

@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ...algorithms.named import kind_of
 from ...core.contract.declared import declared, is_federated, is_gossip
 from ...core.errors import EntrenousWarning, InputError, at_least
-from ...core.files import copy_file, make_folder, write_atomically
+from ...core.files import copy_file, make_folder, write_atomically, write_text
 from ...core.registry.own import is_place, lasting, short
 from ...core.registry.program import source_sha256
 from ...core.types import Int64Array
@@ -43,7 +43,6 @@ from ..agreement.files import (
     read_json,
     write_identity,
     write_json,
-    write_text,
 )
 from ..agreement.groups import check_groups
 from ..agreement.invitation import BOOTSTRAPS, INVITATION
