@@ -73,9 +73,8 @@ class NodeWatch:
         self.standing = look()
         self._tally = NodeTally(Counter(), Counter())
         self._began, self._written = clock(), 0.0
-        self._handed_on = (
-            False  # True once a relay, which keeps no model, handed the trained one on
-        )
+        # True once a relay, which keeps no model, has handed the trained one on.
+        self._handed_on = False
         self._turn = Lock()
 
     # ---- what happens ----------------------------------------------------------------------------
@@ -215,8 +214,9 @@ class NodeWatch:
 
 
 def node_status(folder: Path) -> dict[str, Any]:
-    """Returns the status of a node, running or not: by its store, and by the status that its process
-    wrote last. Raises InputError for a folder that has not joined."""
+    """Returns the status of a node, running or not: by its store, and by what its process wrote
+    last. Raises InputError for a folder that has not joined.
+    """
     about = read_json(folder / NODE)
     terms = FederationTerms.read(folder / TERMS)
     status = {

@@ -34,6 +34,7 @@ from ...core.types import Int64Array
 from ...data.interactions import Interactions
 from ...privacy.protection import DP, MOST_GROUPS, PAPER, PRIVATE, PROTECT, protection_of
 from ...privacy.secure_sum.terms import Floors
+from ..agreement.address import joined_address
 from ..agreement.catalogue import ITEMS, Items
 from ..agreement.certificates import make_keys
 from ..agreement.files import (
@@ -105,7 +106,7 @@ class Place(NamedTuple):
     def reached(self) -> str:
         """The address HOST:PORT that nodes are given for the server."""
         name = self.names[0]
-        return f"[{name}]:{self.port}" if ":" in name else f"{name}:{self.port}"
+        return joined_address(name, self.port)
 
 
 def found_federation(
