@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from entrenous.deploy.agreement.files import is_name
+from entrenous.deploy.agreement.files import NODE_NAME
 from entrenous.deploy.frames import frames
 from entrenous.deploy.frames.frames import (
     Code,
@@ -128,7 +128,7 @@ def test_heads_that_are_none(fields):
     ],
 )
 def test_b34_names_that_are_none(name):
-    assert not is_name(name)
+    assert not NODE_NAME.fullmatch(name)
     assert (
         code_of(framed(msgspec.msgpack.encode(Head(kind="hello", run="ab", node=name))))
         is Code.BAD_NAME

@@ -41,7 +41,7 @@ from service_processes import at_a_port, process
 
 from entrenous import cli, open_node
 from entrenous.core.errors import InputError, NotYet, StartAgain, may_pass
-from entrenous.deploy.agreement.files import DiskHealth
+from entrenous.core.files import DiskHealth
 from entrenous.deploy.links.polling import (
     LONGEST,
     RESTING,

@@ -17,8 +17,8 @@ from federation_links import FaultyLink, federation, logged, nodes_of, virtual_t
 from small_data import movielens
 
 from entrenous.core.contract.protocols import arrays_of
+from entrenous.core.files import write_text
 from entrenous.data.synthetic import synthetic
-from entrenous.deploy.agreement.files import write_text
 from entrenous.deploy.agreement.members import Member, Members
 from entrenous.deploy.agreement.terms import FederationTerms
 from entrenous.deploy.frames.contribution import of_update

@@ -154,7 +154,7 @@ class Interactions:
             None if self.time is None else self.time[rows],
             None if self.row is None else self.row[rows],
             self.places,
-            some_visits(self.visits, rows),
+            None if self.visits is None else some_visits(self.visits, rows),
         )
 
     def _extent(self, users: Int64Array) -> tuple[Int64Array, slice | Int64Array]:

@@ -185,7 +185,8 @@ class Rounds:
             )
             noise = fold_name(local, AGAIN) if self._again else local
             clip = self.protected.next_clip(total, noise, training.clip)
-            total = self.protected.on_sum(total, noise, training.clip)
+            if self.protected.noisy:
+                total = self.protected.on_sum(total, noise, training.clip)
         received = self.contract.delivered(download, users[:1])
         ledger = training.ledger.down(received, len(users), self.catalogue.items)
         with stage(number, "aggregate"):

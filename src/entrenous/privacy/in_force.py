@@ -5,6 +5,7 @@ choice of users, and for sums.
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import final
 
 import numpy as np
@@ -58,12 +59,17 @@ class ProtectionInForce:
         """The devices of one sum: the cohort, or the mean of its groups."""
         return self.contract.cohort / self.protection.groups
 
+    @cached_property
+    def noisy(self) -> bool:
+        """True where noise is on the sums that are released."""
+        return self.protection.noisy
+
     @property
     def sorts(self) -> bool:
         """Checks whether rows leave in the order of their items."""
         return self.protection.rows != "as sent"
 
-    @property
+    @cached_property
     def wide(self) -> bool:
         """Checks whether a device's message has a row for every item."""
         padded = self.protection.rows == "all" or self._shared_noise
@@ -149,12 +155,10 @@ class ProtectionInForce:
         return self.adaptive.moved(moved, float(real(total.weight + noise).sum()))
 
     def on_sum(self, total: Total, key: np.uint64, moved: float = 0.0) -> Total:
-        """The sum that is released: with the server's noise on every number, if it is the server
-        that adds it; and without counts that depend on histories or on who took part. key: of the
-        round. moved: as in `limits`.
+        """Returns the sum that is released under a noisy protection: with the server's noise on
+        every number, if it is the server that adds it; and without counts that depend on histories
+        or on who took part. key: of the round. moved: as in `limits`.
         """
-        if not self.protection.noisy:
-            return total
         table = self._table
         if self.adaptive:
             table = gaussian_table(self.adaptive.of_numbers * moved / STEP)

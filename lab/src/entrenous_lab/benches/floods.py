@@ -147,7 +147,7 @@ def _founded(folder: Path, scene: Flooded) -> str:
     """The folder of a server, with further nodes that have no users, some of which attack. Returns
     the number of its run.
     """
-    from entrenous.deploy.agreement.files import write_text
+    from entrenous.core.files import write_text
     from entrenous.deploy.agreement.members import MEMBERS as LIST
     from entrenous.deploy.agreement.members import Member, Members
 

@@ -44,8 +44,9 @@ def crowd(
     """
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+    from entrenous.core.files import write_text
     from entrenous.deploy.agreement.certificates import make_keys
-    from entrenous.deploy.agreement.files import write_identity, write_text
+    from entrenous.deploy.agreement.files import write_identity
     from entrenous.deploy.agreement.members import Member, Members
     from entrenous.deploy.agreement.terms import FederationTerms
 

@@ -29,6 +29,16 @@ def split_address(where: str, address: str) -> tuple[str, int]:
     return host, port
 
 
+def joined_address(host: str, port: int) -> str:
+    """Returns the text that `split_address` reads.
+
+    >>> joined_address("::1", 8443), joined_address("localhost", 8443)
+    ('[::1]:8443', 'localhost:8443')
+    """
+    # The colons of an IPv6 address would be taken for the one before the port.
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def port_of(digits: str) -> int | None:
     """Returns the port that a text of ASCII digits names, 0 to 65535; None for another text."""
     known = digits.isascii() and digits.isdigit() and len(digits) <= 5
@@ -41,6 +51,7 @@ def is_host(host: str) -> bool:
     if not host.isascii() or len(host) > LONGEST_NAME:
         return False
     plain, percent, zone = host.partition("%")
+    # The rest of such a text is shown and dialled as it stands, so it is no free text either.
     if percent and not ZONE.fullmatch(zone):
         return False
     try:

@@ -43,18 +43,20 @@ class Items(NamedTuple):
     def read_csv(cls, path: Path) -> Self:
         """Reads a CSV file with a column `item` and, if known, `title`, `lat` and `lon`. Raises
         InputError, also for an item that is there twice, and for places of some items only."""
-        lines = dict(_lines(path))
-        ids = [row.get("item", "") for row in lines.values()]
-        titles = [row.get("title", "") for row in lines.values()]
+        lines = list(_lines(path))
+        ids = [row.get("item", "") for _, row in lines]
+        titles = [row.get("title", "") for _, row in lines]
         if not ids or len(set(ids)) != len(ids) or not all(ids):
             problem = "an item occurs twice, or has no name, or there are none"
             raise InputError(str(path), problem, expected="each item once")
-        if not {"lat", "lon"} <= next(iter(lines.values())).keys():
+        _, first = lines[0]
+        if not {"lat", "lon"} <= first.keys():
             return cls(ids, titles, None)
         places = []
-        for number, row in lines.items():
+        for number, row in lines:
             latitude = _degrees(path, number, row, "lat")
-            places.append([latitude, _degrees(path, number, row, "lon")])
+            longitude = _degrees(path, number, row, "lon")
+            places.append((latitude, longitude))
         return cls(ids, titles, np.array(places))
 
     @classmethod
@@ -74,15 +76,18 @@ class Items(NamedTuple):
             raise InputError(str(path), "not the list of items of the terms", fix=fix)
         fields = json.loads(text)
         ids, places = fields["ids"], fields["places"]
+        # A list in which no item has a title has no titles, so that the file stays small.
+        titles = fields["titles"] or [""] * len(ids)
         if places is not None:
             places = np.array(places, np.float64)
-        return cls(ids, fields["titles"] or [""] * len(ids), places)
+        return cls(ids, titles, places)
 
     @property
     def text(self) -> str:
         """The content of items.json."""
         titles = self.titles if any(self.titles) else None
         places = None if self.places is None else self.places.tolist()
+        # Its digest is in the terms, so neither the order nor the form of the fields may change.
         return json.dumps({"ids": self.ids, "titles": titles, "places": places})
 
     @property
@@ -103,11 +108,13 @@ def _lines(path: Path) -> Iterator[tuple[int, Mapping[str, str]]]:
         with open(path, newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
             if "item" not in (reader.fieldnames or ()):
-                raise InputError(f"{path}:1", "no column `item`", expected="a header with item")
+                expected = "a header with item"
+                raise InputError(f"{path}:1", "no column `item`", expected=expected)
             for row in reader:
-                # Values beyond the header's columns stand under None.
-                named = {name: row[name] or "" for name in row if isinstance(name, str)}
-                yield reader.line_num, named
+                # Values beyond the header's columns stand under None; a short row has None for
+                # the columns that it lacks.
+                row.pop(None, None)  # type: ignore[call-overload]
+                yield reader.line_num, {name: value or "" for name, value in row.items()}
     except (OSError, UnicodeDecodeError, csv.Error) as cause:
         problem = f"cannot be read ({cause})"
         raise InputError(str(path), problem, expected="a CSV file with a column `item`") from None

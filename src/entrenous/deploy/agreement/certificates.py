@@ -45,10 +45,11 @@ def make_keys(folder: Path, *, names: Sequence[str] = (), days: int = DAYS) -> d
             _make_ca(folder, max(days, CA_DAYS))
         _make_server(folder, names, days)
     # Nodes would refuse a server that they reach by a name which its certificate does not have.
-    missing = sorted(set(names) - _names(_certificate(folder / "server.crt")))
+    certificate = folder / "server.crt"
+    missing = sorted(set(names) - _names(_certificate(certificate)))
     if missing:
         raise InputError(
-            str(folder / "server.crt"),
+            str(certificate),
             f"is not for {', '.join(missing)}",
             fix="move server.crt and server.key away to make new ones",
         )
@@ -57,7 +58,8 @@ def make_keys(folder: Path, *, names: Sequence[str] = (), days: int = DAYS) -> d
 
 def expiry(folder: Path) -> datetime:
     """Returns the end (UTC) of the server's certificate, or of its authority's if sooner."""
-    return min(_certificate(folder / name).not_valid_after_utc for name in ("server.crt", "ca.crt"))
+    certificates = [_certificate(folder / name) for name in ("server.crt", "ca.crt")]
+    return min(certificate.not_valid_after_utc for certificate in certificates)
 
 
 def names_of(certificate: Path) -> list[str]:
@@ -71,11 +73,14 @@ def _make_ca(folder: Path, days: int) -> None:
 
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "Entrenous federation CA")])
+    # An authority that signs no further authorities.
+    authority = x509.BasicConstraints(True, 0)
     # Signs certificates and revocation lists alone.
     uses = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
     builder = _builder(name, name, key, days)
-    builder = builder.add_extension(x509.BasicConstraints(True, 0), critical=True)
-    _store(folder / "ca", key, builder.add_extension(uses, critical=True), key)
+    builder = builder.add_extension(authority, critical=True)
+    builder = builder.add_extension(uses, critical=True)
+    _store(folder / "ca", key, builder, key)
 
 
 def _make_server(folder: Path, names: Sequence[str], days: int) -> None:
@@ -88,19 +93,25 @@ def _make_server(folder: Path, names: Sequence[str], days: int) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "Entrenous server")])
     alternatives = x509.SubjectAlternativeName([_general(each) for each in _wanted(names)])
+    no_authority = x509.BasicConstraints(False, None)
+    # Good for a server alone, so that nobody can show it as a client's.
     server = x509.ExtendedKeyUsage([x509.ExtendedKeyUsageOID.SERVER_AUTH])
+    authority = x509.AuthorityKeyIdentifier.from_issuer_public_key(ca.public_key())  # type: ignore[arg-type]
     builder = _builder(name, ca.subject, key, days)
     builder = builder.add_extension(alternatives, critical=False)
-    builder = builder.add_extension(x509.BasicConstraints(False, None), critical=True)
+    builder = builder.add_extension(no_authority, critical=True)
     builder = builder.add_extension(server, critical=False)
-    authority = x509.AuthorityKeyIdentifier.from_issuer_public_key(ca.public_key())  # type: ignore[arg-type]
-    _store(folder / "server", key, builder.add_extension(authority, critical=False), ca_key)
+    builder = builder.add_extension(authority, critical=False)
+    _store(folder / "server", key, builder, ca_key)
 
 
 def _wanted(names: Sequence[str]) -> list[str]:
     """Returns the names of a certificate, each once."""
-    local = not names or any(is_loopback(name) for name in names)
-    return list(dict.fromkeys((*names, *(LOOPBACK if local else ()))))
+    wanted = list(names)
+    if not names or any(is_loopback(name) for name in names):
+        wanted += LOOPBACK
+    # As the keys of a dict, which keep their order.
+    return list(dict.fromkeys(wanted))
 
 
 def _builder(
@@ -108,18 +119,15 @@ def _builder(
 ) -> x509.CertificateBuilder:
     from cryptography import x509
 
+    """Returns a certificate for the public half of a key, without what it may be used for."""
     now = datetime.now(UTC)
-    builder = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key.public_key())
-    )
-    builder = builder.serial_number(x509.random_serial_number()).not_valid_before(now - BACKDATED)
+    public = key.public_key()
+    builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer)
+    builder = builder.public_key(public).serial_number(x509.random_serial_number())
+    builder = builder.not_valid_before(now - BACKDATED)
     builder = builder.not_valid_after(now + timedelta(days=days))
-    return builder.add_extension(
-        x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False
-    )
+    identifier = x509.SubjectKeyIdentifier.from_public_key(public)
+    return builder.add_extension(identifier, critical=False)
 
 
 def _store(
@@ -128,13 +136,18 @@ def _store(
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives import serialization as form
 
+    """Signs a certificate, and writes it and its private key as `stem`.crt and `stem`.key."""
     certificate = builder.sign(signer, hashes.SHA256())  # type: ignore[arg-type]
     pem, pkcs8 = form.Encoding.PEM, form.PrivateFormat.PKCS8
-    write_private(stem.with_suffix(".key"), key.private_bytes(pem, pkcs8, form.NoEncryption()))
+    private = key.private_bytes(pem, pkcs8, form.NoEncryption())
+    write_private(stem.with_suffix(".key"), private)
     write_private(stem.with_suffix(".crt"), certificate.public_bytes(pem))
 
 
 def _general(name: str) -> x509.GeneralName:
+    """Returns a name as certificates have it: clients look for an address and for a host's name in
+    two different places.
+    """
     from cryptography import x509
 
     try:
@@ -164,17 +177,20 @@ def _certificate(path: Path) -> x509.Certificate:
 
 
 def _pair(one: Path, other: Path) -> bool:
-    """Returns whether both files are there. Raises InputError for half of a pair: writing the other
-    half would break what uses the first.
+    """Returns True if both files are there, and False if neither is. Raises InputError for half of
+    a pair.
     """
-    if one.exists() != other.exists():
-        there, gone = (one, other) if one.exists() else (other, one)
+    found = [path for path in (one, other) if path.exists()]
+    # Writing the other half anew would break what uses the first.
+    if len(found) == 1:
+        there = found[0]
+        gone = other if there is one else one
         raise InputError(
             str(gone),
-            f"is missing beside {there.name}",
+            f"is missing, though {there.name} is there",
             fix=f"bring it back, or move {there.name} away to make both anew",
         )
-    return one.exists()
+    return len(found) == 2
 
 
 def _read(path: Path) -> bytes:

@@ -1,6 +1,5 @@
 """Files of a federation: JSON objects that carry the number of their format, which is checked here
-and nowhere else; the Ed25519 key of a node, which never leaves the machine it was made on; and the
-health of the disk.
+and nowhere else; and the Ed25519 key of a node, which never leaves the machine it was made on.
 
 The same holds for nodes with a server, peers, a server, and the operator of a federation of peers.
 """
@@ -8,23 +7,23 @@ The same holds for nodes with a server, peers, a server, and the operator of a f
 from __future__ import annotations
 
 import json
-import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import Any
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from ...core.errors import InputError
-from ...core.files import others_may_read, write_atomically, write_private
+from ...core.files import others_may_read, write_private, write_text
 
 FORMAT = 4  # of all files of a federation, of its stores and checkpoints
 # Files that only folders of format 1 have.
 OLD = ("roll.json", "charter.json", "secret.json", "rows.csv", "flower.key")
 IDENTITY = "identity.key"
-PROBE = b"\0" * 4096  # a block of most disks: a full disk has not even that
-NAME = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-.")
+# A node's name. It names files and is said to commands, so it begins with a letter or digit.
+NODE_NAME = re.compile(rb"[a-z0-9][a-z0-9.-]{0,63}")
 
 
 # ---- JSON ----------------------------------------------------------------------------------------
@@ -59,11 +58,6 @@ def write_json(path: Path, fields: Mapping[str, Any]) -> None:
     write_text(path, json.dumps({"format": FORMAT, **fields}, indent=1))
 
 
-def write_text(path: Path, text: str) -> None:
-    """Writes a text file, whole or not at all."""
-    write_atomically(path, (text + "\n").encode())
-
-
 def check_format(path: Path, number: Any, written: str = "") -> None:
     """Raises InputError for a file of another format number. written: the version that wrote it,
     where that is known.
@@ -80,12 +74,6 @@ def check_format(path: Path, number: Any, written: str = "") -> None:
 
 
 # ---- identities ----------------------------------------------------------------------------------
-
-
-def is_name(name: bytes) -> bool:
-    """Returns whether a text is a valid node name: 1 to 64 of a-z, 0-9, - and . that begin with a
-    letter or digit, since it names files, and is said to commands."""
-    return 0 < len(name) <= 64 and name[0] not in b"-." and NAME.issuperset(name)
 
 
 def public_bytes(key: Ed25519PrivateKey) -> bytes:
@@ -126,62 +114,3 @@ def read_identity(path: Path) -> Ed25519PrivateKey:
     except (OSError, ValueError) as bad:
         problem = f"no key can be read ({type(bad).__name__})"
         raise InputError(str(path), problem, expected="64 hexadecimal digits") from None
-
-
-# ---- health --------------------------------------------------------------------------------------
-
-
-class Trouble(NamedTuple):
-    """The reason why a part of a federation cannot do its work."""
-
-    kind: str
-    """One word, for anybody who asks."""
-    text: str
-    """One line for the operator, which may name nodes and files."""
-
-
-def no_trouble() -> Trouble | None:
-    """Returns None, for a caller that knows of no trouble."""
-    return None
-
-
-@final
-class DiskHealth:
-    """The disk under a folder, as its process finds it. errors: writes that failed since the
-    process began.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self.errors = 0
-        # Why something could not be written when that was last tried, by what it is.
-        self._failing: dict[str, str] = {}
-
-    def failed(self, what: str, cause: OSError) -> None:
-        """Notes that something could not be written."""
-        self.errors += 1
-        self._failing[what] = failed(cause)
-
-    def wrote(self, what: str) -> None:
-        """Notes that something was written."""
-        self._failing.pop(what, None)
-
-    def trouble(self) -> Trouble | None:
-        """Returns why no write can be relied on now: the last write of something failed, or that of
-        a block does. None where all is well. Waits for the disk."""
-        for what, why in list(self._failing.items()):
-            return Trouble("disk", f"{what} cannot be written ({why})")
-        probe = self._folder / f".health-{os.getpid()}.tmp"
-        try:
-            try:
-                probe.write_bytes(PROBE)
-            finally:
-                probe.unlink(missing_ok=True)
-        except OSError as cause:
-            return Trouble("disk", f"nothing can be written ({cause.strerror or cause})")
-        return None
-
-
-def failed(cause: OSError) -> str:
-    """Returns the message of a disk error in one line."""
-    return f"{cause.filename or 'disk'}: {cause.strerror or cause}"

@@ -29,16 +29,18 @@ def dealt(members: Members, run: str, count: int) -> list[frozenset[str]]:
     to one group each, the largest to the group with the fewest people so far."""
     people = members.ever()
     order = sorted(people, key=lambda name: (-people[name], _place(run, name)))
-    # Dealt like cards, a round at a time, so that groups differ by at most one node and by few
-    # people.
     groups: list[set[str]] = [set() for _ in range(count)]
-    held = [0] * count
+    in_group = [0] * count
+    # Dealt like cards, a turn at a time, so that groups differ by at most one node and by few
+    # people.
     for low in range(0, len(order), count):
         names = order[low : low + count]
-        fewest = sorted(range(count), key=lambda number: (held[number], number))
+        # The sort is stable: groups with as many people stay in their order.
+        fewest = sorted(range(count), key=in_group.__getitem__)
+        # The last turn may have fewer nodes than there are groups.
         for number, name in zip(fewest, names, strict=False):
             groups[number].add(name)
-            held[number] += people[name]
+            in_group[number] += people[name]
     return [frozenset(group) for group in groups]
 
 
@@ -46,26 +48,28 @@ def check_groups(terms: FederationTerms, members: Members, contract: Contract) -
     """Raises InputError for groups of which one is smaller than a sum may be. contract: of the
     algorithm.
     """
-    own = terms.protection
-    if own.groups == 1:
+    protection = terms.protection
+    if protection.groups == 1:
         return
     people = members.ever()
-    fewest = ProtectionInForce(own, contract).fewest
-    least = max(own.people, fewest)
+    # As many as the owners insist on, and as many as bring the noise that was promised.
+    fewest = ProtectionInForce(protection, contract).fewest
+    least = max(protection.people, fewest)
     fix = "fewer groups, or more nodes"
-    if fewest > own.people:
-        lost = own.lost + (1 - own.lost) / 4
+    if fewest > protection.people:
+        lost = protection.lost + (1 - protection.lost) / 4
         fix += f"; or more room for devices that are missing, such as {PROTECT} lost={lost:.2g}"
-    for group in dealt(members, terms.run, own.groups):
+    for group in dealt(members, terms.run, protection.groups):
         users = sum(people[name] for name in group)
         # A round asks a share of all users, and so the same share of each group.
         asked = users * contract.cohort / terms.users
+        # The nodes that a sum of this group must have, by its graph of masks.
         shape = graph(sorted(group), b"", SumTerms.dropout, SumTerms.malicious, len(people))
-        nodes = shape.least(own.parties)
+        nodes = shape.least(protection.parties)
         if len(group) < nodes or asked < least:
             problem = (
-                f"{own.groups} groups, of which one has {len(group)} nodes with {asked:.4g} people"
-                " in a round"
+                f"{protection.groups} groups, of which one has {len(group)} nodes with"
+                f" {asked:.4g} people in a round"
             )
             expected = f"at least {nodes} nodes with {least} people in each"
             raise InputError(f"{PROTECT} groups", problem, expected=expected, fix=fix)

@@ -25,11 +25,11 @@ class Member(NamedTuple):
 
     key: Ed25519PublicKey
     users: Int64Array
-    """int64, the federation's numbers of the users it serves, ascending; a peer serves one."""
+    """The federation's numbers of the users that it serves, int64 ascending; a peer serves one."""
     until: int = 0
     """The second since 1970 in which a peer's ticket ends; 0 with a server."""
     rests: bool = False
-    """Whether the member is in no round any more, since another was shut out (`leaving`)."""
+    """True if the member is in no round any more, since another was shut out (`leaving`)."""
 
 
 class FormerMember(NamedTuple):
@@ -37,47 +37,54 @@ class FormerMember(NamedTuple):
 
     name: str
     key: str
+    """The public key, hexadecimal."""
     last: int
     """The number of its last user."""
     until: int = 0
-    """As of `Member`."""
+    """The second since 1970 in which its ticket ends; 0 with a server."""
 
 
 @final
 class Members:
-    """The membership list of a federation of `users` users. nodes: by name; former: keys that were
-    members', oldest first.
+    """The membership list of a federation of `users` users.
+
+    nodes: by name. former: keys that were members', oldest first. Raises InputError for a user that
+    does not exist or has two nodes.
     """
 
     def __init__(
         self, nodes: Mapping[str, Member], users: int, former: Sequence[FormerMember] = ()
     ) -> None:
-        self.nodes, self.users, self.former = dict(sorted(nodes.items())), users, list(former)
+        self.users, self.former = users, list(former)
+        self.nodes = dict(sorted(nodes.items()))
         self.names = list(self.nodes)
-        self._node = np.full(users, -1, np.int64)
+        # The place in `names` of the node that serves each user, -1 for none.
+        serves = np.full(users, -1, np.int64)
         for number, (name, member) in enumerate(self.nodes.items()):
             served = member.users
-            # Of ascending numbers only the first and the last can be out of range.
-            if len(served) and (
-                served[0] < 0 or served[-1] >= users or np.any(np.diff(served) <= 0)
-            ):
+            if not _ascend_below(served, users):
                 problem = "users out of order or range"
                 expected = f"ascending numbers below {users}"
                 raise InputError(f"member {name}", problem, expected=expected)
-            if np.any(self._node[served] >= 0):
+            if np.any(serves[served] >= 0):
                 problem = "serves a user that another node serves"
                 raise InputError(f"member {name}", problem, expected="one node for each user")
-            self._node[served] = number
-        self._rests = np.array([member.rests for member in self.nodes.values()], bool)
+            serves[served] = number
+        # The same for a round, which asks no node that rests.
+        self._asked = serves.copy()
+        for member in self.nodes.values():
+            if member.rests:
+                self._asked[member.users] = -1
 
     def by_node(self, users: Int64Array) -> dict[str, Int64Array]:
         """Returns the users among `users` that each node serves, ascending, for the nodes that
         serve some. Users without a node, or of a node that rests, are left out."""
-        # A user is asked for only where a node answers for it: others are left out of the round.
-        node = self._node[users]
-        if self._rests.any():
-            node = np.where((node >= 0) & self._rests[node], -1, node)
-        return {self.names[n]: np.sort(users[node == n]) for n in np.unique(node[node >= 0])}
+        asked = self._asked[users]
+        served = {}
+        for number in np.unique(asked[asked >= 0]):
+            name = self.names[number]
+            served[name] = np.sort(users[asked == number])
+        return served
 
     @property
     def next_user(self) -> int:
@@ -86,8 +93,11 @@ class Members:
 
     def _last_users(self) -> list[int]:
         """Returns the last user of each node that is or was a member."""
-        lasts = [int(member.users[-1]) for member in self.nodes.values() if len(member.users)]
-        return lasts + [former.last for former in self.former]
+        lasts = [former.last for former in self.former]
+        for member in self.nodes.values():
+            if len(member.users):
+                lasts.append(int(member.users[-1]))
+        return lasts
 
     def ever(self) -> dict[str, int]:
         """Returns how many users each node has or had, of all that ever were members, by name.
@@ -97,15 +107,19 @@ class Members:
         counts = {name: len(member.users) for name, member in self.nodes.items()}
         lasts = self._last_users()
         for former in self.former:
-            before = max((last for last in lasts if last < former.last), default=-1)
+            earlier = [last for last in lasts if last < former.last]
+            before = max(earlier, default=-1)
+            # A node that has another key now stands in both lists.
             counts.setdefault(former.name, former.last - before)
         return counts
 
     def is_known(self, name: str, key: str) -> bool:
-        """Returns whether a name or a key, hexadecimal, is or was a member's."""
-        names = self.nodes.keys() | {former.name for former in self.former}
-        keys = {member.key.public_bytes_raw().hex() for member in self.nodes.values()}
-        return name in names or key in keys | {former.key for former in self.former}
+        """Returns True if a name, or a hexadecimal key, is or was a member's."""
+        if name in self.nodes or any(name == former.name for former in self.former):
+            return True
+        keys = [_hexadecimal(member.key) for member in self.nodes.values()]
+        keys += [former.key for former in self.former]
+        return key in keys
 
     def with_nodes(self, nodes: Iterable[tuple[str, Member]]) -> Members:
         """Returns the list with some nodes added, or with other keys; a key that is replaced is
@@ -120,17 +134,20 @@ class Members:
 
     def without(self, name: str) -> Members:
         """Returns the list without a node, whose key is noted."""
-        rest = {other: member for other, member in self.nodes.items() if other != name}
-        return Members(rest, self.users, [*self.former, _former(name, self.nodes[name])])
+        rest = dict(self.nodes)
+        former = _former(name, rest.pop(name))
+        return Members(rest, self.users, [*self.former, former])
 
     def roll(self) -> dict[str, bytes]:
         """Returns the keys by which parties of secure sums know each other, by name: also of nodes
         that were shut out. All owners agreed on the roll when they joined, and it stays; each node
         sees for itself whose sum it is asked for (`secure_sum.memory`).
         """
-        former = {member.name: bytes.fromhex(member.key) for member in self.former}
-        now = {name: member.key.public_bytes_raw() for name, member in self.nodes.items()}
-        return {**former, **now}
+        keys = {member.name: bytes.fromhex(member.key) for member in self.former}
+        # A member's key of now comes before a key that it had.
+        for name, member in self.nodes.items():
+            keys[name] = member.key.public_bytes_raw()
+        return keys
 
     @property
     def parties(self) -> str:
@@ -140,7 +157,8 @@ class Members:
         active = [name for name, member in self.nodes.items() if not member.rests]
         if active == sorted(self.roll()):
             return ""
-        return hashlib.sha256("\n".join(active).encode()).hexdigest()
+        names = "\n".join(active)
+        return hashlib.sha256(names.encode()).hexdigest()
 
     def resting(self, names: Collection[str]) -> Members:
         """Returns the list with some nodes that are asked no more. They stay members, and are given
@@ -156,7 +174,7 @@ class Members:
         nodes: dict[str, Any] = {}
         for name, member in self.nodes.items():
             nodes[name] = {
-                "key": member.key.public_bytes_raw().hex(),
+                "key": _hexadecimal(member.key),
                 "users": _stretches(member.users),
                 "until": member.until,
             }
@@ -177,8 +195,10 @@ class Members:
         """Returns the list of a federation of `users` users from the JSON object that `text` wrote.
         where: the place that errors name. Raises InputError.
         """
+        nodes = {}
         try:
-            nodes = {name: _member(node, users) for name, node in fields["nodes"].items()}
+            for name, member in fields["nodes"].items():
+                nodes[name] = _member(member, users)
             former = [FormerMember(**member) for member in fields["former"]]
         except (KeyError, TypeError, ValueError, AttributeError) as bad:
             problem = f"not a membership list ({type(bad).__name__})"
@@ -187,21 +207,40 @@ class Members:
 
 
 def _former(name: str, member: Member) -> FormerMember:
-    key = member.key.public_bytes_raw().hex()
-    return FormerMember(name, key, int(member.users[-1]), member.until)
+    last = int(member.users[-1])
+    return FormerMember(name, _hexadecimal(member.key), last, member.until)
+
+
+def _hexadecimal(key: Ed25519PublicKey) -> str:
+    return key.public_bytes_raw().hex()
+
+
+def _ascend_below(users: Int64Array, most: int) -> bool:
+    """Returns whether numbers ascend, from 0 on and below `most`."""
+    if not len(users):
+        return True
+    # Of ascending numbers only the first and the last can be out of range.
+    return bool(users[0] >= 0 and users[-1] < most and np.all(np.diff(users) > 0))
 
 
 def _member(fields: Mapping[str, Any], most: int) -> Member:
     """Returns a member from the fields that `Members.text` wrote. Raises ValueError for numbers
     that no user has, before there is memory for them.
     """
-    # A list from elsewhere could ask for an array of 2^60 users.
-    if any(not 0 <= low <= high < most for low, high in fields["users"]):
-        raise ValueError(f"users of 0 to {most - 1}")
-    stretches = [np.arange(low, high + 1) for low, high in fields["users"]]
-    users = np.concatenate([np.empty(0, np.int64), *stretches])
+    # Begins with an empty array, so that a node may serve nobody.
+    stretches = [np.empty(0, np.int64)]
+    for low, high in fields["users"]:
+        # A list from elsewhere could ask for an array of 2^60 users.
+        if not 0 <= low <= high < most:
+            raise ValueError(f"users of 0 to {most - 1}")
+        stretches.append(np.arange(low, high + 1))
     key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(fields["key"]))
-    return Member(key, users, int(fields["until"]), bool(fields.get("rests", False)))
+    return Member(
+        key,
+        np.concatenate(stretches),
+        until=int(fields["until"]),
+        rests=bool(fields.get("rests", False)),
+    )
 
 
 def _stretches(users: Int64Array) -> list[tuple[int, int]]:

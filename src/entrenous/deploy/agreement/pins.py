@@ -105,10 +105,12 @@ class AlgorithmPins(Settings):
 
 def _first(agreed: Mapping[str, str], here: Mapping[str, str]) -> str:
     """Returns the first part whose digest differs here, in words; "" where all are the same."""
-    known = [part for part in PARTS if part in agreed]
-    unknown = [part for part in agreed if part not in PARTS]
-    differing = [part for part in (*known, *unknown) if here.get(part) != agreed[part]]
-    return PARTS.get(differing[0], differing[0]) if differing else ""
+    differing = {part for part in agreed if here.get(part) != agreed[part]}
+    for part, words in PARTS.items():
+        if part in differing:
+            return words
+    # A later version may have parts that this one does not know.
+    return min(differing, default="")
 
 
 def pins_of(algorithm: Any, catalogue: Catalogue, protection: Protection) -> AlgorithmPins:
@@ -119,8 +121,10 @@ def pins_of(algorithm: Any, catalogue: Catalogue, protection: Protection) -> Alg
     federation; its scale of ratings is that of the test round, too. protection: of the federation;
     noise is drawn from the seed here, and floors do not count.
     """
-    decided = set(declared(algorithm).traits.decided_by_user)
-    settings = {name: value for name, value in in_force(algorithm).items() if name not in decided}
+    settings = in_force(algorithm)
+    # Users may differ in these.
+    for name in declared(algorithm).traits.decided_by_user:
+        settings.pop(name, None)
     return AlgorithmPins(
         version=__version__,
         contract=contract_digests(algorithm, catalogue),
@@ -157,7 +161,9 @@ def contract_digests(algorithm: Any, catalogue: Catalogue) -> dict[str, str]:
 
 
 def _digest(parts: Any) -> str:
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    """Returns the sha256 of declared parts, as JSON, which all versions write alike."""
+    text = json.dumps(parts, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _field(contract: Contract, field: DeclaredArray) -> list[Any]:
@@ -180,7 +186,9 @@ def _size(contract: Contract, size: Size | None) -> Any:
         return size
     if isinstance(size, UpTo):
         return [size.name, _size(contract, size.most)]
-    return contract.sizes.get(size, size) if isinstance(size, str) else size
+    if isinstance(size, str):
+        return contract.sizes.get(size, size)
+    return size
 
 
 # ---- the test round ------------------------------------------------------------------------------
@@ -191,27 +199,32 @@ def test_round(algorithm: Any, catalogue: Catalogue, protection: Protection) -> 
     they received, sent and keep, and the model; with a server also what they send under the
     federation's protection. {} for an algorithm that cannot be run on so few devices.
     """
-    data = _made_up(catalogue.scale if predicts_ratings(algorithm) else (1.0, 1.0))
+    scale = catalogue.scale if predicts_ratings(algorithm) else (1.0, 1.0)
+    data = _made_up(scale)
     if not _tried(lambda: _sized(algorithm, data.catalogue)):
         return {}
     if not is_federated(algorithm):
         return _tried(lambda: _gossiped(algorithm, data))
-    plain = _tried(lambda: _trained(algorithm, data, Protection()))
-    if not (plain and protection.active):
-        return plain
-    limited = _tried(lambda: _trained(algorithm, data, _for_one_process(protection)))
-    return {**plain, PROTECTED: limited[SENT]} if limited else plain
+    digests = _tried(lambda: _trained(algorithm, data, Protection()))
+    if digests and protection.active:
+        # Once more under the federation's limits, since a version may apply these otherwise.
+        own = _for_one_process(protection)
+        limited = _tried(lambda: _trained(algorithm, data, own))
+        if limited:
+            digests[PROTECTED] = limited[SENT]
+    return digests
 
 
 def _tried(run: Callable[[], dict[str, str]]) -> dict[str, str]:
-    """Returns the digests of a run; {} where it fails: an algorithm of the user's own may need more
-    users, or a file that is not there, and noise for thousands of users may be too much for a
-    few."""
+    """Returns the digests of a run; {} where it fails."""
     with warnings.catch_warnings():
+        # Warnings would be about made-up users.
         warnings.simplefilter("ignore")
         try:
             return run()
         except Exception:
+            # An algorithm of the user's own may need more users, or a file that is not there, and
+            # noise for thousands of users may be too much for a few.
             return {}
 
 
@@ -220,11 +233,13 @@ def _sized(algorithm: Any, catalogue: Catalogue) -> dict[str, str]:
     settings come from others.
     """
     contract = bound(algorithm.configured(catalogue), catalogue)
-    numbers = 0
+    numbers = 0  # of one device
     for field in (*contract.receives, *contract.keeps):
         sizes = tuple(size for size in field.axes.sizes if upper_bound(size) != "devices")
-        numbers += math.prod(contract.shape(sizes))
-    nbytes = USERS * (8 * numbers + contract.most_bytes + contract.message_bytes)
+        shape = contract.shape(sizes)
+        numbers += math.prod(shape)
+    device_bytes = 8 * numbers + contract.most_bytes + contract.message_bytes
+    nbytes = USERS * device_bytes
     return {"bytes": str(nbytes)} if nbytes <= LARGEST else {}
 
 
@@ -267,7 +282,8 @@ def _message(seen: Seen) -> dict[str, Array]:
 
 def _arrays(server: State) -> dict[str, Array]:
     """Returns the arrays of numbers in a server's state; nothing else of it counts."""
-    return {name: array for name, array in arrays_of(server).items() if array.dtype.kind in "fiub"}
+    arrays = arrays_of(server)
+    return {name: array for name, array in arrays.items() if array.dtype.kind in "fiub"}
 
 
 def _each(rounds: Iterable[Mapping[str, Array]]) -> str:
@@ -283,18 +299,24 @@ def _made_up(scale: tuple[float, float]) -> Interactions:
     counts = FEWEST + np.arange(USERS) % MORE
     histories = []
     for user, count in enumerate(counts.tolist()):
-        histories.append(np.sort((5 * user + 7 * np.arange(count)) % ITEMS))
+        # 7 and the number of items have no divisor in common, so the items of a user differ.
+        items = (5 * user + 7 * np.arange(count)) % ITEMS
+        histories.append(np.sort(items))
     item = np.concatenate(histories).astype(np.int32)
-    row, place = np.arange(len(item)), np.arange(ITEMS)
+    ptr = np.concatenate([[0], np.cumsum(counts)])
+    row = np.arange(len(item))
     low, high = scale
-    value = low + (high - low) * (7 * row % RATINGS) / (RATINGS - 1)
+    step = 7 * row % RATINGS
+    value = low + (high - low) * step / (RATINGS - 1)
     time = BEGAN + APART * row
+    place = np.arange(ITEMS)
     # Every third row was visited half a step before, too.
     twice = row[::3]
     visited = np.append(twice, row)
     visit_time = np.append(time[twice] - APART // 2, time)
+    visit = np.arange(len(visited))
     return Interactions(
-        ptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        ptr=ptr.astype(np.int64),
         item=item,
         value=value.astype(np.float32),
         time=time,
@@ -304,5 +326,5 @@ def _made_up(scale: tuple[float, float]) -> Interactions:
         features={"lat": 40 + place / 100, "lon": 3 - place / 100},
         name="test round",
         scale=scale,
-        visits=grouped_visits(visited, visit_time, np.arange(len(visited)), len(row)),
+        visits=grouped_visits(visited, visit_time, visit, len(row)),
     )

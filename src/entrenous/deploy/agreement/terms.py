@@ -49,6 +49,7 @@ OF_PEERS = {"period", "oldest"}
 LARGEST = 16 << 20  # bytes of a model between peers
 SPARE = 10  # a round in so many may be lost under masks and is made up for
 LAST_NUMBER = 999_999_999  # of a round under masks: files are named by nine digits
+# Words for people, and the options that errors name.
 EACH_PUSH = (
     "who receives a model can hold it against the base model; of the first push that gives all"
     " items trained on"
@@ -204,12 +205,14 @@ class FederationTerms(Settings):
     @model_validator(mode="after")
     def _whole(self) -> Self:
         fields = type(self).model_fields
-        for name in sorted(OF_PEERS if self.has_server else OF_SERVER):
+        # A term that nothing reads would promise what nobody keeps.
+        foreign = OF_PEERS if self.has_server else OF_SERVER
+        for name in sorted(foreign):
             if getattr(self, name) != fields[name].default:
                 raise ValueError(f"no {name} where the topology is '{self.topology}'")
-        own = self.protection
         if not self.has_server and self.profile == ROBUST:
             raise ValueError("paper or private between peers: robust is what a server does")
+        own = self.protection
         if own.noise_by == "server" or own.sampling == "poisson" or own.epsilon is not None:
             raise ValueError(
                 "noise by devices and fixed sampling: a node cannot see that a server adds noise,"
@@ -224,7 +227,8 @@ class FederationTerms(Settings):
         """The identity of the federation: the first 32 hexadecimal digits of the sha256 of the
         terms.
         """
-        return hashlib.sha256(self.text().encode()).hexdigest()[:32]
+        digest = hashlib.sha256(self.text().encode())
+        return digest.hexdigest()[:32]
 
     @cached_property
     def run_bytes(self) -> bytes:
@@ -233,7 +237,7 @@ class FederationTerms(Settings):
 
     @cached_property
     def _singly(self) -> dict[str, tuple[SentArray, ...]]:
-        """The results of `singly`, by place, since an algorithm has to be made for each."""
+        """The results of `singly`, by place: an algorithm has to be made for each of them."""
         return {}
 
     @property
@@ -241,12 +245,12 @@ class FederationTerms(Settings):
         """True with a server; False between peers."""
         return self.topology == "server"
 
-    @property
+    @cached_property
     def masked(self) -> bool:
         """True where the server sees the sum of a round's nodes, and no node singly."""
         return self.protection.secure_sum
 
-    @property
+    @cached_property
     def spare(self) -> int:
         """The number of rounds that may be lost and are made up for by further ones: a tenth under
         masks. Without masks the same round is asked for again, and none is lost."""
@@ -259,7 +263,7 @@ class FederationTerms(Settings):
         """
         return self.rounds + self.spare
 
-    @property
+    @cached_property
     def last_number(self) -> int:
         """The largest number that a request may carry: that of the trained model. Under masks
         numbers only name rounds. A node sends one masked input at most for each, and counts these
@@ -287,11 +291,11 @@ class FederationTerms(Settings):
         round."""
         return self.protection.defence != "none"
 
-    @property
+    @cached_property
     def catalogue(self) -> Catalogue:
         return Catalogue(self.users, self.items, self.interactions, self.scale)
 
-    @property
+    @cached_property
     def operator_key(self) -> Ed25519PublicKey:
         """The public key of the server, or of the operator of peers."""
         return Ed25519PublicKey.from_public_bytes(bytes.fromhex(self.operator))
@@ -318,21 +322,23 @@ class FederationTerms(Settings):
         without a server, and for settings that are not a user's to decide.
         """
         made = self._algorithm(own, place)
+        # A class of peers has other methods than a server and its nodes call.
         if not is_federated(made):
             problem = f"{self.algorithm} has no server with devices"
             raise InputError("algorithm", problem, fix="choose one such as fpl or cali3f-gmf")
         theirs = declared(made).traits.decided_by_user
-        foreign = sorted((own or {}).keys() - set(theirs))
-        if foreign:
-            expected = f"none: {self.algorithm} leaves users nothing to decide"
-            if theirs:
-                expected = f"one of {', '.join(theirs)}"
-            raise InputError(f"--own {foreign[0]}", "is the same for all nodes", expected=expected)
+        for name in sorted(own or {}):
+            if name not in theirs:
+                expected = f"none: {self.algorithm} leaves users nothing to decide"
+                if theirs:
+                    expected = f"one of {', '.join(theirs)}"
+                raise InputError(f"--own {name}", "is the same for all nodes", expected=expected)
         configured: FederatedAlgorithm = made.configured(self.catalogue)
         contract = bound(configured, self.catalogue)
         if self.masked:
             self._check_masks(contract)
-        ProtectionInForce(self.protection, contract)  # raises errors of its own
+        # Raises InputError where this algorithm cannot have the protection.
+        ProtectionInForce(self.protection, contract)
         return configured
 
     @cached_property
@@ -358,6 +364,7 @@ class FederationTerms(Settings):
                 expected="one at random",
                 fix="use a larger view, or more exploration (alpha)",
             )
+        # Terms come from others, and each peer keeps a buffer for such a model.
         size = packed_bytes(configured.width)
         if size > LARGEST:
             problem, most = f"a model has {size >> 20} MB", LARGEST >> 20
@@ -370,6 +377,9 @@ class FederationTerms(Settings):
         return packed_bytes(self.gossip.width)
 
     def _algorithm(self, own: Mapping[str, Any] | None, place: str) -> Any:
+        """Returns the algorithm with the settings of the terms and of a node. Raises InputError for
+        one that is not what the federation agreed on. Arguments as of `make`.
+        """
         if is_place(self.algorithm) and not place:
             problem = (
                 f"the federation's algorithm, {short(self.algorithm)}, is none of `entrenous"
@@ -377,7 +387,9 @@ class FederationTerms(Settings):
             )
             fix = "ask the operator for it, read it, and name it: --algorithm ./FILE.py"
             raise InputError("algorithm", problem, expected="its file", fix=fix)
-        made = algorithm_of(place or self.algorithm, {**self.settings, **(own or {})}, self.profile)
+        settings = {**self.settings, **(own or {})}
+        made = algorithm_of(place or self.algorithm, settings, self.profile)
+        # Another source may be a later version of the same algorithm: the pins tell.
         if self.algorithm_sha256 and source_sha256(type(made)) != self.algorithm_sha256:
             self._check_pins(place)
         return made
@@ -390,6 +402,7 @@ class FederationTerms(Settings):
         fix = f"use the same file and the version of entrenous that founded the federation{by}"
         name = short(self.algorithm)
         problem = f"the source of {name} here is not the one that the federation agreed on"
+        # Without a test round nothing shows that two sources compute the same.
         if self.pins is None or not self.pins.test_round:
             expected = f"sha256 {self.algorithm_sha256[:16]}..."
             raise InputError("algorithm", problem, expected=expected, fix=fix)
@@ -406,15 +419,17 @@ class FederationTerms(Settings):
         """Returns these terms with the pins of their algorithm, as this program has it. place: as
         of `make`.
         """
-        pins = self._own_pins(place).model_dump(mode="json")
-        return type(self).parse({**self.model_dump(mode="json"), "pins": pins}, "terms")
+        fields = self.model_dump(mode="json")
+        fields["pins"] = self._own_pins(place).model_dump(mode="json")
+        return type(self).parse(fields, "terms")
 
     def other_source(self, place: str = "") -> str:
         """Returns a warning, in one line, that the source of the algorithm here is not the one of
         the founding, though it computes the same; "" where the source is the same, or nothing is
         agreed on. Raises InputError where it does not compute the same. place: as of `make`.
         """
-        here = source_sha256(type(self._algorithm({}, place)))
+        made = self._algorithm({}, place)
+        here = source_sha256(type(made))
         if self.algorithm_sha256 in ("", here):
             return ""
         return one_line(

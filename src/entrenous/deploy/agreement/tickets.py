@@ -47,17 +47,22 @@ class Ticket(NamedTuple):
         cls, operator: Ed25519PrivateKey, schema: bytes, number: int, key: bytes, until: int
     ) -> Self:
         """Returns a ticket for a number and a public key, 32 bytes, in the federation `schema`."""
-        return cls(number, until, operator.sign(_ticket(schema, number, key, until)))
+        signature = operator.sign(_ticket(schema, number, key, until))
+        return cls(number, until, signature)
 
     def is_for(self, key: bytes, operator: bytes, schema: bytes) -> bool:
         """Returns whether the operator, by its public key, has given this ticket to `key` in this
         federation.
         """
-        return is_signed(operator, self.signature, _ticket(schema, self.number, key, self.until))
+        text = _ticket(schema, self.number, key, self.until)
+        return is_signed(operator, self.signature, text)
 
 
 def _ticket(schema: bytes, number: int, key: bytes, until: int) -> bytes:
-    return TICKET + schema + number.to_bytes(4, "little") + until.to_bytes(8, "little") + key
+    """Returns the text that the operator signs for a ticket."""
+    # Every part has a fixed length, so no two tickets have the same text.
+    numbers = number.to_bytes(4, "little") + until.to_bytes(8, "little")
+    return TICKET + schema + numbers + key
 
 
 def ends(days: float) -> int:
@@ -78,12 +83,14 @@ class RevocationList(Struct, frozen=True, array_like=True, forbid_unknown_fields
         cls, operator: Ed25519PrivateKey, schema: bytes, serial: int, keys: Sequence[bytes]
     ) -> Self:
         """Returns the list number `serial` of the federation `schema`."""
-        return cls(serial, tuple(keys), operator.sign(_revoked(schema, serial, keys)))
+        signature = operator.sign(_revoked(schema, serial, keys))
+        return cls(serial, tuple(keys), signature)
 
     def is_of(self, operator: bytes, schema: bytes) -> bool:
         """Returns whether the operator, by its public key, has signed this list for this
         federation."""
-        return is_signed(operator, self.signature, _revoked(schema, self.serial, self.keys))
+        text = _revoked(schema, self.serial, self.keys)
+        return is_signed(operator, self.signature, text)
 
     @classmethod
     def read(cls, folder: Path) -> Self | None:
@@ -105,10 +112,15 @@ class RevocationList(Struct, frozen=True, array_like=True, forbid_unknown_fields
 
     def write(self, folder: Path) -> None:
         """Writes the list into a folder."""
-        keys, signature = [key.hex() for key in self.keys], self.signature.hex()
-        fields = {"serial": self.serial, "keys": keys, "signature": signature}
+        fields = {
+            "serial": self.serial,
+            "keys": [key.hex() for key in self.keys],
+            "signature": self.signature.hex(),
+        }
         write_json(folder / REVOKED, fields)
 
 
 def _revoked(schema: bytes, serial: int, keys: Sequence[bytes]) -> bytes:
-    return REVOCATION + schema + serial.to_bytes(8, "little") + b"".join(keys)
+    """Returns the text that the operator signs for a list of revoked keys."""
+    number = serial.to_bytes(8, "little")
+    return REVOCATION + schema + number + b"".join(keys)

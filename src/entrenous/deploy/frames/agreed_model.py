@@ -1,9 +1,9 @@
 """The trained model of a masked federation: a node keeps it when a quorum of all nodes has the
 same.
 
-Nobody would find a server out that gave each node another model, since no round follows the last
-one. So each node signs the hash of the model that came, and the server passes these words
-on. Two models cannot both have a quorum (`privacy/secure_sum/graph.py`).
+No round follows the last one, so nobody would find out that a server gave each node another model.
+Therefore each node signs the hash of the model that came, and the server passes these words on. Two
+models cannot both have a quorum (`privacy/secure_sum/graph.py`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ Words = Annotated[list[Word], Meta(max_length=MAX_PARTIES)]
 
 def written(frames: Iterable[Frame | Word]) -> bytes:
     """Returns the words of nodes that have taken a model, to be passed on."""
-    return msgspec.msgpack.encode([Word(frame.said, frame.signature) for frame in frames])
+    words = [Word(frame.said, frame.signature) for frame in frames]
+    return msgspec.msgpack.encode(words)
 
 
 def enough(members: Members) -> int:
@@ -60,18 +61,22 @@ def check_agreed(body: memoryview, offered: OfferedModel, run: str, members: Mem
         words = msgspec.msgpack.decode(body, type=Words)
     except (msgspec.MsgspecError, RecursionError) as bad:
         raise FrameRefused(Code.MALFORMED, type(bad).__name__) from None
+    # By name, so that a word that is passed on twice counts once.
     agreed = set()
     for word in words:
         frame = headed(word.said, word.signature)
         head = frame.head
-        if frame.node not in members.nodes:
+        member = members.nodes.get(frame.node)
+        if member is None:
             raise FrameRefused(Code.UNKNOWN_NODE)
-        if not signed_by(frame, members.nodes[frame.node].key):
+        if not signed_by(frame, member.key):
             raise FrameRefused(Code.BAD_SIGNATURE, "of a word about the model")
+        # The word of another run or of another kind would be a signature for something else.
         if head.kind != TAKEN or head.run != run:
             raise FrameRefused(Code.WRONG_KIND, "not the word of a node that took a model")
         if (head.round, head.model) == (offered.round, offered.digest):
             agreed.add(frame.node)
-    if len(agreed) < enough(members):
-        text = f"{len(agreed)} nodes have the model that came here; at least {enough(members)}"
+    least = enough(members)
+    if len(agreed) < least:
+        text = f"{len(agreed)} nodes have the model that came here; at least {least}"
         raise FrameRefused(Code.WRONG_MODEL, text)

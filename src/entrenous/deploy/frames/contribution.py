@@ -11,6 +11,7 @@ move the model."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple, NoReturn
@@ -48,6 +49,13 @@ MOST = int(LIMIT / STEP)  # one value of one device, in steps of the fixed point
 ALIKE = 256.0  # weight of a device in algorithms that count all alike (kernels/averaging.py)
 ROUNDING = 1 + 1e-6  # a sum of numbers on a grid may be a little longer than its parts
 NAMED = 3  # nodes that a reason names
+# What a body is refused for, by what is wrong with its arrays; malformed for all else.
+OF_MALFORMED = {
+    "dtype": Code.WRONG_TYPE,
+    "names": Code.WRONG_ARRAYS,
+    "bounds": Code.TOO_MANY_ROWS,
+    "shape": Code.WRONG_COUNT,
+}
 
 
 def agreed(
@@ -58,13 +66,15 @@ def agreed(
     contract = bound(algorithm, catalogue)
     if protection is None or not ProtectionInForce(protection, contract).wide:
         return contract
-    return replace(contract, sizes={**contract.sizes, "rows": catalogue.items})
+    # Devices then send a row for every item, so that nobody sees which ones they have.
+    sizes = {**contract.sizes, "rows": catalogue.items}
+    return replace(contract, sizes=sizes)
 
 
 def _widths(contract: Contract, way: str) -> int:
     """Returns the numbers in all arrays that are sent in one way: of one row, or of one device."""
     shapes = contract.way(way).values()
-    return sum(int(np.prod(shape, dtype=np.int64)) for shape in shapes)
+    return sum(math.prod(shape) for shape in shapes)
 
 
 def _rows(contract: Contract) -> int:
@@ -76,23 +86,26 @@ def largest_body(contract: Contract, asked: Mapping[str, Int64Array]) -> int:
     """Returns the bytes of the longest body that a node may send, by the users each was asked
     for.
     """
-    most = max((len(users) for users in asked.values()), default=0)
-    rows = min(contract.sizes["items"], most * _rows(contract))
-    # item int32, senders int64 and the rows in int64; shown arrays are float32.
+    devices = max((len(users) for users in asked.values()), default=0)
+    # A sum has a row for an item however many devices have sent one.
+    rows = min(contract.sizes["items"], devices * _rows(contract))
+    # item int32, senders int64, and the numbers in int64.
     row_bytes = 12 + 8 * _widths(contract, "rows")
-    dense = 8 * contract.groups * (1 + _widths(contract, "dense"))
-    shown = most * (8 + 4 * _widths(contract, "shown"))
-    return rows * row_bytes + dense + shown + HEAD_ROOM
+    # A weight and the dense arrays of each group, in int64.
+    group_bytes = 8 + 8 * _widths(contract, "dense")
+    # The sender in int64, and what the device shows in float32.
+    device_bytes = 8 + 4 * _widths(contract, "shown")
+    numbers = rows * row_bytes + contract.groups * group_bytes + devices * device_bytes
+    return numbers + HEAD_ROOM
 
 
 # ---- on the node ---------------------------------------------------------------------------------
 
 
 def of_update(update: Update) -> bytes:
-    """Encodes the update of one device as the body of an `update`, its rows by item: the order in
-    which an algorithm makes them tells positives from negatives (FPL: the first is always a
-    negative).
-    """
+    """Encodes the update of one device as the body of an `update`, its rows by item."""
+    # The order in which an algorithm makes rows tells positives from negatives (FPL: the first is
+    # always a negative).
     update = by_item(update)
     arrays: dict[str, Array] = {"item": update.item, "weight": update.weight}
     if update.groups > 1:
@@ -118,6 +131,8 @@ def of_part(total: Total, users: Int64Array) -> bytes:
 
 
 def _summed(total: Total) -> dict[str, Array]:
+    """Returns the arrays of a sum, by the names under which they travel."""
+    # Most items of a large catalogue have a row from nobody.
     item = np.flatnonzero(total.senders).astype(np.int32)
     rows = {name: row[item] for name, row in total.rows.items()}
     return {
@@ -134,27 +149,30 @@ def shown_of(total: Total) -> dict[str, Array]:
     """Returns the arrays that devices show singly, by the names under which they travel."""
     if not total.shown:
         return {}
-    sender = np.concatenate([part.sender for part in total.shown])
-    arrays = {}
+    senders = [part.sender for part in total.shown]
+    arrays: dict[str, Array] = {"sender": np.concatenate(senders)}
     for name in total.shown[0].arrays:
-        arrays[name] = np.concatenate([part.arrays[name] for part in total.shown])
-    return {"sender": sender, **_named("shown", arrays)}
+        parts = [part.arrays[name] for part in total.shown]
+        arrays[f"shown.{name}"] = np.concatenate(parts)
+    return arrays
 
 
 def _named(kind: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """Returns arrays by the names under which they travel; `_part` is the other direction."""
     return {f"{kind}.{name}": array for name, array in arrays.items()}
 
 
 def check_numbers(devices: State, sent: Update | Total, contract: Contract) -> None:
     """Raises FrameRefused for private numbers (float32) or a contribution beyond what an update can
     say: the server would refuse it, and every one after it."""
-    private = arrays_of(devices)
-    parts = [{name: private[name] for name in private if private[name].dtype == np.float32}]
+    for name, array in arrays_of(devices).items():
+        if array.dtype == np.float32:
+            _check_numbers(name, array, Code.TOO_LARGE)
     if isinstance(sent, Total):
         check_total(sent, contract, sent.devices)
-        parts += [dict(part.arrays) for part in sent.shown]
+        parts = [part.arrays for part in sent.shown]
     else:
-        parts += [sent.rows, sent.dense, dict(sent.shown), {"weight": sent.weight}]
+        parts = [sent.rows, sent.dense, sent.shown, {"weight": sent.weight}]
     for arrays in parts:
         for name, array in arrays.items():
             _check_numbers(name, array, Code.TOO_LARGE)
@@ -165,21 +183,26 @@ def check_numbers(devices: State, sent: Update | Total, contract: Contract) -> N
 
 def read_update(body: memoryview, contract: Contract, user: int) -> Update:
     """Reads the update of one device, that of `user`. Raises FrameRefused."""
-    arrays = _read(body, _schema(contract, 1, "f4", _rows(contract)))
+    schema = _schema(contract, 1, "f4", _rows(contract))
+    arrays = _read(body, schema)
     item, weight = arrays["item"], arrays["weight"]
     _check_items(item, contract)
     _check_shapes(arrays, contract, len(item), 1)
     for name, array in arrays.items():
         if array.dtype.kind == "f":
-            _check_numbers(name, array, Code.WRONG_WEIGHT if name == "weight" else Code.TOO_LARGE)
+            beyond = Code.WRONG_WEIGHT if name == "weight" else Code.TOO_LARGE
+            _check_numbers(name, array, beyond)
     # A negative weight would take other devices' updates back.
     if not 0 <= float(weight[0]) < LIMIT:
         _refuse(Code.WRONG_WEIGHT, "a weight below 0")
     if not contract.weighs and weight[0] != 1:
         _refuse(Code.WRONG_WEIGHT, "a weight where every device weighs 1")
-    groups = contract.groups
-    if groups > 1 and not 0 <= int(arrays["group"][0]) < groups:
-        _refuse(Code.WRONG_GROUP)
+    groups, group = contract.groups, NO_GROUPS
+    if groups > 1:
+        group = arrays["group"]
+        # The server adds the update up in the place that this number names.
+        if not 0 <= int(group[0]) < groups:
+            _refuse(Code.WRONG_GROUP)
     shown = _checked_shown(arrays, contract, np.array([user]))
     return Update(
         ptr=np.array([0, len(item)], np.int64),
@@ -187,7 +210,7 @@ def read_update(body: memoryview, contract: Contract, user: int) -> Update:
         rows=_part(arrays, "row"),
         dense=_part(arrays, "dense"),
         weight=weight,
-        group=arrays["group"] if groups > 1 else NO_GROUPS,
+        group=group,
         groups=groups,
         shown=shown.arrays,
         sender=shown.sender,
@@ -196,7 +219,8 @@ def read_update(body: memoryview, contract: Contract, user: int) -> Update:
 
 def read_total(body: memoryview, contract: Contract, users: Int64Array) -> Total:
     """Reads the sum of the devices of `users`. Raises FrameRefused."""
-    return _total(_read(body, _total_schema(contract, len(users))), contract, users)
+    arrays = _read(body, _total_schema(contract, len(users)))
+    return _total(arrays, contract, users)
 
 
 def read_part(
@@ -207,7 +231,9 @@ def read_part(
     """
     if not 1 <= heard <= len(asked):
         _refuse(Code.WRONG_COUNT, "of devices")
-    arrays = _read(body, {**_total_schema(contract, heard), "users": TensorField("i8", (heard,))})
+    schema = _total_schema(contract, heard)
+    schema["users"] = TensorField("i8", (heard,))
+    arrays = _read(body, schema)
     users = arrays.pop("users")
     # A user who is named twice, or was not asked, would count more than once.
     if np.any(np.diff(users) <= 0) or not np.isin(users, asked).all():
@@ -225,29 +251,32 @@ def read_sum(
     """Reads the sum that another process made of the answers of some nodes, as `read_part`. asked:
     the users that each node was asked for.
     """
-    users = np.sort(np.concatenate([asked[name] for name in names]))
-    return read_part(memoryview(body), contract, users, heard)
+    users = np.concatenate([asked[name] for name in names])
+    return read_part(memoryview(body), contract, np.sort(users), heard)
 
 
 def _total_schema(contract: Contract, m: int) -> dict[str, TensorField]:
-    return _schema(contract, m, "i8", min(contract.sizes["items"], m * _rows(contract)))
+    """Returns the expected arrays of a sum of m devices."""
+    most = min(contract.sizes["items"], m * _rows(contract))
+    return _schema(contract, m, "i8", most)
 
 
 def _total(arrays: dict[str, Array], contract: Contract, users: Int64Array) -> Total:
-    m = len(users)
+    """Returns the sum of the devices of `users`, checked. Raises FrameRefused."""
     item, senders = arrays["item"], arrays["senders"]
     _check_items(item, contract)
     _check_shapes(arrays, contract, len(item), contract.groups)
-    if len(item) and int(senders.min()) < 1:
+    if int(senders.min(initial=1)) < 1:
         _refuse(Code.WRONG_COUNT, "an item that nobody sends")
     shown = checked_shown(arrays, contract, users)
+    # What travels are the rows of some items; a sum has a row for every item.
     total = contract.empty_total()
     for name, rows in _part(arrays, "row").items():
         total.rows[name][item] = rows
     total.senders[item] = senders
     dense = _part(arrays, "dense")
-    total = total._replace(dense=dense, weight=arrays["weight"], devices=m, shown=shown)
-    check_total(total, contract, m)
+    total = total._replace(dense=dense, weight=arrays["weight"], devices=len(users), shown=shown)
+    check_total(total, contract, len(users))
     return total
 
 
@@ -260,11 +289,13 @@ def add(total: Total, contribution: Update | Total) -> Total:
 
 def shown_schema(contract: Contract, m: int) -> dict[str, TensorField]:
     """Returns the expected arrays of what m devices show."""
-    shown = contract.way("shown")
-    if not shown:
+    shapes = contract.way("shown")
+    if not shapes:
         return {}
-    fields = {f"shown.{name}": TensorField("f4", (m, *shape)) for name, shape in shown.items()}
-    return {"sender": TensorField("i8", (m,)), **fields}
+    schema = {"sender": TensorField("i8", (m,))}
+    for name, shape in shapes.items():
+        schema[f"shown.{name}"] = TensorField("f4", (m, *shape))
+    return schema
 
 
 def _schema(contract: Contract, m: int, kind: str, most: int) -> dict[str, TensorField]:
@@ -272,6 +303,7 @@ def _schema(contract: Contract, m: int, kind: str, most: int) -> dict[str, Tenso
     most. Other shapes are free here: `_check_shapes` says better what is wrong with them.
     """
     schema = {"item": TensorField("i4", ((0, most),))}
+    # An update has one weight a device, a sum one for each group.
     if kind == "f4":
         schema["weight"] = TensorField(kind, (m,))
         if contract.groups > 1:
@@ -280,62 +312,66 @@ def _schema(contract: Contract, m: int, kind: str, most: int) -> dict[str, Tenso
         schema["weight"] = TensorField(kind, (contract.groups,))
         schema["senders"] = TensorField("i8", ((0, WIDEST),))
     for name, shape in _shapes(contract).items():
-        schema[name] = TensorField(kind, ((0, WIDEST),) * (1 + len(shape)))
-    return {**schema, **shown_schema(contract, m)}
+        dimensions = 1 + len(shape)
+        schema[name] = TensorField(kind, ((0, WIDEST),) * dimensions)
+    schema |= shown_schema(contract, m)
+    return schema
 
 
 def _shapes(contract: Contract) -> dict[str, tuple[int, ...]]:
     """Returns the shape of one row or of one device's array, by the name under which it travels."""
-    shapes = {f"row.{name}": shape for name, shape in contract.way("rows").items()}
-    shapes |= {f"dense.{name}": shape for name, shape in contract.way("dense").items()}
+    shapes = {}
+    for name, shape in contract.way("rows").items():
+        shapes[f"row.{name}"] = shape
+    for name, shape in contract.way("dense").items():
+        shapes[f"dense.{name}"] = shape
     return shapes
 
 
 def _read(body: memoryview, schema: Schema) -> dict[str, Array]:
+    """Returns the arrays of a body, of the agreed names and types. Raises FrameRefused."""
     try:
         return tensors.read(body, schema)
     except Malformed as bad:
-        codes = {
-            "dtype": Code.WRONG_TYPE,
-            "names": Code.WRONG_ARRAYS,
-            "bounds": Code.TOO_MANY_ROWS,
-            "shape": Code.WRONG_COUNT,
-        }
-        raise FrameRefused(codes.get(bad.code, Code.MALFORMED), bad.code) from None
+        code = OF_MALFORMED.get(bad.code, Code.MALFORMED)
+        raise FrameRefused(code, bad.code) from None
 
 
 def _check_shapes(arrays: dict[str, Array], contract: Contract, n: int, m: int) -> None:
     """Raises FrameRefused unless there is one row of the agreed width for each of n items, and one
     array for each of m devices or groups.
     """
-    # Without this numpy would broadcast one row over all items, or take a transposed array.
-    shapes = _shapes(contract)
-    expected = {name: (n if name.startswith("row.") else m, *shapes[name]) for name in shapes}
+    for name, shape in _shapes(contract).items():
+        count = n if name.startswith("row.") else m
+        _check_shape(name, arrays[name].shape, (count, *shape))
     if "senders" in arrays:
-        expected["senders"] = (n,)
-    for name, agreed in expected.items():
-        shape = arrays[name].shape
-        if shape == agreed:
-            continue
-        if shape == agreed[::-1]:
-            _refuse(Code.TRANSPOSED, f"'{name}'")
-        if shape[1:] != agreed[1:]:
-            text = f"'{name}' has rows of {shape[1:]}, agreed was {agreed[1:]}"
-            _refuse(Code.WRONG_FACTORS, text)
-        code = Code.BROADCAST if shape[0] == 1 else Code.WRONG_COUNT
-        _refuse(code, f"'{name}' has {shape[0]} rows, expected {agreed[0]}")
+        _check_shape("senders", arrays["senders"].shape, (n,))
+
+
+def _check_shape(name: str, shape: tuple[int, ...], agreed: tuple[int, ...]) -> None:
+    # Without this numpy would broadcast one row over all items, or take a transposed array.
+    if shape == agreed:
+        return
+    if shape == agreed[::-1]:
+        _refuse(Code.TRANSPOSED, f"'{name}'")
+    rows, width = shape[0], shape[1:]
+    if width != agreed[1:]:
+        text = f"'{name}' has rows of {width}, agreed was {agreed[1:]}"
+        _refuse(Code.WRONG_FACTORS, text)
+    code = Code.BROADCAST if rows == 1 else Code.WRONG_COUNT
+    _refuse(code, f"'{name}' has {rows} rows, expected {agreed[0]}")
 
 
 def _check_items(item: Int32Array, contract: Contract) -> None:
-    if not len(item):
-        return
+    """Raises FrameRefused for numbers that are no items of the catalogue, or are there twice."""
     # numpy takes a negative number as a place from the end.
-    if int(item.min()) < 0:
+    if int(item.min(initial=0)) < 0:
         _refuse(Code.NEGATIVE_ITEM)
-    if int(item.max()) >= contract.sizes["items"]:
+    items = contract.sizes["items"]
+    if int(item.max(initial=0)) >= items:
         _refuse(Code.UNKNOWN_ITEM)
     # Of an item that is there twice only the last row would count.
-    if has_repeats(item, contract.sizes["items"]):
+    if has_repeats(item, items):
         _refuse(Code.DUPLICATE_ITEM)
 
 
@@ -344,6 +380,7 @@ def _check_numbers(name: str, array: Array, beyond: Code) -> None:
     denormals are numbers too."""
     if all_below(array.reshape(-1), LIMIT):
         return
+    # Something is wrong; the rest finds out what.
     if np.isnan(array).any():
         _refuse(Code.NAN, f"'{name}'")
     if np.isposinf(array).any():
@@ -362,6 +399,7 @@ def checked_shown(
 
 
 def _checked_shown(arrays: dict[str, Array], contract: Contract, users: Int64Array) -> ShownArrays:
+    """Returns the same as one part, which is empty where the algorithm shows nothing."""
     if not contract.way("shown"):
         return ShownArrays(users[:0], {})
     sender = arrays["sender"]
@@ -379,12 +417,13 @@ def _checked_shown(arrays: dict[str, Array], contract: Contract, users: Int64Arr
 
 
 def _part(arrays: dict[str, Array], kind: str) -> dict[str, Array]:
+    """Returns the arrays of one kind, by the names that the algorithm gives them."""
     prefix = f"{kind}."
-    return {
-        name.removeprefix(prefix): array
-        for name, array in arrays.items()
-        if name.startswith(prefix)
-    }
+    part = {}
+    for name, array in arrays.items():
+        if name.startswith(prefix):
+            part[name.removeprefix(prefix)] = array
+    return part
 
 
 # ---- what a sum of so many devices can be --------------------------------------------------------
@@ -393,22 +432,30 @@ def _part(arrays: dict[str, Array], kind: str) -> dict[str, Array]:
 def check_total(total: Total, contract: Contract, m: int) -> None:
     """Raises FrameRefused for a sum that m devices cannot have, whether one node sent it or it is
     that of a secure sum."""
-    if int(total.senders.min(initial=0)) < 0 or int(total.senders.max(initial=0)) > m:
+    senders, weight = total.senders, total.weight
+    if not _within(senders, 0, m):
         _refuse(Code.WRONG_COUNT, "an item with fewer than no or more than all senders")
+    most = m * MOST
     for name, array in (*total.rows.items(), *total.dense.items()):
-        # Not by abs: the abs of the least int64 is the least int64, and so below any bound.
-        if max(int(array.max(initial=0)), -int(array.min(initial=0))) > m * MOST:
+        if not _within(array, -most, most):
             _refuse(Code.TOO_LARGE, f"'{name}'")
-    if int(total.weight.min(initial=0)) < 0 or int(total.weight.max(initial=0)) >= m * MOST:
+    if not _within(weight, 0, most - 1):
         _refuse(Code.WRONG_WEIGHT, "a weight below 0, or more than the devices can have")
-    if not contract.weighs and int(total.weight.sum()) != m * ONE:
+    if not contract.weighs and int(weight.sum()) != m * ONE:
         _refuse(Code.WRONG_WEIGHT, "weights where every device weighs 1")
 
 
+def _within(array: Int64Array, low: int, high: int) -> bool:
+    """Returns whether all numbers of an array are from low to high, which have 0 between them."""
+    # Not by abs: the abs of the least int64 is the least int64, and so below any bound. And in
+    # Python's whole numbers, since a bound may be beyond int64.
+    return low <= int(array.min(initial=0)) and int(array.max(initial=0)) <= high
+
+
 def check_sent(total: Total) -> None:
-    """Raises FrameRefused for a sum with rows that nobody has sent: a member that lies about
-    senders would have its rows measured by nobody, and they count where noise hides who sent
-    what."""
+    """Raises FrameRefused for a sum with rows that nobody has sent."""
+    # A member that lies about senders would have its rows measured by nobody, and they count where
+    # noise hides who sent what.
     nobody = total.senders == 0
     if any(rows[nobody].any() for rows in total.rows.values()):
         _refuse(Code.WRONG_COUNT, "rows that nobody has sent")
@@ -430,7 +477,9 @@ class Caps(NamedTuple):
         """Returns the limits that terms set; where they set no weight, as many as a device can have
         items, or the weight of all alike.
         """
-        return cls(max(float(contract.sizes["items"]), ALIKE) if weight is None else weight, norm)
+        if weight is None:
+            weight = max(float(contract.sizes["items"]), ALIKE)
+        return cls(weight, norm)
 
     def check(self, sent: Update | Total) -> float:
         """Returns the Euclidean length of a contribution. Raises FrameRefused for more than its
@@ -439,12 +488,14 @@ class Caps(NamedTuple):
         length, m = norm(sent), sent.devices
         # In the fixed point, as the weight counts: half a step is nothing.
         weight = fixed(sent.weight) if isinstance(sent, Update) else sent.weight
-        if float(weight.sum()) * STEP > m * self.weight:
+        devices_weigh = float(weight.sum()) * STEP
+        if devices_weigh > m * self.weight:
             _refuse(Code.WRONG_WEIGHT, "more than these devices can have")
         # Without a weight they would move the sum, and nothing would divide them.
         if not weight.any() and length > 0:
             _refuse(Code.WRONG_WEIGHT, "rows without a weight")
         if isinstance(sent, Total):
+            # The same of each group of a sum.
             unweighed = weight == 0
             if any(array[unweighed].any() for array in sent.dense.values()):
                 _refuse(Code.WRONG_WEIGHT, "a sum without a weight")
@@ -457,23 +508,31 @@ def norm(sent: Update | Total) -> float:
     """Returns the Euclidean length of all rows and dense arrays of a contribution together."""
     arrays = [*sent.rows.values(), *sent.dense.values()]
     if isinstance(sent, Total):
-        some = sent.senders > 0
-        arrays = [real(rows[some]) for rows in sent.rows.values()]
+        # Only the rows that somebody sent: a catalogue may have millions of others.
+        sent_rows = sent.senders > 0
+        arrays = [real(rows[sent_rows]) for rows in sent.rows.values()]
         arrays += [real(array) for array in sent.dense.values()]
-    return float(np.sqrt(sum(squares(np.ascontiguousarray(array).reshape(-1)) for array in arrays)))
+    flat = [np.ascontiguousarray(array).reshape(-1) for array in arrays]
+    square = sum(squares(numbers) for numbers in flat)
+    return float(np.sqrt(square))
 
 
 def moved(before: State, after: State) -> float:
     """Returns the most that any number of a model has moved; infinite where one has ceased to be
     finite."""
     most = 0.0
-    for old, new in zip(arrays_of(before).values(), arrays_of(after).values(), strict=True):
+    olds = arrays_of(before)
+    for name, new in arrays_of(after).items():
+        old = olds[name]
+        # An algorithm may begin with numbers that are not finite, and so has those for good.
         if new.dtype.kind != "f" or not new.size or not np.isfinite(old).all():
             continue
         if not np.isfinite(new).all():
             return np.inf
         if new.shape == old.shape:
-            most = max(most, float(np.abs(new.astype(np.float64) - old).max()))
+            # In float64: the difference of two large float32 may be beyond float32.
+            far = np.abs(new.astype(np.float64) - old)
+            most = max(most, float(far.max()))
     return most
 
 
@@ -490,22 +549,21 @@ def halted(
 
     far: how far the round would move the model. most: how far it may, None = anywhere finite.
     lengths: of each node's answer, where they were seen."""
-    if np.isfinite(far) and (most is None or far <= most):
+    finite = np.isfinite(far)
+    if finite and (most is None or far <= most):
         return None
     problem = "would leave numbers in the model that are not finite"
-    if np.isfinite(far):
+    if finite:
         problem = f"would move the model by {far:.6g}"
+    expected = "finite numbers" if most is None else f"at most {most:g}, as the terms say"
+    # A lie need not be long, but the longest answers are the first to look at.
     longest = sorted(lengths, key=lambda name: -lengths[name])[:NAMED]
     who = f", largest answers first: {', '.join(longest)}" if longest else ""
-    return RoundHalted(
-        f"round {number}",
-        problem,
-        expected="finite numbers" if most is None else f"at most {most:g}, as the terms say",
-        fix=(
-            f"the round is not counted{who}; shut out who lies, or `entrenous federation rewind`,"
-            " and start again"
-        ),
+    fix = (
+        f"the round is not counted{who}; shut out who lies, or `entrenous federation rewind`,"
+        " and start again"
     )
+    return RoundHalted(f"round {number}", problem, expected=expected, fix=fix)
 
 
 def _refuse(code: Code, text: str = "") -> NoReturn:

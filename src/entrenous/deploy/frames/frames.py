@@ -22,7 +22,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from ...core.errors import EntrenousError
-from ..agreement.files import is_name
+from ..agreement.files import NODE_NAME
 from ..wire.tensors import Buffer
 
 MAGIC, VERSION, SIGNATURE = b"ENTR", 1, 64
@@ -41,7 +41,7 @@ PACKED = (b"\x1f\x8b", b"PK\x03\x04", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ")
 class Code(StrEnum):
     """The result of receiving a message. All but `accepted` leave the model unchanged.
 
-    A log line and a counter so say what happened without a byte of what was sent.
+    By these, log lines and counters say what happened without a byte of what was sent.
     """
 
     ACCEPTED = "accepted"
@@ -106,7 +106,9 @@ def reason(refusal: bytes) -> str:
     if code not in {known.value for known in Code}:
         return ""
     word = re.match(r"([a-z][a-z -]{0,30}):", rest)
-    return code if word is None else f"{code}, {word[1]}"
+    if word is None:
+        return code
+    return f"{code}, {word[1]}"
 
 
 @final
@@ -117,7 +119,7 @@ class FrameRefused(EntrenousError):
 
     def __init__(self, code: Code, text: str = "") -> None:
         self.code, self.text = code, text
-        super().__init__(f"{code.value}{': ' if text else ''}{text}")
+        super().__init__(f"{code.value}: {text}" if text else code.value)
 
 
 # ---- frames --------------------------------------------------------------------------------------
@@ -169,7 +171,8 @@ class FrameParts:
     """
 
     def __init__(self, parts: Sequence[Buffer]) -> None:
-        self._parts, self._size = parts, sum(map(len, parts))
+        self._parts = parts
+        self._size = sum(len(part) for part in parts)
 
     def __len__(self) -> int:
         return self._size
@@ -179,6 +182,7 @@ class FrameParts:
 
     def pieces(self, size: int) -> Iterator[bytes]:
         """Yields the frame as pieces of about `size` bytes, each copied when its turn comes."""
+        # A long part is cut, and short ones are joined.
         piece = bytearray()
         for part in self._parts:
             for at in range(0, len(part), size):
@@ -209,13 +213,14 @@ def seal_parts(
         run=run,
         node=node.encode(),
         nonce=secrets.token_bytes(16),
-        size=sum(map(len, body)),
+        size=sum(len(part) for part in body),
         digest=digest.digest(),
         **fields,
     )
     said = msgspec.msgpack.encode(head)
     start = START.pack(MAGIC, VERSION, len(said))
-    return FrameParts([start + said + key.sign(DOMAIN + said), *body])
+    signature = key.sign(DOMAIN + said)
+    return FrameParts([start + said + signature, *body])
 
 
 def opened(buffer: bytes, largest: int = BODY) -> Frame:
@@ -233,6 +238,7 @@ def opened(buffer: bytes, largest: int = BODY) -> Frame:
     if head.size > largest:
         raise FrameRefused(Code.TOO_LONG, f"a body of {head.size} bytes, at most {largest}")
     body = view[start:]
+    # A body that goes on behind the one that was announced would be hashed for nothing.
     if len(body) != head.size:
         code = Code.TRUNCATED if len(body) < head.size else Code.WRONG_LENGTH
         raise FrameRefused(code, f"{len(body)} bytes of a body of {head.size}")
@@ -262,7 +268,8 @@ def head_length(start: memoryview | bytes) -> int:
     header that is too long, before it is read.
     """
     start = bytes(start)
-    if start[:4] != MAGIC[: len(start)]:
+    # Of a frame that is cut off, as much as is there must be right.
+    if start[: len(MAGIC)] != MAGIC[: len(start)]:
         if start.startswith(PACKED):
             raise FrameRefused(Code.COMPRESSED, "frames are not compressed")
         raise FrameRefused(Code.NOT_A_FRAME)
@@ -282,7 +289,7 @@ def _head(said: bytes) -> Head:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as bad:
         raise FrameRefused(Code.BAD_HEAD, type(bad).__name__) from None
     # Names become names of files, and are said in logs.
-    if not is_name(head.node):
+    if not NODE_NAME.fullmatch(head.node):
         raise FrameRefused(Code.BAD_NAME, "1 to 64 of a-z, 0-9, - and .")
     if head.order != "<":
         raise FrameRefused(Code.WRONG_BYTE_ORDER, "arrays are little-endian")

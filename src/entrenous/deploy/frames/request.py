@@ -1,5 +1,5 @@
-"""A server's requests to its nodes, as the server makes them and as a node has read them; what
-devices receive, as bytes; and the hash by which all nodes know that they train from one model.
+"""A server's requests to its nodes, as the server makes them and as a node has read them; the bytes
+of what devices receive; and the hash by which all nodes know that they train from one model.
 
 A download is read strictly against the algorithm's declaration, ranges and finite numbers
 included."""
@@ -35,10 +35,11 @@ def write_download(download: State, more: Mapping[str, Array]) -> list[Buffer]:
     """Returns a download, and further arrays, as the bytes that `read_download` reads, in parts:
     views of the arrays where these lie.
     """
-    arrays = {}
-    for name, array in arrays_of(download).items():
+    arrays = arrays_of(download)
+    for name, array in arrays.items():
         # Booleans travel as bytes of 0 and 1.
-        arrays[name] = array.view(np.uint8) if array.dtype == np.bool_ else array
+        if array.dtype == np.bool_:
+            arrays[name] = array.view(np.uint8)
     return tensors.parts({**arrays, **more})
 
 
@@ -50,15 +51,18 @@ def read_download(
 
     Raises wire.tensors.Malformed for other names, types, shapes or layouts, and ContractError for a
     value that the declaration excludes."""
-    arrays = tensors.read(body, {**download_schema(contract, devices), **more})
-    received = {}
+    schema = {**download_schema(contract, devices), **more}
+    arrays = tensors.read(body, schema)
+    further = {name: arrays.pop(name) for name in more}
     for field in contract.receives:
-        array = arrays[field.name]
-        received[field.name] = array != 0 if field.dtype == "bool" else array
-    check_arrays(contract, "download", contract.receives, received, {"devices": devices})
+        if field.dtype == "bool":
+            # Any byte but 0 is true, as numpy has it.
+            arrays[field.name] = arrays[field.name] != 0
+    # The layout is right by now; ranges and finite numbers are left to check.
+    check_arrays(contract, "download", contract.receives, arrays, {"devices": devices})
     kind = contract.declaration.receives
     assert kind is not None  # of an algorithm whose devices receive something
-    return read_only(kind(**received)), {name: arrays[name] for name in more}
+    return read_only(kind(**arrays)), further
 
 
 def download_schema(contract: Contract, devices: int) -> dict[str, TensorField]:
@@ -69,7 +73,8 @@ def download_schema(contract: Contract, devices: int) -> dict[str, TensorField]:
         for size in field.axes.sizes:
             most = devices if upper_bound(size) == "devices" else contract.size(size)
             # Where the arrays decide their size, any up to the most it may be will do.
-            shape.append((0, most) if isinstance(size, UpTo) else most)
+            extent = (0, most) if isinstance(size, UpTo) else most
+            shape.append(extent)
         dtype = "u1" if field.dtype == "bool" else field.dtype
         schema[field.name] = TensorField(dtype, tuple(shape))
     return schema
@@ -97,7 +102,9 @@ class RoundWork(NamedTuple):
         """Returns the download for the devices of some users."""
         if self.of is None:
             return contract.delivered(self.download, users)
-        return contract.delivered_to(self.download, np.searchsorted(self.of, users))
+        # A relay passes on what its server delivered for all users below it.
+        places = np.searchsorted(self.of, users)
+        return contract.delivered_to(self.download, places)
 
 
 @final
@@ -123,12 +130,14 @@ class Requests:
         further: dict[str, Array] = {"users": users}
         if inbox is not None:
             further["inbox"] = np.frombuffer(inbox, np.uint8)
-        body = write_download(work.delivered(self._contract, users), further)
+        download = work.delivered(self._contract, users)
+        body = write_download(download, further)
         return self._about(kind, body, work, users, attempt)
 
     def model(self, work: RoundWork, users: Int64Array) -> FrameParts:
         """Returns a model for some users, to recommend by."""
-        body = write_download(work.delivered(self._contract, users), {})
+        download = work.delivered(self._contract, users)
+        body = write_download(download, {})
         return self._about("model", body, work._replace(model=b""), users, 0)
 
     def _about(
@@ -153,8 +162,10 @@ def largest_request(contract: Contract, users: int, masked: bool) -> int:
     """Returns the bytes of the longest frame that a server may send to a node of so many users: a
     download for all of them, and in a secure sum (masked) what comes with it. A node reads no
     more."""
-    fields = {**download_schema(contract, users), "users": TensorField("i8", (users,))}
-    return START.size + HEAD + SIGNATURE + tensors.largest(fields) + (LISTS if masked else 0)
+    schema = download_schema(contract, users)
+    schema["users"] = TensorField("i8", (users,))
+    message = LISTS if masked else 0
+    return START.size + HEAD + SIGNATURE + tensors.largest(schema) + message
 
 
 class NodeRequest(NamedTuple):
@@ -172,9 +183,12 @@ def announced(contract: Contract, download: State) -> bytes:
     """Returns the sha256 by which a server announces the model of a round: of all arrays and flags
     that every node receives alike. download: as it was delivered, for whichever devices."""
     arrays = arrays_of(download)
-    return bytes.fromhex(model_sha256({name: arrays[name] for name in contract.shared}))
+    shared = {name: arrays[name] for name in contract.shared}
+    return bytes.fromhex(model_sha256(shared))
 
 
 def announced_of(contract: Contract, download: State) -> bytes:
-    """Returns the same, of a download before it is delivered to anybody."""
-    return announced(contract, contract.delivered(download, np.zeros(1, np.int64)))
+    """Returns the same hash for a download before it is delivered to anybody."""
+    # User 0 stands for all: what all receive alike does not depend on the user.
+    delivered = contract.delivered(download, np.zeros(1, np.int64))
+    return announced(contract, delivered)

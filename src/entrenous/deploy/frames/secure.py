@@ -67,24 +67,25 @@ def uploaded(
     """
     if frame.head.kind != "mask":
         return bytes(frame.body), ()
-    schema = {
-        "message": TensorField("u1", ((0, MESSAGE),)),
-        **contribution.shown_schema(contract, len(users)),
-    }
+    schema = contribution.shown_schema(contract, len(users))
+    schema["message"] = TensorField("u1", ((0, MESSAGE),))
     try:
         arrays = tensors.read(frame.body, schema)
     except Malformed as bad:
         raise FrameRefused(Code.MALFORMED, bad.code) from None
-    return arrays["message"].tobytes(), contribution.checked_shown(arrays, contract, users)
+    shown = contribution.checked_shown(arrays, contract, users)
+    return arrays["message"].tobytes(), shown
 
 
 def largest_answer(terms: FederationTerms, members: Members, place: str = "") -> int:
     """Returns the bytes of the longest frame that a node of a federation may send. place: the file
     of an algorithm of the user's own.
     """
-    contract = contribution.agreed(terms.make(place=place), terms.catalogue, terms.protection)
+    algorithm = terms.make(place=place)
+    contract = contribution.agreed(algorithm, terms.catalogue, terms.protection)
     users = {name: member.users for name, member in members.nodes.items()}
     body = contribution.largest_body(contract, users)
     nbytes = sum_terms(terms, contract, 0, 0, bytes(32)).nbytes if terms.masked else 0
+    # One stage or another of a secure sum has the longest message.
     message = max(limit_of(stage, nbytes) for stage in range(len(KINDS)))
     return START.size + HEAD + SIGNATURE + body + message

@@ -77,7 +77,8 @@ class Denied(Exception):
 
 def here(key: Ed25519PrivateKey, run: str, node: str) -> str:
     """Returns the header by which a node shows its key, good for five minutes."""
-    frame = seal(key, KIND, run=run, node=node, about={"time": int(time.time())})
+    now = int(time.time())
+    frame = seal(key, KIND, run=run, node=node, about={"time": now})
     return SCHEME + urlsafe_b64encode(frame).decode()
 
 
@@ -98,6 +99,7 @@ class Admission:
         if not header.startswith(SCHEME) or len(header) > LONGEST:
             raise Denied(401, "no-key")
         digest = hashlib.sha256(header.encode()).digest()
+        # A signature is checked once, not with each of the requests that show it.
         name, signed = self._checked.get(digest) or self._signed(header, digest)
         # Whoever has seen a header could otherwise show it for ever.
         if abs(self._clock() - signed) > STALE:
@@ -107,7 +109,8 @@ class Admission:
     def _signed(self, header: str, digest: bytes) -> tuple[str, int]:
         """Returns the node that signed a new header, and the time that it signed."""
         try:
-            frame = opened(urlsafe_b64decode(header[len(SCHEME) :]), 0)
+            signed = urlsafe_b64decode(header.removeprefix(SCHEME))
+            frame = opened(signed, largest=0)
         except (FrameRefused, ValueError):
             raise Denied(401, "no-key") from None
         head, member = frame.head, self.members.get(frame.node)
@@ -193,7 +196,8 @@ class Stretches:
 
     def resume(self) -> None:
         """Begins a stretch anew."""
-        self.limit.reschedule(asyncio.get_running_loop().time() + self._seconds)
+        now = asyncio.get_running_loop().time()
+        self.limit.reschedule(now + self._seconds)
 
     def end(self) -> None:
         """Ends the reading at once."""
@@ -213,8 +217,8 @@ class Waiting(NamedTuple):
 class Body:
     """A body that is being read.
 
-    asked: whether the server waits for it. place: in the order in which bodies began. held: bytes
-    in memory. whole: whether all of it has come.
+    asked: True if the server waits for it. place: in the order in which bodies began. held: bytes
+    in memory. whole: True once all of it has come.
     """
 
     def __init__(self, ledger: Bodies, node: str, asked: bool, place: int) -> None:
@@ -269,7 +273,8 @@ class Bodies:
         if before is not None:
             before.stretches.end()
         self._begun += 1
-        body = self._of[node] = Body(self, node, asked, self._begun)
+        body = Body(self, node, asked, self._begun)
+        self._of[node] = body
         try:
             yield body
         finally:
@@ -289,6 +294,7 @@ class Bodies:
         """Waits until bytes of a body are counted. Raises Denied."""
         waiting = Waiting(body, size, asyncio.get_running_loop().create_future())
         self._line.append(waiting)
+        # Those of asked nodes first, then the oldest.
         self._line.sort(key=lambda other: (not other.body.asked, other.body.place))
         try:
             await asyncio.wait_for(waiting.granted, LINE_SECONDS)

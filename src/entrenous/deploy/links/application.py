@@ -1,5 +1,6 @@
 """The answers of a server to its nodes: an ASGI application of three routes, the same in one
-process and in workers; and what waits between its event loop and the server's thread.
+process and in workers; and the requests and answers that wait between its event loop and the
+server's thread.
 
     GET  /v1/work    the request that waits for this node, held until there is one: 200 and a frame,
                      or 204
@@ -19,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
@@ -27,7 +28,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from ..agreement.files import Trouble, no_trouble
+from ...core.files import Trouble, no_trouble
 from ..frames.frames import FrameParts, FrameRefused, claimed_node
 from .admission import (
     HELD,
@@ -42,7 +43,7 @@ from .admission import (
     is_number,
 )
 from .listening import Guard
-from .siblings import Siblings, disconnected
+from .siblings import Siblings
 
 # Bytes of a frame that are given to a connection at once: TLS keeps as many of each connection.
 PIECE = 1 << 16
@@ -85,7 +86,7 @@ class Traffic:
         self._asking: dict[str, asyncio.Future[FrameParts | None]] = {}
         self._heard: dict[str, float] = {}  # monotonic seconds of each node's last word
         self._arrived: SimpleQueue[Arrived | None] = SimpleQueue()  # None: another node is ready
-        self._told = False  # whether that was said since `ready` was last called
+        self._told = False  # True once that was said since `ready` was last called
         self._unanswered: list[Arrived] = []  # received, not yet acknowledged
         self.loop: asyncio.AbstractEventLoop | None = None
 
@@ -110,7 +111,8 @@ class Traffic:
     def send(self, node: str, frame: FrameParts, seconds: float) -> None:
         """Has a request fetched by its node, now if the node is asking."""
         assert self.loop is not None
-        request = Parked(frame, time.monotonic() + min(seconds, KEPT))
+        until = time.monotonic() + min(seconds, KEPT)
+        request = Parked(frame, until)
         self.loop.call_soon_threadsafe(self._park, node, request)
 
     def receive(self, seconds: float) -> list[tuple[str, bytes]]:
@@ -160,9 +162,9 @@ class Traffic:
         second.
         """
         now = time.monotonic()
-        self._parked = {
-            node: request for node, request in self._parked.items() if request.until > now
-        }
+        for node, request in list(self._parked.items()):
+            if request.until <= now:
+                del self._parked[node]
 
     def asks(self, node: str) -> asyncio.Future[FrameParts | None] | None:
         """Returns a future that resolves to the next request for a node, or to None where the node
@@ -204,6 +206,7 @@ class Traffic:
         question = self._asking.pop(node, None)
         if question is not None and not question.done():
             question.set_result(request.frame)
+        # Kept, too, since the connection may be lost before the node has read it.
         self._parked[node] = request
 
 
@@ -273,13 +276,16 @@ class _Requests:
     """The handlers of the routes."""
 
     def __init__(self, front: Front) -> None:
-        self._front, self._bodies = front, Bodies(front.largest)
-        self._nodes, self._strangers = Rates(), Rates(*STRANGERS)
+        self._front = front
+        self._bodies = Bodies(front.largest)
+        self._nodes = Rates()
+        self._strangers = Rates(*STRANGERS)
         self._unasked = Rates(*UNASKED)
 
     async def work(self, request: Request) -> Response:
         """Answers with the next request for the node that asks."""
-        node, traffic = self._admitted(request), self._front.traffic
+        node = self._admitted(request)
+        traffic = self._front.traffic
         _refuse_body(request)
         worker = self._front.elsewhere(node)
         if worker is not None:
@@ -289,23 +295,24 @@ class _Requests:
         if frame is None:
             question = traffic.asks(node)
             if question is None:
+                # Too many ask at once: this node comes back later.
                 return Response(status_code=204, headers={"retry-after": str(LATER)})
             frame = await self._held(request, node, question)
-        self._front.counts["work" if frame is not None else "nothing"] += 1
-        return Response(status_code=204) if frame is None else FrameResponse(frame)
+        if frame is None:
+            self._front.counts["nothing"] += 1
+            return Response(status_code=204)
+        self._front.counts["work"] += 1
+        return FrameResponse(frame)
 
     async def _held(
         self, request: Request, node: str, question: asyncio.Future[FrameParts | None]
     ) -> FrameParts | None:
         """Waits for a request, for some time, and as long as the node does."""
-        away = asyncio.ensure_future(disconnected(request))
         try:
-            await asyncio.wait((question, away), timeout=HELD, return_when=asyncio.FIRST_COMPLETED)
-            if away.done() and not question.done():
+            if not await _outwaits(request, question, HELD):
                 self._front.traffic.gone(node)
             return question.result() if question.done() else None
         finally:
-            away.cancel()
             self._front.traffic.asked(node, question)
 
     async def answer(self, request: Request) -> Response:
@@ -332,15 +339,24 @@ class _Requests:
         return Response(status_code=200)
 
     async def _passed_on(self, request: Request, worker: int, body: bytes = b"") -> Response:
-        assert self._front.siblings is not None  # where a node is elsewhere
+        """Returns the answer of the worker that serves a node. Raises Denied."""
+        siblings = self._front.siblings
+        assert siblings is not None  # where a node is elsewhere
         self._front.counts["passed-on"] += 1
-        return await self._front.siblings.passed_on(request, worker, body)
+        answer = asyncio.ensure_future(siblings.passed_on(request, worker, body))
+        try:
+            if not await _outwaits(request, answer):
+                raise Denied(408, "too-slow")
+            return answer.result()
+        finally:
+            answer.cancel()
 
     async def health(self, request: Request) -> Response:
         """Tells whether the server can do its work. Whoever shows no key may ask a few times a
         second, and learns the kind of trouble, and no more."""
         self._pace(request)
         _refuse_body(request)
+        # In a thread, since a disk that is slow would hold up all nodes.
         why = await asyncio.to_thread(self._front.trouble)
         if why is not None:
             return Response(f"{why.kind}\n", 503, media_type="text/plain")
@@ -348,6 +364,7 @@ class _Requests:
 
     async def denied(self, request: Request, why: Exception) -> Response:
         """Answers a refusal. A sender who is refused again and again is shut out for a while."""
+        # Starlette's own errors, for a route or method that does not exist.
         if not isinstance(why, Denied):
             why = Denied(getattr(why, "status_code", 400), "no-such-thing")
         self._front.counts[why.code] += 1
@@ -385,6 +402,26 @@ class _Requests:
             if guard is not None:
                 guard.ban(address)
             raise Denied(429, "too-often")
+
+
+async def _outwaits(
+    request: Request, future: asyncio.Future[Any], seconds: float | None = None
+) -> bool:
+    """Waits for a future, for some seconds at most. Returns False if the client of the request hung
+    up first.
+    """
+    away = asyncio.ensure_future(_disconnected(request))
+    try:
+        await asyncio.wait((future, away), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        return future.done() or not away.done()
+    finally:
+        away.cancel()
+
+
+async def _disconnected(request: Request) -> None:
+    """Returns when the client of a request hangs up."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def _header(request: Request, name: bytes) -> str:

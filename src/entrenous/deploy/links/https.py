@@ -24,8 +24,8 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ...core.errors import EntrenousError, InputError, NotYet, may_pass
-from ..agreement.address import refuse_plain
-from ..agreement.files import Trouble, no_trouble
+from ...core.files import Trouble, no_trouble
+from ..agreement.address import joined_address, refuse_plain
 from ..agreement.members import Member
 from ..frames.frames import FrameParts
 from .admission import HEAD, HEAD_SECONDS, HELD, Admission
@@ -50,7 +50,7 @@ class OutOfTurnError(Exception):
 class BoundedProtocol(HttpToolsProtocol):
     """HTTP/1.1 of one connection by uvicorn and httptools, with the limits that these lack.
 
-    counts: requests by what became of them; a request that is cut off here counts as `long-head`,
+    counts: requests by what became of them. A request that is cut off here counts as `long-head`,
     `slow-head` or `out-of-turn`. All bytes of a request outside its body count together: its head,
     the framing of chunks, and what follows them.
     """
@@ -63,9 +63,10 @@ class BoundedProtocol(HttpToolsProtocol):
         self._patience: TimerHandle | None = None
 
     def data_received(self, data: bytes) -> None:
-        """Parses what has come, little by little, and hangs up where a request has too much besides
-        its body.
+        """Parses the bytes that have come, piece by piece, and hangs up where a request has too
+        much besides its body.
         """
+        # One read of the socket may hold far more than a head, so it is looked at in pieces.
         view = memoryview(data)
         for at in range(0, len(view), HEAD):
             if self.transport.is_closing():
@@ -138,7 +139,7 @@ class HttpsPlan(NamedTuple):
     keys: Path | None = None
     """The folder with server.crt and server.key; None = plain text."""
     insecure: bool = False
-    """Whether plain text beyond loopback is allowed."""
+    """True if plain text beyond loopback is allowed."""
     bounds: Bounds = Bounds()
     proxy: str = ""
     """The address from which a proxy connects that limits connections and rates itself; "" = there
@@ -170,33 +171,39 @@ class HttpsServerLink:
     ) -> None:
         if plan.keys is None:
             refuse_plain("server", plan.host, plan.insecure)
-        self.counts, self.traffic = Counter[str](), Traffic()
+        self.counts = Counter[str]()
+        self.traffic = Traffic()
         self.guard = Guard(plan.bounds, proxy=plan.proxy)
-        self._socket = GuardedSocket(listening or listen(plan.host, plan.port), self.guard)
+        if listening is None:
+            listening = listen(plan.host, plan.port)
+        self._socket = GuardedSocket(listening, self.guard)
         admission = Admission(run, members)
         front = Front(admission, self.traffic, self.guard, largest, self.counts, trouble, siblings)
+        server = uvicorn.Server(_configured(front, plan.keys))
         # Each with the socket that it listens to.
-        self._servers: list[tuple[uvicorn.Server, socket.socket]] = []
-        self._servers.append((uvicorn.Server(_configured(front, plan.keys)), self._socket))
+        self._servers: list[tuple[uvicorn.Server, socket.socket]] = [(server, self._socket)]
         self.nearby = ""
         if siblings is not None:
             self._listen_nearby(front, plan.nearby)
-        self._begun, self._failure = threading.Event(), list[BaseException]()
+        self._begun = threading.Event()
+        self._failure: list[BaseException] = []
         self._thread = threading.Thread(target=self._run, daemon=True, name="https")
 
     @property
     def address(self) -> str:
         """HOST:PORT of the listening socket."""
         host, port = self._socket.getsockname()[:2]
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        return joined_address(host, port)
 
     def tally(self) -> LinkTally:
         """Returns what this port has counted so far."""
-        return LinkTally(dict(self.counts), self.guard.open, self.guard.refused, self.guard.evicted)
+        guard = self.guard
+        return LinkTally(dict(self.counts), guard.open, guard.refused, guard.evicted)
 
     def start(self) -> None:
         """Begins to listen to nodes. Raises EntrenousError if that fails."""
         _allow_files(self.guard.bounds)
+        # In a thread of its own, so that nodes are heard while the server computes.
         self._thread.start()
         self._begun.wait(READY)
         if self._failure or not self._begun.is_set():
@@ -219,6 +226,7 @@ class HttpsServerLink:
 
     def close(self) -> None:
         """Hangs up on everybody and ends the thread."""
+        # A node whose answer is on the disk would otherwise send it once more.
         self.acknowledge()
         for server, _ in self._servers:
             server.should_exit = True
@@ -232,14 +240,15 @@ class HttpsServerLink:
         speaks for many nodes.
         """
         listening = listen(host, 0)
-        port = listening.getsockname()[1]
-        self.nearby = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self.nearby = joined_address(host, listening.getsockname()[1])
+        # What a sibling passes on is answered here: passed on again it could go in circles.
         alone = front._replace(guard=None, siblings=None)
         self._servers.append((uvicorn.Server(_configured(alone, None)), listening))
 
     def _run(self) -> None:
         try:
-            # Not the loop of whoever set a policy, as Ray does: `GuardedSocket` accepts by itself.
+            # Not the loop of a policy that somebody set, as Ray does: this one calls the `accept`
+            # of `GuardedSocket`.
             with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
                 runner.run(self._serve())
         except BaseException as error:
@@ -254,6 +263,7 @@ class HttpsServerLink:
             asyncio.create_task(server.serve(sockets=[listening]))
             for server, listening in self._servers
         ]
+        # uvicorn has no event for this. A server that ends before it has started has failed.
         while not all(server.started for server, _ in self._servers):
             if any(task.done() for task in serving):
                 break
@@ -297,6 +307,7 @@ def listen(
 
 def _allow_files(bounds: Bounds) -> None:
     """Allows this process as many descriptors as connections may need, if the machine lets it."""
+    # The soft limit is often 1,024, though the process may raise it.
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = bounds.connections + bounds.silent + OWN_FILES
     if soft != resource.RLIM_INFINITY and soft < needed:

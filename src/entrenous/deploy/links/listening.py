@@ -81,7 +81,8 @@ class Guard:
     @property
     def open(self) -> int:
         """The number of connections."""
-        return self.silent + len(self._strangers) + len(self._known) + len(self._proxied)
+        spoken = len(self._strangers) + len(self._known) + len(self._proxied)
+        return self.silent + spoken
 
     def trusts(self, address: str) -> bool:
         """Returns whether an address is the proxy's, which limits connections itself and speaks for
@@ -131,6 +132,7 @@ class Guard:
         if len(mine) >= self.bounds.of_node:
             self._evict(next(iter(mine)))
         elif len(self._known) >= self.bounds.connections - self.bounds.strangers:
+            # The rest of the places is for strangers, so that a new node can still come in.
             return False
         self._known[peer] = node, self._no_stranger(peer)
         self._of.setdefault(node, {})[peer] = None
@@ -168,11 +170,15 @@ class Guard:
         for peer, connection in list(self._strangers.items()):
             if connection.since < late:
                 self._evict(peer)
-        self._banned = {address: until for address, until in self._banned.items() if until > now}
+        for address, until in list(self._banned.items()):
+            if until <= now:
+                del self._banned[address]
 
     def _evict(self, peer: Peer) -> None:
         """Hangs up; the event loop closes the connection when it notices."""
-        connection = self._strangers.get(peer) or self._known[peer][1]
+        connection = self._strangers.get(peer)
+        if connection is None:
+            _, connection = self._known[peer]
         self.left(peer)
         self.evicted += 1
         with suppress(OSError):
@@ -212,6 +218,11 @@ def _drop(groups: dict[str, dict[T, None]], name: str, member: T) -> None:
     group.pop(member, None)
     if not group:
         groups.pop(name, None)
+
+
+def _peer(address: Any) -> Peer:
+    """Returns the address and port of the other end, of what `accept` returns with IPv4 or IPv6."""
+    return str(address[0]), int(address[1])
 
 
 class Silent(NamedTuple):
@@ -256,6 +267,7 @@ class GuardedSocket(socket.socket):
         and now and then when there is, so that an event loop gets its turn."""
         if self._epoll is None:
             return self._at_once()
+        # The event loop calls this again and again until it raises BlockingIOError.
         if self._turn is None:
             self._turn = deque(self._epoll.poll(0, TURN))
         while self._turn:
@@ -291,7 +303,7 @@ class GuardedSocket(socket.socket):
         """Accepts a connection without waiting for its first byte. Raises ConnectionAbortedError,
         which event loops pass over, for a connection that is refused."""
         connection, address = super().accept()
-        counted = self.guard.arrived(connection, (str(address[0]), int(address[1])))
+        counted = self.guard.arrived(connection, _peer(address))
         if counted is None:
             raise ConnectionAbortedError
         return counted, address
@@ -318,14 +330,16 @@ class GuardedSocket(socket.socket):
         """Lets a new connection wait until it says something."""
         assert self._epoll is not None
         bounds = self.guard.bounds
-        peer = (str(address[0]), int(address[1]))
-        here = self._from.get(peer[0], {})
-        if len(here) >= bounds.silent_from and not self.guard.trusts(peer[0]):
+        peer = _peer(address)
+        host, _ = peer
+        # An address that brings too many pays with its own; else the oldest of all gives way.
+        here = self._from.get(host, {})
+        if len(here) >= bounds.silent_from and not self.guard.trusts(host):
             self._evict(next(iter(here)))
         elif len(self._silent) >= bounds.silent:
             self._evict(next(iter(self._silent)))
         self._silent[number] = Silent(peer, address, self._now())
-        self._from.setdefault(peer[0], {})[number] = None
+        self._from.setdefault(host, {})[number] = None
         self._epoll.register(number, select.EPOLLIN | select.EPOLLRDHUP)
         self.guard.silent = len(self._silent)
 
@@ -336,6 +350,7 @@ class GuardedSocket(socket.socket):
             return None
         silent = self._forget(number)
         connection = socket.socket(fileno=number)
+        # Hung up without a word: there is nobody to shake hands with.
         if events & (select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR):
             connection.close()
             return None

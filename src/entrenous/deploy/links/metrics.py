@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol, final
 
 from ... import __version__
 from ...core.errors import InputError, NotYet, may_pass
-from ..agreement.files import Trouble, no_trouble
+from ...core.files import Trouble, no_trouble
 
 TYPE = "text/plain; version=0.0.4; charset=utf-8"
 HOST = "127.0.0.1"
@@ -42,7 +42,7 @@ class Family(NamedTuple):
 class LinkTally(NamedTuple):
     """The counts of a server's port to its nodes."""
 
-    requests: Mapping[str, int] = {}  # never written to
+    requests: Mapping[str, int] = {}
     """Requests by what became of them."""
     open: int = 0
     """Connections now."""
@@ -73,7 +73,9 @@ def counter(name: str, help: str, value: float) -> Family:
 
 def counters(name: str, help: str, counts: Mapping[str, float], label: str = "code") -> Family:
     """Returns a number that only grows, for each value of a label."""
-    rows = [(f'{{{label}="{value}"}}', float(count)) for value, count in sorted(counts.items())]
+    rows = []
+    for value, count in sorted(counts.items()):
+        rows.append((f'{{{label}="{value}"}}', float(count)))
     return Family(name, "counter", help, rows)
 
 
@@ -91,7 +93,8 @@ def resident() -> int:
     """Returns the bytes of memory that this process has now; 0 where the system does not tell."""
     try:
         with open(STATM, encoding="ascii") as sizes:
-            return int(sizes.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+            pages = sizes.read().split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
         return 0
 
@@ -101,13 +104,17 @@ def text_of(families: Sequence[Family]) -> str:
     lines = []
     for family in families:
         name = f"entrenous_{family.name}"
-        lines.append(f"# HELP {name} {family.help}\n# TYPE {name} {family.kind}\n")
-        lines += [f"{name}{labels} {_number(value)}\n" for labels, value in family.rows]
+        lines.append(f"# HELP {name} {family.help}\n")
+        lines.append(f"# TYPE {name} {family.kind}\n")
+        for labels, value in family.rows:
+            lines.append(f"{name}{labels} {_number(value)}\n")
     return "".join(lines)
 
 
 def _number(value: float) -> str:
-    return str(int(value)) if value == int(value) else f"{value:.10g}"
+    """Returns a number as text, whole numbers without an exponent: counts of bytes are long."""
+    whole = int(value)
+    return str(whole) if value == whole else f"{value:.10g}"
 
 
 # ---- a server ------------------------------------------------------------------------------------

@@ -1,9 +1,9 @@
-"""A node that lives on: it asks its server for work over HTTPS, answers in this process, and comes
-back after every loss.
+"""A node's connection to its server. The node asks for work over HTTPS, answers in this process, and
+comes back after every loss.
 
 The server may be anybody who has its TLS key. So `ServerLine` reads a response as it comes, never
-decodes it, and gives it up where it is longer than what this server may have to say. Cookies,
-redirects and encodings, which a client of the web keeps or follows by itself, do not exist here.
+decodes it, and gives it up where it is longer than this server's responses can be. It keeps no
+cookies, follows no redirects and knows no encodings, as an ordinary HTTP client would.
 """
 
 from __future__ import annotations
@@ -98,8 +98,10 @@ class ServerLine:
 
     def __init__(self, url: str, trust: ssl.SSLContext | bool, largest: int) -> None:
         limits = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=HELD)
+        # A transport alone: a client around it would follow redirects and keep cookies.
         self._transport = httpx.AsyncHTTPTransport(verify=trust, trust_env=False, limits=limits)
-        self._url, self._host, self._largest = url, httpx.URL(url).netloc, largest
+        self._url, self._largest = url, largest
+        self._host = httpx.URL(url).netloc
 
     async def __aenter__(self) -> ServerLine:
         await self._transport.__aenter__()
@@ -121,7 +123,9 @@ class ServerLine:
     async def answer(self, header: str, frame: bytes) -> ServerSaid:
         """Brings an answer; returns when the server has dealt with it."""
         request = self._request("POST", "/v1/answer", header, frame)
-        return await self._said(request, WORD, HELD + CALL + CALL * len(frame) / STRETCH)
+        # A long frame is given the time of a slow connection.
+        sending = CALL * len(frame) / STRETCH
+        return await self._said(request, WORD, HELD + CALL + sending)
 
     def _request(self, method: str, path: str, header: str, frame: bytes) -> httpx.Request:
         headers = {
@@ -150,12 +154,11 @@ class ServerLine:
             body = await _body(response, largest)
         finally:
             await response.aclose()
-        later = response.headers.get("retry-after", "")
+        wanted = response.headers.get("retry-after", "")
+        later = float(wanted) if is_number(wanted) else 0.0
         # The date is shown to people, so a server cannot make it long.
         date = response.headers.get("date", "")[:40]
-        return ServerSaid(
-            response.status_code, body, float(later) if is_number(later) else 0.0, date
-        )
+        return ServerSaid(response.status_code, body, later, date)
 
 
 @final
@@ -175,20 +178,20 @@ async def _body(response: httpx.Response, largest: int) -> bytes:
     `largest`, or does not say how long it is.
     """
     # A small encoded body could become a huge one.
-    if response.headers.get("content-encoding", "identity").strip().lower() != "identity":
+    encoding = response.headers.get("content-encoding", "identity")
+    if encoding.strip().lower() != "identity":
         raise BadResponse("the server's response is encoded, which nobody asked for")
     if response.status_code == 204:
         return b""
     if response.status_code >= 300:
         return await _read(response, WORD)
-    size = response.headers.get("content-length", "")
-    if not is_number(size):
+    length = response.headers.get("content-length", "")
+    if not is_number(length):
         raise BadResponse("the server's response does not say how long it is")
-    if int(size) > largest:
-        raise BadResponse(
-            f"the server's response is of {int(size)} bytes; expected at most {largest}"
-        )
-    return await _read(response, int(size))
+    size = int(length)
+    if size > largest:
+        raise BadResponse(f"the server's response is of {size} bytes; expected at most {largest}")
+    return await _read(response, size)
 
 
 async def _read(response: httpx.Response, most: int) -> bytes:
@@ -223,7 +226,7 @@ class Watching(Protocol):
         ...
 
     def finished(self) -> bool:
-        """Returns whether the node has all that its server will give: then it knocks seldom."""
+        """Returns True if the node has all that its server will give: then it knocks seldom."""
         ...
 
 
@@ -305,8 +308,9 @@ def serve_many(
     host, _ = split_address("server address", address)
     if not tls:
         refuse_plain("node", host, insecure)
-    url = f"{'https' if tls else 'http'}://{address}"
-    asyncio.run(_all(url, _trust(ca) if tls else False, nodes, stop, say))
+    scheme = "https" if tls else "http"
+    trust = _trust(ca) if tls else False
+    asyncio.run(_all(f"{scheme}://{address}", trust, nodes, stop, say))
 
 
 async def _all(
@@ -316,8 +320,10 @@ async def _all(
     stop: threading.Event,
     say: Say,
 ) -> None:
+    """Runs all nodes until `stop` is set or one of them fails, and raises the first error."""
     lives = [asyncio.create_task(_live(url, trust, node, stop, say)) for node in nodes]
     try:
+        # `stop` is set by another thread, which no event loop can be told of.
         while not stop.is_set() and not any(life.done() for life in lives):
             await asyncio.sleep(0.1)
         for life in lives:
@@ -336,7 +342,8 @@ async def _live(
     connections = Backoff()
     began = time.monotonic()
     while not stop.is_set():
-        await asyncio.sleep(connections.pause(RESTING if node.watch.finished() else LONGEST))
+        longest = RESTING if node.watch.finished() else LONGEST
+        await asyncio.sleep(connections.pause(longest))
         connections.attempt()
         try:
             await _connected(url, trust, node, say, connections)
@@ -345,14 +352,18 @@ async def _live(
             # A server reads its list of members when it starts, so a node that it refuses waits
             # for a while; nothing else that it refuses becomes better by waiting. A node that was
             # let in once goes on for ever.
-            waited = time.monotonic() - began > PATIENCE or not isinstance(error, Refused)
+            waited = time.monotonic() - began > PATIENCE
+            waited |= not isinstance(error, Refused)
             if refusal is not None and not connections.ever and waited:
                 raise refusal from error
-            why = clock_of(error) or not_yet(error) or str(refusal or error) or type(error).__name__
+            why = clock_of(error) or not_yet(error) or str(refusal or error)
+            # Some errors of httpx have no text.
+            why = why or type(error).__name__
             node.watch.lost(why)
             if connections.worth_saying:
                 reason = one_line(why, SHOWN_REASON)
-                say(one_line(f"connection to {url} lost: {reason}; {connections.trying}"))
+                line = f"connection to {url} lost: {reason}; {connections.trying}"
+                say(one_line(line))
 
 
 async def _connected(
@@ -375,7 +386,8 @@ async def _connected(
             connections.success()
             node.watch.heard()
             if response.status == 204:
-                await asyncio.sleep(pause_of(response, time.monotonic() - asked))
+                waited = time.monotonic() - asked
+                await asyncio.sleep(pause_of(response, waited))
                 continue
             answer = await _answered(node.answer, response.body, say)
             if answer is not None:
@@ -410,11 +422,13 @@ async def _answered(answer: Answer, frame: bytes, say: Say) -> bytes | None:
 @final
 class Backoff:
     """Waiting times between attempts to connect: 0.5 s, doubled up to 30 s, half of it random, and
-    never more than 10 attempts in a minute. ever: whether there was a connection."""
+    never more than 10 attempts in a minute. ever: True once there was a connection."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.ever = False
-        self._clock, self._failures, self._attempts = clock, 0, deque[float](maxlen=ATTEMPTS)
+        self._clock = clock
+        self._failures = 0
+        self._attempts: deque[float] = deque(maxlen=ATTEMPTS)
 
     @property
     def worth_saying(self) -> bool:
@@ -423,7 +437,8 @@ class Backoff:
         """
         if self._failures <= SAID:
             return True
-        return self._failures % (10 if self._failures <= 100 else 100) == 0
+        every = 10 if self._failures <= 100 else 100
+        return self._failures % every == 0
 
     @property
     def trying(self) -> str:
@@ -440,6 +455,7 @@ class Backoff:
         delay = 0.0
         if self._failures:
             doubled = FIRST * 2.0 ** min(self._failures - 1, 60)
+            # Half of it random: the nodes of a server that was away must not come all at once.
             delay = min(longest, doubled) * SystemRandom().uniform(0.5, 1.0)
         if len(self._attempts) < ATTEMPTS:
             return delay
@@ -458,6 +474,7 @@ class Backoff:
 def _trust(ca: Path | None) -> ssl.SSLContext:
     """Returns the certificates to trust. Raises InputError for a file that holds no certificate."""
     try:
+        # With a file, that authority alone is trusted, and none of the system's.
         context = ssl.create_default_context(cafile=None if ca is None else str(ca))
     except (OSError, ssl.SSLError) as error:
         problem = f"no certificate can be read ({error})"

@@ -1,5 +1,5 @@
-"""The port between a server and its nodes: frames go out, answers come in. HTTPS is behind it in a
-real federation, memory in a test.
+"""The port between a server and its nodes: frames go out, answers come in. Behind it is HTTPS in a
+real federation, and memory in a test.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ class MemoryServerLink:
         return self._nodes.keys()
 
     def send(self, node: str, frame: FrameParts, seconds: float) -> None:
-        self._asked.append((node, self._pool.submit(self._nodes[node], bytes(frame))))
+        answer = self._pool.submit(self._nodes[node], bytes(frame))
+        self._asked.append((node, answer))
 
     def receive(self, seconds: float) -> list[tuple[str, bytes]]:
         if self._asked:
@@ -74,6 +75,7 @@ class MemoryServerLink:
         answers = []
         asked, self._asked = self._asked, []
         for node, future in asked:
+            # A node that raised an error has given no answer, as over a network.
             if not future.done():
                 self._asked.append((node, future))
             elif future.exception() is None:

@@ -1,14 +1,13 @@
 """`Siblings`: the other workers of a server, to which requests of their nodes are passed on.
 
 A secure sum is made by one process, so all nodes of a group must reach the same one, while a
-connection may come to any. The process that a connection came to checks the node's key, reads its
-answer under its own limits, and passes the request on over plain HTTP; the one that makes the
-group's sum checks the key once more and answers.
+connection may come to any. The process that a connection came to checks the node's key and reads
+its answer under its own limits. Then it passes the request on over plain HTTP to the process that
+makes the group's sum, which checks the key once more and answers.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from typing import final
@@ -26,53 +25,48 @@ PASSED = ("content-length", "content-type", "retry-after")  # headers of an answ
 
 @final
 class Siblings:
-    """Used by one event loop; `addresses` is replaced by any thread.
+    """The other workers of a server, as one event loop uses them.
 
     home: the number of the worker for each node, by name. own: the number of this worker.
     """
 
     def __init__(self, home: Mapping[str, int], own: int) -> None:
         self.addresses: Mapping[int, str] = {}
-        """HOST:PORT of the workers that are there, by number."""
+        """HOST:PORT of the workers that are there, by number; any thread may replace it."""
         self._home, self._own = home, own
         self._client: httpx.AsyncClient | None = None
 
     def elsewhere(self, node: str) -> int | None:
-        """The number of the worker that serves a node; None for this worker."""
+        """Returns the number of the worker that serves a node; None for this worker."""
         home = self._home.get(node, self._own)
         return None if home == self._own else home
 
     async def passed_on(self, request: Request, worker: int, body: bytes = b"") -> Response:
-        """The answer of another worker to a request. body: of the request, read already. Raises
-        Denied where that worker is not there, and where the node hangs up.
+        """Returns the answer of another worker to a request. body: of the request, read already.
+        Raises Denied where that worker is not there.
         """
-        asking = asyncio.ensure_future(self._asked(request, worker, body))
-        away = asyncio.ensure_future(disconnected(request))
         try:
-            await asyncio.wait((asking, away), return_when=asyncio.FIRST_COMPLETED)
-            if not asking.done():
-                raise Denied(408, "too-slow")
-            return Passed(asking.result())
+            answer = await self._sent(request, worker, body)
         except (httpx.HTTPError, KeyError):
             raise Denied(503, "no-place") from None
-        finally:
-            away.cancel()
-            asking.cancel()
+        return Passed(answer)
 
-    async def _asked(self, request: Request, worker: int, body: bytes) -> httpx.Response:
+    async def _sent(self, request: Request, worker: int, body: bytes) -> httpx.Response:
+        """Returns the head of the other worker's answer, whose body is still to come."""
+        # Made in the event loop that uses it, and only where there is something to pass on.
         if self._client is None:
             timeout = httpx.Timeout(None, connect=CONNECT)
             limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
             self._client = httpx.AsyncClient(trust_env=False, timeout=timeout, limits=limits)
-        where = f"http://{self.addresses[worker]}{request.url.path}"
-        key = {"authorization": request.headers.get("authorization", "")}
-        asked = self._client.build_request(request.method, where, headers=key, content=body)
-        return await self._client.send(asked, stream=True)
+        url = f"http://{self.addresses[worker]}{request.url.path}"
+        headers = {"authorization": request.headers.get("authorization", "")}
+        passed = self._client.build_request(request.method, url, headers=headers, content=body)
+        return await self._client.send(passed, stream=True)
 
 
 @final
 class Passed(StreamingResponse):
-    """The answer of another worker, piece by piece."""
+    """The answer of another worker, sent piece by piece."""
 
     def __init__(self, answer: httpx.Response) -> None:
         headers = {name: answer.headers[name] for name in PASSED if name in answer.headers}
@@ -80,7 +74,7 @@ class Passed(StreamingResponse):
         self._answer = answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the response, as ASGI asks for it."""
+        """Sends the response, as ASGI asks for it."""
         try:
             await super().__call__(scope, receive, send)
         finally:
@@ -88,14 +82,8 @@ class Passed(StreamingResponse):
 
 
 async def _pieces(answer: httpx.Response) -> AsyncIterator[bytes]:
-    """The bytes of an answer. Where the other worker dies, fewer come than were announced, and the
-    node asks again."""
+    """Yields the bytes of an answer."""
+    # If the other worker dies, fewer bytes come than were announced, and the node asks again.
     with suppress(httpx.HTTPError):
         async for piece in answer.aiter_raw():
             yield piece
-
-
-async def disconnected(request: Request) -> None:
-    """Returns when the client of a request hangs up."""
-    while (await request.receive())["type"] != "http.disconnect":
-        pass

@@ -5,6 +5,7 @@ keeps everything else to itself.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -56,9 +57,12 @@ class FederatedNode:
         self.folder, self.name = folder, str(about["name"])
         self.terms = FederationTerms.read(folder / TERMS)
         self.key = read_identity(folder / IDENTITY)
-        self.algorithm = self.terms.make(about.get("own"), str(about.get("algorithm", "")))
+        # The file of a class of the owner's own is named by the owner, never by the terms.
+        place = str(about.get("algorithm", ""))
+        self.algorithm = self.terms.make(about.get("own"), place)
         self.items = Items.read(folder / ITEMS, self.terms.items_sha256)
-        self.store, self._turn = NodeStore(folder / STORE), Lock()
+        self.store = NodeStore(folder / STORE)
+        self._turn = Lock()
         self.rows: Interactions = self.store.rows(self.items)
         self._rounds = key_of(self.terms.seed, "rounds")
         secret = self.terms.draws == "secret"
@@ -85,6 +89,7 @@ class FederatedNode:
             self.store.begin(arrays_of(self._first_state()))
         self._offered: OfferedModel | None = None
         self._kinds: dict[str, Callable[[Frame], bytes]] = {"hello": self.responder.hello}
+        # Under masks a node answers no request whose answer would be about itself alone.
         if self.terms.masked:
             self._members = Members.read(folder / MEMBERS, self.terms.users)
             floors = Floors(**about.get("floors", {}))
@@ -108,6 +113,7 @@ class FederatedNode:
         """Answers a request: with what was asked for, or why not. Requests that come together are
         answered one after the other.
         """
+        # Two at once could train from the same private state, and answer one round twice.
         with self._turn:
             return self.responder.answer(request, self._kinds)
 
@@ -119,6 +125,7 @@ class FederatedNode:
         """
         request, _ = self.responder.read_request(frame)
         given = self.store.answered(request.round)
+        # A second training would be a second answer, and the two may tell what one user sent.
         if given is not None and given.asked == request.asked:
             return given.frame
         if len(request.users) == 1:
@@ -144,14 +151,17 @@ class FederatedNode:
         download = self._read_model(frame)
         number = frame.head.round
         digest = announced(self.contract, download)
-        said = self.store.fact(SAID) or ""
         word = f"{number} {digest.hex()}"
-        # A node says of one model a round that it has come, for good: with words for two models it
-        # could help each to a quorum.
-        if said.startswith(f"{number} ") and said != word:
-            raise FrameRefused(Code.CONFLICT, "another trained model of this round has come before")
-        if said and int(said.split()[0]) > number:
-            raise FrameRefused(Code.PAST_ROUND, "a newer trained model has come")
+        before = self.store.fact(SAID)
+        if before is not None:
+            newest = int(before.split()[0])
+            # A node says of one model a round that it has come, for good: with words for two models
+            # it could help each to a quorum.
+            if newest == number and before != word:
+                text = "another trained model of this round has come before"
+                raise FrameRefused(Code.CONFLICT, text)
+            if newest > number:
+                raise FrameRefused(Code.PAST_ROUND, "a newer trained model has come")
         self.store.note(SAID, word)
         self._offered = OfferedModel(number, digest, arrays_of(download))
         return self.responder.seal(TAKEN, round=number, model=digest)
@@ -167,36 +177,38 @@ class FederatedNode:
 
     def _read_model(self, frame: Frame) -> State:
         """Returns a model for all of the node's users. Raises FrameRefused."""
-        kept = self.store.model()
-        if kept is not None and frame.head.round < kept[0]:
+        kept = self.store.standing().model
+        if kept is not None and frame.head.round < kept:
             raise FrameRefused(Code.PAST_ROUND, "a newer model has come")
-        download, _ = self.responder.read_download(frame, {}, len(self.shard.users))
+        users = len(self.shard.users)
+        download, _ = self.responder.read_download(frame, {}, users)
         return download
 
     # ---- the parts of a round, which a secure round has too --------------------------------------
 
     def before(self, request: NodeRequest) -> tuple[State, np.uint64]:
         """Returns all devices' private state as it was before a round, and the key of what they
-        draw in it. Raises FrameRefused for a round that is over, whatever the server says: two
-        answers of one round may tell what one user sent. The node's owner may rewind.
+        draw in it. Raises FrameRefused for a round that is over; the node's owner may rewind.
         """
         number = request.round
-        newest = self.store.newest_state()
         arrays = self.store.state_before(number)
-        if arrays is None or (newest is not None and number < newest[0]):
+        # Whatever the server says: two answers of one round may tell what one user sent.
+        if arrays is None or number < self.store.standing().rounds:
             text = f"round {number} is over for this node: its owner may rewind it"
             raise FrameRefused(Code.PAST_ROUND, text)
         private = self.contract.declaration.keeps
         assert private is not None  # of every algorithm around a server
-        return private(**arrays), np.uint64(local_key(self._rounds, number))
+        key = np.uint64(local_key(self._rounds, number))
+        return private(**arrays), key
 
     def _train_one(self, request: NodeRequest) -> tuple[State, Update]:
         """Trains one device. Returns the private state afterwards, and what the device sends."""
         devices, key = self.before(request)
+        users, download = request.users, request.download
         if self._secret is not None:
-            update = self._secret.update(request.download, devices, request.users, 0, request.round)
+            update = self._secret.update(download, devices, users, 0, request.round)
         else:
-            update = self.shard.update(request.download, devices, request.users, key)
+            update = self.shard.update(download, devices, users, key)
         self._check(request, devices, update)
         return devices, update
 
@@ -204,20 +216,19 @@ class FederatedNode:
         """Trains the devices of a request. Returns their private state afterwards, and the sum of
         what they send, to be given back to the shard."""
         devices, key = self.before(request)
+        users, download = request.users, request.download
         if self._secret is not None:
-            total = self._secret.total(request.download, devices, request.users, request.round)
+            total = self._secret.total(download, devices, users, request.round)
         else:
-            total, _ = self.shard.work(
-                request.download, devices, request.users, key, delivered=True
-            )
+            total, _ = self.shard.work(download, devices, users, key, delivered=True)
         self._check(request, devices, total)
         return devices, total
 
     def _check(self, request: NodeRequest, devices: State, sent: Update | Total) -> None:
-        """Raises FrameRefused or ContractError unless what a round leaves here, and what leaves it,
-        are numbers that the next round can work with: one download of huge numbers, all of them
-        finite, would end a node for good.
+        """Raises FrameRefused or ContractError unless the private state after a round, and the
+        contribution, are numbers that the next round can work with.
         """
+        # One download of huge numbers, all of them finite, would end a node for good.
         check_kept(self.contract, devices, len(self.shard.users))
         if isinstance(sent, Update):
             check_sent(self.contract, sent, request.users)
@@ -238,7 +249,8 @@ class FederatedNode:
         alike = self.contract.declaration.deliver is None
         model = arrays_of(request.download) if alike else None
         given = GivenAnswer(request.round, request.asked, answer)
-        left = _left(request, None if self._tally is None else self._tally.taken())
+        counts = None if self._tally is None else self._tally.taken()
+        left = _left(request, counts)
         self.store.advance(given, arrays_of(devices), model, facts or {}, masked, left)
 
     # ---- recommending ----------------------------------------------------------------------------
@@ -251,11 +263,15 @@ class FederatedNode:
         if model is None or newest is None:
             fix = "run the node until its first round is over"
             raise InputError(str(self.folder), "no model has come yet", fix=fix)
-        received, private = self.contract.declaration.receives, self.contract.declaration.keeps
+        declaration = self.contract.declaration
+        received, private = declaration.receives, declaration.keeps
         assert received is not None and private is not None  # of every algorithm around a server
         number, arrays = model
-        download, devices = received(**arrays), private(**newest[1])
-        return number, OwnRecommender(self.algorithm, self.contract, download, devices, self.rows)
+        download = received(**arrays)
+        _, arrays = newest
+        devices = private(**arrays)
+        scorer = OwnRecommender(self.algorithm, self.contract, download, devices, self.rows)
+        return number, scorer
 
 
 @final
@@ -279,9 +295,11 @@ class OwnRecommender:
         """Returns scores of every item, float32 [len(users), items]. users: places among the node's
         users.
         """
-        devices = type(self._devices)(*(array[users] for array in self._devices))
+        private = [array[users] for array in self._devices]
+        devices = type(self._devices)(*private)
         download = self._contract.of_devices(self._download, users)
-        return self._algorithm.score(download, devices, self._rows.histories(users))
+        histories = self._rows.histories(users)
+        return self._algorithm.score(download, devices, histories)
 
 
 # ---- secret draws --------------------------------------------------------------------------------
@@ -298,22 +316,25 @@ class SecretDraws:
     """
 
     def __init__(self, shard: Shard, secret: int) -> None:
-        self._shard, self._secret = shard, secret.to_bytes(BITS // 8, "little")
+        self._shard = shard
+        self._secret = secret.to_bytes(BITS // 8, "little")
 
     def key(self, purpose: str, number: int, user: int) -> np.uint64:
         """Returns the key of one purpose, round and user."""
         text = f"{purpose} {number} {user}".encode()
-        digest = hashlib.blake2b(text, digest_size=8, key=self._secret, person=PERSON).digest()
-        return np.uint64(int.from_bytes(digest, "little"))
+        keyed = hashlib.blake2b(text, digest_size=8, key=self._secret, person=PERSON)
+        word = int.from_bytes(keyed.digest(), "little")
+        return np.uint64(word)
 
     def init_devices(self) -> State:
         """Returns the initial private state of all devices of the node."""
-        algorithm = self._shard.algorithm
-        states = [
-            algorithm.init_devices(np.array([user]), self.key("first", 0, user))
-            for user in self._shard.users.tolist()
-        ]
-        return type(states[0])(*(np.concatenate(arrays) for arrays in zip(*states, strict=True)))
+        states = []
+        for user in self._shard.users.tolist():
+            key = self.key("first", 0, user)
+            states.append(self._shard.algorithm.init_devices(np.array([user]), key))
+        # From one state a device to one array a field.
+        arrays = [np.concatenate(parts) for parts in zip(*states, strict=True)]
+        return type(states[0])(*arrays)
 
     def update(
         self, download: State, devices: State, users: Int64Array, place: int, number: int
@@ -323,7 +344,8 @@ class SecretDraws:
         """
         user = users[place : place + 1]
         received = self._shard.contract.of_devices(download, np.array([place]))
-        return self._shard.update(received, devices, user, self.key("round", number, int(user[0])))
+        key = self.key("round", number, int(users[place]))
+        return self._shard.update(received, devices, user, key)
 
     def total(self, download: State, devices: State, users: Int64Array, number: int) -> Total:
         """Returns the sum of what the devices of `users` send in a round, each trained by itself.
@@ -333,10 +355,11 @@ class SecretDraws:
         def train(place: Int64Array) -> Update:
             return self.update(download, devices, users, int(place[0]), number)
 
+        places = [np.array([place]) for place in range(len(users))]
         total = self._shard.take()
         for low in range(0, len(users), TOGETHER):
-            places = np.arange(low, min(low + TOGETHER, len(users)))
-            for update in self._shard.executor.map(train, np.split(places, len(places))):
+            # No more updates than these are in memory before they are added up.
+            for update in self._shard.executor.map(train, places[low : low + TOGETHER]):
                 total = add_update(total, update)
         return total
 
@@ -368,18 +391,22 @@ class UpdateTally:
 
     def sent(self, users: Int64Array, update: Update) -> None:
         """Counts the updates of some devices; of a device that is trained again, the newest."""
-        whole = (*update.dense.values(), *update.shown.values())
-        besides = sum(int(np.prod(array.shape[1:], dtype=np.int64)) for array in whole)
-        width = sum(int(np.prod(row.shape[1:], dtype=np.int64)) for row in update.rows.values())
+        # Numbers of one row, and numbers of one device that are not in rows.
+        width = sum(math.prod(rows.shape[1:]) for rows in update.rows.values())
+        whole = [*update.dense.values(), *update.shown.values()]
+        besides = sum(math.prod(array.shape[1:]) for array in whole)
         items = len(self._rows.items)
         for_all_items = any(array.shape[1:2] == (items,) for array in update.dense.values())
         for place, user in enumerate(users.tolist()):
-            item = update.item[update.ptr[place] : update.ptr[place + 1]]
-            consumed = self._rows.of_users(np.searchsorted(self._users, [user])).item
+            low, high = update.ptr[place], update.ptr[place + 1]
+            item = update.item[low:high]
+            row = np.searchsorted(self._users, [user])
+            consumed = self._rows.of_users(row).item
             positives = int(np.isin(item, consumed).sum())
             count = SentCount(len(item), positives, width * len(item) + besides)
             if for_all_items and not update.rows:
                 count = SentCount(None, None, count.numbers)
+            # Threads train several devices at once.
             with self._turn:
                 self._counts[user] = count
 
@@ -396,7 +423,8 @@ def _left(request: NodeRequest, counts: Mapping[int, SentCount] | None) -> list[
     # A user without a count sent what it had sent before, which tells nothing new.
     again = SentCount(None, None, None) if counts is None else SentCount(0, 0, 0)
     counts = counts or {}
-    return [
-        LeftDevice(request.round, user, *counts.get(user, again), people)
-        for user in request.users.tolist()
-    ]
+    left = []
+    for user in request.users.tolist():
+        count = counts.get(user, again)
+        left.append(LeftDevice(request.round, user, *count, people))
+    return left

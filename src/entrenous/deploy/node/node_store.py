@@ -1,4 +1,4 @@
-"""The store of a node, in one SQLite file: its users' rows, and what it has learnt from them.
+"""The store of a node, in one SQLite file: its users' rows, and what the node has learnt from them.
 
 With a server that is the users' private vectors and the answers that the node has last given; a
 peer uses the tables of peers/state.py.
@@ -138,37 +138,31 @@ class NodeStore:
         federation's numbers of rows.users, in their order."""
         # Made empty first, so that nobody else can read it from the first byte on.
         write_private(path, b"")
-        facts = {"format": FORMAT, "secret": secrets.randbits(256)}
+        # The secret is drawn here, on the node, and never leaves this file.
+        facts = {"format": str(FORMAT), "secret": str(secrets.randbits(256))}
         times: list[int | None] = [None] * len(rows)
         if rows.time is not None:
             times = rows.time.tolist()
-        columns = zip(
-            users[rows.user].tolist(),
-            rows.item.tolist(),
-            rows.value.tolist(),
-            times,
-            range(len(rows)) if rows.row is None else rows.row.tolist(),
-            strict=True,
-        )
+        # The order of the rows in their source, which breaks ties in time.
+        sources = list(range(len(rows)))
+        if rows.row is not None:
+            sources = rows.row.tolist()
+        owners, items, values = users[rows.user], rows.item, rows.value
+        columns = (owners.tolist(), items.tolist(), values.tolist(), times, sources)
         visits = visit_columns(rows)
         db = _connected(path)
         with db:
             db.executescript(TABLES)
-            db.executemany(
-                "insert into fact values (?, ?)",
-                [(name, str(value)) for name, value in facts.items()],
-            )
-            db.executemany(
-                "insert into user values (?, ?)",
-                zip(users.tolist(), rows.users.ids.tolist(), strict=True),
-            )
-            db.executemany("insert into row values (?, ?, ?, ?, ?)", columns)
+            # Whole, or not at all: a store without all of its rows would train on a part of them.
+            people = zip(users.tolist(), rows.users.ids.tolist(), strict=True)
+            db.executemany("insert into fact values (?, ?)", facts.items())
+            db.executemany("insert into user values (?, ?)", people)
+            db.executemany("insert into row values (?, ?, ?, ?, ?)", zip(*columns, strict=True))
             if visits is not None:
-                visited = (users[visits.user], visits.item, visits.time, visits.row)
-                db.executemany(
-                    "insert into visit values (?, ?, ?, ?)",
-                    zip(*(column.tolist() for column in visited), strict=True),
-                )
+                visitors = users[visits.user]
+                visited = [visitors, visits.item, visits.time, visits.row]
+                by_visit = zip(*(column.tolist() for column in visited), strict=True)
+                db.executemany("insert into visit values (?, ?, ?, ?)", by_visit)
         db.close()
         return NodeStore(path)
 
@@ -185,8 +179,8 @@ class NodeStore:
 
     def note(self, name: str, value: str) -> None:
         """Stores a text under a name."""
-        with self.connection:
-            self.connection.execute("insert or replace into fact values (?, ?)", (name, value))
+        with self.connection as db:
+            db.execute("insert or replace into fact values (?, ?)", (name, value))
 
     @property
     def users(self) -> Int64Array:
@@ -202,21 +196,24 @@ class NodeStore:
     def rows(self, items: Items) -> Interactions:
         """Returns all rows of the node's users. User r of the result is `users[r]`."""
         numbers = self.users
-        ids = [name for (name,) in self.connection.execute("select id from user order by number")]
-        table = self.connection.execute(
-            "select user, item, value, time from row order by source"
-        ).fetchall()
-        user, item, value, time = ([row[column] for row in table] for column in range(4))
-        timed = any(seconds is not None for seconds in time)
+        query = self.connection.execute("select id from user order by number")
+        ids = [name for (name,) in query]
+        # In the order of their source, as a simulation reads them.
+        query = self.connection.execute("select user, item, value, time from row order by source")
+        table = query.fetchall()
+        user = np.array([row[0] for row in table], np.int64)
+        time = None
+        if any(row[3] is not None for row in table):
+            time = [NO_TIME if row[3] is None else row[3] for row in table]
         features = {}
         if items.places is not None:
             latitudes, longitudes = items.places.astype(str).T
             features = {"lat": latitudes, "lon": longitudes}
         data = build(
-            np.searchsorted(numbers, np.array(user, np.int64)),
-            item,
-            value=value,
-            time=[NO_TIME if seconds is None else seconds for seconds in time] if timed else None,
+            np.searchsorted(numbers, user),
+            [row[1] for row in table],
+            value=[row[2] for row in table],
+            time=time,
             users=Vocabulary(ids, kind="user"),
             items=items.vocabulary,
             features=features,
@@ -243,8 +240,15 @@ class NodeStore:
         """Returns the newest private state, arrays by name, with the number of the round that it
         precedes; None before the first.
         """
-        row = self._one("select round, arrays from state order by round desc limit 1")
-        return None if row is None else (int(row[0]), _arrays(row[1]))
+        return self._state("select round, arrays from state order by round desc limit 1")
+
+    def _state(self, query: str) -> tuple[int, dict[str, Array]] | None:
+        """Returns the first of some rows of a round and its arrays; None if there is none."""
+        row = self._one(query)
+        if row is None:
+            return None
+        number, arrays = row
+        return int(number), _arrays(arrays)
 
     def standing(self) -> StoreStanding:
         """Returns how far the node is, without reading an array."""
@@ -288,6 +292,7 @@ class NodeStore:
         """
         after = given.round + 1
         columns = ", ".join(LeftDevice._fields)
+        # State and answer together: a node that dies between the two would train somebody twice.
         with self.connection as db:
             # A state of a later round, from before a rewind, would be taken for the newest.
             db.execute("delete from state where round > ?", (given.round,))
@@ -325,9 +330,8 @@ class NodeStore:
             return None
         model, users, vector = row
         # Copied, so that it may be written to.
-        return MaskedVector(
-            model, np.frombuffer(users, np.int64), np.frombuffer(vector, np.int64).copy()
-        )
+        numbers = np.frombuffer(vector, np.int64).copy()
+        return MaskedVector(model, np.frombuffer(users, np.int64), numbers)
 
     def past_sums(self) -> tuple[PastSum, ...]:
         """Returns the secure sums that the node has consented to, from the first one."""
@@ -335,18 +339,17 @@ class NodeStore:
         sums: list[PastSum] = []
         for model, parties, own in rows:
             users = frozenset(np.frombuffer(own, np.int64).tolist())
+            # Parties and users that are those of an earlier sum are in memory once.
             summed = PastSum(model, json.loads(parties), users)
             sums.append(sharing(reversed(sums), summed))
         return tuple(sums)
 
     def remember_sum(self, number: int, summed: PastSum) -> None:
         """Stores the secure sum of a round, before the node's consent leaves."""
-        own = np.array(sorted(summed.own), np.int64).tobytes()
+        own = np.array(sorted(summed.own), np.int64)
+        row = number, summed.model, json.dumps(summed.parties), own.tobytes()
         with self.connection:
-            self.connection.execute(
-                "insert or replace into summed values (?, ?, ?, ?)",
-                (number, summed.model, json.dumps(summed.parties), own),
-            )
+            self.connection.execute("insert or replace into summed values (?, ?, ?, ?)", row)
 
     def rewind(self, number: int) -> int:
         """Makes the newest private state the one before round `number`, for a server that goes on
@@ -355,6 +358,7 @@ class NodeStore:
         """
         row = self._one("select round, arrays from state order by round desc limit 1")
         newest, arrays = (0, b"") if row is None else row
+        # There is one private state of now, and none of a round to come.
         if row is None or number > newest:
             problem = f"round {number} is still to come"
             raise InputError(str(self.path), problem, expected=f"at most {newest}")
@@ -377,8 +381,7 @@ class NodeStore:
 
     def model(self) -> tuple[int, dict[str, Array]] | None:
         """Returns the newest received model with its round; None before the first."""
-        row = self._one("select round, arrays from model")
-        return None if row is None else (int(row[0]), _arrays(row[1]))
+        return self._state("select round, arrays from model")
 
     def copy(self, to: Path) -> None:
         """Copies the whole store, as it is at one moment, to a new file that its owner alone may
@@ -405,9 +408,11 @@ def _connected(path: Path) -> sqlite3.Connection:
 
 
 def _blob(arrays: Mapping[str, Array]) -> bytes:
+    """Returns arrays as safetensors, which hold names, types and shapes, and nothing to run."""
     from safetensors.numpy import save
 
-    return save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    return save(contiguous)
 
 
 def _arrays(blob: bytes) -> dict[str, Array]:

@@ -19,8 +19,9 @@ from threading import Lock
 from typing import Any, NamedTuple, final
 
 from ... import __version__
+from ...core.files import DiskHealth, Trouble, write_text
 from ...core.lock import is_held
-from ..agreement.files import DiskHealth, Trouble, read_json, write_text
+from ..agreement.files import read_json
 from ..agreement.terms import TERMS, FederationTerms
 from ..frames.frames import Code, opened, reason
 from ..links.metrics import LinkTally, counter, counters, gauge, of_port, process, text_of
@@ -72,7 +73,8 @@ class NodeWatch:
         self.standing = look()
         self._tally = NodeTally(Counter(), Counter())
         self._began, self._written = clock(), 0.0
-        self._handed_on = False  # whether a relay, which keeps no model, handed the trained one on
+        # True once a relay, which keeps no model, has handed the trained one on.
+        self._handed_on = False
         self._turn = Lock()
 
     # ---- what happens ----------------------------------------------------------------------------
@@ -83,6 +85,7 @@ class NodeWatch:
         head, failed = frame.head, ""
         with self._turn:
             if head.kind == "refused":
+                # The text of a refusal may quote a server; only known words are counted.
                 text = bytes(frame.body[:120])
                 code = reason(text) or "unknown"
                 self._tally.refused[code] += 1
@@ -111,7 +114,9 @@ class NodeWatch:
         no more to give.
         """
         model = self.standing.model
-        return self._handed_on or (model is not None and model >= self._terms.rounds)
+        if self._handed_on:
+            return True
+        return model is not None and model >= self._terms.rounds
 
     def close(self) -> None:
         """Writes the status once more."""
@@ -192,22 +197,28 @@ class NodeWatch:
         return text_of(families)
 
     def _write(self, every: float = EVERY) -> None:
+        """Writes the status, unless that was done within so many seconds."""
         with self._turn:
             now = self._clock()
+            # Negative where the clock was set back: then it is written.
             if 0 <= now - self._written < every:
                 return
             self._written = now
+            status = json.dumps(self.about(), indent=1)
+            # A full disk stops no training: it is noted, and told.
             try:
-                write_text(self._folder / STATUS, json.dumps(self.about(), indent=1))
+                write_text(self._folder / STATUS, status)
                 self.disk.wrote(STATUS)
             except OSError as cause:
                 self.disk.failed(STATUS, cause)
 
 
 def node_status(folder: Path) -> dict[str, Any]:
-    """Returns the status of a node, running or not: by its store, and by what its process last
-    said. Raises InputError for a folder that has not joined."""
-    about, terms = read_json(folder / NODE), FederationTerms.read(folder / TERMS)
+    """Returns the status of a node, running or not: by its store, and by what its process wrote
+    last. Raises InputError for a folder that has not joined.
+    """
+    about = read_json(folder / NODE)
+    terms = FederationTerms.read(folder / TERMS)
     status = {
         "name": about["name"],
         "run": terms.run,
@@ -228,6 +239,7 @@ def node_status(folder: Path) -> dict[str, Any]:
             "rows": rows,
             "sums_remembered": standing.sums,
         }
-    said = dict(told(folder))
-    said.pop("pid", None)
-    return {**status, **said}
+    written = dict(told(folder))
+    # The number of a process that may be gone, or another by now.
+    written.pop("pid", None)
+    return {**status, **written}

@@ -34,32 +34,29 @@ BELOW = "below"  # the folder of the federation of its own nodes
 EARLY = 0.8  # share of a round's time after which it answers without those who have not
 GIVING = 20.0  # seconds for its nodes to take a trained model
 KEPT = 4  # answers
+ASKED = 32  # bytes of a request's sha256, which stands before its answer on the disk
 
 
 @final
 class Relay:
-    """One relay, opened from its folder. link: to its own nodes; below: the open folder of their
-    server. Answers one request at a time.
+    """One relay, opened from its folder. Answers one request at a time.
+
+    below: the open folder of the server of its own nodes. link: to these nodes.
     """
 
     def __init__(self, folder: Path, below: ServerFolder, link: ServerLink, stop: Event) -> None:
-        about, terms = read_json(folder / NODE), FederationTerms.read(folder / TERMS)
-        self.folder, self.name, self.terms, self.key = (
-            folder,
-            str(about["name"]),
-            terms,
-            read_identity(folder / IDENTITY),
-        )
-        users = Members.read(folder / MEMBERS, terms.users).nodes[self.name].users
-        contract = contribution.agreed(
-            terms.make(place=str(about.get("algorithm", ""))), terms.catalogue, terms.protection
-        )
+        about = read_json(folder / NODE)
+        terms = FederationTerms.read(folder / TERMS)
+        self.folder, self.name, self.terms = folder, str(about["name"]), terms
+        self.key = read_identity(folder / IDENTITY)
+        members = Members.read(folder / MEMBERS, terms.users)
+        users = members.nodes[self.name].users
+        algorithm = terms.make(place=str(about.get("algorithm", "")))
+        contract = contribution.agreed(algorithm, terms.catalogue, terms.protection)
         self.responder = Responder(self.name, self.key, terms, contract, users)
-        self._below, self._collector, self._turn = (
-            below,
-            Collector(below, contract, link, stop),
-            Lock(),
-        )
+        self._below = below
+        self._collector = Collector(below, contract, link, stop)
+        self._turn = Lock()
         self._kinds = {"hello": self.responder.hello, "work": self._work, "model": self._model}
 
     def answer(self, request: bytes) -> bytes:
@@ -70,81 +67,86 @@ class Relay:
             return self.responder.answer(request, self._kinds)
 
     def standing(self) -> StoreStanding:
-        """Returns how far it is. It keeps no model and remembers no sums."""
-        return StoreStanding(max(self._answers(), default=-1) + 1, None, 0)
+        """Returns how far the relay is. It keeps no model and remembers no sums."""
+        rounds = max(self._answers(), default=-1) + 1
+        return StoreStanding(rounds, None, 0)
 
     def _work(self, frame: Frame) -> bytes:
         request, _ = self.responder.read_request(frame)
         given = self._given(request)
         if given is None:
             total, heard = self._collected(request, frame.head.model)
-            given = self.responder.seal_for(
-                frame, "part", contribution.of_part(total, heard), heard=len(heard)
-            )
+            body = contribution.of_part(total, heard)
+            given = self.responder.seal_for(frame, "part", body, heard=len(heard))
             self._keep(request, given)
         return given
 
     def _collected(self, request: NodeRequest, model: bytes) -> tuple[Total, Int64Array]:
-        """The sum of what the relay's nodes answer, and whose. Raises FrameRefused where these are
-        too few.
+        """Returns the sum of the answers of the relay's nodes, and the users who are in it. Raises
+        FrameRefused where these are too few.
         """
         asked = self._below.members.by_node(request.users)
-        work, own = (
-            RoundWork(request.round, model, asked, request.download, request.users),
-            self._collector,
-        )
-        own.begin(work)
+        work = RoundWork(request.round, model, asked, request.download, request.users)
+        collector = self._collector
+        collector.begin(work)
         try:
-            own.gather(EARLY * self.terms.deadline)
-            heard = own.heard
+            # The server above waits for the whole deadline, and the answer has to reach it.
+            collector.gather(EARLY * self.terms.deadline)
+            heard = collector.heard
         finally:
-            total = own.end()
+            total = collector.end()
         self._below.log(f"round {request.round}: {len(heard)} of {len(request.users)} devices")
-        if not len(heard) or len(heard) < self.terms.quorum * sum(
-            len(users) for users in asked.values()
-        ):
+        # The terms' quorum holds here, too: a sum of few tells more of each.
+        people = sum(len(users) for users in asked.values())
+        if not len(heard) or len(heard) < self.terms.quorum * people:
             raise FrameRefused(Code.WITHHELD, "quorum: too few of this relay's nodes have answered")
         return total, heard
 
     def _model(self, frame: Frame) -> bytes:
-        """A model for all users, handed on to the relay's nodes."""
-        download, _ = self.responder.read_download(frame, {}, len(self.responder.users))
+        """Hands a model for all users on to the relay's nodes."""
+        users = len(self.responder.users)
+        download, _ = self.responder.read_download(frame, {}, users)
         self._hand_on(frame.head.round, download)
         return self.responder.seal(TAKEN, round=frame.head.round)
 
     def _hand_on(self, number: int, download: State) -> None:
-        everyone = {name: member.users for name, member in self._below.members.nodes.items()}
-        self._collector.offer(RoundWork(number, b"", everyone, download, self.responder.users))
+        members = self._below.members.nodes
+        everyone = {name: member.users for name, member in members.items()}
+        work = RoundWork(number, b"", everyone, download, self.responder.users)
+        self._collector.offer(work)
         self._collector.give(GIVING)
-        if self._collector.without:
-            self._below.log(
-                f"{len(self._collector.without)} nodes were not there to take the model of round"
-                f" {number}"
-            )
+        absent = len(self._collector.without)
+        if absent:
+            self._below.log(f"{absent} nodes were not there to take the model of round {number}")
 
     # ---- answers that were given -----------------------------------------------------------------
 
     def _given(self, request: NodeRequest) -> bytes | None:
-        """The answer that was given to the same request. Raises FrameRefused for another one of a
-        round that was answered: two sums of one round may tell what one node sent."""
+        """Returns the answer that was given to the same request; None if its round is new. Raises
+        FrameRefused for another request of a round that was answered.
+        """
         newest = max(self._answers(), default=-1)
         if request.round > newest:
             return None
         path = self._answer_path(request.round)
-        said = path.read_bytes() if path.exists() else b""
-        if said[:32] != request.asked:
+        record = path.read_bytes() if path.exists() else b""
+        # Two sums of one round may tell what one node sent.
+        if record[:ASKED] != request.asked:
             raise FrameRefused(Code.PAST_ROUND, f"round {request.round} is over for this relay")
-        return said[32:]
+        return record[ASKED:]
 
     def _keep(self, request: NodeRequest, answer: bytes) -> None:
-        """An answer is on the disk before it leaves; what it was made of is not needed then."""
+        """Writes an answer to the disk before it leaves, and drops older ones."""
         write_atomically(self._answer_path(request.round), request.asked + answer)
         for number in sorted(self._answers())[:-KEPT]:
             self._answer_path(number).unlink(missing_ok=True)
+        # The answers of its nodes, of which this one was made, are not needed any more.
         self._below.drop_journals()
 
     def _answers(self) -> list[int]:
-        return [int(path.stem.rpartition("-")[2]) for path in self.folder.glob("answer-*.frame")]
+        """Returns the rounds whose answers are kept."""
+        names = [path.stem for path in self.folder.glob("answer-*.frame")]
+        return [int(name.removeprefix("answer-")) for name in names]
 
     def _answer_path(self, number: int) -> Path:
         return self.folder / f"answer-{number:09d}.frame"

@@ -1,5 +1,5 @@
-"""`Responder`: the steps that a node and a relay have in common: see who asks, read what is asked
-for, seal what is answered.
+"""`Responder`: the steps that a node and a relay have in common. It checks who asks, reads the
+request, and seals the answer.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ class Responder:
                 raise FrameRefused(Code.FUTURE_ROUND, f"the terms say {self.terms.rounds} rounds")
             return handlers[head.kind](frame)
         except FrameRefused as why:
-            return self.seal("refused", f"{why.code.value}\n{why.text}".encode(), **about)
+            text = f"{why.code.value}\n{why.text}"
+            return self.seal("refused", text.encode(), **about)
         except Exception as why:
             # A number that is not finite, a full disk, a fault in an algorithm: by class alone,
             # since the text may name rows.
@@ -84,10 +85,10 @@ class Responder:
     ) -> tuple[NodeRequest, dict[str, Array]]:
         """Reads what a request asks for, and `further` arrays besides. Raises FrameRefused for
         users that are not the node's, and for another model than was announced."""
-        m, head, further = self.asked_for(frame), frame.head, further or {}
+        m, head = self.asked_for(frame), frame.head
         if head.round == self.terms.last_number:
             raise FrameRefused(Code.FUTURE_ROUND, "that was the last one")
-        schema = {"users": TensorField("i8", (m,)), **further}
+        schema = {"users": TensorField("i8", (m,)), **(further or {})}
         download, arrays = self.read_download(frame, schema, m)
         users = arrays.pop("users")
         # A user named twice would train twice, one of another node has no rows here.
@@ -100,7 +101,9 @@ class Responder:
         # All nodes train from one model: one made for this node alone would tell more of it.
         if announced(self.contract, download) != head.model:
             raise FrameRefused(Code.WRONG_MODEL, "the download is not the model that was announced")
-        asked = hashlib.sha256(b"%d %s" % (head.round, head.model) + users.tobytes()).digest()
+        # The attempt is left out: an answer that was lost is asked for again.
+        text = b"%d %s" % (head.round, head.model) + users.tobytes()
+        asked = hashlib.sha256(text).digest()
         return NodeRequest(head.round, users, download, asked), arrays
 
     def asked_for(self, frame: Frame) -> int:
@@ -116,9 +119,10 @@ class Responder:
         """Returns how many users a request is about. Raises FrameRefused for fewer than the node's
         owner lets it answer for at once.
         """
-        m = frame.head.about.get("users", 0)
-        if 0 < m < self._least:
-            raise FrameRefused(Code.TOO_FEW_USERS, f"asked for {m} users; at least {self._least}")
+        m, least = frame.head.about.get("users", 0), self._least
+        # An answer for fewer users tells the server more of each.
+        if 0 < m < least:
+            raise FrameRefused(Code.TOO_FEW_USERS, f"asked for {m} users; at least {least}")
         return m
 
     def read_download(

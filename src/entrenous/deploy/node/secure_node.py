@@ -73,9 +73,10 @@ class SecureSide:
         # Nodes of other groups may be in no sum with this one: a server that dealt nodes anew in
         # every round would choose whom to subtract.
         group = group_of(members, node.terms, node.name)
-        self._most = {
-            name: len(member.users) for name, member in members.nodes.items() if name in group
-        }
+        self._most = {}
+        for name, member in members.nodes.items():
+            if name in group:
+                self._most[name] = len(member.users)
         self._past = node.store.past_sums()
         self._length = size(node.shard.contract.empty_total())
         self._remembered: PastSum | None = None  # the newest of `_past`, as its client has it
@@ -89,7 +90,8 @@ class SecureSide:
         A box with wrong content is answered by a complaint. Raises FrameRefused.
         """
         self._node.responder.enough(frame)
-        asked = hashlib.sha256(frame.head.kind.encode() + frame.head.digest).digest()
+        question = frame.head.kind.encode() + frame.head.digest
+        asked = hashlib.sha256(question).digest()
         client = self._of_attempt(frame)
         if asked in self._answers:
             return self._answers[asked]
@@ -104,30 +106,33 @@ class SecureSide:
 
     def _of_attempt(self, frame: Frame) -> SecureSumClient:
         """Returns the client of this attempt: a new one for the first stage of a new attempt."""
-        head = frame.head
+        head, store = frame.head, self._node.store
         asked = (head.round, head.attempt)
         current = None
         if self._client is not None:
             current = (self._client.terms.round, self._client.terms.attempt)
-        if self._client is not None and current == asked:
-            self._as_agreed(self._client, frame)
-            return self._client
+            if current == asked:
+                self._as_agreed(self._client, frame)
+                return self._client
+        # Whoever comes in later has not signed what the others have.
         if head.kind != KINDS[0]:
             text = "this node does not take part in this attempt: it was not there when it began"
             raise FrameRefused(Code.NOT_ASKED, text)
         if current is not None and current > asked:
             raise FrameRefused(Code.PAST_ROUND)
         # Two sums of one round over different nodes would tell what this node sent.
-        if int(self._node.store.fact(MASKED) or -1) >= head.round:
+        if _last_masked(store) >= head.round:
             text = "this node's masked input of this round has left before"
             raise FrameRefused(Code.PAST_ROUND, text)
-        sent = inputs(self._node.store)
-        allowed = allowed_inputs(self._node.store, self._node.terms)
+        # Each further sum tells a little more, and costs a share of what an epsilon promises.
+        sent = inputs(store)
+        allowed = allowed_inputs(store, self._node.terms)
         if sent >= allowed:
             text = f"sums: {sent} masked inputs have left this node; its owner allows {allowed}"
             raise FrameRefused(Code.WITHHELD, text)
+        contract = self._node.shard.contract
         self._client = SecureSumClient(
-            sum_terms(self._node.terms, self._node.shard.contract, *asked, head.model),
+            sum_terms(self._node.terms, contract, *asked, head.model),
             self._roll,
             self._node.name,
             self._node.key.private_bytes_raw(),
@@ -169,33 +174,37 @@ class SecureSide:
             answer = client.unmask(body)
         else:
             answer = client.open_box(body)
-        return self._node.responder.seal_for(frame, ANSWERED.get(kind, kind), answer)
+        answered = ANSWERED.get(kind, kind)
+        return self._node.responder.seal_for(frame, answered, answer)
 
     def _masked(self, client: SecureSumClient, frame: Frame) -> bytes:
         """Trains, masks, and writes both to the disk before anything leaves. Returns the whole
         answer."""
         node = self._node
-        inbox = {"inbox": TensorField("u1", ((0, MESSAGE),))}
-        request, arrays = node.responder.read_request(frame, inbox)
+        schema = {"inbox": TensorField("u1", ((0, MESSAGE),))}
+        request, arrays = node.responder.read_request(frame, schema)
+        inbox = arrays["inbox"].tobytes()
         # The download counts, not what a head says of it: with a model made for this node alone,
         # the sum would tell what this node sends.
         if announced(node.shard.contract, request.download) != client.terms.model:
             text = "the download is not the model that all have signed for this attempt"
             raise FrameRefused(Code.WRONG_MODEL, text)
-        client.check_inbox(arrays["inbox"].tobytes())
+        # Before the training, which a bad inbox would waste.
+        client.check_inbox(inbox)
         devices, total, masked, trained = self._vector(request, client.terms.model)
         try:
             users = frozenset(request.users.tolist())
             same_rows = node.shard.contract.declaration.traits.same_rows
             rows = rows_of(total, same_rows)
-            message = client.mask(arrays["inbox"].tobytes(), masked.vector, rows, users)
+            message = client.mask(inbox, masked.vector, rows, users)
             body = upload(message, contribution.shown_of(total))
         finally:
             if trained:
                 node.shard.release(total)
         answer = node.responder.seal_for(frame, "mask", body)
-        sent = {MASKED: str(request.round), INPUTS: str(inputs(node.store) + 1)}
-        node.keep(request, answer, devices, sent, masked)
+        count = inputs(node.store) + 1
+        facts = {MASKED: str(request.round), INPUTS: str(count)}
+        node.keep(request, answer, devices, facts, masked)
         return answer
 
     def _vector(
@@ -204,19 +213,21 @@ class SecureSide:
         """Returns the private state, and what the devices send as a sum and as a vector. The last
         tells whether they were trained now: then the sum is the shard's, and is to be given back.
 
-        For the model and users that were masked last it is the same numbers again, noise and all,
-        since new ones would tell more each time that a server has a model summed.
+        For the model and users that were masked last it is the same numbers again, noise and all.
         """
-        node, kept = self._node, self._node.store.masked()
+        node, contract = self._node, self._node.shard.contract
+        kept = node.store.masked()
+        # New numbers would tell more each time that a server has a model summed.
         if (
             kept is not None
             and kept.model == model
             and np.array_equal(kept.users, request.users)
             and len(kept.vector) == self._length
-            and not node.shard.contract.way("shown")
+            and not contract.way("shown")
         ):
             devices, _ = node.before(request)
-            return devices, unpack(kept.vector, node.shard.contract.empty_total()), kept, False
+            total = unpack(kept.vector, contract.empty_total())
+            return devices, total, kept, False
         devices, total = node.train_sum(request)
         vector = pack(total._replace(shown=()))
         return devices, total, MaskedVector(model, request.users, vector), True
@@ -224,11 +235,13 @@ class SecureSide:
     def _consent(self, client: SecureSumClient, body: bytes) -> bytes:
         """Signs the list of survivors, once the sum that this allows is on the disk."""
         answer = client.consent(body)
-        assert client.consented is not None  # by `consent`
-        if self._remembered is not client.consented:
-            self._node.store.remember_sum(client.terms.round, client.consented)
-            self._past = (*self._past, sharing(reversed(self._past), client.consented))
-            self._remembered = client.consented
+        consented = client.consented
+        assert consented is not None  # by `consent`
+        if self._remembered is not consented:
+            self._node.store.remember_sum(client.terms.round, consented)
+            shared = sharing(reversed(self._past), consented)
+            self._past = (*self._past, shared)
+            self._remembered = consented
         return answer
 
 
@@ -237,7 +250,14 @@ def inputs(store: NodeStore) -> int:
     many as there may be.
     """
     counted = store.fact(INPUTS)
-    return int(counted) if counted is not None else int(store.fact(MASKED) or -1) + 1
+    if counted is None:
+        return _last_masked(store) + 1
+    return int(counted)
+
+
+def _last_masked(store: NodeStore) -> int:
+    """Returns the newest round of which a masked input has left a node; -1 for none."""
+    return int(store.fact(MASKED) or -1)
 
 
 def allowed_inputs(store: NodeStore, terms: FederationTerms) -> int:

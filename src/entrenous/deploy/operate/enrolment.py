@@ -37,7 +37,7 @@ from ..agreement.address import is_host, port_of
 from ..agreement.catalogue import ITEMS, Items
 from ..agreement.files import (
     IDENTITY,
-    is_name,
+    NODE_NAME,
     is_signed,
     public_bytes,
     read_identity,
@@ -78,7 +78,8 @@ class EnrolmentRequest(NamedTuple):
         fields = read_json(path)
         try:
             request = cls(**{**fields, "advertise": tuple(fields.get("advertise", ()))})
-            known = is_name(request.name.encode("ascii")) and len(bytes.fromhex(request.key)) == 32
+            known = NODE_NAME.fullmatch(request.name.encode("ascii")) is not None
+            known &= len(bytes.fromhex(request.key)) == 32
             # Addresses go into invitations, so other peers would dial whatever stands here.
             addresses = (request.listen, *request.advertise)
             known &= all(_is_address(address) for address in addresses)
@@ -138,7 +139,7 @@ def identity(
     Raises InputError for a name or an address that no node may have, and for a folder that has a
     key already.
     """
-    if not is_name(name.encode()):
+    if not NODE_NAME.fullmatch(name.encode()):
         raise InputError("--name", f"got {name!r}", expected="1 to 64 of a-z, 0-9, - and .")
     options = [("--listen", listen)] + [("--advertise", address) for address in advertise]
     for option, address in options:

@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ...algorithms.named import kind_of
 from ...core.contract.declared import declared, is_federated, is_gossip
 from ...core.errors import EntrenousWarning, InputError
-from ...core.files import copy_file, make_folder, write_atomically
+from ...core.files import copy_file, make_folder, write_atomically, write_text
 from ...core.keywords import at_least
 from ...core.registry.discover import is_place, lasting, short
 from ...core.registry.program import source_sha256
@@ -35,6 +35,7 @@ from ...core.types import Int64Array
 from ...data.interactions import Interactions
 from ...privacy.protection import DP, MOST_GROUPS, PAPER, PRIVATE, PROTECT, protection_of
 from ...privacy.secure_sum.terms import Floors
+from ..agreement.address import joined_address
 from ..agreement.catalogue import ITEMS, Items
 from ..agreement.certificates import make_keys
 from ..agreement.files import (
@@ -44,7 +45,6 @@ from ..agreement.files import (
     read_json,
     write_identity,
     write_json,
-    write_text,
 )
 from ..agreement.groups import check_groups
 from ..agreement.invitation import BOOTSTRAPS, INVITATION
@@ -107,7 +107,7 @@ class Place(NamedTuple):
     def reached(self) -> str:
         """The address HOST:PORT that nodes are given for the server."""
         name = self.names[0]
-        return f"[{name}]:{self.port}" if ":" in name else f"{name}:{self.port}"
+        return joined_address(name, self.port)
 
 
 def found_federation(

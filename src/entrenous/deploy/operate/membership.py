@@ -16,11 +16,11 @@ from time import time
 from typing import NamedTuple
 
 from ...core.errors import InputError
-from ...core.files import copy_file, rename_file
+from ...core.files import copy_file, rename_file, write_text
 from ...core.keywords import at_least
 from ...privacy.secure_sum.terms import Floors
 from ..agreement.certificates import expiry, make_keys, names_of
-from ..agreement.files import IDENTITY, read_identity, read_json, write_json, write_text
+from ..agreement.files import IDENTITY, read_identity, read_json, write_json
 from ..agreement.groups import group_of, groups_left
 from ..agreement.members import MEMBERS, Members
 from ..agreement.terms import TERMS, FederationTerms

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple, final
 
 from ...core.contract.protocols import arrays_of
 from ...core.errors import InputError
+from ...core.files import DiskHealth, Trouble
 from ...runs.store import model_sha256
-from ..agreement.files import DiskHealth, Trouble
 from ..links.metrics import counter, counters, gauge, process, served, text_of
 from .folder import PeerFolder
 from .node import PeerNode

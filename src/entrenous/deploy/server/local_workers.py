@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from select import select
 from typing import final
 
+from ..agreement.address import joined_address
 from ..links.https import HttpsPlan, listen
 from .channel import Channel, Order
 from .server_folder import ServerFolder
@@ -53,7 +54,7 @@ class LocalWorkers:
     def __init__(self, folder: ServerFolder, plan: HttpsPlan, count: int) -> None:
         self._reserved = listen(plan.host, plan.port, shared=True, backlog=None)
         port = self._reserved.getsockname()[1]
-        self.address = f"[{plan.host}]:{port}" if ":" in plan.host else f"{plan.host}:{port}"
+        self.address = joined_address(plan.host, port)
         self._plan = WorkerPlan(
             folder=str(folder.path.absolute()),
             start=folder.start,

@@ -344,10 +344,10 @@ class FederationServer:
         if not total.devices:
             return self.state
         key = np.uint64(local_key(key_of(self.terms.seed, "rounds"), self.round))
-        state, own = (
-            self.algorithm.aggregate(self.state, self._protected.on_sum(total, key)),
-            self.algorithm,
-        )
+        if self._protected.noisy:
+            total = self._protected.on_sum(total, key)
+        own = self.algorithm
+        state = own.aggregate(self.state, total)
         far = (
             moved(own.download(self.state), own.download(state))
             if np.isfinite(moved(self.state, state))

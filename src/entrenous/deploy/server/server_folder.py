@@ -17,6 +17,7 @@ import numpy as np
 from ... import __version__
 from ...core.contract.protocols import FederatedAlgorithm, State, arrays_of
 from ...core.errors import EntrenousError, EntrenousWarning, InputError, NotYet, may_pass, one_line
+from ...core.files import DiskHealth, Trouble, failed, write_text
 from ...core.lock import holding, locked
 from ...core.types import Array
 from ...federation.ledger import Ledger
@@ -26,14 +27,10 @@ from ...runs.recommenders import restore_state
 from ..agreement.files import (
     FORMAT,
     IDENTITY,
-    DiskHealth,
-    Trouble,
     check_format,
-    failed,
     read_identity,
     read_json,
     write_json,
-    write_text,
 )
 from ..agreement.members import MEMBERS, Members
 from ..agreement.terms import TERMS, FederationTerms

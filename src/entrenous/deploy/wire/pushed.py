@@ -7,9 +7,10 @@ from __future__ import annotations
 import hashlib
 
 from ...core.types import Float32Array
-from .tensors import Buffer, TensorField, read, write
+from .tensors import ALIGNED, LENGTH, Buffer, TensorField, read, write
 
 DIGEST_BYTES = 32
+NUMBER_BYTES = 4  # of a float32
 
 
 def pack(model: Float32Array) -> bytes:
@@ -21,13 +22,17 @@ def unpack(body: Buffer, width: int) -> Float32Array:
     """Returns the model of a body, float32 [width], a view of it. Raises wire.tensors.Malformed
     for anything else.
     """
-    return read(body, {"model": TensorField("f4", (width,))})["model"]
+    schema = {"model": TensorField("f4", (width,))}
+    return read(body, schema)["model"]
 
 
 def packed_bytes(width: int) -> int:
     """Returns the length in bytes of a packed model of `width` numbers."""
-    header = len(f'{{"model":{{"dtype":"F32","shape":[{width}],"data_offsets":[0,{4 * width}]}}}}')
-    return 8 + header + -header % 8 + 4 * width
+    nbytes = NUMBER_BYTES * width
+    header = len(f'{{"model":{{"dtype":"F32","shape":[{width}],"data_offsets":[0,{nbytes}]}}}}')
+    # `tensors.write` fills the header up with spaces, so that the numbers are aligned.
+    header += -header % ALIGNED
+    return LENGTH + header + nbytes
 
 
 def digest(body: Buffer) -> bytes:

@@ -21,8 +21,10 @@ import numpy as np
 from ...core.errors import EntrenousError
 from ...core.types import Array
 
+LENGTH = 8  # bytes that hold the length of the header
 LONGEST_HEADER = 1 << 14  # bytes
 ALIGNED = 8  # bytes: where the arrays begin, so that each may be used where it lies
+# The name of each type that travels: in numpy, and in the header.
 KINDS = {
     "<f8": "F64",
     "<i8": "I64",
@@ -34,6 +36,7 @@ KINDS = {
     "|i1": "I8",
     "|u1": "U8",
 }
+# What can be wrong with a message, in one word. Logs and tests hold them, so they never change.
 CODES = (
     "short",
     "header",
@@ -56,7 +59,7 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 class Malformed(EntrenousError):
     """Raised for bytes that are not the arrays that were agreed on.
 
-    code: one of CODES, which never change. text: what is wrong.
+    code: one of CODES. text: what is wrong.
     """
 
     def __init__(self, code: str, text: str) -> None:
@@ -65,7 +68,7 @@ class Malformed(EntrenousError):
 
 
 class TensorField(NamedTuple):
-    """An array that both ends have agreed on: its name, type and shape."""
+    """The type and shape of an array that both ends have agreed on."""
 
     dtype: str
     """A key of KINDS or another name of it in numpy ("f4")."""
@@ -87,22 +90,26 @@ def parts(arrays: Mapping[str, Array]) -> list[Buffer]:
     """Returns the same bytes as parts that follow each other: the header, and views of the arrays
     where these lie.
     """
-    whole = {name: _plain(array) for name, array in arrays.items()}
+    plain = [(name, _plain(array)) for name, array in arrays.items()]
+    # After arrays of larger numbers every smaller number is aligned, too, without padding.
+    plain.sort(key=lambda pair: (-pair[1].itemsize, pair[0]))
     header: dict[str, Any] = {}
     views: list[Buffer] = []
-    end = 0
-    for name in sorted(whole, key=lambda name: (-whole[name].itemsize, name)):
-        array = whole[name]
+    start = 0
+    for name, array in plain:
+        end = start + array.nbytes
         header[name] = {
             "dtype": KINDS[_kind(array.dtype)],
             "shape": array.shape,
-            "data_offsets": (end, end + array.nbytes),
+            "data_offsets": (start, end),
         }
-        views.append(array.reshape(-1).view(np.uint8).data)
-        end += array.nbytes
+        numbers = array.reshape(-1)
+        views.append(numbers.view(np.uint8).data)
+        start = end
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % ALIGNED)
-    return [len(text).to_bytes(8, "little") + text, *views]
+    length = len(text).to_bytes(LENGTH, "little")
+    return [length + text, *views]
 
 
 def schema_of(arrays: Mapping[str, Array]) -> dict[str, TensorField]:
@@ -114,11 +121,13 @@ def largest(schema: Schema) -> int:
     """Returns an upper bound for the bytes of a message that a schema allows, for which a receiver
     has to be ready.
     """
-    nbytes = 0
+    nbytes = LENGTH + LONGEST_HEADER
     for field in schema.values():
-        extents = [extent[1] if isinstance(extent, tuple) else extent for extent in field.shape]
-        nbytes += math.prod(extents) * np.dtype(field.dtype).itemsize
-    return 8 + LONGEST_HEADER + nbytes
+        numbers = 1
+        for extent in field.shape:
+            numbers *= extent[1] if isinstance(extent, tuple) else extent
+        nbytes += numbers * np.dtype(field.dtype).itemsize
+    return nbytes
 
 
 def read(buffer: Buffer, schema: Schema) -> dict[str, Array]:
@@ -129,41 +138,48 @@ def read(buffer: Buffer, schema: Schema) -> dict[str, Array]:
     data = memoryview(buffer).cast("B")
     header, start = _header(data)
     if header.keys() != schema.keys():
-        _bad("names", f"got {sorted(header)[:8]}, agreed were {sorted(schema)}")
-    spans = {name: _span(name, header[name], field) for name, field in schema.items()}
+        names = sorted(header)[:8]
+        _bad("names", f"got {names}, agreed were {sorted(schema)}")
+    # The whole layout is checked before an array is looked at.
+    spans = {}
+    for name, field in schema.items():
+        spans[name] = _span(name, header[name], field)
     _check_layout(sorted(spans.values()), len(data) - start)
     arrays = {}
     for name, field in schema.items():
         low, _ = spans[name]
-        arrays[name] = _array(data, start + low, header[name]["shape"], field)
+        shape = header[name]["shape"]
+        arrays[name] = _array(data, start + low, shape, field)
     return arrays
 
 
 def _header(data: memoryview) -> tuple[dict[str, Any], int]:
-    """Returns the header, and where the arrays begin."""
-    if len(data) < 8:
+    """Returns the header, and where the arrays begin. Raises Malformed."""
+    if len(data) < LENGTH:
         _bad("short", f"{len(data)} bytes are not even a length")
-    length = int.from_bytes(data[:8], "little")
+    length = int.from_bytes(data[:LENGTH], "little")
+    # Bounded before it is parsed: parsed JSON takes many times its size in memory.
     if not 2 <= length <= LONGEST_HEADER or length % ALIGNED:
         expected = f"expected a multiple of {ALIGNED} up to {LONGEST_HEADER}"
         _bad("header", f"a header of {length} bytes; {expected}")
-    if len(data) < 8 + length:
+    start = LENGTH + length
+    if len(data) < start:
         _bad("short", f"a header of {length} bytes in a message of {len(data)}")
     try:
-        text = bytes(data[8 : 8 + length]).decode("utf-8")
+        text = bytes(data[LENGTH:start]).decode("utf-8")
         header = json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
     except (ValueError, RecursionError) as cause:
         # Not UTF-8, not JSON, a number of 5,000 digits, or 10,000 brackets.
         raise Malformed("json", f"the header cannot be read ({type(cause).__name__})") from None
     if not isinstance(header, dict):
         _bad("json", "the header is not an object")
-    return header, 8 + length
+    return header, start
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Returns an object whose names differ."""
+    """Returns an object whose names differ. Raises Malformed."""
     fields = dict(pairs)
-    # Two readers could read two different messages.
+    # Of a name that is given twice, one reader takes the first value and another the last.
     if len(fields) != len(pairs):
         _bad("duplicate", "a name is given twice")
     return fields
@@ -174,12 +190,16 @@ def _no_number(text: str) -> NoReturn:
 
 
 def _span(name: str, entry: Any, field: TensorField) -> tuple[int, int]:
-    """Returns where an array lies, once its type and shape are what was agreed."""
+    """Returns where an array begins and ends, counted from the end of the header. Raises Malformed
+    unless its type and shape are what was agreed.
+    """
     if not isinstance(entry, dict) or entry.keys() != {"dtype", "shape", "data_offsets"}:
         _bad("entry", f"'{name}' has not exactly dtype, shape and data_offsets")
-    shape, offsets, dtype = entry["shape"], entry["data_offsets"], np.dtype(field.dtype)
-    if not isinstance(entry["dtype"], str) or entry["dtype"] != KINDS[_kind(dtype)]:
-        _bad("dtype", f"'{name}' is {entry['dtype']!r:.40}, agreed was {KINDS[_kind(dtype)]}")
+    kind, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
+    dtype = np.dtype(field.dtype)
+    agreed_kind = KINDS[_kind(dtype)]
+    if not isinstance(kind, str) or kind != agreed_kind:
+        _bad("dtype", f"'{name}' is {kind!r:.40}, agreed was {agreed_kind}")
     if not _whole_numbers(shape) or len(shape) != len(field.shape):
         _bad("shape", f"'{name}' has the shape {shape!r:.60}, agreed was {field.shape}")
     for extent, agreed in zip(shape, field.shape, strict=True):
@@ -187,9 +207,11 @@ def _span(name: str, entry: Any, field: TensorField) -> tuple[int, int]:
     if not _whole_numbers(offsets) or len(offsets) != 2:
         _bad("offsets", f"'{name}' lies at {offsets!r:.60}")
     low, high = offsets
+    itemsize = dtype.itemsize
     # In Python's whole numbers, since those of numpy overflow.
-    if high - low != math.prod(shape) * dtype.itemsize or low % dtype.itemsize:
-        numbers = f"of shape {shape} and {dtype.itemsize} bytes each"
+    nbytes = math.prod(shape) * itemsize
+    if high - low != nbytes or low % itemsize:
+        numbers = f"of shape {shape} and {itemsize} bytes each"
         _bad("offsets", f"'{name}' {numbers} lies at {low} to {high}")
     return low, high
 
@@ -204,6 +226,7 @@ def _check_extent(name: str, extent: int, agreed: Extent) -> None:
 
 def _check_layout(spans: list[tuple[int, int]], room: int) -> None:
     """Raises Malformed unless the arrays follow each other from the first byte to the last."""
+    # An overlap would unfold a small message into large arrays; a gap would hide bytes.
     end = 0
     for low, high in spans:
         if low != end:
@@ -214,10 +237,9 @@ def _check_layout(spans: list[tuple[int, int]], room: int) -> None:
 
 
 def _array(data: memoryview, start: int, shape: list[int], field: TensorField) -> Array:
-    count = math.prod(shape)
-    array = np.empty(0, field.dtype)
-    if count:
-        array = np.frombuffer(data, np.dtype(field.dtype), count, start)
+    """Returns an array as a read-only view of the message where that is aligned, else as a copy."""
+    array = np.frombuffer(data, field.dtype, math.prod(shape), start)
+    # numba would compile a kernel anew for arrays that are not aligned.
     if not array.flags.aligned:
         array = array.copy()
     array.flags.writeable = False
@@ -225,27 +247,32 @@ def _array(data: memoryview, start: int, shape: list[int], field: TensorField) -
 
 
 def _plain(array: Array) -> Array:
-    """Returns an array contiguous and little-endian; a type that never travels is an error of the
-    caller."""
-    whole = np.asarray(array, order="C")
-    return whole.astype(_kind(whole.dtype), copy=False)
+    """Returns an array contiguous and little-endian. Raises ValueError for a type that never
+    travels.
+    """
+    contiguous = np.asarray(array, order="C")
+    kind = _kind(contiguous.dtype)
+    return contiguous.astype(kind, copy=False)
 
 
 def _kind(dtype: Any) -> str:
     """Returns the name of a type in KINDS. Raises ValueError for a type that never travels
     (objects, text, booleans).
     """
-    kind = np.dtype(dtype).newbyteorder("<").str
+    native = np.dtype(dtype)
+    kind = native.newbyteorder("<").str
     if kind not in KINDS:
-        raise ValueError(
-            f"arrays of type {np.dtype(dtype)} do not travel; those that do: {', '.join(KINDS)}"
-        )
+        known = ", ".join(KINDS)
+        raise ValueError(f"arrays of type {native} do not travel; those that do: {known}")
     return kind
 
 
 def _whole_numbers(value: Any) -> bool:
-    """Returns whether a value is a list of whole numbers from 0 (True is none of them)."""
-    return isinstance(value, list) and all(type(number) is int and number >= 0 for number in value)
+    """Returns whether a value is a list of whole numbers from 0."""
+    if not isinstance(value, list):
+        return False
+    # By type, since True is an instance of int.
+    return all(type(number) is int and number >= 0 for number in value)
 
 
 def _bad(code: str, text: str) -> NoReturn:
