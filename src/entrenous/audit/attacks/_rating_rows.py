@@ -37,7 +37,7 @@ def up_to_a_constant(transcript: Transcript, rows: RowsSeen) -> Float64Array:
         reg = float(transcript.setting("reg"))
         given = transcript.settings.get("reg_bias")
         reg_bias = reg if given is None else float(given)
-    e = reg_bias * b[rows.item].astype(np.float64) - rows.array("b")[:, 0]
+    e = reg_bias * b[rows.item].astype(np.float64) - rows.bias
     push = np.float32(reg) * q[rows.item] - rows.array("q")[:, :factors]
     unit, along, _ = directions(push.astype(np.float32), rows.seen.sent["ptr"])
     # |p_u| by least squares over the rows of each device: along = e |p_u|.

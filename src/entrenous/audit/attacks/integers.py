@@ -29,7 +29,7 @@ def run(transcript: Transcript) -> Claims:
     rho = float(transcript.setting("rho"))
     made_up = np.zeros(tally.first.shape, bool)
     ratings = 0
-    for rows in rounds_of_rows(transcript, tally.users):
+    for rows in rounds_of_rows(transcript):
         untouched_denied(tally, rows, transcript.items)
         z, ratio = up_to_a_constant(transcript, rows), _ratios(rows)
         for part in rows.each_device():
@@ -52,7 +52,7 @@ def run(transcript: Transcript) -> Claims:
 
 def _ratios(rows: RowsSeen) -> Float64Array:
     """A row's first factor by its bias's number."""
-    bias = rows.array("b")[:, 0].astype(np.float64)
+    bias = rows.bias.astype(np.float64)
     return rows.array("q")[:, 0] / np.where(np.abs(bias) > 1e-6, bias, np.inf)
 
 

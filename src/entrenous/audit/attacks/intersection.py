@@ -34,7 +34,7 @@ def run(transcript: Transcript) -> Claims:
     visits = no_visits(tally)
     known = "rho" in transcript.settings or len(np.unique(sizes)) > 1
     longest = 0
-    for rows in rounds_of_rows(transcript, tally.users):
+    for rows in rounds_of_rows(transcript):
         longest = max(longest, int(np.bincount(rows.who).max(initial=0)))
         visits.add(rows)
         always = (visits.touched == visits.rounds) & (visits.rounds > 0)

@@ -33,7 +33,7 @@ def run(transcript: Transcript) -> Claims:
     settings = transcript.settings
     threshold = int(settings.get("threshold", settings.get("predict_after", 0)))
     predicted = 0
-    for rows in rounds_of_rows(transcript, tally.users):
+    for rows in rounds_of_rows(transcript):
         untouched_denied(tally, rows, transcript.items)
         if passes(rows) < threshold:
             continue

@@ -36,7 +36,7 @@ def run(transcript: Transcript) -> Claims:
     tally, factors = empty_tally(transcript), int(transcript.setting("factors"))
     head = shape_of(factors, layers(transcript)).head
     visits = no_visits(tally)
-    for rows in rounds_of_rows(transcript, tally.users):
+    for rows in rounds_of_rows(transcript):
         visits.add(rows)
         moves = rows.array("item")[:, :factors]
         toward = _toward(rows, head, factors)[rows.device]

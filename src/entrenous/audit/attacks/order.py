@@ -35,7 +35,7 @@ def run(transcript: Transcript) -> Claims:
     history = transcript.about["interactions"] / max(1, transcript.users)
     popular, known = _emissions(transcript), prior(transcript)
     said = "rows are sorted: their order says nothing"
-    for rows in rounds_of_rows(transcript, tally.users):
+    for rows in rounds_of_rows(transcript):
         if _sorted(rows):
             continue
         said = ""

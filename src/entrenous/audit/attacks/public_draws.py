@@ -51,8 +51,8 @@ def run(transcript: Transcript) -> Claims:
     # bool [m, items], the lengths of a history that are still possible.
     lengths = np.ones((len(tally.users), transcript.items), bool)
     past: list[list[Drawing]] = [[] for _ in tally.users]
-    for rows in rounds_of_rows(transcript, tally.users):
-        negative = rows.array("b")[:, 0] < 0
+    for rows in rounds_of_rows(transcript):
+        negative = rows.bias < 0
         keys = folds(np.uint64(local_key(rounds_key, rows.seen.round)), tally.users)
         for who in np.unique(rows.who).tolist():
             items = np.sort(rows.item[negative & (rows.who == who)]).astype(np.int64)

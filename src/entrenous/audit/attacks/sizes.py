@@ -34,7 +34,7 @@ def history_sizes(transcript: Transcript) -> tuple[Float64Array, Float64Array]:
     if weights is not None:
         return weights, exact
     counts, rounds = np.zeros(len(users)), np.zeros(len(users))
-    for rows in rounds_of_rows(transcript, users):
+    for rows in rounds_of_rows(transcript):
         counts += np.bincount(rows.who, minlength=len(users))
         rounds[np.searchsorted(users, rows.seen.users)] += 1
     rounds = np.maximum(rounds, 1)
