@@ -71,7 +71,7 @@ class Tally(NamedTuple):
         """Claims the items of some rows of a round. some: bool [n]."""
         self.claim(rows.who[some], rows.item[some], rows.place)
 
-    def deny(self, who: Int64Array, item: Array) -> None:
+    def deny(self, who: Int64Array | int, item: Array) -> None:
         """Records that users did not consume items, and takes back claims of these items."""
         against = np.minimum(self.evidence[who, item], 0)
         self.evidence[who, item] = against - 2 * SURE
