@@ -1,5 +1,5 @@
-"""How much an attack found out: its claims compared with the training rows of the users, and with
-what their popularity alone tells.
+"""The figures of an attack: its claims compared with the training rows of the users, and with a
+guess by popularity alone.
 
 The honest baseline is the guess that everybody has consumed popular items (for MovieLens-100K an
 AUC of 0.87): an attack is judged by its advantage over that, with an interval over users.

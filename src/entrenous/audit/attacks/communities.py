@@ -1,4 +1,4 @@
-"""Which users share a taste? Their models, or their messages, score the items of that taste higher
+"""Users who share a taste: their models, or their messages, score the items of that taste higher
 than those of others do.
 
 Y. Belal, S. Ben Mokhtar, M. Maouche, A. Simonet-Boulogne, "Inferring communities of interest in
