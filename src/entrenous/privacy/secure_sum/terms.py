@@ -72,7 +72,7 @@ class SumTerms:
         return self.length * self.bits // 8
 
     def digest(self, roll: Roll) -> bytes:
-        """The sha256 of these terms and the parties, with which the transcript of an attempt begins.
+        """The sha256 of these terms and the parties. The transcript of an attempt begins with it.
 
         The model is left out: each advert states it by itself, so that a wrong model has a separate
         error, and the messages after the adverts bind it.
