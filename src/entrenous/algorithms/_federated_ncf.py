@@ -53,8 +53,8 @@ class NCFSettings(ServedModel):
     """A neural collaborative filter and its training on a device, the same in every federated NCF
     system.
 
-    A user's embedding learns only in the rounds of its own device. A cohort that is a share of all
-    devices therefore suits federations of any size.
+    A user's embedding learns only in the rounds of the user's device. So a cohort that is a share
+    of all devices suits federations of any size.
     """
 
     # The model.

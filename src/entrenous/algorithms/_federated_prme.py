@@ -159,7 +159,7 @@ def moves(
 
 
 class PRMEMovesRoom(NamedTuple):
-    """Where `_moves` writes: the arrays of `Learnt`."""
+    """The arrays of `Learnt`, into which `_moves` writes."""
 
     ptr: Int64Array
     item: Int32Array

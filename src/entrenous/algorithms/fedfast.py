@@ -3,7 +3,7 @@
 K. Muhammad, Q. Wang, D. O'Reilly-Morgan, E. Tragos, B. Smyth, N. Hurley, J. Geraci, A. Lawlor,
 "FedFast: going beyond average for faster training of federated recommender systems", KDD 2020. Two
 parts: ActvSAMP chooses the devices of a round from clusters of users; ActvAGG adds up what they
-learnt, each of the three parts of the model by a rule of its own. "As found" marks what the one
+learnt, each of the three parts of the model by another rule. "As found" marks what the one
 public implementation does and the paper does not say. fedfast_prme.py follows this policy with
 another model.
 """
@@ -120,7 +120,7 @@ class FedFastRounds(ServedModel):
 
     def deliver(self, download: Any, users: Int64Array) -> Any:
         """Returns what the devices of `users` receive: w but for w[U], of which each device
-        receives the row of its own user.
+        receives its user's row.
         """
         # w[I] and w[N], or those parts that the model has.
         model = (getattr(download, name) for name in self.model._fields)

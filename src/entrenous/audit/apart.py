@@ -1,5 +1,5 @@
-"""Attacks on a transcript, run in a process of their own that is given its file and nothing
-else.
+"""Attacks on a transcript, run in a separate process that is given the transcript's file and
+nothing else.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BEGIN = (
     " main(sys.argv[2:])"
 )
 KEPT = ("NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS", "LD_LIBRARY_PATH")
-# Many small products: threads would wait for each other, and add in any order.
+# Products of small matrices, for which threads would wait for each other, and add in any order.
 ALONE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
@@ -33,17 +33,18 @@ class Attempt(NamedTuple):
 
     name: str
     claims: Claims | None
-    """None where it failed."""
+    """The attack's claims. None if it failed."""
     seconds: float
     failed: str
-    """The reason; "" = it did not fail."""
+    """The reason why it failed; "" if it did not."""
 
 
 def attempts(
     transcript: Transcript, names: Sequence[str] = (), *, progress: Progress = silent
 ) -> list[Attempt]:
-    """Runs the attacks that apply to a transcript, or those of them that are named, in a process
-    that sees it alone.
+    """Runs the attacks that apply to a transcript in a process that sees nothing else.
+
+    names: of attacks; the others are left out. () = none is.
 
     Raises EntrenousError if that process ends before it is done.
     """
@@ -69,12 +70,13 @@ def attempts(
 def begun(
     file: Path, out: Path, names: Sequence[str], errors: IO[str], begin: str = BEGIN
 ) -> subprocess.Popen[str]:
-    """The process that runs attacks on the transcript in `file` and writes their claims to the
-    folder `out`.
+    """Starts the process that runs attacks on the transcript in `file` and writes their claims to
+    the folder `out`.
 
-    errors: where its standard error goes. begin: the program, for tests that run another one within
-        the same walls.
+    errors: takes its standard error. begin: the program, for tests that run another one within the
+        same walls.
     """
+    # An environment of what compiled code needs, and of nothing that names the data.
     kept = {name: os.environ[name] for name in KEPT if name in os.environ}
     environment = {**ALONE, **kept}
     # Compiled code of an installation that cannot be written goes to the folder of the claims.
@@ -93,18 +95,21 @@ def begun(
 
 
 def _followed(process: subprocess.Popen[str], out: Path, progress: Progress) -> list[Attempt]:
-    """Reads the lines of the process, one for each attack, as they come."""
+    """Reads the lines of the process as they come: the names of the attacks, then one line for each
+    attack that has ended.
+    """
     assert process.stdout is not None
     names: list[str] = []
     done: list[Attempt] = []
     for line in process.stdout:
-        told = json.loads(line)
-        if "attacks" in told:
-            names = told["attacks"]
+        news = json.loads(line)
+        if "attacks" in news:
+            names = news["attacks"]
         else:
-            name, failed = told["attack"], one_line(told["failed"], 200)
+            name = news["attack"]
+            failed = one_line(news["failed"], 200)
             claims = None if failed else read_claims(out / name)
-            done.append(Attempt(name, claims, told["seconds"], failed))
+            done.append(Attempt(name, claims, news["seconds"], failed))
         now = f"attack {names[len(done)]}" if len(done) < len(names) else "attacks"
         progress(len(done), max(1, len(names)), now)
     return done

@@ -53,7 +53,7 @@ class Plot:
     """[n, 2], the (user, item) interactions that anybody can see (FedRecAttack's xi; empty for
     attacks that need none)."""
     settings: Mapping[str, float]
-    """Of the attack, by name."""
+    """The settings of the attack, by name."""
     seed: int
     """Names their draws."""
 
@@ -104,7 +104,8 @@ class Poison(NamedTuple):
     promotes: bool
     """True if it promotes an item."""
     profile: Callable[[Plot, Generator], Int64Array]
-    """The items that one colluder pretends to have consumed, from the plot and its draws."""
+    """Returns the items that one colluder pretends to have consumed, from the plot and its
+    draws."""
     begin: Callable[[Plot], Craft] | None = None
     """Makes a `Craft`, which may remember rounds. None = updates are sent as trained."""
     needs_rows: bool = False
@@ -120,7 +121,8 @@ def at_random(plot: Plot, draws: Generator) -> Int64Array:
 
 
 def by_popularity(plot: Plot, draws: Generator) -> Int64Array:
-    """The target and fillers in proportion to their popularity (Efraimidis and Spirakis 2006)."""
+    """The target and fillers in proportion to their popularity."""
+    # P. Efraimidis, P. Spirakis, 2006: the largest u^(1/w) are a weighted sample.
     weight = np.maximum(plot.popularity, 1e-9)
     luck = np.log(draws.uniform(len(weight)) + 1e-300) / weight
     return _with_target(plot, np.argsort(luck)[::-1])
@@ -129,8 +131,9 @@ def by_popularity(plot: Plot, draws: Generator) -> Int64Array:
 def bandwagon(plot: Plot, draws: Generator) -> Int64Array:
     """The target, a tenth of the fillers from the most popular items, and others at random."""
     top = plot.best(max(1, FILLERS // 10))
-    others = draws.permutation(len(plot.popularity))
-    return _with_target(plot, np.concatenate([top, others[~np.isin(others, top)]]))
+    order = draws.permutation(len(plot.popularity))
+    others = order[~np.isin(order, top)]
+    return _with_target(plot, np.concatenate([top, others]))
 
 
 def without_target(plot: Plot, draws: Generator) -> Int64Array:
@@ -139,6 +142,7 @@ def without_target(plot: Plot, draws: Generator) -> Int64Array:
 
 
 def _with_target(plot: Plot, order: Int64Array) -> Int64Array:
+    """The target and the first items of an order."""
     many = int(plot.settings.get("fillers", FILLERS))
     fillers = order[order != plot.target][:many]
     return np.concatenate([[plot.target], fillers]).astype(np.int64)
@@ -146,11 +150,11 @@ def _with_target(plot: Plot, order: Int64Array) -> Int64Array:
 
 def joined_by(data: Interactions, plot: Plot, poison: Poison) -> Interactions:
     """The rows of the honest users, and behind them those that the colluders pretend to have."""
-    items = [poison.profile(plot, plot.draws("profile", int(user))) for user in plot.users]
-    lengths = [len(profile) for profile in items]
+    profiles = [poison.profile(plot, plot.draws("profile", int(user))) for user in plot.users]
+    lengths = [len(profile) for profile in profiles]
     more = sum(lengths)
     user = np.concatenate([data.user, np.repeat(plot.users, lengths)])
-    item = np.concatenate([data.item, *items])
+    item = np.concatenate([data.item, *profiles])
     # They like all of it, as much as can be.
     liked = np.float32(data.rating_scale[1])
     value = np.concatenate([data.value, np.full(more, liked)])
@@ -170,6 +174,7 @@ def joined_by(data: Interactions, plot: Plot, poison: Poison) -> Interactions:
     )
     if data.moments is None or data.visits is None or time is None or whole.row is None:
         return replace(whole, features=data.features)
+    # Algorithms of sequences read visits, so colluders pretend some of their own.
     pretended = Moments(time[len(data) :], np.arange(len(data), len(item)), None)
     visits = some_visits(joined_visits([data.moments, pretended]), whole.row)
     return replace(whole, features=data.features, visits=visits)
@@ -179,10 +184,11 @@ def _times(known: Int64Array, plot: Plot, many: int) -> Int64Array:
     """The times at which colluders pretend to have consumed their items: any of those that honest
     rows have.
     """
-    sure = known[known != NO_TIME]
-    if not len(sure):
+    times = known[known != NO_TIME]
+    if not len(times):
         return np.full(many, NO_TIME)
-    return sure[(plot.draws("times").uniform(many) * len(sure)).astype(np.int64)]
+    places = plot.draws("times").uniform(many) * len(times)
+    return times[places.astype(np.int64)]
 
 
 # ---- in a round ----------------------------------------------------------------------------------
@@ -226,26 +232,32 @@ class Colluders:
 def only_rows(
     sight: Sight, items: Int64Array, moves: Mapping[str, Float64Array], most: float = np.inf
 ) -> Update:
-    """Updates of the m colluders in which each sends nothing but rows of some items, such that
-    together they move the model's rows of these by `moves`, {name of what is sent: float64 [k,
-    ...]}; each row no longer than `most`.
+    """Updates of the m colluders in which each sends nothing but rows of some items. Together they
+    move the model's rows of these items by `moves`, unless a row is then longer than `most`: it is
+    shortened.
+
+    items: [k]. moves: {name of the array that is sent: float64 [k, ...]}.
     """
-    update, m, k = sight.mine, sight.mine.devices, len(items)
+    update = sight.mine
+    m, k = update.devices, len(items)
     # The server divides a weighted sum by the weight of the cohort.
     whole = 1.0
     if sight.contract.weighs:
         whole = sight.contract.cohort * float(update.weight.mean())
-    rows = {name: values * whole / (sight.tables.gain[name] * m) for name, values in moves.items()}
-    length = np.sqrt(sum((values.reshape(k, -1) ** 2).sum(axis=1) for values in rows.values()))
-    short = np.minimum(1, most / np.maximum(length, 1e-12))
+    gain = sight.tables.gain
+    rows = {name: values * whole / (gain[name] * m) for name, values in moves.items()}
+    # A row's length counts over all arrays that have one for the item.
+    square = sum((values.reshape(k, -1) ** 2).sum(axis=1) for values in rows.values())
+    length = np.sqrt(square)
+    factor = np.minimum(1, most / np.maximum(length, 1e-12))
     for name, values in rows.items():
-        rows[name] = values * short.reshape(-1, *_ones(values))
+        rows[name] = values * factor.reshape(-1, *_ones(values))
     dense = {name: np.zeros_like(values) for name, values in update.dense.items()}
     if not update.rows:
         for name, values in rows.items():
             dense[name][:, items] = values.astype(np.float32)
         return update._replace(dense=dense)
-    # Each colluder sends the same rows.
+    # Each colluder sends the same rows; arrays without a move are zeros.
     sent = {}
     for name, trained in update.rows.items():
         sent[name] = np.zeros((m * k, *trained.shape[1:]), np.float32)
@@ -257,7 +269,7 @@ def only_rows(
 
 
 def _ones(array: np.ndarray) -> list[int]:
-    """A dimension of length 1 for each of an array's but the first."""
+    """A dimension of length 1 for each dimension of an array but the first."""
     return [1] * (array.ndim - 1)
 
 

@@ -1,5 +1,5 @@
-"""A whole audit: what an onlooker sees, what attacks make of it, the same for the final model, and
-how accurate the model is.
+"""A whole audit: the view of an onlooker, the attacks on it, the same for the final model, and the
+accuracy of that model.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .scene import check_scene
 from .subject import Subject, subject_of
 from .transcript import Transcript
 
-MEMBERS = "user-membership"  # the attack that needs a training of its own
+MEMBERS = "user-membership"  # the attack that needs a training without some users
 NOBODY = np.empty(0, np.bool_)
 
 
@@ -54,6 +54,7 @@ def audited(
     subject = subject_of(plan, rows, stored)
     plan = subject.audit
     canaries = _canaries(subject, progress) if plan.canaries else None
+    # What the onlooker sees of messages, unless it has nothing but the final model.
     seen = None
     attacks: list[dict[str, Any]] = []
     if plan.view != "model" or is_gossip(subject.made):
@@ -65,6 +66,7 @@ def audited(
             progress=progress,
         )
         attacks += _attacked(seen, subject, progress)
+    # The training to its end: its accuracy, and what its model gives away.
     ending = Ending({}, None, {})
     if seen is None or not plan.quick:
         ending = trained_to_end(subject, todays_code, progress)
@@ -119,10 +121,11 @@ def _canaries(subject: Subject, progress: Progress) -> dict[str, Any]:
 def _attacked(
     seen: Transcript, subject: Subject, progress: Progress, inside: BoolArray = NOBODY
 ) -> list[dict[str, Any]]:
-    """Runs attacks on a transcript. Returns an entry for each, with its figures; for an attack that
-    failed with the reason and no figures.
+    """Runs attacks on a transcript. Returns an entry for each with its figures, or with the reason
+    why it failed.
 
-    inside: which candidates were in training, where the onlooker has some."""
+    inside: bool [candidates], true for those who were in training, where the onlooker has some.
+    """
     entries = []
     for attempt in attempts(seen, subject.audit.attacks, progress=progress):
         entry = {
@@ -153,12 +156,11 @@ def _measured(
 
 
 def equations(seen: Transcript) -> dict[str, int] | None:
-    """Counts the equations that sums of dense arrays give for each item, rounds x numbers, against
-    the unknowns, the parties. So it is with rows where devices send those of the same items in
-    every round.
+    """Counts the equations that sums give for each item, rounds x numbers, against the unknowns,
+    the parties. With as many equations as parties a fixed set of parties can come apart.
 
-    With as many equations as parties a fixed set of parties can come apart. None where nothing of
-    the kind is summed.
+    Dense arrays give equations, and so do rows where devices send those of the same items in every
+    round. None where nothing of the kind is summed.
     """
     widths = []
     for sent in seen.about["sends"]:

@@ -69,11 +69,13 @@ NO_NEW_PRIVILEGES = 38
 
 
 def guard(reads: Iterable[Path], writes: Iterable[Path]) -> bool:
-    """Walls this process in, for good. Returns whether the kernel keeps the wall too.
+    """Walls this process in, for good. Returns True if the kernel keeps the wall too.
 
-    To be called before any thread begins: the kernel's wall holds for this thread and those that it
-    begins. reads, writes: files and folders that it may use besides its programs and their compiled
-    code.
+    Call this before any thread begins: the kernel's wall holds for this thread and those that it
+    begins.
+
+    reads, writes: files and folders that the process may use, in addition to its programs and their
+        compiled code.
     """
     readable = [str(path.resolve()) for path in reads] + [str(path) for path in _programs()]
     writable = [str(path.resolve()) for path in writes] + [str(path) for path in _compiled()]
@@ -96,15 +98,17 @@ def guard(reads: Iterable[Path], writes: Iterable[Path]) -> bool:
 
 
 def _writes(arguments: tuple[Any, ...]) -> bool:
+    """Checks whether the event `open` with these arguments is for writing."""
     mode, flags = arguments[1], arguments[2]
     by_mode = isinstance(mode, str) and any(letter in mode for letter in "wax+")
     return by_mode or bool(flags & WRITING)
 
 
 def _check_path(path: Any, allowed: Iterable[str]) -> None:
-    """Refuses a path outside the allowed files and folders, after links are followed; and a file
-    that is already open, by its number.
+    """Refuses a path outside the allowed files and folders, and the number of a file that is open
+    already.
     """
+    # Links are followed first, or one inside the walls could lead out of them.
     if isinstance(path, str | bytes | os.PathLike):
         real = os.path.realpath(os.fsdecode(path))
         if any(real == wall or real.startswith(wall + os.sep) for wall in allowed):
@@ -120,8 +124,8 @@ def _programs() -> list[Path]:
 
 
 def _compiled() -> list[Path]:
-    """The folders of compiled code: beside the source, and where numba is told to keep it. Folders
-    that are missing are made here: behind the walls they could not be.
+    """The folders of compiled code: next to the source, and where numba is told to keep it. Makes
+    those that are missing, since behind the walls nobody could.
     """
     own = Path(__file__).resolve().parent.parent
     folders = {file.parent / "__pycache__" for file in own.rglob("*.py")}
@@ -155,7 +159,9 @@ class _Beneath(ctypes.Structure):
 
 
 def _by_kernel(readable: Iterable[str], writable: Iterable[str]) -> bool:
-    """Landlock around this thread and those that it begins. Returns False where there is none."""
+    """Puts Landlock around this thread and those that it begins. Returns False where the kernel has
+    none.
+    """
     if not sys.platform.startswith("linux"):
         return False
     libc = ctypes.CDLL(None, use_errno=True)
@@ -181,6 +187,7 @@ def _by_kernel(readable: Iterable[str], writable: Iterable[str]) -> bool:
 
 
 def _allow(libc: Any, ruleset: int, path: str, bits: int) -> None:
+    """Adds a rule that allows access to a path, and to all beneath it, if there is such a path."""
     if not os.path.exists(path):
         return
     opened = os.open(path, os.O_PATH | os.O_CLOEXEC)

@@ -1,5 +1,5 @@
-"""How much an attack found out: its claims compared with the training rows of the users, and with
-what their popularity alone tells.
+"""The figures of an attack: its claims compared with the training rows of the users, and with a
+guess by popularity alone.
 
 The honest baseline is the guess that everybody has consumed popular items (for MovieLens-100K an
 AUC of 0.87): an attack is judged by its advantage over that, with an interval over users.
@@ -83,14 +83,18 @@ def r_precision(score: Any, history: BoolArray) -> Float64Array:
 
 
 def _r_precision(score: Any, history: BoolArray) -> float:
+    """`r_precision` of one user."""
     n = int(history.sum())
     if not n:
         return float("nan")
-    least = np.partition(score, len(score) - n)[len(score) - n]
+    # The score of the last of the first n.
+    place = len(score) - n
+    least = np.partition(score, place)[place]
     above, ties = score > least, score == least
     # Of the ties as many as have room, each with the same chance.
     among_ties = (history & ties).sum() * (n - above.sum()) / ties.sum()
-    return float((history & above).sum() + among_ties) / n
+    right = (history & above).sum() + among_ties
+    return float(right) / n
 
 
 def auc(score: Any, history: BoolArray) -> Float64Array:
@@ -104,10 +108,13 @@ def auc(score: Any, history: BoolArray) -> Float64Array:
 
 
 def _auc(score: Any, history: BoolArray) -> float:
+    """`auc` of one user."""
     own = score[history]
-    others = np.sort(score[~history & (score > -np.inf)])  # -inf was known before
+    unknown = score > -np.inf  # -inf was known before
+    others = np.sort(score[~history & unknown])
     if not len(own) or not len(others):
         return float("nan")
+    # Twice the others below each own item, ties once.
     below = np.searchsorted(others, own, "left") + np.searchsorted(others, own, "right")
     return float(below.mean() / (2 * len(others)))
 
@@ -116,15 +123,20 @@ def _auc(score: Any, history: BoolArray) -> float:
 
 
 def measured(claims: Claims, transcript: Transcript, data: Interactions) -> dict[str, Any]:
-    """The figures of an attack, by name.
+    """The figures of an attack, by name. An attack that was not tried has none.
 
-    precision, recall, f1: of the items that it is sure of, over the users of whom it speaks
-    (`users`). share: of all interactions of the users that were seen (`of_users`). r_precision,
-    auc: of its ranking, means over users; advantage: of R-precision over the popularity guess for
-    the same users, low and high the 95 % bootstrap interval over users; worst: R-precision of the 5
-    % of users that it knows best. rounds_to_half: after which round it rightly claims half of a
-    history, the median over users (None: most never). by_round: [after a round, recall by then],
-    for some rounds. verdict. An attack that was not tried has no figures.
+    * `precision`, `recall`, `f1`: of the items that it is sure of, over the users of whom it speaks
+      (`users`).
+    * `share`: the part that it rightly claims of all interactions of the users who were seen
+      (`of_users`).
+    * `r_precision`, `auc`: of its ranking, means over users.
+    * `advantage`: of R-precision over the popularity guess for the same users; `low` and `high`:
+      its 95 % bootstrap interval over users.
+    * `worst`: R-precision of the 5 % of users whom it knows best.
+    * `rounds_to_half`: the round after which it rightly claims half of a history, the median over
+      users; None if most never come to that.
+    * `by_round`: pairs of a number of rounds and the recall by then.
+    * `verdict`: one of `EXPOSED`, `LEAKS`, `NOTHING`.
     """
     seen = seen_users(transcript)
     if not claims.tried:
@@ -133,15 +145,17 @@ def measured(claims: Claims, transcript: Transcript, data: Interactions) -> dict
     popularity = np.broadcast_to(judged.popularity.astype(np.float64), judged.history.shape)
     own = r_precision(judged.score, judged.history)
     guess = r_precision(popularity, judged.history)
+    # Users with a history; the others have no R-precision.
     some = ~np.isnan(own)
-    low, high = bootstrap((own - guess)[some])
-    right, there = int(judged.right.sum()), int(judged.history.sum())
-    said = 0 if judged.claimed is None else int(judged.claimed.sum())
+    advantage = (own - guess)[some]
+    low, high = bootstrap(advantage)
+    right, consumed = int(judged.right.sum()), int(judged.history.sum())
+    claimed = 0 if judged.claimed is None else int(judged.claimed.sum())
     if claims.named:
         whole = int(data.counts[seen].sum())
     else:
         whole = int(histories_of(data, seen)[:, _second(data)].sum())
-    precision, recall = _ratio(right, said), _ratio(right, there)
+    precision, recall = _ratio(right, claimed), _ratio(right, consumed)
     figures = {
         "precision": precision,
         "recall": recall,
@@ -150,7 +164,7 @@ def measured(claims: Claims, transcript: Transcript, data: Interactions) -> dict
         "r_precision": _mean(own),
         "auc": _mean(auc(judged.score, judged.history)),
         "popularity_r_precision": _mean(guess),
-        "advantage": _mean((own - guess)[some]),
+        "advantage": _mean(advantage),
         "low": low,
         "high": high,
         "worst": _worst(own[some]),
@@ -165,8 +179,8 @@ def measured(claims: Claims, transcript: Transcript, data: Interactions) -> dict
 
 
 def not_tried(claims: Claims, of: int) -> dict[str, Any]:
-    """The report on an attack that had nothing to attack with, of so many users: no figure, and a
-    verdict that says no more.
+    """The figures of an attack that had nothing to attack with: all None, and the verdict
+    `NOT_TRIED`. of: the number of users who were seen.
     """
     about = {"users": 0, "of_users": of, "by_round": [], "named": claims.named, "note": claims.note}
     return {**dict.fromkeys(FIGURES), **about, "verdict": NOT_TRIED}
@@ -189,10 +203,13 @@ def popularity_guess(data: Interactions, users: Int64Array) -> dict[str, float |
 
 
 def seen_users(transcript: Transcript) -> Int64Array:
-    """The users of whom the onlooker saw anything; everybody where it has the final model alone."""
+    """The users of whom the onlooker saw anything, ascending; everybody where it has the final
+    model alone.
+    """
     if not transcript.rounds:
         return np.arange(transcript.users)
-    return np.unique(np.concatenate([seen.users for seen in transcript.rounds])).astype(np.int64)
+    users = np.concatenate([seen.users for seen in transcript.rounds])
+    return np.unique(users).astype(np.int64)
 
 
 def bootstrap(values: Float64Array) -> tuple[float | None, float | None]:
@@ -201,8 +218,10 @@ def bootstrap(values: Float64Array) -> tuple[float | None, float | None]:
     """
     if not len(values):
         return None, None
-    draws = generator(key(0, "audit", "bootstrap")).integers(len(values), (RESAMPLES, len(values)))
-    low, high = np.quantile(values[draws].mean(axis=1), (0.025, 0.975)).tolist()
+    draws = generator(key(0, "audit", "bootstrap"))
+    resamples = draws.integers(len(values), (RESAMPLES, len(values)))
+    means = values[resamples].mean(axis=1)
+    low, high = np.quantile(means, (0.025, 0.975)).tolist()
     return low, high
 
 
@@ -212,8 +231,8 @@ def bootstrap(values: Float64Array) -> tuple[float | None, float | None]:
 def _judged(
     claims: Claims, seen: Int64Array, data: Interactions, known: BoolArray | None
 ) -> BesideTruth:
-    """Each row of the claims with the history of its user, less the items known before; pseudonyms
-    with that of the user whom they fit best.
+    """Each row of the claims with the history of its user, without the items known before. A
+    pseudonym is judged by the history of the user whom it fits best.
     """
     score = np.nan_to_num(claims.score, nan=-np.inf)
     claimed, first = claims.claimed, claims.first
@@ -240,10 +259,11 @@ def _judged(
 
 
 def _second(data: Interactions) -> BoolArray:
-    """The half of the items on which pseudonyms are judged. They are matched with users on the
-    other half, or any guess would fit somebody.
+    """The half of the items on which pseudonyms are judged, bool [items]. They are matched with
+    users on the other half, or any guess would fit somebody.
     """
-    return generator(key(0, "audit", "halves")).uniform(len(data.items)) < 0.5
+    draws = generator(key(0, "audit", "halves"))
+    return draws.uniform(len(data.items)) < 0.5
 
 
 def _matched(
@@ -254,14 +274,16 @@ def _matched(
     """
     theirs = histories[:, some].astype(np.float64)
     if claims.claimed is None:
+        # An attack that only ranks is matched by the place of each item, lowest first.
         mine = np.maximum(claims.score[:, some], np.finfo(np.float32).min)
-        weight = np.argsort(np.argsort(mine, axis=1), axis=1) / max(1, mine.shape[1])
+        place = np.argsort(np.argsort(mine, axis=1), axis=1)
+        weight = place / max(1, mine.shape[1])
     else:
         weight = claims.claimed[:, some].astype(np.float64)
-    # The cosine of what a pseudonym says and what a user has.
-    lengths = np.sqrt(np.maximum(1.0, (weight**2).sum(axis=1)))[:, None]
-    sizes = lengths * np.sqrt(np.maximum(1.0, theirs.sum(axis=1)))
-    fit = (weight @ theirs.T) / sizes
+    # The cosine of a pseudonym's claims and a user's history.
+    of_claims = np.sqrt(np.maximum(1.0, (weight**2).sum(axis=1)))
+    of_histories = np.sqrt(np.maximum(1.0, theirs.sum(axis=1)))
+    fit = (weight @ theirs.T) / (of_claims[:, None] * of_histories)
     # Greedily, the best fit first.
     rows, users = [], []
     free_row, free_user = np.ones(len(weight), np.bool_), np.ones(len(theirs), np.bool_)
@@ -285,30 +307,37 @@ def histories_of(data: Interactions, users: Int64Array) -> BoolArray:
 
 
 def _rounds_to_half(judged: BesideTruth, transcript: Transcript) -> int | None:
+    """The median over users of the rounds after which half of a history is rightly claimed; None
+    if most never come to that, or if the rounds of claims were not kept.
+    """
     if judged.first is None or judged.claimed is None:
         return None
     after = _rounds_after(transcript)
     rounds = []
     for first, right, history in zip(judged.first, judged.right, judged.history, strict=True):
-        need = -(-int(history.sum()) // 2)
-        if not need:
+        half = -(-int(history.sum()) // 2)
+        if not half:
             continue
         places = np.sort(first[right & (first >= 0)])
-        rounds.append(float(after[places[need - 1]]) if len(places) >= need else np.inf)
+        reached = len(places) >= half
+        rounds.append(float(after[places[half - 1]]) if reached else np.inf)
     middle = float(np.median(rounds)) if rounds else np.inf
     return int(np.ceil(middle)) if np.isfinite(middle) else None
 
 
 def _by_round(judged: BesideTruth, transcript: Transcript) -> list[tuple[int, float]]:
-    """Recall after each of some rounds; none where the round of a claim was not kept."""
+    """Recall after each of some rounds; [] where the round of a claim was not kept."""
     if judged.first is None or judged.claimed is None or not judged.history.any():
         return []
     after = _rounds_after(transcript)
-    claims = np.sort(after[judged.first[judged.right & (judged.first >= 0)]])
+    kept = judged.right & (judged.first >= 0)
+    claims = np.sort(after[judged.first[kept]])
     whole = int(judged.history.sum())
-    some = np.unique(np.round(np.geomspace(1, after.max(), POINTS)).astype(np.int64))
-    by_then = np.searchsorted(claims, some, "right")
-    return [(int(n), float(right) / whole) for n, right in zip(some, by_then, strict=True)]
+    # Few points, denser at the beginning, where recall rises fastest.
+    points = np.round(np.geomspace(1, after.max(), POINTS))
+    numbers = np.unique(points.astype(np.int64))
+    by_then = np.searchsorted(claims, numbers, "right")
+    return [(int(n), float(right) / whole) for n, right in zip(numbers, by_then, strict=True)]
 
 
 def _rounds_after(transcript: Transcript) -> Int64Array:
@@ -317,6 +346,7 @@ def _rounds_after(transcript: Transcript) -> Int64Array:
 
 
 def _worst(values: Float64Array) -> float | None:
+    """The mean over the users whom an attack knows best."""
     if not len(values):
         return None
     many = max(1, round(WORST * len(values)))
@@ -324,8 +354,9 @@ def _worst(values: Float64Array) -> float | None:
 
 
 def _mean(values: Float64Array) -> float | None:
-    there = values[~np.isnan(values)]
-    return float(there.mean()) if len(there) else None
+    """The mean of the values that are not NaN; None without any."""
+    numbers = values[~np.isnan(values)]
+    return float(numbers.mean()) if len(numbers) else None
 
 
 def _ratio(part: int, whole: int) -> float | None:

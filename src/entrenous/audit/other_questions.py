@@ -1,10 +1,12 @@
-"""How right claims are that are not about histories: membership in training, and the users nearest
-to a set of items.
+"""The figures of claims that are not about histories: on membership in training, and on the users
+nearest to a set of items.
 
-Their figures have the names of those about histories. `r_precision`: precision among as many of the
-first as there are right ones; `popularity_r_precision`: that of a random guess, since popularity
-says nothing here; `advantage`, with its bootstrap interval: of members AUC less a half, over
-candidates; of communities precision less that of a random guess, over targets.
+These figures have the names of those about histories:
+
+* `r_precision`: precision among as many of the first as there are right ones.
+* `popularity_r_precision`: the precision of a random guess, since popularity says nothing here.
+* `advantage`, with its bootstrap interval: of members AUC less a half, over candidates; of
+  communities precision less that of a random guess, over targets.
 """
 
 from __future__ import annotations
@@ -33,15 +35,17 @@ COMMUNITY = 0.05  # the share of the users seen that is nearest to a target
 
 
 def members_found(claims: Claims, inside: BoolArray) -> dict[str, Any]:
-    """The figures of an attack on membership of users. inside: bool [candidates], whether each was
-    in training.
+    """The figures of an attack on the membership of users. inside: bool [candidates], true for
+    those who were in training.
     """
     if not claims.tried:
         return not_tried(claims, len(inside))
     score = claims.score[:, 0].astype(np.float64)
     above, below = np.sort(score[inside]), np.sort(score[~inside])
     # Each candidate's part of the AUC: the mean over either side is the AUC.
-    part = np.where(inside, _below(score, below), 1 - _below(score, above))
+    of_member = _below(score, below)
+    of_other = 1 - _below(score, above)
+    part = np.where(inside, of_member, of_other)
     # Both sides count alike, however many there are of each.
     of_inside, of_others = 0.5 / max(1, len(above)), 0.5 / max(1, len(below))
     weight = np.where(inside, of_inside, of_others) * len(score)
@@ -62,10 +66,11 @@ def _below(score: Float64Array, others: Float64Array) -> Float64Array:
 
 
 def communities_found(claims: Claims, transcript: Transcript, data: Interactions) -> dict[str, Any]:
-    """The figures of an attack on communities: of the users seen, those whose histories are nearest
-    to a target by Jaccard's measure, without its owner.
+    """The figures of an attack on communities. Right are those of the users seen whose histories
+    are nearest to a target by Jaccard's measure, without the target's owner.
     """
-    users, owner = claims.users, transcript.model["targets/owner"]
+    users = claims.users
+    owner = transcript.model["targets/owner"]
     near = _near(data, users, sets_of(transcript, "targets"))
     # The owner of a target is no neighbour of it.
     own = users[:, None] == owner[None]
@@ -73,8 +78,9 @@ def communities_found(claims: Claims, transcript: Transcript, data: Interactions
     score = np.where(own, -np.inf, claims.score.astype(np.float64))
     others = len(users) - 1
     many = max(1, round(COMMUNITY * others))
+    nearest = np.argsort(-near, axis=0, kind="stable")[:many]
     true = np.zeros(near.shape, np.bool_)
-    np.put_along_axis(true, np.argsort(-near, axis=0, kind="stable")[:many], True, axis=0)
+    np.put_along_axis(true, nearest, True, axis=0)
     precision = r_precision(score.T, true.T)
     guess = many / max(1, others)
     figures = {
@@ -100,7 +106,9 @@ def _report(
     interval: tuple[float | None, float | None],
     of: int,
 ) -> dict[str, Any]:
-    """The figures as of an attack on histories; those that do not apply are None."""
+    """The figures under the names of those of an attack on histories; None where they do not
+    apply. of: the number of users or candidates.
+    """
     low, high = interval
     report: dict[str, Any] = {
         **dict.fromkeys(FIGURES),

@@ -24,9 +24,9 @@ class AuditOptions:
     """The options of an audit, without the algorithm and the data."""
 
     view: View | None = None
-    """What the onlooker sees: individual = every update; sum = the sum of a round; difference = two
-    sums, with and without one party; neighbour = what reaches a peer; model = the final model
-    alone. Default: individual; sum where messages are masked; neighbour where there is no
+    """The view of the onlooker: individual = every update; sum = the sum of a round; difference =
+    two sums, with and without one party; neighbour = all that reaches a peer; model = the final
+    model alone. Default: individual; sum where messages are masked; neighbour where there is no
     server."""
     cohort: int = 0
     """Parties in a round. 0 = everybody; 100 in `sum`; 101 in `difference`, so that the smaller sum
@@ -35,7 +35,7 @@ class AuditOptions:
     """Rounds that are seen; between peers, units of time. 0 = 1; 20 of sums; 30 of differences; of
     a final model, the algorithm's own number."""
     fixed: bool = False
-    """Whether the same parties take part in every round, instead of the algorithm's selection."""
+    """The same parties take part in every round, instead of the algorithm's selection."""
     people: int = 1
     """Users of each party, whom one gateway answers for. They take part together."""
     watched: int = 0
@@ -46,9 +46,9 @@ class AuditOptions:
     protect: Mapping[str, Any] = field(default_factory=dict)
     """Settings of the protection that differ from the profile's. Names: {protect}."""
     public_draws: bool = False
-    """Whether everybody can repeat what devices draw, so that the onlooker is told the seed."""
+    """The onlooker knows the seed, as where everybody can repeat the draws of devices."""
     replayed: bool = False
-    """Whether an active server shows devices the same model in every round."""
+    """An active server shows devices the same model in every round."""
     chosen: int = 0
     """Users among whom an active server draws every cohort. 0 = all."""
     attacks: tuple[str, ...] = ()
@@ -56,7 +56,8 @@ class AuditOptions:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Hyper-parameters by name, where they differ from the algorithm's own."""
     protocol: str | None = None
-    """How rows are held out, as for `entrenous run`: it decides which rows are trained on."""
+    """How rows are held out, as for `entrenous run`. Attacks are judged by the rows that are
+    left."""
     refit: bool | None = None
     """Whether devices train on validation rows too, as for `entrenous run`; --no-refit: on the
     training rows alone."""
@@ -68,11 +69,11 @@ class AuditOptions:
     seed: int = 0
     """Names all randomness."""
     quick: bool = False
-    """Whether to leave out the training to the end, and with it accuracy and the attacks on the
-    final model."""
+    """Leaves out the training to the end, and with it accuracy and the attacks on the final
+    model."""
     canaries: int = 0
-    """Users who become canaries in a training of their own, under a profile with a clip: guesses of
-    which of them took part give a lower bound of epsilon. 0 = none."""
+    """Users who become canaries in one more training, under a profile with a clip: guesses of which
+    of them took part give a lower bound of epsilon. 0 = none."""
     threads: int = 0
     """Threads over devices. 0 = all cores."""
 
@@ -106,14 +107,15 @@ class AttackOptions:
     """
 
     attack: str = "boost"
-    """What colluders do. With a server: {poisons}. Between peers: {peerpoisons}."""
+    """The attack by name. With a server: {poisons}. Between peers: {peerpoisons}."""
     share: float = 0.1
     """The share of all devices that collude, above 0 and below 1. Colluders are added to the users
     of the data."""
     target: tuple[str, ...] = ()
     """The item to promote, by its id; may be repeated. Without one, --targets are drawn."""
     targets: int = 1
-    """How many items to draw among those with 5 to 9 consumers; each is a training of its own."""
+    """The number of items to draw among those with 5 to 9 consumers; each is promoted in a separate
+    training."""
     defences: tuple[str, ...] = ()
     """Defences by name. With a server: {defences}; default: none and robust. Between peers:
     {peerdefences}; default: all of these."""

@@ -24,13 +24,15 @@ from .transcript import Transcript
 
 
 def spent_by(seen: Transcript, trained: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the epsilon that what was seen has spent, and its budget and delta; all None without
-    a budget. trained: what the training of a final model has spent, as `PrivacyBudget.told` says
-    it; {} = nothing, or there is no such model.
+    """Returns the epsilon that the releases in a transcript have spent, its budget and delta; all
+    None without a budget.
 
     Each sum that was seen is one release. Where the onlooker's view takes the place of Poisson
     sampling (parties that are fixed, or gateways), every release counts in full. Single messages
-    have no noise of their own: their epsilon is None.
+    carry no noise, and their epsilon is None.
+
+    trained: the spending of the training of a final model, as `PrivacyBudget.told` says it; {} if
+        there is no budget or no such model.
     """
     protect = seen.about["protect"]
     if protect["epsilon"] is None:
@@ -46,8 +48,8 @@ def by_canaries(
     plan: AuditPlan, made: Any, data: Interactions, protection: Protection, progress: Progress
 ) -> dict[str, Any]:
     """Trains once with the canaries of a plan, to the end or for the rounds of the plan. Returns
-    how many of their tosses were guessed, the lower bound of epsilon that follows, and the epsilon
-    that was promised for this training.
+    the number of their tosses that were guessed, the lower bound of epsilon that follows, and the
+    epsilon that was promised for this training.
 
     Raises InputError where canaries say nothing: without a server, without a clip, and for more
     canaries than there are users.
@@ -86,5 +88,5 @@ def by_canaries(
 
 
 def _rounded_down(epsilon: float) -> float:
-    """To three decimals: a lower bound is never told too high."""
+    """An epsilon to three decimals, never above the given one, which is a lower bound."""
     return float(np.floor(1000 * epsilon) / 1000)

@@ -25,22 +25,32 @@ class Transcript(NamedTuple):
     """The material that one onlooker has seen."""
 
     about: Mapping[str, Any]
-    """algorithm, settings (in force, as configured), view, profile, protect (settings of the
-    protection); users, items, interactions, scale; step: of the fixed-point grid; sends: declared
-    arrays as {"way", "name", "shape"}; same_rows: whether a device's rows are of the same items in
-    every round; cohort: users in a round; fixed: the same in every round; people: users of a party;
-    watched: how many users' (or peers') messages were kept, None = all; rate: the probability with
-    which Poisson sampling has a user in a round, 1 without it; same_model: whether the two sums of
-    a difference are of one model; seed: of what devices draw where that is public, else None;
-    replayed, chosen: whether devices were shown one model, and among how many they were asked (0 =
-    all); between peers neighbours: who looks on."""
+    """Public facts and the behaviour of the onlooker, by name.
+
+    Of the training: `algorithm`, `settings` (as configured), `view`, `profile`, `protect` (settings
+    of the protection); `users`, `items`, `interactions`, `scale` (of ratings); `step` (of the
+    fixed-point grid).
+
+    Of messages: `sends`, the declared arrays as {"way", "name", "shape"}; `same_rows`, true if a
+    device's rows are of the same items in every round; `seed`, of the draws of devices where it is
+    public, else None.
+
+    Of rounds: `cohort`, users in one; `fixed`, true if they are always the same; `people`, users of
+    a party; `rate`, the probability with which Poisson sampling has a user in a round, 1 without
+    it.
+
+    Of the onlooker: `watched`, the number of users, or of looking peers, whose messages were kept
+    (None = all); `same_model`, true if the two sums of a difference are of one model; `replayed`,
+    true if devices were shown one model; `chosen`, the number of users among whom they were asked
+    (0 = all); between peers `neighbours`, the peers that look on."""
     popularity: Int64Array
-    """[items], how many users consumed each item."""
+    """[items], the number of users who consumed each item."""
     rounds: tuple[Seen, ...]
-    """As they were seen. Of a neighbour one a message: `users` the sender, `sent` its parts."""
+    """The rounds as they were seen; of a neighbour the messages, with `users` the sender and `sent`
+    the parts."""
     model: Mapping[str, Array] = {}
-    """The final model by name, of the view `model`; and what is known on top of it, or of single
-    messages (`side_knowledge`)."""
+    """The final model by name, in the view `model`; and the onlooker's further knowledge
+    (`side_knowledge`)."""
 
     @property
     def users(self) -> int:
@@ -66,6 +76,7 @@ def write_transcript(path: Path, transcript: Transcript) -> None:
     """Writes a transcript to one safetensors file: arrays alone, nothing that could run when it is
     read.
     """
+    # Names in the file are paths: what, or the place of a round, and then what.
     arrays = {"popularity": transcript.popularity}
     arrays |= {f"model/{name}": array for name, array in transcript.model.items()}
     for place, seen in enumerate(transcript.rounds):
@@ -73,6 +84,7 @@ def write_transcript(path: Path, transcript: Transcript) -> None:
         arrays |= {f"{place}/received/{name}": array for name, array in seen.received.items()}
         arrays |= {f"{place}/sent/{name}": array for name, array in seen.sent.items()}
     about = {**transcript.about, "rounds_seen": [seen.round for seen in transcript.rounds]}
+    # safetensors writes the memory of an array as it lies.
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     save_file(contiguous, path, metadata={"about": json.dumps(about)})
 

@@ -18,7 +18,7 @@ from ..core.contract.update import Total, Update, add_update, by_item, clear_tot
 from ..core.keys import fold_name, folds
 from ..core.types import Int64Array
 from ..privacy.in_force import ProtectionInForce
-from ..privacy.limit import Limit, chain
+from ..privacy.limit import Limit
 from ..privacy.protection import Protection
 from .executors import Executor, Threads
 from .ledger import Ledger
@@ -71,8 +71,8 @@ class _Work(NamedTuple):
     """The download was delivered for the one block there is."""
     checked: bool
     """Messages of devices are compared with the declaration."""
-    limit: Limit
-    """The limit of this round."""
+    limits: tuple[Limit, ...]
+    """What each device does to its message in this round, in order."""
     totals: SimpleQueue[Total]
     """Sums that something was added to, no more than there are threads."""
 
@@ -114,11 +114,10 @@ class Shard:
         self.protected = ProtectionInForce(protection or Protection(), self.contract)
         self.recorder = recorder
         self.again = again
-        all_limits = (*self.protected.limits(), *limits)
-        self._limit = chain(*all_limits)
-        self._further = limits
+        self._further = tuple(limits)
+        self._limits = (*self.protected.limits(), *self._further)
         # An algorithm may add up by itself if nobody looks at single updates.
-        looked_at = bool(all_limits) or recorder is not None
+        looked_at = bool(self._limits) or recorder is not None
         self.sums = None if looked_at else self.contract.declaration.local_sum
         # Zeroed sums, reused from round to round.
         self._free: SimpleQueue[Total] = SimpleQueue()
@@ -152,8 +151,10 @@ class Shard:
         # A download with a part for each user cannot be cut into blocks.
         whole = delivered and self.contract.declaration.deliver is not None
         checked = self.try_first(download, devices, users, key, whole=whole)
-        limit = chain(*self.protected.limits(clip), *self._further) if clip else self._limit
-        work = _Work(download, devices, key, whole, checked, limit, SimpleQueue())
+        limits = self._limits
+        if clip:
+            limits = (*self.protected.limits(clip), *self._further)
+        work = _Work(download, devices, key, whole, checked, limits, SimpleQueue())
         blocks = [users] if whole and len(users) else self._blocks(users)
         sent = Ledger()
         for rows, private, up in self.executor.map(partial(self._block, work), blocks):
@@ -175,7 +176,7 @@ class Shard:
         """
         checked = self.try_first(download, devices, users, key, whole=True)
         rows = self._rows(users)
-        work = _Work(download, devices, key, True, checked, self._limit, SimpleQueue())
+        work = _Work(download, devices, key, True, checked, self._limits, SimpleQueue())
         private, update = self._limited(work, read_only(download), rows, users)
         _write_back(devices, rows, private)
         return update
@@ -197,10 +198,12 @@ class Shard:
         draws = fold_name(work.key, "limits")
         if self.again:
             draws = fold_name(draws, AGAIN)
-        limited = work.limit(update, folds(draws, users))
+        keys = folds(draws, users)
+        for limit in work.limits:
+            update = limit(update, keys)
         if self.recorder is not None:
-            self.recorder.sent(users, limited)
-        return private, limited
+            self.recorder.sent(users, update)
+        return private, update
 
     def try_first(
         self,
@@ -263,10 +266,13 @@ class Shard:
         workers = self.executor.workers
         shares = workers if workers == 1 else SHARES * workers
         share = max(1, -(-len(users) // shares))
-        contract = self.contract
-        nbytes = contract.most_bytes if self.protected.wide else contract.block_bytes
-        fill = max(1, BLOCK_BYTES // nbytes)
-        size = self.block or (share if self.sums else min(fill, share))
+        size = share
+        # Where single updates are made, those of a block should stay in the cache.
+        if not self.sums:
+            contract = self.contract
+            nbytes = contract.most_bytes if self.protected.wide else contract.block_bytes
+            size = min(share, max(1, BLOCK_BYTES // nbytes))
+        size = self.block or size
         return [users[low : low + size] for low in range(0, len(users), size)]
 
     def _block(self, work: _Work, users: Int64Array) -> tuple[Int64Array, State, Ledger]:

@@ -1,13 +1,12 @@
-"""The spent part of a budget of differential privacy, by the library dp-accounting (Google), for
-one mechanism repeated: Poisson sampling, a clip, and Gaussian noise on the sum.
+"""The epsilon of a training with user-level differential privacy, by the library dp-accounting
+(Google): each round is Poisson sampling, a clip, and Gaussian noise on the sum.
 
 The unit is a user with all of their data; two data sets are neighbours if one has a user more.
 Every round's sum is released. PLD (privacy loss distributions, numerical and tight) decides; RDP
-(Renyi, a closed bound, a little larger) is told as well. Discrete Gaussian noise of this spread
+(Renyi, a closed bound, a little larger) is reported as well. Discrete Gaussian noise of this spread
 is accounted for as Gaussian: C. Canonne, G. Kamath, T. Steinke, NeurIPS 2020.
 
-With cohorts of a fixed size instead of Poisson sampling the same noise proves far less, and is not
-offered.
+Cohorts of a fixed size are not offered: without Poisson sampling the same noise proves far less.
 """
 
 from __future__ import annotations
@@ -40,8 +39,9 @@ def epsilon_of(
     by: Literal["pld", "rdp"] = "pld",
     grid: float = FINE,
 ) -> float:
-    """Epsilon at `delta` after so many rounds. grid: of PLD's loss distributions; a coarser one
-    gives a little more, never less.
+    """Epsilon at `delta` after so many rounds.
+
+    grid: the step of PLD's loss distributions. A coarser one gives a little more, never less.
 
     Raises InputError where dp-accounting is not installed.
     """
@@ -53,8 +53,9 @@ def epsilon_of(
 
 
 def epsilon_of_all(trainings: Sequence[tuple[SampledGaussian, int]], delta: float) -> float:
-    """Epsilon at `delta` of all releases of several trainings on the same people, each of so many
-    rounds of its own mechanism, by PLD.
+    """Epsilon at `delta` of all releases of several trainings on the same people, by PLD.
+
+    trainings: the mechanism of each, and its number of rounds.
 
     Raises InputError where dp-accounting is not installed.
     """
@@ -91,6 +92,7 @@ def most_rounds(mechanism: SampledGaussian, epsilon: float, delta: float, asked:
     """The number of rounds, `asked` at most, that spend no more than `epsilon` at `delta`."""
     if epsilon_of(mechanism, asked, delta, grid=COARSE) <= epsilon:
         return asked
+    # Bisection: `low` rounds are within the budget, `high` are not.
     low, high = 0, asked
     while high - low > 1:
         middle = (low + high) // 2
@@ -102,13 +104,16 @@ def most_rounds(mechanism: SampledGaussian, epsilon: float, delta: float, asked:
 
 
 def _event(mechanism: SampledGaussian, rounds: int) -> Any:
+    """So many rounds of a mechanism in dp-accounting's words."""
     dpa = _library()
-    one = dpa.GaussianDpEvent(mechanism.multiplier)
-    sampled = one if mechanism.rate == 1 else dpa.PoissonSampledDpEvent(mechanism.rate, one)
-    return dpa.SelfComposedDpEvent(sampled, rounds)
+    event = dpa.GaussianDpEvent(mechanism.multiplier)
+    if mechanism.rate != 1:
+        event = dpa.PoissonSampledDpEvent(mechanism.rate, event)
+    return dpa.SelfComposedDpEvent(event, rounds)
 
 
 def _accountant(by: str, grid: float) -> Any:
+    """An accountant of dp-accounting that has accounted for nothing yet."""
     _library()
     from dp_accounting import pld, rdp
 
@@ -118,6 +123,7 @@ def _accountant(by: str, grid: float) -> Any:
 
 
 def _library() -> Any:
+    """The module dp_accounting. Raises InputError where it is not installed."""
     try:
         import dp_accounting
     except ImportError:

@@ -1,7 +1,7 @@
 """Decoys: items that a device pretends to have rated, so that the rows it sends do not list its
 rated items (FedRec, FBALF eq. 6).
 
-A device keeps its decoys: they are drawn from a key of its own, the same in every round. Drawn anew
+A device keeps its decoys: they are drawn from the device's key, the same in every round. Drawn anew
 in each round, they would give the rated items away, which are then the only ones that always come.
 """
 

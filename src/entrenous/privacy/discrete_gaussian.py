@@ -66,8 +66,8 @@ def gaussian_table(sigma: float) -> GaussianTable:
 
 
 def _packed(sigma: float) -> UInt64Array:
-    """Walker's table of one level, in whole numbers: columns of equal capacity, each with as much
-    of its own probability as fits and one other to fill it.
+    """Walker's table of one level, in whole numbers: columns of equal capacity. Each holds as much
+    of one value's probability as fits, and one other value fills it up.
     """
     left = _weights(sigma)
     threshold, alias = [CAPACITY - 1] * COLUMNS, list(range(COLUMNS))

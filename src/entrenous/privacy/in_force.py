@@ -1,5 +1,5 @@
-"""`ProtectionInForce`: a protection in one federation, and its consequences for devices, for the
-choice of users, and for sums.
+"""`ProtectionInForce`: a protection with the sizes of one federation: the limits on devices'
+messages, the choice of users, and the noise in sums.
 """
 
 from __future__ import annotations
@@ -29,19 +29,23 @@ from .rows import all_rows, padded_rows
 class ProtectionInForce:
     """A protection with the sizes of one federation.
 
-    protection: with `noise` as a number, where it has an epsilon. contract: of the algorithm.
-    Raises InputError where the protection cannot be had: too few devices in a round, or arrays that
-    are shown singly next to sums that carry noise.
+    protection: its `epsilon`, if it has one, must already be a number in `noise` for the noise to
+        be added. contract: of the algorithm in this federation.
+
+    Raises InputError where the federation is too small for the protection, or where sums carry
+    noise but the algorithm shows arrays of each device singly.
     """
 
     def __init__(self, protection: Protection, contract: Contract) -> None:
         self.protection, self.contract = protection, contract
         self.users, self.items = contract.sizes["users"], contract.sizes["items"]
         _check(protection, contract)
+        self._noisy = protection.noisy
+        self._shared_noise = protection.noise > 0 and protection.noise_by == "devices"
         self.adaptive: AdaptiveClip | None = None
         self._of_bits: GaussianTable | None = None
         self._table: GaussianTable | None = None
-        # A clip does not move before an epsilon has become a noise.
+        # An epsilon that has not become a noise yet has no multiplier to share with the clip.
         if protection.clip_quantile and protection.noise:
             multiplier = protection.noise / protection.clip
             self.adaptive = AdaptiveClip(protection.clip_quantile, multiplier, contract.cohort)
@@ -56,7 +60,7 @@ class ProtectionInForce:
 
     @property
     def in_sum(self) -> float:
-        """The devices of one sum: the cohort, or the mean of its groups."""
+        """The number of devices in one sum: the cohort, or the mean size of its groups."""
         return self.contract.cohort / self.protection.groups
 
     @cached_property
@@ -66,7 +70,7 @@ class ProtectionInForce:
 
     @property
     def sorts(self) -> bool:
-        """Checks whether rows leave in the order of their items."""
+        """Checks whether the rows of a message are sorted by item."""
         return self.protection.rows != "as sent"
 
     @cached_property
@@ -74,11 +78,6 @@ class ProtectionInForce:
         """Checks whether a device's message has a row for every item."""
         padded = self.protection.rows == "all" or self._shared_noise
         return bool(self.contract.way("rows")) and padded
-
-    @property
-    def _shared_noise(self) -> bool:
-        """Checks whether each device adds a share of the noise."""
-        return self.protection.noise > 0 and self.protection.noise_by == "devices"
 
     @property
     def share(self) -> float:
@@ -91,83 +90,92 @@ class ProtectionInForce:
 
     @property
     def fewest(self) -> int:
-        """The devices that a sum has at least, if its noise is to be as large as was promised.
+        """The fewest devices whose shares add up to the promised noise; 1 where devices add none.
 
-        Devices add shares that are large enough for the cohort, or the mean group of it, less those
-        that may be lost. A sum of fewer has less noise, so no device may let it come out. 1 where
-        devices add no noise.
+        A share is large enough for the cohort, or for its mean group, less the devices that may be
+        lost. A sum of fewer devices has less noise, so no device may let it come out.
         """
-        if not self.share:
+        if not self._shared_noise:
             return 1
+        arriving = self.in_sum * (1 - self.protection.lost)
         # 1e-9, since 100 (1 - 0.1) is a little above 90 in binary.
-        return math.ceil(self.in_sum * (1 - self.protection.lost) - 1e-9)
+        return math.ceil(arriving - 1e-9)
 
     @property
     def first_clip(self) -> float:
-        """The clip of the first round, where rounds move it; else 0."""
+        """The clip of the first round if rounds move it, else 0."""
         return self.protection.clip if self.adaptive else 0.0
 
     def limits(self, moved: float = 0.0) -> tuple[Limit, ...]:
         """The limits that each device applies to its message, in order. moved: the clip of the
         round, where rounds move it.
         """
-        own = self.protection
+        limited = self.protection
         limits: list[Limit] = []
-        if own.noisy and self.contract.weighs:
+        if self._noisy and self.contract.weighs:
             limits.append(even_weight(self.contract.usual_weight))
-        if own.row_clip:
-            limits.append(row_clip(own.row_clip))
-        if own.clip:
-            limits.append(counting_clip(moved or own.clip) if self.adaptive else clip(own.clip))
-        if own.quantise:
-            limits.append(quantise(own.quantise))
-        # Noise is on every row, so it brings all of them.
+        if limited.row_clip:
+            limits.append(row_clip(limited.row_clip))
+        if limited.clip:
+            bound = moved or limited.clip
+            limits.append(counting_clip(bound) if self.adaptive else clip(bound))
+        if limited.quantise:
+            limits.append(quantise(limited.quantise))
+        # Noise must be on every row, so the limit that adds it sends a row for every item too.
         if self._shared_noise:
-            limits.append(noise(own.noise, self.in_sum, self.items, own.noise_from, own.lost))
-        elif own.rows == "all" and not own.noisy:
+            source = limited.noise_from
+            limits.append(noise(limited.noise, self.in_sum, self.items, source, limited.lost))
+        elif limited.rows == "all" and not self._noisy:
             limits.append(all_rows(self.items))
-        elif own.rows == "padded":
+        elif limited.rows == "padded":
             limits.append(padded_rows(self.items, self.contract.sizes["rows"]))
         return tuple(limits)
 
     def select(self, chosen: Int64Array, key: np.uint64) -> Int64Array:
         """The users who take part in a round: those whom the algorithm chose or, under Poisson
-        sampling, each user by an independent draw; perhaps nobody.
+        sampling, each user by an independent draw, which may leave nobody.
 
-        key: of the round's choice. Draws come from it, or from the operating system where noise
-        does too.
+        key: of the round's choice. The draws come from this key, or from the operating system if
+        the noise does too.
         """
         if self.protection.sampling == "fixed":
             return chosen
         if self.protection.noise_from == "system":
+            # A random word of 64 bits is below rate 2^64 with probability `rate`.
             return np.flatnonzero(system_words(self.users) < np.float64(self.rate) * 2.0**64)
         keys = folds(fold_name(key, "poisson"), np.arange(self.users))
         return np.flatnonzero(uniforms(keys) < self.rate)
 
     def next_clip(self, total: Total, key: np.uint64, moved: float) -> float:
-        """The clip of the next round, by the noisy count of the messages within the clip of this
-        one, which weights carry; 0 where it stays. To be called before `on_sum`, which takes the
-        weights away. key: of the round.
+        """The clip of the next round, moved by the noisy number of messages within this round's
+        clip; 0 where rounds do not move it.
+
+        Call this before `on_sum`: the number is in the weights of `total`, which `on_sum` replaces.
+        key: of the round. moved: the clip of this round.
         """
         if self.adaptive is None or self._of_bits is None:
             return 0.0
         noise = self._drawn(self._of_bits, 1, fold_name(key, "noise", "bits"))
-        return self.adaptive.moved(moved, float(real(total.weight + noise).sum()))
+        bits = real(total.weight + noise)
+        return self.adaptive.moved(moved, float(bits.sum()))
 
     def on_sum(self, total: Total, key: np.uint64, moved: float = 0.0) -> Total:
-        """Returns the sum that is released under a noisy protection: with the server's noise on
-        every number, if it is the server that adds it; and without counts that depend on histories
-        or on who took part. key: of the round. moved: as in `limits`.
+        """Returns the sum that is released under a noisy protection. It has the server's noise on
+        every number, if the server adds the noise, and no counts that depend on histories or on who
+        took part.
+
+        key: of the round. moved: as in `limits`.
         """
         table = self._table
         if self.adaptive:
+            # This noise is in units of the clip, which the round has moved.
             table = gaussian_table(self.adaptive.of_numbers * moved / STEP)
         if table is not None:
             for kind, arrays in (("rows", total.rows), ("dense", total.dense)):
                 for name, array in arrays.items():
-                    own = fold_name(key, "noise", kind, name)
-                    array += self._drawn(table, array.size, own).reshape(array.shape)
-        # Counts become the expected ones: the true ones carry no noise.
+                    noise = self._drawn(table, array.size, fold_name(key, "noise", kind, name))
+                    array += noise.reshape(array.shape)
+        # The true counts carry no noise, so the expected ones take their place.
         cohort = self.contract.cohort
         if self.contract.way("rows"):
             total.senders[...] = cohort
@@ -175,8 +183,8 @@ class ProtectionInForce:
         return total._replace(devices=cohort)
 
     def _drawn(self, table: GaussianTable, count: int, key: np.uint64) -> Int64Array:
-        """Noise for `count` numbers of a sum, in steps of the grid: of the operating system's
-        generator, or of `key`.
+        """Draws noise for `count` numbers of a sum, in steps of the fixed-point grid, from `key`
+        or from the operating system's generator: int64 [count].
         """
         words = SEEDED
         if self.protection.noise_from == "system":
@@ -185,8 +193,8 @@ class ProtectionInForce:
 
 
 def even_weight(usual: float) -> Limit:
-    """A limit by which every device weighs the same: its weight, such as the number of its
-    interactions, would otherwise be released in a sum.
+    """A limit that gives every message the same weight, since sums release weights, and a weight
+    may be the number of the user's interactions.
     """
 
     def even(update: Update, keys: UInt64Array) -> Update:

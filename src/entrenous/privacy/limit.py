@@ -1,9 +1,8 @@
-"""`Limit`, what a device does to its message before it leaves, and `chain`, which puts limits one
-after the other.
+"""`Limit`: a step that changes a device's message before it leaves the device.
 
-Clip, quantise, noise and the choice of rows are functions of this one shape, so they compose and
-run alike in a simulation, over workers, on a node and in a peer. A limit works device by device:
-what it does to one device's message depends on that message and that device's key alone, so that a
+Clip, quantise, noise and the choice of rows are functions of this one shape, so they apply one
+after the other, and alike in a simulation, over workers, on a node and in a peer. A limit works
+device by device: its result for a device depends on that device's message and key alone, so that a
 cohort may be cut into blocks anywhere.
 """
 
@@ -18,18 +17,8 @@ from ..core.types import UInt64Array
 class Limit(Protocol):
     """A transformation of the updates of m devices.
 
-    keys: uint64 [m], one a device and round, from which a limit may draw. Two limits that draw fold
-    names of their own into them."""
+    keys: uint64 [m], one for each device and round, from which a limit may draw. Limits that draw
+    fold their own names into the keys, so that no two of them share draws.
+    """
 
     def __call__(self, update: Update, keys: UInt64Array) -> Update: ...
-
-
-def chain(*limits: Limit) -> Limit:
-    """One limit that applies several in order. Without any it changes nothing."""
-
-    def chained(update: Update, keys: UInt64Array) -> Update:
-        for limit in limits:
-            update = limit(update, keys)
-        return update
-
-    return chained

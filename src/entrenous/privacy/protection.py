@@ -1,5 +1,5 @@
-"""`Protection`: what limits the data that leaves devices, as one settings object, and the four
-profiles that name combinations of it.
+"""`Protection`: the limits on the data that leaves devices, as one settings object, and the four
+profiles that name combinations of them.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ MOST_GROUPS = 99
 
 @final
 class Protection(Settings):
-    """Limits of what leaves the devices of a federation. The defaults are the profile `paper`:
-    nothing but the order of rows.
+    """The limits on what leaves the devices of a federation. The defaults are the profile `paper`,
+    which limits nothing but the order of rows.
     """
 
     clip: float = Field(
@@ -135,13 +135,13 @@ class Protection(Settings):
 
     @model_serializer(mode="wrap")
     def _said(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """The settings without groups where there are none, so that terms from before them hash as
-        they did.
+        """The settings without `groups` where there are none, so that terms from before this
+        setting hash as they did.
         """
-        said: dict[str, Any] = handler(self)
+        settings: dict[str, Any] = handler(self)
         if self.groups == 1:
-            said.pop("groups", None)
-        return said
+            settings.pop("groups", None)
+        return settings
 
     @model_validator(mode="after")
     def _together(self) -> Self:
@@ -189,7 +189,7 @@ class Protection(Settings):
 
     @property
     def active(self) -> bool:
-        """Checks whether anything is limited beside the order of rows."""
+        """Checks whether the protection limits anything but the order of rows."""
         return self != Protection(rows=self.rows) or self.rows in ("padded", "all")
 
 
@@ -216,7 +216,7 @@ PROFILES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 
 
 def refuse_groups(protection: Protection) -> None:
-    """Raise InputError for a protection with groups where no nodes are that could be in them."""
+    """Raises InputError for a protection with groups, which a simulation has no nodes for."""
     if protection.groups > 1:
         problem = f"{protection.groups} groups, and a simulation has no nodes that could be in them"
         fix = "leave it out; it is for `entrenous federation new`"
@@ -224,9 +224,9 @@ def refuse_groups(protection: Protection) -> None:
 
 
 def protection_of(profile: str, asked: Mapping[str, Any], traits: Traits) -> Protection:
-    """The protection of a profile for an algorithm: what the profile says, what the algorithm
-    measured for it (`Traits.private`, under `private` and `dp`), and what was asked for, each over
-    the one before.
+    """The protection of a profile for an algorithm: the settings of the profile, then those that
+    were measured for the algorithm (`Traits.private` and `Traits.dp`), then those that were asked
+    for. Later ones win.
 
     Raises InputError for a profile or a setting that does not exist, and for settings that do not
     go together.

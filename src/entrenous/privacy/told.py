@@ -1,5 +1,5 @@
 """The words in which people are told of the measurements of audits: of attacks that were not tried,
-and of how far a figure is of their own training.
+and of settings in which a figure was measured otherwise than in their training.
 
 The figures are those of `privacy.evidence`; nothing here adds one.
 """

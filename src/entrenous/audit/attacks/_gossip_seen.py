@@ -29,8 +29,11 @@ def item_vectors(transcript: Transcript, model: Array) -> Float64Array:
     row = np.asarray(model, np.float64).reshape(-1)
     if len(row) == shape.width:
         # GMF: factor by factor, each row padded to the stride.
-        return row[: factors * shape.stride].reshape(factors, shape.stride)[:, :items].T
-    return row[: len(row) // items * items].reshape(items, -1)
+        padded = row[: factors * shape.stride].reshape(factors, shape.stride)
+        return padded[:, :items].T
+    # PRME-G: item by item.
+    numbers = len(row) // items
+    return row[: numbers * items].reshape(items, -1)
 
 
 def base_vectors(transcript: Transcript) -> Float64Array:
@@ -62,4 +65,5 @@ def along(moves: Float64Array, popularity: Array) -> Float64Array:
     # The first right singular vector; its sign is arbitrary.
     common = np.linalg.svd(moved, full_matrices=False)[2][0]
     way = moves @ common
-    return way if float(way @ centred_popularity(popularity)) >= 0 else -way
+    towards_popular = float(way @ centred_popularity(popularity))
+    return way if towards_popular >= 0 else -way

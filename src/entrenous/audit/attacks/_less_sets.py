@@ -62,7 +62,11 @@ def tried(
     ways: Float64Array,
     sets: Sets,
 ) -> int:
-    """Fills in what is left of each row less each set. Returns how many sets there are."""
+    """Fills `sets` with the rest of each row less each set. Returns how many sets there are.
+
+    weight: [rounds, n, parties], by which a party's vector counts in a row. pairs: how many parties
+    are taken off by ones and twos. ways: [rounds, F, LOOKS], the directions of projections.
+    """
     count = 0
     rest = np.empty((len(x), x.shape[2]))
     for i in range(sums.rows.shape[1]):
@@ -90,13 +94,14 @@ def _turned(
     i: int,
     count: int,
 ) -> int:
-    """The same of one row less the likely parties with every set of doubts turned, one more or less
-    at a time (a Gray code).
+    """Fills `sets` with the rest of one row less its likely parties, with every set of doubts
+    turned. Returns how many sets there are by then.
     """
     rest = sums.rows[:, i].copy()
     for k in range(doubts.likely.shape[1]):
         if doubts.likely[i, k]:
             _add(rest, x, weight, i, k, -1.0)
+    # In the order of a Gray code one set differs from the next by one party.
     now = 0
     for step in range(1 << doubts.doubted.shape[1]):
         after = step ^ (step >> 1)

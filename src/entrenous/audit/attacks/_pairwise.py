@@ -6,7 +6,7 @@ probability pi for the positive i,
     dq_j = -s p_u - lambda_n q_j,   db_j = -s;      dq_i = s p_u - lambda_p q_i,   db_i = s
     (FPL eq. 5)
 
-so that a row of one triple gives s, p_u and with them x_u of the other item: x_ui = x_uj + ln(1/s -
+so a row of one triple gives s and p_u, and with them x_u of the other item: x_ui = x_uj + ln(1/s -
 1), and likewise for j.
 """
 
@@ -19,7 +19,7 @@ from numba import njit
 
 from ...core.types import Array, BoolArray, Float32Array, Int32Array
 from ..transcript import Transcript
-from ._rows_seen import RowsSeen, rounds_of_rows, sends, users_seen
+from ._rows_seen import RowsSeen, rounds_of_rows, sends
 
 EXACT, GRID = 2e-5, 1e-4  # how far a score may be off: in float32, and on a grid of 2^-16
 CHUNK = 4096  # rows whose scores of all items are in memory at once
@@ -31,16 +31,20 @@ LEAST = 1e-4  # s of a row that is solved
 
 
 class PairwiseRates(NamedTuple):
-    """FPL's learning rate and the lambdas of users, positives and negatives."""
+    """FPL's learning rate and its three regularisation constants."""
 
     alpha: float
+    """The learning rate."""
     user: float
+    """lambda of user vectors."""
     positive: float
+    """lambda of positives."""
     negative: float
+    """lambda of negatives."""
 
 
 class Solved(NamedTuple):
-    """Rows solved for what made them, as if each were of one triple."""
+    """Rows solved for s, p_u and the partner's score, as if each were of one triple."""
 
     s: Float32Array
     """[n]."""
@@ -50,6 +54,19 @@ class Solved(NamedTuple):
     """[n], the score of the triple's other item."""
     fit: BoolArray
     """[n], whether s is possible."""
+
+
+class Matched(NamedTuple):
+    """Rows with the item that has the partner's score."""
+
+    p: Float32Array
+    """[n, F], p_u."""
+    item: Int32Array
+    """[n], the item whose score is nearest to the partner's."""
+    fit: BoolArray
+    """[n], whether s is possible."""
+    sure: BoolArray
+    """[n], whether s is possible and the item's score is near enough."""
 
 
 def pairwise(transcript: Transcript) -> bool:
@@ -81,15 +98,15 @@ def solved(rows: RowsSeen, rates: PairwiseRates, some: Array, *, positive: bool 
     sign = 1 if positive else -1
     reg = rates.positive if positive else rates.negative
     n = len(some)
-    out = Solved(
+    solution = Solved(
         np.empty(n, np.float32),
         np.empty((n, q.shape[1]), np.float32),
         np.empty(n, np.float32),
         np.empty(n, np.bool_),
     )
-    dq, db = rows.array("q")[some], rows.array("b")[some, 0]
-    _solve(dq, db, rows.item[some], q, b, sign, reg, out)
-    return out
+    dq, db = rows.array("q")[some], rows.bias[some]
+    _solve(dq, db, rows.item[some], q, b, sign, reg, solution)
+    return solution
 
 
 @njit(cache=True, nogil=True)
@@ -106,16 +123,19 @@ def _solve(
     """`solved`, row by row, in float64."""
     for n in range(len(item)):
         k = item[n]
+        # The bias's update is s itself, up to its sign.
         s = sign * np.float64(db[n])
         out.fit[n] = LEAST < s < 1 - 1e-6
         if not out.fit[n]:
             s = np.float64(0.5)
+        # p_u, from the vector's update without the regularisation; and q_k . p_u on the way.
         score = 0.0
         for f in range(q.shape[1]):
             value = sign * (np.float64(dq[n, f]) + reg * q[k, f]) / s
             score += value * q[k, f]
             out.p[n, f] = value
         out.s[n] = s
+        # x of the partner: x of this item, and ln(1/s - 1) away from it.
         out.partner[n] = b[k] + score - sign * np.log(1 / s - 1)
 
 
@@ -150,6 +170,7 @@ def _nearest(
             away = abs(row[k] - wanted[r])
             if away >= worst or k == own[r]:
                 continue
+            # Items that are further away move one place back.
             place = many - 1
             while place > 0 and gap[r, place - 1] > away:
                 item[r, place] = item[r, place - 1]
@@ -158,6 +179,18 @@ def _nearest(
             item[r, place] = k
             gap[r, place] = away
             worst = gap[r, many - 1]
+
+
+def matched(
+    rows: RowsSeen, rates: PairwiseRates, some: Array, tolerance: float, *, positive: bool = False
+) -> Matched:
+    """Solves rows and finds the item that has the partner's score, within a tolerance. Other
+    arguments as of `solved`.
+    """
+    solution = solved(rows, rates, some, positive=positive)
+    item, gap = nearest(solution, rows, some)
+    sure = solution.fit & (gap[:, 0] < tolerance)
+    return Matched(solution.p, item[:, 0], solution.fit, sure)
 
 
 class Precision(NamedTuple):
@@ -170,35 +203,35 @@ class Precision(NamedTuple):
 
 
 def precision_of(transcript: Transcript) -> Precision:
-    """Checks whether rows are exact: then most rows of negatives lead to a score that some item
-    has. The first round decides.
+    """Measures how exact rows are, by the first round. They are exact if most rows of negatives
+    lead to a score that some item has.
     """
-    for rows in rounds_of_rows(transcript, users_seen(transcript)):
-        b = rows.array("b")
-        some = np.flatnonzero(b[:, 0] < 0)
-        some = some[:: max(1, len(some) // ENOUGH)]
-        solution = solved(rows, pairwise_rates(transcript), some)
-        on_grid = bool((b * 2.0**16 % 1 == 0).all())
+    for rows in rounds_of_rows(transcript):
+        negatives = np.flatnonzero(rows.bias < 0)
+        some = negatives[:: max(1, len(negatives) // ENOUGH)]
+        on_grid = bool((rows.bias * 2.0**16 % 1 == 0).all())
         tolerance = GRID if on_grid else EXACT
-        gap = nearest(solution, rows, some)[1][:, 0]
-        if solution.fit.any() and float((gap < tolerance)[solution.fit].mean()) > 0.5:
+        match = matched(rows, pairwise_rates(transcript), some, tolerance)
+        if match.fit.any() and float(match.sure[match.fit].mean()) > 0.5:
             return Precision(tolerance, 0.0)
         return Precision(0.0, spread(rows))
     return Precision(0.0, 0.0)
 
 
 def spread(rows: RowsSeen) -> float:
-    """The standard deviation of the rows of devices around multiples of one vector a device, which
-    p_u nearly is in a round.
+    """The standard deviation of the rows of devices around multiples of one vector for each device,
+    since p_u hardly moves in a round.
     """
     q = rows.array("q").astype(np.float64)
+    next_device = np.flatnonzero(np.diff(rows.device)) + 1
     left, count = 0.0, 0
-    for part in np.split(q, np.flatnonzero(np.diff(rows.device)) + 1)[:DEVICES]:
-        # All but the largest eigenvalue: squares that one vector does not explain.
+    for part in np.split(q, next_device)[:DEVICES]:
+        # All eigenvalues but the largest are squares that one vector does not explain.
         eigen = np.linalg.eigvalsh(part.T @ part)
         left += float(eigen[:-1].sum())
         count += part.size
-    return float(np.sqrt(max(left, 0.0) / max(count, 1)))
+    variance = max(left, 0.0) / max(count, 1)
+    return float(np.sqrt(variance))
 
 
 def taste(rows: RowsSeen, rates: PairwiseRates) -> Float32Array:
@@ -206,8 +239,9 @@ def taste(rows: RowsSeen, rates: PairwiseRates) -> Float32Array:
     [devices, F].
     """
     q, devices = rows.seen.received["q"], len(rows.seen.users)
-    db = rows.array("b")[:, 0].astype(np.float64)
+    db = rows.bias.astype(np.float64)
     reg = np.where(db > 0, rates.positive, rates.negative)[:, None]
+    # A row without its regularisation is +-s p_u, and db is +-s: their product is s^2 p_u.
     weighed = (rows.array("q") + reg * q[rows.item]) * db[:, None]
     sums = [np.bincount(rows.device, column, minlength=devices) for column in weighed.T]
     size = np.bincount(rows.device, db * db, minlength=devices)
@@ -220,4 +254,5 @@ def drawn_share(transcript: Transcript, history: Array) -> Array:
     in one round.
     """
     others = np.maximum(transcript.items - history, 1)
-    return 1 - (1 - 1 / others) ** transcript.setting("triples")
+    never = (1 - 1 / others) ** transcript.setting("triples")
+    return 1 - never

@@ -50,22 +50,25 @@ class Peeled(NamedTuple):
 
 
 def peeled(sums: Sums, parties: int) -> Peeled:
-    """The parties that rows give away, and the rows that these explain."""
+    """The parties that rows give away, and the rows that these explain. parties: how many there
+    are.
+    """
     rounds, n, factors = sums.rows.shape
-    found = Peeled(np.zeros((rounds, 0, factors)), np.zeros((n, 0)), np.zeros(n, np.bool_))
+    known = Peeled(np.zeros((rounds, 0, factors)), np.zeros((n, 0)), np.zeros(n, np.bool_))
     scale = np.stack([_whitener(rows) for rows in sums.rows])
-    best = found
+    best = known
     turns_without = 0
     for _ in range(TURNS):
         if turns_without >= PATIENCE:
             break
-        new = _new(sums, found, parties - found.vectors.shape[1])
+        # Collisions name new parties, which explain more rows, which collide again.
+        new = _new(sums, known, parties - known.vectors.shape[1])
         if not new:
             break
-        vectors = np.concatenate([found.vectors, np.stack(new, axis=1)], axis=1)
-        found = _explained(sums, vectors, scale)
-        if found.explained.sum() > best.explained.sum():
-            best = found
+        vectors = np.concatenate([known.vectors, np.stack(new, axis=1)], axis=1)
+        known = _explained(sums, vectors, scale)
+        if known.explained.sum() > best.explained.sum():
+            best = known
             turns_without = 0
         else:
             turns_without += 1
@@ -73,44 +76,49 @@ def peeled(sums: Sums, parties: int) -> Peeled:
 
 
 def _explained(sums: Sums, vectors: Float64Array, scale: Float64Array) -> Peeled:
-    """The codes that least squares give to vectors, and the rows that they explain; vectors are
-    fitted to these once more.
+    """The codes that least squares give to vectors, and the rows that they explain. The vectors are
+    then fitted to these rows once more.
     """
     for _ in range(2):
         codes, free = _solved(sums, vectors, scale)
         weight = _weights(sums, vectors)
         rounds = list(zip(weight, vectors, sums.rows, strict=True))
+        # Rows that whole codes explain to the precision of the numbers.
         left = sum(np.square((codes * w) @ x - rows).sum(axis=1) for w, x, rows in rounds)
         error = np.sqrt(left / (len(vectors) * vectors.shape[2]))
         good = error < EXPLAINED * sums.noise
         # A vector that explains a single row is of no party that is known.
         used = codes[good].sum(axis=0) > 1
-        known = codes[good][:, used]
-        vectors = np.stack(
-            [
-                np.linalg.lstsq(known * w[good][:, used], rows[good], rcond=None)[0]
-                for w, _, rows in rounds
-            ]
-        )
+        sure = codes[good][:, used]
+        fits = []
+        for w, _, rows in rounds:
+            fit = np.linalg.lstsq(sure * w[good][:, used], rows[good], rcond=None)
+            fits.append(fit[0])
+        vectors = np.stack(fits)
         if used.all():
             break
-    return Peeled(vectors, np.where(good[:, None], codes, free)[:, used], good)
+    clearest = np.where(good[:, None], codes, free)
+    return Peeled(vectors, clearest[:, used], good)
 
 
 def _solved(
     sums: Sums, vectors: Float64Array, scale: Float64Array
 ) -> tuple[Float64Array, Float64Array]:
-    """Codes by least squares, rounded to 0 and 1, and by least squares within 0..1."""
-    sent = np.stack([x @ by for x, by in zip(vectors, scale, strict=True)])
-    kernel = np.stack([x @ x.T for x in sent])
+    """Codes by least squares, rounded to 0 and 1, and by least squares within 0..1, float64 [n, m]
+    each. scale: whitens the rows of each round.
+    """
+    white = np.stack([x @ by for x, by in zip(vectors, scale, strict=True)])
+    kernel = np.stack([x @ x.T for x in white])
     weight = _weights(sums, vectors)
+    # The right-hand sides of the normal equations, over all rounds.
     slope = sum(
-        w * (rows @ by @ x.T) for w, rows, by, x in zip(weight, sums.rows, scale, sent, strict=True)
+        w * (rows @ by @ x.T)
+        for w, rows, by, x in zip(weight, sums.rows, scale, white, strict=True)
     )
     whole, free = np.empty_like(slope), np.zeros_like(slope)
     for low in range(0, len(slope), AT_ONCE):
         part = slice(low, low + AT_ONCE)
-        # The normal equations of each row, with a ridge that keeps them solvable.
+        # Their matrix for each row, with a ridge that keeps it solvable.
         square = sum(
             w[part, :, None] * w[part, None, :] * k for w, k in zip(weight, kernel, strict=True)
         )
@@ -122,34 +130,42 @@ def _solved(
     return whole, free
 
 
-def _new(sums: Sums, found: Peeled, most: int) -> list[Float64Array]:
-    """Vectors [rounds, F] of parties that were not known: each comes out of two rows."""
-    rows = np.flatnonzero(~found.explained)
-    codes, weight = found.codes[rows], _weights(sums, found.vectors)
-    doubted = np.argsort(np.abs(codes - 0.5), axis=1, kind="stable")[:, :DOUBTED]
+def _new(sums: Sums, known: Peeled, most: int) -> list[Float64Array]:
+    """Vectors [rounds, F] of at most so many parties that were not known. Each comes out of two
+    rows.
+    """
+    rows = np.flatnonzero(~known.explained)
+    codes = known.codes[rows]
+    weight = _weights(sums, known.vectors)
+    # Least squares doubt most the codes that are nearest to 1/2.
+    clear = np.abs(codes - 0.5)
+    doubted = np.argsort(clear, axis=1, kind="stable")[:, :DOUBTED]
     doubts = Doubts(doubted, codes > 0.5)
-    sets = _sets(sums, found.vectors, weight[:, rows], rows, doubts)
+    sets = _sets(sums, known.vectors, weight[:, rows], rows, doubts)
 
     def alone(place: int) -> Float64Array:
         at = int(sets.row[place])
         members = _members(int(sets.code[place]), doubts.doubted[at], doubts.likely[at])
-        return _alone(sums, found.vectors, weight, int(rows[at]), members)
+        return _alone(sums, known.vectors, weight, int(rows[at]), members)
 
     new: list[Float64Array] = []
-    known = list(found.vectors.transpose(1, 0, 2))
+    old = list(known.vectors.transpose(1, 0, 2))
     for place, other in islice(_collisions(sets, CELL * sums.noise), CHECKED):
         if len(new) >= most:
             break
         x, again = alone(place), alone(other)
+        # Projections in one cell may still be of two vectors: whole vectors decide.
         if _apart(x, again) >= SAME * sums.noise:
             continue
-        if all(_apart(x, y) > OTHER * sums.noise for y in [*known, *new]):
+        if all(_apart(x, y) > OTHER * sums.noise for y in [*old, *new]):
             new.append((x + again) / 2)
     return new
 
 
 def _apart(x: Float64Array, y: Float64Array) -> float:
-    return float(np.sqrt(np.mean((x - y) ** 2)))
+    """The root mean square difference of two vectors."""
+    squares = (x - y) ** 2
+    return float(np.sqrt(np.mean(squares)))
 
 
 def _sets(
@@ -159,26 +175,30 @@ def _sets(
     doubts turned.
     """
     known = vectors.shape[1]
+    # Some rounds are enough to find collisions; all of them confirm one.
     e = np.ascontiguousarray(sums.rows[:, rows][:HASHED])
     y = np.ascontiguousarray(sums.items[:, rows][:HASHED])
     x = np.ascontiguousarray(vectors[:HASHED])
     weight = np.ascontiguousarray(weights[:HASHED])
-    numbers = len(e) * e.shape[2]
+    # Random directions on which vectors are projected.
     ways = generator(key(0, "audit", "separation")).normal((len(e), e.shape[2], LOOKS))
-    ways = ways / np.sqrt(numbers)
+    ways = ways / np.sqrt(len(e) * e.shape[2])
+    # Room for no party, one or two of those that pair, and all sets of doubts.
     pairs = known if len(rows) * known * (known + 1) // 2 <= MOST else 0
-    most = len(rows) * (1 + pairs * (pairs + 1) // 2 + (1 << doubts.doubted.shape[1]))
+    by_doubts = 1 << doubts.doubted.shape[1]
+    most = len(rows) * (1 + pairs * (pairs + 1) // 2 + by_doubts)
     sets = Sets(np.empty((most, LOOKS)), np.empty(most, np.int64), np.empty(most, np.int64))
     count = tried(sums._replace(rows=e, items=y), x, weight, doubts, pairs, ways, sets)
     return Sets(sets.look[:count], sets.row[:count], sets.code[:count])
 
 
 def _collisions(sets: Sets, cell: float) -> Iterator[tuple[int, int]]:
-    """Pairs of sets of different rows whose projections are in one cell of a grid, or of one that
-    is moved by half a cell.
+    """Yields pairs of sets of different rows whose projections are in one cell of a grid, or of a
+    grid that is moved by half a cell.
     """
     for moved in (0.0, 0.5):
         cells = np.floor(sets.look / cell + moved).astype(np.int64)
+        # One number for each cell, by which sets of one cell become neighbours.
         index = np.zeros(len(cells), np.int64)
         for column in cells.T:
             index = index * 1_000_003 + column
@@ -193,7 +213,8 @@ def _collisions(sets: Sets, cell: float) -> Iterator[tuple[int, int]]:
 def _members(code: int, doubted: Int64Array, likely: BoolArray) -> list[int]:
     """The parties of a set."""
     if code >= MASKS:
-        turned = {int(party) for bit, party in enumerate(doubted) if (code - MASKS) >> bit & 1}
+        bits = code - MASKS
+        turned = {int(party) for bit, party in enumerate(doubted) if bits >> bit & 1}
         return sorted(turned ^ set(np.flatnonzero(likely).tolist()))
     return [party - 1 for party in (code % PAIR, code // PAIR) if party]
 
@@ -206,8 +227,11 @@ def _alone(
     """
     taken = np.einsum("rk,rkf->rf", weight[:, row, members], vectors[:, members])
     rest = sums.rows[:, row] - taken
-    inside = sums.c**2 - 4 * sums.g * (rest * sums.items[:, row]).sum(axis=1)
-    return rest * (2 / (sums.c + np.sqrt(np.maximum(inside, 0))))[:, None]  # type: ignore[no-any-return]
+    # The root that stays finite as g goes to 0: k = 2 / (c + sqrt(c^2 - 4 g E . y)).
+    product = (rest * sums.items[:, row]).sum(axis=1)
+    inside = np.maximum(sums.c**2 - 4 * sums.g * product, 0)
+    k = 2 / (sums.c + np.sqrt(inside))
+    return rest * k[:, None]  # type: ignore[no-any-return]
 
 
 def _weights(sums: Sums, vectors: Float64Array) -> Float64Array:
@@ -220,7 +244,9 @@ def _whitener(rows: Float64Array) -> Float64Array:
     [F, F].
     """
     size, way = np.linalg.eigh(rows.T @ rows / len(rows))
-    return (way / np.sqrt(size.clip(1e-6 * size[-1]))) @ way.T  # type: ignore[no-any-return]
+    # Directions with hardly any variance are not blown up.
+    deviation = np.sqrt(size.clip(1e-6 * size[-1]))
+    return (way / deviation) @ way.T  # type: ignore[no-any-return]
 
 
 @njit(cache=True, nogil=True)
@@ -231,7 +257,9 @@ def _descend(square: Float64Array, slope: Float64Array, codes: Float64Array, swe
     for i in range(len(codes)):
         for _ in range(sweeps):
             for k in range(codes.shape[1]):
+                # The best value of this code with the others as they are, within 0..1.
                 before = codes[i, k]
-                codes[i, k] = min(1.0, max(0.0, before + slope[i, k] / square[i, k, k]))
+                best = before + slope[i, k] / square[i, k, k]
+                codes[i, k] = min(1.0, max(0.0, best))
                 if codes[i, k] != before:
                     slope[i] -= (codes[i, k] - before) * square[i, k]

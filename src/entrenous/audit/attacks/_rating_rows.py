@@ -26,64 +26,73 @@ def with_bias(transcript: Transcript) -> bool:
 
 def up_to_a_constant(transcript: Transcript, rows: RowsSeen) -> Float64Array:
     """The ratings of the rows of one round less a constant of their user, float64 [n], where rows
-    are multiples of one vector a device; of an ensemble, by its first member.
+    are multiples of one vector for each device. An ensemble is read by its first member.
     """
     q, b = rows.seen.received["q"], rows.seen.received["b"]
     factors = q.shape[-1]
     reg, reg_bias = 0.0, 0.0
-    if q.ndim == 3:  # an ensemble, which has no lambdas
+    if q.ndim == 3:
+        # An ensemble, which has no lambdas.
         q, b = q[:, 0], b[:, 0]
     else:
         reg = float(transcript.setting("reg"))
         given = transcript.settings.get("reg_bias")
         reg_bias = reg if given is None else float(given)
-    e = reg_bias * b[rows.item].astype(np.float64) - rows.array("b")[:, 0]
-    push = np.float32(reg) * q[rows.item] - rows.array("q")[:, :factors]
+    own_q, own_b = q[rows.item], b[rows.item]
+    # e, from the row of the bias.
+    e = reg_bias * own_b.astype(np.float64) - rows.bias
+    # e p_u, from the row of the factors.
+    push = np.float32(reg) * own_q - rows.array("q")[:, :factors]
     unit, along, _ = directions(push.astype(np.float32), rows.seen.sent["ptr"])
     # |p_u| by least squares over the rows of each device: along = e |p_u|.
     devices = len(unit)
-    size = np.bincount(rows.device, along * e, minlength=devices) / np.maximum(
-        np.bincount(rows.device, e * e, minlength=devices), 1e-12
-    )
+    products = np.bincount(rows.device, along * e, minlength=devices)
+    squares = np.bincount(rows.device, e * e, minlength=devices)
+    size = products / np.maximum(squares, 1e-12)
     p = unit * size[:, None]
-    return np.einsum("nf,nf->n", q[rows.item], p[rows.device]) + b[rows.item] + e  # type: ignore[no-any-return]
+    score = np.einsum("nf,nf->n", own_q, p[rows.device])
+    return score + own_b + e  # type: ignore[no-any-return]
 
 
 def step_of(transcript: Transcript) -> float:
     """The step between ratings: 1, or 1/2 where the scale has halves."""
-    return 0.5 if float(transcript.about["scale"][0]) % 1 else 1.0
+    lowest = float(transcript.about["scale"][0])
+    return 0.5 if lowest % 1 else 1.0
 
 
 def whole_steps_apart(z: Float64Array, step: float, rated: int) -> tuple[BoolArray, BoolArray]:
-    """The numbers that lie whole steps apart, the largest such group at more than one level, bool
-    [n]; and those of them that are surely ratings: all, but if there are more than `rated`, without
-    the largest level, which decoys then share.
+    """The largest group of numbers at more than one level that lie whole steps apart, bool [n]; and
+    those of the group that are surely ratings. These are all of it, but where it has more than
+    `rated` numbers its largest level is left out, which decoys then share.
     """
     fraction = z / step % 1.0
     width = WHOLE / step
     # How many numbers have nearly the same fraction, round the circle of fractions.
     circle = np.sort(np.concatenate([fraction - 1, fraction, fraction + 1]))
-    above = np.searchsorted(circle, fraction + width, "right")
-    counts = above - np.searchsorted(circle, fraction - width, "left")
+    below = np.searchsorted(circle, fraction - width, "left")
+    counts = np.searchsorted(circle, fraction + width, "right") - below
     # One number of each fraction, those with the most companions first.
     _, places = np.unique(np.rint(fraction / width), return_index=True)
+    by_count = np.argsort(-counts[places], kind="stable")
     best = np.zeros(len(z), bool)
-    for place in places[np.argsort(-counts[places], kind="stable")]:
+    for place in places[by_count]:
         if best.sum() >= counts[place]:
             break
-        near = np.abs((fraction - fraction[place] + 0.5) % 1.0 - 0.5) < width
+        away = np.abs((fraction - fraction[place] + 0.5) % 1.0 - 0.5)
+        near = away < width
+        # A single level is not enough: decoys rated by the mean have one.
         if np.ptp(z[near]) > step / 2:
             best = near
     return best, _without_mixed_level(z, best, step, rated)
 
 
 def _without_mixed_level(z: Float64Array, whole: BoolArray, step: float, rated: int) -> BoolArray:
-    """The group without the level that is too large, if there are more than should be."""
+    """The group without its largest level, if it has more numbers than there are ratings."""
     if whole.sum() <= rated + 1 or not whole.any():
         return whole
     levels = np.rint((z - z[whole].min()) / step)
-    at, count = np.unique(levels[whole], return_counts=True)
-    return whole & (levels != at[count.argmax()])
+    level, count = np.unique(levels[whole], return_counts=True)
+    return whole & (levels != level[count.argmax()])
 
 
 def untouched_denied(tally: Tally, rows: RowsSeen, items: int) -> None:
@@ -94,5 +103,4 @@ def untouched_denied(tally: Tally, rows: RowsSeen, items: int) -> None:
     parts: list[Array] = np.split(rows.item, starts[1:])
     for who, part in zip(rows.who[starts], parts, strict=True):
         if len(part) < items:
-            missing = np.setdiff1d(np.arange(items), part)
-            tally.deny(np.full(len(missing), who), missing)
+            tally.deny(who, np.setdiff1d(np.arange(items), part))

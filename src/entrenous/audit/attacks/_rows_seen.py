@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core.types import Array, Float32Array, Int32Array, Int64Array
+from ...core.types import Array, BoolArray, Float32Array, Int32Array, Int64Array
 from ...federation.recorder import TAKEN, Seen
 from ..claims import Claims
 from ..transcript import Transcript
@@ -35,15 +35,21 @@ class RowsSeen(NamedTuple):
     def array(self, name: str) -> Float32Array:
         """The rows of an array that was sent, float32 [n, numbers]."""
         rows = self.seen.sent[place_of(name)]
-        return rows.reshape(len(rows), int(np.prod(rows.shape[1:])))
+        numbers = int(np.prod(rows.shape[1:]))
+        return rows.reshape(len(rows), numbers)
+
+    @property
+    def bias(self) -> Float32Array:
+        """The rows of the array `b`, which has one number for each item: float32 [n]."""
+        return self.array("b")[:, 0]
 
     def each_device(self) -> Iterator[slice]:
-        """The rows of one device after the other."""
+        """Yields the rows of one device after the other."""
         return starmap(slice, pairwise(self.seen.sent["ptr"].tolist()))
 
 
 class Tally(NamedTuple):
-    """The findings of an attack so far."""
+    """The findings of an attack so far. Methods take one user's place or an array of places."""
 
     users: Int64Array
     """[m], ascending."""
@@ -52,21 +58,27 @@ class Tally(NamedTuple):
     first: Int32Array
     """[m, items], the place of the round at which an item was first claimed; -1 = not."""
 
-    def claim(self, who: Int64Array, item: Array, place: int) -> None:
-        """Claims items of the users at places `who`, from the round at `place` on, or from an
-        earlier one.
+    def claim(self, who: Int64Array | int, item: Array, place: int) -> None:
+        """Claims items of users from the round at `place` on, or from the earlier round from which
+        they were claimed before.
         """
         before = self.first[who, item]
-        self.first[who, item] = np.where(before < 0, place, np.minimum(before, place))
+        earliest = np.minimum(before, place)
+        self.first[who, item] = np.where(before < 0, place, earliest)
         self.evidence[who, item] += SURE
 
-    def deny(self, who: Int64Array, item: Array) -> None:
-        """Says that users did not consume items, and takes claims of them back."""
-        self.evidence[who, item] = np.minimum(self.evidence[who, item], 0) - 2 * SURE
+    def claim_rows(self, rows: RowsSeen, some: BoolArray) -> None:
+        """Claims the items of some rows of a round. some: bool [n]."""
+        self.claim(rows.who[some], rows.item[some], rows.place)
+
+    def deny(self, who: Int64Array | int, item: Array) -> None:
+        """Records that users did not consume items, and takes back claims of these items."""
+        against = np.minimum(self.evidence[who, item], 0)
+        self.evidence[who, item] = against - 2 * SURE
         self.first[who, item] = -1
 
     def add(self, who: Int64Array, item: Array, odds: Array) -> None:
-        """Adds log odds; the same user and item may come more than once."""
+        """Adds log odds. The same user and item may be in the arrays more than once."""
         np.add.at(self.evidence, (who, item), odds.astype(np.float32))
 
 
@@ -74,8 +86,9 @@ class Tally(NamedTuple):
 
 
 def sends(transcript: Transcript, *names: str) -> bool:
-    """Checks whether all of these arrays were declared to leave devices."""
-    return set(names) <= {sent["name"] for sent in transcript.about["sends"]}
+    """Checks whether devices were declared to send all of these arrays."""
+    declared = {sent["name"] for sent in transcript.about["sends"]}
+    return declared.issuperset(names)
 
 
 def rows_sent(transcript: Transcript) -> bool:
@@ -90,7 +103,8 @@ def place_of(name: str) -> str:
 
 def device_of_rows(seen: Seen) -> Int64Array:
     """The place of each row's device in a round of single updates, int64 [n]."""
-    return np.repeat(np.arange(len(seen.users)), np.diff(seen.sent["ptr"]))
+    counts = np.diff(seen.sent["ptr"])
+    return np.repeat(np.arange(len(seen.users)), counts)
 
 
 def users_seen(transcript: Transcript) -> Int64Array:
@@ -99,10 +113,11 @@ def users_seen(transcript: Transcript) -> Int64Array:
     return np.unique(np.concatenate([np.empty(0, np.int64), *users]))
 
 
-def rounds_of_rows(transcript: Transcript, users: Int64Array) -> Iterator[RowsSeen]:
-    """The rounds in which devices sent rows, without rows of zeros, which are there to hide how
-    many there are. users: those of the claims, ascending.
+def rounds_of_rows(transcript: Transcript) -> Iterator[RowsSeen]:
+    """Yields the rounds in which devices sent rows, without rows of zeros: these are there to hide
+    how many others there are. The users of the claims are those of `users_seen`.
     """
+    users = users_seen(transcript)
     names = [place_of(sent["name"]) for sent in transcript.about["sends"] if sent["way"] == "rows"]
     for place, whole in enumerate(transcript.rounds):
         if not len(whole.sent.get("item", ())):
@@ -111,19 +126,22 @@ def rounds_of_rows(transcript: Transcript, users: Int64Array) -> Iterator[RowsSe
         item = seen.sent["item"]
         if len(item):
             device = device_of_rows(seen)
-            who = np.searchsorted(users, seen.users)[device]
-            yield RowsSeen(place, seen, who, device, item)
+            who = np.searchsorted(users, seen.users)
+            yield RowsSeen(place, seen, who[device], device, item)
 
 
 def _with_numbers(seen: Seen, names: list[str]) -> Seen:
-    """A round without its rows of zeros."""
+    """Returns a round without its rows of zeros. names: of the arrays with rows."""
     some = np.zeros(len(seen.sent["item"]), bool)
     for name in names:
-        some |= seen.sent[name].reshape(len(some), -1).any(axis=1)
+        numbers = seen.sent[name].reshape(len(some), -1)
+        some |= numbers.any(axis=1)
     if some.all():
         return seen
     sent = {name: seen.sent[name][some] for name in ("item", *names)}
-    sent["ptr"] = np.append(0, np.cumsum(some))[seen.sent["ptr"]]
+    # Each device's rows begin behind as many kept rows as there were before it.
+    kept_before = np.append(0, np.cumsum(some))
+    sent["ptr"] = kept_before[seen.sent["ptr"]]
     return seen._replace(sent={**seen.sent, **sent})
 
 
@@ -132,9 +150,11 @@ def _with_numbers(seen: Seen, names: list[str]) -> Seen:
 
 def prior(transcript: Transcript) -> Float32Array:
     """The log odds that somebody consumed each item by its popularity alone, float32 [items]."""
-    many = transcript.popularity.astype(np.float64)
-    others = np.maximum(transcript.users - many, 0)
-    return np.log((many + 0.5) / (others + 0.5)).astype(np.float32)
+    consumers = transcript.popularity.astype(np.float64)
+    others = np.maximum(transcript.users - consumers, 0)
+    # Half a user on each side keeps the odds of unknown items finite.
+    odds = (consumers + 0.5) / (others + 0.5)
+    return np.log(odds).astype(np.float32)
 
 
 def chances(transcript: Transcript) -> Array:
@@ -143,16 +163,18 @@ def chances(transcript: Transcript) -> Array:
 
 
 def odds_of(left: Array, sd: float, chance: Array) -> Float32Array:
-    """The log odds that numbers add to the popularity: those of a normal distribution of deviation
-    `sd` around 0 against one around the average of consumed items. That average is how much the
-    numbers grow with the chance of an item, less the error of that.
+    """The log odds that numbers add to the popularity: of a normal distribution around the typical
+    number of consumed items against one around 0, both of deviation `sd`.
 
     left: float [n], larger for consumed items; chance: float [n], the share of users who consumed
     each of these items.
     """
+    # The typical number is the slope of the numbers over the chance, less the slope's error.
     centred = chance - chance.mean() if len(chance) else chance
     squares = max(float(centred @ centred), 1e-12)
-    typical = max(float(left @ centred) / squares - sd / np.sqrt(squares), 0.0)
+    slope = float(left @ centred) / squares
+    typical = max(slope - sd / np.sqrt(squares), 0.0)
+    # ln N(left; typical, sd) - ln N(left; 0, sd)
     odds = (left * typical - typical**2 / 2) / max(sd, 1e-9) ** 2
     return np.clip(odds, -9, 9).astype(np.float32)
 
@@ -164,11 +186,14 @@ def empty_tally(transcript: Transcript) -> Tally:
     """A tally of all users seen, without evidence."""
     users = users_seen(transcript)
     shape = len(users), transcript.items
-    return Tally(users, np.zeros(shape, np.float32), np.full(shape, -1, np.int32))
+    evidence = np.zeros(shape, np.float32)
+    never = np.full(shape, -1, np.int32)
+    return Tally(users, evidence, never)
 
 
 def claims_of(transcript: Transcript, tally: Tally, note: str = "") -> Claims:
-    """The claims that follow from a tally: everything that was claimed and not ruled out."""
+    """The claims that follow from a tally: all items that were claimed and not ruled out."""
+    # A denial may have come before the claim that it outweighs.
     tally.first[tally.evidence < -SURE] = -1
     score = prior(transcript) + tally.evidence
     return Claims(tally.users, score, tally.first >= 0, tally.first, note=note)
@@ -176,9 +201,11 @@ def claims_of(transcript: Transcript, tally: Tally, note: str = "") -> Claims:
 
 def ranks_alone(transcript: Transcript, tally: Tally, note: str = "") -> Claims:
     """A ranking by the evidence of a tally, which claims no item."""
-    return claims_of(transcript, tally, note)._replace(claimed=None, first=None)
+    claims = claims_of(transcript, tally, note)
+    return claims._replace(claimed=None, first=None)
 
 
 def declined(transcript: Transcript, why: str) -> Claims:
-    """The answer of an attack that has nothing to attack with. why: what is missing."""
-    return ranks_alone(transcript, empty_tally(transcript), why)._replace(tried=False)
+    """The answer of an attack that has nothing to attack with. why: names what is missing."""
+    by_popularity = ranks_alone(transcript, empty_tally(transcript), why)
+    return by_popularity._replace(tried=False)

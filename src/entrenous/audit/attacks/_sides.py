@@ -37,13 +37,16 @@ def claim_side(
         lengths, who, item = along[part], rows.who[part], rows.item[part]
         sd = float(around[device])
         limit = LEAST * float(np.abs(lengths).max(initial=0))
+        # A row for every item means noise, or that most rows are of neither side.
         if len(item) >= transcript.items:
             limit = max(SURELY * sd, limit)
         sure = lengths > limit
         tally.claim(who[sure], item[sure], rows.place)
-        tally.add(who, item, odds_of(lengths, max(sd, 1e-9), chance[item]))
+        odds = odds_of(lengths, max(sd, 1e-9), chance[item])
+        tally.add(who, item, odds)
         against = lengths < -limit
-        tally.add(who[against], item[against], np.full(int(against.sum()), -SURE))
+        never = np.full(int(against.sum()), -SURE)
+        tally.add(who[against], item[against], never)
 
 
 class VisitCounts(NamedTuple):
@@ -75,8 +78,8 @@ def keep_constant(tally: Tally, visits: VisitCounts) -> None:
 
 
 def more_popular(transcript: Transcript, rows: RowsSeen, along: Float64Array) -> Array:
-    """The sign that makes the more popular side of each device positive, float64 [devices]. Devices
-    on one side alone push negatives.
+    """The sign that makes the more popular side of each device positive, float64 [devices]. A
+    device with rows on one side alone is taken to push negatives.
     """
     up = _mean_prior(transcript, rows, along > 0)
     down = _mean_prior(transcript, rows, along < 0)
@@ -84,12 +87,14 @@ def more_popular(transcript: Transcript, rows: RowsSeen, along: Float64Array) ->
 
 
 def _mean_prior(transcript: Transcript, rows: RowsSeen, side: Array) -> Float64Array:
-    """The mean popularity of the items on one side, float64 [devices]; an empty side is that of
-    consumed items.
+    """The mean popularity of the items on one side of each device, float64 [devices]; infinite for
+    an empty side, which is then that of consumed items.
     """
     devices = len(rows.seen.users)
+    device = rows.device[side]
     known = prior(transcript)[rows.item[side]]
-    count = np.bincount(rows.device[side], minlength=devices)
-    mean = np.bincount(rows.device[side], known, minlength=devices) / np.maximum(count, 1)
+    count = np.bincount(device, minlength=devices)
+    total = np.bincount(device, known, minlength=devices)
+    mean = total / np.maximum(count, 1)
     mean[count == 0] = np.inf
     return mean

@@ -26,13 +26,15 @@ def added_up(transcript: Transcript, seen: Seen) -> dict[str, tuple[str, Array]]
 
 def summed_items(transcript: Transcript, seen: Seen) -> Float64Array | None:
     """The numbers of a sum for each item, float64 [items, numbers]: all arrays with a row for each
-    item next to each other; None = there are none.
+    item next to each other; None if no array has.
     """
+    items = transcript.items
     tables = []
     for way, array in added_up(transcript, seen).values():
+        # Dense arrays come as one sum for each group of parties.
         table = array.sum(axis=0) if way == "dense" else array
-        if table.ndim and len(table) == transcript.items:
-            tables.append(np.asarray(table, np.float64).reshape(transcript.items, -1))
+        if table.ndim and len(table) == items:
+            tables.append(np.asarray(table, np.float64).reshape(items, -1))
     return np.concatenate(tables, axis=1) if tables else None
 
 
@@ -42,6 +44,14 @@ def same_model(seen: Seen, other: Seen) -> bool:
         name in seen.received and np.array_equal(array, seen.received[name])
         for name, array in other.received.items()
     )
+
+
+def senders_of(seen: Seen) -> Int64Array:
+    """The number of devices that added to each row of a sum of FPL, int64 [items]; 0 where the
+    counts stay inside the sum.
+    """
+    uncounted = np.zeros(len(seen.received["b"]), np.int64)
+    return seen.sent.get("senders", uncounted)
 
 
 def as_single_rows(place: int, seen: Seen, item: Int64Array) -> RowsSeen:

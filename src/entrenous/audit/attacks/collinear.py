@@ -30,17 +30,18 @@ def run(transcript: Transcript) -> Claims:
     with.
     """
     tally, rates = empty_tally(transcript), pairwise_rates(transcript)
-    for rows in rounds_of_rows(transcript, tally.users):
+    for rows in rounds_of_rows(transcript):
         q = rows.seen.received["q"][rows.item]
+        # Read as rows of negatives, without lambda_n q, all are multiples of p_u.
         as_negatives = (rows.array("q") + rates.negative * q).astype(np.float32)
         unit, along, around = directions(as_negatives, rows.seen.sent["ptr"])
         sign = more_popular(transcript, rows, along)[rows.device]
         # The same rows read as positives, which have another lambda.
-        other = np.einsum("nf,nf->n", q, unit[rows.device])
-        as_positive = along + (rates.positive - rates.negative) * other
+        q_along = np.einsum("nf,nf->n", q, unit[rows.device])
+        as_positive = along + (rates.positive - rates.negative) * q_along
         along = sign * along
-        agreed = np.where((along > 0) == (sign * as_positive > 0), along, 0.0)
-        claim_side(tally, rows, agreed, around, transcript)
+        agree = (along > 0) == (sign * as_positive > 0)
+        claim_side(tally, rows, np.where(agree, along, 0.0), around, transcript)
     return claims_of(transcript, tally)
 
 

@@ -1,4 +1,4 @@
-"""Which users share a taste? Their models, or their messages, score the items of that taste higher
+"""Users who share a taste: their models, or their messages, score the items of that taste higher
 than those of others do.
 
 Y. Belal, S. Ben Mokhtar, M. Maouche, A. Simonet-Boulogne, "Inferring communities of interest in
@@ -51,10 +51,12 @@ def _of_devices(transcript: Transcript) -> tuple[Array, Float64Array]:
     total = np.zeros((len(users), transcript.items))
     for seen in transcript.rounds:
         rows, ptr, device, item = _rows(seen, name, transcript.items)
+        # The user vector stays on the device, but its rows lie along it.
         _, along, _ = directions(rows, ptr)
         moved = np.zeros((len(seen.users), transcript.items))
         moved[device, item] = along
-        total[np.searchsorted(users, seen.users)] += _towards(moved, transcript.popularity)
+        who = np.searchsorted(users, seen.users)
+        total[who] += _towards(moved, transcript.popularity)
     return users, total
 
 
@@ -74,13 +76,17 @@ def _towards(moved: Float64Array, popularity: Array) -> Float64Array:
     """Moves in standard deviations of their device, in the direction in which popular items
     move.
     """
-    sign = np.where(moved @ centred_popularity(popularity) < 0, -1.0, 1.0)
+    popular = moved @ centred_popularity(popularity)
+    sign = np.where(popular < 0, -1.0, 1.0)
     size = np.maximum(moved.std(axis=1), 1e-30)
-    return (moved * (sign / size)[:, None]).clip(-MOST, MOST)  # type: ignore[no-any-return]
+    standard = moved * (sign / size)[:, None]
+    return standard.clip(-MOST, MOST)  # type: ignore[no-any-return]
 
 
 def widest(transcript: Transcript) -> str:
-    """The name of the array with the most numbers an item that devices send, "" = none."""
+    """The name of the array that devices send with the most numbers for each item; "" if there is
+    none.
+    """
     widths = {}
     for sent in transcript.about["sends"]:
         shape = sent["shape"]

@@ -22,23 +22,27 @@ FEW = 0.1  # of the length of a history
 
 def run(transcript: Transcript) -> Claims:
     """Claims items that never came as a negative, once that says enough."""
-    tally, sd = empty_tally(transcript), precision_of(transcript).sd
+    tally = empty_tally(transcript)
+    sd = precision_of(transcript).sd
     sizes = history_sizes(transcript)[0]
     share = drawn_share(transcript, sizes)
     came = np.zeros(tally.first.shape, bool)
     unseen = np.ones(len(tally.users))  # the chance that an item has not been drawn yet
-    for rows in rounds_of_rows(transcript, tally.users):
-        down = rows.array("b")[:, 0] < -SURELY * sd
+    for rows in rounds_of_rows(transcript):
+        down = rows.bias < -SURELY * sd
         came[rows.who[down], rows.item[down]] = True
         who = np.unique(rows.who)
         unseen[who] *= 1 - share[who]
-        enough = (transcript.items - sizes) * unseen < FEW * sizes
-        tally.first[enough] = np.where(tally.first[enough] < 0, rows.place, tally.first[enough])
+        # Few enough items are expected to be left that are not consumed.
+        left = (transcript.items - sizes) * unseen
+        enough = left < FEW * sizes
+        first = tally.first[enough]
+        tally.first[enough] = np.where(first < 0, rows.place, first)
     tally.deny(*np.nonzero(came))
-    said = "nobody was seen"
+    note = "nobody was seen"
     if len(unseen):
-        said = f"of what is not consumed {100 * np.median(unseen):.2g} % has not come yet"
-    return claims_of(transcript, tally, said)
+        note = f"of what is not consumed {100 * np.median(unseen):.2g} % has not come yet"
+    return claims_of(transcript, tally, note)
 
 
 ATTACK = Attack("complement", ("individual",), "ours", pairwise, run)

@@ -29,39 +29,37 @@ def run(transcript: Transcript) -> Claims:
     alone = apart(transcript) if transcript.about.get("same_model", True) else ()
     if not alone:
         return declined(transcript, "no two sums of one model differ by one party")
-    found = best_of(transcript, alone)
-    if found is None:
+    surest = best_of(transcript, alone)
+    if surest is None:
         return declined(transcript, "no attack on single updates applies")
-    name, best = found
-    said = f"{len(alone)} differences, read by the attack '{name}'"
+    name, best = surest
+    note = f"{len(alone)} differences, read by the attack '{name}'"
     if best.note:
-        said = f"{said}: {best.note}"
+        note = f"{note}: {best.note}"
     first = best.first
     if first is not None:
         # Places among differences become places of the second sums.
         second = np.minimum(2 * first + 1, len(transcript.rounds) - 1)
         first = np.where(first >= 0, second, -1).astype(np.int32)
-    return best._replace(first=first, note=said)
+    return best._replace(first=first, note=note)
 
 
 def best_of(transcript: Transcript, alone: tuple[Seen, ...]) -> tuple[str, Claims] | None:
-    """The surest of the attacks on single updates that claim at least half of what any of them
-    claims, and its name; None = none applies. `match` comes last: on a grid of 2^-16 the score of a
-    row is not sure.
+    """The first of the attacks on single updates that claims at least half of what any of them
+    claims, and its name; None if none applies. `match` comes last: on a grid of 2^-16 the score of
+    a row is not sure.
     """
-    from ..known import known
+    # An attack looks up the others, so it cannot import their list when it is loaded itself.
+    from ..known import applying
 
     single = transcript._replace(about={**transcript.about, "view": "individual"}, rounds=alone)
     claims_by_name = {}
-    for attack in known().values():
-        if "individual" in attack.views and attack.applies(single):
-            claims = attack.run(single)
-            if claims.named:
-                claims_by_name[attack.name] = claims
-    counts = {
-        name: 0 if claims.claimed is None else int(claims.claimed.sum())
-        for name, claims in claims_by_name.items()
-    }
+    counts = {}
+    for attack in applying(single):
+        claims = attack.run(single)
+        if claims.named:
+            claims_by_name[attack.name] = claims
+            counts[attack.name] = 0 if claims.claimed is None else int(claims.claimed.sum())
     most = max(counts.values(), default=0)
     many = [name for name, count in counts.items() if 2 * count >= most]
     if not many:

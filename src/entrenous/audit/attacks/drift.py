@@ -36,7 +36,9 @@ def run(transcript: Transcript) -> Claims:
         vectors = sent_vectors(transcript, seen)
         # The direction along which items that many have consumed differ from others.
         consumed = (vectors - vectors.mean(axis=0)).T @ known
-        tally.evidence[who] += _standard((vectors - others) @ consumed).astype(np.float32)
+        # Merging has made models alike: the rest is of the sender's own rows.
+        moves = (vectors - others) @ consumed
+        tally.evidence[who] += _standard(moves).astype(np.float32)
         counts[who] += 1
     tally.evidence[:] /= np.maximum(counts, 1)[:, None]
     said = f"{len(transcript.rounds)} messages of {len(tally.users)} senders"
@@ -63,6 +65,7 @@ def _others(transcript: Transcript) -> Iterator[Float64Array]:
         while times[low] < time - NEAR:
             total -= model(low)
             low += 1
+        # Less the sender's own messages in the window.
         own = (low + np.flatnonzero(senders[low:high] == senders[place])).tolist()
         rest = total - sum((model(message) for message in own), start=np.zeros(()))
         many = high - low - len(own)
@@ -72,7 +75,8 @@ def _others(transcript: Transcript) -> Iterator[Float64Array]:
 def _standard(moves: Float64Array) -> Float64Array:
     """Numbers less their median, in robust standard deviations."""
     away = moves - np.median(moves)
-    return (away / max(1.4826 * float(np.median(np.abs(away))), 1e-30)).clip(-MOST, MOST)
+    deviation = 1.4826 * float(np.median(np.abs(away)))
+    return (away / max(deviation, 1e-30)).clip(-MOST, MOST)
 
 
 ATTACK = Attack("drift", ("neighbour",), "ours", gossiped, run)

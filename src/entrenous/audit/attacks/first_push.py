@@ -36,8 +36,7 @@ def run(transcript: Transcript) -> Claims:
         pushes += 1
         who = np.searchsorted(tally.users, seen.users)
         way = _relative(along(moves, transcript.popularity))
-        claimed = np.flatnonzero(way > SURELY)
-        tally.claim(np.repeat(who, len(claimed)), claimed, place)
+        tally.claim(who, np.flatnonzero(way > SURELY), place)
         tally.evidence[who] += way.clip(-MOST, MOST).astype(np.float32)
     messages = len(transcript.rounds)
     if not pushes:

@@ -39,26 +39,28 @@ def run(transcript: Transcript) -> Claims:
     items, worst = transcript.items, 0.0
     for place, seen in enumerate(transcript.rounds):
         f, unobserved = _gradients(transcript, seen)
+        # d = x_u / |x_u|, and e_i = f_i . d.
         ptr = np.arange(len(f) + 1) * items
         unit, along, _ = directions(f.reshape(-1, f.shape[-1]), ptr)
         who = np.searchsorted(tally.users, seen.users)
         for user, d, e in zip(who, unit, along.reshape(-1, items), strict=True):
             left, sd = residuals(e, seen.received["y"] @ d, unobserved)
-            limit = max(SURELY * sd, LEAST * float(np.abs(left).max(initial=0)), 1e-12)
-            sure = np.flatnonzero(left > limit)
-            tally.claim(np.full(len(sure), user), sure, place)
+            longest = float(np.abs(left).max(initial=0))
+            limit = max(SURELY * sd, LEAST * longest, 1e-12)
+            tally.claim(user, np.flatnonzero(left > limit), place)
             tally.evidence[user] += odds_of(left, sd, chance)
             worst = max(worst, sd)
-    said = f"residuals of items that were not consumed: a standard deviation of {worst:.2g} at most"
-    return claims_of(transcript, tally, said)
+    note = f"residuals of items that were not consumed: a standard deviation of {worst:.2g} at most"
+    return claims_of(transcript, tally, note)
 
 
 def _gradients(transcript: Transcript, seen: Seen) -> tuple[Array, float]:
-    """A row for every item of each device, float32 [m, items, F], and the weight with which items
-    that were not consumed are in it.
+    """A row for every item of each device, float32 [m, items, F], and the weight w of items that
+    were not consumed.
     """
     if "f" in seen.sent:
         return seen.sent["f"], float(transcript.setting("unobserved"))
+    # `form=gram`: rows of consumed items alone.
     own = seen.sent["own"]
     rows = np.zeros((len(seen.users), transcript.items, own.shape[1]), np.float32)
     rows[device_of_rows(seen), seen.sent["item"]] = own
@@ -68,11 +70,15 @@ def _gradients(transcript: Transcript, seen: Seen) -> tuple[Array, float]:
 def residuals(
     e: Float64Array, along: Float64Array, unobserved: float
 ) -> tuple[Float64Array, float]:
-    """The distance of each row of one gradient from the row of an item that was not consumed,
-    positive for consumed ones, float64 [items]; and the standard deviation of that for the others.
-    e: rows along the direction of x_u; along: item factors along it.
+    """The distance of each row of one gradient from the line of items that were not consumed,
+    positive for consumed ones, float64 [items]; and its standard deviation for the others.
+
+    e: rows along the direction of x_u; along: item factors along it. unobserved: w.
     """
-    left = e + (_squared_length(e, along, unobserved) * unobserved) * along
+    # The line: e_i = -w |x_u|^2 (d . y_i).
+    slope = _squared_length(e, along, unobserved) * unobserved
+    left = e + slope * along
+    # Most items were not consumed, so the median deviation is theirs.
     sd = 1.4826 * float(np.median(np.abs(left - np.median(left))))
     # The largest residual is of a consumed item.
     sign = 1.0 if left.max(initial=0) >= -left.min(initial=0) else -1.0
@@ -83,11 +89,14 @@ def _squared_length(e: Float64Array, along: Float64Array, unobserved: float) -> 
     """|x_u|^2: the median of -e / (w d . y), weighted by how much each item says."""
     if not unobserved or not along.any():
         return 0.0
+    # Items across the direction say nothing: their ratio is of two small numbers.
     some = np.abs(along) > 0.1 * np.abs(along).max()
-    ratio, weight = -e[some] / (unobserved * along[some]), np.abs(along[some])
+    ratio = -e[some] / (unobserved * along[some])
+    weight = np.abs(along[some])
     order = np.argsort(ratio)
     half = np.searchsorted(np.cumsum(weight[order]), weight.sum() / 2)
-    return max(float(ratio[order][min(half, len(order) - 1)]), 0.0)
+    middle = order[min(half, len(order) - 1)]
+    return max(float(ratio[middle]), 0.0)
 
 
 ATTACK = Attack("gradient", ("individual",), "ours", applies, run)

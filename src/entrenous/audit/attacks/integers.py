@@ -25,17 +25,20 @@ SAME = 1e-4  # how far apart the ratios of rows that are multiples may be, as a 
 
 def run(transcript: Transcript) -> Claims:
     """Claims the items whose ratings are whole steps apart, or whose rows are no multiples."""
-    tally, step = empty_tally(transcript), step_of(transcript)
+    tally = empty_tally(transcript)
+    step = step_of(transcript)
     rho = float(transcript.setting("rho"))
     made_up = np.zeros(tally.first.shape, bool)
     ratings = 0
-    for rows in rounds_of_rows(transcript, tally.users):
+    for rows in rounds_of_rows(transcript):
         untouched_denied(tally, rows, transcript.items)
-        z, ratio = up_to_a_constant(transcript, rows), _ratios(rows)
+        z = up_to_a_constant(transcript, rows)
+        ratio = _ratios(rows)
         for part in rows.each_device():
             who, item = rows.who[part], rows.item[part]
             rated = int(np.ceil(len(item) / (1 + rho)))
             real = likely = ~_multiples(ratio[part])
+            # Where multiples tell nothing apart, whole steps may.
             if not 0 < real.sum() < len(item):
                 likely, real = whole_steps_apart(z[part], step, rated)
             if real.sum() < max(2, rated / 2):
@@ -44,28 +47,31 @@ def run(transcript: Transcript) -> Claims:
             tally.claim(who[real], item[real], rows.place)
             made_up[who[~likely], item[~likely]] = True
     tally.deny(*np.nonzero(made_up))
-    said = "no whole steps: noise"
+    note = "no whole steps: noise"
     if ratings:
-        said = f"{ratings} ratings, each up to a constant of its user"
-    return claims_of(transcript, tally, said)
+        note = f"{ratings} ratings, each up to a constant of its user"
+    return claims_of(transcript, tally, note)
 
 
 def _ratios(rows: RowsSeen) -> Float64Array:
-    """A row's first factor by its bias's number."""
-    bias = rows.array("b")[:, 0].astype(np.float64)
-    return rows.array("q")[:, 0] / np.where(np.abs(bias) > 1e-6, bias, np.inf)
+    """The first factor of each row, divided by the row's bias: float64 [n]."""
+    bias = rows.bias.astype(np.float64)
+    divisor = np.where(np.abs(bias) > 1e-6, bias, np.inf)
+    return rows.array("q")[:, 0] / divisor
 
 
 def _multiples(ratio: Array) -> Array:
     """The largest group of rows with one ratio, bool [n]; none if it is no larger than chance."""
     order = np.argsort(ratio, kind="stable")
-    close = np.diff(ratio[order]) < SAME * max(float(np.median(np.abs(ratio))), 1e-9)
+    typical = max(float(np.median(np.abs(ratio))), 1e-9)
+    close = np.diff(ratio[order]) < SAME * typical
+    # A group ends where the next ratio is not close.
     group = np.concatenate([[0], np.cumsum(~close)])
     size = np.bincount(group)
-    out = np.zeros(len(ratio), bool)
+    multiples = np.zeros(len(ratio), bool)
     if size.max(initial=0) > max(2, len(ratio) // 10):
-        out[order] = group == size.argmax()
-    return out
+        multiples[order] = group == size.argmax()
+    return multiples
 
 
 ATTACK = Attack("integers", ("individual",), "ours", with_bias, run)

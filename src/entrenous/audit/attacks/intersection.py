@@ -23,7 +23,8 @@ MOST = 1.1  # items that always came, for each of the history
 
 def applies(transcript: Transcript) -> bool:
     """Checks whether devices send rows for a whole history and for decoys or negatives."""
-    return rows_sent(transcript) and bool({"rho", "negatives"} & set(transcript.settings))
+    with_others = {"rho", "negatives"} & set(transcript.settings)
+    return rows_sent(transcript) and bool(with_others)
 
 
 def run(transcript: Transcript) -> Claims:
@@ -32,20 +33,23 @@ def run(transcript: Transcript) -> Claims:
     """
     tally, sizes = empty_tally(transcript), history_sizes(transcript)[0]
     visits = no_visits(tally)
+    # Sizes that are all alike are no measurement, unless decoys tell them.
     known = "rho" in transcript.settings or len(np.unique(sizes)) > 1
     longest = 0
-    for rows in rounds_of_rows(transcript, tally.users):
+    for rows in rounds_of_rows(transcript):
         longest = max(longest, int(np.bincount(rows.who).max(initial=0)))
         visits.add(rows)
         always = (visits.touched == visits.rounds) & (visits.rounds > 0)
         enough = always.sum(axis=1) <= MOST * sizes
+        # A device with a row for every item hides them all.
         if known and longest < transcript.items:
-            tally.first[always & enough[:, None] & (tally.first < 0)] = rows.place
+            new = always & enough[:, None] & (tally.first < 0)
+            tally.first[new] = rows.place
     keep_constant(tally, visits)
-    always = (visits.touched == visits.rounds).sum(axis=1)
-    left = np.median(always / np.maximum(sizes, 1)) if len(sizes) else np.nan
-    said = f"what always came is {left:.2f} times the history (median)"
-    return claims_of(transcript, tally, said)
+    always_came = (visits.touched == visits.rounds).sum(axis=1)
+    left = np.median(always_came / np.maximum(sizes, 1)) if len(sizes) else np.nan
+    note = f"what always came is {left:.2f} times the history (median)"
+    return claims_of(transcript, tally, note)
 
 
 ATTACK = Attack("intersection", ("individual",), "ours", applies, run)

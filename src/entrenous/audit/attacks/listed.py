@@ -41,23 +41,32 @@ def run(transcript: Transcript) -> Claims:
     tally = empty_tally(transcript)
     for place, seen in enumerate(transcript.rounds):
         users, device, item = _listed(transcript, seen)
-        tally.claim(np.searchsorted(tally.users, users)[device], item, place)
+        who = np.searchsorted(tally.users, users)
+        tally.claim(who[device], item, place)
     return claims_of(transcript, tally)
 
 
 def _listed(transcript: Transcript, seen: Seen) -> tuple[Array, Array, Array]:
-    """Users, and of each listed item the place of its user among them and its number."""
+    """The users of a round; and for each listed item the place of its user among them, and the
+    item.
+    """
     sent = seen.sent
+    # Items shown by name, -1 where a batch has fewer.
     shown = sent.get("item_")
     if shown is not None and shown.ndim == 2:
         device, place = np.nonzero(shown >= 0)
-        return sent.get("sender", seen.users), device, shown[device, place].astype(np.int64)
+        users = sent.get("sender", seen.users)
+        return users, device, shown[device, place].astype(np.int64)
+    # Both parts of a message: their difference marks rated items.
     if sends(transcript, "v", "noise") and "ptr" in sent:
         rated = _rated(sent["v"], sent["noise"])
         return seen.users, device_of_rows(seen)[rated], sent["item"][rated]
+    # A table for each device that is zero elsewhere.
     if "v" in sent and sent["v"].ndim == 3 and not len(sent["item"]):
-        device, item = np.nonzero(np.stack([_longer(table) for table in sent["v"]]))
+        marked = np.stack([_longer(table) for table in sent["v"]])
+        device, item = np.nonzero(marked)
         return seen.users, device, item
+    # Rows of rated items alone, unless every item has one.
     if "ptr" in sent and np.diff(sent["ptr"]).max(initial=0) < transcript.items:
         return seen.users, device_of_rows(seen), sent["item"]
     nothing = np.empty(0, np.int64)
@@ -71,19 +80,20 @@ def _longer(table: Array) -> BoolArray:
     if not squares.all():
         return squares > 0  # type: ignore[no-any-return]
     # The squared length of a row of noise has mean F and deviation sqrt(2 F), times its variance.
-    noise = float(np.median(squares)) / factors
-    return squares > noise * (factors + SURELY * np.sqrt(2 * factors))  # type: ignore[no-any-return]
+    variance = float(np.median(squares)) / factors
+    longest = factors + SURELY * np.sqrt(2 * factors)
+    return squares > variance * longest  # type: ignore[no-any-return]
 
 
 def _rated(v: Array, noise: Array) -> BoolArray:
-    """The rows whose two parts differ by a count of 1: with pads, of two limbs of 24 bits, modulo
-    2^48 in steps of 2^-16.
-    """
+    """The rows whose two parts differ by a count of 1."""
+    # In steps of 2^-16. With pads a number is two limbs of 24 bits, modulo 2^48.
     steps = np.rint(v.astype(np.float64) * 2.0**16) - np.rint(noise.astype(np.float64) * 2.0**16)
     count = steps[:, -1, 0]
     if steps.shape[-1] > 1:
         count = count + steps[:, -1, 1] * 2.0**24
-    return np.abs((count % 2.0**48) - 2.0**16) < 0.5  # type: ignore[no-any-return]
+    off = np.abs((count % 2.0**48) - 2.0**16)
+    return off < 0.5  # type: ignore[no-any-return]
 
 
 ATTACK = Attack("listed", ("individual",), "Chai et al. 2019, and ours", applies, run)

@@ -15,13 +15,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core.types import BoolArray, Float32Array, Int32Array, Int64Array
+from ...core.types import BoolArray, Float32Array, Int32Array
 from ...federation.recorder import Seen
 from ..claims import Attack, Claims
 from ..transcript import Transcript
-from ._pairwise import GRID, nearest, pairwise, pairwise_rates, solved
+from ._pairwise import GRID, matched, pairwise, pairwise_rates
 from ._rows_seen import SURE, prior
-from ._sums_seen import as_single_rows
+from ._sums_seen import as_single_rows, senders_of
 
 MOST = 2  # pseudonyms for each user
 NEAR = 0.35  # of the length of a vector: how far it may have moved since it was last seen
@@ -40,7 +40,7 @@ class LoneRows(NamedTuple):
 
 
 class Pseudonyms(NamedTuple):
-    """Devices without names, by place; the first len(items) are in use."""
+    """Devices without names, by place; the first `used` are in use."""
 
     p: Float32Array
     """[most, F], the vector last seen."""
@@ -51,6 +51,11 @@ class Pseudonyms(NamedTuple):
     against: list[set[int]]
     """The items that each drew as negatives."""
 
+    @property
+    def used(self) -> int:
+        """The number of pseudonyms so far."""
+        return len(self.items)
+
 
 def run(transcript: Transcript) -> Claims:
     """Claims the items of lone rows for the pseudonyms that their vectors make."""
@@ -58,84 +63,82 @@ def run(transcript: Transcript) -> Claims:
     most = MOST * users
     factors = transcript.rounds[0].received["q"].shape[1] if transcript.rounds else 1
     unseen = np.full((most, factors), np.inf, np.float32)
-    found = Pseudonyms(unseen, np.ones((most, users), bool), [], [])
+    anybody = np.ones((most, users), bool)
+    pseudonyms = Pseudonyms(unseen, anybody, [], [])
     lone, rows = 0, 0
     for place, seen in enumerate(transcript.rounds):
-        here = _lone(transcript, place, seen)
-        lone += len(here.p)
-        rows += int((_senders(seen) > 0).sum())
+        solved = _lone(transcript, place, seen)
+        lone += len(solved.p)
+        rows += int((senders_of(seen) > 0).sum())
         took_part = np.zeros(users, bool)
         took_part[seen.users] = True
-        for p, consumed, other in zip(*here, strict=True):
-            at = _find(found, p, took_part)
-            found.p[at] = p
-            found.possible[at] &= took_part
-            found.items[at].setdefault(int(consumed), place)
-            found.against[at].add(int(other))
-    return _claims(transcript, found, f"{lone} lone rows of {rows}")
+        for p, consumed, other in zip(*solved, strict=True):
+            at = _find(pseudonyms, p, took_part)
+            # The vector has moved, and whoever was away is not this device's user.
+            pseudonyms.p[at] = p
+            pseudonyms.possible[at] &= took_part
+            pseudonyms.items[at].setdefault(int(consumed), place)
+            pseudonyms.against[at].add(int(other))
+    return _claims(transcript, pseudonyms, f"{lone} lone rows of {rows}")
 
 
 def _lone(transcript: Transcript, place: int, seen: Seen) -> LoneRows:
     """The lone rows of a round whose score fits an item: negatives first, then positives."""
-    item = np.flatnonzero(_senders(seen) == 1)
+    item = np.flatnonzero(senders_of(seen) == 1)
     rows = as_single_rows(place, seen, item)
-    up = rows.seen.sent["b"] > 0
+    rates = pairwise_rates(transcript)
+    up = rows.bias > 0
     parts = []
     for positive in (False, True):
         some = np.flatnonzero(up == positive)
-        solution = solved(rows, pairwise_rates(transcript), some, positive=positive)
-        partner, gap = nearest(solution, rows, some)
-        fits = solution.fit & (gap[:, 0] < GRID)
-        triple = [partner[fits, 0], rows.item[some[fits]]]
-        if positive:
-            triple.reverse()
-        parts.append((solution.p[fits], *triple))
+        match = matched(rows, rates, some, GRID, positive=positive)
+        partner = match.item[match.sure]
+        own = rows.item[some[match.sure]]
+        consumed, other = (own, partner) if positive else (partner, own)
+        parts.append((match.p[match.sure], consumed, other))
     return LoneRows(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
-def _senders(seen: Seen) -> Int64Array:
-    """The number of devices that added to each row; 0 where that stays inside the sum."""
-    return seen.sent.get("senders", np.zeros(len(seen.received["b"]), np.int64))
-
-
-def _find(found: Pseudonyms, p: Float32Array, took_part: BoolArray) -> int:
-    """The pseudonym whose vector is nearest, near enough, and who may have taken part; a new one
-    otherwise, while there is room.
+def _find(pseudonyms: Pseudonyms, p: Float32Array, took_part: BoolArray) -> int:
+    """The place of the pseudonym whose vector is nearest, near enough, and whose user may have
+    taken part; otherwise of a new one, while there is room, or of the nearest.
     """
-    used = len(found.items)
+    used = pseudonyms.used
     near = NEAR * float(np.linalg.norm(p))
-    away = np.linalg.norm(found.p[:used] - p, axis=1)
+    away = np.linalg.norm(pseudonyms.p[:used] - p, axis=1)
     order = np.argsort(away)[:TRIED].tolist()
     for at in order:
-        if away[at] < near and (found.possible[at] & took_part).any():
+        if away[at] < near and (pseudonyms.possible[at] & took_part).any():
             return at
-    if used == len(found.p):
+    if used == len(pseudonyms.p):
         return order[0]
-    found.items.append({})
-    found.against.append(set())
+    pseudonyms.items.append({})
+    pseudonyms.against.append(set())
     return used
 
 
-def _claims(transcript: Transcript, found: Pseudonyms, said: str) -> Claims:
-    """Claims about users where most pseudonyms have one possible name, about those alone; about
-    pseudonyms otherwise.
+def _claims(transcript: Transcript, pseudonyms: Pseudonyms, lone: str) -> Claims:
+    """Claims about the users of pseudonyms with one possible name, if these are most pseudonyms;
+    about all pseudonyms otherwise. lone: the note on lone rows.
     """
-    used = len(found.items)
+    used = pseudonyms.used
     score = np.tile(prior(transcript), (used, 1))
     first = np.full((used, transcript.items), -1, np.int32)
-    for at, (items, against) in enumerate(zip(found.items, found.against, strict=True)):
-        score[at, list(against)] -= SURE
-        score[at, list(items)] += 2 * SURE
-        first[at, list(items)] = list(items.values())
-    possible = found.possible[:used]
+    for at, items in enumerate(pseudonyms.items):
+        consumed = list(items)
+        score[at, list(pseudonyms.against[at])] -= SURE
+        score[at, consumed] += 2 * SURE
+        first[at, consumed] = list(items.values())
+    possible = pseudonyms.possible[:used]
     one_name = possible.sum(axis=1) == 1
     named = int(one_name.sum())
-    note = f"{said}; {used} pseudonyms, {named} of them with one possible name"
+    note = f"{lone}; {used} pseudonyms, {named} of them with one possible name"
     if named <= used / 2:
         return Claims(np.arange(used), score, first >= 0, first, named=False, note=note)
     # Of several pseudonyms of one user the first is kept.
     users, places = np.unique(possible[one_name].argmax(axis=1), return_index=True)
-    score, first = score[one_name][places], first[one_name][places]
+    score = score[one_name][places]
+    first = first[one_name][places]
     return Claims(users, score, first >= 0, first, note=note)
 
 

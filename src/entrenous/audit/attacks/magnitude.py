@@ -21,29 +21,32 @@ from ._rows_seen import RowsSeen, chances, claims_of, empty_tally, odds_of, roun
 
 def applies(transcript: Transcript) -> bool:
     """Checks whether devices send plain rows for ratings and decoys."""
-    plain = (sends(transcript, "q") or sends(transcript, "v")) and not sends(transcript, "noise")
-    return plain and bool(transcript.settings.get("rho"))
+    rows = sends(transcript, "q") or sends(transcript, "v")
+    decoys = bool(transcript.settings.get("rho"))
+    return rows and decoys and not sends(transcript, "noise")
 
 
 def run(transcript: Transcript) -> Claims:
     """Ranks the items with rows by the mean length of their rows in the rounds whose decoys have
     predicted ratings.
     """
-    tally, chance = empty_tally(transcript), chances(transcript)
+    tally = empty_tally(transcript)
+    chance = chances(transcript)
     settings = transcript.settings
     threshold = int(settings.get("threshold", settings.get("predict_after", 0)))
     predicted = 0
-    for rows in rounds_of_rows(transcript, tally.users):
+    for rows in rounds_of_rows(transcript):
         untouched_denied(tally, rows, transcript.items)
         if passes(rows) < threshold:
             continue
         predicted += 1
-        length = _standard(rows, _lengths(rows, transcript))
+        length = _standard(rows, _log_lengths(rows, transcript))
         for part in rows.each_device():
             item = rows.item[part]
-            tally.add(rows.who[part], item, odds_of(length[part], 1.0, chance[item]))
-    said = f"{predicted} rounds in which decoys are rated by prediction"
-    return claims_of(transcript, tally, said)
+            odds = odds_of(length[part], 1.0, chance[item])
+            tally.add(rows.who[part], item, odds)
+    note = f"{predicted} rounds in which decoys are rated by prediction"
+    return claims_of(transcript, tally, note)
 
 
 def passes(rows: RowsSeen) -> int:
@@ -54,13 +57,15 @@ def passes(rows: RowsSeen) -> int:
     return int(received["step"][0] // received["epoch"][0])
 
 
-def _lengths(rows: RowsSeen, transcript: Transcript) -> Float64Array:
-    """Logarithms of the lengths of rows, less lambda times the item factors where they hold it."""
+def _log_lengths(rows: RowsSeen, transcript: Transcript) -> Float64Array:
+    """Logarithms of the lengths of rows, less lambda times the item factors where rows hold it."""
     name = "q" if "q" in rows.seen.received else "v"
     table = rows.seen.received[name]
     reg = 0.0 if table.ndim == 3 else float(transcript.setting("reg"))
-    push = rows.array(name) - reg * table.reshape(len(table), -1)[rows.item]
-    return np.log(np.maximum(np.linalg.norm(push.astype(np.float64), axis=1), 1e-9))  # type: ignore[no-any-return]
+    factors = table.reshape(len(table), -1)
+    push = rows.array(name) - reg * factors[rows.item]
+    length = np.linalg.norm(push.astype(np.float64), axis=1)
+    return np.log(np.maximum(length, 1e-9))  # type: ignore[no-any-return]
 
 
 def _standard(rows: RowsSeen, length: Float64Array) -> Float64Array:
@@ -70,7 +75,8 @@ def _standard(rows: RowsSeen, length: Float64Array) -> Float64Array:
     mean = np.bincount(rows.device, length, minlength=devices) / count
     away = length - mean[rows.device]
     variance = np.bincount(rows.device, away**2, minlength=devices) / count
-    return away / np.sqrt(np.maximum(variance, 1e-12))[rows.device]  # type: ignore[no-any-return]
+    deviation = np.sqrt(np.maximum(variance, 1e-12))
+    return away / deviation[rows.device]  # type: ignore[no-any-return]
 
 
 ATTACK = Attack("magnitude", ("individual",), "ours", applies, run)

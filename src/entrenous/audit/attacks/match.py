@@ -21,11 +21,10 @@ from ._pairwise import (
     CHUNK,
     SURELY,
     PairwiseRates,
-    nearest,
+    matched,
     pairwise,
     pairwise_rates,
     precision_of,
-    solved,
     taste,
 )
 from ._rows_seen import RowsSeen, Tally, claims_of, empty_tally, rounds_of_rows
@@ -35,28 +34,27 @@ def run(transcript: Transcript) -> Claims:
     """Claims the item whose score fits, of each row of a negative."""
     tally, rates = empty_tally(transcript), pairwise_rates(transcript)
     tolerance, sd = precision_of(transcript)
-    chance = (transcript.popularity / max(transcript.popularity.sum(), 1)).astype(np.float32)
-    for rows in rounds_of_rows(transcript, tally.users):
-        negatives = np.flatnonzero(rows.array("b")[:, 0] < -SURELY * sd)
+    interactions = max(transcript.popularity.sum(), 1)
+    chance = (transcript.popularity / interactions).astype(np.float32)
+    for rows in rounds_of_rows(transcript):
+        negatives = np.flatnonzero(rows.bias < -SURELY * sd)
         if tolerance:
             _exact(tally, rows, negatives, rates, tolerance)
         else:
             _likely(tally, rows, negatives, rates, sd, chance)
-    said = "rows are exact"
+    note = "rows are exact"
     if not tolerance:
-        said = f"rows are off by {sd:.3g}: a likelihood, no claims"
-    return claims_of(transcript, tally, said)
+        note = f"rows are off by {sd:.3g}: a likelihood, no claims"
+    return claims_of(transcript, tally, note)
 
 
 def _exact(
     tally: Tally, rows: RowsSeen, negatives: Array, rates: PairwiseRates, tolerance: float
 ) -> None:
     """Claims the partners of exact rows; an item that came as a negative is not consumed."""
-    solution = solved(rows, rates, negatives)
-    item, gap = nearest(solution, rows, negatives)
-    sure = solution.fit & (gap[:, 0] < tolerance)
+    match = matched(rows, rates, negatives, tolerance)
     who = rows.who[negatives]
-    tally.claim(who[sure], item[sure, 0], rows.place)
+    tally.claim(who[match.sure], match.item[match.sure], rows.place)
     tally.deny(who, rows.item[negatives])
 
 
@@ -68,28 +66,35 @@ def _likely(
     sd: float,
     chance: Float32Array,
 ) -> None:
-    """Adds what each row says of all items by the mean p_u of the device in the round. chance: of
-    each item to be that of an interaction.
+    """Adds the odds of all items that each row gives, by the mean p_u of the device in the round.
+    chance: the share of each item in all interactions.
 
     If an item is one of n consumed, the partner is that item in one of n cases and otherwise any
     consumed one: the odds of the item are 1 + (L / L_mean - 1) / n, where L is the likelihood of
-    the item's score, and L_mean its mean over the partners that are likely by popularity."""
-    q, b, p = rows.seen.received["q"], rows.seen.received["b"], taste(rows, rates)
-    s = np.clip(-rows.array("b")[negatives, 0], 0.02, 0.98)
+    the item's score, and L_mean its mean over the partners that are likely by popularity.
+    """
+    q, b = rows.seen.received["q"], rows.seen.received["b"]
+    p = taste(rows, rates)
+    s = np.clip(-rows.bias[negatives], 0.02, 0.98)
     # The error of a score that is solved from a row, of s itself and of the numbers over s.
-    error = np.sqrt(1 / (1 - s) ** 2 + 2 * (q**2).sum(axis=1).mean())
+    squared_length = (q**2).sum(axis=1).mean()
+    error = np.sqrt(1 / (1 - s) ** 2 + 2 * squared_length)
     width = error * np.float32(max(sd, 1e-6)) / s
+    # n, as many items as would be alike in popularity.
     many = np.float32(1 / (chance**2).sum())
     for low in range(0, len(negatives), CHUNK):
         part = slice(low, low + CHUNK)
         here = negatives[part]
         scores = p[rows.device[here]] @ q.T + b
-        wanted = scores[np.arange(len(here)), rows.item[here]] + np.log(1 / s[part] - 1)
+        # The score of the partner: that of the row's own item, and ln(1/s - 1) above it.
+        own = scores[np.arange(len(here)), rows.item[here]]
+        wanted = own + np.log(1 / s[part] - 1)
         users, who = np.unique(rows.who[here], return_inverse=True)
         product = np.ones((len(users), len(b)))
         _multiply(scores, wanted, 1 / width[part], chance, many, who, product)
         tally.evidence[users] += np.log(product)
-    tally.add(rows.who[negatives], rows.item[negatives], np.full(len(negatives), -3.0))
+    against = np.full(len(negatives), -3.0)
+    tally.add(rows.who[negatives], rows.item[negatives], against)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -103,16 +108,18 @@ def _multiply(
     product: Float64Array,
 ) -> None:
     """Multiplies each user's odds of all items by those of its rows. L = 1 / (1 + z^2)^2, which
-    forgives errors that are large.
+    forgives large errors. scores: are overwritten by L.
     """
     one = np.float32(1)
     for r in range(len(wanted)):
         row, out = scores[r], product[who[r]]
+        # L of each item, and L_mean.
         mean = np.float32(1e-9)
         for k in range(len(row)):
             z = (row[k] - wanted[r]) * sharp[r]
             row[k] = one / ((one + z * z) * (one + z * z))
             mean += row[k] * chance[k]
+        # The odds of each item.
         for k in range(len(row)):
             out[k] *= one + (row[k] / mean - one) / many
 

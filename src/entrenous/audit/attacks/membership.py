@@ -27,13 +27,15 @@ TRUST = 1.5  # of the fit, compared with the popularity
 
 def run(transcript: Transcript) -> Claims:
     """Ranks the items of every user; claims none."""
-    users, popular = np.arange(transcript.users), prior(transcript)
+    users = np.arange(transcript.users)
+    popular = prior(transcript)
     known, vectors = known_items(transcript), item_table(transcript)
     if known is None or vectors is None:
         score = np.tile(popular, (len(users), 1))
         return Claims(users, score, note="no items of users are known", tried=False)
     fits = fitted(vectors, known)
-    score = np.stack([popular.astype(np.float64) + TRUST * _standard(row) for row in fits])
+    by_popularity = popular.astype(np.float64)
+    score = np.stack([by_popularity + TRUST * _standard(row) for row in fits])
     note = f"with {known.sum() / max(1, len(users)):.0f} known items of each user"
     return Claims(users, score.astype(np.float32), note=note)
 
@@ -57,23 +59,29 @@ def item_table(transcript: Transcript, *, biases: bool = False) -> Float64Array 
     if not tables:
         return None
     whole = np.concatenate(tables, axis=1)
-    length = max(float(np.sqrt((whole**2).sum(axis=1).mean())), 1e-30)
+    squares = (whole**2).sum(axis=1)
+    length = max(float(np.sqrt(squares.mean())), 1e-30)
     return np.column_stack([whole / length, *more])
 
 
 def fitted(vectors: Float64Array, known: BoolArray) -> Float64Array:
     """Scores of all items by vectors fitted to the known items, float64 [users, items]."""
     factors = vectors.shape[1]
+    # The part of the normal equations that all users share: every item at weight OTHERS.
     whole = OTHERS * vectors.T @ vectors + RIDGE * np.eye(factors)
     tastes = np.empty((len(known), factors))
     for user, row in enumerate(known):
+        # Known items have weight 1 and the target 1, the others the target 0.
         own = vectors[row]
-        tastes[user] = np.linalg.solve(whole + (1 - OTHERS) * own.T @ own, own.sum(axis=0))
+        square = whole + (1 - OTHERS) * own.T @ own
+        tastes[user] = np.linalg.solve(square, own.sum(axis=0))
     return tastes @ vectors.T  # type: ignore[no-any-return]
 
 
 def _standard(row: Array) -> Array:
-    return (row - row.mean()) / max(float(row.std()), 1e-30)
+    """Numbers around their mean, in standard deviations."""
+    deviation = max(float(row.std()), 1e-30)
+    return (row - row.mean()) / deviation
 
 
 def applies(transcript: Transcript) -> bool:

@@ -36,9 +36,10 @@ def run(transcript: Transcript) -> Claims:
     tally, factors = empty_tally(transcript), int(transcript.setting("factors"))
     head = shape_of(factors, layers(transcript)).head
     visits = no_visits(tally)
-    for rows in rounds_of_rows(transcript, tally.users):
+    for rows in rounds_of_rows(transcript):
         visits.add(rows)
         moves = rows.array("item")[:, :factors]
+        # A move along h * p_u is of a consumed item, one against it of a negative.
         toward = _toward(rows, head, factors)[rows.device]
         along = np.einsum("nf,nf->n", moves, toward).astype(np.float64)
         around = directions(moves, rows.seen.sent["ptr"])[2]
@@ -49,7 +50,8 @@ def run(transcript: Transcript) -> Claims:
 
 def layers(transcript: Transcript) -> tuple[int, ...]:
     """The lengths of the layers of a neural collaborative filter, which settings hold as text."""
-    return tuple(int(length) for length in re.findall(r"\d+", str(transcript.setting("layers"))))
+    text = str(transcript.setting("layers"))
+    return tuple(int(length) for length in re.findall(r"\d+", text))
 
 
 def networks(seen: Seen, users: Array) -> tuple[Array, Int32Array]:
@@ -63,11 +65,14 @@ def networks(seen: Seen, users: Array) -> tuple[Array, Int32Array]:
 
 
 def _toward(rows: RowsSeen, head: int, factors: int) -> Array:
-    """h * p_u of each device, of length 1."""
+    """h * p_u of each device, of length 1. head: the place of h, the server's own output layer, in
+    its network.
+    """
     network, own = networks(rows.seen, rows.seen.users)
     h = network[own, head : head + factors]
     toward = h * rows.seen.sent["user"][:, :factors]
-    return toward / np.maximum(np.linalg.norm(toward, axis=1, keepdims=True), 1e-12)
+    length = np.linalg.norm(toward, axis=1, keepdims=True)
+    return toward / np.maximum(length, 1e-12)
 
 
 ATTACK = Attack("named-moves", ("individual",), "ours", applies, run)

@@ -37,9 +37,11 @@ def run(transcript: Transcript) -> Claims:
         if len(senders) < 2:
             continue
         scores = scores_of(transcript, seen, senders)
+        # Scores follow the popularity as far as the model has learnt anything.
         mean = scores.mean(axis=0)
         shared = ((mean - mean.mean()) * known).mean()
-        learnt = max(float(shared / max(float(mean.std() * known_sd), 1e-9)), 0.0)
+        deviations = max(float(mean.std() * known_sd), 1e-9)
+        learnt = max(float(shared / deviations), 0.0)
         who = np.searchsorted(tally.users, senders)
         tally.evidence[who] = 2 * learnt * (scores - mean)
     return claims_of(transcript, tally)
@@ -54,7 +56,8 @@ def scores_of(transcript: Transcript, seen: Seen, users: Int64Array) -> Float32A
     embeddings = np.ascontiguousarray(seen.sent["user"])
     scores = ncf.scores(shape, embeddings, seen.received["item"], network, own)
     scores -= scores.mean(axis=1, keepdims=True)
-    return scores / np.maximum(scores.std(axis=1, keepdims=True), np.float32(1e-9))  # type: ignore[no-any-return]
+    deviation = scores.std(axis=1, keepdims=True)
+    return scores / np.maximum(deviation, np.float32(1e-9))  # type: ignore[no-any-return]
 
 
 ATTACK = Attack("named-vector", ("individual", "sum"), "ours", applies, run)

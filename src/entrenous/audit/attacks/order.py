@@ -31,21 +31,25 @@ def applies(transcript: Transcript) -> bool:
 
 def run(transcript: Transcript) -> Claims:
     """Claims the rows that are positives by their place among the others."""
-    tally, pi = empty_tally(transcript), float(transcript.setting("pi"))
+    tally = empty_tally(transcript)
+    pi = float(transcript.setting("pi"))
     history = transcript.about["interactions"] / max(1, transcript.users)
     popular, known = _emissions(transcript), prior(transcript)
-    said = "rows are sorted: their order says nothing"
-    for rows in rounds_of_rows(transcript, tally.users):
+    note = "rows are sorted: their order says nothing"
+    for rows in rounds_of_rows(transcript):
         if _sorted(rows):
             continue
-        said = ""
+        note = ""
         ptr = rows.seen.sent["ptr"]
-        odds = np.clip(_odds(ptr, popular[rows.item], pi, history), NEVER, -NEVER)
-        odds[ptr[:-1][np.diff(ptr) > 0]] = NEVER  # the first row of a device is a negative
-        sure = odds > SURE_ODDS
-        tally.claim(rows.who[sure], rows.item[sure], rows.place)
+        odds = _odds(ptr, popular[rows.item], pi, history)
+        odds = np.clip(odds, NEVER, -NEVER)
+        # The first row of a device is a negative.
+        first = ptr[:-1][np.diff(ptr) > 0]
+        odds[first] = NEVER
+        tally.claim_rows(rows, odds > SURE_ODDS)
+        # The popularity is in the odds already.
         tally.add(rows.who, rows.item, odds - known[rows.item])
-    return claims_of(transcript, tally, said)
+    return claims_of(transcript, tally, note)
 
 
 def _sorted(rows: RowsSeen) -> bool:
@@ -56,12 +60,14 @@ def _sorted(rows: RowsSeen) -> bool:
 
 
 def _emissions(transcript: Transcript) -> Float64Array:
-    """Log odds that an item came as a positive: its share of the interactions against that of what
-    was not consumed.
+    """Log odds that an item came as a positive, float64 [items]: its share of all interactions
+    against its share of all pairs that are no interactions.
     """
-    many = transcript.popularity.astype(np.float64) + 0.5
-    rest = np.maximum(transcript.users - many, 0.5)
-    return np.log(many / many.sum()) - np.log(rest / rest.sum())  # type: ignore[no-any-return]
+    consumers = transcript.popularity.astype(np.float64) + 0.5
+    others = np.maximum(transcript.users - consumers, 0.5)
+    positive = np.log(consumers / consumers.sum())
+    negative = np.log(others / others.sum())
+    return positive - negative  # type: ignore[no-any-return]
 
 
 @njit(cache=True, nogil=True)
@@ -84,6 +90,7 @@ def _odds(ptr: Int64Array, popular: Array, pi: float, history: float) -> Float64
                 to_negative = negative * (1 - new) + positive * 0.99
                 positive = negative * new + positive * 0.01
                 negative = to_negative
+            # The row's item, and the two chances back on a sum of 1.
             positive *= np.exp(popular[low + r])
             total = negative + positive
             negative, positive = negative / total, positive / total
@@ -92,9 +99,11 @@ def _odds(ptr: Int64Array, popular: Array, pi: float, history: float) -> Float64
         # Backward: the chances of the rows from here on, given the kind.
         back_negative, back_positive = 1.0, 1.0
         for r in range(n - 1, -1, -1):
+            # Both passes together give the odds of this row.
             is_positive = np.log(ahead[r, 1] * back_positive + 1e-300)
             is_negative = np.log(ahead[r, 0] * back_negative + 1e-300)
             out[low + r] = is_positive - is_negative
+            # One row back, by the same chances as forward.
             new = pi * np.exp(-r / (1 + pi) / history)
             to_negative = back_negative
             to_positive = back_positive * np.exp(popular[low + r])

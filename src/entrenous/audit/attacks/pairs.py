@@ -26,34 +26,37 @@ MOST = 0.5
 
 def run(transcript: Transcript) -> Claims:
     """Claims the positives of pairs."""
-    tally, pairs, many = empty_tally(transcript), 0, 0
-    for rows in rounds_of_rows(transcript, tally.users):
-        bias = rows.array("b")[:, 0]
-        many += len(bias)
-        opposite = paired(rows.device, bias, opposite=True)
-        same = paired(rows.device, bias, opposite=False)
+    tally = empty_tally(transcript)
+    pairs, many = 0, 0
+    for rows in rounds_of_rows(transcript):
+        many += len(rows.bias)
+        opposite = paired(rows.device, rows.bias, opposite=True)
+        # As many equal biases as opposite ones would come from chance, or from a coarse grid.
+        same = paired(rows.device, rows.bias, opposite=False)
         if same.sum() > MOST * opposite.sum():
             continue
-        positive = opposite & (bias > 0)
+        positive = opposite & (rows.bias > 0)
         pairs += int(positive.sum())
-        tally.claim(rows.who[positive], rows.item[positive], rows.place)
+        tally.claim_rows(rows, positive)
     return claims_of(transcript, tally, f"{pairs} pairs among {many} rows")
 
 
 def paired(device: Int64Array, bias: Float32Array, *, opposite: bool) -> BoolArray:
-    """Checks whether a neighbour among the rows of the same device by the size of their biases has
-    the negative of this bias, or else the same one: bool [n].
+    """The rows that have a partner on their device, bool [n]: another row with the negative of
+    their bias, or with `opposite` False with the very same bias.
     """
     sign, size = np.sign(bias), np.abs(bias)
+    # Partners are neighbours once the rows of a device are sorted by the size of their biases.
     order = np.lexsort((sign, size, device))
+    size_then = size[order]
     same_device = np.diff(device[order]) == 0
-    same_size = (np.diff(size[order]) == 0) & (size[order][1:] > 0)
+    same_size = (np.diff(size_then) == 0) & (size_then[1:] > 0)
     other_sign = np.diff(sign[order]) != 0
     pair = same_device & same_size & (other_sign == opposite)
-    found = np.zeros(len(bias), np.bool_)
-    found[order[1:][pair]] = True
-    found[order[:-1][pair]] = True
-    return found
+    has_partner = np.zeros(len(bias), np.bool_)
+    has_partner[order[1:][pair]] = True
+    has_partner[order[:-1][pair]] = True
+    return has_partner
 
 
 def applies(transcript: Transcript) -> bool:

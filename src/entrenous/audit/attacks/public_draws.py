@@ -31,7 +31,7 @@ MAYBE = np.float32(8)  # log odds at most of items between all and none
 
 
 class Drawing(NamedTuple):
-    """The negatives of one device in one round."""
+    """The draws of one device in one round, and the negatives that they led to."""
 
     draws: UInt64Array
     """[triples], lower halves of the draws, ascending."""
@@ -46,21 +46,25 @@ def applies(transcript: Transcript) -> bool:
 
 def run(transcript: Transcript) -> Claims:
     """Claims the items that the ranks of negatives decide."""
-    tally, triples = empty_tally(transcript), int(transcript.setting("triples"))
+    tally = empty_tally(transcript)
+    triples = int(transcript.setting("triples"))
     rounds_key = key_of(int(transcript.about["seed"]), "rounds")
     # bool [m, items], the lengths of a history that are still possible.
     lengths = np.ones((len(tally.users), transcript.items), bool)
     past: list[list[Drawing]] = [[] for _ in tally.users]
-    for rows in rounds_of_rows(transcript, tally.users):
-        negative = rows.array("b")[:, 0] < 0
+    for rows in rounds_of_rows(transcript):
+        negative = rows.bias < 0
+        # The keys from which devices drew in this round, as anybody with the seed makes them.
         keys = folds(np.uint64(local_key(rounds_key, rows.seen.round)), tally.users)
         for who in np.unique(rows.who).tolist():
-            items = np.sort(rows.item[negative & (rows.who == who)]).astype(np.int64)
+            own = negative & (rows.who == who)
+            items = np.sort(rows.item[own]).astype(np.int64)
             drawing = Drawing(_drawn(keys[who], triples), items)
             past[who].append(drawing)
             _keep_possible(drawing, lengths[who])
             tally.evidence[who], sure = _decided(past[who], lengths[who])
-            tally.first[who, sure & (tally.first[who] < 0)] = rows.place
+            new = sure & (tally.first[who] < 0)
+            tally.first[who, new] = rows.place
     left = lengths[:, 1:].sum(axis=1)
     middle = np.median(left) if len(left) else 0
     return claims_of(transcript, tally, f"{middle:.0f} possible lengths of a history (median)")
@@ -70,15 +74,19 @@ def _decided(past: list[Drawing], lengths: BoolArray) -> tuple[Float32Array, Boo
     """Log odds of all items after some rounds, and the items that every possible length says are
     consumed.
     """
-    possible, items = np.flatnonzero(lengths)[:MOST], len(lengths)
+    possible = np.flatnonzero(lengths)[:MOST]
+    items = len(lengths)
     odds, sure = np.zeros(items, np.float32), np.ones(items, bool)
     for n in possible.tolist():
+        # The draw of each negative, if the history has this length.
         rank = np.full(items, -1, np.int64)
         for drawing in past:
             _note(drawing, items - n, rank)
         share = np.clip(_between(rank, n), 1e-4, 1 - 1e-4)
         sure &= share > 1 - 1e-3
-        odds += np.clip(np.log(share / (1 - share)), -MAYBE, MAYBE).astype(np.float32)
+        log_odds = np.clip(np.log(share / (1 - share)), -MAYBE, MAYBE)
+        odds += log_odds.astype(np.float32)
+    # With more lengths than were tried nothing is sure.
     decided = bool(0 < len(possible) < MOST)
     return odds / np.float32(max(len(possible), 1)), sure & decided
 
@@ -118,10 +126,15 @@ def _keep_possible(drawing: Drawing, lengths: BoolArray) -> None:
             if place == last:
                 continue  # the same negative again
             last = place
-            if found >= len(drawing.items) or not before <= drawing.items[found] - place <= n:
+            if found >= len(drawing.items):
                 fits = False
                 break
-            before = drawing.items[found] - place
+            # An item less its place among the unseen ones: the consumed items before it.
+            here = drawing.items[found] - place
+            if not before <= here <= n:
+                fits = False
+                break
+            before = here
             found += 1
         lengths[n] = fits and found == len(drawing.items)
 

@@ -36,28 +36,31 @@ def run(transcript: Transcript) -> Claims:
     rounds = [seen for seen in transcript.rounds if summed_items(transcript, seen) is not None]
     if len(rounds) < LEAST:
         return declined(transcript, f"{len(rounds)} sums of items, expected at least {LEAST}")
+    # A, who took part in which round, and y, a number of each item.
     part = np.array([np.isin(tally.users, seen.users) for seen in rounds], np.float64)
     if not _centred(part).any():
         return declined(transcript, "cohorts do not change")
-    sums = _level(np.stack([_one_number(transcript, seen) for seen in rounds]))
+    numbers = np.stack([_one_number(transcript, seen) for seen in rounds])
+    sums = _level(numbers)
     beta = _solution(_centred(part), sums)
     # Two halves that have nothing in common but the signal.
     even = _solution(_centred(part[::2]), _centred(sums[::2]))
     odd = _solution(_centred(part[1::2]), _centred(sums[1::2]))
     shift = _shift(even, odd, chances(transcript))
-    tally.evidence[:] = (shift * beta.clip(-MOST, MOST)).astype(np.float32)
+    odds = shift * beta.clip(-MOST, MOST)
+    tally.evidence[:] = odds.astype(np.float32)
     mean = part.sum() / max(1, users)
-    said = (
+    note = (
         f"{len(rounds)} rounds against {users} users, {mean:.1f} participations each;"
         f" shift {shift:.2f} standard deviations"
     )
-    return ranks_alone(transcript, tally, said)
+    return ranks_alone(transcript, tally, note)
 
 
 def _one_number(transcript: Transcript, seen: Seen) -> Float64Array:
-    """One number for each item: of pairwise learning the sum of biases, whose signs tell positives
-    from negatives; else how many sent a row; of dense arrays the length along the direction in
-    which popular items differ from others.
+    """One number of a sum for each item, float64 [items]: of pairwise learning the bias, whose sign
+    tells positives from negatives; else how many sent a row; of dense arrays the length along the
+    direction in which popular items differ from others.
     """
     if pairwise(transcript):
         return seen.sent["b"].astype(np.float64)  # type: ignore[no-any-return]
@@ -66,17 +69,20 @@ def _one_number(transcript: Transcript, seen: Seen) -> Float64Array:
     vectors = summed_items(transcript, seen)
     assert vectors is not None  # the caller has looked
     centred = vectors - vectors.mean(axis=0)
-    return vectors @ (centred.T @ centred_popularity(transcript.popularity))  # type: ignore[no-any-return]
+    popular = centred.T @ centred_popularity(transcript.popularity)
+    return vectors @ popular  # type: ignore[no-any-return]
 
 
 def _level(sums: Float64Array) -> Float64Array:
     """Rounds on one scale, less what changes slowly with training: a parabola for each item."""
-    sums = sums / np.maximum(np.sqrt((sums**2).mean(axis=1, keepdims=True)), 1e-30)
+    size = np.sqrt((sums**2).mean(axis=1, keepdims=True))
+    sums = sums / np.maximum(size, 1e-30)
     time = np.linspace(-1, 1, len(sums))
     terms = [np.ones_like(time), time, time**2]
     # Fewer terms where there are few rounds.
     slow = np.stack(terms[: max(1, len(sums) // LEAST)], axis=1)
-    return sums - slow @ np.linalg.lstsq(slow, sums, rcond=None)[0]  # type: ignore[no-any-return]
+    fit = np.linalg.lstsq(slow, sums, rcond=None)[0]
+    return sums - slow @ fit  # type: ignore[no-any-return]
 
 
 def _centred(array: Float64Array) -> Float64Array:
@@ -87,20 +93,23 @@ def _solution(part: Float64Array, sums: Float64Array) -> Float64Array:
     """The ridge solution in standard deviations over users, item by item, float64 [users,
     items].
     """
+    # In its dual form: there are fewer rounds than users.
     kernel = part @ part.T
     ridge = max(np.trace(kernel) / len(kernel), 1e-9)
-    beta = part.T @ np.linalg.solve(kernel + ridge * np.eye(len(kernel)), sums)
+    weights = np.linalg.solve(kernel + ridge * np.eye(len(kernel)), sums)
+    beta = part.T @ weights
     return _centred(beta) / np.maximum(beta.std(axis=0), 1e-30)
 
 
 def _shift(even: Float64Array, odd: Float64Array, shared: Array) -> float:
-    """By how many standard deviations a consumed item is shifted, from the correlation of two
-    independent halves (Spearman and Brown).
+    """The number of standard deviations by which consuming an item shifts its number, from the
+    correlation of two independent halves. shared: the share of users who consumed each item.
     """
     some = shared > KNOWN
     if not some.any():
         return 0.0
     half = max(float((even[:, some] * odd[:, some]).mean()), 0.0)
+    # Spearman and Brown: the reliability of both halves together.
     whole = 2 * half / (1 + half)
     spread = float((shared[some] * (1 - shared[some])).mean())
     return float(np.sqrt(whole / max(spread, 1e-9)))

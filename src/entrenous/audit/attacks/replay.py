@@ -30,17 +30,17 @@ def run(transcript: Transcript) -> Claims:
     """
     same = [seen for seen in transcript.rounds if same_model(seen, transcript.rounds[0])]
     alone = _solved(transcript, same) if len(same) > 1 else None
-    found = None if alone is None else best_of(transcript, (alone,))
-    if found is None or alone is None:
+    surest = None if alone is None else best_of(transcript, (alone,))
+    if surest is None or alone is None:
         return declined(transcript, f"{len(same)} sums of one model: no update stands alone")
-    name, claims = found
+    name, claims = surest
     note = f"{len(same)} sums of one model give {len(alone.users)} updates, read by '{name}'"
     return claims._replace(first=None, note=note)
 
 
 def _solved(transcript: Transcript, same: list[Seen]) -> Seen | None:
-    """The updates of the users whom combinations of sums of one model single out; None = of
-    nobody.
+    """The updates of the users whom combinations of sums of one model single out; None if they
+    single out nobody.
     """
     users = users_seen(transcript)
     part = np.array([np.isin(users, seen.users) for seen in same], np.float64)
@@ -50,16 +50,24 @@ def _solved(transcript: Transcript, same: list[Seen]) -> Seen | None:
     who = np.flatnonzero(off.max(axis=1) < ALONE)
     if not len(who):
         return None
+    # Each of these users' updates is its combination of the sums.
+    combination = inverse[who]
     least = float(transcript.about["step"]) / 2
     touched = np.zeros((len(who), transcript.items), np.bool_)
     rows, dense = {}, {}
     for name, (way, _) in added_up(transcript, same[0]).items():
         sums = np.stack([np.asarray(seen.sent[name], np.float64) for seen in same])
         if way == "dense":
-            dense[name] = np.tensordot(inverse[who], sums.sum(axis=1), 1).astype(np.float32)
-        else:
-            rows[name] = np.tensordot(inverse[who], sums, 1).astype(np.float32)
-            touched |= np.abs(rows[name]).reshape(*touched.shape, -1).max(axis=2) > least
+            # Summed over the groups of parties.
+            sums = sums.sum(axis=1)
+        update = np.tensordot(combination, sums, 1).astype(np.float32)
+        if way == "dense":
+            dense[name] = update
+            continue
+        rows[name] = update
+        # Anything below half a step of the grid is an error of the solution.
+        largest = np.abs(update).reshape(*touched.shape, -1).max(axis=2)
+        touched |= largest > least
     sent: dict[str, Array] = {
         **dense,
         **{name: array[touched] for name, array in rows.items()},

@@ -37,31 +37,33 @@ def run(transcript: Transcript) -> Claims:
     parties = len(empty_tally(transcript).users)
     rounds, factors = len(transcript.rounds), int(transcript.setting("factors"))
     equations = rounds * factors
-    said = (
+    size = (
         f"{rounds} rounds x {factors} factors = {equations} equations an item against"
         f" {parties} parties"
     )
     if not _always_the_same(transcript):
         return declined(transcript, "parties change")
     if not 1 < parties <= min(MOST, equations):
-        why = f"{said}, of which it solves 2 to {MOST}, given as many equations"
+        why = f"{size}, of which it solves 2 to {MOST}, given as many equations"
         return declined(transcript, why)
     consumed = _consumed(transcript)
     if consumed is None:
-        why = f"{said}: what nobody consumed does not stand out, as under noise"
+        why = f"{size}: what nobody consumed does not stand out, as under noise"
         return declined(transcript, why)
     sums, some = consumed
-    found = peeled(sums, parties)
-    m = found.codes.shape[1]
+    peels = peeled(sums, parties)
+    m = peels.codes.shape[1]
     score = np.tile(prior(transcript), (parties, 1))
     claimed = np.zeros((parties, transcript.items), np.bool_)
-    sure = np.where(found.explained, SURE, GUESSED)
-    score[:m, some] += (sure * (2 * found.codes.T - 1)).astype(np.float32)
+    # Codes of explained items are sure, of others a guess; 1/2 says nothing.
+    sure = np.where(peels.explained, SURE, GUESSED)
+    odds = sure * (2 * peels.codes.T - 1)
+    score[:m, some] += odds.astype(np.float32)
     score[:, ~some] -= SURE
-    claimed[:m, some] = (found.codes > 0.5).T & found.explained
-    share = 100 * float(found.explained.mean())
+    claimed[:m, some] = (peels.codes > 0.5).T & peels.explained
+    share = 100 * float(peels.explained.mean())
     note = (
-        f"{said}; {m} of {parties} parties found, {share:.0f} % of the consumed items explained to"
+        f"{size}; {m} of {parties} parties found, {share:.0f} % of the consumed items explained to"
         " the precision of the numbers"
     )
     return Claims(np.arange(parties), score, claimed, named=False, note=note)
@@ -73,8 +75,8 @@ def _always_the_same(transcript: Transcript) -> bool:
 
 
 def _consumed(transcript: Transcript) -> tuple[Sums, BoolArray] | None:
-    """The part of the sums that is of consumed items alone, and which items somebody consumed; None
-    where these cannot be told.
+    """The part of the sums that is of consumed items alone, and the items that somebody consumed;
+    None where these cannot be told.
     """
     if not sends(transcript, "f"):
         return _sent_alone(transcript)
@@ -90,7 +92,9 @@ def _consumed(transcript: Transcript) -> tuple[Sums, BoolArray] | None:
         rows.append(total - y @ shared)
     if not all(_stands_out(np.linalg.norm(row, axis=1), nobody) for row in rows):
         return None
-    noise = float(np.sqrt(np.mean([row[nobody] ** 2 for row in rows])))
+    # In their rows nothing but errors of the numbers is left.
+    left = np.mean([row[nobody] ** 2 for row in rows])
+    noise = float(np.sqrt(left))
     return _sums(transcript, rows, ~nobody, noise), ~nobody
 
 
@@ -99,16 +103,16 @@ def _nobody_in_some_round(
 ) -> BoolArray | None:
     """The items that nobody consumed, by the first round in which they stand out."""
     for total, y in zip(sums, items, strict=True):
-        left = np.linalg.norm(total - y @ _robust(total, y, transcript), axis=1)
-        nobody = _nobody(left)
+        shared = _robust(total, y, transcript)
+        nobody = _nobody(np.linalg.norm(total - y @ shared, axis=1))
         if nobody is not None:
             return nobody
     return None
 
 
 def _sent_alone(transcript: Transcript) -> tuple[Sums, BoolArray] | None:
-    """The same of sums of rows that consumed items alone have; None where every item has one, as
-    under noise.
+    """The rows that consumed items alone have, and these items, where devices send such rows
+    (`form=gram`); None where every item has one, as under noise.
     """
     rows = [np.asarray(seen.sent["own"], np.float64) for seen in transcript.rounds]
     some = np.any([row.any(axis=1) for row in rows], axis=0)
@@ -125,19 +129,20 @@ def _item_factors(transcript: Transcript) -> list[Float64Array]:
 
 
 def _sums(transcript: Transcript, rows: list[Float64Array], some: BoolArray, noise: float) -> Sums:
-    """The rows of `some` items, for `_peeling`. noise: the standard deviation of a number, at least
-    a step of the grid.
+    """The rows of `some` items, for `_peeling`. noise: the standard deviation of a number, taken to
+    be a step of the grid at least.
     """
+    # On top of -w S y a consumed item has (c - (c - w) x . y) x of each of its parties.
     w = float(transcript.setting("unobserved"))
     c = 1 + float(transcript.setting("alpha")) if w else 1.0
-    exact = max(noise, float(transcript.about["step"]))
+    noise = max(noise, float(transcript.about["step"]))
     items = np.stack(_item_factors(transcript))
-    return Sums(np.stack(rows)[:, some], items[:, some], c, c - w, exact)
+    return Sums(np.stack(rows)[:, some], items[:, some], c, c - w, noise)
 
 
 def _robust(total: Float64Array, y: Float64Array, transcript: Transcript) -> Float64Array:
-    """-w S, float64 [F, F]: the least sum of lengths of residuals, by reweighting; rare items count
-    most at first.
+    """-w S, float64 [F, F]: the matrix with the least sum of lengths of residuals, by iteratively
+    reweighted least squares. Rare items count most at first.
     """
     weight = 1 / (1 + transcript.popularity.astype(np.float64))
     shared = np.zeros((y.shape[1], y.shape[1]))
@@ -146,6 +151,7 @@ def _robust(total: Float64Array, y: Float64Array, transcript: Transcript) -> Flo
         square = weighted @ y
         ridge = 1e-9 * np.trace(square) * np.eye(len(square))
         shared = np.linalg.solve(square + ridge, weighted @ total)
+        # S is symmetric.
         shared = (shared + shared.T) / 2
         left = np.linalg.norm(total - y @ shared, axis=1)
         # Small residuals count alike, or a few items would decide alone.
@@ -159,11 +165,12 @@ def _nobody(left: Float64Array) -> BoolArray | None:
     is none, or they are too few.
     """
     order = np.sort(np.maximum(left, 1e-6))
-    low = max(2, int(FEW * len(order)))
-    ratios = order[low + 1 :] / order[low:-1]
+    fewest = max(2, int(FEW * len(order)))
+    ratios = order[fewest + 1 :] / order[fewest:-1]
     if not len(ratios) or ratios.max() <= GAP:
         return None
-    return left <= order[low + int(ratios.argmax())]
+    last_below = order[fewest + int(ratios.argmax())]
+    return left <= last_below
 
 
 def _stands_out(left: Float64Array, nobody: BoolArray) -> bool:

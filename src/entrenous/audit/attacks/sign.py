@@ -20,37 +20,37 @@ from ._rows_seen import RowsSeen, claims_of, empty_tally, rounds_of_rows
 
 def run(transcript: Transcript) -> Claims:
     """Claims the items whose bias a device wants raised."""
-    tally, sd = empty_tally(transcript), precision_of(transcript).sd
-    for rows in rounds_of_rows(transcript, tally.users):
-        db = rows.array("b")[:, 0]
-        up, down = db > SURELY * sd, db < -SURELY * sd
-        tally.claim(rows.who[up], rows.item[up], rows.place)
+    tally = empty_tally(transcript)
+    sd = precision_of(transcript).sd
+    for rows in rounds_of_rows(transcript):
+        tally.claim_rows(rows, rows.bias > SURELY * sd)
+        down = rows.bias < -SURELY * sd
         tally.deny(rows.who[down], rows.item[down])
         if sd:
             tally.add(rows.who, rows.item, _odds(transcript, rows, sd))
-    said = f"numbers are off by {sd:.3g}: claims from {SURELY} times that on" if sd else ""
-    return claims_of(transcript, tally, said)
+    note = f"numbers are off by {sd:.3g}: claims from {SURELY} times that on" if sd else ""
+    return claims_of(transcript, tally, note)
 
 
 def _odds(transcript: Transcript, rows: RowsSeen, sd: float) -> Array:
-    """The log odds of a positive that each noisy row adds, with s = 1/2; where every item has a
-    row, most are of neither kind.
-    """
-    users, items = max(1, transcript.users), transcript.items
-    db = rows.array("b")[:, 0].astype(np.float64)
-    positive, negative = 1.0, 1.0  # the chance that a row is of a drawn positive, or negative
+    """The log odds of a positive that each noisy row adds, with s = 1/2."""
+    items = transcript.items
+    db = rows.bias.astype(np.float64)
+    # The chances that a row of a consumed item is of a positive, and one of another of a negative.
+    positive, negative = 1.0, 1.0
+    # Where every item has a row, most rows are of neither.
     if len(rows.item) >= 0.9 * items * len(rows.seen.users):
-        triples, history = (
-            int(transcript.setting("triples")),
-            transcript.about["interactions"] / users,
-        )
+        triples = int(transcript.setting("triples"))
+        history = transcript.about["interactions"] / max(1, transcript.users)
         positive = min(1.0, triples / history)
         negative = min(1.0, triples / max(items - history, 1))
     # Likelihood ratios of +1/2 and of -1/2 against 0, under normal noise.
     up = np.exp(np.clip((db / 2 - 1 / 8) / sd**2, -30, 30))
     down = np.exp(np.clip((-db / 2 - 1 / 8) / sd**2, -30, 30))
-    odds = np.log(1 - positive + positive * up) - np.log(1 - negative + negative * down)
-    return np.clip(odds, -20, 20)  # type: ignore[no-any-return]
+    # Of a consumed item against one that is not.
+    consumed = np.log(1 - positive + positive * up)
+    other = np.log(1 - negative + negative * down)
+    return np.clip(consumed - other, -20, 20)  # type: ignore[no-any-return]
 
 
 ATTACK = Attack("sign", ("individual",), "FPL, SAC 2021, section on privacy", pairwise, run)

@@ -73,8 +73,8 @@ def run(transcript: Transcript) -> Claims:
     factors = transcript.rounds[0].received["q"].shape[1]
     # The first p_u of each user in its next round; rounds are read backwards.
     ahead = np.full((len(tally.users), HEADS, factors), np.inf, np.float32)
-    for rows in reversed(list(rounds_of_rows(transcript, tally.users))):
-        negatives = np.flatnonzero(rows.array("b")[:, 0] < 0)
+    for rows in reversed(list(rounds_of_rows(transcript))):
+        negatives = np.flatnonzero(rows.bias < 0)
         everything = _every(rows, rates)
         who = rows.who[negatives]
         item, known = verified(rows, negatives, everything.p, ahead[who], rates)
@@ -85,7 +85,7 @@ def run(transcript: Transcript) -> Claims:
 
 def _every(rows: RowsSeen, rates: PairwiseRates) -> Solved:
     """All rows of a round, each solved by its sign."""
-    positive = rows.array("b")[:, 0] > 0
+    positive = rows.bias > 0
     down, up = np.flatnonzero(~positive), np.flatnonzero(positive)
     parts = solved(rows, rates, down), solved(rows, rates, up, positive=True)
     order = np.argsort(np.concatenate([down, up]))

@@ -18,15 +18,15 @@ import numpy as np
 from ...core.types import Array, BoolArray, Float64Array, Int32Array, Int64Array
 from ..claims import Attack, Claims
 from ..transcript import Transcript
-from ._pairwise import GRID, nearest, pairwise, pairwise_rates, solved
+from ._pairwise import GRID, matched, pairwise, pairwise_rates
 from ._rows_seen import claims_of, empty_tally
-from ._sums_seen import as_single_rows
+from ._sums_seen import as_single_rows, senders_of
 
 NEAR = 0.25  # of the length of p_u: how far it may have moved between two rows of a pseudonym
 
 
 class SolvedSums(NamedTuple):
-    """Rows of one round that were solved."""
+    """The rows of negatives of one sum that were solved."""
 
     p: Float64Array
     """[n, F]."""
@@ -38,69 +38,74 @@ def run(transcript: Transcript) -> Claims:
     """Claims the hidden positives of the rows of pseudonyms that only one user can be."""
     tally = empty_tally(transcript)
     lone = [_lone(transcript, place) for place in range(len(transcript.rounds))]
-    part = [np.isin(tally.users, seen.users) for seen in transcript.rounds]
+    took_part = [np.isin(tally.users, seen.users) for seen in transcript.rounds]
     rows, named = 0, 0
-    for place, name in enumerate(_linked(lone, part)):
-        known = name >= 0
-        rows += len(name)
+    for place, who in enumerate(_linked(lone, took_part)):
+        known = who >= 0
+        rows += len(who)
         named += int(known.sum())
-        tally.claim(name[known], lone[place].item[known], place)
-    said = f"{rows} rows of one sender were solved, {named} of them named"
-    return claims_of(transcript, tally, said)
+        tally.claim(who[known], lone[place].item[known], place)
+    note = f"{rows} rows of one sender were solved, {named} of them named"
+    return claims_of(transcript, tally, note)
 
 
 def _lone(transcript: Transcript, place: int) -> SolvedSums:
-    """The rows of negatives of a sum that are those of one device, solved."""
+    """Solves the rows of negatives of a sum that are of one device."""
     seen = transcript.rounds[place]
     negative = seen.sent["b"] < 0
-    single = seen.sent.get("senders", np.zeros(len(negative))) == 1
+    # Without counts every row is tried: one of several senders leads to no item's score.
+    single = senders_of(seen) == 1
     if single.any():
-        negative = negative & single
+        negative &= single
     rows = as_single_rows(place, seen, np.flatnonzero(negative))
     every = np.arange(len(rows.item))
-    solution = solved(rows, pairwise_rates(transcript), every)
-    other, gap = nearest(solution, rows, every)
-    good = solution.fit & (gap[:, 0] < GRID)
-    return SolvedSums(solution.p[good].astype(np.float64), other[good, 0])
+    match = matched(rows, pairwise_rates(transcript), every, GRID)
+    return SolvedSums(match.p[match.sure].astype(np.float64), match.item[match.sure])
 
 
-def _linked(rounds: list[SolvedSums], part: list[BoolArray]) -> list[Int64Array]:
-    """Of each round the place of the user of each row among all users, -1 = more than one can be.
-    part: of each round bool [users], who took part.
+def _linked(rounds: list[SolvedSums], took_part: list[BoolArray]) -> list[Int64Array]:
+    """Links rows to pseudonyms. Returns for each round the place of each row's user among all
+    users, -1 where several users are possible. took_part: bool [users] for each round.
     """
     if not rounds:
         return []
-    p = np.empty((0, rounds[0].p.shape[1]))  # of each pseudonym the vector last seen
-    able = np.empty((0, len(part[0])), np.bool_)  # and who it may be
+    # Of each pseudonym the vector last seen, and the users who are possible.
+    p = np.empty((0, rounds[0].p.shape[1]))
+    possible = np.empty((0, len(took_part[0])), np.bool_)
     labels = []
-    for lone, there in zip(rounds, part, strict=True):
-        label = _neighbours(lone.p, p, able & there)
+    for lone, there in zip(rounds, took_part, strict=True):
+        label = _neighbours(lone.p, p, possible & there)
+        # A row without a neighbour begins a pseudonym, which may be anybody who took part.
         new = label < 0
         many = int(new.sum())
         label[new] = len(p) + np.arange(many)
         p = np.concatenate([p, lone.p[new]])
-        able = np.concatenate([able, np.tile(there, (many, 1))])
+        possible = np.concatenate([possible, np.tile(there, (many, 1))])
+        # The others have moved, and are none of the users who were away.
         p[label] = lone.p
-        able[label] &= there
+        possible[label] &= there
         labels.append(label)
-    if not able.size:
+    if not possible.size:
         return labels
-    name = np.where(able.sum(axis=1) == 1, able.argmax(axis=1), -1)
-    return [name[label] for label in labels]
+    one_left = possible.sum(axis=1) == 1
+    who = np.where(one_left, possible.argmax(axis=1), -1)
+    return [who[label] for label in labels]
 
 
-def _neighbours(mine: Float64Array, others: Float64Array, able: Array) -> Int64Array:
-    """For each row the pseudonym with the nearest vector of those that can have taken part, -1 =
+def _neighbours(mine: Float64Array, others: Float64Array, possible: Array) -> Int64Array:
+    """For each row the pseudonym with the nearest vector of those that can have taken part; -1 if
     none is near.
     """
     label = np.full(len(mine), -1, np.int64)
     if not len(others) or not len(mine):
         return label
+    # |a - b|^2 = |a|^2 + |b|^2 - 2 a . b
     lengths = (mine**2).sum(axis=1)
     squares = lengths[:, None] + (others**2).sum(axis=1) - 2 * mine @ others.T
-    squares[:, ~able.any(axis=1)] = np.inf
+    squares[:, ~possible.any(axis=1)] = np.inf
     best = squares.argmin(axis=1)
-    near = squares[np.arange(len(mine)), best] < NEAR**2 * lengths
+    distance = squares[np.arange(len(mine)), best]
+    near = distance < NEAR**2 * lengths
     label[near] = best[near]
     return label
 

@@ -27,7 +27,7 @@ def run(transcript: Transcript) -> Claims:
     """Claims the more popular side of each device's moves."""
     tally, factors = empty_tally(transcript), int(transcript.setting("factors"))
     visits = no_visits(tally)
-    for rows in rounds_of_rows(transcript, tally.users):
+    for rows in rounds_of_rows(transcript):
         visits.add(rows)
         moves = rows.array("item")
         if factors:

@@ -30,7 +30,7 @@ FEWEST = 3  # rows of a message from which a direction is taken
 
 
 class Message(NamedTuple):
-    """The rows of one device in one round."""
+    """The rows of one device in one round, without the regularisation."""
 
     place: int
     """The place of the round."""
@@ -39,7 +39,7 @@ class Message(NamedTuple):
     item: Int64Array
     """[n]."""
     push: Array
-    """float64 [n, F], -e_j u."""
+    """float64 [n, F], -e_j u for the item of each row."""
     v: Array
     """float32 [items, F], the factors received."""
 
@@ -69,37 +69,41 @@ def run(transcript: Transcript) -> Claims:
                 continue
             pairs += 1
             whole = _whole(ratings_of(transcript, old, new), transcript)
+            # Ratings that are whole by chance are a small share of a message.
             if whole.mean() > ENOUGH:
                 ratings += int(whole.sum())
-                who = np.searchsorted(tally.users, user)
-                tally.claim(np.full(int(whole.sum()), who), old.item[whole], place)
+                who = int(np.searchsorted(tally.users, user))
+                tally.claim(who, old.item[whole], place)
                 made_up[who, old.item[~whole]] = True
     if not pairs:
         return declined(transcript, "no device answered in two rounds that follow one another")
     tally.deny(*np.nonzero(made_up))
-    said = f"{ratings} ratings recovered as whole numbers, in {pairs} pairs of rounds of one device"
-    return claims_of(transcript, tally, said)
+    note = f"{ratings} ratings recovered as whole numbers, in {pairs} pairs of rounds of one device"
+    return claims_of(transcript, tally, note)
 
 
 def messages(transcript: Transcript, place: int, seen: Seen) -> dict[int, Message]:
-    """The rows of each user in a round, without lambda's part; of a table that is zero elsewhere
-    the rows that are not.
+    """The rows of each user in a round, without the part of lambda. Of a table that is zero
+    elsewhere these are the rows that are not zero.
     """
     v, table = seen.received["v"], seen.sent["v"]
     # FedMF sends the gradient with a factor of 2.
     factor = 2.0 if "send" in transcript.settings else 1.0
     reg = float(transcript.setting("reg"))
-    sent = {}
+    ptr = seen.sent["ptr"]
+    messages_by_user = {}
     for device, user in enumerate(seen.users.tolist()):
         if len(seen.sent["item"]):
-            here = slice(seen.sent["ptr"][device], seen.sent["ptr"][device + 1])
-            item, rows = seen.sent["item"][here].astype(np.int64), table[here]
+            here = slice(ptr[device], ptr[device + 1])
+            item = seen.sent["item"][here].astype(np.int64)
+            rows = table[here]
         else:
             item = np.flatnonzero(table[device].any(axis=1))
             rows = table[device][item]
         rows = rows[:, : v.shape[1]].astype(np.float64) / factor
-        sent[user] = Message(place, seen.round, item, rows - reg * v[item], v)
-    return sent
+        push = rows - reg * v[item]
+        messages_by_user[user] = Message(place, seen.round, item, push, v)
+    return messages_by_user
 
 
 def ratings_of(transcript: Transcript, old: Message, new: Message) -> Float64Array:
@@ -113,17 +117,22 @@ def ratings_of(transcript: Transcript, old: Message, new: Message) -> Float64Arr
     # The parts across the next direction cancel out: |u| A' + B' / |u| = 0.
     a = a - (a @ toward) * toward
     b = b - (b @ toward) * toward
+    # So |u|^2 = -(A' . B') / |A'|^2.
     square = -(a @ b) / max(float(a @ a), 1e-300)
     if not square > 0:
         return np.full(len(along), np.nan)
     size = np.sqrt(square)
-    rating = -along / size + size * (old.v[old.item].astype(np.float64) @ unit)
+    # r_j = eps_j / |u| + |u| d . v_j
+    predicted = size * (old.v[old.item].astype(np.float64) @ unit)
+    rating = -along / size + predicted
     # The direction's sign is arbitrary; ratings are positive.
     return rating if np.median(rating) > 0 else -rating  # type: ignore[no-any-return]
 
 
 def _direction(message: Message) -> Float64Array:
-    unit, _, _ = directions(message.push.astype(np.float32), np.array([0, len(message.push)]))
+    """The unit vector along which the rows of a message lie, float64 [F]; its sign is arbitrary."""
+    ptr = np.array([0, len(message.push)])
+    unit, _, _ = directions(message.push.astype(np.float32), ptr)
     return unit[0]
 
 
@@ -131,16 +140,21 @@ def _step(
     transcript: Transcript, old: Message, new: Message, unit: Float64Array, along: Float64Array
 ) -> tuple[Float64Array, Float64Array]:
     """A and B of the next user vector, u' = |u| A + B / |u|."""
-    settings, eps, v = transcript.settings, -along, old.v[old.item].astype(np.float64)
-    reg, n = float(settings["reg"]), max(1, len(old.item))
+    settings = transcript.settings
+    eps = -along
+    v = old.v[old.item].astype(np.float64)
+    reg = float(settings["reg"])
+    n = max(1, len(old.item))
     if "send" not in settings:
         # FedRec: the step of the round itself, along the mean over its rows.
         rate = float(settings["learning_rate"] or 0.8) * float(settings["decay"]) ** old.number
         return (1 - rate * reg) * unit, rate / n * (eps @ v)
     # FedMF: the next round's step, with its factors.
     after = new.v[old.item].astype(np.float64)
-    share = 2 * float(settings["learning_rate"]) / (n if settings["step"] == "mean" else 1)
-    a = (1 - share * n * reg) * unit + share * (((v - after) @ unit) @ after)
+    rows = n if settings["step"] == "mean" else 1
+    share = 2 * float(settings["learning_rate"]) / rows
+    moved = ((v - after) @ unit) @ after
+    a = (1 - share * n * reg) * unit + share * moved
     return a, share * (eps @ after)
 
 
@@ -148,7 +162,8 @@ def _whole(rating: Float64Array, transcript: Transcript) -> BoolArray:
     """The ratings that are whole steps of the scale."""
     low, high = transcript.about["scale"]
     step = step_of(transcript)
-    off = np.abs(rating / step - np.rint(rating / step)) * step
+    steps = rating / step
+    off = np.abs(steps - np.rint(steps)) * step
     within = (rating > low - step / 2) & (rating < high + step / 2)
     return (off < WHOLE) & within  # type: ignore[no-any-return]
 

@@ -24,13 +24,15 @@ from .membership import fitted, item_table
 def run(transcript: Transcript) -> Claims:
     """Ranks candidates by how likely they were in training; claims no items."""
     histories = sets_of(transcript, "candidates")
-    users, vectors = np.arange(len(histories)), item_table(transcript, biases=True)
+    users = np.arange(len(histories))
+    vectors = item_table(transcript, biases=True)
     if vectors is None:
         nothing = np.zeros((len(users), 1), np.float32)
         note = "the model has no vectors of items"
         return Claims(users, nothing, note=note, asks="members", tried=False)
     scores = fitted(vectors, histories)
     fit = np.array([_above(score, own) for score, own in zip(scores, histories, strict=True)])
+    # The part of the fit that length and popularity do not explain.
     left = fit - _predicted(fit, histories, transcript.popularity.astype(np.float64))
     score = left.astype(np.float32)[:, None]
     return Claims(users, score, note="with whole histories of candidates", asks="members")
@@ -41,7 +43,8 @@ def _above(score: Float64Array, own: BoolArray) -> float:
     if not own.any() or own.all():
         return 0.5
     others = np.sort(score[~own])
-    return float(np.searchsorted(others, score[own]).mean() / len(others))
+    below = np.searchsorted(others, score[own])
+    return float(below.mean() / len(others))
 
 
 def _predicted(fit: Float64Array, histories: BoolArray, popularity: Float64Array) -> Float64Array:
@@ -55,7 +58,8 @@ def _predicted(fit: Float64Array, histories: BoolArray, popularity: Float64Array
     highest = max(float(mean.max(initial=0)), 1.0)
     columns = [np.ones(len(size)), log_size, log_size**2, mean_log, mean / highest]
     about = np.stack(columns, axis=1)
-    return about @ np.linalg.lstsq(about, fit, rcond=None)[0]  # type: ignore[no-any-return]
+    weights = np.linalg.lstsq(about, fit, rcond=None)[0]
+    return about @ weights  # type: ignore[no-any-return]
 
 
 def applies(transcript: Transcript) -> bool:

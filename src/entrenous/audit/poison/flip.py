@@ -26,7 +26,7 @@ def enlarged(plot: Plot) -> Craft:
 
 
 def noise(plot: Plot) -> Craft:
-    """Updates of normal numbers, of the shapes of their own."""
+    """Updates of normal numbers in place of honest ones, of the same shapes."""
 
     def craft(sight: Sight) -> Update:
         draws, scale = plot.draws("noise", sight.number), plot.setting("scale")

@@ -4,9 +4,9 @@ them.
 K. Bonawitz et al., "Practical secure aggregation for privacy-preserving machine learning", CCS
 2017, on the sparse graph of J. Bell et al., "Secure single-server aggregation with
 (poly)logarithmic overhead", CCS 2020, which Flower calls SecAgg+. Every pair of neighbours agrees
-on a mask that one adds and the other subtracts; every client adds a mask of its own. Shares of both
-masks' secrets lie with the neighbours, who give the server one kind for each party: shares of the
-own mask of a party that sent its vector, shares of the pairs' masks of a party that did not.
+on a mask that one adds and the other subtracts; every client adds one more mask alone. Shares of
+both masks' secrets lie with the neighbours, who give the server one kind for each party: shares of
+the lone mask of a party that sent its vector, shares of the pairs' masks of a party that did not.
 
     client                             server
     advertise()                     -> add_advert      signed x25519 keys, one for boxes and one

@@ -22,8 +22,8 @@ Secret = Literal["masks", "seed"]
 
 
 def commitment(seed: bytes) -> bytes:
-    """The hash by which a client commits to the seed of its own mask. A seed has 256 random bits,
-    so the hash hides it.
+    """The hash by which a client commits to the seed of the mask that it alone adds. A seed has 256
+    random bits, so the hash hides it.
     """
     return hashlib.sha256(b"entrenous secure sum seed" + seed).digest()
 

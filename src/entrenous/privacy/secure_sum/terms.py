@@ -72,10 +72,10 @@ class SumTerms:
         return self.length * self.bits // 8
 
     def digest(self, roll: Roll) -> bytes:
-        """The sha256 of these terms and the parties: where the transcript of an attempt begins.
+        """The sha256 of these terms and the parties. The transcript of an attempt begins with it.
 
-        The model is left out: each advert states it by itself, so that a wrong model has an error
-        of its own, and what follows the adverts binds it.
+        The model is left out: each advert states it by itself, so that a wrong model has a separate
+        error, and the messages after the adverts bind it.
         """
         about = [getattr(self, field.name) for field in fields(self) if field.name != "model"]
         return hashlib.sha256(encode((DOMAIN, about, sorted(roll.items())))).digest()

@@ -44,8 +44,8 @@ class SumRows(NamedTuple):
 
 
 def rows_of(total: Total, same_rows: bool = False) -> SumRows:
-    """How full the rows of a client's total are. same_rows: its devices send rows of the same items
-    in every round (`Traits.same_rows`).
+    """Counts the rows of a client's total that are filled. same_rows: its devices send rows of the
+    same items in every round (`Traits.same_rows`).
     """
     items = len(total.senders)
     width = 0
