@@ -6,6 +6,8 @@ import gc
 import os
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -24,6 +26,7 @@ FREE = len(COMPILING + COMPILED)
 LATER = ("tests/core", "tests/cli", "tests/golden", "tests/api", "tests/runs", "tests/federation")
 
 MANY = 200  # open files, after which those of nodes that no test holds any more are closed
+SPINNING = 0.3  # of a module's time, which a thread of an earlier module may use of a core
 
 
 def pytest_collection_finish() -> None:
@@ -55,6 +58,39 @@ def _files_of_former_tests_are_closed() -> Iterator[None]:
     yield
     if len(os.listdir("/proc/self/fd")) > MANY:
         gc.collect()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _threads_of_former_tests_are_idle() -> Iterator[None]:
+    """A thread that a test left behind may wait, but not work. One that read a closed connection
+    without end once took half of the time of all tests after it.
+    """
+    before = {thread: _used(thread) for thread in _others()}
+    begun = time.monotonic()
+    yield
+    seconds = time.monotonic() - begun
+    for thread in before.keys() & _others() if seconds > 2.0 else ():
+        busy = _used(thread) - before[thread]
+        assert busy < SPINNING * seconds, (
+            f"thread {thread.name}, left behind by an earlier test, used {busy:.1f} s of CPU in"
+            f" {seconds:.1f} s: {sys._current_frames().get(thread.ident or 0)}"
+        )
+
+
+def _others() -> set[threading.Thread]:
+    """The threads of this process that run, but for the one that runs tests."""
+    return {thread for thread in threading.enumerate() if thread is not threading.main_thread()}
+
+
+def _used(thread: threading.Thread) -> float:
+    """The seconds of CPU that a thread has used; none if it has just ended."""
+    try:
+        with open(f"/proc/self/task/{thread.native_id}/stat") as stat:
+            fields = stat.read().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    # after the name in brackets: user time is the twelfth field, system time the thirteenth
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ their reach is measured on the others.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from entrenous.core.errors import InputError
 from entrenous.core.keys import key
 from entrenous.core.types import Float32Array, Int64Array
 from entrenous.core.vocabulary import Vocabulary
-from entrenous.data.interactions import build
+from entrenous.data.interactions import Interactions, build
 from entrenous.data.synthetic import synthetic
 from entrenous.federation.defences import known_of
 from entrenous.federation.gossip import Gossip
@@ -34,24 +35,37 @@ from entrenous.federation.rounds import Rounds
 from entrenous.federation.shard import Shard
 from entrenous.federation.visible import VisibleRound
 
-DATA = synthetic(users=80, items=100, interactions=1600, seed=2)
 SMALL: dict[str, Any] = {
     "settings": {"factors": 4, "cohort": 30},
     "protocol": "random-80-20",
     "rounds": 20,
 }
-TARGET = int(np.flatnonzero((DATA.popularity >= 2) & (DATA.popularity <= 9))[0])
+
+
+@cache
+def crowd() -> Interactions:
+    """The honest users. They are made by the first test that needs them: collecting the tests would
+    compile their kernels in every process.
+    """
+    return synthetic(users=80, items=100, interactions=1600, seed=2)
+
+
+@cache
+def target() -> int:
+    """An item that few have."""
+    popularity = crowd().popularity
+    return int(np.flatnonzero((popularity >= 2) & (popularity <= 9))[0])
 
 
 def plot(name: str, *, peer: bool = False, many: int = 8) -> Plot:
-    """What eight colluders beside the users of DATA want and know."""
-    public = np.stack([DATA.user[::20], DATA.item[::20]], axis=1).astype(np.int64)
+    """What eight colluders beside the users of `crowd` want and know."""
+    public = np.stack([crowd().user[::20], crowd().item[::20]], axis=1).astype(np.int64)
     known = PEERS[name].poison if peer else poisons()[name]
     return Plot(
-        target=TARGET,
+        target=target(),
         users=80 + np.arange(many),
         honest=80,
-        popularity=DATA.popularity,
+        popularity=crowd().popularity,
         public=public,
         settings=known.settings,
         seed=3,
@@ -61,10 +75,10 @@ def plot(name: str, *, peer: bool = False, many: int = 8) -> Plot:
 @pytest.mark.parametrize("name", sorted(poisons()))
 def test_what_colluders_send_is_valid_and_the_others_send_what_they_did(name: str) -> None:
     poison, wanted = poisons()[name], plot(name)
-    rows = joined_by(DATA, wanted, poison)
+    rows = joined_by(crowd(), wanted, poison)
     made = (
         FPL(factors=4)
-        .configured(DATA.catalogue)
+        .configured(crowd().catalogue)
         .model_copy(update={"cohort": 0})
         .configured(rows.catalogue)
     )
@@ -96,44 +110,44 @@ def test_what_colluders_send_is_valid_and_the_others_send_what_they_did(name: st
 
 
 def test_colluders_are_added_and_honest_rows_stay() -> None:
-    rows = joined_by(DATA, plot("fake"), poisons()["fake"])
+    rows = joined_by(crowd(), plot("fake"), poisons()["fake"])
     assert (
-        rows.ptr[:81].tolist() == DATA.ptr.tolist()
-        and rows.item[: len(DATA)].tolist() == DATA.item.tolist()
+        rows.ptr[:81].tolist() == crowd().ptr.tolist()
+        and rows.item[: len(crowd())].tolist() == crowd().item.tolist()
     )
-    assert all(TARGET in rows.item[rows.ptr[u] : rows.ptr[u + 1]] for u in range(80, 88))
+    assert all(target() in rows.item[rows.ptr[u] : rows.ptr[u + 1]] for u in range(80, 88))
     assert set(rows.counts[80:].tolist()) == {31}
-    flip = joined_by(DATA, plot("sign-flip"), poisons()["sign-flip"])
-    assert not any(TARGET in flip.item[flip.ptr[u] : flip.ptr[u + 1]] for u in range(80, 88))
+    flip = joined_by(crowd(), plot("sign-flip"), poisons()["sign-flip"])
+    assert not any(target() in flip.item[flip.ptr[u] : flip.ptr[u + 1]] for u in range(80, 88))
 
 
 def test_honest_users_keep_their_visits_and_colluders_have_one_of_each() -> None:
-    times, row = np.arange(len(DATA)) + 500, np.arange(len(DATA))
+    times, row = np.arange(len(crowd())) + 500, np.arange(len(crowd()))
     visits = grouped_visits(
         np.append(row, row[::2]),
         np.append(times, times[::2] - 300),
         np.arange(len(row) + len(row[::2])),
         len(row),
     )
-    data = replace(DATA, time=times, row=row, visits=visits)
+    data = replace(crowd(), time=times, row=row, visits=visits)
     whole = joined_by(data, plot("fake"), poisons()["fake"])
     assert whole.visits is not None and whole.time is not None
     counts = np.diff(whole.visits.ptr)
     assert (
-        counts[: len(DATA)].tolist() == np.diff(visits.ptr).tolist()
-        and (counts[len(DATA) :] == 1).all()
+        counts[: len(crowd())].tolist() == np.diff(visits.ptr).tolist()
+        and (counts[len(crowd()) :] == 1).all()
     )
     assert whole.visits.time[: len(visits.time)].tolist() == visits.time.tolist()
-    assert whole.visits.time[len(visits.time) :].tolist() == whole.time[len(DATA) :].tolist()
+    assert whole.visits.time[len(visits.time) :].tolist() == whole.time[len(crowd()) :].tolist()
 
 
 def test_where_rows_have_times_those_of_colluders_have_such_too() -> None:
-    times = np.arange(len(DATA)) * 60 + 7
-    dated = joined_by(replace(DATA, time=times), plot("fake"), poisons()["fake"])
+    times = np.arange(len(crowd())) * 60 + 7
+    dated = joined_by(replace(crowd(), time=times), plot("fake"), poisons()["fake"])
     assert dated.time is not None and np.isin(dated.time, times).all()
     assert (
-        np.array_equal(dated.time[: len(DATA)], times)
-        and len(np.unique(dated.time[len(DATA) :])) > 8
+        np.array_equal(dated.time[: len(crowd())], times)
+        and len(np.unique(dated.time[len(crowd()) :])) > 8
     )
 
 
@@ -162,7 +176,12 @@ def test_exposure_counts_users_without_the_item_whose_list_has_it() -> None:
 
 def test_boost_owns_an_undefended_server_and_satcap_holds_it_back() -> None:
     found = attack(
-        "pfpl+", DATA, attack="boost", target=(str(TARGET),), defences=("none", "robust"), **SMALL
+        "pfpl+",
+        crowd(),
+        attack="boost",
+        target=(str(target()),),
+        defences=("none", "robust"),
+        **SMALL,
     )
     none, robust = found["rows"]
     assert none["er@10"] == 1 and none["rounds_to_half"] <= 4 and none["er@10_before"] < 0.2
@@ -172,13 +191,13 @@ def test_boost_owns_an_undefended_server_and_satcap_holds_it_back() -> None:
     assert (
         found["colluders"] == 9
         and found["honest"] == 80
-        and found["targets"][0]["item"] == str(TARGET)
+        and found["targets"][0]["item"] == str(target())
     )
 
 
 def test_the_same_arguments_give_the_same_figures() -> None:
     one, other = (
-        attack("pfpl+", DATA, attack="flood", targets=1, defences=("satcap",), **SMALL)
+        attack("pfpl+", crowd(), attack="flood", targets=1, defences=("satcap",), **SMALL)
         for _ in range(2)
     )
     assert one == other
@@ -199,15 +218,15 @@ def test_the_same_arguments_give_the_same_figures() -> None:
 )
 def test_what_cannot_be_done_is_refused_in_one_line(asked: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said) as refused:
-        attack("pfpl+", DATA, **{**SMALL, **asked})
+        attack("pfpl+", crowd(), **{**SMALL, **asked})
     assert "\n" not in str(refused.value)
 
 
 def test_who_has_no_devices_or_no_rows_of_items_is_refused() -> None:
     with pytest.raises(InputError, match="one place"):
-        attack("popular", DATA)
+        attack("popular", crowd())
     with pytest.raises(InputError, match="how near"):
-        attack("pepper-prme-g", DATA, attack="boost", rounds=1, protocol="random-80-20")
+        attack("pepper-prme-g", crowd(), attack="boost", rounds=1, protocol="random-80-20")
     with pytest.raises(InputError, match="sends none"):
         attack("metamf", _rated(), attack="boost", rounds=1, protocol="random-80-20")
 
@@ -228,9 +247,9 @@ def _rated() -> Any:
 
 
 def gossip(name: str, rounds: int = 6, **settings: Any) -> tuple[Gossip, Any]:
-    """A network of DATA's users and eight colluders, after some rounds."""
+    """A network of `crowd`'s users and eight colluders, after some rounds."""
     made, wanted = PepperGMF(factors=4, **settings), plot(name, peer=True)
-    rows = joined_by(DATA, wanted, PEERS[name].poison)
+    rows = joined_by(crowd(), wanted, PEERS[name].poison)
     lies = LyingPeers(PEERS[name], wanted, made.configured(rows.catalogue).model)
     network = Gossip(made, rows, seed=1, lies=lies)
     return network, network.advance(network.start(), rounds)
@@ -240,16 +259,16 @@ def test_p4_models_that_are_not_finite_reach_nobody() -> None:
     network, swarm = gossip("not-finite")
     assert np.isfinite(swarm.models[:80]).all()
     assert int(swarm.counts.refused[:80].sum()) > 0
-    assert np.isfinite(honest_peers(network, swarm, DATA).scores(np.arange(80))).all()
+    assert np.isfinite(honest_peers(network, swarm, crowd()).scores(np.arange(80))).all()
 
 
 def test_colluding_peers_push_what_they_please_and_keep_their_own() -> None:
     network, swarm = gossip("boost")
-    recommender = honest_peers(network, swarm, DATA)
-    assert exposure(recommender, DATA, TARGET) > 0.3
-    honest = Gossip(PepperGMF(factors=4), DATA, seed=1)
-    clean = honest_peers(honest, honest.advance(honest.start(), 6), DATA)
-    assert exposure(clean, DATA, TARGET) < 0.2
+    recommender = honest_peers(network, swarm, crowd())
+    assert exposure(recommender, crowd(), target()) > 0.3
+    honest = Gossip(PepperGMF(factors=4), crowd(), seed=1)
+    clean = honest_peers(honest, honest.advance(honest.start(), 6), crowd())
+    assert exposure(clean, crowd(), target()) < 0.2
 
 
 def test_no_model_of_a_colluder_stays_in_the_pool() -> None:
@@ -289,9 +308,9 @@ def test_an_attack_on_peers_is_measured_as_one_on_a_server_is(
     monkeypatch.setattr(contests, "LOOKS", 2)
     found = attack(
         "pepper-gmf",
-        DATA,
+        crowd(),
         attack="pip",
-        target=(str(TARGET),),
+        target=(str(target()),),
         settings={"factors": 4},
         protocol="random-80-20",
         rounds=6,

@@ -42,6 +42,7 @@ FIGURES = {
 }
 VERDICTS = {"EXPOSED", "LEAKS", "NO ADVANTAGE FOUND BY THESE ATTACKS", "NOT TRIED"}
 SMALL = {"factors": 4}
+pytestmark = pytest.mark.usefixtures("forked_children")
 
 
 @pytest.fixture

@@ -12,6 +12,8 @@ from paths import SHARED, real
 import entrenous
 from entrenous.audit.measures import NOT_TRIED, NOTHING
 
+pytestmark = pytest.mark.usefixtures("forked_children")
+
 
 @pytest.fixture(autouse=True)
 def data(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -325,15 +325,13 @@ def process(work: Callable[..., Any], *arguments: Any) -> BaseProcess:
     """
     context = get_context("forkserver")
     context.set_forkserver_preload(["preloaded_server"])
-    before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join(
-        [str(HERE.parent), *([before] if before else [])]
-    )  # preloading looks nowhere else
-    try:
+    # Preloading looks nowhere else. One thread for products of matrices: children that are asked to
+    # have one come too late, since the fork server has loaded the library.
+    below = [str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    first = {"PYTHONPATH": os.pathsep.join(below), "OPENBLAS_NUM_THREADS": "1"}
+    with patch.dict(os.environ, first):
         started = context.Process(target=work, args=arguments, daemon=True)
         started.start()
-    finally:
-        os.environ.pop("PYTHONPATH") if before is None else os.environ.update(PYTHONPATH=before)
     return started
 
 

@@ -24,7 +24,9 @@ from entrenous.deploy.operate.processes import PARENT
 
 
 class Forked(subprocess.Popen[Any]):
-    """`subprocess.Popen`, whose child is forked if it is this Python with `-c CODE` or `-m MODULE`."""
+    """`subprocess.Popen`, whose child is forked if it is this Python with `-c CODE` or `-m MODULE`,
+    after `-I` or not: a forked child has the paths of its fork server in either case.
+    """
 
     def _execute_child(
         self,
@@ -56,7 +58,10 @@ class Forked(subprocess.Popen[Any]):
         plain = preexec_fn is None and not shell and (gid, gids, uid) == (None, None, None)
         words = [str(word) for word in args] if isinstance(args, list | tuple) else []
         self._child: Any = None
-        if not plain or words[:1] != [sys.executable] or words[1:2] not in (["-c"], ["-m"]):
+        python, program = words[:1] == [sys.executable], words[1:]
+        if program[:1] == ["-I"]:
+            program = program[1:]
+        if not plain or not python or program[:1] not in (["-c"], ["-m"]):
             super()._execute_child(  # type: ignore[misc]
                 args,
                 executable,
@@ -89,7 +94,7 @@ class Forked(subprocess.Popen[Any]):
         handles.update((number, number) for number in pass_fds)
         self._child = process(
             _work,
-            words[1:],
+            program,
             dict(os.environ if env is None else env),
             os.fspath(os.getcwd() if cwd is None else cwd),
             [(number, DupFd(handle)) for number, handle in handles.items()],

@@ -1,12 +1,15 @@
-"""Imported by the process that tests fork servers and nodes from: with compiled code loaded, these
-are there at once.
+"""Imported by the process that tests fork servers, nodes and attacks from: with compiled code
+loaded, these are there at once.
 """
 
 import dying_processes  # noqa: F401  # its functions are there too
 from federation_links import FPL, ratings
 
 from entrenous.algorithms.fpl import FPL as Algorithm
+from entrenous.audit import attacker  # noqa: F401
+from entrenous.audit.known import known
 from entrenous.federation.rounds import Rounds
 
 _rounds = Rounds(Algorithm(**FPL), ratings(), seed=1)
 _rounds.advance(_rounds.start(), 2)
+known()

@@ -46,8 +46,11 @@ def offers(package: str, constant: str) -> dict[str, Any]:
     return things
 
 
+@cache
 def offered(package: str, constant: str, name: str) -> Any:
     """Returns the one entry `name` of `offers`, or None. Imports only the module that has it."""
+    # Kept, since each node of a federation asks for its algorithm, in threads too: CPython 3.11 may
+    # fail to parse in several threads at once ("AST constructor recursion depth mismatch").
     parent = importlib.import_module(package)
     for path in sorted(Path(parent.__path__[0]).glob("[!_]*.py")):
         if name in names_offered(path, constant):
