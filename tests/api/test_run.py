@@ -20,7 +20,7 @@ from paths import ROOT
 from scipy import sparse
 
 import entrenous
-from entrenous.api.running import RunKeywords
+from entrenous.api.run import RunKeywords
 from entrenous.cli import run as run_command
 from entrenous.core.errors import InputError
 from entrenous.core.keywords import field_texts

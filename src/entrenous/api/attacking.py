@@ -10,9 +10,7 @@ from ..audit.robustness import attack as measured
 from ..core.contract.protocols import Progress
 from ..core.errors import InputError
 from ..core.keywords import values
-from .asked import algorithm_asked, named_rows
-from .progress import asked_progress
-from .words import public
+from .arguments import algorithm_asked, asked_progress, named_rows, public
 
 
 @final

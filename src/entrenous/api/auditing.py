@@ -14,9 +14,7 @@ from ..core.errors import InputError
 from ..core.keywords import values
 from ..core.registry.own import is_place
 from ..runs import store
-from .asked import algorithm_asked, named_rows
-from .progress import asked_progress
-from .words import public
+from .arguments import algorithm_asked, asked_progress, named_rows, public
 
 # Options that a stored run has of its own.
 OF_TRAINING = ("settings", "protocol", "load", "refit", "network", "protect")

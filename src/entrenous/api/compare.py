@@ -21,12 +21,10 @@ from ..runs.options import CommonOptions, CompareOptions, RunPlan
 from ..runs.pipeline import RunRequest, carry_out
 from ..runs.plan import check, make, usual_protocol
 from . import tables
-from .asked import SplitAsked, data_asked, metrics_asked, split_asked
+from .arguments import SplitAsked, asked_progress, data_asked, metrics_asked, public, split_asked
 from .budgets import spent_on_all
 from .contestants import Contestant, contestants, judged, same_rows
-from .progress import asked_progress
 from .statistics import Runs, loss_win, paired_tests, row, spread_tests
-from .words import public
 
 TESTED = ("hr@10", "ndcg@10")
 

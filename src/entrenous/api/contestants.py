@@ -12,8 +12,8 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.registry.own import short
 from ..core.types import Float64Array, Int64Array
-from .asked import algorithm_asked
-from .result import Run
+from .arguments import algorithm_asked
+from .run import Run
 
 # Entries that are the same in the manifests of runs that can be compared.
 SAME = ("data_sha256", "protocol", "negatives", "refit")

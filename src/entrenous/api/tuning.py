@@ -10,9 +10,7 @@ from ..core.keywords import values
 from ..runs.options import TuneOptions
 from ..runs.tuning.choose import chosen
 from ..runs.tuning.grid import TuneRequest
-from .asked import algorithm_asked, data_asked
-from .progress import asked_progress
-from .words import public
+from .arguments import algorithm_asked, asked_progress, data_asked, public
 
 
 @final

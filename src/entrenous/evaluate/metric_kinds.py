@@ -1,7 +1,8 @@
 """What a metric sees (`Ranking`, `Lists`) and what it is (`QueryMetric`, `ListMetric`,
 `RatingMetric`).
 
-A file in `metrics/` offers METRICS = {name: metric}; adding the file is enough.
+Each file in `metrics/` lists its metrics as METRICS = {name: metric}. Adding a file there adds its
+metrics; an installed package adds its own by the entry point `entrenous.metrics`.
 """
 
 from __future__ import annotations

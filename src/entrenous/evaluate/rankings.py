@@ -30,7 +30,7 @@ from ..data.interactions import Interactions, pairs_of
 from ..data.split.types import Held
 from ..kernels.arrays import insert_ascending, others, ranks, ranks_among, top_n
 from .metric_kinds import Ranking
-from .metrics.f1 import f1
+from .metrics.accuracy import f1
 from .recommend import empty_lists, tie_places
 
 USER_F1 = "f1_user"

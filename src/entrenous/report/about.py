@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Mapping
+from inspect import isfunction
 from itertools import chain
 from pathlib import PurePath
 from typing import Any
 
 from ..core.printed import summary_of
-from ..core.registry.discover import modules
 from ..core.registry.own import in_folder, short
+from ..evaluate.metric_kinds import metrics
 from ..runs.store import protocol_of
 from . import numbers
 from .markup import Child, Html, facts, folded, join, table, tag
@@ -248,11 +249,12 @@ def _value(value: Any) -> str:
 
 
 def glossary(names: list[str]) -> Html:
-    """The definitions of the metrics in a report, from the files that compute them."""
-    known = modules("entrenous.evaluate.metrics")
-    pairs = [
-        (tag("code", metric), summary_of(known[metric].__doc__).replace("`", ""))
-        for metric in dict.fromkeys(map(kind, in_order(names)))
-        if metric in known
-    ]
+    """The definitions of the metrics in a report, from the functions that compute them."""
+    known = metrics()
+    pairs = []
+    for name in dict.fromkeys(map(kind, in_order(names))):
+        # A metric of an installed package may be any callable, whose docstring is its class's.
+        if name in known and isfunction(known[name].value):
+            definition = summary_of(known[name].value.__doc__)
+            pairs.append((tag("code", name), definition.replace("`", "")))
     return folded("What the metrics mean", facts(pairs, class_="facts"))

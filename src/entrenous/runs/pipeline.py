@@ -32,9 +32,8 @@ from ..federation.workers.engine import crew
 from ..federation.workers.rounds import refuse
 from ..federation.workers.shards import ShardHand
 from . import store
-from .manifest import Fold, between, closing, gives_away, ignored, opening
+from .manifest import Fold, between, closing, gives_away, ignored, opening, pins
 from .options import RunOptions, RunPlan, TrainingOptions
-from .pins import pins
 from .plan import TRACE, check, check_parts, leaky, make, network_of, usual_protocol
 from .recommenders import (
     Algorithm,
@@ -42,7 +41,7 @@ from .recommenders import (
     FederatedRecommender,
     GossipRecommender,
 )
-from .train import OnRound, Say, Trace, Watch, train, unsaid
+from .train import OnRound, Say, Trace, Watch, train
 
 LENGTHS = (5, 10, 20)  # list lengths n of the metrics
 LEAK = (
@@ -108,7 +107,7 @@ class RunRequest(RunOptions, TrainingOptions):
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     """Further metrics by name."""
     progress: Progress = silent
-    say: Say = unsaid
+    say: Say | None = None
     """Receives, before the first round, what a run without a protection gives away."""
     on_round: OnRound | None = None
     """Called after each round of training with its number and the metrics on validation, or {} if
@@ -294,8 +293,10 @@ def execute(
     """Trains and evaluates every fold of a plan and, if `watch` has a folder, stores the run.
     begun: the manifest so far.
     """
-    if line := gives_away(plan, algorithm):
-        watch.say(line)
+    if watch.say is not None:
+        line = gives_away(plan, algorithm)
+        if line:
+            watch.say(line)
     leak = [LEAK] if leaky(plan) else []
     if leak:
         warnings.warn(LEAK, EntrenousWarning, stacklevel=3)

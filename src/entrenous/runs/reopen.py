@@ -22,12 +22,12 @@ from ..evaluate.predict import predictions
 from ..evaluate.recommend import recommendations
 from ..federation.executors import Threads
 from . import store
+from .manifest import check_algorithm, check_program
 from .options import RunOptions, RunPlan
-from .pins import check_algorithm, check_program
 from .pipeline import Material, RunResult, engine_of, execute, hired_crew, material
 from .plan import TRACE, make
 from .recommenders import CentralRecommender, FederatedRecommender, GossipRecommender, restore
-from .train import Say, Watch, unsaid
+from .train import Say, Watch
 
 STORED_AS = {"rounds": "rounds_asked"}  # an option that the manifest has by another name
 # Options that the manifests of the first versions do not have.
@@ -209,7 +209,7 @@ def resume(
     todays_code: bool = False,
     options: RunOptions = RunOptions(),  # noqa: B008  # it is frozen
     progress: Progress = silent,
-    say: Say = unsaid,
+    say: Say | None = None,
 ) -> RunResult:
     """Continues an interrupted run from its newest checkpoint to the model that an uninterrupted
     run ends with.

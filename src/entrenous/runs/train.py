@@ -57,10 +57,6 @@ RELEASES = "releases"  # a file in a run's folder: one byte for each noisy sum t
 PROGRESS_STEPS = 100  # how often a long training reports
 
 
-def unsaid(line: str) -> None:
-    """The Say that says nothing."""
-
-
 @final
 @dataclass(frozen=True, kw_only=True)
 class Watch:
@@ -77,8 +73,8 @@ class Watch:
     folder: Path | None = None
     executor: Executor = field(default_factory=lambda: Threads(1))
     progress: Progress = silent
-    say: Say = unsaid
-    """Receives a line that whoever started the run should read."""
+    say: Say | None = None
+    """Receives lines that the person who started the run should read; None = nobody reads them."""
     crew: Crew | None = None
     """Workers that have the devices; None = they are here."""
     metrics: Mapping[str, Metric] = field(default_factory=dict)
@@ -160,7 +156,7 @@ def train(
     return train_phase(algorithm, split.final_train, until, setup, watch, final)
 
 
-def _affordable(rounds: Federation, training: Standing, until: int, say: Say) -> int:
+def _affordable(rounds: Federation, training: Standing, until: int, say: Say | None) -> int:
     """The round at which a training ends: the one asked for, or the last that the budget of
     differential privacy allows, with a line.
     """
@@ -168,10 +164,11 @@ def _affordable(rounds: Federation, training: Standing, until: int, say: Say) ->
     if budget is None or budget.left >= until - training.round:
         return until
     last = training.round + max(0, budget.left)
-    say(
-        f"differential privacy: training ends after round {last} of {until}, since another would"
-        f" pass epsilon {budget.epsilon:g}"
-    )
+    if say is not None:
+        say(
+            f"differential privacy: training ends after round {last} of {until}, since another"
+            f" would pass epsilon {budget.epsilon:g}"
+        )
     return last
 
 
