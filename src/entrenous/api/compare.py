@@ -217,11 +217,14 @@ def _reference(asked: str | None, labels: Sequence[str]) -> str:
 def _summed_up(
     every: Sequence[Contestant], results: Runs, reference: str, seeds: int, data: str
 ) -> dict[str, Any]:
+    """The tables, tests and notes of a comparison: see `compared`."""
     # Errors of ratings are tested where everybody predicts ratings, else the metrics of rankings.
     rated = all(set(ERRORS) <= runs[0].metrics.keys() for runs in results.values())
-    manifest = results[reference][0].manifest
-    spent = spent_on_all({label: [run.manifest for run in runs] for label, runs in results.items()})
-    notes = [note for runs in results.values() for note in runs[0].manifest["notes"]]
+    manifests = {label: [run.manifest for run in runs] for label, runs in results.items()}
+    manifest = manifests[reference][0]
+    spent = spent_on_all(manifests)
+    # Most notes are the same for all; each is said once, in the order of the algorithms.
+    notes = [note for of_label in manifests.values() for note in of_label[0]["notes"]]
     tests = []
     for metric in ERRORS if rated else TESTED:
         tests += paired_tests(metric, results, reference)

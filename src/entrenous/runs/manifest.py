@@ -65,9 +65,9 @@ def opening(plan: RunPlan, rows: Interactions, by_name: bool) -> dict[str, Any]:
         "algorithm": asked.pop("algorithm"),
         "data": asked.pop("data"),
         **asked,
-        "settings": _described(plan.settings),
-        "network": _described(plan.network),
-        "protect": _described(plan.protect),
+        "settings": described(plan.settings),
+        "network": described(plan.network),
+        "protect": described(plan.protect),
         "data_by_name": by_name,
         "settings_in_memory": in_memory,
         "rounds_asked": rounds,
@@ -78,8 +78,8 @@ def opening(plan: RunPlan, rows: Interactions, by_name: bool) -> dict[str, Any]:
     }
 
 
-def _described(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings that JSON can hold."""
+def described(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings that JSON can hold: an object in memory is described."""
     return {
         name: value if isinstance(value, str | int | float) else str(value)
         for name, value in settings.items()

@@ -84,8 +84,9 @@ def ndcg(ranking: Ranking, n: int) -> Float64Array:
     By hand: DCG = 1/log2(3) + 1/log2(5) = 0.6309 + 0.4307, ideal = 1/log2(2) + 1/log2(3) = 1.6309.
     """
     gain = ranking.within(n) / np.log2(ranking.rank + 1)
-    # ideal[r]: the DCG of r relevant items in the first r places.
-    ideal = np.concatenate([[0], np.cumsum(1 / np.log2(np.arange(2, n + 2)))])
+    # The gain of a relevant item in place 1 .. n; the sum of the first r is the ideal for r items.
+    gain_of_place = 1 / np.log2(np.arange(2, n + 2))
+    ideal = np.concatenate([[0], np.cumsum(gain_of_place)])
     return ranking.total(gain) / ideal[np.minimum(ranking.relevant, n)]
 
 
@@ -131,11 +132,15 @@ def auc(ranking: Ranking, n: int = 0) -> Float64Array:
     one: (2/3 + 1/3) / 2.
     """
     missed = ranking.missed()
-    others = ranking.candidates - ranking.total(~missed).astype(np.int64)
+    relevant_that_compete = ranking.total(~missed).astype(np.int64)
+    others = ranking.candidates - relevant_that_compete
     # Of the rank - 1 items before a relevant one, position - 1 are relevant themselves.
     others_before = ranking.rank - ranking.position
-    before = np.where(missed, np.repeat(others, ranking.relevant), others_before)
-    wrong = ranking.total(before) / (np.maximum(others, 1) * ranking.relevant)
+    # A missed item stands behind all others.
+    all_others = np.repeat(others, ranking.relevant)
+    before = np.where(missed, all_others, others_before)
+    pairs = np.maximum(others, 1) * ranking.relevant
+    wrong = ranking.total(before) / pairs
     return np.where(others > 0, 1 - wrong, 0.5)
 
 

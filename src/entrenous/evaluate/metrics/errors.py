@@ -20,7 +20,8 @@ def mae(error: Float64Array, group: Int64Array) -> Float64Array:
     >>> mae(np.array([-0.5, 1.0, 0.0]), np.array([0, 0, 1]))
     array([0.75, 0.  ])
     """
-    return np.bincount(group, np.abs(error)) / np.bincount(group)
+    total = np.bincount(group, np.abs(error))
+    return total / np.bincount(group)
 
 
 def rmse(error: Float64Array, group: Int64Array) -> Float64Array:
@@ -32,7 +33,8 @@ def rmse(error: Float64Array, group: Int64Array) -> Float64Array:
     >>> rmse(np.array([3.0, -4.0, 1.0]), np.array([0, 0, 1]))          # sqrt(1/2 * (9 + 16)), 1
     array([3.53553391, 1.        ])
     """
-    return np.sqrt(np.bincount(group, error**2) / np.bincount(group))
+    total = np.bincount(group, error**2)
+    return np.sqrt(total / np.bincount(group))
 
 
 METRICS = {"mae": RatingMetric(mae), "rmse": RatingMetric(rmse)}

@@ -38,6 +38,7 @@ def gini(lists: Lists, n: int) -> float:
 
     By hand: shares 0, 1/3, 2/3 over m = 3 items: 1 - ((6 - 4) * 2/3 + (4 - 4) * 1/3) / 2 = 1 - 2/3.
     """
+    # Items without training rows cannot be recommended, so they are no part of the inequality.
     counts = np.sort(lists.counts(n)[lists.known])
     recommended = int(counts.sum())
     m = lists.items
@@ -82,7 +83,8 @@ def _bias(lists: Lists, counts: Array) -> dict[str, float] | None:
     """B of every category by the interactions with each item, int64 [all items]."""
     if lists.category is None:
         return None
-    catalogue = lists.category[lists.known].sum(axis=0) / lists.items
+    items_of_category = lists.category[lists.known].sum(axis=0)
+    catalogue = items_of_category / lists.items
     interactions = max(int(counts.sum()), 1)
     share = counts @ lists.category / interactions
     bias = {}
