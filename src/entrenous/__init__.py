@@ -30,7 +30,7 @@ LAZY = {
     "Run": "entrenous.api.run",
     "evaluate": "entrenous.evaluate.protocol",
     "open_node": "entrenous.deploy.operate.recommend",
-    # an algorithm of one's own
+    # the user's own algorithm
     "Settings": "entrenous.core.contract.settings",
     "Float32Array": "entrenous.core.types",
     "Int32Array": "entrenous.core.types",
@@ -46,7 +46,7 @@ LAZY = {
     "generator": "entrenous.kernels.generator",
     "negatives": "entrenous.kernels.generator",
     "conform": "entrenous.runs.conformance",
-    # a metric, a split or a data set of one's own
+    # the user's own metric, split or data set
     "QueryMetric": "entrenous.evaluate.metric_kinds",
     "ListMetric": "entrenous.evaluate.metric_kinds",
     "RatingMetric": "entrenous.evaluate.metric_kinds",

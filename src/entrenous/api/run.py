@@ -127,7 +127,8 @@ class Run:
         return [(name, f"{self.metrics[name]:.4f}") for name in SHOWN if name in self.metrics]
 
     def _title(self) -> str:
-        data, protocol = Path(self.manifest["data"]).name, store.protocol_of(self.manifest)
+        data = Path(self.manifest["data"]).name
+        protocol = store.protocol_of(self.manifest)
         return (
             f"{self.name} on {data}, {protocol}, seed {self.manifest['seed']},"
             f" {self.manifest['rounds']} rounds"
@@ -185,13 +186,15 @@ class Run:
         """
         with in_python():
             at_least("--n", n, 1)
-            own = np.unique([self.train.items.index(item) for item in items]).astype(np.int32)
+            numbers = [self.train.items.index(item) for item in items]
+            own = np.unique(numbers).astype(np.int32)
             scores = scores_for(self.recommender, self.train, own, self.manifest, self.name)
-        # Nobody is recommended what they have, nor an item of which nothing was learnt.
+        # Nobody is recommended the items that they have, nor an item of which nothing was learnt.
         scores[own] = -np.inf
         scores[self.train.popularity == 0] = -np.inf
-        order = np.argsort(-scores, kind="stable")[: min(n, int(np.isfinite(scores).sum()))]
-        return self._lists([""], order[None, :], scores[order][None, :]).drop("user")
+        left = int(np.isfinite(scores).sum())
+        best = np.argsort(-scores, kind="stable")[: min(n, left)]
+        return self._lists([""], best[None, :], scores[best][None, :]).drop("user")
 
     def predict(self, user: str, *items: str) -> Any:
         """Predicted ratings of a user for some items: a frame of what
@@ -235,7 +238,7 @@ class Run:
                 expected="a new folder",
                 fix="choose another, or remove it",
             )
-        # The folder of a stored run has files that this object does not hold.
+        # The folder of a stored run has files that this object does not hold: it is copied whole.
         if self.path is not None:
             shutil.copytree(self.path, folder)
             return folder
@@ -273,7 +276,8 @@ class Run:
 
     def report(self, path: str | Path, *, user: str | None = None) -> Path:
         """Write the report of the run, one HTML file that needs no network, and return its path.
-        user: a user whose list it shows too.
+
+        user: a user whose list the report shows too.
         """
         from ..report.html import write_report
 

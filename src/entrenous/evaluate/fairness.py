@@ -1,4 +1,5 @@
-"""Fairness: how unevenly a system serves its users (Cali3F, definition 1), compared with chance.
+"""Fairness: the unevenness with which a system serves its users (Cali3F, definition 1), compared
+with chance.
 
 Definition 1 is the standard deviation over devices of NDCG@10; less is fairer. With one held-out
 item per user a user's NDCG is 0 or 1 / log2(rank + 1), so the number is dominated by hit or miss:
@@ -44,7 +45,7 @@ HALVINGS = 60
 
 
 class Fairness(NamedTuple):
-    """How unevenly a system serves the evaluated users."""
+    """The unevenness with which a system serves the evaluated users."""
 
     n: int
     """The length of the lists."""

@@ -167,7 +167,7 @@ class ListMetric(NamedTuple):
     """A metric of all lists together."""
 
     value: Callable[[Lists, int], float | dict[str, float] | None]
-    """(lists, n) -> one number, or one per category; None if the data lack what it needs."""
+    """(lists, n) -> one number, or one per category; None if the data lack a column for it."""
     better: str = ""
     """"higher", "lower", or "" where neither is better."""
 

@@ -261,7 +261,7 @@ def categories(data: Interactions) -> tuple[BoolArray | None, tuple[str, ...]]:
 def sentences(
     train: Interactions, held: Held, known: BoolArray, also_mask: Interactions | None, seed: int
 ) -> tuple[str, ...]:
-    """The protocol in words, with the counts of what was left out."""
+    """The protocol in words, with the counts of the rows and users that were left out."""
     rows = held.rows
     competing = "" if held.cold else " with a training row"
     masked = "rows" if also_mask is None else "and validation rows"

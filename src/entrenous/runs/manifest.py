@@ -55,11 +55,11 @@ def opening(plan: RunPlan, rows: Interactions, by_name: bool) -> dict[str, Any]:
     """
     asked = asdict(plan)
     rounds = asked.pop("rounds")
-    in_memory = [
-        name
-        for name, value in {**plan.settings, **plan.network}.items()
-        if not isinstance(value, str | int | float)
-    ]
+    # A run with such a setting cannot be repeated from its manifest.
+    in_memory = []
+    for name, value in {**plan.settings, **plan.network}.items():
+        if not isinstance(value, str | int | float):
+            in_memory.append(name)
     return {
         "run": None,
         "algorithm": asked.pop("algorithm"),
@@ -91,13 +91,14 @@ def ignored(plan: RunPlan, algorithm: Algorithm) -> list[str]:
     given = [name for name in ("rounds", "every", "patience") if getattr(plan, name)]
     if federated(algorithm) or not given:
         return []
+    # They are no error, so that one command line fits all algorithms of a comparison.
     options = ", ".join(f"--{name}" for name in given)
     return [f"{short(plan.algorithm)} is trained in one place, without rounds; ignored: {options}"]
 
 
 def between(network: Mapping[str, Any], algorithm: Algorithm, split: Split) -> list[str]:
-    """Notes on the network between peers, and on the rows by which they judge models; none for an
-    algorithm with a server, or a centralised one.
+    """Notes on the network between peers, and on the rows by which peers judge models; none for an
+    algorithm that does not gossip.
     """
     if not is_gossip(algorithm):
         return []
@@ -114,8 +115,8 @@ def between(network: Mapping[str, Any], algorithm: Algorithm, split: Split) -> l
 
 
 def spent(privacy: Mapping[str, Any]) -> list[str]:
-    """Notes on the spent differential privacy: for whom it holds, for what, and what it does not
-    cover.
+    """Notes on the spent differential privacy: the people and the data that it covers, and the
+    figures that it does not.
     """
     if not privacy:
         return []
@@ -136,8 +137,10 @@ def spent(privacy: Mapping[str, Any]) -> list[str]:
 def closing(
     parts: list[Split], folds: list[Fold], leak: list[str], notes: list[str]
 ) -> dict[str, Any]:
-    """Entries that a finished run adds to its manifest: means over folds, sums of bytes and
-    seconds. leak: the first notes; notes: the last ones.
+    """The entries that a finished run adds to its manifest: means over folds, sums of bytes and
+    seconds.
+
+    leak: notes that come first. notes: notes that come after those of the data.
     """
     first = folds[0]
     evaluations = [fold.evaluation for fold in folds]
@@ -180,16 +183,18 @@ def _fairness(evaluations: list[Evaluation]) -> dict[str, dict[str, float]]:
     """The spread of NDCG over users, of the ranking behind `metrics` and, where that is sampled, of
     the full ranking; means over folds.
     """
-    ranked, full = [], []
+    ranked = []
+    full = []
     for each in evaluations:
+        # The values of users are of the sampled ranking where there is one.
         ranking = each.ranking if each.candidates_ranking is None else each.candidates_ranking
         ranked.append(fairness(each.per_user, ranking).named())
         if each.per_user_full is not None:
             full.append(fairness(each.per_user_full, each.ranking).named())
-    found = {"fairness": _mean(ranked)}
+    entries = {"fairness": _mean(ranked)}
     if full:
-        found["fairness_full_ranking"] = _mean(full)
-    return found
+        entries["fairness_full_ranking"] = _mean(full)
+    return entries
 
 
 def _mean(metrics: list[dict[str, float]]) -> dict[str, float]:
@@ -197,15 +202,16 @@ def _mean(metrics: list[dict[str, float]]) -> dict[str, float]:
 
 
 def gives_away(plan: RunPlan, algorithm: Algorithm) -> str:
-    """The line with which a run begins whose messages nothing limits: what they give away, as far
-    as it was measured; "" where a protection limits them, or nothing leaves a device.
+    """The line with which a run begins if no protection limits its messages: the measured leak of
+    the algorithm, or the way to measure it. "" where a protection limits messages, or nothing
+    leaves a device.
     """
     if plan.profile != PAPER or plan.protect or is_central(algorithm):
         return ""
     name = short(plan.algorithm)
-    measured = (
-        evidence.gives_away(name) or f"`entrenous audit {name}` measures what that gives away"
-    )
+    measured = evidence.gives_away(name)
+    if not measured:
+        measured = f"`entrenous audit {name}` measures what that gives away"
     limited = "; --profile private limits it" if is_federated(algorithm) else ""
     read = "profile paper: each message of a device can be read by who receives it"
     return f"{read}; {measured}{limited}"
@@ -215,15 +221,12 @@ def gives_away(plan: RunPlan, algorithm: Algorithm) -> str:
 
 
 def pins(algorithm: Any) -> dict[str, Any]:
-    """Entries of a manifest that determine its result.
+    """The entries of a manifest that tie its result to settings, code and libraries.
 
-    Args:
-        algorithm: the instance that is trained.
-
-    Returns: settings_in_force: every setting with its value, defaults too; algorithm_sha256: of the
-        source of the algorithm and of what it imports from this package; program_sha256: of the
-        code that trains and evaluates; versions: of Python and the libraries; command: what was
-        typed, without folders.
+    algorithm: the instance that is trained. Returns settings_in_force: every setting with its
+    value, defaults too; algorithm_sha256: of the source of the algorithm and of the modules of this
+    package that it imports; program_sha256: of the code that trains and evaluates; versions: of
+    Python and the libraries; command: the command as it was typed, without folders.
     """
     return {
         "settings_in_force": in_force(algorithm),
@@ -251,16 +254,19 @@ def command(arguments: Sequence[str]) -> str:
     none was typed.
     """
     program = Path(arguments[0]).name if arguments else ""
-    return (
-        shlex.join(["entrenous", *arguments[1:]]) if program in ("entrenous", "__main__.py") else ""
-    )
+    # The name of another script, such as a notebook's, says nothing about the run.
+    if program not in ("entrenous", "__main__.py"):
+        return ""
+    return shlex.join(["entrenous", *arguments[1:]])
 
 
 def check_algorithm(
     manifest: Mapping[str, Any], algorithm: Any, where: str, todays_code: bool = False
 ) -> None:
-    """Refuses to use a stored model with an algorithm whose code or settings are not those it was
-    trained with, unless `todays_code`.
+    """Refuses to use a stored model with an algorithm whose code or settings have changed since it
+    was trained, unless `todays_code`.
+
+    where: the run, for errors.
     """
     if todays_code:
         return
@@ -274,7 +280,7 @@ def check_algorithm(
             expected="the same",
             fix=TODAY,
         )
-    # The same code may have another value where a default comes from elsewhere.
+    # Under the same code a setting may have another value, if its default comes from elsewhere.
     now = in_force(algorithm)
     for name, value in _entries(manifest, "settings_in_force", where).items():
         if now.get(name) != value:
@@ -321,7 +327,9 @@ def _entries(manifest: Mapping[str, Any], part: str, where: str) -> dict[str, An
 
 
 def _plain(value: Any) -> Any:
-    """A setting as JSON has it; what is no number or text is described."""
+    """A setting as JSON has it; an object that is neither number nor text is described."""
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+        return [_plain(item) for item in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return str(value)
