@@ -21,16 +21,16 @@ LAZY = {
     "from_frame": "entrenous.data.load",
     "synthetic": "entrenous.data.synthetic",
     "Interactions": "entrenous.data.interactions",
-    "run": "entrenous.api.running",
-    "open": "entrenous.api.running",
+    "run": "entrenous.api.run",
+    "open": "entrenous.api.run",
     "compare": "entrenous.api.compare",
     "tune": "entrenous.api.tuning",
     "attack": "entrenous.api.attacking",
     "audit": "entrenous.api.auditing",
-    "Run": "entrenous.api.result",
+    "Run": "entrenous.api.run",
     "evaluate": "entrenous.evaluate.protocol",
     "open_node": "entrenous.deploy.operate.recommend",
-    # an algorithm of one's own
+    # the user's own algorithm
     "Settings": "entrenous.core.contract.settings",
     "Float32Array": "entrenous.core.types",
     "Int32Array": "entrenous.core.types",
@@ -46,7 +46,7 @@ LAZY = {
     "generator": "entrenous.kernels.generator",
     "negatives": "entrenous.kernels.generator",
     "conform": "entrenous.runs.conformance",
-    # a metric, a split or a data set of one's own
+    # the user's own metric, split or data set
     "QueryMetric": "entrenous.evaluate.metric_kinds",
     "ListMetric": "entrenous.evaluate.metric_kinds",
     "RatingMetric": "entrenous.evaluate.metric_kinds",

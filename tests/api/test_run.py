@@ -20,7 +20,7 @@ from paths import ROOT
 from scipy import sparse
 
 import entrenous
-from entrenous.api.running import RunKeywords
+from entrenous.api.run import RunKeywords
 from entrenous.cli import run as run_command
 from entrenous.core.errors import InputError
 from entrenous.core.keywords import field_texts
@@ -246,9 +246,7 @@ def test_saved_and_opened_a_run_from_a_frame_is_the_same(
 
 def test_a_run_of_a_class_is_opened_with_the_class(data: Interactions, tmp_path: Path) -> None:
     made = entrenous.run(MyAlgorithm, data, out=tmp_path / "runs", **SMALL)
-    with pytest.raises(
-        InputError, match="it was trained by an algorithm of one's own, MyAlgorithm"
-    ):
+    with pytest.raises(InputError, match="it was trained by the user's own algorithm MyAlgorithm"):
         entrenous.open(root=tmp_path / "runs")
     assert (
         entrenous.open(root=tmp_path / "runs", algorithm=MyAlgorithm)

@@ -13,7 +13,7 @@ from command_line import Command, write_shop
 from paths import ROOT
 
 from entrenous.core.errors import InputError
-from entrenous.runs import pins, store
+from entrenous.runs import manifest, store
 from entrenous.runs.pipeline import run
 from entrenous.runs.reopen import recommended, resume
 
@@ -156,7 +156,7 @@ def test_an_interrupted_run_of_ones_own_goes_on_where_it_is_named(
 
 def test_a_command_is_kept_without_its_folder() -> None:
     assert (
-        pins.command(["/opt/x/bin/entrenous", "run", "fpl", "--set", "pi=0 5"])
+        manifest.command(["/opt/x/bin/entrenous", "run", "fpl", "--set", "pi=0 5"])
         == "entrenous run fpl --set 'pi=0 5'"
     )
-    assert pins.command(["/home/me/script.py", "x"]) == "" == pins.command([])
+    assert manifest.command(["/home/me/script.py", "x"]) == "" == manifest.command([])

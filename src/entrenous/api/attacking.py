@@ -10,9 +10,7 @@ from ..audit.robustness import attack as measured
 from ..core.contract.protocols import Progress
 from ..core.errors import InputError
 from ..core.keywords import values
-from .asked import algorithm_asked, named_rows
-from .progress import asked_progress
-from .words import public
+from .arguments import algorithm_asked, asked_progress, named_rows, public
 
 
 @final
@@ -33,7 +31,7 @@ class AttackKeywords(AttackOptions):
 
 @public(AttackKeywords)
 def attack(asked: AttackKeywords) -> dict[str, Any]:
-    """Train a federation with and without colluding devices, and measure what the attack reaches
+    """Train a federation with and without colluding devices, and measure the effect of the attack
     under each defence.
 
     Returns what `entrenous attack --json` prints: `rows` has one entry for each defence, with
@@ -44,6 +42,7 @@ def attack(asked: AttackKeywords) -> dict[str, Any]:
 
 def attacked(asked: AttackKeywords) -> dict[str, Any]:
     """As `attack`, with errors in the words of the command line."""
+    # A caller who names items takes the wrong one of two similar keywords.
     if not isinstance(asked.targets, int):
         fix = 'name items with target=("ID", ...)'
         raise InputError("--targets", f"got {asked.targets!r:.40}", expected="a number", fix=fix)
@@ -51,6 +50,7 @@ def attacked(asked: AttackKeywords) -> dict[str, Any]:
         name, own = algorithm_asked(asked.algorithm)
         data, rows = named_rows(asked.data)
         options = values(asked, AttackOptions)
+        # Settings that were given with an instance are stronger than the instance's.
         options["settings"] = {**own, **asked.settings}
         options["defences"] = tuple(asked.defences)
         options["target"] = tuple(asked.target)

@@ -14,11 +14,9 @@ from ..core.errors import InputError
 from ..core.keywords import values
 from ..core.registry.discover import is_place
 from ..runs import store
-from .asked import algorithm_asked, named_rows
-from .progress import asked_progress
-from .words import public
+from .arguments import algorithm_asked, asked_progress, named_rows, public
 
-# Options that a stored run has of its own.
+# Options that a stored run decides.
 OF_TRAINING = ("settings", "protocol", "load", "refit", "network", "protect")
 
 
@@ -44,8 +42,8 @@ class AuditKeywords(AuditOptions):
 
 @public(AuditKeywords)
 def audit(asked: AuditKeywords) -> dict[str, Any]:
-    """Record what one onlooker sees of a training, run attacks on that alone, and measure what they
-    find.
+    """Record the messages that one onlooker sees of a training, run attacks on these alone, and
+    measure what the attacks find.
 
     Returns the report as a dictionary: `attacks` has one entry for each attack with its figures and
     its verdict, which is never "safe". Raises InputError for what cannot be audited, in one line,
@@ -60,6 +58,7 @@ def audited_what(asked: AuditKeywords) -> dict[str, Any]:
         stored = None
         if isinstance(asked.what, str | Path):
             stored = _stored(str(asked.what), Path(asked.root))
+        # A stored run is a training already; anything else is trained for the audit.
         if stored is not None:
             plan = _plan_of_run(asked, stored)
             return audited(plan, stored=stored, todays_code=asked.todays_code, progress=progress)
@@ -75,9 +74,9 @@ def _plan_of_run(asked: AuditKeywords, stored: store.StoredRun) -> AuditPlan:
     """The plan of the audit of a stored run: the training is the run's, the onlooker is the
     caller's. Raises InputError for options that the stored run decides.
     """
-    given = {"data": asked.data, **{name: getattr(asked, name) for name in OF_TRAINING}}
-    # `--no-refit` is an option too, though it is false.
-    for name, value in given.items():
+    for name in ("data", *OF_TRAINING):
+        value = getattr(asked, name)
+        # `--no-refit` is an option too, though it is false.
         if value or value is False:
             word = "set" if name == "settings" else name
             raise InputError(
@@ -94,11 +93,10 @@ def _plan_of_run(asked: AuditKeywords, stored: store.StoredRun) -> AuditPlan:
 
 
 def _stored(name: str, root: Path) -> store.StoredRun | None:
-    """The stored run of a name; None for that of an algorithm, or of nothing."""
-    if (
-        name in algorithms()
-        or is_place(name)
-        or not (name == "latest" or (root / name).exists() or Path(name).exists())
-    ):
+    """The stored run of a name; None for the name of an algorithm, or of nothing."""
+    # A folder with the name of an algorithm is not meant.
+    if name in algorithms() or is_place(name):
         return None
-    return store.read(name, root)
+    if name == "latest" or (root / name).exists() or Path(name).exists():
+        return store.read(name, root)
+    return None

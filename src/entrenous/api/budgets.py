@@ -22,41 +22,46 @@ def spent_on_all(manifests: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[s
     how many there are. epsilon, delta: of all together, by PLD, at the largest of their deltas;
     None where one had no budget, since nothing then bounds what all of them tell.
     """
-    runs = [(label, manifest) for label, some in manifests.items() for manifest in some]
-    budgets = [manifest.get("privacy") or {} for _, manifest in runs]
+    runs = []
+    budgets = []
+    for label, of_label in manifests.items():
+        for manifest in of_label:
+            budget = manifest.get("privacy") or {}
+            budgets.append(budget)
+            run = {
+                "algorithm": label,
+                "seed": manifest["seed"],
+                "epsilon": budget.get("epsilon"),
+                "delta": budget.get("delta"),
+            }
+            runs.append(run)
     if not any(budgets):
         return None
-    each = [
-        {
-            "algorithm": label,
-            "seed": manifest["seed"],
-            "epsilon": budget.get("epsilon"),
-            "delta": budget.get("delta"),
-        }
-        for (label, manifest), budget in zip(runs, budgets, strict=True)
-    ]
-    return {"runs": each, "trainings": len(runs), **_together(budgets)}
+    return {"runs": runs, "trainings": len(runs), **_together(budgets)}
 
 
 def _together(budgets: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
     """The epsilon of all trainings, and its delta."""
     if not all(budgets):
         return {"epsilon": None, "delta": None}
+    # A larger delta allows a smaller epsilon; the largest is the honest one for all together.
     delta = max(budget["delta"] for budget in budgets)
-    parts = [
-        (SampledGaussian(budget["noise_multiplier"], budget["rate"]), budget["releases"])
-        for budget in budgets
-    ]
-    return {"epsilon": epsilon_of_all(parts, delta), "delta": delta}
+    releases = []
+    for budget in budgets:
+        mechanism = SampledGaussian(budget["noise_multiplier"], budget["rate"])
+        releases.append((mechanism, budget["releases"]))
+    return {"epsilon": epsilon_of_all(releases, delta), "delta": delta}
 
 
 def in_short(spent: Mapping[str, Any]) -> str:
     """The epsilon of one training and of all, in a clause."""
+    trainings = spent["trainings"]
     known = [run["epsilon"] for run in spent["runs"] if run["epsilon"] is not None]
-    people = f"all {spent['trainings']} trainings on the same people"
+    people = f"all {trainings} trainings on the same people"
     each = f"epsilon {max(known):.3f} a training at most"
+    # One training without a budget may tell anything, so nothing bounds them together.
     if spent["epsilon"] is None:
-        without = spent["trainings"] - len(known)
+        without = trainings - len(known)
         return f"{each}; nothing bounds {people}, of which {without} had no budget"
     return f"{each}, {spent['epsilon']:.3f} for {people}, at delta {spent['delta']:g}"
 

@@ -21,12 +21,10 @@ from ..runs.options import CommonOptions, CompareOptions, RunPlan
 from ..runs.pipeline import RunRequest, carry_out
 from ..runs.plan import check, make, usual_protocol
 from . import tables
-from .asked import SplitAsked, data_asked, metrics_asked, split_asked
+from .arguments import SplitAsked, asked_progress, data_asked, metrics_asked, public, split_asked
 from .budgets import spent_on_all
 from .contestants import Contestant, contestants, judged, same_rows
-from .progress import asked_progress
 from .statistics import Runs, loss_win, paired_tests, row, spread_tests
-from .words import public
 
 TESTED = ("hr@10", "ndcg@10")
 
@@ -37,7 +35,7 @@ class ComparedAlgorithms:
     """A comparison of algorithms."""
 
     found: dict[str, Any]
-    """All of it, as `entrenous compare --json` prints it."""
+    """The whole report, as `entrenous compare --json` prints it."""
 
     def __repr__(self) -> str:
         return tables.plain(self.found)
@@ -128,9 +126,9 @@ def compared(asked: CompareKeywords) -> dict[str, Any]:
     # Finished runs decide the seeds: a seed names the split, which all of them must share.
     if done:
         seeds = [int(run.manifest["seed"]) for run in done[0].runs]
-    results: dict[str, list[Any]] = {
-        contestant.label: [judged(run) for run in contestant.runs] for contestant in every
-    }
+    results: dict[str, list[Any]] = {}
+    for contestant in every:
+        results[contestant.label] = [judged(run) for run in contestant.runs]
     with asked_progress(asked.progress) as progress:
         trainings = _requests(asked, new, seeds) if new else []
         for number, (label, request) in enumerate(trainings):
@@ -143,7 +141,9 @@ def compared(asked: CompareKeywords) -> dict[str, Any]:
 
 
 def _plain(asked: CompareKeywords) -> CompareKeywords:
-    """The same with the name of a protocol in `protocol` alone, and a given split in `data`."""
+    """The same request with the name of a protocol in `protocol` alone, and the folder of a given
+    split in `data`.
+    """
     if isinstance(asked.split, str):
         asked = replace(asked, protocol=asked.protocol or asked.split, split=None)
     if isinstance(asked.data, str) and asked.protocol == GIVEN:
@@ -168,11 +168,11 @@ def _requests(
     common["protocol"] = protocol
     # The user's own splits have no protocol; their name stands in the plan for messages alone.
     plan = RunPlan(algorithm="", **{**common, "protocol": protocol or "own"})
-    plans = [
-        replace(plan, algorithm=contestant.name, settings=contestant.settings) for contestant in new
-    ]
-    for each in plans:
-        check(each)
+    plans = []
+    for contestant in new:
+        of_contestant = replace(plan, algorithm=contestant.name, settings=contestant.settings)
+        check(of_contestant)
+        plans.append(of_contestant)
     # Rows are read once for all runs. A given split is read by each run, in which it is checked.
     rows = data
     if isinstance(data, str) and protocol != GIVEN:
@@ -200,11 +200,12 @@ def _requests(
             **common,
         )
 
-    return [
-        (contestant.label, partial(request, contestant, seed))
-        for contestant in new
-        for seed in seeds
-    ]
+    # A split is made when its training begins, so that only one is in memory.
+    trainings: list[Training] = []
+    for contestant in new:
+        for seed in seeds:
+            trainings.append((contestant.label, partial(request, contestant, seed)))
+    return trainings
 
 
 def _reference(asked: str | None, labels: Sequence[str]) -> str:
@@ -219,11 +220,14 @@ def _reference(asked: str | None, labels: Sequence[str]) -> str:
 def _summed_up(
     every: Sequence[Contestant], results: Runs, reference: str, seeds: int, data: str
 ) -> dict[str, Any]:
+    """The tables, tests and notes of a comparison: see `compared`."""
     # Errors of ratings are tested where everybody predicts ratings, else the metrics of rankings.
     rated = all(set(ERRORS) <= runs[0].metrics.keys() for runs in results.values())
-    manifest = results[reference][0].manifest
-    spent = spent_on_all({label: [run.manifest for run in runs] for label, runs in results.items()})
-    notes = [note for runs in results.values() for note in runs[0].manifest["notes"]]
+    manifests = {label: [run.manifest for run in runs] for label, runs in results.items()}
+    manifest = manifests[reference][0]
+    spent = spent_on_all(manifests)
+    # Most notes are the same for all; each is said once, in the order of the algorithms.
+    notes = [note for of_label in manifests.values() for note in of_label[0]["notes"]]
     tests = []
     for metric in ERRORS if rated else TESTED:
         tests += paired_tests(metric, results, reference)

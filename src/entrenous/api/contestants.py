@@ -1,5 +1,5 @@
-"""`Contestant`: what is compared under one label: an algorithm with its settings over several
-seeds, or runs that are there already.
+"""`Contestant`: an algorithm with its settings over several seeds, or finished runs, that is
+compared with others under one label.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.registry.discover import short
 from ..core.types import Float64Array, Int64Array
-from .asked import algorithm_asked
-from .result import Run
+from .arguments import algorithm_asked
+from .run import Run
 
 # Entries that are the same in the manifests of runs that can be compared.
 SAME = ("data_sha256", "protocol", "negatives", "refit")
@@ -43,8 +43,9 @@ class JudgedFold(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """A finished run in the form of `runs.pipeline.RunResult`, as far as the statistics read
-    it."""
+    """A finished run in the form of `runs.pipeline.RunResult`, with the parts that statistics
+    read.
+    """
 
     metrics: Mapping[str, float]
     manifest: Mapping[str, Any]
@@ -63,19 +64,20 @@ def contestants(
     Raises InputError for fewer than two, for one label twice, for settings of an unknown label, and
     for runs on other data or protocols.
     """
-    of_runs = {
-        contestant.label: contestant
-        for contestant in _of_runs([each for each in asked if isinstance(each, Run)])
-    }
+    runs = [each for each in asked if isinstance(each, Run)]
+    of_runs = {contestant.label: contestant for contestant in _of_runs(runs)}
     # A contestant of several runs stands where the first of them is named.
     every = []
     for each in asked:
         if not isinstance(each, Run):
             every.append(_named(each))
-        elif _label_of_run(each) in of_runs:
-            every.append(of_runs.pop(_label_of_run(each)))
+            continue
+        label = _label_of_run(each)
+        if label in of_runs:
+            every.append(of_runs.pop(label))
     labels = [contestant.label for contestant in every]
-    if len(set(labels)) < 2 or len(set(labels)) != len(labels):
+    different = set(labels)
+    if len(different) < 2 or len(different) != len(labels):
         named = [each if isinstance(each, str) else f"{each!r:.40}" for each in asked]
         raise InputError(
             "entrenous compare",
@@ -83,27 +85,30 @@ def contestants(
             expected="two or more different algorithms",
             fix="name a second one of an algorithm LABEL=NAME" if len(labels) > 1 else "",
         )
-    if unknown := settings.keys() - set(labels):
+    unknown = settings.keys() - different
+    if unknown:
         raise InputError(
             f"--set {min(unknown)}", "is none of what is compared", expected=", ".join(labels)
         )
-    return [
-        contestant._replace(settings={**contestant.settings, **settings.get(contestant.label, {})})
-        for contestant in every
-    ]
+    with_settings = []
+    for contestant in every:
+        changed = {**contestant.settings, **settings.get(contestant.label, {})}
+        with_settings.append(contestant._replace(settings=changed))
+    return with_settings
 
 
 def _named(asked: Any) -> Contestant:
     """A contestant that is to be trained; the settings of an instance are part of its label."""
     if isinstance(asked, str):
         label, equals, name = asked.partition("=")
-        return Contestant(label if equals else short(asked), name if equals else asked, {})
+        return Contestant(label, name, {}) if equals else Contestant(short(asked), asked, {})
     name, settings = algorithm_asked(asked)
     return Contestant(_label(name, settings), name, settings)
 
 
 def _label(name: str, settings: Mapping[str, Any]) -> str:
-    return " ".join([short(name), *(f"{setting}={value}" for setting, value in settings.items())])
+    words = [f"{setting}={value}" for setting, value in settings.items()]
+    return " ".join([short(name), *words])
 
 
 def _label_of_run(run: Run) -> str:
@@ -124,7 +129,8 @@ def _of_runs(runs: Sequence[Run]) -> list[Contestant]:
                 fix="train it again here",
             )
         by_label.setdefault(_label_of_run(run), []).append(run)
-    contestants, seeds = [], set()
+    contestants = []
+    seeds = set()
     for label, of_label in by_label.items():
         of_label.sort(key=lambda run: int(run.manifest["seed"]))
         seeds.add(tuple(run.manifest["seed"] for run in of_label))
@@ -140,16 +146,18 @@ def _of_runs(runs: Sequence[Run]) -> list[Contestant]:
 
 
 def same_rows(manifests: Sequence[Mapping[str, Any]]) -> None:
-    """Raise InputError for runs on other rows or under other protocols, whose numbers cannot stand
+    """Raises InputError for runs on other rows or under other protocols, whose numbers cannot stand
     in one table.
     """
+    first = manifests[0] if manifests else {}
     for manifest in manifests:
-        if other := [name for name in SAME if manifest.get(name) != manifests[0].get(name)]:
-            raise InputError(
-                "entrenous compare",
-                f"runs differ in {other[0]}",
-                expected="runs on one data set under one protocol",
-            )
+        for name in SAME:
+            if manifest.get(name) != first.get(name):
+                raise InputError(
+                    "entrenous compare",
+                    f"runs differ in {name}",
+                    expected="runs on one data set under one protocol",
+                )
 
 
 def judged(run: Run) -> Judged:

@@ -6,17 +6,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..core.contract.protocols import Progress, silent
+from ..core.contract.protocols import Progress
 from ..core.printed import plain
 
 
 @contextmanager
-def progress_bar(shown: bool = True) -> Iterator[Progress]:
-    """A Progress that draws a bar on stderr, or prints ten lines where stderr is not a terminal.
-    shown: False = nothing.
-    """
-    if not shown or not sys.stderr.isatty():
-        yield _lines if shown else silent
+def progress_bar() -> Iterator[Progress]:
+    """A Progress that draws a bar on stderr, or prints ten lines where stderr is not a terminal."""
+    if not sys.stderr.isatty():
+        yield _print_tenths
         return
     from rich.console import Console
     from rich.markup import escape
@@ -45,20 +43,12 @@ def progress_bar(shown: bool = True) -> Iterator[Progress]:
         yield show
 
 
-@contextmanager
-def asked_progress(progress: bool | Progress | None) -> Iterator[Progress]:
-    """The Progress that a caller asks for: True, False, the caller's own function, or None = on a
-    terminal and in a notebook, where a person is likely to look.
+def _print_tenths(done: int, total: int, what: str) -> None:
+    """Prints a line for each tenth of the work. It is called after each step, or after each
+    hundredth where there are many steps.
     """
-    if callable(progress):
-        yield progress
-        return
-    with progress_bar(
-        sys.stderr.isatty() or "ipykernel" in sys.modules if progress is None else progress
-    ) as shown:
-        yield shown
-
-
-def _lines(done: int, total: int, what: str) -> None:
-    if done == total or done * 10 // total != (done - max(1, total // 100)) * 10 // total:
+    step = max(1, total // 100)
+    tenth = done * 10 // total
+    tenth_before = (done - step) * 10 // total
+    if done == total or tenth != tenth_before:
         print(plain(f"{what} {done}/{total}"), file=sys.stderr, flush=True)

@@ -13,10 +13,12 @@ from ..core.types import Float64Array
 from ..evaluate.loss_win import against
 from ..evaluate.ratings import ERRORS
 from ..evaluate.significance import holm, interval, paired_spread, paired_t, wilcoxon
+from ..runs.manifest import described
 from ..runs.pipeline import RunResult
 from .contestants import Judged
 
-SPREAD = "ndcg@10"  # the metric whose standard deviation over users is fairness
+# The standard deviation of this metric over users is fairness.
+SPREAD = "ndcg@10"
 OneRun: TypeAlias = RunResult | Judged
 Runs: TypeAlias = Mapping[str, Sequence[OneRun]]
 
@@ -25,24 +27,25 @@ def row(label: str, runs: Sequence[OneRun], settings: Mapping[str, Any]) -> dict
     """One line of the table: means and standard deviations over seeds (n - 1 in the denominator; 0
     of a single seed).
     """
+    manifests = [run.manifest for run in runs]
     by_seed = _by_name([run.metrics for run in runs])
-    fair = _by_name([run.manifest["fairness"] for run in runs])
-    full = [run.manifest["full_ranking"] for run in runs if run.manifest.get("full_ranking")]
-    return {
+    fair = _by_name([manifest["fairness"] for manifest in manifests])
+    line: dict[str, Any] = {
         "algorithm": label,
-        "settings": {
-            name: value if isinstance(value, str | int | float) else str(value)
-            for name, value in settings.items()
-        },
+        "settings": described(settings),
         "metrics": _means(by_seed),
-        "std": {name: _std(values) for name, values in by_seed.items()},
-        **({"full_ranking": _means(_by_name(full))} if full else {}),
-        "fairness": _means(fair),
-        "fairness_std": {name: _std(values) for name, values in fair.items()},
-        "per_seed": by_seed,
-        "train_seconds": [run.manifest["seconds"]["train"] for run in runs],
-        "model_sha256": [run.manifest["model_sha256"] for run in runs],
+        "std": _stds(by_seed),
     }
+    # Only a sampled protocol has the full ranking apart.
+    full = [manifest["full_ranking"] for manifest in manifests if manifest.get("full_ranking")]
+    if full:
+        line["full_ranking"] = _means(_by_name(full))
+    line["fairness"] = _means(fair)
+    line["fairness_std"] = _stds(fair)
+    line["per_seed"] = by_seed
+    line["train_seconds"] = [manifest["seconds"]["train"] for manifest in manifests]
+    line["model_sha256"] = [manifest["model_sha256"] for manifest in manifests]
+    return line
 
 
 def _by_name(metrics: Sequence[Mapping[str, float]]) -> dict[str, list[float]]:
@@ -54,8 +57,12 @@ def _means(values: Mapping[str, Sequence[float]]) -> dict[str, float]:
     return {name: float(np.mean(of_name)) for name, of_name in values.items()}
 
 
-def _std(values: Sequence[float]) -> float:
-    return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+def _stds(values: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """The sample standard deviation of each metric over seeds; 0 of a single seed."""
+    return {
+        name: float(np.std(of_name, ddof=1)) if len(of_name) > 1 else 0.0
+        for name, of_name in values.items()
+    }
 
 
 def paired_tests(metric: str, runs: Runs, first: str) -> list[dict[str, Any]]:
@@ -103,8 +110,9 @@ def loss_win(runs: Runs, first: str) -> dict[str, Any]:
 
 
 def spread_tests(runs: Runs, first: str) -> list[dict[str, Any]]:
-    """Tests of whether the standard deviation over users, of their means over seeds, is the same
-    for the reference `first` and for each other contestant; none of fewer than three users.
+    """Tests that the standard deviation over users is the same for the reference `first` and for
+    each other contestant. A user's value is their mean over seeds. No tests of fewer than three
+    users.
     """
     tests: list[dict[str, Any]] = []
     a = per_user(SPREAD, runs[first])
@@ -131,8 +139,10 @@ def spread_tests(runs: Runs, first: str) -> list[dict[str, Any]]:
 
 
 def _correct(tests: list[dict[str, Any]], p: str) -> None:
-    for test, corrected in zip(tests, holm([test[p] for test in tests]), strict=True):
-        test["holm_p"] = float(corrected)
+    """Adds Holm's correction of the p-values that the tests have by the name `p`."""
+    corrected = holm([test[p] for test in tests]).tolist()
+    for test, holm_p in zip(tests, corrected, strict=True):
+        test["holm_p"] = holm_p
 
 
 def per_user(metric: str, runs: Sequence[OneRun]) -> Float64Array:
@@ -141,7 +151,8 @@ def per_user(metric: str, runs: Sequence[OneRun]) -> Float64Array:
     """
     folds = [fold for run in runs for fold in run.evaluations]
     users = np.unique(np.concatenate([fold.user for fold in folds]))
-    total, count = np.zeros(len(users)), np.zeros(len(users))
+    total = np.zeros(len(users))
+    count = np.zeros(len(users))
     for fold in folds:
         # A fold evaluates each of its users once, so no place is added to twice.
         place = np.searchsorted(users, fold.user)

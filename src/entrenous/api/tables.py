@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import html as escaping
 import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,14 +11,16 @@ from typing import Any
 from ..core.cells import harmless
 from ..evaluate.metric_kinds import ARROWS, arrowed
 from ..report.latex import booktabs, escaped
+from ..report.markup import tag
 from .budgets import in_short
 
 USUAL = ("rmse", "mae", "hr@10", "ndcg@10", "recall@10", "auc")
-LEVEL = 0.05  # below which a corrected p is marked
+# A corrected p below this level is marked.
+LEVEL = 0.05
 
 
 def p_text(p: float) -> str:
-    """A p-value as it is printed: one below 0.0001 as that.
+    """A p-value as it is printed, with four decimals; a smaller one is only said to be smaller.
 
     >>> p_text(0.00001), p_text(0.0312)
     ('<0.0001', '0.0312')
@@ -43,28 +44,36 @@ def records(found: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def shown(found: Mapping[str, Any], asked: Sequence[str] = ()) -> list[str]:
     """The metrics that a table shows: those asked for, or the usual ones that there are."""
-    return [name for name in asked or USUAL if name in found["rows"][0]["metrics"]]
+    known = found["rows"][0]["metrics"]
+    return [name for name in asked or USUAL if name in known]
 
 
 def caption(found: Mapping[str, Any]) -> str:
     """The conditions of the figures: data, protocol, seeds, spread, and the spent differential
     privacy.
     """
+    data = Path(found["data"]).name
     seeds = "seed 0"
     if found["seeds"] > 1:
-        seeds = f"mean ± sample standard deviation over seeds 0-{found['seeds'] - 1}"
-    spent = f", {in_short(found['privacy'])}" if found.get("privacy") else ""
-    return f"{Path(found['data']).name}, {found['protocol']}, {seeds}{spent}"
+        last = found["seeds"] - 1
+        seeds = f"mean ± sample standard deviation over seeds 0-{last}"
+    parts = [data, found["protocol"], seeds]
+    if found.get("privacy"):
+        parts.append(in_short(found["privacy"]))
+    return ", ".join(parts)
 
 
 def cells(found: Mapping[str, Any], names: Sequence[str]) -> list[list[str]]:
     """The table's body: a label and a text for each metric."""
+    several_seeds = found["seeds"] > 1
     body = []
     for row in found["rows"]:
         line = [row["algorithm"]]
         for name in names:
-            spread = f" ±{row['std'][name]:.4f}" if found["seeds"] > 1 else ""
-            line.append(f"{row['metrics'][name]:.4f}{spread}")
+            text = f"{row['metrics'][name]:.4f}"
+            if several_seeds:
+                text += f" ±{row['std'][name]:.4f}"
+            line.append(text)
         body.append(line)
     return body
 
@@ -72,36 +81,36 @@ def cells(found: Mapping[str, Any], names: Sequence[str]) -> list[list[str]]:
 def plain(found: Mapping[str, Any]) -> str:
     """The table as lines of text."""
     names = shown(found)
-    lines = [["algorithm", *names], *cells(found, names)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    body = "\n".join(
-        "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    )
-    return f"{caption(found)}\n{body}"
+    table = [["algorithm", *names], *cells(found, names)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    lines = [caption(found)]
+    for row in table:
+        padded = [text.ljust(width) for text, width in zip(row, widths, strict=True)]
+        lines.append("  ".join(padded).rstrip())
+    return "\n".join(lines)
 
 
 def html(found: Mapping[str, Any]) -> str:
     """The table as HTML."""
     names = shown(found)
-    head = "".join(f"<th>{escaping.escape(name)}</th>" for name in ("algorithm", *names))
-    body = "".join(
-        f"<tr>{''.join(f'<td>{escaping.escape(text)}</td>' for text in line)}</tr>"
-        for line in cells(found, names)
-    )
-    return (
-        f"<table><caption>{escaping.escape(caption(found))}</caption><tr>{head}</tr>{body}</table>"
-    )
+    title = tag("caption", caption(found))
+    head = tag("tr", [tag("th", name) for name in ("algorithm", *names)])
+    rows = []
+    for line in cells(found, names):
+        rows.append(tag("tr", [tag("td", text) for text in line]))
+    return tag("table", title, head, rows)
 
 
 def csv_text(found: Mapping[str, Any]) -> str:
     """The rows as CSV, numbers in full."""
-    text, rows = io.StringIO(), records(found)
+    rows = records(found)
+    text = io.StringIO()
     writer = csv.DictWriter(text, rows[0].keys(), lineterminator="\n")
     writer.writeheader()
     for row in rows:
-        texts = {name: harmless(cell) for name, cell in row.items() if isinstance(cell, str)}
-        writer.writerow({**row, **texts})
+        # A label could be a formula, which a spreadsheet would run.
+        row["algorithm"] = harmless(row["algorithm"])
+        writer.writerow(row)
     return text.getvalue()
 
 
@@ -122,13 +131,17 @@ def latex(found: Mapping[str, Any], asked: Sequence[str] = ()) -> str:
 
 def _headed(name: str) -> str:
     """A metric's name with an arrow to where it is better."""
-    higher = not arrowed(name).endswith(ARROWS["lower"])
-    return rf"{escaped(name.upper())} ${chr(92)}{'up' if higher else 'down'}arrow$"
+    arrow = r"$\downarrow$" if _lower_is_better(name) else r"$\uparrow$"
+    return f"{escaped(name.upper())} {arrow}"
 
 
 def _best(found: Mapping[str, Any], name: str) -> float:
     values = [row["metrics"][name] for row in found["rows"]]
-    return min(values) if arrowed(name).endswith(ARROWS["lower"]) else max(values)
+    return min(values) if _lower_is_better(name) else max(values)
+
+
+def _lower_is_better(name: str) -> bool:
+    return arrowed(name).endswith(ARROWS["lower"])
 
 
 def _latex_row(
@@ -137,14 +150,18 @@ def _latex_row(
     best: Mapping[str, float],
     found: Mapping[str, Any],
 ) -> list[str]:
-    texts = [escaped(row["algorithm"])]
+    label = row["algorithm"]
+    tests = [test for test in found["tests"] if test["b"] == label]
+    significant = {test["metric"] for test in tests if test["holm_p"] < LEVEL}
+    texts = [escaped(label)]
     for name in names:
-        value = f"{row['metrics'][name]:.4f}"
-        value = rf"\textbf{{{value}}}" if row["metrics"][name] == best[name] else value
-        differs = any(
-            t["metric"] == name and t["b"] == row["algorithm"] and t["holm_p"] < LEVEL
-            for t in found["tests"]
-        )
-        spread = rf" $\pm$ {row['std'][name]:.4f}" if found["seeds"] > 1 else ""
-        texts.append(value + spread + (r"\textsuperscript{\textdagger}" if differs else ""))
+        value = row["metrics"][name]
+        text = f"{value:.4f}"
+        if value == best[name]:
+            text = rf"\textbf{{{text}}}"
+        if found["seeds"] > 1:
+            text += rf" $\pm$ {row['std'][name]:.4f}"
+        if name in significant:
+            text += r"\textsuperscript{\textdagger}"
+        texts.append(text)
     return texts

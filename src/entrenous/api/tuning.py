@@ -10,9 +10,7 @@ from ..core.keywords import values
 from ..runs.options import TuneOptions
 from ..runs.tuning.choose import chosen
 from ..runs.tuning.grid import TuneRequest
-from .asked import algorithm_asked, data_asked
-from .progress import asked_progress
-from .words import public
+from .arguments import algorithm_asked, asked_progress, data_asked, public
 
 
 @final
@@ -21,7 +19,7 @@ class TunedSettings:
     """The result of a choice of settings."""
 
     found: dict[str, Any]
-    """All of it, as `entrenous tune --json` prints it."""
+    """The whole report, as `entrenous tune --json` prints it."""
 
     @property
     def best(self) -> dict[str, Any]:
@@ -30,14 +28,15 @@ class TunedSettings:
         return chosen
 
     def __repr__(self) -> str:
-        first = self.found["rows"][0]
-        shown = ", ".join(
-            f"{name} {value:.4f}" for name, value in list(first["validation"].items())[:2]
-        )
-        said = ", ".join(f"{name}={value}" for name, value in first["settings"].items())
+        rows = self.found["rows"]
+        best = rows[0]
+        settings = ", ".join(f"{name}={value}" for name, value in best["settings"].items())
+        # Two metrics are enough for one line.
+        metrics = list(best["validation"].items())[:2]
+        shown = ", ".join(f"{name} {value:.4f}" for name, value in metrics)
         return (
-            f"TunedSettings({said}; {first['rounds']} rounds: {shown} on validation;"
-            f" {len(self.found['rows'])} tried)"
+            f"TunedSettings({settings}; {best['rounds']} rounds: {shown} on validation;"
+            f" {len(rows)} tried)"
         )
 
     def rows(self) -> Any:
@@ -46,10 +45,10 @@ class TunedSettings:
         """
         import polars as pl
 
-        rows = [
-            {**row["settings"], "rounds": row["rounds"], **row["validation"]}
-            for row in self.found["rows"]
-        ]
+        rows = []
+        for row in self.found["rows"]:
+            rows.append({**row["settings"], "rounds": row["rounds"], **row["validation"]})
+        # A setting may be a number in one row and a text in another.
         return pl.DataFrame(rows, infer_schema_length=None, strict=False)
 
 

@@ -25,8 +25,8 @@ from ..federation.recorder import Recorder, Seen
 from ..federation.rounds import Rounds, Training
 from ..privacy.protection import Protection
 from ..privacy.told import KNOWN_ATTACKS, expected, in_words, of_anybody
+from ..runs.manifest import check_algorithm
 from ..runs.options import RunPlan
-from ..runs.pins import check_algorithm
 from ..runs.plan import algorithm_of, leaky, make, network_of, protection_in
 from ..runs.recommenders import fitted
 from ..runs.reopen import material_of, plan_of

@@ -186,7 +186,7 @@ def export(
     folder:
         The folder that holds the stored runs.
     """
-    from ..api.running import open as opened
+    from ..api.run import open as opened
 
     at_least("--n", n, 1)
     found = opened(run, root=folder, algorithm=algorithm, todays_code=todays_code)

@@ -1,8 +1,8 @@
-"""Tails of distributions and mean ranks for the tests of `significance`: scalars in double
+"""Tails of distributions, and mean ranks, for the tests of `significance`: scalars in double
 precision, without SciPy.
 
-SciPy alone would take 143 MB and, when it is first used, over a second of every run. Our tests
-compare each function with SciPy's.
+SciPy alone would take 143 MB on disk and, when it is first used, over a second of every run. Our
+tests compare each function with SciPy's.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def normal_tail(x: float) -> float:
 
 
 def t_tail(x: float, freedom: int) -> float:
-    """P(X > x) of Student's t with `freedom` degrees of freedom: half the incomplete beta function
-    I(f / (f + x^2); f/2, 1/2).
+    """P(X > x) of Student's t with f = `freedom` degrees of freedom: half the regularised
+    incomplete beta function I(f / (f + x^2); f/2, 1/2).
 
     >>> round(t_tail(1.0, 1), 12), t_tail(math.inf, 5)
     (0.25, 0.0)
@@ -44,9 +44,12 @@ def t_tail(x: float, freedom: int) -> float:
     below = 1 / (1 + square)
     log_below = -math.log1p(square)
     above = square / (1 + square)
-    a, b = freedom / 2, 0.5
+    a = freedom / 2
+    b = 0.5
     front = math.exp(a * log_below - _log_beta_half(a)) * math.sqrt(above)
-    if below < (a + 1) / (a + b + 2):
+    # Each continued fraction converges fast on its own side of this point.
+    middle = (a + 1) / (a + b + 2)
+    if below < middle:
         return 0.5 * front * _beta_fraction(below, a, b) / a
     return 0.5 - 0.5 * front * _beta_fraction(above, b, a) / b
 
@@ -60,6 +63,7 @@ def t_above(tail: float, freedom: int) -> float:
     low, high = 0.0, 1.0
     while t_tail(high, freedom) > tail:
         high *= 2
+    # More halvings than a float64 has bits: the ends meet.
     for _ in range(100):
         middle = (low + high) / 2
         if t_tail(middle, freedom) > tail:
@@ -75,10 +79,12 @@ def _log_beta_half(a: float) -> float:
     """
     if a < LARGE:
         return math.lgamma(a) + math.lgamma(0.5) - math.lgamma(a + 0.5)
-    ratio = (
-        0.5 * math.log(a) - 1 / (8 * a) + 1 / (192 * a**3) - 1 / (640 * a**5) + 17 / (14336 * a**7)
-    )
-    return 0.5 * math.log(math.pi) - ratio
+    log_ratio = 0.5 * math.log(a)
+    log_ratio -= 1 / (8 * a)
+    log_ratio += 1 / (192 * a**3)
+    log_ratio -= 1 / (640 * a**5)
+    log_ratio += 17 / (14336 * a**7)
+    return 0.5 * math.log(math.pi) - log_ratio
 
 
 def _beta_fraction(x: float, a: float, b: float) -> float:
@@ -89,12 +95,15 @@ def _beta_fraction(x: float, a: float, b: float) -> float:
     d = 1 / _not_zero(1 - (a + b) * x / (a + 1))
     value = d
     for m in range(1, 100_001):
-        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
-        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
-        for term in (even, odd):
-            d = 1 / _not_zero(1 + term * d)
-            c = _not_zero(1 + term / c)
+        # The coefficients 2 m and 2 m + 1 of the fraction.
+        at = a + 2 * m
+        even = m * (b - m) * x / ((at - 1) * at)
+        odd = -(a + m) * (a + b + m) * x / (at * (at + 1))
+        for coefficient in (even, odd):
+            d = 1 / _not_zero(1 + coefficient * d)
+            c = _not_zero(1 + coefficient / c)
             value *= c * d
+        # The last factor no longer changes the value.
         if abs(c * d - 1) < 1e-16:
             break
     return value
@@ -115,19 +124,24 @@ def chi_square_tail(x: float, freedom: int) -> float:
     if half <= 0:
         return 1.0
     odd = freedom % 2
-    # half^s e^-half / gamma(s + 1) at s = 0, 1, .. or 1/2, 3/2, ..
+    # The terms half^s e^-half / gamma(s + 1) at s = 0, 1, .. or 1/2, 3/2, ..
     exponents = np.arange(freedom // 2) + odd / 2
-    logs = [s * math.log(half) - half - math.lgamma(s + 1) for s in exponents.tolist()]
+    terms = []
+    for s in exponents.tolist():
+        log_term = s * math.log(half) - half - math.lgamma(s + 1)
+        terms.append(math.exp(log_term))
     first = math.erfc(math.sqrt(half)) if odd else 0.0
-    return min(1.0, first + math.fsum(map(math.exp, logs)))
+    return min(1.0, first + math.fsum(terms))
 
 
 def mean_ranks(values: Array) -> Float64Array:
-    """The rank of each value from the smallest, 1 .. n; equal ones share their mean rank.
+    """The rank of each value from the smallest, 1 .. n; equal values share their mean rank.
 
     >>> mean_ranks(np.array([3.0, 1.0, 3.0])).tolist()
     [2.5, 1.0, 2.5]
     """
     _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    # Equal values have the ranks last - count + 1 .. last.
     last = np.cumsum(count)
-    return (last - (count - 1) / 2)[place]
+    mean_rank = last - (count - 1) / 2
+    return mean_rank[place]

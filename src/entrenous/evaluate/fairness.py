@@ -1,4 +1,5 @@
-"""Fairness: how unevenly a system serves its users (Cali3F, definition 1), compared with chance.
+"""Fairness: the unevenness with which a system serves its users (Cali3F, definition 1), compared
+with chance.
 
 Definition 1 is the standard deviation over devices of NDCG@10; less is fairer. With one held-out
 item per user a user's NDCG is 0 or 1 / log2(rank + 1), so the number is dominated by hit or miss:
@@ -39,12 +40,12 @@ from ..core.types import Float64Array
 from .metric_kinds import Ranking
 from .protocol import PerUser
 
-# Of the interval that holds p: beyond the digits of a float64.
+# Halvings of the interval that holds p, down to less than the last digit of a float64.
 HALVINGS = 60
 
 
 class Fairness(NamedTuple):
-    """How unevenly a system serves the evaluated users."""
+    """The unevenness with which a system serves the evaluated users."""
 
     n: int
     """The length of the lists."""
@@ -82,16 +83,16 @@ class Fairness(NamedTuple):
 
 def fairness(per_user: PerUser, ranking: Ranking, n: int = 10) -> Fairness:
     """The `Fairness` of one evaluation. ranking: the one that `per_user` was computed from."""
-    hr, ndcg, auc = per_user[f"hr@{n}"], per_user[f"ndcg@{n}"], per_user["auc"]
-    by_chance = std_by_chance(ranking, float(hr.mean()), n)
+    hr = per_user[f"hr@{n}"]
+    ndcg = per_user[f"ndcg@{n}"]
     return Fairness(
         n,
-        float(ndcg.std()),
-        by_chance,
-        worst_tenth(hr),
-        worst_tenth(ndcg),
-        worst_tenth(auc),
-        float(hr.std()),
+        std_ndcg=float(ndcg.std()),
+        std_by_chance=std_by_chance(ranking, float(hr.mean()), n),
+        worst_hr=worst_tenth(hr),
+        worst_ndcg=worst_tenth(ndcg),
+        worst_auc=worst_tenth(per_user["auc"]),
+        std_hr=float(hr.std()),
     )
 
 
@@ -103,7 +104,9 @@ def worst_tenth(values: Float64Array) -> float:
     >>> worst_tenth(np.array([1.0, 0.5, 0.25, 1, 1, 1, 1, 1, 1, 1, 1]))
     0.375
     """
-    return float(np.sort(values)[: math.ceil(len(values) / 10)].mean())
+    users = math.ceil(len(values) / 10)
+    worst = np.sort(values)[:users]
+    return float(worst.mean())
 
 
 def std_by_chance(ranking: Ranking, hit_rate: float, n: int = 10) -> float:
@@ -117,30 +120,40 @@ def std_by_chance(ranking: Ranking, hit_rate: float, n: int = 10) -> float:
     0.3535533905932738
     """
     _, user, queries = np.unique(ranking.user, return_inverse=True, return_counts=True)
+    users = len(queries)
     # Queries with equally many relevant items and places have the same moments.
-    pairs = np.stack([ranking.relevant, np.clip(ranking.candidates, 1, n)])
+    length = np.clip(ranking.candidates, 1, n)
+    pairs = np.stack([ranking.relevant, length])
     kinds, kind = np.unique(pairs, axis=1, return_inverse=True)
     kind = kind.ravel()
-    share = np.bincount(kind, weights=1 / queries[user]) / len(queries)
+    # Each user counts once, however many queries they have.
+    share = np.bincount(kind, weights=1 / queries[user]) / users
     p = _probability(kinds[0], share, hit_rate)
     moments = np.array([_moments(int(relevant), int(places), n, p) for relevant, places in kinds.T])
+    # A user's value is the mean over their queries, which are independent.
     mean = np.bincount(user, moments[kind, 0]) / queries
     variance = np.bincount(user, moments[kind, 1]) / queries**2
-    # The expected square of the mean over users.
-    square_of_mean = mean.mean() ** 2 + variance.sum() / len(queries) ** 2
-    return math.sqrt(max(0.0, float((variance + mean**2).mean() - square_of_mean)))
+    # The population variance is the mean square less the square of the mean over users.
+    mean_square = (variance + mean**2).mean()
+    square_of_mean = mean.mean() ** 2 + variance.sum() / users**2
+    # Rounding may leave a little less than nothing.
+    expected = max(0.0, float(mean_square - square_of_mean))
+    return math.sqrt(expected)
 
 
 def _probability(relevant: Float64Array, share: Float64Array, hit_rate: float) -> float:
-    """p at which sum of share (1 - (1 - p)^relevant) is the hit rate; it rises with p, so halving
-    finds it.
+    """The p at which the sum of share (1 - (1 - p)^relevant) is the hit rate.
+
+    The sum rises with p, so halving the interval finds it.
     """
+    # Halving would only come near, and a std that is 0 would not be.
     if hit_rate in (0.0, 1.0):
-        return hit_rate  # exactly: a std of 0 is then 0
+        return hit_rate
     low, high = 0.0, 1.0
     for _ in range(HALVINGS):
         p = (low + high) / 2
-        if share @ (1 - (1 - p) ** relevant) < hit_rate:
+        hit = 1 - (1 - p) ** relevant
+        if share @ hit < hit_rate:
             low = p
         else:
             high = p
@@ -148,20 +161,28 @@ def _probability(relevant: Float64Array, share: Float64Array, hit_rate: float) -
 
 
 def _moments(relevant: int, places: int, n: int, p: float) -> tuple[float, float]:
-    """Mean and variance of the NDCG@n of a query whose relevant items are in the list with
+    """The mean and the variance of the NDCG@n of a query whose relevant items are in the list with
     probability p, at any of `places`.
     """
-    k = np.arange(min(relevant, places) + 1)
+    most = min(relevant, places)
+    k = np.arange(most + 1)
     chance = binomial(relevant, p)
     # Where more come into the list than it has places, they fill it.
-    chance[k[-1]] = chance[k[-1] :].sum()
-    chance = chance[: len(k)]
-    gain = 1 / np.log2(np.arange(2, places + 2))
+    chance[most] = chance[most:].sum()
+    chance = chance[: most + 1]
+    gain = _gains(places)
+    # The sum of k gains drawn without replacement: its mean, and its variance.
+    expected = k * gain.mean()
     spread = k * gain.var() * (places - k) / max(places - 1, 1)
-    mean = float(chance @ (k * gain.mean()))
-    square = float(chance @ ((k * gain.mean()) ** 2 + spread))
-    ideal = float((1 / np.log2(np.arange(2, min(relevant, n) + 2))).sum())
+    mean = float(chance @ expected)
+    square = float(chance @ (expected**2 + spread))
+    ideal = float(_gains(min(relevant, n)).sum())
     return mean / ideal, (square - mean**2) / ideal**2
+
+
+def _gains(places: int) -> Float64Array:
+    """The gain 1 / log2(place + 1) of a relevant item in each of the first places."""
+    return 1 / np.log2(np.arange(2, places + 2))
 
 
 def binomial(n: int, p: float) -> Float64Array:
@@ -171,8 +192,11 @@ def binomial(n: int, p: float) -> Float64Array:
     [0.25, 0.5, 0.25]
     """
     if p in (0.0, 1.0):
-        return np.eye(n + 1)[n if p else 0]
+        certain = n if p else 0
+        return np.eye(n + 1)[certain]
+    # In logarithms, since the number of ways to choose k of n overflows.
     k = np.arange(1, n + 1)
-    ways = np.concatenate([[0.0], np.cumsum(np.log((n + 1 - k) / k))])
+    log_ratios = np.log((n + 1 - k) / k)
+    log_ways = np.concatenate([[0.0], np.cumsum(log_ratios)])
     successes = np.arange(n + 1)
-    return np.exp(ways + successes * math.log(p) + (n - successes) * math.log1p(-p))
+    return np.exp(log_ways + successes * math.log(p) + (n - successes) * math.log1p(-p))

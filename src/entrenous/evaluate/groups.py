@@ -13,7 +13,8 @@ from .ratings import rating_metrics
 QUARTER = 4
 EVERYBODY, STRICT, GENEROUS = "all", "strict users", "generous users"
 RARE, POPULAR = "rare items", "popular items"
-OFFSET = "mean error"  # predicted minus true: above 0, ratings are promised that are not given
+# Predicted minus true: above 0, the ratings that are promised are higher than those that are given.
+OFFSET = "mean error"
 
 
 def error_groups(train: Interactions, held: Interactions) -> dict[str, BoolArray]:
@@ -21,13 +22,14 @@ def error_groups(train: Interactions, held: Interactions) -> dict[str, BoolArray
 
     Strict and generous: the quarters of users with the lowest and highest mean training rating.
     Rare and popular: the quarters of items with the fewest and most training rows, of those that
-    have any. Only training rows decide."""
-    rows = np.maximum(train.counts, 1)
-    mean = (
-        np.bincount(train.user, train.value.astype(np.float64), minlength=len(train.users)) / rows
-    )
+    have any. Only training rows decide.
+    """
+    ratings = train.value.astype(np.float64)
+    total = np.bincount(train.user, ratings, minlength=len(train.users))
+    mean = total / np.maximum(train.counts, 1)
     strict, generous = _ends(mean, train.counts > 0)
-    rare, popular = _ends(train.popularity.astype(np.float64), train.popularity > 0)
+    popularity = train.popularity.astype(np.float64)
+    rare, popular = _ends(popularity, train.popularity > 0)
     return {
         EVERYBODY: np.ones(len(held), np.bool_),
         STRICT: strict[held.user],
@@ -38,15 +40,16 @@ def error_groups(train: Interactions, held: Interactions) -> dict[str, BoolArray
 
 
 def _ends(value: Float64Array, counted: BoolArray) -> tuple[BoolArray, BoolArray]:
-    """The lowest and the highest quarter of those that are counted; equal values in the order of
-    their numbers.
+    """The lowest and the highest quarter of the counted values; equal values in the order of their
+    numbers. Both are bool, as long as `value`.
     """
-    order = np.lexsort((np.arange(len(value)), value))
-    order = order[counted[order]]
-    size = max(1, len(order) // QUARTER)
+    number = np.arange(len(value))
+    ascending = np.lexsort((number, value))
+    ascending = ascending[counted[ascending]]
+    size = max(1, len(ascending) // QUARTER)
     lowest, highest = np.zeros((2, len(value)), np.bool_)
-    lowest[order[:size]] = True
-    highest[order[-size:]] = True
+    lowest[ascending[:size]] = True
+    highest[ascending[-size:]] = True
     return lowest, highest
 
 
@@ -59,15 +62,17 @@ def errors_by_group(
     predicted: float32 [rows], clipped.
     """
     error = predicted.astype(np.float64) - held.value
-    kinds = rating_metrics()
-    table: dict[str, dict[str, float]] = {name: {} for name in (*kinds, OFFSET, "rows")}
+    metrics = rating_metrics()
+    table: dict[str, dict[str, float]] = {name: {} for name in (*metrics, OFFSET, "rows")}
     for group, rows in error_groups(train, held).items():
         if not rows.any():
             continue
         errors = error[rows]
+        # A metric has a value for each of its own groups; here all errors are one.
         one_group = np.zeros(len(errors), np.int64)
-        for name, metric in kinds.items():
-            table[name][group] = float(metric.value(errors, one_group)[0])
+        for name, metric in metrics.items():
+            values = metric.value(errors, one_group)
+            table[name][group] = float(values[0])
         table[OFFSET][group] = float(errors.mean())
         table["rows"][group] = float(len(errors))
     return table

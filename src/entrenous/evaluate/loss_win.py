@@ -26,9 +26,9 @@ class LossWinRow(NamedTuple):
     wins: int
     """Cells in which ours is better; the rest are ties."""
     p_less: float
-    """p of the exact one-sided Wilcoxon test that ours errs less."""
+    """The p-value of the exact one-sided Wilcoxon test that ours errs less."""
     p_two_sided: float
-    """p of the test that they differ."""
+    """The p-value of the test that both differ."""
     holm: float
     """`p_two_sided`, corrected for the number of systems."""
 
@@ -40,7 +40,7 @@ class LossWinTable(NamedTuple):
     ranks: dict[str, float]
     """The mean rank of every system over the cells, 1 = least error."""
     p: float
-    """p of Friedman's test."""
+    """The p-value of Friedman's test."""
 
 
 def against(ours: str, errors: Mapping[str, Sequence[float]]) -> LossWinTable:
@@ -48,16 +48,22 @@ def against(ours: str, errors: Mapping[str, Sequence[float]]) -> LossWinTable:
     lower is better.
     """
     mine = np.asarray(errors[ours], np.float64)
-    others = {
-        name: np.asarray(values, np.float64) for name, values in errors.items() if name != ours
-    }
-    two_sided = [wilcoxon(mine, theirs).p for theirs in others.values()]
-    corrected = holm(two_sided)
     rows = []
-    for k, (name, theirs) in enumerate(others.items()):
-        losses = int((mine > theirs).sum())
-        wins = int((mine < theirs).sum())
-        less = wilcoxon(mine, theirs, alternative="less").p
-        rows.append(LossWinRow(name, losses, wins, less, two_sided[k], float(corrected[k])))
+    for name, values in errors.items():
+        if name == ours:
+            continue
+        theirs = np.asarray(values, np.float64)
+        row = LossWinRow(
+            other=name,
+            losses=int((mine > theirs).sum()),
+            wins=int((mine < theirs).sum()),
+            p_less=wilcoxon(mine, theirs, alternative="less").p,
+            p_two_sided=wilcoxon(mine, theirs).p,
+            holm=1.0,
+        )
+        rows.append(row)
+    # The correction needs the p of all tests, the values of the rows are complete after it.
+    corrected = holm([row.p_two_sided for row in rows]).tolist()
+    rows = [row._replace(holm=p) for row, p in zip(rows, corrected, strict=True)]
     ranked = friedman(errors, higher_is_better=False)
     return LossWinTable(tuple(rows), ranked.mean_rank, ranked.p)

@@ -1,7 +1,8 @@
-"""What a metric sees (`Ranking`, `Lists`) and what it is (`QueryMetric`, `ListMetric`,
-`RatingMetric`).
+"""The arguments of metrics (`Ranking`, `Lists`) and the kinds of metrics (`QueryMetric`,
+`ListMetric`, `RatingMetric`).
 
-A file in `metrics/` offers METRICS = {name: metric}; adding the file is enough.
+Each file in `metrics/` lists its metrics as METRICS = {name: metric}. Adding a file there adds its
+metrics; an installed package adds its own by the entry point `entrenous.metrics`.
 """
 
 from __future__ import annotations
@@ -43,14 +44,18 @@ class Ranking(NamedTuple):
     @property
     def position(self) -> Int64Array:
         """The place of each relevant item among those of its query: 1, 2, ..., int64 [ptr[q]]."""
-        return np.arange(1, len(self.rank) + 1) - np.repeat(self.ptr[:-1], self.relevant)
+        number = np.arange(1, len(self.rank) + 1)
+        items_before_query = np.repeat(self.ptr[:-1], self.relevant)
+        return number - items_before_query
 
     def missed(self) -> BoolArray:
         """True for each relevant item that can be in no list, bool [ptr[q]]."""
-        return self.rank > np.repeat(self.candidates, self.relevant)
+        last = np.repeat(self.candidates, self.relevant)
+        return self.rank > last
 
     def within(self, n: int) -> BoolArray:
         """True for each relevant item in the first n places, bool [ptr[q]]."""
+        # In a list longer than what competed, an item that never competes is no hit either.
         return (self.rank <= n) & ~self.missed()
 
     def total(self, values: Array) -> Float64Array:
@@ -73,8 +78,10 @@ def with_absent(ranking: Ranking, absent: Int64Array) -> Ranking:
     ptr = np.concatenate([[0], np.cumsum(relevant)])
     # All are missed at first; then the known ranks move to the start of their query.
     rank = np.repeat(ranking.candidates + 1, relevant)
-    moved = np.repeat(ptr[:-1] - ranking.ptr[:-1], ranking.relevant)
-    rank[moved + np.arange(len(ranking.rank))] = ranking.rank
+    moved_by = ptr[:-1] - ranking.ptr[:-1]
+    old_place = np.arange(len(ranking.rank))
+    new_place = old_place + np.repeat(moved_by, ranking.relevant)
+    rank[new_place] = ranking.rank
     return ranking._replace(ptr=ptr, rank=rank)
 
 
@@ -104,7 +111,8 @@ class Lists(NamedTuple):
     def counts(self, n: int) -> Int64Array:
         """The number of lists with each item among their first n, int64 [all items]."""
         top = self.item[:, :n]
-        return np.bincount(top[top >= 0], minlength=len(self.popularity))
+        listed = top[top >= 0]
+        return np.bincount(listed, minlength=len(self.popularity))
 
 
 def ranking_of(ranks: list[list[int]], candidates: int) -> Ranking:
@@ -115,7 +123,9 @@ def ranking_of(ranks: list[list[int]], candidates: int) -> Ranking:
     """
     ptr = np.cumsum([0, *map(len, ranks)])
     rank = np.concatenate([np.sort(np.array(query, np.int64)) for query in ranks])
-    return Ranking(ptr, rank, np.full(len(ranks), candidates), np.arange(len(ranks)))
+    competed = np.full(len(ranks), candidates)
+    user = np.arange(len(ranks))
+    return Ranking(ptr, rank, competed, user)
 
 
 def lists_of(
@@ -127,16 +137,19 @@ def lists_of(
     >>> lists_of([[0, 2], [2, 1]], popularity=[3, 1, 0]).counts(1)
     array([1, 0, 1])
     """
-    item = np.full((len(lists), max(map(len, lists))), -1, np.int32)
+    longest = max(map(len, lists))
+    item = np.full((len(lists), longest), -1, np.int32)
     for row, items in enumerate(lists):
         item[row, : len(items)] = items
     rows = np.array(popularity, np.int64)
+    names = tuple(category or ())
     member = None
     if category is not None:
         member = np.zeros((len(rows), len(category)), np.bool_)
         for column, items in enumerate(category.values()):
             member[items, column] = True
-    return Lists(item, np.arange(len(lists)), rows > 0, rows, member, tuple(category or ()))
+    user = np.arange(len(lists))
+    return Lists(item, user, rows > 0, rows, member, names)
 
 
 class QueryMetric(NamedTuple):
@@ -154,7 +167,7 @@ class ListMetric(NamedTuple):
     """A metric of all lists together."""
 
     value: Callable[[Lists, int], float | dict[str, float] | None]
-    """(lists, n) -> one number, or one per category; None if the data lack what it needs."""
+    """(lists, n) -> one number, or one per category; None if the data lack a column for it."""
     better: str = ""
     """"higher", "lower", or "" where neither is better."""
 
@@ -170,16 +183,18 @@ Metric: TypeAlias = QueryMetric | ListMetric | RatingMetric
 
 
 def metrics() -> dict[str, Metric]:
-    """Every metric by name, discovered in evaluate/metrics and in installed packages
-    (`entrenous.metrics`).
+    """Every metric by name, from the files of evaluate/metrics and from installed packages (entry
+    points of `entrenous.metrics`).
     """
     return with_plugins("metrics", offers("entrenous.evaluate.metrics", "METRICS"))
 
 
 def title(name: str, metric: Metric, n: int) -> str:
     """`ndcg@10`, or `auc` for a metric without a cutoff."""
-    cut = isinstance(metric, ListMetric) or (isinstance(metric, QueryMetric) and metric.cutoff)
-    return f"{name}@{n}" if cut else name
+    has_cutoff = isinstance(metric, ListMetric)
+    if isinstance(metric, QueryMetric):
+        has_cutoff = metric.cutoff
+    return f"{name}@{n}" if has_cutoff else name
 
 
 def arrowed(name: str) -> str:
@@ -189,11 +204,14 @@ def arrowed(name: str) -> str:
     >>> arrowed("ndcg@10"), arrowed("rmse"), arrowed("gini@10"), arrowed("rounds")
     ('ndcg@10 ↑', 'rmse ↓', 'gini@10 ↑', 'rounds')
     """
-    metric = metrics().get(name.removeprefix("worst_decile_").partition("@")[0])
+    # `worst_decile_hr@10` points where `hr` does.
+    of_metric, _, _ = name.removeprefix("worst_decile_").partition("@")
+    metric = metrics().get(of_metric)
+    better = ""
     if isinstance(metric, QueryMetric):
         better = "higher"
     elif isinstance(metric, RatingMetric):
         better = "lower"
-    else:
-        better = "" if metric is None else metric.better
+    elif isinstance(metric, ListMetric):
+        better = metric.better
     return f"{name} {ARROWS[better]}" if better else name

@@ -34,11 +34,11 @@ def predictions(
     """Predicted ratings of a user for some items, by external ids, clipped to the scale of the
     data.
 
-    [{"item", "title", "prediction", "unclipped", "user_bias", "item_bias", "interaction",
-    "rated"}]: `unclipped` is the sum of the three before the last, which are None where the
-    algorithm does not tell them apart; `rated`: the rating in the training rows, or None. Raises
-    InputError for an unknown id, with the nearest known one, and for an algorithm that does not
-    predict ratings.
+    Returns [{"item", "title", "prediction", "unclipped", "user_bias", "item_bias", "interaction",
+    "rated"}]. `unclipped` is the sum of `user_bias`, `item_bias` and `interaction`, which are None
+    where the algorithm does not tell them apart. `rated` is the rating in the training rows, or
+    None. Raises InputError for an unknown id, with the nearest known one, and for an algorithm that
+    does not predict ratings.
     """
     if not predicts_ratings(recommender.algorithm):
         fix = (
@@ -48,6 +48,7 @@ def predictions(
             "entrenous predict", f"{label} ranks items, it does not predict ratings", fix=fix
         )
     u = train.users.index(user)
+    # Unknown items are refused before anything is computed.
     indices = [train.items.index(item) for item in items]
     scores = scores_of_one(recommender, train, u, label)
     biases = recommender.biases(np.array([u]))

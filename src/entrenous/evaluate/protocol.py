@@ -1,5 +1,5 @@
 """`evaluate`: every metric of one trained recommender on one held-out part, in one pass over its
-scores. `look`: the one metric that validation compares.
+scores. `look`: the metrics that validation compares.
 
 The protocol is part of the result: which items competed, how ties were broken, who was not
 evaluated.
@@ -61,7 +61,7 @@ class Evaluation:
     user: Int64Array
     """int64 [m]: the evaluated users, ascending."""
     protocol: tuple[str, ...]
-    """What was ranked and how, one sentence each."""
+    """Sentences about the items that were ranked, and how."""
     ranking: Ranking
     """The full ranking."""
     candidates_ranking: Ranking | None
@@ -102,13 +102,17 @@ def evaluate(
     rows = held.rows
     lengths = sorted(set(n))
     rankings.check(train, also_mask, rows)
-    absent = np.zeros(len(rows.users), np.int64) if held.absent is None else held.absent
+    absent = held.absent
+    if absent is None:
+        absent = np.zeros(len(rows.users), np.int64)
+    # A user all of whose held-out items are absent from the catalogue has missed them all.
     users = np.flatnonzero(rows.counts + absent)
     field = rankings.competing_items(train, also_mask, seed, held.cold)
     full = rankings.empty_full(users, rows, lengths[-1])
     sampled = None if held.candidates is None else rankings.empty_sampled(held)
     together = rankings.empty_together(held)
     predicted = np.empty(len(rows), np.float32)
+    # The scores of a block are used for everything at once, since they may be costly to compute.
     for part, scores in score_blocks(
         recommender, train.users, len(train.items), users, label=label, block=block
     ):
@@ -121,8 +125,9 @@ def evaluate(
             of_ratings.predict_block(predicted, users[part], scores, rows)
         progress(part.stop, len(users), "evaluated user")
     lists = Lists(full.best.item, users, field.known, train.popularity, *categories(train))
+    ranking = with_absent(full.ranking, absent[users])
     evaluation = _summed_up(
-        Rankings(with_absent(full.ranking, absent[users]), sampled, together),
+        Rankings(ranking, sampled, together),
         lists,
         lengths,
         {**metrics(), **further},
@@ -162,15 +167,20 @@ def _summed_up(
 ) -> Evaluation:
     of_lists = list_values(lists, lengths, of)
     full = user_values(ranked.full, lengths, of)
-    per_user = full if ranked.sampled is None else user_values(ranked.sampled, lengths, of)
+    # The sampled ranking, where there is one, is the protocol's; the full one then stands apart.
+    per_user = full
+    apart = None
+    if ranked.sampled is not None:
+        per_user = user_values(ranked.sampled, lengths, of)
+        apart = full
     if ranked.together is not None:
         per_user = per_user | rankings.user_f1(ranked.together, lengths)
         protocol = (*protocol, rankings.TOGETHER)
     return Evaluation(
         metrics=_means(per_user) | of_lists.numbers,
-        full_ranking=None if ranked.sampled is None else _means(full) | of_lists.numbers,
+        full_ranking=None if apart is None else _means(apart) | of_lists.numbers,
         per_user=per_user,
-        per_user_full=None if ranked.sampled is None else full,
+        per_user_full=apart,
         by_category=of_lists.by_category,
         user=ranked.full.user,
         protocol=protocol,
@@ -188,13 +198,17 @@ def user_values(ranking: Ranking, lengths: Sequence[int], of: Metrics | None = N
     """Every accuracy metric at every length, float64 [m]: the mean over the queries of each user,
     users ascending. of: the metrics, by default all installed ones.
     """
+    if of is None:
+        of = metrics()
     _, query_user = np.unique(ranking.user, return_inverse=True)
     queries = np.bincount(query_user)
     per_user: PerUser = {}
-    for name, metric in (metrics() if of is None else of).items():
+    for name, metric in of.items():
         if not isinstance(metric, QueryMetric):
             continue
-        for n in lengths if metric.cutoff else lengths[:1]:
+        # Without a cutoff the value is the same at every length.
+        at_lengths = lengths if metric.cutoff else lengths[:1]
+        for n in at_lengths:
             values = metric.value(ranking, n).astype(np.float64)
             per_user[title(name, metric, n)] = np.bincount(query_user, values) / queries
     return per_user
@@ -208,17 +222,23 @@ class ListValues(NamedTuple):
 
 
 def list_values(lists: Lists, lengths: Sequence[int], of: Metrics | None = None) -> ListValues:
-    """Every metric of lists at every length, without those that the data lack columns for."""
+    """Every metric of lists at every length, without those that the data lack columns for.
+
+    of: the metrics, by default all installed ones.
+    """
+    if of is None:
+        of = metrics()
     values = ListValues({}, {})
-    for name, metric in (metrics() if of is None else of).items():
+    for name, metric in of.items():
         if not isinstance(metric, ListMetric):
             continue
         for n in lengths:
             value = metric.value(lists, n)
+            at_length = title(name, metric, n)
             if isinstance(value, dict):
-                values.by_category[title(name, metric, n)] = value
+                values.by_category[at_length] = value
             elif value is not None:
-                values.numbers[title(name, metric, n)] = float(value)
+                values.numbers[at_length] = float(value)
     return values
 
 
@@ -230,17 +250,18 @@ def categories(data: Interactions) -> tuple[BoolArray | None, tuple[str, ...]]:
         return None, ()
     of_item = [set(str(text).split("|")) - {""} for text in data.features["category"]]
     names = sorted(set().union(*of_item))
-    column = {name: c for c, name in enumerate(names)}
+    column = {name: number for number, name in enumerate(names)}
     member = np.zeros((len(of_item), len(names)), np.bool_)
     for item, its_names in enumerate(of_item):
-        member[item, [column[name] for name in its_names]] = True
+        for name in its_names:
+            member[item, column[name]] = True
     return member, tuple(names)
 
 
 def sentences(
     train: Interactions, held: Held, known: BoolArray, also_mask: Interactions | None, seed: int
 ) -> tuple[str, ...]:
-    """The protocol in words, with the counts of what was left out."""
+    """The protocol in words, with the counts of the rows and users that were left out."""
     rows = held.rows
     competing = "" if held.cold else " with a training row"
     masked = "rows" if also_mask is None else "and validation rows"
@@ -249,6 +270,7 @@ def sentences(
         f" {masked}"
     ]
     if held.candidates is not None:
+        # A row with fewer candidates than others is filled up with -1.
         fewest = (held.candidates >= 0).sum(axis=1).min()
         most = held.candidates.shape[1]
         count = f"{most}" if fewest == most else f"{fewest} to {most}"
@@ -257,16 +279,17 @@ def sentences(
         )
     lines.append(f"equal scores are ordered by a shuffle of the items keyed by seed {seed}")
     counts = rows.counts if held.absent is None else rows.counts + held.absent
+    total = counts.sum()
     evaluated = int((counts > 0).sum())
-    idle = int(((counts == 0) & (train.counts > 0)).sum())
+    left_out = (counts == 0) & (train.counts > 0)
     lines.append(
-        f"users evaluated: {evaluated}, with {counts.sum()} held-out rows; users in training"
-        f" without any, left out: {idle}"
+        f"users evaluated: {evaluated}, with {total} held-out rows; users in training"
+        f" without any, left out: {int(left_out.sum())}"
     )
-    if counts.sum() > len(rows):
+    absent = total - len(rows)
+    if absent > 0:
         lines.append(
-            "held-out rows of items that are not in the catalogue, which count as missed:"
-            f" {counts.sum() - len(rows)}"
+            f"held-out rows of items that are not in the catalogue, which count as missed: {absent}"
         )
     cold = int((~known[rows.item]).sum())
     if cold:

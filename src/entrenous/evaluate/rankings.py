@@ -30,7 +30,7 @@ from ..data.interactions import Interactions, pairs_of
 from ..data.split.types import Held
 from ..kernels.arrays import insert_ascending, others, ranks, ranks_among, top_n
 from .metric_kinds import Ranking
-from .metrics.f1 import f1
+from .metrics.accuracy import f1
 from .recommend import empty_lists, tie_places
 
 USER_F1 = "f1_user"
@@ -47,6 +47,7 @@ class CompetingItems(NamedTuple):
     ptr: Int64Array
     """int64 [users + 1]: user u consumed item[ptr[u]:ptr[u + 1]] already."""
     item: Int32Array
+    """int32 [rows]: the consumed items, ascending within a user."""
     place: Int32Array
     """int32 [items]: the place of an item among those of equal score."""
 
@@ -62,7 +63,8 @@ class Full(NamedTuple):
 def check(train: Interactions, also_mask: Interactions | None, rows: Interactions) -> None:
     """Checks that the held-out rows can be evaluated.
 
-    Raises InputError if there are none, or if one is also a training row: it would count as missed.
+    Raises InputError if there are none, if one is also a training row (it would count as missed),
+    and for rows of other users or items.
     """
     _check_shape(train, rows, "the held-out rows")
     if not len(rows):
@@ -77,13 +79,16 @@ def check(train: Interactions, also_mask: Interactions | None, rows: Interaction
 def _check_disjoint(rows: Interactions, masked: Interactions, what: str) -> None:
     if not len(masked):
         return
+    # Pairs of user and item are ascending numbers, so each is sought by halving.
     pairs = pairs_of(masked)
     sought = pairs_of(rows)
-    at = np.minimum(np.searchsorted(pairs, sought), len(pairs) - 1)
+    nearest = np.searchsorted(pairs, sought)
+    at = np.minimum(nearest, len(pairs) - 1)
     both = np.flatnonzero(pairs[at] == sought)
     if len(both):
-        user = rows.users[int(rows.user[both[0]])]
-        item = rows.items[int(rows.item[both[0]])]
+        first = both[0]
+        user = rows.users[int(rows.user[first])]
+        item = rows.items[int(rows.item[first])]
         raise InputError(
             rows.name,
             f"held-out rows that are also {what} rows: {len(both)}; the first is user '{user}',"
@@ -93,11 +98,13 @@ def _check_disjoint(rows: Interactions, masked: Interactions, what: str) -> None
 
 
 def _check_shape(train: Interactions, other: Interactions, what: str) -> None:
-    if (len(train.users), len(train.items)) != (len(other.users), len(other.items)):
+    shape = (len(train.users), len(train.items))
+    other_shape = (len(other.users), len(other.items))
+    if shape != other_shape:
         raise InputError(
             train.name,
-            f"{what} have {len(other.users)} users x {len(other.items)} items, training"
-            f" {len(train.users)} x {len(train.items)}",
+            f"{what} have {other_shape[0]} users x {other_shape[1]} items, training"
+            f" {shape[0]} x {shape[1]}",
             expected="the same users and items",
             fix="unite them with split.given",
         )
@@ -118,7 +125,9 @@ def competing_items(
     _check_shape(train, also_mask, "also_mask")
     pairs = np.union1d(pairs_of(train), pairs_of(also_mask))
     user, item = np.divmod(pairs, len(train.items))
-    ptr = np.searchsorted(user, np.arange(len(train.users) + 1))
+    # The rows are sorted by user, so those of user u begin at the first that is not below u.
+    every_user = np.arange(len(train.users) + 1)
+    ptr = np.searchsorted(user, every_user)
     return CompetingItems(known, ptr.astype(np.int64), item.astype(np.int32), place)
 
 
@@ -128,15 +137,20 @@ def empty_full(users: Int64Array, rows: Interactions, n: int) -> Full:
 
 
 def _one_query_per_user(users: Int64Array, rows: Interactions) -> Ranking:
-    ptr = np.concatenate([[0], np.cumsum(rows.counts[users])]).astype(np.int64)
-    return Ranking(ptr, np.empty(len(rows), np.int64), np.empty(len(users), np.int64), users)
+    ends = np.cumsum(rows.counts[users])
+    ptr = np.concatenate([[0], ends]).astype(np.int64)
+    rank = np.empty(len(rows), np.int64)
+    candidates = np.empty(len(users), np.int64)
+    return Ranking(ptr, rank, candidates, users)
 
 
 def rank_full(
     full: Full, part: slice, scores: Float32Array, field: CompetingItems, rows: Interactions
 ) -> None:
-    """Fills in the ranks and lists of some users. part: their positions in full.ranking.user;
-    scores: float32 [users of the part, items].
+    """Fills in the ranks and the lists of some users.
+
+    part: the positions of these users in full.ranking.user. scores: float32 [users of the part,
+    items].
     """
     ranking, best = full.ranking, full.best
     users = ranking.user[part]
@@ -147,21 +161,24 @@ def rank_full(
 
 def empty_sampled(held: Held) -> Ranking:
     """A ranking with one query per held-out row, not yet filled in."""
-    m = len(held.rows)
+    queries = len(held.rows)
+    rank = np.empty(queries, np.int64)
+    candidates = np.empty(queries, np.int64)
     user = held.rows.user.astype(np.int64)
-    return Ranking(np.arange(m + 1), np.empty(m, np.int64), np.empty(m, np.int64), user)
+    return Ranking(np.arange(queries + 1), rank, candidates, user)
 
 
 def rank_sampled(
     ranking: Ranking, users: Int64Array, scores: Float32Array, field: CompetingItems, held: Held
 ) -> None:
-    """Fills in the queries of `users`: ascending, and no user with held-out rows between them is
-    left out.
+    """Fills in the queries of some users.
 
-    A candidate without a training row stands behind all others; a held-out item without one is
-    missed.
+    users: ascending, with every user in between who has held-out rows. scores: float32 [users,
+    items]. A candidate without a training row stands behind all others; a held-out item without one
+    is missed.
     """
     assert held.candidates is not None
+    # Held-out rows are sorted by user, so these users' rows are one slice.
     part = slice(int(held.rows.ptr[users[0]]), int(held.rows.ptr[users[-1] + 1]))
     row = np.repeat(np.arange(len(users)), held.rows.counts[users])
     ranks_among(
@@ -189,8 +206,9 @@ def empty_together(held: Held) -> Ranking | None:
 def rank_together(
     ranking: Ranking, part: slice, scores: Float32Array, field: CompetingItems, held: Held
 ) -> None:
-    """Fills in the ranks of the users `part` (positions in ranking.user).
+    """Fills in the ranks of some users.
 
+    part: the positions of these users in ranking.user. scores: float32 [users of the part, items].
     As in the sampled ranking, a candidate without a training row stands behind all others, and a
     held-out item without one is missed.
     """
@@ -224,7 +242,7 @@ def _rank_together(
     competing: Int64Array,
 ) -> None:
     """Writes the ranks, ascending, of item[ptr[r]:ptr[r + 1]] among themselves and
-    candidates[ptr[r]], and how many items that is.
+    candidates[ptr[r]], and the number of these items that compete.
 
     scores: float32 [m, items], row r of the user whose held-out rows begin at ptr[r]. Equal scores
     are ordered as in `kernels.arrays`.
@@ -232,6 +250,7 @@ def _rank_together(
     for r in range(len(scores)):
         score = scores[r]
         held = item[ptr[r] : ptr[r + 1]]
+        # The candidates of the first held-out item, without those that are held out themselves.
         rest = others(candidates[ptr[r]], held)
         competing[r] = len(rest)
         for i in held:
@@ -251,7 +270,6 @@ def _ahead(
     """The number of `items` that are known and precede item i."""
     ahead = 0
     for j in items:
-        ahead += known[j] and (
-            score[j] > score[i] or (score[j] == score[i] and place[j] < place[i])
-        )
+        first_of_equals = score[j] == score[i] and place[j] < place[i]
+        ahead += known[j] and (score[j] > score[i] or first_of_equals)
     return ahead

@@ -16,7 +16,7 @@ from ..data.interactions import Interactions
 from .metric_kinds import RatingMetric, metrics
 from .recommend import score_blocks
 
-# The metrics of a system that predicts ratings, as in FBALF's tables.
+# The metrics of a system that predicts ratings, in the order of FBALF's tables.
 ERRORS = ("mae", "rmse")
 
 
@@ -24,9 +24,11 @@ class Ratings(NamedTuple):
     """Predicted ratings of held-out rows, and their errors."""
 
     metrics: dict[str, float]
-    """By name, over all rows: each row counts once, as in FBALF's equations for MAE and RMSE."""
+    """Metrics by name over all rows: each row counts once, as in FBALF's equations for MAE and
+    RMSE.
+    """
     per_user: dict[str, Float64Array]
-    """The same over the rows of each user, float64 [m]."""
+    """The same metrics over the rows of each user, float64 [m]."""
     user: Int64Array
     """int64 [m]: the users with held-out rows, ascending."""
     predicted: Float32Array
@@ -36,8 +38,9 @@ class Ratings(NamedTuple):
 def rate(
     recommender: Recommender, rows: Interactions, *, label: str, block: int | None = None
 ) -> Ratings:
-    """Predicts every held-out row, items without a training row included. label: the algorithm, for
-    errors.
+    """Predicts the ratings of all held-out rows, also of items without a training row.
+
+    label: the algorithm's name, for errors. block: users scored at once.
 
     Raises NonFiniteError for a prediction that is NaN or infinite; InputError if there is nothing
     to predict.
@@ -54,25 +57,34 @@ def rate(
 def predict_block(
     predicted: Float32Array, users: Int64Array, scores: Float32Array, rows: Interactions
 ) -> None:
-    """Fill in the predictions for the rows of `users` (ascending, every user with held-out rows in
-    between included), whose scores are given."""
+    """Fills in the predictions for the rows of some users.
+
+    users: ascending, with every user in between who has held-out rows. scores: float32 [users,
+    items].
+    """
     part = slice(int(rows.ptr[users[0]]), int(rows.ptr[users[-1] + 1]))
-    row = np.repeat(np.arange(len(users)), rows.counts[users])
-    predicted[part] = scores[row, rows.item[part]]
+    user_of_row = np.repeat(np.arange(len(users)), rows.counts[users])
+    predicted[part] = scores[user_of_row, rows.item[part]]
 
 
 def rated(rows: Interactions, scores: Float32Array) -> Ratings:
-    """The errors of the scores of held-out rows, clipped to the scale of the data."""
+    """The errors of the scores of held-out rows, once they are clipped to the scale of the data.
+
+    scores: float32 [rows].
+    """
     low, high = scale_of(rows)
     predicted = np.clip(scores, np.float32(low), np.float32(high))
     error = predicted.astype(np.float64) - rows.value
-    _, user = np.unique(rows.user, return_inverse=True)
-    everybody = np.zeros_like(user)
-    overall, per_user = {}, {}
+    # A metric has a value for each group: users are groups, or everybody is one.
+    users, group_of_user = np.unique(rows.user, return_inverse=True)
+    everybody = np.zeros_like(group_of_user)
+    overall: dict[str, float] = {}
+    per_user: dict[str, Float64Array] = {}
     for name, metric in rating_metrics().items():
-        overall[name] = float(metric.value(error, everybody)[0])
-        per_user[name] = metric.value(error, user)
-    return Ratings(overall, per_user, np.flatnonzero(rows.counts), predicted)
+        of_all_rows = metric.value(error, everybody)
+        overall[name] = float(of_all_rows[0])
+        per_user[name] = metric.value(error, group_of_user)
+    return Ratings(overall, per_user, users.astype(np.int64), predicted)
 
 
 def rating_metrics() -> dict[str, RatingMetric]:
@@ -90,7 +102,7 @@ def scale_of(rows: Interactions) -> tuple[float, float]:
 
 
 def sentence(rows: Interactions, label: str) -> str:
-    """A sentence that says how predicted ratings were evaluated."""
+    """The sentence of the protocol about predicted ratings."""
     low, high = scale_of(rows)
     return (
         f"ratings: mae and rmse over {len(rows)} held-out ratings, predictions of {label} clipped"

@@ -1,5 +1,5 @@
-"""Recommend: the n best items a user has not consumed, computed block by block so that memory is
-bounded by the block.
+"""Recommend: the n best items that a user has not consumed, computed block by block, so that the
+block bounds memory.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ def recommend(
     for part, scores in score_blocks(
         recommender, data.users, len(data.items), users, label=label, block=block
     ):
+        # The rows of `best` are views: they are written to here.
         top_n(
             scores,
             users[part],
@@ -66,8 +67,8 @@ def recommend(
 def recommendations(
     recommender: Recommender, train: Interactions, user: str, n: int, *, label: str, seed: int
 ) -> list[dict[str, Any]]:
-    """The n best items for one user: [{"item", "title", "score"}], external ids, best first; fewer
-    where fewer are left.
+    """The n best items for one user by external ids, best first: [{"item", "title", "score"}];
+    fewer where fewer are left.
 
     Raises InputError for an unknown user, with the nearest known one.
     """
@@ -76,10 +77,11 @@ def recommendations(
     row = scores_of_one(recommender, train, u, label)
     consumed = train.item[train.ptr[u] : train.ptr[u + 1]]
     competing = np.setdiff1d(np.flatnonzero(train.popularity), consumed)
-    return [
-        {"item": train.items[item], "title": title_of(train, item), "score": float(row[item])}
-        for item in _best_of_one(row, competing, n, seed).tolist()
-    ]
+    best = []
+    for item in _best_of_one(row, competing, n, seed).tolist():
+        score = float(row[item])
+        best.append({"item": train.items[item], "title": title_of(train, item), "score": score})
+    return best
 
 
 def scores_of_one(
@@ -96,7 +98,9 @@ def _best_of_one(score: Float32Array, competing: Array, n: int, seed: int) -> Ar
     compiled code would take longer than the rest.
     """
     place = tie_places(len(score), seed)
-    return competing[np.lexsort((place[competing], -score[competing]))[:n]]
+    # By score, the highest first, and equal scores by their place in the shuffle.
+    order = np.lexsort((place[competing], -score[competing]))
+    return competing[order[:n]]
 
 
 def title_of(train: Interactions, item: int) -> str:
@@ -128,11 +132,15 @@ def score_blocks(
     label: str,
     block: int | None = None,
 ) -> Iterator[tuple[slice, Float32Array]]:
-    """(which of the users, their scores [block, items]), block after block, every score finite.
+    """Yields the positions of some users in `users` and their scores, float32 [block, items], block
+    after block; every score is finite.
 
     Raises NonFiniteError as `recommend` does, and ValueError if the recommender returns another
-    shape."""
-    size = block if block is not None else max(1, BLOCK_SCORES // max(items, 1))
+    shape.
+    """
+    size = block
+    if size is None:
+        size = max(1, BLOCK_SCORES // max(items, 1))
     for start in range(0, len(users), size):
         part = slice(start, min(start + size, len(users)))
         scores = np.ascontiguousarray(recommender.scores(users[part]))
@@ -141,8 +149,10 @@ def score_blocks(
             raise ValueError(
                 f"{label} returned scores {scores.shape} for {count} users and {items} items"
             )
+        bad = -1
         # One row is checked in NumPy, since loading compiled code would take longer.
-        bad = nonfinite_row(scores) if len(scores) > 1 or not np.isfinite(scores).all() else -1
+        if len(scores) > 1 or not np.isfinite(scores).all():
+            bad = nonfinite_row(scores)
         if bad >= 0:
             raise NonFiniteError(
                 f"{label}: a score of user '{names[int(users[start + bad])]}' is NaN or infinite;"

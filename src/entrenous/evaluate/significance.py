@@ -18,9 +18,10 @@ from ..core.types import Array, Float64Array
 from .distributions import chi_square_tail, mean_ranks, normal_tail, t_above, t_tail
 
 Alternative = Literal["two-sided", "greater", "less"]
-# Differences; beyond, the normal approximation of Wilcoxon's test is good to four digits.
+# Up to this many differences Wilcoxon's test is exact; beyond, the normal approximation is good to
+# four digits.
 EXACT_UP_TO = 200
-# Relative; squared deviations that differ by less are equal.
+# The relative difference below which squared deviations are equal.
 ROUNDING = 1e-12
 
 
@@ -29,17 +30,19 @@ class Comparison(NamedTuple):
 
     statistic: float
     p: float
+    """The p-value."""
     difference: float
     """The mean of the differences a - b."""
     pairs: int
-    """The number of pairs."""
     method: str
     """How p was computed."""
 
 
 def paired_t(a: Array, b: Array, *, alternative: Alternative = "two-sided") -> Comparison:
-    """Student's paired t-test (FPL, section 5.4). `greater`: a tends to be larger than b. No
-    difference anywhere: statistic 0.
+    """Student's paired t-test (FPL, section 5.4).
+
+    alternative: `greater` tests that a tends to be larger than b. Without any difference the
+    statistic is 0.
 
     >>> # mean 2, standard deviation 1, n = 3: 2 / (1 / sqrt 3)
     >>> round(paired_t([1, 2, 3], [0, 0, 0]).statistic, 4)
@@ -48,13 +51,21 @@ def paired_t(a: Array, b: Array, *, alternative: Alternative = "two-sided") -> C
     d = _differences(a, b)
     if len(d) < 2:
         raise InputError("paired t-test", f"{len(d)} pair", expected="at least two pairs")
+    mean = float(d.mean())
     statistic = 0.0
     if d.any():
-        # The same difference everywhere is infinitely sure.
+        # The same difference everywhere has no error, and the statistic is infinite.
         with np.errstate(divide="ignore"):
-            statistic = float(d.mean() / (d.std(ddof=1) / np.sqrt(len(d))))
-    p = _tail(statistic, partial(t_tail, freedom=len(d) - 1), alternative)
-    return Comparison(statistic, p, float(d.mean()), len(d), "t")
+            statistic = float(d.mean() / _standard_error(d))
+    t_tail_of_pairs = partial(t_tail, freedom=len(d) - 1)
+    p = _tail(statistic, t_tail_of_pairs, alternative)
+    return Comparison(statistic, p, mean, len(d), "t")
+
+
+def _standard_error(differences: Float64Array) -> np.float64:
+    """The standard error of the mean of some differences."""
+    deviation: np.float64 = differences.std(ddof=1)
+    return deviation / np.sqrt(len(differences))
 
 
 def interval(a: Array, b: Array, share: float = 0.95) -> tuple[float, float]:
@@ -67,7 +78,8 @@ def interval(a: Array, b: Array, share: float = 0.95) -> tuple[float, float]:
     mean = float(d.mean())
     if len(d) < 2:
         return -np.inf, np.inf
-    half = t_above((1 - share) / 2, len(d) - 1) * float(d.std(ddof=1) / np.sqrt(len(d)))
+    tail = (1 - share) / 2
+    half = t_above(tail, len(d) - 1) * float(_standard_error(d))
     return mean - half, mean + half
 
 
@@ -77,7 +89,7 @@ def wilcoxon(a: Array, b: Array, *, alternative: Alternative = "two-sided") -> C
 
     Zero differences are dropped (Wilcoxon 1945), equal ones share their mean rank. Up to 200
     differences p is exact, also with ties: the distribution of W+ over all 2^n signs is summed up.
-    Beyond, the normal approximation with the correction for ties.
+    Beyond, p is that of the normal approximation with the correction for ties.
 
     >>> # all six positive: 1 of 2^6 signs
     >>> wilcoxon([6, 5, 4, 3, 2, 1], [0] * 6, alternative="greater").p
@@ -93,17 +105,19 @@ def wilcoxon(a: Array, b: Array, *, alternative: Alternative = "two-sided") -> C
     rank = mean_ranks(np.abs(d))
     plus = float(rank[d > 0].sum())
     if len(d) <= EXACT_UP_TO:
-        return Comparison(plus, _exact(rank, plus, alternative), mean, len(d), "exact")
-    half = float(rank.sum()) / 2
+        p = _exact(rank, plus, alternative)
+        return Comparison(plus, p, mean, len(d), "exact")
+    # If no sign is likelier, W+ has this mean and this standard deviation, ties included.
+    expected = float(rank.sum()) / 2
     deviation = np.sqrt((rank**2).sum() / 4)
-    p = _tail(float((plus - half) / deviation), normal_tail, alternative)
+    standardised = float((plus - expected) / deviation)
+    p = _tail(standardised, normal_tail, alternative)
     return Comparison(plus, p, mean, len(d), "normal")
 
 
 def _exact(rank: Float64Array, plus: float, alternative: Alternative) -> float:
-    """P(W+ at least as extreme), each sign + or - with probability 1/2. Mean ranks are halves, so
-    twice a sum is whole.
-    """
+    """P(W+ at least as extreme as `plus`) if each sign is + or - with probability 1/2."""
+    # Mean ranks are multiples of 1/2, so twice a sum of ranks is a whole number.
     steps = np.rint(2 * rank).astype(np.int64)
     at = round(2 * plus)
     # chance[s]: the probability that twice W+ is s, after the signs of the steps so far.
@@ -115,12 +129,13 @@ def _exact(rank: Float64Array, plus: float, alternative: Alternative) -> float:
     greater = float(chance[at:].sum())
     less = float(chance[: at + 1].sum())
     if alternative == "two-sided":
-        return min(1.0, 2 * min(greater, less))
+        smaller = min(greater, less)
+        return min(1.0, 2 * smaller)
     return greater if alternative == "greater" else less
 
 
 def _tail(statistic: float, tail: Callable[[float], float], alternative: Alternative) -> float:
-    """p of a statistic by P(X > x) of a distribution that is symmetric about 0."""
+    """The p-value of a statistic. tail: P(X > x) of a distribution that is symmetric about 0."""
     if alternative == "two-sided":
         return 2 * tail(abs(statistic))
     return tail(statistic if alternative == "greater" else -statistic)
@@ -139,23 +154,27 @@ def paired_spread(a: Array, b: Array) -> Comparison:
     >>> round(paired_spread([0, 0, 4, 4], [1, 2, 2, 3]).statistic, 4)
     12.1244
     """
+    # For its checks alone: two finite columns of one length.
     _differences(a, b)
-    left, right = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    left = np.asarray(a, np.float64)
+    right = np.asarray(b, np.float64)
     if len(left) < 3:
         raise InputError(
             "test of equal spread", f"{len(left)} pairs", expected="at least three pairs"
         )
     left_squares = (left - left.mean()) ** 2
     right_squares = (right - right.mean()) ** 2
-    # The deviations of a and of a + 0.1 differ by rounding alone.
+    # The deviations of a and of a + 0.1 differ by rounding alone, which is no difference.
     largest = max(left_squares.max(), right_squares.max())
     same = np.isclose(left_squares, right_squares, rtol=ROUNDING, atol=ROUNDING * largest)
-    t = paired_t(left_squares, np.where(same, left_squares, right_squares))
+    right_squares = np.where(same, left_squares, right_squares)
+    t = paired_t(left_squares, right_squares)
     difference = float(left.std() - right.std())
     return Comparison(t.statistic, t.p, difference, len(left), "t of squared deviations")
 
 
 def _differences(a: Array, b: Array) -> Float64Array:
+    """a - b, float64 [pairs]. Raises InputError unless both are columns of finite values."""
     d = np.asarray(a, np.float64) - np.asarray(b, np.float64)
     if d.ndim != 1 or not np.isfinite(d).all():
         raise InputError(
@@ -194,27 +213,37 @@ def friedman(values: Mapping[str, Sequence[float]], *, higher_is_better: bool = 
             "the values are not a finite table",
             expected="two or more systems on the same blocks",
         )
+    # Rank 1 is the best.
+    if higher_is_better:
+        table = -table
     n, k = table.shape
-    rank = np.apply_along_axis(mean_ranks, 1, -table if higher_is_better else table)
+    rank = np.apply_along_axis(mean_ranks, 1, table)
+    # Ties lower the variance within a block; it is 0 if all systems are equal everywhere.
     variance = rank.var(axis=1).sum()
     statistic = 0.0
     if variance:
-        squares = ((rank.sum(axis=0) - n * (k + 1) / 2) ** 2).sum()
+        expected = n * (k + 1) / 2
+        squares = ((rank.sum(axis=0) - expected) ** 2).sum()
         statistic = float(squares * (k - 1) / (k * variance))
-    ranks = dict(zip(values, rank.mean(axis=0).tolist(), strict=True))
-    return Friedman(statistic, chi_square_tail(statistic, k - 1), ranks)
+    p = chi_square_tail(statistic, k - 1)
+    mean_rank = rank.mean(axis=0).tolist()
+    return Friedman(statistic, p, dict(zip(values, mean_rank, strict=True)))
 
 
 def holm(p: Sequence[float]) -> Float64Array:
-    """Holm's (1979) adjusted p-values, in the given order. Those of at most alpha are significant
-    together.
+    """Holm's (1979) adjusted p-values, in the order of `p`. All tests whose adjusted p is at most
+    alpha are significant together.
 
     >>> holm([0.01, 0.04, 0.03])      # sorted: 3 * 0.01, 2 * 0.03, max with 1 * 0.04
     array([0.03, 0.06, 0.06])
     """
     values = np.asarray(p, np.float64)
     order = np.argsort(values, kind="stable")
-    adjusted = np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1))
-    out = np.empty_like(values)
-    out[order] = np.minimum(adjusted, 1)
-    return out
+    # The smallest p is multiplied by the number of tests, the next by one less, and so on.
+    tests_left = np.arange(len(values), 0, -1)
+    multiplied = values[order] * tests_left
+    # An adjusted p is never below that of a smaller p.
+    adjusted = np.maximum.accumulate(multiplied)
+    in_given_order = np.empty_like(values)
+    in_given_order[order] = np.minimum(adjusted, 1)
+    return in_given_order

@@ -20,10 +20,11 @@ class Summary(NamedTuple):
     std: float
     """The population standard deviation over users (Cali3F's fairness: lower is fairer)."""
     percentiles: dict[int, float]
-    """{5: ..., 95: ...}, linear between users (PEPPER's tails)."""
+    """{5: ..., 95: ...}, interpolated linearly between users (PEPPER's tails)."""
     low: float
     """The lower end of the bootstrap confidence interval of the mean."""
     high: float
+    """The upper end."""
     users: int
     """The number of users."""
 
@@ -37,10 +38,16 @@ def summarise(
     >>> summary.mean, summary.std, summary.percentiles[50]
     (0.5, 0.5, 0.5)
     """
-    tails = np.percentile(values, PERCENTILES)
+    at_percentiles = np.percentile(values, PERCENTILES).tolist()
     low, high = interval(values, seed=seed, resamples=resamples, confidence=confidence)
-    spread = {p: float(value) for p, value in zip(PERCENTILES, tails, strict=True)}
-    return Summary(float(values.mean()), float(values.std()), spread, low, high, len(values))
+    return Summary(
+        mean=float(values.mean()),
+        std=float(values.std()),
+        percentiles=dict(zip(PERCENTILES, at_percentiles, strict=True)),
+        low=low,
+        high=high,
+        users=len(values),
+    )
 
 
 def interval(
@@ -55,9 +62,11 @@ def interval(
     >>> interval(np.full(8, 0.25))
     (0.25, 0.25)
     """
-    means = bootstrap_means(np.asarray(values, np.float64), resamples, key(seed, "bootstrap"))
-    tail = 50 * (1 - confidence)
-    low, high = np.percentile(means, [tail, 100 - tail])
+    column = np.asarray(values, np.float64)
+    means = bootstrap_means(column, resamples, key(seed, "bootstrap"))
+    # The share outside the interval in percent, half of it on each side.
+    outside = 50 * (1 - confidence)
+    low, high = np.percentile(means, [outside, 100 - outside])
     return float(low), float(high)
 
 
@@ -66,11 +75,13 @@ def bootstrap_means(values: Float64Array, resamples: int, key: np.uint64) -> Flo
     """The mean of len(values) values drawn with replacement, for each resample, float64
     [resamples].
     """
-    out = np.empty(resamples)
+    means = np.empty(resamples)
     for b in range(resamples):
+        # A key of its own, so that a resample does not depend on how many there are.
         resample_key = fold(key, b)
         total = 0.0
         for c in range(len(values)):
-            total += values[below(draw(resample_key, c), len(values))]
-        out[b] = total / len(values)
-    return out
+            user = below(draw(resample_key, c), len(values))
+            total += values[user]
+        means[b] = total / len(values)
+    return means

@@ -1,5 +1,5 @@
-"""The tail of a metric over users, and its cumulative distribution (PEPPER, section 5.5.2 and
-figures 4 to 6): how badly the worst-served users fare.
+"""The tail of a metric over users, which tells how badly the worst-served users fare, and its
+cumulative distribution (PEPPER, section 5.5.2 and figures 4 to 6).
 
 A point (x, y) of the figures is the share y of users whose value is at most x, so the curve
 furthest to the right is the best one. The value at a share of 0.01 is what PEPPER calls the 99th
@@ -26,7 +26,7 @@ PERCENTS = (1, 5, 10, 25, 50)
 
 
 class Tail(NamedTuple):
-    """One metric over users, of which more is better."""
+    """The mean and the tail over users of a metric of which more is better."""
 
     mean: float
     percentile: dict[int, float]
@@ -64,10 +64,12 @@ def tail(values: Array | Sequence[float], percents: Sequence[int] = PERCENTS) ->
     (0.0, 0.2, 0.1)
     """
     ascending = _ascending(values)
-    percentile, worst = {}, {}
+    percentile: dict[int, float] = {}
+    worst: dict[int, float] = {}
     for p in percents:
         if not 1 <= p <= 100:
             raise InputError("percents", f"got {p}", expected="whole numbers from 1 to 100")
+        # Rounded up, so that at least p percent of the users are among them.
         users = math.ceil(p * len(ascending) / 100)
         percentile[p] = float(ascending[users - 1])
         worst[p] = float(ascending[:users].mean())
@@ -83,12 +85,15 @@ def distribution(values: Array | Sequence[float]) -> Distribution:
     """
     ascending = _ascending(values)
     value, counts = np.unique(ascending, return_counts=True)
-    return Distribution(value, np.cumsum(counts) / len(ascending))
+    users_up_to = np.cumsum(counts)
+    return Distribution(value, users_up_to / len(ascending))
 
 
 def _ascending(values: Array | Sequence[float]) -> Float64Array:
+    """The values sorted, float64 [m]. Raises InputError unless they are a finite column."""
     column = np.sort(np.asarray(values, np.float64))
-    if column.ndim != 1 or not len(column) or not np.isfinite(column).all():
+    finite = np.isfinite(column).all()
+    if column.ndim != 1 or not len(column) or not finite:
         raise InputError(
             "tail of a metric",
             "the values are not a finite column",

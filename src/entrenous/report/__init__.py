@@ -1,1 +1,1 @@
-"""What people look at: HTML and SVG. Imports everything, is imported by the command line alone."""
+"""The report of runs: their tables, tests and figures as one HTML page."""

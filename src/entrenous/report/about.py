@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Mapping
+from inspect import isfunction
 from itertools import chain
 from pathlib import PurePath
 from typing import Any
 
 from ..core.printed import summary_of
-from ..core.registry.discover import in_folder, modules, short
+from ..core.registry.discover import in_folder, short
+from ..evaluate.metric_kinds import metrics
 from ..runs.store import protocol_of
 from . import numbers
 from .markup import Child, Html, facts, folded, join, table, tag
@@ -38,13 +40,15 @@ def _sentence(group: Group) -> Html:
         f" {catalogue['interactions']:,} interactions"
     )
     seeds = sorted({shown.manifest["seed"] for shown in group.runs})
+    word = "seeds" if len(seeds) > 1 else "seed"
+    listed = ", ".join(map(str, seeds))
     return join(
         tag("b", runs),
         " on ",
         tag("b", data_name(manifest)),
         f" ({size}), protocol ",
         tag("b", protocol_of(manifest)),
-        f", {'seeds' if len(seeds) > 1 else 'seed'} {', '.join(map(str, seeds))}.",
+        f", {word} {listed}.",
     )
 
 
@@ -63,15 +67,11 @@ def what_was_run(group: Group) -> Html:
         "model sha256",
     ]
     rows = [_row(shown) for shown in group.runs]
-    details = [
-        folded(
-            join("Settings and identity of ", shown.named()),
-            _identity(shown),
-            settings(shown),
-            network(shown),
-        )
-        for shown in group.runs
-    ]
+    details = []
+    for shown in group.runs:
+        summary = join("Settings and identity of ", shown.named())
+        content = (_identity(shown), settings(shown), network(shown))
+        details.append(folded(summary, *content))
     return join(
         table("The runs", head, rows, text=(1, 2, 7)),
         tag("h3", "Run it again"),
@@ -85,6 +85,7 @@ def what_was_run(group: Group) -> Html:
 
 
 def _row(shown: ShownRun) -> list[Child]:
+    """The row of a run in the table of runs."""
     manifest = shown.manifest
     return [
         shown.named(),
@@ -142,7 +143,7 @@ def command(manifest: Mapping[str, Any]) -> str | None:
     assigned = {"--set": "settings", "--network": "network", "--load": "load"}
     for option, part in assigned.items():
         for name, value in (manifest.get(part) or {}).items():
-            # `items` of --load is a file.
+            # `items` of --load is a file, whose folder is nobody's business.
             text = PurePath(str(value)).name if name == "items" else value
             words += [option, f"{name}={text}"]
     return shlex.join(words)
@@ -193,9 +194,10 @@ def _rounds(manifest: dict[str, Any]) -> str:
     if not rounds:
         return "none: trained in one place"
     every = manifest["every"]
+    patience = manifest["patience"]
     looked = f"; looks at validation every {every} rounds" if every else ""
-    if manifest["patience"]:
-        return f"{rounds}, the best on validation{looked}, patience {manifest['patience']}"
+    if patience:
+        return f"{rounds}, the best on validation{looked}, patience {patience}"
     origin = "the default" if manifest["rounds_asked"] is None else "as asked"
     return f"{rounds}, {origin}{looked}"
 
@@ -206,6 +208,7 @@ def settings(shown: ShownRun) -> Html:
     settings_class, preset = kind_of(algorithm)
     given: dict[str, Any] = shown.manifest["settings"]
     in_force: dict[str, Any] = shown.manifest.get("settings_in_force", {})
+    # The meanings are those of today's class, so its settings must be those of the run.
     if settings_class is None or in_force.keys() != settings_class.model_fields.keys():
         caption = (
             "Settings that were given (the run is of another version, so their meanings are not"
@@ -215,7 +218,9 @@ def settings(shown: ShownRun) -> Html:
         return table(caption, ["setting", "value"], rows, text=(1,))
     if not in_force:
         return tag("p", "The algorithm has no settings.", class_="small")
-    sources = dict.fromkeys(preset, f"preset of {algorithm}") | dict.fromkeys(given, "given")
+    # A setting that was given counts, though a preset has it too.
+    sources = dict.fromkeys(preset, f"preset of {algorithm}")
+    sources |= dict.fromkeys(given, "given")
     return _meanings("Settings", settings_class, in_force, sources)
 
 
@@ -247,11 +252,12 @@ def _value(value: Any) -> str:
 
 
 def glossary(names: list[str]) -> Html:
-    """The definitions of the metrics in a report, from the files that compute them."""
-    known = modules("entrenous.evaluate.metrics")
-    pairs = [
-        (tag("code", metric), summary_of(known[metric].__doc__).replace("`", ""))
-        for metric in dict.fromkeys(map(kind, in_order(names)))
-        if metric in known
-    ]
+    """The definitions of the metrics in a report, from the functions that compute them."""
+    known = metrics()
+    pairs = []
+    for name in dict.fromkeys(map(kind, in_order(names))):
+        # A metric of an installed package may be any callable, whose docstring is its class's.
+        if name in known and isfunction(known[name].value):
+            definition = summary_of(known[name].value.__doc__)
+            pairs.append((tag("code", name), definition.replace("`", "")))
     return folded("What the metrics mean", facts(pairs, class_="facts"))

@@ -12,10 +12,11 @@ from .users import LEVEL, pairs
 
 _WORDS = (
     "The standard deviation over users is Cali3F's fairness: less is fairer. It follows the hit"
-    " rate, so it stands beside the standard deviation by chance: that at the same hr@10 if no user"
-    " were favoured and a hit stood anywhere in the ten places. With one held-out item per user a"
-    " single user is hit or not, so no difference here tells who is served badly, and the worst"
-    " tenth has a hit rate of 0 unless more than nine in ten are hit; their AUC is continuous."
+    " rate, so it is compared with the standard deviation by chance: that at the same hr@10 if no"
+    " user were favoured and a hit stood anywhere in the ten places. With one held-out item per"
+    " user a single user is hit or not, so no difference here tells who is served badly, and the"
+    " worst tenth has a hit rate of 0 unless more than nine in ten are hit; their AUC is"
+    " continuous."
 )
 
 
@@ -29,15 +30,16 @@ def between_users(group: Group) -> Html | None:
     ]
     if not any(tables):
         return None
-    notes = [
-        tag("p", "Not recorded when it was made: ", shown.named(), class_="small")
-        for shown in group.runs
-        if "fairness" not in shown.manifest
-    ]
+    notes = []
+    for shown in group.runs:
+        if "fairness" not in shown.manifest:
+            words = "Not recorded when it was made: "
+            notes.append(tag("p", words, shown.named(), class_="small"))
     return join(tag("p", _WORDS), tables, notes, _tests(group))
 
 
 def _measured(group: Group, key: str, ranking: str) -> Html | None:
+    """The table of the fairness of each run under one ranking. key: its entry in the manifest."""
     runs = [shown for shown in group.runs if shown.manifest.get(key)]
     if not runs:
         return None
@@ -57,6 +59,7 @@ def _measured(group: Group, key: str, ranking: str) -> Html | None:
 
 def _tests(group: Group) -> Html | None:
     """Tests of the standard deviations of every two runs on the same users."""
+    # The test needs three users.
     paired = [pair for pair in pairs(group, MAIN) if len(pair.left) > 2]
     if not paired:
         return None

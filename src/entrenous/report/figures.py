@@ -140,13 +140,15 @@ def scatter(
 
     def draw(axes: Any) -> None:
         for label, (x, y) in series.items():
-            x, y = np.atleast_1d(x), np.atleast_1d(y)
+            x = np.atleast_1d(x)
+            y = np.atleast_1d(y)
             number = numbers[label]
             style: dict[str, Any] = {"color": colour(number), "markersize": 5.5}
             style["marker"] = MARKS[number % len(MARKS)]
             line = "-" if joined else ""
             axes.plot(x, y, label=_said(label), linestyle=line, linewidth=1, **style)
             if joined:
+                # The white point lies above the others, or it would be hidden by the path.
                 axes.plot(x[-1:], y[-1:], markerfacecolor=PAPER, linestyle="", zorder=3, **style)
         _reference(axes, numbers, reference, "")
         axes.margins(0.1)
@@ -175,7 +177,9 @@ def bars(
     # A block takes 0.8 of the space between two groups.
     thick = 0.8 / max(1, len(series))
     centre = np.arange(len(groups))
-    place = {label: centre + (number + 0.5) * thick - 0.4 for number, label in enumerate(series)}
+    place = {}
+    for number, label in enumerate(series):
+        place[label] = centre + (number + 0.5) * thick - 0.4
 
     def draw(axes: Any) -> None:
         for label, values in series.items():
@@ -185,21 +189,24 @@ def bars(
             axes.barh(y, width, thick * 0.86, **style)
             if intervals is not None and label in intervals:
                 low, high = np.asarray(intervals[label], np.float64).T
+                # Matplotlib asks for the distances from the value, not for the ends.
                 away = np.stack([width - low, high - width])
                 axes.errorbar(width, y, xerr=away, fmt="none", ecolor=INK, elinewidth=1, capsize=2)
-        marked = {
-            label: (values, place[label])
-            for label, values in (reference or {}).items()
-            if label in place
-        }
+        marked = {}
+        for label, values in (reference or {}).items():
+            if label in place:
+                marked[label] = (values, place[label])
         _reference(axes, numbers, marked, "", edge=INK)
         axes.set_yticks(np.arange(len(groups)), [_said(group) for group in groups])
         axes.set_xlim(ends)
+        # The first group is at the top.
         axes.set_ylim(len(groups) - 0.45, -0.55)
         axes.axvline(0, color=MUTED, linewidth=0.8)
         axes.grid(visible=False, axis="y")
 
-    block = max(0.22, 0.06 + (0.13 if len(groups) < 6 else 0.09) * len(series))
+    # Inches of a bar, of a block with its bars, and of the figure.
+    bar = 0.13 if len(groups) < 6 else 0.09
+    block = max(0.22, 0.06 + bar * len(series))
     height = 1.0 + len(groups) * block
     return _svg(look._replace(height=height), draw)
 
@@ -245,7 +252,8 @@ def _reference(
 
 def _said(name: str) -> str:
     """A name that XML can hold, cut at LONGEST characters."""
-    clean = "".join(ch if ch.isprintable() else " " for ch in str(name)).strip() or "unnamed"
+    printable = "".join(letter if letter.isprintable() else " " for letter in str(name))
+    clean = printable.strip() or "unnamed"
     # Matplotlib leaves names that begin with `_` out of the legend.
     if clean.startswith("_"):
         clean = f" {clean}"
@@ -314,11 +322,15 @@ def _absent(look: FigureFormat) -> str:
 def _legend(figure: Any, axes: Any) -> None:
     """Draws the legend below the axes: our series before the paper's, in as many columns as fit."""
     handles, names = axes.get_legend_handles_labels()
-    order = sorted(range(len(names)), key=lambda n: names[n].endswith(PAPERS))
-    handles = [handles[n] for n in order]
-    names = [names[n] for n in order]
-    columns = max(1, min(len(names), 52 // (max(map(len, names)) + 7)))
-    figure.set_figheight(figure.get_figheight() + 0.17 * -(-len(names) // columns))
+    order = sorted(range(len(names)), key=lambda number: names[number].endswith(PAPERS))
+    handles = [handles[number] for number in order]
+    names = [names[number] for number in order]
+    # A figure is 52 letters wide; a handle and a gap take seven.
+    longest = max(map(len, names))
+    columns = max(1, min(len(names), 52 // (longest + 7)))
+    # Rounded up; a line of the legend is 0.17 inches high.
+    rows = -(-len(names) // columns)
+    figure.set_figheight(figure.get_figheight() + 0.17 * rows)
     figure.legend(
         handles,
         names,
@@ -336,14 +348,16 @@ def _tidied(text: str, look: FigureFormat) -> str:
     text = text[text.index("<svg") :]
     unwanted = r"<!--.*?-->|<metadata>.*?</metadata>|<style.*?</style>"
     text = re.sub(unwanted, "", text, flags=re.DOTALL)
-    # Renames the ids that something refers to, and removes the others.
+    # The ids that something refers to are renamed, and the others removed.
     reference = re.compile(r"""((?:href="|url\()#)([\w.-]+)""")
     prefix = look.name or "f" + hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
     used = sorted({match[2] for match in reference.finditer(text)})
     new = {old: f"{prefix}-{number}" for number, old in enumerate(used)}
-    text = re.sub(
-        r' id="([^"]*)"', lambda match: f' id="{new[match[1]]}"' if match[1] in new else "", text
-    )
+
+    def renamed(match: re.Match[str]) -> str:
+        return f' id="{new[match[1]]}"' if match[1] in new else ""
+
+    text = re.sub(r' id="([^"]*)"', renamed, text)
     text = reference.sub(lambda match: match[1] + new[match[2]], text)
     title = escape(look.title)
     tag, rest = text.split(">", 1)

@@ -77,9 +77,10 @@ def page(
     if recommendations:
         content = top(runs[0], recommendations, user)
         sections.append(Section("recommended", "Recommended", content))
-    links = [
-        tag("a", section.heading, href=f"#{section.slug}") for section in sections if section.listed
-    ]
+    links = []
+    for section in sections:
+        if section.listed:
+            links.append(tag("a", section.heading, href=f"#{section.slug}"))
     head = tag(
         "header",
         tag("p", "Entrenous report", class_="mark"),
@@ -95,6 +96,7 @@ def page(
 
 
 def _metrics(runs: list[ShownRun]) -> list[str]:
+    """The names of all metrics in a report, some of them repeatedly."""
     names: list[str] = []
     for shown in runs:
         names += [*shown.manifest["metrics"], *shown.manifest["by_category"]]

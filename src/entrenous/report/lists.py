@@ -26,8 +26,12 @@ def by_category(group: Group) -> Html | None:
     """Each metric by category: bars of the main ones, tables of all. None if the data has no
     categories.
     """
-    by_name = [item for shown in group.runs for item in shown.manifest["by_category"].items()]
-    names = in_order([name for name, values in by_name if values])
+    measured = []
+    for shown in group.runs:
+        for name, values in shown.manifest["by_category"].items():
+            if values:
+                measured.append(name)
+    names = in_order(measured)
     if not names:
         return None
     main = [name for name in names if is_main(name)] or names
@@ -48,45 +52,55 @@ def _categories(values: Mapping[ShownRun, dict[str, float]]) -> list[str]:
 
 
 def _bars(group: Group, name: str) -> Html:
+    """The bars of a metric by category, in one column or in two."""
     values = _values(group, name)
     categories = _categories(values)
 
     def distance(category: str) -> float:
+        """The distance from 0 of the run that is furthest from it."""
         return max(abs(of_run.get(category, 0.0)) for of_run in values.values())
 
-    furthest = set(sorted(categories, key=lambda category: -distance(category))[:MOST])
+    furthest = sorted(categories, key=distance, reverse=True)[:MOST]
     drawn = [category for category in categories if category in furthest]
-    half = (len(drawn) + 1) // 2 if len(drawn) > COLUMN else len(drawn)
+    half = len(drawn)
+    if half > COLUMN:
+        half = (half + 1) // 2
+    columns = [_column(group, name, values, drawn[:half])]
+    if drawn[half:]:
+        columns.append(_column(group, name, values, drawn[half:]))
     words = f": {MEANING.get(kind(name), 'by category')}."
     if len(categories) > MOST:
         words += f" The {MOST} of {len(categories)} categories furthest from 0."
-    columns = [_column(group, name, values, part) for part in (drawn[:half], drawn[half:]) if part]
     return join(tag("p", tag("code", name), words), side_by_side(*columns))
 
 
 def _column(
     group: Group, name: str, values: Mapping[ShownRun, dict[str, float]], categories: Sequence[str]
 ) -> Html | None:
-    every = [value for of in values.values() for value in of.values()]
-    room = 0.04 * (max(every) - min(every)) or 0.1
-    span = (
-        f"{categories[0]} to {categories[-1]}"
-        if len(categories) < len(_categories(values))
-        else "by category"
-    )
+    """One figure of bars, of some of the categories."""
+    all_categories = _categories(values)
+    first = categories[0]
+    span = "by category"
+    if len(categories) < len(all_categories):
+        span = f"{first} to {categories[-1]}"
+    bars = {}
+    for shown, of_run in values.items():
+        bars[shown.label] = [of_run.get(category, float("nan")) for category in categories]
+    # Both columns have the same axis, that of all categories.
+    every = [value for of_run in values.values() for value in of_run.values()]
+    lowest, highest = min(every), max(every)
+    room = 0.04 * (highest - lowest) or 0.1
+    metric = kind(name)
     svg = figures.bars(
         categories,
-        {
-            shown.label: [of.get(category, float("nan")) for category in categories]
-            for shown, of in values.items()
-        },
+        bars,
         figures.FigureFormat(
-            title=f"{kind(name).replace('_', ' ').capitalize()}, {span}",
+            title=f"{metric.replace('_', ' ').capitalize()}, {span}",
             x_label=name,
             y_label="category",
-            name=f"{group.slug}-{kind(name)}-{_categories(values).index(categories[0])}",
+            name=f"{group.slug}-{metric}-{all_categories.index(first)}",
         ),
-        ends=(min(0.0, min(every)) - room, max(0.0, max(every)) + room),
+        ends=(min(0.0, lowest) - room, max(0.0, highest) + room),
         order=group.order,
     )
     return figure(svg)
@@ -105,18 +119,27 @@ def _table(group: Group, name: str) -> Html:
 
 
 def top(shown: ShownRun, recommended: Sequence[Mapping[str, Any]], user: str | None) -> Html:
-    """The best items for one user, best first: [{"item", "title", "score"}]."""
+    """A table of the best items for one user.
+
+    recommended: best first, [{"item", "title", "score"}]. Data without titles has no such column.
+    """
     titled = any(item["title"] for item in recommended)
-    head = ["place", "title", "item", "score"] if titled else ["place", "item", "score"]
+    head = ["place", "item", "score"]
+    words: tuple[int, ...] = (1,)
+    if titled:
+        head.insert(1, "title")
+        words = (1, 2)
     rows: list[list[Child]] = []
     for place, item in enumerate(recommended, start=1):
-        score = numbers.exact(item["score"], f"{item['score']:.3f}")
-        row: list[Child] = [str(place), tag("code", item["item"]), score]
+        score = item["score"]
+        row: list[Child] = [str(place), tag("code", item["item"])]
+        row.append(numbers.exact(score, f"{score:.3f}"))
         if titled:
             row.insert(1, item["title"] or "untitled")
         rows.append(row)
-    name = f"Top {len(recommended)} for {'one user' if user is None else f'user {user}'}"
+    whom = "one user" if user is None else f"user {user}"
+    name = f"Top {len(recommended)} for {whom}"
     caption = join(
         tag("b", name), " by ", shown.named(), "; items of the training rows are left out"
     )
-    return table(caption, head, rows, text=(1, 2) if titled else (1,), label=name)
+    return table(caption, head, rows, text=words, label=name)

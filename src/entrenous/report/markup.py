@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 
 class Html(str):
-    """Text that is HTML and is not escaped again."""
+    """Text that is HTML already, which is not escaped again."""
 
     __slots__ = ()
 
@@ -19,7 +19,9 @@ class Html(str):
 Child: TypeAlias = str | int | float | Iterable["Child"] | None
 Attribute: TypeAlias = str | int | bool | None
 
+# Elements that have no content and no end.
 _VOID = {"meta", "link", "br"}
+# Control characters, those that turn the direction of text, and halves of characters.
 _UNSAFE = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
@@ -55,6 +57,7 @@ def _child(child: Child) -> str:
 def _attribute(name: str, value: Attribute) -> str:
     if value is None or value is False:
         return ""
+    # A name that Python reserves ends with an underscore, such as class_.
     name = name.rstrip("_").replace("_", "-")
     if value is True:
         return f" {name}"
@@ -81,14 +84,19 @@ def table(
     than the page.
 
     text, prose: the columns of words, and of sentences; the first column is the header of its row.
-    label: the name of the frame.
+    label: the name of the frame, which screen readers say; default: the caption, if it is plain
+    text.
     """
-    kind = dict.fromkeys((0, *text), "t") | dict.fromkeys(prose, "t prose")
-    heads = [tag("th", cell, scope="col", class_=kind.get(c)) for c, cell in enumerate(head)]
+    kinds = dict.fromkeys((0, *text), "t") | dict.fromkeys(prose, "t prose")
+    heads = []
+    for column, cell in enumerate(head):
+        heads.append(tag("th", cell, scope="col", class_=kinds.get(column)))
     body = []
     for first, *others in rows:
-        cells = [tag("td", cell, class_=kind.get(c)) for c, cell in enumerate(others, 1)]
-        body.append(tag("tr", tag("th", first, scope="row"), cells))
+        cells = [tag("th", first, scope="row")]
+        for column, cell in enumerate(others, start=1):
+            cells.append(tag("td", cell, class_=kinds.get(column)))
+        body.append(tag("tr", cells))
     if not label:
         plain = isinstance(caption, str) and not isinstance(caption, Html)
         label = str(caption) if plain else "table"

@@ -15,23 +15,32 @@ def exact(value: float, shown: str) -> Html:
 
 
 def metric(value: float) -> Html:
-    """A metric's value as HTML: shares with four decimals, counts (whole numbers above 1) without;
-    the minus sign is a minus sign."""
+    """A metric's value as HTML: shares with four decimals, counts (whole numbers above 1) without
+    any.
+    """
     if not math.isfinite(value):
         return exact(value, "not a number")
     if abs(value) > 1 and value == int(value):
         return exact(value, f"{int(value):,}")
-    return exact(value, f"{value:.4f}".replace("-", "−") if abs(value) < 100 else f"{value:,.1f}")
+    if abs(value) >= 100:
+        return exact(value, f"{value:,.1f}")
+    return exact(value, _with_minus(f"{value:.4f}"))
 
 
 def signed(value: float) -> Html:
     """A number with its sign and four decimals, as HTML."""
-    return exact(value, f"{value:+.4f}".replace("-", "−"))
+    return exact(value, _with_minus(f"{value:+.4f}"))
+
+
+def _with_minus(text: str) -> str:
+    """A number with a minus sign, which is as wide as a plus, instead of a hyphen."""
+    return text.replace("-", "−")
 
 
 def count(value: float) -> Html:
     """A count as HTML, with thousands separated; averages have one decimal."""
-    return exact(value, f"{int(value):,}" if value == int(value) else f"{value:,.1f}")
+    whole = int(value)
+    return exact(value, f"{whole:,}" if value == whole else f"{value:,.1f}")
 
 
 def size(nbytes: float) -> Html:
@@ -47,17 +56,25 @@ def byte_unit(most: float) -> tuple[float, str]:
     >>> byte_unit(19_414_182_240)
     (1000000000.0, 'GB')
     """
-    place = 0 if most < 1 else min(len(_UNITS) - 1, int(math.log10(most) / 3 + 1e-12))
+    place = 0
+    if most >= 1:
+        # log10(1000) may be a little less than 3.
+        thousands = math.log10(most) / 3 + 1e-12
+        place = min(len(_UNITS) - 1, int(thousands))
     return 1000.0**place, _UNITS[place]
 
 
 def p_value(p: float) -> Html:
     """A p-value as HTML with three decimals; a smaller one is only said to be smaller."""
-    return exact(p, "< 0.001" if p < 0.001 else f"{p:.3f}" if p < 0.9995 else "1.000")
+    if p < 0.001:
+        return exact(p, "< 0.001")
+    return exact(p, f"{p:.3f}")
 
 
 def seconds(value: float) -> Html:
     """A duration as HTML: in seconds up to two minutes, then in minutes, then in hours."""
     if value < 120:
         return exact(value, f"{value:.3g} s")
-    return exact(value, f"{value / 60:.1f} min" if value < 7200 else f"{value / 3600:.1f} h")
+    if value < 7200:
+        return exact(value, f"{value / 60:.1f} min")
+    return exact(value, f"{value / 3600:.1f} h")

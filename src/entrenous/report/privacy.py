@@ -66,10 +66,13 @@ def _exceptions(runs: list[ShownRun]) -> str:
 
 
 def _with_spans(html: Html, spans: list[tuple[str, int]]) -> Html:
-    """The table with a row of headings above its head."""
-    cells = [
-        tag("th", words, colspan=n, scope="colgroup") if words else tag("td") for words, n in spans
-    ]
+    """The table with a row of headings above its head. spans: the words and the number of columns
+    of each heading; "" leaves the columns without one.
+    """
+    cells = []
+    for words, columns in spans:
+        cell = tag("th", words, colspan=columns, scope="colgroup") if words else tag("td")
+        cells.append(cell)
     return Html(html.replace("<thead>", f"<thead>{tag('tr', cells, class_='spans')}", 1))
 
 
@@ -154,8 +157,10 @@ def _messages(shown: ShownRun) -> list[Child]:
 
 
 def _disclosed(runs: list[ShownRun]) -> Html:
+    """The arrays that leave a device, and what they reveal, by the algorithm's declaration."""
     name = runs[0].manifest["algorithm"]
-    sends = declared(algorithm_of(name, {})).sends if kind_of(name)[0] is not None else ()
+    settings_class, _ = kind_of(name)
+    sends = () if settings_class is None else declared(algorithm_of(name, {})).sends
     labels = listed(runs)
     if not sends:
         return tag("p", labels, ": what this algorithm discloses is not known to this version.")
@@ -164,10 +169,10 @@ def _disclosed(runs: list[ShownRun]) -> Html:
         ": every array that leaves a device; the history is not sent, and"
         f" `entrenous explain {name}` says what can be computed from what is",
     )
-    rows = [
-        [join(tag("code", array.name), tag("small", array.said)), array.when, array.reveals]
-        for array in sends
-    ]
+    rows = []
+    for array in sends:
+        what = join(tag("code", array.name), tag("small", array.said))
+        rows.append([what, array.when, array.reveals])
     head = ["array", "when", "what it reveals"]
     return table(caption, head, rows, prose=(1, 2), label=f"What leaves a device under {name}")
 

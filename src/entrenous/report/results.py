@@ -39,7 +39,7 @@ def _sampled_ranking(shown: ShownRun) -> dict[str, float]:
 
 
 def _errors(group: Group) -> Html | None:
-    """The errors of predicted ratings; None if no run predicts any."""
+    """The table of errors of predicted ratings; None if no run predicts any."""
     words = join(tag("b", "Predicted ratings"), ": over all held-out ratings, lower is better")
     return _side_by_side(
         group,
@@ -95,31 +95,38 @@ def _side_by_side(
     *,
     best: bool,
 ) -> Html | None:
-    names = in_order([name for shown in group.runs for name in values(shown) if wanted(name)])
+    """A table with a column for each run that has any of the `wanted` metrics, and below it a
+    folded one of the other list lengths; None if no run has any.
+
+    best: the best value of a row is bold.
+    """
+    measured: list[str] = []
+    for shown in group.runs:
+        measured += [name for name in values(shown) if wanted(name)]
+    names = in_order(measured)
     if not names:
         return None
     main = [name for name in names if is_main(name)] or names
     others = [name for name in names if name not in main]
     head = ["metric", *(shown.named() for shown in group.runs if values(shown))]
-    first = table(
-        caption, head, [_metric_row(group, name, values, best) for name in main], label=label
-    )
+    rows = [_metric_row(group, name, values, best) for name in main]
+    first = table(caption, head, rows, label=label)
     if not others:
         return first
-    rest = table(
-        f"{label}, other lengths", head, [_metric_row(group, name, values, best) for name in others]
-    )
+    more_rows = [_metric_row(group, name, values, best) for name in others]
+    rest = table(f"{label}, other lengths", head, more_rows)
     return join(first, folded(f"{label}: {len(others)} more values at other list lengths", rest))
 
 
 def _metric_row(group: Group, name: str, values: Values, best: bool) -> list[Child]:
     metrics_of = {shown: values(shown) for shown in group.runs if values(shown)}
-    best_of = min if is_error(name) else max
     all_values = [metrics[name] for metrics in metrics_of.values() if name in metrics]
+    best_of = min if is_error(name) else max
     best_value = best_of(all_values, default=None)
     row: list[Child] = [tag("code", name)]
     for shown, metrics in metrics_of.items():
         cell: Child = numbers.metric(metrics[name]) if name in metrics else "none"
+        # Of a single run every value would be the best.
         if best and len(metrics_of) > 1 and metrics.get(name) == best_value:
             cell = tag("b", cell)
         row.append(join(cell, _bounds(shown, name, metrics)))
@@ -142,9 +149,11 @@ def _bounds(shown: ShownRun, name: str, metrics: dict[str, float]) -> Html | Non
 def _values_of_mean(shown: ShownRun, name: str) -> Float64Array | None:
     """The stored values of single users if a metric is their mean; otherwise None."""
     values = per_user(shown, name)
-    if values is None or abs(float(values.mean()) - shown.manifest["metrics"][name]) > _SAME:
+    if values is None:
         return None
-    return values
+    # With several folds the stored values are those of the first, and their mean is another.
+    difference = float(values.mean()) - shown.manifest["metrics"][name]
+    return values if abs(difference) <= _SAME else None
 
 
 def per_user(shown: ShownRun, name: str) -> Float64Array | None:
@@ -153,16 +162,14 @@ def per_user(shown: ShownRun, name: str) -> Float64Array | None:
 
 
 def _reading(group: Group) -> str:
-    """How to read the tables."""
+    """Sentences that help to read the tables."""
     sentences = []
     if len(group.runs) > 1:
         sentences.append("Bold: the best of its row.")
-    first = leading(group)[:1]
-    bounded = [
-        shown for shown in group.runs if first and _values_of_mean(shown, first[0]) is not None
-    ]
-    if bounded and is_main(first[0]):
-        sentences.append("Below a value: its 95 % bootstrap interval over users.")
+    for name in leading(group)[:1]:
+        has_interval = [_values_of_mean(shown, name) is not None for shown in group.runs]
+        if any(has_interval) and is_main(name):
+            sentences.append("Below a value: its 95 % bootstrap interval over users.")
     if any(shown.sampled for shown in group.runs):
         sentences.append(
             "Values of the sampled ranking are higher than those of the full ranking and may order"
@@ -178,18 +185,20 @@ def _bars(group: Group) -> Html | None:
     names = leading(group)
     if not names:
         return None
-    of = "held-out ratings; lower is better" if is_error(names[0]) else f"users, {group.ranking}"
-    values = {
-        shown.label: [shown.manifest["metrics"][name] for name in names] for shown in group.runs
-    }
+    title = f"Accuracy, {group.ranking}"
+    averaged = f"users, {group.ranking}"
+    if is_error(names[0]):
+        title = "Errors of predicted ratings"
+        averaged = "held-out ratings; lower is better"
+    values = {}
+    for shown in group.runs:
+        values[shown.label] = [shown.manifest["metrics"][name] for name in names]
     svg = figures.bars(
         names,
         values,
         figures.FigureFormat(
-            title="Errors of predicted ratings"
-            if is_error(names[0])
-            else f"Accuracy, {group.ranking}",
-            x_label=f"mean over {of}",
+            title=title,
+            x_label=f"mean over {averaged}",
             y_label="metric",
             name=f"{group.slug}-accuracy",
         ),
@@ -205,12 +214,14 @@ def _bars(group: Group) -> Html | None:
 
 def _trade(group: Group) -> Html | None:
     """Accuracy against coverage, both of the full ranking (FPL, figure 3)."""
-    across, up = "item_coverage@10", MAIN
+    across = "item_coverage@10"
+    up = MAIN
     series = {}
     for shown in group.runs:
         metrics = full_ranking(shown)
         if across in metrics and up in metrics:
             series[shown.label] = [metrics[across]], [metrics[up]]
+    # One point shows no trade-off.
     if len(series) < 2:
         return None
     svg = figures.scatter(
@@ -233,7 +244,8 @@ def _trade(group: Group) -> Html | None:
 def _tiles(group: Group) -> Html:
     """The numbers of a single run that a reader looks for first."""
     shown = group.runs[0]
-    metrics, ledger = shown.manifest["metrics"], shown.manifest["ledger"]
+    metrics = shown.manifest["metrics"]
+    ledger = shown.manifest["ledger"]
     pairs: list[tuple[Child, Child]] = []
     for name in leading(group):
         ranking = "" if is_error(name) else f", {shown.ranking}"

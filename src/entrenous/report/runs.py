@@ -75,7 +75,7 @@ class ShownRun:
         return bool(self.manifest["ledger"].get("messages"))
 
     def named(self) -> Html:
-        """The run's label beside a spot of the run's colour, as HTML."""
+        """The run's label after a spot of the run's colour, as HTML."""
         spot = tag("i", class_=f"spot s{self.number % 8}", aria_hidden="true")
         return tag("span", join(spot, self.label), class_="run")
 
@@ -103,7 +103,8 @@ def groups(runs: Sequence[StoredRun]) -> list[Group]:
     """Runs grouped by data and protocol, both in the order given; a run given twice counts once.
     Raises InputError for a run that is not finished.
     """
-    distinct = list({run.path.resolve(): run for run in runs}.values())
+    by_path = {run.path.resolve(): run for run in runs}
+    distinct = list(by_path.values())
     if not distinct:
         raise InputError(
             "report", "no runs", expected="one run or several", fix="see `entrenous runs`"
@@ -162,6 +163,7 @@ def labels(runs: Sequence[StoredRun]) -> list[str]:
     ]
     names = [short(str(run.manifest["algorithm"])) for run in runs]
     settings = [given_settings(run) for run in runs]
+    # Settings that are too long for a label are added only to tell runs apart.
     if all(len(text) <= SHORT for text in settings):
         names = [f"{name} {text}".strip() for name, text in zip(names, settings, strict=True)]
     else:
@@ -169,10 +171,12 @@ def labels(runs: Sequence[StoredRun]) -> list[str]:
     for part in parts:
         names = _extended(names, [part(run) for run in runs])
     names = [one_line(name, LONG) for name in names]
-    return [
-        f"{name} ({number})" if name in names[: number - 1] else name
-        for number, name in enumerate(names, start=1)
-    ]
+    # Names that are equal even so get the number of their run.
+    numbered = []
+    for number, name in enumerate(names, start=1):
+        taken = name in names[: number - 1]
+        numbered.append(f"{name} ({number})" if taken else name)
+    return numbered
 
 
 def given_settings(run: StoredRun) -> str:
@@ -213,13 +217,15 @@ def is_main(name: str) -> bool:
 def in_order(names: Sequence[str]) -> list[str]:
     """Names of metrics sorted for a report: the best known first, the others by name and length."""
     place = {name: number for number, name in enumerate(FIRST)}
-    return sorted(
-        dict.fromkeys(names),
-        key=lambda name: (place.get(name, len(place)), kind(name), _length(name)),
-    )
+
+    def sort_key(name: str) -> tuple[int, str, int]:
+        return place.get(name, len(place)), kind(name), _length(name)
+
+    return sorted(dict.fromkeys(names), key=sort_key)
 
 
 def _length(name: str) -> int:
+    """The length of the lists of a metric, as a number, so that @5 comes before @10."""
     tail = name.partition("@")[2]
     return int(tail) if tail.isdigit() else 0
 
@@ -234,9 +240,8 @@ def main_of(group: Group) -> str:
 
 def leading(group: Group) -> list[str]:
     """The two most important metrics of a group: errors if all runs predict ratings."""
-    common = [
-        name for name in FIRST if all(name in shown.manifest["metrics"] for shown in group.runs)
-    ]
+    measured = [shown.manifest["metrics"] for shown in group.runs]
+    common = [name for name in FIRST if all(name in metrics for metrics in measured)]
     return common[:2]
 
 

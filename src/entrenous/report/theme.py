@@ -9,6 +9,7 @@ from importlib.resources import files
 from . import figures
 from .markup import Child, Html, join, tag
 
+# The variable of the style sheet for each colour of a figure.
 _VARIABLES = {
     **{hexadecimal: f"var(--s{number})" for number, hexadecimal in enumerate(figures.COLOURS)},
     figures.INK: "var(--ink)",
@@ -20,7 +21,8 @@ _VARIABLES = {
 
 def style() -> Html:
     """The <style> element with the stylesheet of a report."""
-    return tag("style", Html(files(__package__).joinpath("style.css").read_text(encoding="utf-8")))
+    sheet = files(__package__).joinpath("style.css")
+    return tag("style", Html(sheet.read_text(encoding="utf-8")))
 
 
 def figure(svg: str, caption: Child = None) -> Html | None:

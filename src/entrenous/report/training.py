@@ -39,7 +39,10 @@ def looks(shown: ShownRun) -> list[Line]:
     search for the number of rounds if there was one.
     """
     trace = shown.run.trace
-    return [line for line in trace if line["phase"] == trace[0]["phase"] and line["validation"]]
+    if not trace:
+        return []
+    first = trace[0]["phase"]
+    return [line for line in trace if line["phase"] == first and line["validation"]]
 
 
 def _why(shown: ShownRun) -> Html:
@@ -63,15 +66,20 @@ def _words(looked: dict[ShownRun, list[Line]]) -> str:
 
 def _curves(group: Group, looked: dict[ShownRun, list[Line]]) -> Html | None:
     """The best known metric that all runs looked at, over rounds and over bytes."""
-    names = [set(lines[0]["validation"]) for lines in looked.values()]
-    common = [name for name in FIRST if all(name in of_run for of_run in names)]
-    metric = common[0] if common else next(iter(_first(looked)))
-    scale, unit = numbers.byte_unit(max(_bytes(lines[-1]) for lines in looked.values()))
-    over_rounds, over_bytes = {}, {}
+    first_looks = [lines[0]["validation"] for lines in looked.values()]
+    common = [name for name in FIRST if all(name in metrics for metrics in first_looks)]
+    # Runs that share no metric are drawn by one of the first.
+    metric = common[0] if common else next(iter(first_looks[0]))
+    most_bytes = max(_bytes(lines[-1]) for lines in looked.values())
+    scale, unit = numbers.byte_unit(most_bytes)
+    over_rounds = {}
+    over_bytes = {}
     for shown, lines in looked.items():
         values = [line["validation"].get(metric, float("nan")) for line in lines]
-        over_rounds[shown.label] = [line["round"] for line in lines], values
-        over_bytes[shown.label] = [_bytes(line) / scale for line in lines], values
+        rounds = [line["round"] for line in lines]
+        sent = [_bytes(line) / scale for line in lines]
+        over_rounds[shown.label] = rounds, values
+        over_bytes[shown.label] = sent, values
     return side_by_side(
         _curve(group, over_rounds, metric, "round", "rounds"),
         _curve(group, over_bytes, metric, f"{unit} up and down, all devices", "bytes"),
@@ -101,40 +109,34 @@ def _curve(
     return figure(svg)
 
 
-def _first(looked: dict[ShownRun, list[Line]]) -> dict[str, float]:
-    return next(iter(looked.values()))[0]["validation"]
-
-
 def _bytes(line: Line) -> float:
+    """The bytes that all devices have sent and received until a look."""
     return float(line["bytes_up"] + line["bytes_down"])
 
 
 def _trace(shown: ShownRun, lines: list[Line]) -> Html:
-    looked_at = list(lines[0]["validation"])
-    names = [name for name in SHOWN if name in looked_at] or looked_at[:3]
-    sign = -1 if is_error(names[0]) else 1
-    best = max(
-        lines, key=lambda line: (sign * line["validation"].get(names[0], 0.0), -line["round"])
-    )
-    rows: list[list[Child]] = [
-        [
-            join(tag("b", str(line["round"])), " best") if line is best else str(line["round"]),
-            *(
-                numbers.metric(line["validation"][name]) if name in line["validation"] else "none"
-                for name in names
-            ),
-            numbers.size(line["bytes_up"]),
-            numbers.size(line["bytes_down"]),
-            numbers.seconds(line["seconds"]),
-        ]
-        for line in lines
-    ]
-    head: list[Child] = [
-        "round",
-        *(tag("code", name) for name in names),
-        "bytes up",
-        "bytes down",
-        "seconds",
-    ]
-    said = join(shown.named(), f": looks at validation, {lines[0]['phase']}")
-    return table(said, head, rows, label=f"{shown.label}, validation")
+    """A table of the looks of one run, the best of them marked."""
+    measured = list(lines[0]["validation"])
+    names = [name for name in SHOWN if name in measured] or measured[:3]
+    main = names[0]
+    sign = -1 if is_error(main) else 1
+
+    def goodness(line: Line) -> tuple[float, int]:
+        # The earliest of equals is the best: it took the fewest rounds.
+        return sign * line["validation"].get(main, 0.0), -line["round"]
+
+    best = max(lines, key=goodness)
+    head: list[Child] = ["round", *(tag("code", name) for name in names)]
+    head += ["bytes up", "bytes down", "seconds"]
+    rows: list[list[Child]] = []
+    for line in lines:
+        number = str(line["round"])
+        row: list[Child] = [join(tag("b", number), " best") if line is best else number]
+        metrics = line["validation"]
+        for name in names:
+            row.append(numbers.metric(metrics[name]) if name in metrics else "none")
+        row += [numbers.size(line["bytes_up"]), numbers.size(line["bytes_down"])]
+        row.append(numbers.seconds(line["seconds"]))
+        rows.append(row)
+    caption = join(shown.named(), f": looks at validation, {lines[0]['phase']}")
+    return table(caption, head, rows, label=f"{shown.label}, validation")

@@ -18,6 +18,7 @@ from .results import per_user
 from .runs import FIRST, Group, ShownRun, in_order, is_error, is_main, kind, listed, main_of
 from .theme import figure, side_by_side
 
+# The level of significance.
 LEVEL = 0.05
 # Points of a drawn distribution; more could not be seen.
 POINTS = 200
@@ -35,13 +36,15 @@ def spread(group: Group) -> Html:
         return tag("p", "No per-user values are stored.", class_="small")
     first = main_of(group)
     others = [_tails(group, name) for name in chosen if name != first]
-    more = folded(f"User by user: {len(others)} more metrics", others) if others else None
+    more = None
+    if others:
+        more = folded(f"User by user: {len(others)} more metrics", others)
     drawn = [_cdf(group, name) for name in dict.fromkeys((first, "auc")) if name in chosen]
     return join(_whose(group), side_by_side(*drawn), _tails(group, first), more)
 
 
 def _whose(group: Group) -> Html:
-    """How to read the values of single users."""
+    """Sentences that help to read the values of single users."""
     first = main_of(group)
     better, ranking = "lower", f" in the {group.ranking}"
     if is_error(first):
@@ -62,6 +65,7 @@ def _whose(group: Group) -> Html:
 
 
 def _tails(group: Group, name: str) -> Html:
+    """The table of a metric over users, with a row for each run that stored its values."""
     head = ["run", "mean", "95 % interval", "std", *(f"{p} %" for p in PERCENTILES), "users"]
     rows = []
     for shown in group.runs:
@@ -119,9 +123,14 @@ def distribution(values: Float64Array) -> tuple[Float64Array, Float64Array]:
     ordered = np.sort(values)
     at = np.unique(ordered)
     if len(at) > POINTS:
-        at = np.unique(np.quantile(ordered, np.linspace(0, 1, POINTS), method="higher"))
+        # Values of users, not values between them.
+        quantiles = np.quantile(ordered, np.linspace(0, 1, POINTS), method="higher")
+        at = np.unique(quantiles)
     share = np.searchsorted(ordered, at, side="right") / len(ordered)
-    return np.repeat(at, 2), np.concatenate([[0.0], np.repeat(share, 2)[:-1]])
+    # A step goes up at each value, from the share before it.
+    x = np.repeat(at, 2)
+    y = np.concatenate([[0.0], np.repeat(share, 2)[:-1]])
+    return x, y
 
 
 # ---- significance --------------------------------------------------------------------------------
@@ -133,7 +142,9 @@ class RunPair(NamedTuple):
     a: ShownRun
     b: ShownRun
     left: Float64Array
+    """float64 [users]: the values of run a."""
     right: Float64Array
+    """float64 [users]: the values of run b."""
 
 
 def significance(group: Group) -> Html | None:
@@ -145,7 +156,11 @@ def significance(group: Group) -> Html | None:
     first = main_of(group)
     stored = group.runs[0].run.users
     names = dict.fromkeys(name for name in (first, *FIRST) if name in stored)
-    tables = [html for html in (_tests(group, name) for name in names) if html]
+    tables = []
+    for name in names:
+        tests = _tests(group, name)
+        if tests:
+            tables.append(tests)
     if not tables:
         return join(_unpaired(group))
     words = (
@@ -154,16 +169,23 @@ def significance(group: Group) -> Html | None:
         f" called higher if both corrected p are at most {LEVEL}. The tests speak about these users"
         " under this split and seed, not about other data, splits or seeds."
     )
-    more = folded(f"Tests of {len(tables) - 1} more metrics", tables[1:]) if tables[1:] else None
-    return join(tag("p", words), tables[0], more, _unpaired(group))
+    main, *others = tables
+    more = None
+    if others:
+        more = folded(f"Tests of {len(others)} more metrics", others)
+    return join(tag("p", words), main, more, _unpaired(group))
 
 
 def pairs(group: Group, name: str) -> list[RunPair]:
     """Every two runs whose users can be paired on a metric."""
     paired = []
     for a, b in combinations(group.runs, 2):
-        left, right = per_user(a, name), per_user(b, name)
-        if a.manifest["seed"] != b.manifest["seed"] or left is None or right is None:
+        left = per_user(a, name)
+        right = per_user(b, name)
+        if left is None or right is None:
+            continue
+        # Another seed has held out other rows of the same users.
+        if a.manifest["seed"] != b.manifest["seed"]:
             continue
         _, of_a, of_b = np.intersect1d(
             a.run.users["user"], b.run.users["user"], assume_unique=True, return_indices=True
@@ -182,8 +204,9 @@ class TestedPair(NamedTuple):
     w: Comparison
     """Wilcoxon's signed-rank test."""
     t_holm: float
-    """p of the t-test after Holm's correction over all pairs of the group."""
+    """The p-value of the t-test after Holm's correction over all pairs of the group."""
     w_holm: float
+    """The same of Wilcoxon's test."""
 
 
 def tested(group: Group, name: str) -> list[TestedPair]:
@@ -252,6 +275,7 @@ def higher(test: TestedPair) -> ShownRun | None:
 
 
 def _verdict(test: TestedPair) -> Html:
+    """The cell that says which run is higher, if any."""
     winner = higher(test)
     if winner is not None:
         return tag("span", winner.named(), " is higher", class_="run")

@@ -16,6 +16,7 @@ def verdict(groups: list[Group]) -> Html:
     """A list with a few sentences for each group of runs."""
     items = []
     for group in groups:
+        # The only group needs no name.
         title = f"{group.title}: " if len(groups) > 1 else None
         lines = _compared(group) if len(group.runs) > 1 else _alone(group.runs[0])
         items += [tag("li", title, line) for line in lines]
@@ -23,19 +24,19 @@ def verdict(groups: list[Group]) -> Html:
 
 
 def _alone(shown: ShownRun) -> list[Child]:
+    """The sentences about a run that is compared with no other."""
     metrics = shown.manifest["metrics"]
-    if HIT in metrics and not any(is_error(name) for name in metrics):
+    predicts_ratings = any(is_error(name) for name in metrics)
+    if HIT in metrics and not predicts_ratings:
         items = "its own candidates" if shown.sampled else "every item that could be recommended"
-        hits = (
-            f": {100 * metrics[HIT]:.0f} % of the users find a held-out item among the ten best of"
-            f" {items}."
-        )
+        percent = 100 * metrics[HIT]
+        hits = f": {percent:.0f} % of the users find a held-out item among the ten best of {items}."
         return [join(shown.named(), hits), _sent(shown)]
-    names = [name for name in FIRST if name in metrics][:2]
-    listed = [
-        join(" and " if n else None, tag("code", name), " ", numbers.metric(metrics[name]))
-        for n, name in enumerate(names)
-    ]
+    listed: list[Child] = []
+    for name in [name for name in FIRST if name in metrics][:2]:
+        if listed:
+            listed.append(" and ")
+        listed += [tag("code", name), " ", numbers.metric(metrics[name])]
     return [join(shown.named(), ": ", listed, "."), _sent(shown)]
 
 
@@ -45,16 +46,23 @@ def _compared(group: Group) -> list[Child]:
     scored = [shown for shown in group.runs if name in shown.manifest["metrics"]]
     if len(scored) < 2:
         return []
-    best_of, superlative, ranking = max, "highest", f" in the {group.ranking}"
+
+    def mean_of(shown: ShownRun) -> float:
+        mean: float = shown.manifest["metrics"][name]
+        return mean
+
     if is_error(name):
-        best_of, superlative, ranking = min, "lowest", ""
-    best = best_of(scored, key=lambda shown: shown.manifest["metrics"][name])
+        best = min(scored, key=mean_of)
+        superlative, ranking = "lowest", ""
+    else:
+        best = max(scored, key=mean_of)
+        superlative, ranking = "highest", f" in the {group.ranking}"
     first = join(
         best.named(),
         f" has the {superlative} ",
         tag("code", name),
         f"{ranking}, ",
-        numbers.metric(best.manifest["metrics"][name]),
+        numbers.metric(mean_of(best)),
         ".",
     )
     tests = [test for test in tested(group, name) if best in (test.pair.a, test.pair.b)]
@@ -65,6 +73,7 @@ def _compared(group: Group) -> list[Child]:
 def _lead(best: ShownRun, test: TestedPair) -> Html:
     """The lead of the best run over another one, with its interval over users."""
     pair = test.pair
+    # A test is of a - b; the lead is of the best over the other.
     sign, other = (1, pair.b) if pair.a is best else (-1, pair.a)
     low, high = sorted(sign * end for end in bounds(pair))
     sure = "): this could be chance."

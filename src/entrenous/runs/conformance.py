@@ -42,29 +42,30 @@ CHECKED = {
 
 
 def conform(algorithm: Any, data: Interactions | None = None) -> None:
-    """Hold an algorithm against its own declaration, on small data. In a test file: `def
+    """Check that an algorithm keeps to its own declaration, on small data. In a test file: `def
     test_mine(): conform(MyAlgorithm())`.
 
-    Of one with a server, three rounds are trained. Checked: no member is missing; what devices
-    receive has the declared names, types, shapes and ranges and is not written to; what they send
-    is declared, of the declared shape, without an item twice or a private array, and the same for
-    the same key; one device at a time and all at once end with the same bits; no device at all
-    sends empty arrays; scores are finite float32 numbers for every user and item, the same when
-    asked again. Of a centralised one: no member is missing, the same key gives the same model, and
-    the scores likewise. Of one that gossips: no member is missing.
+    An algorithm with a server is trained for three rounds. Checked: no member is missing; the
+    arrays that devices receive have the declared names, types, shapes and ranges and are not
+    written to; the arrays that they send are declared, of the declared shape, without an item twice
+    or a private array, and the same for the same key; one device at a time and all at once end with
+    the same bits; no device at all sends empty arrays; scores are finite float32 numbers for every
+    user and item, the same when asked again. A centralised algorithm must have all members, give
+    the same model for the same key, and scores as above. One that gossips must have all members.
 
     Args:
         algorithm: an instance, with its settings.
-        data: what to train on; None = 30 made-up users and 40 items.
+        data: the rows to train on; None = 30 made-up users and 40 items.
 
-    Raises: ContractError: for the first rule that is broken, in one line that names algorithm,
-        array and rule.
+    Raises ContractError for the first rule that is broken, in one line that names algorithm, array
+    and rule.
     """
-    kind, rated = declared(algorithm).kind, declared(algorithm).traits.predicts_ratings
-    data = data or _made_up(rated)
-    if kind == "federated":
+    # Reading the declaration refuses an algorithm with a missing member, of whatever kind.
+    declaration = declared(algorithm)
+    data = data or _made_up(declaration.traits.predicts_ratings)
+    if declaration.kind == "federated":
         _federated(algorithm, data)
-    elif kind == "central":
+    elif declaration.kind == "central":
         _central(algorithm, data)
 
 
@@ -76,7 +77,8 @@ def _federated(algorithm: Any, data: Interactions) -> None:
     for executor in (Threads(1), Debug()):
         _check_same(name, together, _trained(Rounds(own, data, executor=executor)))
     _check_nobody(own, data, together)
-    users, contract = np.arange(len(data.users)), bound(own, data.catalogue)
+    users = np.arange(len(data.users))
+    contract = bound(own, data.catalogue)
     received = contract.delivered(read_only(own.download(together.server)), users)
     check_received(contract, received, len(users))
     _check_scores(name, data, lambda: own.score(received, together.devices, data.histories(users)))
@@ -84,14 +86,16 @@ def _federated(algorithm: Any, data: Interactions) -> None:
 
 def _central(algorithm: Any, data: Interactions) -> None:
     name = type(algorithm).__name__
-    models = [algorithm.fit(data, key(0, "fit")) for _ in range(2)]
-    first, second = map(arrays_of, models)
+    model = algorithm.fit(data, key(0, "fit"))
+    first = arrays_of(model)
+    second = arrays_of(algorithm.fit(data, key(0, "fit")))
     for array, values in first.items():
         if values.tobytes() != second[array].tobytes():
             raise ContractError(
                 f"{name}: '{array}'", "another model for the same key", expected="the same bits"
             )
-    _check_scores(name, data, lambda: algorithm.score(models[0], data, np.arange(len(data.users))))
+    users = np.arange(len(data.users))
+    _check_scores(name, data, lambda: algorithm.score(model, data, users))
 
 
 def _check_nobody(algorithm: Any, data: Interactions, training: Training) -> None:
@@ -160,8 +164,9 @@ def _check_same(name: str, together: Training, other: Training) -> None:
 def _check_scores(name: str, data: Interactions, ask: Callable[[], Any]) -> None:
     """Checks the scores of all users: float32 [users, items], finite, the same when asked again."""
     scores = ask()
-    if scores.dtype != np.float32 or scores.shape != (len(data.users), len(data.items)):
-        expected = f"float32 {(len(data.users), len(data.items))}"
+    shape = (len(data.users), len(data.items))
+    if scores.dtype != np.float32 or scores.shape != shape:
+        expected = f"float32 {shape}"
         raise ContractError(f"{name}: score", f"{scores.dtype} {scores.shape}", expected=expected)
     if not np.isfinite(scores).all():
         raise ContractError(

@@ -34,7 +34,8 @@ from .pipeline import material
 from .plan import check, leaky, make
 from .recommenders import check_trainable, fitted
 
-SIGNIFICANT = 4.0  # standard errors from chance at which the check fails: one honest run in 16,000
+# Standard errors from chance at which the check fails, which happens to one honest run in 16,000.
+SIGNIFICANT = 4.0
 
 
 @final
@@ -59,8 +60,11 @@ class Alone:
     def _scores_of(self, user: int) -> Float32Array:
         # Each user starts from another model: with a shared one, chance differences between items
         # would repeat over users.
-        seed = int(fold_name(key(self.seed, "alone"), user) >> np.uint64(1))
-        own, avoid = (_rows_of(rows, user) for rows in (self.train, self.avoid))
+        own_key = fold_name(key(self.seed, "alone"), user)
+        # A seed has 63 bits.
+        seed = int(own_key >> np.uint64(1))
+        own = _rows_of(self.train, user)
+        avoid = _rows_of(self.avoid, user)
         rounds = Rounds(self.algorithm, own, seed=seed, avoid=avoid)
         trained = rounds.advance(rounds.start(), self.rounds)
         self.progress(user + 1, len(self.train.users), "private model")
@@ -70,15 +74,15 @@ class Alone:
 def _rows_of(data: Interactions, user: int) -> Interactions:
     """The rows of one user, who is then the only one; the items stay as they are."""
     low, high = data.ptr[user], data.ptr[user + 1]
-    time, row = (None if column is None else column[low:high] for column in (data.time, data.row))
+    own = slice(low, high)
     return replace(
         data,
         ptr=np.array([0, high - low]),
-        item=data.item[low:high],
-        value=data.value[low:high],
-        time=time,
-        row=row,
-        visits=some_visits(data.visits, slice(low, high)),
+        item=data.item[own],
+        value=data.value[own],
+        time=None if data.time is None else data.time[own],
+        row=None if data.row is None else data.row[own],
+        visits=some_visits(data.visits, own),
         users=Vocabulary(size=1),
         scale=data.rating_scale,
     )
@@ -116,7 +120,7 @@ def leakcheck(asked: LeakcheckRequest) -> dict[str, Any]:
     made = _check_one_user(make(plan, rows), train)
     avoid = split.all_rows if leaky(plan) else train
     model = Alone(made, train, avoid, asked.rounds, plan.seed, asked.progress)
-    found = evaluate(
+    evaluation = evaluate(
         model,
         train,
         _competing(split.test, train),
@@ -124,10 +128,12 @@ def leakcheck(asked: LeakcheckRequest) -> dict[str, Any]:
         n=(10,),
         seed=plan.seed,
     )
-    ranking = found.candidates_ranking or found.ranking
-    checks = [_check("auc", found.per_user["auc"], ranking, *_auc_by_chance(ranking))]
-    if found.candidates_ranking is not None:
-        checks.append(_check("hr@10", found.per_user["hr@10"], ranking, *_hit_by_chance(ranking)))
+    ranking = evaluation.candidates_ranking or evaluation.ranking
+    per_user = evaluation.per_user
+    checks = [_check("auc", per_user["auc"], ranking, *_auc_by_chance(ranking))]
+    # The hits of chance are those of one held-out item among its candidates.
+    if evaluation.candidates_ranking is not None:
+        checks.append(_check("hr@10", per_user["hr@10"], ranking, *_hit_by_chance(ranking)))
     return {
         "data": rows.name,
         "protocol": asked.protocol,
@@ -135,10 +141,10 @@ def leakcheck(asked: LeakcheckRequest) -> dict[str, Any]:
         "negatives": "not in train, validation or test (leaky)" if leaky(plan) else "not in train",
         "seed": plan.seed,
         "rounds": plan.rounds,
-        "users": len(found.user),
+        "users": len(evaluation.user),
         "checks": checks,
         "passed": all(check["passed"] for check in checks),
-        "protocol_text": list(found.protocol),
+        "protocol_text": list(evaluation.protocol),
     }
 
 
@@ -155,7 +161,7 @@ def _check_trains_alone(plan: RunPlan) -> None:
 
 
 def _check_one_user(algorithm: Any, train: Interactions) -> FederatedAlgorithm:
-    """The algorithm, if it can do with one user. Raises InputError with what it lacks."""
+    """The algorithm, if it can train with one user. Raises InputError with the reason if not."""
     try:
         algorithm.configured(_rows_of(train, 0).catalogue)
     except InputError as bad:
@@ -181,8 +187,12 @@ def _auc_by_chance(ranking: Ranking) -> tuple[Float64Array, Float64Array]:
     """Mean and variance of each query's AUC if all orders are equally likely: those of the
     Mann-Whitney statistic, 1/2 and (r + c + 1) / (12 r c), of r relevant and c other items.
     """
-    r, c = ranking.relevant, ranking.candidates - ranking.relevant
-    return np.full(len(r), 0.5), np.where(c > 0, (r + c + 1) / (12.0 * r * np.maximum(c, 1)), 0.0)
+    r = ranking.relevant
+    c = ranking.candidates - r
+    mean = np.full(len(r), 0.5)
+    variance = (r + c + 1) / (12.0 * r * np.maximum(c, 1))
+    # Without another item AUC is always 1/2.
+    return mean, np.where(c > 0, variance, 0.0)
 
 
 def _hit_by_chance(ranking: Ranking) -> tuple[Float64Array, Float64Array]:
@@ -203,15 +213,17 @@ def _check(
     """
     _, user = np.unique(ranking.user, return_inverse=True)
     queries = np.bincount(user)
-    expected = (np.bincount(user, chance) / queries).mean()
+    expected_of_user = np.bincount(user, chance) / queries
+    expected = expected_of_user.mean()
     # Queries are independent, so the variance of a user's mean is that of their sum / queries^2.
-    error = np.sqrt((np.bincount(user, variance) / queries**2).sum()) / len(values)
-    z = float((values.mean() - expected) / error) if error else 0.0
-    passed = bool(abs(z) < SIGNIFICANT)
+    variance_of_user = np.bincount(user, variance) / queries**2
+    error = np.sqrt(variance_of_user.sum()) / len(values)
+    obtained = values.mean()
+    z = float((obtained - expected) / error) if error else 0.0
     return {
         "metric": metric,
-        "obtained": float(values.mean()),
+        "obtained": float(obtained),
         "chance": float(expected),
         "standard_errors": z,
-        "passed": passed,
+        "passed": bool(abs(z) < SIGNIFICANT),
     }

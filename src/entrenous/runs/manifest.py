@@ -1,18 +1,26 @@
-"""The manifest of a run: its options, its results, and the notes without which the figures must not
-be read.
+"""The manifest of a run: its options, its results, the notes without which the figures must not be
+read, and the settings, code and libraries behind them. A later use is refused where today's differ.
 """
 
 from __future__ import annotations
 
+import platform
+import shlex
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import __version__
 from ..core.contract.declared import declared, is_central, is_federated, is_gossip
+from ..core.errors import InputError
 from ..core.registry.discover import short
+from ..core.registry.program import program_sha256, source_sha256
 from ..data.interactions import Interactions
 from ..data.split.types import Split
 from ..evaluate.fairness import fairness
@@ -23,6 +31,12 @@ from ..privacy.protection import PAPER
 from . import store
 from .options import RunPlan
 from .recommenders import Algorithm, Fitted, federated
+
+# The code behind every result is this module and what it imports.
+TRAINS = "entrenous.runs.train"
+LIBRARIES = ("numpy", "numba", "polars")
+TODAY = "run it again, or say --todays-code to use today's"
+ALGORITHM, TRAINING = "algorithm_sha256", "program_sha256"
 
 
 class Fold(NamedTuple):
@@ -41,19 +55,19 @@ def opening(plan: RunPlan, rows: Interactions, by_name: bool) -> dict[str, Any]:
     """
     asked = asdict(plan)
     rounds = asked.pop("rounds")
-    in_memory = [
-        name
-        for name, value in {**plan.settings, **plan.network}.items()
-        if not isinstance(value, str | int | float)
-    ]
+    # A run with such a setting cannot be repeated from its manifest.
+    in_memory = []
+    for name, value in {**plan.settings, **plan.network}.items():
+        if not isinstance(value, str | int | float):
+            in_memory.append(name)
     return {
         "run": None,
         "algorithm": asked.pop("algorithm"),
         "data": asked.pop("data"),
         **asked,
-        "settings": _described(plan.settings),
-        "network": _described(plan.network),
-        "protect": _described(plan.protect),
+        "settings": described(plan.settings),
+        "network": described(plan.network),
+        "protect": described(plan.protect),
         "data_by_name": by_name,
         "settings_in_memory": in_memory,
         "rounds_asked": rounds,
@@ -64,8 +78,8 @@ def opening(plan: RunPlan, rows: Interactions, by_name: bool) -> dict[str, Any]:
     }
 
 
-def _described(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings that JSON can hold."""
+def described(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings that JSON can hold: an object in memory is described."""
     return {
         name: value if isinstance(value, str | int | float) else str(value)
         for name, value in settings.items()
@@ -77,13 +91,14 @@ def ignored(plan: RunPlan, algorithm: Algorithm) -> list[str]:
     given = [name for name in ("rounds", "every", "patience") if getattr(plan, name)]
     if federated(algorithm) or not given:
         return []
+    # They are no error, so that one command line fits all algorithms of a comparison.
     options = ", ".join(f"--{name}" for name in given)
     return [f"{short(plan.algorithm)} is trained in one place, without rounds; ignored: {options}"]
 
 
 def between(network: Mapping[str, Any], algorithm: Algorithm, split: Split) -> list[str]:
-    """Notes on the network between peers, and on the rows by which they judge models; none for an
-    algorithm with a server, or a centralised one.
+    """Notes on the network between peers, and on the rows by which peers judge models; none for an
+    algorithm that does not gossip.
     """
     if not is_gossip(algorithm):
         return []
@@ -100,8 +115,8 @@ def between(network: Mapping[str, Any], algorithm: Algorithm, split: Split) -> l
 
 
 def spent(privacy: Mapping[str, Any]) -> list[str]:
-    """Notes on the spent differential privacy: for whom it holds, for what, and what it does not
-    cover.
+    """Notes on the spent differential privacy: the people and the data that it covers, and the
+    figures that it does not.
     """
     if not privacy:
         return []
@@ -122,8 +137,10 @@ def spent(privacy: Mapping[str, Any]) -> list[str]:
 def closing(
     parts: list[Split], folds: list[Fold], leak: list[str], notes: list[str]
 ) -> dict[str, Any]:
-    """Entries that a finished run adds to its manifest: means over folds, sums of bytes and
-    seconds. leak: the first notes; notes: the last ones.
+    """The entries that a finished run adds to its manifest: means over folds, sums of bytes and
+    seconds.
+
+    leak: notes that come first. notes: notes that come after those of the data.
     """
     first = folds[0]
     evaluations = [fold.evaluation for fold in folds]
@@ -166,16 +183,18 @@ def _fairness(evaluations: list[Evaluation]) -> dict[str, dict[str, float]]:
     """The spread of NDCG over users, of the ranking behind `metrics` and, where that is sampled, of
     the full ranking; means over folds.
     """
-    ranked, full = [], []
+    ranked = []
+    full = []
     for each in evaluations:
+        # The values of users are of the sampled ranking where there is one.
         ranking = each.ranking if each.candidates_ranking is None else each.candidates_ranking
         ranked.append(fairness(each.per_user, ranking).named())
         if each.per_user_full is not None:
             full.append(fairness(each.per_user_full, each.ranking).named())
-    found = {"fairness": _mean(ranked)}
+    entries = {"fairness": _mean(ranked)}
     if full:
-        found["fairness_full_ranking"] = _mean(full)
-    return found
+        entries["fairness_full_ranking"] = _mean(full)
+    return entries
 
 
 def _mean(metrics: list[dict[str, float]]) -> dict[str, float]:
@@ -183,15 +202,134 @@ def _mean(metrics: list[dict[str, float]]) -> dict[str, float]:
 
 
 def gives_away(plan: RunPlan, algorithm: Algorithm) -> str:
-    """The line with which a run begins whose messages nothing limits: what they give away, as far
-    as it was measured; "" where a protection limits them, or nothing leaves a device.
+    """The line with which a run begins if no protection limits its messages: the measured leak of
+    the algorithm, or the way to measure it. "" where a protection limits messages, or nothing
+    leaves a device.
     """
     if plan.profile != PAPER or plan.protect or is_central(algorithm):
         return ""
     name = short(plan.algorithm)
-    measured = (
-        evidence.gives_away(name) or f"`entrenous audit {name}` measures what that gives away"
-    )
+    measured = evidence.gives_away(name)
+    if not measured:
+        measured = f"`entrenous audit {name}` measures what that gives away"
     limited = "; --profile private limits it" if is_federated(algorithm) else ""
     read = "profile paper: each message of a device can be read by who receives it"
     return f"{read}; {measured}{limited}"
+
+
+# ---- the code, settings and libraries behind a run -----------------------------------------------
+
+
+def pins(algorithm: Any) -> dict[str, Any]:
+    """The entries of a manifest that tie its result to settings, code and libraries.
+
+    algorithm: the instance that is trained. Returns settings_in_force: every setting with its
+    value, defaults too; algorithm_sha256: of the source of the algorithm and of the modules of this
+    package that it imports; program_sha256: of the code that trains and evaluates; versions: of
+    Python and the libraries; command: the command as it was typed, without folders.
+    """
+    return {
+        "settings_in_force": in_force(algorithm),
+        ALGORITHM: source_sha256(type(algorithm)),
+        TRAINING: program_sha256(TRAINS),
+        "versions": versions(),
+        "command": command(sys.argv),
+    }
+
+
+def versions() -> dict[str, str]:
+    """The versions of this package, Python, the machine's architecture and the libraries that
+    compute.
+    """
+    here = {
+        "entrenous": __version__,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+    }
+    return here | {name: version(name) for name in LIBRARIES}
+
+
+def command(arguments: Sequence[str]) -> str:
+    """A command line as it can be typed again, the program without its folder; "" in Python, where
+    none was typed.
+    """
+    program = Path(arguments[0]).name if arguments else ""
+    # The name of another script, such as a notebook's, says nothing about the run.
+    if program not in ("entrenous", "__main__.py"):
+        return ""
+    return shlex.join(["entrenous", *arguments[1:]])
+
+
+def check_algorithm(
+    manifest: Mapping[str, Any], algorithm: Any, where: str, todays_code: bool = False
+) -> None:
+    """Refuses to use a stored model with an algorithm whose code or settings have changed since it
+    was trained, unless `todays_code`.
+
+    where: the run, for errors.
+    """
+    if todays_code:
+        return
+    if ALGORITHM not in manifest:
+        problem = "the run does not say by which code it was made: it is of an earlier version"
+        raise InputError(where, problem, expected=f"{ALGORITHM} in its manifest", fix=TODAY)
+    if manifest[ALGORITHM] != source_sha256(type(algorithm)):
+        raise InputError(
+            where,
+            f"the code of {manifest['algorithm']} has changed since the run",
+            expected="the same",
+            fix=TODAY,
+        )
+    # Under the same code a setting may have another value, if its default comes from elsewhere.
+    now = in_force(algorithm)
+    for name, value in _entries(manifest, "settings_in_force", where).items():
+        if now.get(name) != value:
+            problem = f"the setting {name} is no longer what it was in the run"
+            raise InputError(where, problem, expected="the same", fix=TODAY)
+
+
+def check_program(manifest: Mapping[str, Any], where: str, todays_code: bool = False) -> None:
+    """Refuses to continue a run with other code or other libraries than it began with, unless
+    `todays_code`.
+    """
+    if todays_code:
+        return
+    if manifest.get(TRAINING) != program_sha256(TRAINS):
+        raise InputError(
+            where,
+            "the code that trains has changed since the run began",
+            expected="the same",
+            fix=TODAY,
+        )
+    now = versions()
+    for name, begun in _entries(manifest, "versions", where).items():
+        if begun != now.get(name):
+            problem = f"{name} was {begun} when the run began and is {now.get(name)}"
+            raise InputError(where, problem, expected="the same", fix=TODAY)
+
+
+def in_force(algorithm: Any) -> dict[str, Any]:
+    """Every setting of an algorithm with its value, defaults too, as a manifest has it."""
+    return {name: _plain(value) for name, value in algorithm.model_dump().items()}
+
+
+def _entries(manifest: Mapping[str, Any], part: str, where: str) -> dict[str, Any]:
+    """A part of a manifest that has entries by name. Raises InputError for a manifest without."""
+    entries = manifest.get(part)
+    if not isinstance(entries, dict):
+        raise InputError(
+            f"{where}/manifest.json",
+            f"'{part}' is {type(entries).__name__}",
+            expected="entries by name",
+            fix=TODAY,
+        )
+    return entries
+
+
+def _plain(value: Any) -> Any:
+    """A setting as JSON has it; an object that is neither number nor text is described."""
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return str(value)

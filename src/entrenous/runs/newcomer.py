@@ -16,18 +16,20 @@ from ..core.keys import fold_name, key
 from ..core.types import Float32Array, Int32Array
 from ..data.interactions import Interactions
 
-MOST = 200  # rounds of a newcomer's own training
+# The most rounds of a newcomer's own training.
+MOST = 200
 
 
 def scores_for(
     recommender: Any, train: Interactions, items: Int32Array, manifest: Mapping[str, Any], name: str
 ) -> Float32Array:
-    """Scores of every item, float32 [items], for somebody with these items, int32 ascending, who
-    was not in training.
+    """Scores of every item, float32 [items], for somebody who was not in training.
 
-    Their device trains as often as a device did on average, with the number after the last user's.
-    Raises InputError for an algorithm that needs its users in training: one without a server, one
-    whose server keeps something of each user, and one in which each user has chosen a setting."""
+    items: int32 ascending, the items that they have. Their device trains as often as a device did
+    on average, with the number after the last user's. Raises InputError for an algorithm that needs
+    its users in training: one without a server, one whose server keeps something of each user, and
+    one in which each user has chosen a setting.
+    """
     algorithm = recommender.algorithm
     # `deliver` sends each device something of its own, which a newcomer has not got.
     if not is_federated(algorithm) or declared(algorithm).deliver is not None or _chosen(algorithm):
@@ -77,5 +79,6 @@ def _chosen(algorithm: Any) -> bool:
 
 def _history(train: Interactions, items: Int32Array) -> Histories:
     """One device with these items, at the highest rating."""
-    ptr, values = np.array([0, len(items)]), np.full(len(items), train.rating_scale[1], np.float32)
+    ptr = np.array([0, len(items)])
+    values = np.full(len(items), train.rating_scale[1], np.float32)
     return Histories(ptr, items, values, ptr, items, places=train.places)

@@ -38,7 +38,7 @@ class CommonOptions(BasicOptions):
     given: str | None = None
     """The folder of a given split, for --protocol given; default: the data."""
     refit: bool | None = None
-    """Whether the final model trains on training and validation rows, once the latter have chosen
+    """Train the final model on training and validation rows, once the latter have chosen
     (--patience, `entrenous tune`), as NCF and its successors do; --no-refit: on the training rows
     alone. Default: on both, except between peers, which weigh models by validation rows, and in a
     given split that does not say so."""
@@ -119,7 +119,7 @@ class TuneFirst:
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """The options of a run that never change its result: where it runs, and what is kept."""
+    """The options of a run that never change its result: its machines, and the files it keeps."""
 
     threads: int = 0
     """Threads over devices, 0 = all cores; with --workers of each of them, 0 = the cores shared

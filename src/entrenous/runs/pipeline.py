@@ -32,9 +32,8 @@ from ..federation.workers.engine import crew
 from ..federation.workers.rounds import refuse
 from ..federation.workers.shards import ShardHand
 from . import store
-from .manifest import Fold, between, closing, gives_away, ignored, opening
+from .manifest import Fold, between, closing, gives_away, ignored, opening, pins
 from .options import RunOptions, RunPlan, TrainingOptions
-from .pins import pins
 from .plan import TRACE, check, check_parts, leaky, make, network_of, usual_protocol
 from .recommenders import (
     Algorithm,
@@ -42,9 +41,10 @@ from .recommenders import (
     FederatedRecommender,
     GossipRecommender,
 )
-from .train import OnRound, Say, Trace, Watch, train, unsaid
+from .train import OnRound, Say, Trace, Watch, train
 
-LENGTHS = (5, 10, 20)  # list lengths n of the metrics
+# The list lengths n of the metrics.
+LENGTHS = (5, 10, 20)
 LEAK = (
     "LEAKY NEGATIVES: no held-out item is ever drawn as a negative, which tells the model what was"
     " held out; these figures cannot stand beside honest ones"
@@ -108,8 +108,9 @@ class RunRequest(RunOptions, TrainingOptions):
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     """Further metrics by name."""
     progress: Progress = silent
-    say: Say = unsaid
-    """Receives, before the first round, what a run without a protection gives away."""
+    say: Say | None = None
+    """Receives, before the first round, a line on the leak of a run without a protection; None =
+    nobody reads it."""
     on_round: OnRound | None = None
     """Called after each round of training with its number and the metrics on validation, or {} if
     there was no look."""
@@ -124,17 +125,19 @@ def carry_out(asked: RunRequest) -> RunResult:
     check(plan)
     engine = engine_of(asked)
     # A file of delays may change during a run: it is read once, as the files of settings are.
-    network = dict(network_of(plan))
+    network = dict(network_of(plan)) if plan.network else {}
     at_least("--checkpoint-every", asked.checkpoint_every, 0)
-    in_threads = Threads(asked.threads)
+    executor: Executor = Threads(asked.threads)
     if asked.parts:
         what = Material(asked.parts[0].all_rows, parts_of(plan, asked.parts))
     else:
-        what = material(plan, None if isinstance(asked.data, str) else asked.data)
+        rows_given = None if isinstance(asked.data, str) else asked.data
+        what = material(plan, rows_given)
     # Settings and splits are checked before anything is written.
     algorithm = make(plan, what.rows)
     check_parts(plan, what.parts)
-    executor: Executor = Debug(lambda user: what.rows.users[user]) if asked.debug else in_threads
+    if asked.debug:
+        executor = Debug(lambda user: what.rows.users[user])
     with hired_crew(engine, plan, what, algorithm, asked.debug) as hired:
         folder, begun = _opened(plan, what, algorithm, asked)
         watch = Watch(
@@ -165,21 +168,23 @@ def planned(asked: RunRequest) -> RunPlan:
     """
     options = values(asked, TrainingOptions)
     data = asked.data
+    # The folder of a given split is the data, whichever of the two options names it.
     if isinstance(data, str) and asked.given is not None and asked.protocol == GIVEN:
         data = asked.given
         options["given"] = None
     if options["given"] is not None:
         options["given"] = _absolute(options["given"])
     if asked.protocol is None:
+        # The name of the user's own split stands where a protocol would.
         usual = asked.parts[0].name if asked.parts else usual_protocol(data, asked.algorithm)
         options["protocol"] = usual
     if "items" in asked.load:
         options["load"] = {**asked.load, "items": _absolute(asked.load["items"])}
-    return RunPlan(
-        algorithm=lasting(asked.algorithm) if is_place(asked.algorithm) else asked.algorithm,
-        data=_absolute(data) if isinstance(data, str) else data.name,
-        **options,
-    )
+    algorithm = asked.algorithm
+    if is_place(algorithm):
+        algorithm = lasting(algorithm)
+    name = _absolute(data) if isinstance(data, str) else data.name
+    return RunPlan(algorithm=algorithm, data=name, **options)
 
 
 def engine_of(options: RunOptions) -> EngineOptions:
@@ -192,26 +197,29 @@ def engine_of(options: RunOptions) -> EngineOptions:
 
 
 def material(plan: RunPlan, data: Interactions | None = None) -> Material:
-    """Loads (unless `data` is at hand) and splits. The rows are those of the split where the
-    split has other users than the data (`pepper-given`).
-    """
+    """Loads the rows of a plan, unless `data` has them, and splits them."""
     protocol = plan.protocol or usual_protocol(plan.data if data is None else data, plan.algorithm)
     if protocol == GIVEN:
         parts = splits(GIVEN, data, seed=plan.seed, given=plan.given or plan.data)
         return Material(parts[0].all_rows, parts_of(plan, parts))
     rows = load_rows(plan.data, **load_arguments(plan.load)) if data is None else data
     parts = splits(protocol, rows, seed=plan.seed)
-    # A protocol such as pepper-given numbers users and items of its own.
-    first = parts[0].train
-    renumbered = first.users is not rows.users or first.items is not rows.items
-    return Material(parts[0].all_rows if renumbered else rows, parts_of(plan, parts))
+    # A protocol such as pepper-given has users and items of its own, with numbers of their own; the
+    # rows are then those of its split.
+    first = parts[0]
+    if first.train.users is not rows.users or first.train.items is not rows.items:
+        rows = first.all_rows
+    return Material(rows, parts_of(plan, parts))
 
 
 def parts_of(plan: RunPlan, parts: Sequence[Split]) -> list[Split]:
     """The splits of a plan, with the `refit` that it asks for. Raises InputError where there are no
     validation rows to train on.
     """
-    return list(parts) if plan.refit is None else [refitted(part, plan.refit) for part in parts]
+    # A split knows what is usual for its protocol.
+    if plan.refit is None:
+        return list(parts)
+    return [refitted(part, plan.refit) for part in parts]
 
 
 @contextmanager
@@ -234,14 +242,16 @@ def hired_crew(
 
 def _absolute(name: str) -> str:
     """A path as it can be found again from another folder; the name of a data set as it is."""
-    return str(Path(name).resolve()) if name not in datasets() and Path(name).exists() else name
+    if name in datasets() or not Path(name).exists():
+        return name
+    return str(Path(name).resolve())
 
 
 def _opened(
     plan: RunPlan, what: Material, algorithm: Algorithm, asked: RunRequest
 ) -> tuple[Path | None, dict[str, Any]]:
-    """The folder of a new run, None where runs are not stored, and its manifest until training is
-    done. Rows that were in memory alone are kept in the folder.
+    """The folder of a new run (None where runs are not stored), and the manifest that it has until
+    training is done. Rows that were in memory alone are kept in the folder.
     """
     by_name = isinstance(asked.data, str) and not asked.parts
     manifest = opening(plan, what.rows, by_name) | pins(algorithm)
@@ -256,14 +266,16 @@ def _opened(
     manifest["network"] = _keep_files(manifest["network"], folder, TRACE, "network-{}.txt")
     store.write_manifest(folder, manifest)
     if not by_name:
-        store.write_arrays(folder / store.ROWS, arrays_of_rows(what.parts[0].final_train))
+        # Recommendations leave out the items of the training rows, so these are kept.
+        kept = what.parts[0].final_train
+        store.write_arrays(folder / store.ROWS, arrays_of_rows(kept))
     return folder, manifest
 
 
 @contextmanager
 def _nothing_left_behind(folder: Path | None) -> Iterator[None]:
-    """A run that could not be trained at all (a library is missing, say) leaves no folder; one with
-    a checkpoint can be resumed.
+    """A context that removes the folder of a run that could not be trained at all (a library is
+    missing, say), unless a checkpoint is there, from which the run can be resumed.
     """
     try:
         yield
@@ -276,14 +288,17 @@ def _nothing_left_behind(folder: Path | None) -> Iterator[None]:
 def _keep_files(
     settings: Mapping[str, Any], folder: Path, mark: str, file_name: str
 ) -> dict[str, Any]:
-    """Settings in which a value that names a file (`@pi.csv`, `trace:delays.txt`) names a copy in
-    the run's folder, called `file_name` after the setting.
+    """Copies the files that settings name (`@pi.csv`, `trace:delays.txt`) into the run's folder.
+    Returns the settings with the names of the copies.
+
+    file_name: the name of a copy, with {} for that of the setting.
     """
     kept = dict(settings)
     for name, value in settings.items():
         if isinstance(value, str) and value.startswith(mark):
             copy = file_name.format(name)
-            store.write_atomically(folder / copy, Path(value.removeprefix(mark)).read_bytes())
+            content = Path(value.removeprefix(mark)).read_bytes()
+            store.write_atomically(folder / copy, content)
             kept[name] = f"{mark}{copy}"
     return kept
 
@@ -294,19 +309,22 @@ def execute(
     """Trains and evaluates every fold of a plan and, if `watch` has a folder, stores the run.
     begun: the manifest so far.
     """
-    if line := gives_away(plan, algorithm):
-        watch.say(line)
+    if watch.say is not None:
+        line = gives_away(plan, algorithm)
+        if line:
+            watch.say(line)
     leak = [LEAK] if leaky(plan) else []
     if leak:
         warnings.warn(LEAK, EntrenousWarning, stacklevel=3)
     trace: Trace = []
+    # Two processes that train into one folder would overwrite each other's checkpoints.
     locked = nullcontext() if watch.folder is None else store.at_work(watch.folder, plan.algorithm)
     with locked:
-        folds = [
-            _fold(plan, algorithm, split, watch, trace, f"fold{number}")
-            for number, split in enumerate(what.parts)
-        ]
-        notes = [*ignored(plan, algorithm), *between(begun["network"], algorithm, what.parts[0])]
+        folds = []
+        for number, split in enumerate(what.parts):
+            fold = _fold(plan, algorithm, split, watch, trace, f"fold{number}")
+            folds.append(fold)
+        notes = ignored(plan, algorithm) + between(begun["network"], algorithm, what.parts[0])
         manifest = {**begun, **closing(what.parts, folds, leak, notes)}
         if watch.folder is not None:
             _write(watch.folder, manifest, folds[0], trace)
@@ -348,10 +366,17 @@ def _fold(
         progress=watch.progress,
     )
     evaluated = time.perf_counter()
-    return Fold(model, evaluation, split.final_train, trained - began, evaluated - trained)
+    return Fold(
+        fitted=model,
+        evaluation=evaluation,
+        train=split.final_train,
+        train_seconds=trained - began,
+        evaluate_seconds=evaluated - trained,
+    )
 
 
 def _write(folder: Path, manifest: dict[str, Any], first: Fold, trace: Trace) -> None:
+    """Writes the files of a finished run."""
     users = {"user": first.evaluation.user, **first.evaluation.per_user}
     store.write_arrays(folder / "model.safetensors", first.fitted.arrays)
     store.write_arrays(folder / "users.safetensors", users)

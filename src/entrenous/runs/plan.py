@@ -26,8 +26,10 @@ from ..privacy.protection import DP, PAPER, PRIVATE, Protection, protection_of, 
 from .options import Negatives, RunPlan
 from .recommenders import Algorithm, check_trainable, federated
 
-SEEDS = 1 << 63  # seeds are below: keys hold 64 bits, and one seed must not stand for two
-TRACE = "trace:"  # begins the name of a file of numbers, in a setting of the network
+# Seeds are below: keys hold 64 bits, and one seed must not stand for two.
+SEEDS = 1 << 63
+# The start of the name of a file of numbers, in a setting of the network.
+TRACE = "trace:"
 LEAVE_ONE_OUT, CROSS_VALIDATION = "loo-99", "kfold-5"
 
 
@@ -39,8 +41,10 @@ def usual_protocol(data: str | Interactions, *algorithms_named: str) -> str:
     an unknown algorithm.
     """
     name = data if isinstance(data, str) else data.name
-    traits = [declared(algorithm_of(algorithm, {})).traits for algorithm in algorithms_named]
-    usual = {_usual(of_one, name) for of_one in traits}
+    usual = set()
+    for algorithm in algorithms_named:
+        traits = declared(algorithm_of(algorithm, {})).traits
+        usual.add(_usual(traits, name))
     return usual.pop() if len(usual) == 1 else LEAVE_ONE_OUT
 
 
@@ -49,7 +53,9 @@ def _usual(traits: Traits, data: str) -> str:
     # kfold-5 is FBALF's, section 5.1.4.
     usual = (CROSS_VALIDATION,) if traits.predicts_ratings else (LEAVE_ONE_OUT,)
     known = datasets()
-    parts = known[data].divided if data in known and divided_here(known[data].path) else ()
+    parts: tuple[str, ...] = ()
+    if data in known and divided_here(known[data].path):
+        parts = tuple(known[data].divided)
     return next(
         protocol
         for protocol in traits.usual_protocols or usual
@@ -58,8 +64,8 @@ def _usual(traits: Traits, data: str) -> str:
 
 
 def check(plan: RunPlan) -> None:
-    """Refuses an unknown algorithm, settings it does not have and numbers that make no sense,
-    before anything is loaded.
+    """Raises InputError for an unknown algorithm, settings that it does not have and numbers that
+    make no sense, before anything is loaded.
     """
     for name, least in (("rounds", 1), ("seed", 0), ("patience", 0), ("every", 0)):
         at_least(f"--{name}", getattr(plan, name), least)
@@ -113,7 +119,9 @@ def algorithm_of(name: str, settings: Mapping[str, Any], profile: str = PAPER) -
     """
     kind, preset = kind_of(name)
     if profile in (PRIVATE, DP):
-        preset = {**preset, **declared(kind.parse(preset)).traits.private_settings}
+        traits = declared(kind.parse(preset)).traits
+        preset = {**preset, **traits.private_settings}
+    # The user's own settings are stronger than the profile's.
     made: Algorithm = kind.parse({**preset, **settings})
     return made
 
@@ -131,6 +139,7 @@ def _check_protection(plan: RunPlan, algorithm: Algorithm) -> None:
     """
     protection = protection_in(plan, algorithm)
     refuse_groups(protection)
+    # Peers have no server to protect from, but may declare settings that tell each other less.
     allowed = [PAPER]
     if is_gossip(algorithm) and declared(algorithm).traits.private_settings:
         allowed.append(PRIVATE)
@@ -163,7 +172,7 @@ def make(plan: RunPlan, rows: Interactions) -> Algorithm:
             expected=f"at most {len(rows.users)}, the users of {rows.name}",
         )
     if federated(made):
-        # Both are made for what they refuse.
+        # Both are made here for what they refuse, before anything is written.
         concrete = made.configured(rows.catalogue)
         if is_federated(made):
             ProtectionInForce(protection_in(plan, made), bound(concrete, rows.catalogue))
@@ -223,8 +232,11 @@ def _check_draws(name: str, algorithm: Any) -> None:
 
 
 def _value(name: str, value: Any, rows: Interactions) -> Any:
+    """A setting as it is, or as the file that it names says."""
+    if not _is_file(value):
+        return value
     read: Callable[[str, Interactions], Any] = read_groups if name == "groups" else read_choice
-    return read(value[1:], rows) if _is_file(value) else value
+    return read(value[1:], rows)
 
 
 def _is_file(value: Any) -> bool:

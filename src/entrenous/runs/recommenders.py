@@ -80,8 +80,9 @@ class FederatedRecommender:
 
     def _on_devices(self, users: Int64Array) -> tuple[State, State, Histories]:
         """The received state, the private state and the histories of the devices of `users`."""
+        received = self.contract.delivered(self.download, users)
         private = type(self.devices)(*(array[users] for array in self.devices))
-        return self.contract.delivered(self.download, users), private, self.data.histories(users)
+        return received, private, self.data.histories(users)
 
 
 @final
@@ -135,6 +136,7 @@ class Fitted(NamedTuple):
     arrays: dict[str, Array]
     """Its state by name (`server.q`, `devices.p`, `model.popularity`), enough to restore it."""
     rounds: int
+    """The rounds of its training, 0 of a centralised algorithm."""
     ledger: Ledger
     privacy: Mapping[str, Any] = NOTHING_SPENT
     """The spent differential privacy, from `PrivacyBudget.told`; empty without a budget."""
@@ -181,7 +183,8 @@ def _check_finite(arrays: Mapping[str, Array]) -> None:
         if array.dtype.kind != "f":
             continue
         # In parts of some 64 MB: `isfinite` makes an array as long as its argument.
-        parts = np.array_split(array.reshape(-1), 1 + array.nbytes // (1 << 26))
+        count = 1 + array.nbytes // (1 << 26)
+        parts = np.array_split(array.reshape(-1), count)
         if not all(np.isfinite(part).all() for part in parts):
             raise NonFiniteError(
                 f"training diverged: '{name}' is no longer finite; lower the learning rate (--set"
@@ -219,6 +222,7 @@ def restore_training(rounds: Federation, number: int, arrays: Mapping[str, Array
     releases = int(arrays["releases"][0]) if "releases" in arrays else 0
     clip = float(arrays["clip"][0]) if "clip" in arrays else 0.0
     if rounds.budget is not None:
+        # A sum that was released before an interruption is spent, though its round is repeated.
         rounds.budget.spent_before(releases)
     ledger = Ledger(*(int(count) for count in arrays["ledger"]))
     return Training(server, devices, number, ledger, releases, clip)
@@ -228,10 +232,14 @@ def checkpoint_arrays(training: Standing) -> dict[str, Array]:
     """Named arrays of a state of training, all of it but its round number."""
     if isinstance(training, Swarm):
         return training.arrays()
-    states = {**_prefixed("server", training.server), **_prefixed("devices", training.devices)}
-    spent = {"releases": np.array([training.releases])} if training.releases else {}
-    moved = {"clip": np.array([training.clip])} if training.clip else {}
-    return {**states, "ledger": np.array(training.ledger, np.int64), **spent, **moved}
+    arrays = {**_prefixed("server", training.server), **_prefixed("devices", training.devices)}
+    arrays["ledger"] = np.array(training.ledger, np.int64)
+    # Only a training under differential privacy has released sums and a clip that moves.
+    if training.releases:
+        arrays["releases"] = np.array([training.releases])
+    if training.clip:
+        arrays["clip"] = np.array([training.clip])
+    return arrays
 
 
 def restore_state(
@@ -242,7 +250,8 @@ def restore_state(
 
     Raises EntrenousError where one is missing.
     """
-    kind: Any = declared(algorithm).holds if part == "holds" else declared(algorithm).keeps
+    declaration = declared(algorithm)
+    kind: Any = declaration.holds if part == "holds" else declaration.keeps
     try:
         return kind(*(arrays[f"{prefix}.{name}"] for name in kind._fields))
     except KeyError as missing:
@@ -261,7 +270,7 @@ def federated(algorithm: Algorithm) -> bool:
 
 
 def check_trainable(data: Interactions) -> None:
-    """Refuses data on which nothing can be learnt, in one line."""
+    """Raises InputError for data on which nothing can be learnt."""
     if not len(data):
         raise InputError(
             data.name,

@@ -22,14 +22,15 @@ from ..evaluate.predict import predictions
 from ..evaluate.recommend import recommendations
 from ..federation.executors import Threads
 from . import store
+from .manifest import check_algorithm, check_program
 from .options import RunOptions, RunPlan
-from .pins import check_algorithm, check_program
 from .pipeline import Material, RunResult, engine_of, execute, hired_crew, material
 from .plan import TRACE, make
 from .recommenders import CentralRecommender, FederatedRecommender, GossipRecommender, restore
-from .train import Say, Watch, unsaid
+from .train import Say, Watch
 
-STORED_AS = {"rounds": "rounds_asked"}  # an option that the manifest has by another name
+# Options that the manifest has by another name.
+STORED_AS = {"rounds": "rounds_asked"}
 # Options that the manifests of the first versions do not have.
 LATER = {"negatives", "refit", "network", "profile", "protect"}
 
@@ -41,7 +42,8 @@ def plan_of(run: store.StoredRun, algorithm: str | None = None) -> RunPlan:
     loaded, so its name in the run's folder is not enough. Raises InputError for a manifest without
     an option, and for a user's own algorithm that is not named.
     """
-    if objects := run.manifest.get("settings_in_memory"):
+    objects = run.manifest.get("settings_in_memory")
+    if objects:
         problem = f"its setting {objects[0]} was an object in memory, which is not stored"
         raise InputError(
             str(run.path),
@@ -59,9 +61,11 @@ def plan_of(run: store.StoredRun, algorithm: str | None = None) -> RunPlan:
                 expected="a manifest written by entrenous",
                 fix="run it again",
             )
-    options = {
-        name: run.manifest[entry] for name, entry in entries.items() if entry in run.manifest
-    }
+    options = {}
+    for name, entry in entries.items():
+        if entry in run.manifest:
+            options[name] = run.manifest[entry]
+    # The run has copies of the files that its settings name.
     options["settings"] = _with_files(options["settings"], "@", run)
     options["network"] = _with_files(options.get("network", {}), TRACE, run)
     options["algorithm"] = _algorithm(run, algorithm)
@@ -75,7 +79,7 @@ def _algorithm(run: store.StoredRun, named: str | None) -> str:
         if is_place(trained):
             raise InputError(
                 str(run.path),
-                f"it was trained by an algorithm of one's own, {short(trained)}, whose code runs"
+                f"it was trained by the user's own algorithm {short(trained)}, whose code runs"
                 " when it is loaded",
                 expected="its place",
                 fix=f"name it, if you trust it: --algorithm {trained}",
@@ -91,12 +95,12 @@ def _with_files(settings: Mapping[str, Any], mark: str, run: store.StoredRun) ->
     """Settings in which `@pi.csv`, or `trace:network-latency.txt`, names the copy in the run's
     folder.
     """
-    return {
-        name: f"{mark}{run.path / value.removeprefix(mark)}"
-        if isinstance(value, str) and value.startswith(mark)
-        else value
-        for name, value in settings.items()
-    }
+    with_files = dict(settings)
+    for name, value in settings.items():
+        if isinstance(value, str) and value.startswith(mark):
+            copy = run.path / value.removeprefix(mark)
+            with_files[name] = f"{mark}{copy}"
+    return with_files
 
 
 def material_of(run: store.StoredRun, plan: RunPlan) -> Material:
@@ -110,6 +114,7 @@ def material_of(run: store.StoredRun, plan: RunPlan) -> Material:
             fix="train again in Python",
         )
     what = material(plan)
+    # Other rows would have other numbers for users and items, and the model would mix them up.
     if what.rows.sha256() != run.manifest["data_sha256"]:
         raise EntrenousError(
             f"{run.path}: the data '{plan.data}' has changed since the run; expected the same rows;"
@@ -209,7 +214,7 @@ def resume(
     todays_code: bool = False,
     options: RunOptions = RunOptions(),  # noqa: B008  # it is frozen
     progress: Progress = silent,
-    say: Say = unsaid,
+    say: Say | None = None,
 ) -> RunResult:
     """Continues an interrupted run from its newest checkpoint to the model that an uninterrupted
     run ends with.
@@ -233,6 +238,7 @@ def resume(
     made = make(plan, what.rows)
     check_algorithm(stored.manifest, made, str(stored.path), todays_code)
     check_program(stored.manifest, str(stored.path), todays_code)
+    # All checks are done: from here on the run is continued.
     with hired_crew(engine, plan, what, made) as hired:
         watch = Watch(
             every=plan.every,

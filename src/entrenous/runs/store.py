@@ -2,8 +2,8 @@
 
 A run is a folder `runs/<run>` with these files:
 
-    manifest.json       what was run, on what, with which result: the JSON that `entrenous run
-                        --json` prints, and more
+    manifest.json       options, data and results: the JSON that `entrenous run --json` prints, and
+                        more
     trace.jsonl         a line for each look at validation
     users.safetensors   metrics of each user
     model.safetensors   the trained model
@@ -40,8 +40,10 @@ from ..core.types import Array
 
 ROWS, LOCK = "rows.safetensors", "lock"
 USUAL_ROOT = Path("runs")
-FORMAT = 3  # of the files of a run; a run of another format is refused by number
-LETTERS = {"f": "F", "i": "I", "u": "U"}  # of safetensors' types
+# The format of the files of a run; a run of another format is refused by number.
+FORMAT = 3
+# The letters of safetensors' types, by NumPy's kind of number.
+LETTERS = {"f": "F", "i": "I", "u": "U"}
 # Entries of every manifest, and of the manifest of a finished run.
 ALWAYS = ("run", "status", "algorithm", "data", "protocol", "seed")
 FINISHED = ("metrics", "model_sha256", "rounds", "bytes", "seconds")
@@ -61,14 +63,18 @@ def protocol_of(manifest: Mapping[str, Any]) -> str:
     """The protocol of a run as tables show it: its name, and words about leaky negatives and about
     a `refit` that was asked for.
     """
-    leak = " LEAKY" if manifest.get("negatives") == "leaky" else ""
-    refit = {None: "", True: " refit", False: " no-refit"}[manifest.get("refit")]
-    return f"{manifest['protocol']}{leak}{refit}"
+    words = [manifest["protocol"]]
+    if manifest.get("negatives") == "leaky":
+        words.append("LEAKY")
+    refit = manifest.get("refit")
+    if refit is not None:
+        words.append("refit" if refit else "no-refit")
+    return " ".join(words)
 
 
 def model_sha256(arrays: Mapping[str, Array]) -> str:
-    """The identity of a model, a SHA-256: of names, types, shapes and bytes of its arrays, in name
-    order.
+    """The identity of a model: the SHA-256 of the names, types, shapes and bytes of its arrays, in
+    the order of their names.
     """
     digest = hashlib.sha256()
     for name in sorted(arrays):
@@ -116,28 +122,35 @@ def write_arrays(path: Path, arrays: Mapping[str, Array], **about: str) -> None:
 
     Arrays are not copied: the models of a thousand peers are gigabytes.
     """
-    whole = {name: np.asarray(array, order="C") for name, array in sorted(arrays.items())}
-    header: dict[str, Any] = {"__metadata__": {**about, "sha256": _seal(whole, about)}}
+    contiguous = {name: np.asarray(array, order="C") for name, array in sorted(arrays.items())}
+    seal = _seal(contiguous, about)
+    header: dict[str, Any] = {"__metadata__": {**about, "sha256": seal}}
     # Wide types come first, so that every array begins where its type may.
-    names = sorted(whole, key=lambda name: -whole[name].itemsize)
+    names = sorted(contiguous, key=lambda name: -contiguous[name].itemsize)
     end = 0
     for name in names:
-        array = whole[name]
-        begin, end = end, end + array.nbytes
+        array = contiguous[name]
+        begin = end
+        end += array.nbytes
         header[name] = {
             "dtype": _kind(array),
             "shape": array.shape,
             "data_offsets": (begin, end),
         }
     text = json.dumps(header, separators=(",", ":")).encode()
+    # The header is filled up with blanks, so that the arrays begin at a multiple of 8 bytes.
     text += b" " * (-len(text) % 8)
     size = len(text).to_bytes(8, "little")
-    write_atomically(path, [size, text, *(_bytes_of(whole[name]) for name in names)])
+    content = [_bytes_of(contiguous[name]) for name in names]
+    write_atomically(path, [size, text, *content])
 
 
 def _kind(array: Array) -> str:
-    """F32, I64, BOOL, ..: a type as safetensors calls it."""
-    return "BOOL" if array.dtype == bool else f"{LETTERS[array.dtype.kind]}{8 * array.itemsize}"
+    """The type of an array as safetensors calls it, such as F32, I64 or BOOL."""
+    if array.dtype == bool:
+        return "BOOL"
+    bits = 8 * array.itemsize
+    return f"{LETTERS[array.dtype.kind]}{bits}"
 
 
 def _bytes_of(array: Array) -> memoryview:
@@ -146,11 +159,13 @@ def _bytes_of(array: Array) -> memoryview:
 
 
 def _seal(arrays: Mapping[str, Array], about: Mapping[str, str]) -> str:
-    """The sha256 of the content of a file: of its metadata too, for a wrong round number is as bad
-    as a wrong model.
+    """The SHA-256 of the arrays and the metadata of a file, since a wrong round number is as bad as
+    a wrong model.
     """
-    metadata = "".join(f"{name} {len(about[name])} {about[name]}\n" for name in sorted(about))
-    return hashlib.sha256(f"{model_sha256(arrays)}\n{metadata}".encode()).hexdigest()
+    # Lengths make the text unambiguous, whatever the metadata says.
+    metadata = "".join(f"{name} {len(text)} {text}\n" for name, text in sorted(about.items()))
+    content = f"{model_sha256(arrays)}\n{metadata}"
+    return hashlib.sha256(content.encode()).hexdigest()
 
 
 def read_arrays(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
@@ -159,7 +174,7 @@ def read_arrays(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
     """
     from safetensors import SafetensorError, safe_open
 
-    # The error depends on which byte is damaged.
+    # The kind of error depends on which byte is damaged.
     damaged = (SafetensorError, OSError, ValueError, TypeError, AttributeError, KeyError)
     try:
         with safe_open(path, framework="numpy") as file:
@@ -209,6 +224,7 @@ def newest_checkpoint(folder: Path, phase: str) -> Checkpoint | None:
         except EntrenousError as damage:
             warnings.warn(f"{damage}; going on without it", EntrenousWarning, stacklevel=2)
             continue
+        # A file may have been renamed; its own metadata says what it is.
         if about["phase"] == phase:
             return Checkpoint(int(about["round"]), arrays, about)
     return None
@@ -247,12 +263,13 @@ def at_work(folder: Path, algorithm: str) -> Iterator[None]:
 
 
 def resuming(folder: Path, algorithm: str) -> str:
-    """The command that continues a run. The place of a user's own algorithm has to be named again:
-    its code runs when it is loaded.
-    """
+    """The command that continues a run."""
+    words = ["entrenous", "run"]
+    # The place of a user's own algorithm is named again, since its code runs when it is loaded.
+    if is_place(algorithm):
+        words.append(algorithm)
     name = folder.name if folder.parent == USUAL_ROOT else str(folder)
-    place = [algorithm] if is_place(algorithm) else []
-    return shlex.join(["entrenous", "run", *place, "--resume", name])
+    return shlex.join([*words, "--resume", name])
 
 
 def standing(folder: Path, manifest: Mapping[str, Any]) -> str:
@@ -277,6 +294,7 @@ def find(run: str, root: Path) -> Path:
             raise InputError(
                 "run", f"no finished run under {root}", fix="make one with `entrenous run`"
             )
+        # The manifest of a finished run is the last file that was written.
         return max(runs, key=lambda path: (path / "manifest.json").stat().st_mtime)
     for path in (Path(run), root / run):
         if run and (path / "manifest.json").is_file():
@@ -291,6 +309,7 @@ def find(run: str, root: Path) -> Path:
 
 
 def _is_finished(folder: Path) -> bool:
+    # A damaged manifest of another run is no reason not to find this one.
     try:
         return bool(read_manifest(folder)["status"] == "finished")
     except InputError:
@@ -312,9 +331,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             str(path), f"cannot be read ({cause})", expected="a manifest written by entrenous"
         ) from None
     again = "run it again with this version of entrenous"
-    found = manifest.get("format") if isinstance(manifest, dict) else None
-    if found != FORMAT:
-        raise InputError(str(path), f"format {found}", expected=f"format {FORMAT}", fix=again)
+    number = manifest.get("format") if isinstance(manifest, dict) else None
+    if number != FORMAT:
+        raise InputError(str(path), f"format {number}", expected=f"format {FORMAT}", fix=again)
     needed = ALWAYS + FINISHED if manifest.get("status") == "finished" else ALWAYS
     missing = [name for name in needed if name not in manifest]
     if missing:
@@ -324,7 +343,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             expected="a manifest written by entrenous",
             fix=again,
         )
-    if (refit := manifest.get("refit")) is not None and not isinstance(refit, bool):
+    refit = manifest.get("refit")
+    if refit is not None and not isinstance(refit, bool):
         raise InputError(
             str(path), f"refit is {refit!r}", expected="true, false or null", fix=again
         )
@@ -340,7 +360,7 @@ def read(run: str, root: Path) -> StoredRun:
 
 
 def unfinished(run: str, root: Path) -> StoredRun:
-    """Reads a run that is to be continued: the manifest alone, for checkpoints have the rest."""
+    """Reads a run that is to be continued: the manifest alone, since checkpoints have the rest."""
     path = find(run, root)
     return StoredRun(path, read_manifest(path), [], {})
 

@@ -51,14 +51,14 @@ from .recommenders import (
 )
 
 OnRound: TypeAlias = Callable[[int, dict[str, float]], None]
-Say: TypeAlias = Callable[[str], None]  # one line for the person who started a run
-Trace: TypeAlias = list[dict[str, Any]]  # a line for each look at validation
-RELEASES = "releases"  # a file in a run's folder: one byte for each noisy sum that was released
-PROGRESS_STEPS = 100  # how often a long training reports
-
-
-def unsaid(line: str) -> None:
-    """The Say that says nothing."""
+# Takes one line for the person who started a run.
+Say: TypeAlias = Callable[[str], None]
+# A line for each look at validation.
+Trace: TypeAlias = list[dict[str, Any]]
+# A file in a run's folder with one byte for each noisy sum that was released.
+RELEASES = "releases"
+# The number of reports of a long training.
+PROGRESS_STEPS = 100
 
 
 @final
@@ -75,10 +75,11 @@ class Watch:
     checkpoint_every: int | None = None
     """Rounds between checkpoints in `folder`, 0 = none, None = a tenth of the training."""
     folder: Path | None = None
+    """The folder of the run; None = it is not stored."""
     executor: Executor = field(default_factory=lambda: Threads(1))
     progress: Progress = silent
-    say: Say = unsaid
-    """Receives a line that whoever started the run should read."""
+    say: Say | None = None
+    """Receives lines that the person who started the run should read; None = nobody reads them."""
     crew: Crew | None = None
     """Workers that have the devices; None = they are here."""
     metrics: Mapping[str, Metric] = field(default_factory=dict)
@@ -96,14 +97,18 @@ class Setup:
 
     seed: int
     executor: Executor | None = None
+    """The way in which devices are computed here; None = the usual one."""
     avoid: Interactions | None = None
     """Rows whose items are never drawn as negatives; None = those of the training rows."""
     network: Network | None = None
     weighting: Held | None = None
     """The rows by which peers weigh the models that they receive."""
     block: int = 0
+    """Devices that are computed at once; 0 = as many as fill a block of memory."""
     crew: Crew | None = None
+    """Workers that have the devices; None = they are here."""
     protection: Protection | None = None
+    """The limits on messages, in rounds around a server; None = none."""
 
 
 class Phase(NamedTuple):
@@ -143,7 +148,7 @@ def train(
         seed=plan.seed,
         executor=watch.executor,
         avoid=split.all_rows if leaky(plan) else None,
-        network=network_of(plan),
+        network=network_of(plan) if is_gossip(algorithm) else None,
         weighting=split.weighting_sets,
         crew=watch.crew,
         protection=protection_in(plan, algorithm),
@@ -154,13 +159,14 @@ def train(
     looks_apart = plan.every and split.refit and split.validation is not None
     if plan.patience or looks_apart:
         train_phase(algorithm, split.train, until, setup, watch, select)
+        # The looks are done; the final training goes to its round without any.
         final = final._replace(validation=None)
     if plan.patience:
         until = best_round(trace, select.name, goal_of(algorithm))
     return train_phase(algorithm, split.final_train, until, setup, watch, final)
 
 
-def _affordable(rounds: Federation, training: Standing, until: int, say: Say) -> int:
+def _affordable(rounds: Federation, training: Standing, until: int, say: Say | None) -> int:
     """The round at which a training ends: the one asked for, or the last that the budget of
     differential privacy allows, with a line.
     """
@@ -168,10 +174,11 @@ def _affordable(rounds: Federation, training: Standing, until: int, say: Say) ->
     if budget is None or budget.left >= until - training.round:
         return until
     last = training.round + max(0, budget.left)
-    say(
-        f"differential privacy: training ends after round {last} of {until}, since another would"
-        f" pass epsilon {budget.epsilon:g}"
-    )
+    if say is not None:
+        say(
+            f"differential privacy: training ends after round {last} of {until}, since another"
+            f" would pass epsilon {budget.epsilon:g}"
+        )
     return last
 
 
@@ -197,6 +204,7 @@ def train_phase(
     if patience_is_over(phase.trace, phase.name, watch.patience, goal_of(algorithm)):
         return fitted(rounds, training)
     periodic = []
+    # A look comes before a checkpoint of its round, so that the checkpoint has the look.
     if phase.validation is not None and watch.every:
         act = _Look(rounds, phase, phase.validation, watch.patience)
         periodic.append(Periodic(watch.every, act))
@@ -218,8 +226,8 @@ def federation_of(
 ) -> Federation:
     """The simulation that trains an algorithm: rounds around a server, or gossip between peers.
 
-    until, folder: how many rounds are planned, and where releases are counted, which a protection
-    with an epsilon needs.
+    until: the number of planned rounds. folder: the folder in which releases are counted. A
+    protection with an epsilon needs both.
     """
     if is_gossip(algorithm):
         return Gossip(
@@ -270,12 +278,15 @@ def budgeted(
     if epsilon is None:
         return protection, None
     contract = bound(algorithm.configured(catalogue), catalogue)
+    # The probability of a user to be sampled for a round, which amplifies privacy.
     rate = contract.cohort / contract.sizes["users"]
     # Noise is given as a standard deviation of sums; the accountant counts in clips.
     multiplier = protection.noise / protection.clip or multiplier_for(epsilon, delta, rate, rounds)
     journal = None if folder is None else folder / RELEASES
-    budget = PrivacyBudget(SampledGaussian(multiplier, rate), epsilon, delta, rounds, journal)
-    return protection.model_copy(update={"noise": multiplier * protection.clip}), budget
+    mechanism = SampledGaussian(multiplier, rate)
+    budget = PrivacyBudget(mechanism, epsilon, delta, rounds, journal)
+    noise = multiplier * protection.clip
+    return protection.model_copy(update={"noise": noise}), budget
 
 
 def advance(
@@ -363,13 +374,17 @@ class _Look:
 
 
 def _report(on_round: OnRound, phase: Phase, now: Standing) -> bool:
+    """Tells the caller of a round, with the metrics of the look at it if there was one."""
+    metrics: dict[str, float] = {}
     looks = phase.looks
-    looked = bool(looks) and looks[-1]["round"] == now.round
-    on_round(now.round, looks[-1]["validation"] if looked else {})
+    if looks and looks[-1]["round"] == now.round:
+        metrics = looks[-1]["validation"]
+    on_round(now.round, metrics)
     return False
 
 
 def _checkpoint(folder: Path, phase: Phase, now: Standing) -> bool:
+    """Stores the state of a training, and the looks that led to it."""
     looks = phase.looks
     if looks:
         store.write_trace(folder, phase.trace)
@@ -384,8 +399,9 @@ def _resumed(rounds: Federation, phase: Phase, watch: Watch) -> Standing | None:
     """
     if watch.folder is None:
         return None
-    found = store.newest_checkpoint(watch.folder, phase.name)
-    if found is None:
+    checkpoint = store.newest_checkpoint(watch.folder, phase.name)
+    if checkpoint is None:
         return None
-    phase.trace.extend(json.loads(found.about["trace"]))
-    return restore_training(rounds, found.round, found.arrays)
+    # The looks before the checkpoint decide when patience is over.
+    phase.trace.extend(json.loads(checkpoint.about["trace"]))
+    return restore_training(rounds, checkpoint.round, checkpoint.arrays)

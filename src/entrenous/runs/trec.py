@@ -18,6 +18,7 @@ from ..data.interactions import Interactions
 from ..data.split.types import Split
 from ..evaluate.recommend import recommend
 
+# The name of a held-out item that is not in the catalogue begins so.
 NOT_LISTED = "absent"
 
 
@@ -48,35 +49,38 @@ def write_trec(
     label: the tag of the run. seed: orders equal scores, as in the run. Raises InputError for an id
     with a blank in it, which the format cannot hold, and for a folder that cannot be written to.
     """
-    train, held = split.final_train, split.test.rows
+    train = split.final_train
+    held = split.test.rows
     _refuse_blanks(train.users)
     _refuse_blanks(train.items)
     absent = split.test.absent
     if absent is None:
         absent = np.zeros(len(train.users), np.int64)
-    users, seen = np.flatnonzero(held.counts + absent), _seen(split)
+    users = np.flatnonzero(held.counts + absent)
+    seen = _seen(split)
     # The lists are longer by as many items as are taken out of them.
-    most = min(n + int(seen.counts.max(initial=0)), len(train.items))
-    best = recommend(recommender, train, users, most, label=label, seed=seed)
+    most_seen = int(seen.counts.max(initial=0))
+    length = min(n + most_seen, len(train.items))
+    best = recommend(recommender, train, users, length, label=label, seed=seed)
     tag = re.sub(r"\s", "_", label)
     lists = []
-    for user, items, scores in zip(users, best.item.tolist(), best.score.tolist(), strict=True):
-        own = seen.item[seen.ptr[user] : seen.ptr[user + 1]]
-        for place, (item, score) in enumerate(_left(items, scores, own, n), 1):
-            name = train.users[int(user)]
+    for row, user in enumerate(users.tolist()):
+        name = train.users[user]
+        seen_by_user = seen.item[seen.ptr[user] : seen.ptr[user + 1]]
+        ranked = _left(best.item[row].tolist(), best.score[row].tolist(), seen_by_user, n)
+        for place, (item, score) in enumerate(ranked, start=1):
             lists.append(f"{name} Q0 {train.items[item]} {place} {score!r} {tag}")
-    rows = [
-        f"{held.users[int(user)]} 0 {held.items[int(item)]} 1"
-        for user, item in zip(held.user, held.item, strict=True)
-    ]
-    for user in np.flatnonzero(absent):
-        rows += [
-            f"{held.users[int(user)]} 0 {NOT_LISTED}-{number} 1" for number in range(absent[user])
-        ]
+    judged = []
+    for user, item in zip(held.user.tolist(), held.item.tolist(), strict=True):
+        judged.append(f"{held.users[user]} 0 {held.items[item]} 1")
+    # Items outside the catalogue have no name here, but count as missed.
+    for user in np.flatnonzero(absent).tolist():
+        for number in range(absent[user]):
+            judged.append(f"{held.users[user]} 0 {NOT_LISTED}-{number} 1")
     files = TrecFiles(folder / "run.trec", folder / "qrels.trec")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for path, lines in zip(files, (lists, rows), strict=True):
+        for path, lines in zip(files, (lists, judged), strict=True):
             write_atomically(path, ("\n".join(lines) + "\n").encode())
     except OSError as cause:
         raise InputError(
@@ -93,7 +97,8 @@ def _seen(split: Split) -> Interactions:
     """
     if split.left_out is not None:
         return split.left_out
-    return split.train.select(np.zeros(len(split.train), bool))
+    none = np.zeros(len(split.train), bool)
+    return split.train.select(none)
 
 
 def _left(
@@ -104,10 +109,12 @@ def _left(
     Other evaluators sort by score alone: an equal score is lowered by the least step of float32, so
     that they keep our order.
     """
-    left, above = [], np.float32(np.inf)
+    left = []
+    above = np.float32(np.inf)
     for item, score in zip(items, scores, strict=True):
         if item >= 0 and item not in seen:
-            above = min(np.float32(score), np.nextafter(above, np.float32(-np.inf)))
+            least_below = np.nextafter(above, np.float32(-np.inf))
+            above = min(np.float32(score), least_below)
             left.append((item, float(above)))
     return left[:n]
 

@@ -14,7 +14,7 @@ from typing import Any
 from entrenous.algorithms.named import kind_of
 from entrenous.core.registry.discover import modules
 from entrenous.core.registry.program import closure, program_sha256
-from entrenous.runs.pins import versions
+from entrenous.runs.manifest import versions
 
 from .cell import COMPUTED_BY, measuring, program_of
 from .named import Place, named_by, text_of

@@ -38,7 +38,7 @@ from ...federation.gossip import Gossip
 from ...federation.recorder import NeighbourRecorder, Recorder, Seen
 from ...federation.rounds import Rounds
 from ...privacy.protection import Protection
-from ...runs.pins import in_force
+from ...runs.manifest import in_force
 from ...runs.store import model_sha256
 
 USERS, ITEMS = 64, 40  # of the test round

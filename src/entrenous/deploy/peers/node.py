@@ -19,7 +19,7 @@ from ...core.contract.protocols import State, arrays_of
 from ...core.keys import folded
 from ...core.types import Array, Float32Array, Int64Array, UInt64Array
 from ...evaluate.metric_kinds import Ranking
-from ...evaluate.metrics.hr import hr
+from ...evaluate.metrics.accuracy import hr
 from ...evaluate.recommend import tie_places
 from ...federation.gossip import base_model, first_known, first_nodes, node_keys, weighting_keys
 from ...federation.push_noise import add_push_noise, carries_noise

@@ -1,3 +1,1 @@
-"""One file = one metric, called by its file name. `per_query(ranking, n)` for accuracy,
-`of_lists(lists, n)` for the rest.
-"""
+"""The metrics, one file for each kind. A file lists its metrics as METRICS = {name: metric}."""

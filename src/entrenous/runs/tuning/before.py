@@ -21,9 +21,8 @@ from .grid import TuneRequest
 from .search import try_space
 from .space import Choices, Range, read_space
 
-LOOKS = 10  # at validation in each training
-
-
+# Looks at validation in each training.
+LOOKS = 10
 # Options of a run under which other trainings than its own would choose its settings.
 NOT_TUNED = ("given", "patience", "network", "profile", "protect", "negatives", "workers", "ray")
 
@@ -35,7 +34,7 @@ class ChosenBefore(NamedTuple):
     """The request, with settings that were fixed and settings that were chosen, and with the best
     number of rounds (None of a centralised algorithm)."""
     told: dict[str, Any]
-    """What the search did: see `chosen_before`."""
+    """The results of the search: see `chosen_before`."""
 
 
 def space_of(algorithm: str, fixed: Mapping[str, Any]) -> dict[str, str]:
@@ -45,7 +44,8 @@ def space_of(algorithm: str, fixed: Mapping[str, Any]) -> dict[str, str]:
     Raises InputError for an algorithm that declares nothing, and where nothing is left.
     """
     made: Any = algorithm_of(algorithm, fixed)
-    declared, present = search_space(made), dict(made)
+    present = dict(made)
+    declared = search_space(made)
     if not declared:
         raise InputError(
             "--tune",
@@ -53,12 +53,14 @@ def space_of(algorithm: str, fixed: Mapping[str, Any]) -> dict[str, str]:
             expected="an algorithm with `search_space`",
             fix=f"entrenous tune {short(algorithm)} --search name=a..b",
         )
-    left = {
-        name: text
-        for name, text in declared.items()
-        if name not in fixed
-        and _holds(read_space(algorithm, {name: text}, {})[name], present[name])
-    }
+    left = {}
+    for name, text in declared.items():
+        if name in fixed:
+            continue
+        choice = read_space(algorithm, {name: text}, {})[name]
+        # A value outside the space was chosen on purpose, by a preset.
+        if _holds(choice, present[name]):
+            left[name] = text
     if not left:
         raise InputError(
             "--tune", "all that is searched for is fixed with --set", fix="leave --tune out"
@@ -67,6 +69,7 @@ def space_of(algorithm: str, fixed: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _holds(choice: Range | Choices, value: Any) -> bool:
+    """Returns True for a value that the range or the choices have."""
     if isinstance(choice, Choices):
         return str(value) in choice.values
     return bool(choice.low <= value <= choice.high)
@@ -75,6 +78,7 @@ def _holds(choice: Range | Choices, value: Any) -> bool:
 def _refuse_others(asked: RunRequest) -> None:
     """Refuses options under which other trainings than the run's own would choose its settings."""
     defaults = {option.name: option.default for option in fields(RunRequest)}
+    # The default of a mapping is a factory; an empty one is as if it were not given.
     changed = [name for name in NOT_TUNED if getattr(asked, name) not in (defaults[name], {})]
     if asked.parts:
         changed.insert(0, "split")
@@ -100,8 +104,10 @@ def chosen_before(asked: RunRequest, trials: int) -> ChosenBefore:
     _refuse_others(asked)
     fixed = dict(asked.settings)
     space = space_of(asked.algorithm, fixed)
-    made = algorithm_of(asked.algorithm, fixed)
-    first = _first(space, made)
+    made: Any = algorithm_of(asked.algorithm, fixed)
+    # The defaults, with which the search begins: all of them lie in the space.
+    defaults = dict(made)
+    first = {name: defaults[name] for name in space}
     protocol = asked.protocol or usual_protocol(asked.data, asked.algorithm)
     file = None
     if asked.out is not None:
@@ -135,34 +141,31 @@ def chosen_before(asked: RunRequest, trials: int) -> ChosenBefore:
     )
     told = _told(found, first, made, file)
     settings = dict(found["rows"][0]["settings"])
-    return ChosenBefore(replace(asked, settings=settings, rounds=told["rounds"]), told)
-
-
-def _first(space: Mapping[str, str], made: Any) -> dict[str, Any]:
-    """The values that the algorithm has without a search, all of them in the space."""
-    own = dict(made)
-    return {name: own[name] for name in space}
+    request = replace(asked, settings=settings, rounds=told["rounds"])
+    return ChosenBefore(request, told)
 
 
 def _file_name(asked: RunRequest, protocol: str, identity: Mapping[str, Any]) -> str:
     """The name of the file of a search: another search has another."""
     rows = Path(asked.data).stem if isinstance(asked.data, str) else asked.data.name
-    digest = sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:8]
+    text = json.dumps(identity, sort_keys=True, default=str)
+    digest = sha256(text.encode()).hexdigest()[:8]
     return f"tune-{short(asked.algorithm)}-{rows}-{protocol}-seed{asked.seed}-{digest}.jsonl"
 
 
 def _told(
     found: Mapping[str, Any], first: Mapping[str, Any], made: Any, file: Path | None
 ) -> dict[str, Any]:
+    """The results of a search for people: see `chosen_before`."""
     best = found["rows"][0]
     metric = found["selected_by"].removeprefix("validation ")
     # No row has trial 0 where the training with the defaults diverged.
     usual = next((row for row in found["rows"] if row["trial"] == 0), None)
-    changed = {
-        name: [value, best["settings"][name]]
-        for name, value in first.items()
-        if best["settings"][name] != value
-    }
+    changed = {}
+    for name, default in first.items():
+        chosen = best["settings"][name]
+        if chosen != default:
+            changed[name] = [default, chosen]
     return {
         "trials": found["trials"],
         "selected_by": found["selected_by"],

@@ -33,7 +33,7 @@ from ..train import Periodic, Setup, advance, federation_of, fit_central
 
 # {round: {metric: value on the validation rows}}; round 0 of a central algorithm.
 Looks = dict[int, dict[str, float]]
-# (round, of how many, the goal's metric): is this training not worth going on with?
+# (round, of how many, the goal's metric) -> True if this training is not worth going on with.
 Stop = Callable[[int, int, float], bool]
 
 
@@ -72,9 +72,9 @@ class Tried(NamedTuple):
     looks: list[Looks]
     """Validation metrics, by seed."""
     stopped: bool = False
-    """Whether `stop` ended the training early."""
+    """True if `stop` ended the training early."""
     reason: str = ""
-    """Why the training failed; "" if it did not."""
+    """The error of a training that failed, else ""."""
 
 
 @final
@@ -133,28 +133,32 @@ def try_grid(asked: TuneRequest) -> dict[str, Any]:
             fix="for example --grid factors=20,50",
         )
     refuse_both(asked.settings, grid, "--grid")
-    combinations = [
-        {**asked.settings, **dict(zip(grid, values, strict=True))}
-        for values in product(*grid.values())
-    ]
-    # All of them are checked before any is trained.
+    combinations = []
+    for values in product(*grid.values()):
+        chosen = dict(zip(grid, values, strict=True))
+        combinations.append({**asked.settings, **chosen})
+    # All of them are checked before any is trained: first without the data, then with it.
     for settings in combinations:
         check(replace(asked.plan, settings=settings))
     task = begin(asked)
     for settings in combinations:
         made(task, settings)
     tries = dict[int, Tried]()
-    asked.progress(0, len(combinations), asked.algorithm)
-    with trying(engine, task, len(combinations)) as each:
+    count = len(combinations)
+    asked.progress(0, count, asked.algorithm)
+    with trying(engine, task, count) as each:
         for place, tried in each(attempt, [(settings,) for settings in combinations]):
             tries[place] = tried
-            asked.progress(len(tries), len(combinations), asked.algorithm)
-    asked.progress(len(combinations), len(combinations), "done")
+            asked.progress(len(tries), count, asked.algorithm)
+    asked.progress(count, count, "done")
+    # Workers end in any order; the report is in that of the grid.
     rows = []
+    reasons = []
     for place, settings in enumerate(combinations):
-        if not tries[place].reason:
-            rows += rows_of(settings, tries[place])
-    reasons = [(settings, tries[place].reason) for place, settings in enumerate(combinations)]
+        tried = tries[place]
+        reasons.append((settings, tried.reason))
+        if not tried.reason:
+            rows += rows_of(settings, tried)
     return {
         **described(task),
         "rows": ordered(rows, task.goal),
@@ -187,10 +191,12 @@ def begin(asked: TuneRequest) -> Task:
     at_least("--every", asked.every, 0)
     at_least("--threads", asked.threads, 0)
     plan = asked.plan
-    what = material(plan, None if isinstance(asked.data, str) else asked.data)
+    rows_given = None if isinstance(asked.data, str) else asked.data
+    first = material(plan, rows_given)
     parts = []
     for seed in range(plan.seed, plan.seed + asked.seeds):
-        of_seed = what if seed == plan.seed else material(replace(plan, seed=seed), what.rows)
+        # The rows are loaded once; each seed splits them in its own way.
+        of_seed = first if seed == plan.seed else material(replace(plan, seed=seed), first.rows)
         split = of_seed.parts[0]
         if split.validation is None:
             problem = "there are no validation rows to choose on"
@@ -199,16 +205,19 @@ def begin(asked: TuneRequest) -> Task:
             )
         check_trainable(split.train)
         parts.append(TuningPart(split.train, split.validation, split.weighting_sets))
-    every = _apart(plan, what.rows, asked.looks) if asked.looks else asked.every
-    return Task(plan=plan, rows=what.rows, parts=parts, every=every, threads=asked.threads)
+    every = asked.every
+    if asked.looks:
+        every = _rounds_between_looks(plan, first.rows, asked.looks)
+    return Task(plan=plan, rows=first.rows, parts=parts, every=every, threads=asked.threads)
 
 
-def _apart(plan: RunPlan, rows: Interactions, looks: int) -> int:
+def _rounds_between_looks(plan: RunPlan, rows: Interactions, looks: int) -> int:
     """Rounds between looks; 0 of a centralised algorithm."""
     algorithm = make(plan, rows)
     if is_central(algorithm):
         return 0
     rounds = plan.rounds or algorithm.default_rounds(rows.catalogue)  # type: ignore[union-attr]
+    # Rounded up, so that there are at most so many looks.
     return -(-rounds // looks)
 
 
@@ -228,14 +237,18 @@ def attempt(task: Task, settings: Mapping[str, Any], stop: Stop = never) -> Trie
 
     A training that diverges is a result with a reason. Raises InputError as `made` does.
     """
-    algorithm, looks = made(task, settings), list[Looks]()
+    algorithm = made(task, settings)
+    looks = list[Looks]()
+    seeds = range(len(task.parts))
     try:
         if not federated(algorithm):
-            return Tried([{0: _central(task, algorithm, seed)} for seed in range(len(task.parts))])
+            return Tried([{0: _central(task, algorithm, seed)} for seed in seeds])
         until = task.plan.rounds or algorithm.default_rounds(task.parts[0].train.catalogue)
-        for seed in range(len(task.parts)):
-            looks.append(_looks(task, algorithm, seed, until, never if seed else stop))
-            if until not in looks[-1]:
+        for seed in seeds:
+            # A setting is given up in its first training or not at all.
+            of_seed = _looks(task, algorithm, seed, until, never if seed else stop)
+            looks.append(of_seed)
+            if until not in of_seed:
                 return Tried(looks, stopped=True)
     except NonFiniteError as diverged:
         return Tried(looks, reason=str(diverged))
@@ -243,7 +256,8 @@ def attempt(task: Task, settings: Mapping[str, Any], stop: Stop = never) -> Trie
 
 
 def _central(task: Task, algorithm: Any, seed: int) -> dict[str, float]:
-    return _validation(task, seed, fit_central(algorithm, task.parts[seed].train, seed))
+    trained = fit_central(algorithm, task.parts[seed].train, seed)
+    return _validation(task, seed, trained)
 
 
 def _looks(task: Task, algorithm: Trained, seed: int, until: int, stop: Stop) -> Looks:
@@ -254,10 +268,13 @@ def _looks(task: Task, algorithm: Trained, seed: int, until: int, stop: Stop) ->
     looks: Looks = {}
 
     def act(now: Standing) -> bool:
-        looks[now.round] = _validation(task, seed, fitted(rounds, now))
-        return stop(now.round, until, looks[now.round][task.goal.metric])
+        metrics = _validation(task, seed, fitted(rounds, now))
+        looks[now.round] = metrics
+        return stop(now.round, until, metrics[task.goal.metric])
 
-    advance(rounds, rounds.start(), until, [Periodic(task.every or until, act)])
+    # Without looks there is one, at the end.
+    every = task.every or until
+    advance(rounds, rounds.start(), until, [Periodic(every, act)])
     return looks
 
 
@@ -294,15 +311,26 @@ def trying(asked: EngineOptions, task: Task, most: int) -> Iterator[Each]:
     The functions that it calls must be importable in the workers.
     """
     if not asked:
-        yield lambda function, arguments: (
-            (place, function(task, *those)) for place, those in enumerate(arguments)
-        )
+
+        def one_by_one(
+            function: Callable[..., Tried], arguments: Sequence[tuple[Any, ...]]
+        ) -> Iterator[tuple[int, Tried]]:
+            for place, of_candidate in enumerate(arguments):
+                yield place, function(task, *of_candidate)
+
+        yield one_by_one
         return
     with crew(asked, TrialHand, most) as hired:
+        # Every worker gets the task once, before its first candidate.
         first = prepare(hired, ("hold", replace(task, threads=hired.threads)))
-        yield lambda function, arguments: spread(
-            hired, first, "do", [(function, *those) for those in arguments]
-        )
+
+        def at_once(
+            function: Callable[..., Tried], arguments: Sequence[tuple[Any, ...]]
+        ) -> Iterator[tuple[int, Tried]]:
+            calls = [(function, *of_candidate) for of_candidate in arguments]
+            return spread(hired, first, "do", calls)
+
+        yield at_once
 
 
 @final
@@ -314,13 +342,12 @@ class TrialHand:
         return about_here()
 
     def hold(self, task: Task) -> None:
-        """Takes the task, with arrays that may be written to, as in one process: compiled code is
-        another for those that may not.
-        """
+        """Takes the task."""
+        # Arrays of another process are read-only, and kernels would be compiled again for these.
         self.task = copy.deepcopy(task)
 
     def do(self, function: Callable[..., Tried], *arguments: Any) -> Tried:
-        """Call a function with this worker's task and the given arguments."""
+        """Calls a function with this worker's task and the given arguments."""
         return function(self.task, *arguments)
 
 
@@ -341,15 +368,13 @@ def described(task: Task) -> dict[str, Any]:
 
 
 def rows_of(settings: Mapping[str, Any], tried: Tried) -> list[dict[str, Any]]:
-    """A row for each look: the mean over seeds."""
-    return [
-        {
-            "settings": dict(settings),
-            "rounds": at,
-            "validation": _mean([of_seed[at] for of_seed in tried.looks]),
-        }
-        for at in tried.looks[0]
-    ]
+    """A row for each look, with the mean over seeds."""
+    rows = []
+    for number in tried.looks[0]:
+        of_seeds = [looks[number] for looks in tried.looks]
+        row = {"settings": dict(settings), "rounds": number, "validation": _mean(of_seeds)}
+        rows.append(row)
+    return rows
 
 
 def ordered(rows: list[dict[str, Any]], goal: Goal) -> list[dict[str, Any]]:

@@ -39,11 +39,16 @@ from .grid import (
 from .space import Choices, Range, read_space
 from .trials import TuningTrial, append, begin_file, check_file
 
-TRIALS = 30  # when their number is not given
-RANDOM = 10  # trials drawn at random before there is anything to learn from
-COMPLETE = 5  # finished trials before one is stopped early
-WARM = 3  # a trial is stopped after a third of its rounds at the earliest
-LARGE = 1e3  # the value of a failed trial where errors are compared
+# The number of trials if none is given.
+TRIALS = 30
+# Trials that are drawn at random before there is anything to learn from.
+RANDOM = 10
+# Finished trials before one is stopped early.
+COMPLETE = 5
+# A trial is stopped after this part of its rounds at the earliest: a third.
+WARM = 3
+# The value of a failed trial where errors are compared.
+LARGE = 1e3
 
 Space = Mapping[str, Range | Choices]
 
@@ -55,9 +60,9 @@ class Told(NamedTuple):
     fixed: Mapping[str, Any]
     """Settings that are the same for all trials."""
     seed: int
-    """Of the draws."""
+    """The seed of the draws."""
     at_once: int
-    """Trials of a batch."""
+    """The number of trials in a batch."""
     goal: Goal
     first: Mapping[str, Any] | None = None
     """The settings of trial 0; None = they are drawn."""
@@ -70,7 +75,7 @@ def try_space(asked: TuneRequest) -> dict[str, Any]:
     With looks at validation, a trial that is worse in seed 0 than the median of those before it at
     the same round is stopped there. Trials of several workers are a batch: they are drawn after the
     batches before, and the next batch begins when this one has ended. So the trials depend on the
-    number of workers, and on nothing else that was not named before. Returns {"rows": [{"trial",
+    number of workers as on the other options, and on nothing else. Returns {"rows": [{"trial",
     "settings", "rounds": of the best look, "validation"}], "stopped": [..], "failed": [..], ...}.
     """
     fixed = dict(asked.settings)
@@ -99,6 +104,7 @@ def try_space(asked: TuneRequest) -> dict[str, Any]:
     about = {**_identity(task), "settings": fixed, **draws}
     if asked.first is not None:
         about["first"] = dict(asked.first)
+    # A search that was killed goes on after the trials in its file.
     past = begin_file(out, about, asked.resume)
     with trying(engine, task, told.at_once) as each:
         while len(past) < trials:
@@ -141,7 +147,9 @@ def _summary(past: list[TuningTrial], fixed: Mapping[str, Any], goal: Goal) -> d
     once: dict[str, TuningTrial] = {}
     for trial in past:
         once.setdefault(json.dumps(trial.settings), trial)
-    rows, stopped, reasons = [], [], []
+    rows = []
+    stopped = []
+    reasons = []
     for trial in once.values():
         settings = {**fixed, **trial.settings}
         reasons.append((settings, trial.reason))
@@ -160,7 +168,9 @@ def _summary(past: list[TuningTrial], fixed: Mapping[str, Any], goal: Goal) -> d
 
 
 def _so_far(past: list[TuningTrial], goal: Goal) -> str:
-    looks = [best_look(trial, goal) for trial in past if not (trial.stopped or trial.reason)]
+    """The best trial so far, in the words of the progress bar."""
+    complete = [trial for trial in past if not trial.stopped and not trial.reason]
+    looks = [best_look(trial, goal) for trial in complete]
     if not looks:
         return "trials"
     best = min(looks, key=goal.key)
@@ -178,34 +188,35 @@ def _batch(
     """
     # The batch is drawn whole, from what is known of the batches before it. A search that was
     # killed within a batch draws the same, and its file has the first of them already.
-    before = past[: len(past) // told.at_once * told.at_once]
+    batches = len(past) // told.at_once
+    before = past[: batches * told.at_once]
+    size = min(told.at_once, until - len(before))
     drawn = []
-    for draw in _asked(optuna, told, before, min(told.at_once, until - len(before))):
+    for draw in _asked(optuna, told, before, size):
         settings = {name: choice.rounded(draw.params[name]) for name, choice in told.space.items()}
         drawn.append(settings)
     if told.first is not None and not before:
         drawn[0] = dict(told.first)
     # Settings that were tried before are not trained again.
-    known = {
-        json.dumps(trial.settings): Tried(trial.looks, trial.stopped, trial.reason)
-        for trial in reversed(past)
-    }
+    known: dict[str, Tried] = {}
+    for trial in past:
+        earlier = Tried(trial.looks, trial.stopped, trial.reason)
+        known.setdefault(json.dumps(trial.settings), earlier)
     missing = range(len(past) - len(before), len(drawn))
-    new = [
-        place
-        for place in missing
-        if json.dumps(drawn[place]) not in known and drawn.index(drawn[place]) == place
-    ]
+    identities = [json.dumps(settings) for settings in drawn]
+    # Of equal settings in one batch the first is trained.
+    new = []
+    for place in missing:
+        if identities[place] not in known and drawn.index(drawn[place]) == place:
+            new.append(place)
     ended = each(_tried, [(told, before, place, drawn[place]) for place in new])
     for place in missing:
-        identity = json.dumps(drawn[place])
-        # Workers end in any order; trials are told in the order in which they were drawn.
-        while identity not in known:
+        # Workers end in any order; trials are yielded in the order in which they were drawn.
+        while identities[place] not in known:
             number, tried = next(ended)
-            known[json.dumps(drawn[new[number]])] = tried
-        yield TuningTrial(
-            trial=len(before) + place, settings=drawn[place], **known[identity]._asdict()
-        )
+            known[identities[new[number]]] = tried
+        result = known[identities[place]]
+        yield TuningTrial(trial=len(before) + place, settings=drawn[place], **result._asdict())
 
 
 def _tried(
@@ -236,7 +247,9 @@ def _asked(optuna: Any, told: Told, before: list[TuningTrial], many: int) -> lis
 def _worse(draw: Any, number: int, until: int, value: float) -> bool:
     """Reports a look, and returns True where Optuna's median rule gives the trial up."""
     draw.report(value, number)
-    return bool(until // WARM <= number < until and draw.should_prune())
+    # At the last round there is nothing left to save.
+    may_stop = until // WARM <= number < until
+    return bool(may_stop and draw.should_prune())
 
 
 def _study(optuna: Any, told: Told, past: list[TuningTrial]) -> Any:
@@ -262,9 +275,11 @@ def _frozen(optuna: Any, space: Space, trial: TuningTrial, goal: Goal) -> Any:
     search keeps away from its settings.
     """
     if trial.reason:
-        value, curve = LARGE if goal.lower else 0.0, {}
+        value = LARGE if goal.lower else 0.0
+        curve: dict[int, float] = {}
     else:
-        value, curve = best_look(trial, goal)[goal.metric], trial.curve(goal)
+        value = best_look(trial, goal)[goal.metric]
+        curve = trial.curve(goal)
     states = optuna.trial.TrialState
     return optuna.trial.create_trial(
         state=states.PRUNED if trial.stopped else states.COMPLETE,

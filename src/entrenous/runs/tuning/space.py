@@ -13,18 +13,19 @@ from ...core.errors import InputError, did_you_mean
 from ..options import RunPlan
 from ..plan import check
 
-DIGITS = 4  # of a drawn number: what a table shows is what was tried
+# Significant digits of a drawn number, so that a table shows exactly the numbers that were tried.
+DIGITS = 4
 
 
 class Range(NamedTuple):
-    """A numeric setting from low to high, both included. whole: integers only; log: drawn uniformly
-    on a logarithmic scale.
-    """
+    """A numeric setting from low to high, both included."""
 
     low: float
     high: float
     log: bool
+    """True for a setting that is drawn uniformly on a logarithmic scale."""
     whole: bool
+    """True for a setting of whole numbers."""
 
     @property
     def ends(self) -> tuple[int | float, int | float]:
@@ -50,8 +51,8 @@ class Choices(NamedTuple):
 def read_space(
     algorithm: str, asked: Mapping[str, str], fixed: Mapping[str, Any]
 ) -> dict[str, Range | Choices]:
-    """Parse the ranges and choices of a search, by name of setting. Raises InputError for what the
-    algorithm does not have or does not allow, and for bad `fixed` settings.
+    """Reads the ranges and choices of a search, by name of setting. Raises InputError for settings
+    that the algorithm does not have or does not allow, and for bad `fixed` settings.
 
     Each end of a range and each value is checked against its own setting; values that do not go
     together are found when they are tried.
@@ -69,9 +70,10 @@ def read_space(
     for name, text in asked.items():
         if name not in fields:
             raise InputError(f"--search {name}", "unknown setting", fix=did_you_mean(name, fields))
-        space[name] = read_choice(name, text, fields[name].annotation)
-        one = space[name]
-        for value in one.values if isinstance(one, Choices) else one.ends:
+        choice = read_choice(name, text, fields[name].annotation)
+        space[name] = choice
+        values = choice.values if isinstance(choice, Choices) else choice.ends
+        for value in values:
             _check_value(algorithm, name, value, "--search")
     return space
 
@@ -83,9 +85,12 @@ def read_choice(name: str, text: str, annotation: Any) -> Range | Choices:
     >>> read_choice("learning_rate", "0.01..1:log", float)
     Range(low=0.01, high=1.0, log=True, whole=False)
     """
+    # The path of a file of settings, as in @../pi.csv, is a value, though it may have two dots.
     if ".." not in text or text.startswith("@"):
-        return Choices(tuple(dict.fromkeys(value.strip() for value in text.split(","))))
-    where, types = f"--search {name}", _types(annotation)
+        values = [value.strip() for value in text.split(",")]
+        return Choices(tuple(dict.fromkeys(values)))
+    where = f"--search {name}"
+    types = _types(annotation)
     if not types & {int, float}:
         raise InputError(
             where,
@@ -94,22 +99,24 @@ def read_choice(name: str, text: str, annotation: Any) -> Range | Choices:
             fix=f"list them: {name}=value,value",
         )
     ends, colon, scale = text.partition(":")
-    low, _, high = ends.partition("..")
-    found = Range(_number(where, low), _number(where, high), bool(colon), float not in types)
+    first, _, last = ends.partition("..")
+    low = _number(where, first)
+    high = _number(where, last)
+    whole = float not in types
     if colon and scale != "log":
         raise InputError(where, f"got {text!r}", expected="a..b or a..b:log")
-    if found.whole and not (found.low.is_integer() and found.high.is_integer()):
+    if whole and not (low.is_integer() and high.is_integer()):
         raise InputError(where, f"got {text!r}", expected="whole numbers")
-    if found.low >= found.high:
+    if low >= high:
         raise InputError(where, f"got {text!r}", expected="a range a..b with a below b")
-    if found.log and found.low <= 0:
+    if colon and low <= 0:
         raise InputError(
             where,
             f"got {text!r}",
             expected="a range above 0, for its logarithm is searched",
             fix="leave :log out",
         )
-    return found
+    return Range(low, high, bool(colon), whole)
 
 
 def _number(where: str, text: str) -> float:
@@ -125,18 +132,15 @@ def _number(where: str, text: str) -> float:
 def _types(annotation: Any) -> set[Any]:
     """The types that a setting may have: {float, NoneType} of `float | None`."""
     inner = get_args(annotation)
-    return (
-        set().union(*map(_types, inner))
-        if inner
-        else {annotation}
-        if isinstance(annotation, type)
-        else set()
-    )
+    if inner:
+        return set().union(*map(_types, inner))
+    # A value of a Literal is no type.
+    return {annotation} if isinstance(annotation, type) else set()
 
 
 def _check_value(algorithm: str, name: str, value: Any, where: str) -> None:
-    """Refuses a value that its own setting refuses; the others stand at their defaults, and what
-    they say to it does not count.
+    """Refuses a value that its own setting refuses. The other settings have their defaults, and
+    their errors do not count.
     """
     try:
         check(RunPlan(algorithm=algorithm, settings={name: value}))

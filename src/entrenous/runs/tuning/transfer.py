@@ -1,4 +1,4 @@
-"""Settings that suit several data sets: a grid tried on each, and the mean of its ranks."""
+"""Settings that suit several data sets: a grid is tried on each, and ranks are averaged."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from ...core.errors import InputError
 from ...data.load import load, load_arguments
+from ...evaluate.distributions import mean_ranks
 from ...evaluate.protocol import GOALS
 from .grid import TuneRequest, try_grid
 
@@ -35,42 +36,48 @@ def transfer(sets: Sequence[str], asked: TuneRequest) -> dict[str, Any]:
     tuned = {name: try_grid(replace(asked, data=rows)) for name, rows in rows_of_sets.items()}
     first = tuned[sets[0]]
     goal = next(goal for goal in GOALS if first["selected_by"].endswith(goal.metric))
-    rows = {name: {_identity(row): row for row in found["rows"]} for name, found in tuned.items()}
-    common = [key for key in rows[sets[0]] if all(key in of_set for of_set in rows.values())]
+    # The rows of each set by what they tried: {set: {settings and rounds: row}}.
+    tried: dict[str, dict[str, Any]] = {}
+    for name, of_set in tuned.items():
+        tried[name] = {_identity(row): row for row in of_set["rows"]}
+    first_tried = tried[sets[0]]
+    # Settings that could not be trained on one set, or were not looked at there, have no rank.
+    common = [key for key in first_tried if all(key in of_set for of_set in tried.values())]
     if not common:
         raise InputError(
             "entrenous tune",
             "no settings were trained on every data set",
             fix="see what fails on one of them alone",
         )
-    ranks = {
-        name: _ranks([goal.key(of_set[key]["validation"]) for key in common])
-        for name, of_set in rows.items()
-    }
-    together = [
-        {
-            "settings": rows[sets[0]][key]["settings"],
-            "rounds": rows[sets[0]][key]["rounds"],
-            "rank": float(np.mean([ranks[name][place] for name in sets])),
-            "ranks": {name: float(ranks[name][place]) for name in sets},
-            "validation": {name: rows[name][key]["validation"] for name in sets},
+    ranks: dict[str, list[float]] = {}
+    for name, of_set in tried.items():
+        ranks[name] = _ranks([goal.key(of_set[key]["validation"]) for key in common])
+    together = []
+    for place, key in enumerate(common):
+        ranks_of_row = {name: ranks[name][place] for name in sets}
+        row = {
+            "settings": first_tried[key]["settings"],
+            "rounds": first_tried[key]["rounds"],
+            "rank": float(np.mean(list(ranks_of_row.values()))),
+            "ranks": ranks_of_row,
+            "validation": {name: tried[name][key]["validation"] for name in sets},
         }
-        for place, key in enumerate(common)
-    ]
+        together.append(row)
     return {
         **{name: first[name] for name in ("algorithm", "protocol", "seeds", "selected_by")},
         "data": list(sets),
         "rows": sorted(together, key=lambda row: (row["rank"], row["rounds"])),
-        "best": {name: found["rows"][0] for name, found in tuned.items()},
-        "failed": {name: found["failed"] for name, found in tuned.items()},
+        "best": {name: of_set["rows"][0] for name, of_set in tuned.items()},
+        "failed": {name: of_set["failed"] for name, of_set in tuned.items()},
     }
 
 
 def _identity(row: Mapping[str, Any]) -> str:
+    """The settings and rounds of a row, as text by which it is found on another set."""
     return json.dumps([row["settings"], row["rounds"]], sort_keys=True, default=str)
 
 
-def _ranks(values: Sequence[float]) -> np.ndarray:
+def _ranks(values: Sequence[float]) -> list[float]:
     """Ranks from 1, the smallest value first; equals share their mean."""
-    every = np.asarray(values)
-    return np.array([(every < value).sum() + ((every == value).sum() + 1) / 2 for value in every])
+    ranks: list[float] = mean_ranks(np.asarray(values)).tolist()
+    return ranks

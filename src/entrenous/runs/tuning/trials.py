@@ -29,9 +29,9 @@ class TuningTrial(BaseModel):
     looks: list[dict[int, dict[str, float]]]
     """By seed, {round: {metric: value on validation}}."""
     stopped: bool
-    """Whether it ended early, in seed 0."""
+    """True if it was given up early, in seed 0."""
     reason: str
-    """Why it failed, or ""."""
+    """The error of a trial that failed, else ""."""
 
     @model_validator(mode="after")
     def _has_looks(self) -> Self:
@@ -73,39 +73,47 @@ def check_file(path: Path | None, resume: bool) -> None:
 
 
 def begin_file(path: Path | None, about: dict[str, Any], resume: bool) -> list[TuningTrial]:
-    """The trials in the file at `path`, which a new search makes; None = no file. about: what must
-    be the same for a search to go on.
+    """The trials in the file of a search; a new search makes its file.
 
-    A line that was being written when the search was killed is cut off. Raises InputError for
-    another search's file or a damaged one.
+    path: None = no file. about: the inputs that must be the same for a search to go on. A line that
+    was being written when the search was killed is cut off. Raises InputError for another search's
+    file or a damaged one.
     """
     if path is None:
         return []
-    said = json.dumps(about, default=str)
+    header = json.dumps(about, default=str)
     if not resume:
-        write_atomically(path, said.encode() + b"\n")
+        write_atomically(path, header.encode() + b"\n")
         return []
-    first, *lines = path.read_bytes().split(b"\n")
-    _check_same(path, first, json.loads(said))
-    if lines and lines[-1]:
-        write_atomically(path, b"".join(line + b"\n" for line in (first, *lines[:-1])))
-    return [_read(path, number, line) for number, line in enumerate(lines[:-1])]
+    # After the last end of a line there is nothing, unless the search was killed while it wrote.
+    *lines, rest = path.read_bytes().split(b"\n")
+    if not lines:
+        lines, rest = [rest], b""
+    _check_same(path, lines[0], json.loads(header))
+    if rest:
+        write_atomically(path, b"".join(line + b"\n" for line in lines))
+    return [_read(path, number, line) for number, line in enumerate(lines[1:])]
 
 
 def _check_same(path: Path, line: bytes, about: dict[str, Any]) -> None:
+    """Refuses the file of a search with other inputs."""
     try:
-        own = {"workers": 1, **json.loads(line)}  # as it was before there were any
-        differing = [name for name, value in about.items() if own[name] != value]
+        # The files of earlier versions say nothing of workers: they had none.
+        written = {"workers": 1, **json.loads(line)}
+        differing = [name for name, value in about.items() if written[name] != value]
     except (ValueError, KeyError, TypeError):
         raise InputError(
             f"{path}:1", "this is not the file of a search", expected="one that --out wrote"
         ) from None
     for name in differing:
-        said = "the same rows" if name == "rows_sha256" else f"{name} = {json.dumps(own[name])}"
+        # A digest would tell nobody what to change.
+        expected = f"{name} = {json.dumps(written[name])}"
+        if name == "rows_sha256":
+            expected = "the same rows"
         raise InputError(
             f"--resume {path}",
             f"it is a search with another {name}",
-            expected=said,
+            expected=expected,
             fix="or begin a new search with --out",
         )
 
@@ -126,7 +134,7 @@ def _read(path: Path, number: int, line: bytes) -> TuningTrial:
 
 
 def append(path: Path, trial: TuningTrial) -> None:
-    """Append a trial as a line of the file, and return when it is on the disk."""
+    """Appends a trial as a line of the file, and returns when it is on the disk."""
     with open(path, "a", encoding="utf-8") as file:
         file.write(trial.model_dump_json() + "\n")
         file.flush()

@@ -1,4 +1,6 @@
-"""`Run`: the result of a training, as frames and pictures for a notebook."""
+"""`run` and `open`: a training from Python, one that was stored, and `Run`, the result of both as
+frames and pictures for a notebook.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,9 @@ from typing import Any, final
 import numpy as np
 
 from ..core.contract.declared import Declaration, declared
+from ..core.contract.protocols import Progress
 from ..core.errors import InputError
-from ..core.keywords import at_least
+from ..core.keywords import at_least, values
 from ..core.registry.discover import short
 from ..core.types import Array
 from ..data.interactions import Interactions
@@ -24,10 +27,21 @@ from ..evaluate.predict import predictions
 from ..evaluate.recommend import recommend, title_of
 from ..runs import store
 from ..runs.newcomer import scores_for
-from ..runs.pipeline import RunResult
+from ..runs.options import RunOptions, TrainingOptions, TuneFirst
+from ..runs.pipeline import RunRequest, RunResult, carry_out
 from ..runs.reopen import reopen
+from ..runs.train import OnRound
 from ..runs.trec import TrecFiles, write_trec
-from .words import in_python
+from .arguments import (
+    SplitAsked,
+    algorithm_asked,
+    asked_progress,
+    data_asked,
+    in_python,
+    metrics_asked,
+    public,
+    split_asked,
+)
 
 SHOWN = ("rmse", "mae", "hr@10", "ndcg@10", "recall@10", "auc")
 
@@ -113,7 +127,8 @@ class Run:
         return [(name, f"{self.metrics[name]:.4f}") for name in SHOWN if name in self.metrics]
 
     def _title(self) -> str:
-        data, protocol = Path(self.manifest["data"]).name, store.protocol_of(self.manifest)
+        data = Path(self.manifest["data"]).name
+        protocol = store.protocol_of(self.manifest)
         return (
             f"{self.name} on {data}, {protocol}, seed {self.manifest['seed']},"
             f" {self.manifest['rounds']} rounds"
@@ -171,13 +186,15 @@ class Run:
         """
         with in_python():
             at_least("--n", n, 1)
-            own = np.unique([self.train.items.index(item) for item in items]).astype(np.int32)
+            numbers = [self.train.items.index(item) for item in items]
+            own = np.unique(numbers).astype(np.int32)
             scores = scores_for(self.recommender, self.train, own, self.manifest, self.name)
-        # Nobody is recommended what they have, nor an item of which nothing was learnt.
+        # Nobody is recommended the items that they have, nor an item of which nothing was learnt.
         scores[own] = -np.inf
         scores[self.train.popularity == 0] = -np.inf
-        order = np.argsort(-scores, kind="stable")[: min(n, int(np.isfinite(scores).sum()))]
-        return self._lists([""], order[None, :], scores[order][None, :]).drop("user")
+        left = int(np.isfinite(scores).sum())
+        best = np.argsort(-scores, kind="stable")[: min(n, left)]
+        return self._lists([""], best[None, :], scores[best][None, :]).drop("user")
 
     def predict(self, user: str, *items: str) -> Any:
         """Predicted ratings of a user for some items: a frame of what
@@ -221,7 +238,7 @@ class Run:
                 expected="a new folder",
                 fix="choose another, or remove it",
             )
-        # The folder of a stored run has files that this object does not hold.
+        # The folder of a stored run has files that this object does not hold: it is copied whole.
         if self.path is not None:
             shutil.copytree(self.path, folder)
             return folder
@@ -259,7 +276,8 @@ class Run:
 
     def report(self, path: str | Path, *, user: str | None = None) -> Path:
         """Write the report of the run, one HTML file that needs no network, and return its path.
-        user: a user whose list it shows too.
+
+        user: a user whose list the report shows too.
         """
         from ..report.html import write_report
 
@@ -271,3 +289,81 @@ class Run:
             kept = self.path or self.save(Path(folder) / "run")
             run = store.read(str(kept), Path(folder))
             return write_report([run], Path(path), recommendations=items, user=user)
+
+
+@final
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RunKeywords(RunOptions, TuneFirst, TrainingOptions):
+    """The keywords of `run`: the options of `entrenous run`, and what only Python can hand in."""
+
+    algorithm: Any = field(kw_only=False)
+    """A name of `entrenous algorithms`; the user's own class or an instance of it
+    (`entrenous.Settings`); or its place, "./my_algo.py" or "my_module:MyAlgorithm"."""
+    data: Any = field(default="ml-100k", kw_only=False)
+    """The name of a data set, a file or folder; `Interactions`; a pandas, polars or Arrow frame; a
+    list of (user, item, value, time); a SciPy sparse matrix, users by items."""
+    split: SplitAsked | None = None
+    """How rows are held out: the name of a protocol such as "loo-99" (None = the usual one), a
+    `Split`, one for each fold, or a function (data, seed=...) that makes them."""
+    metrics: Mapping[str, Any] | Sequence[Any] = ()
+    """Further metrics: {name: metric}, or a list of functions (ranking, n) -> one value a query."""
+    on_round: OnRound | None = None
+    """Called after each round of training as on_round(round, metrics), with the metrics of a look
+    at validation, else {}; of a first training too, which finds the best round on validation rows
+    that the final model trains on."""
+    progress: bool | Progress | None = None
+    """True, False, or a function (done, total, what); None = on a terminal and in a notebook."""
+
+
+@public(RunKeywords)
+def run(asked: RunKeywords) -> Run:
+    """Train an algorithm, evaluate it on held-out rows, and return the run.
+
+    Raises InputError for anything that cannot be run, in one line, before anything is written.
+    """
+    with asked_progress(asked.progress) as progress:
+        name, own = algorithm_asked(asked.algorithm)
+        rows = data_asked(asked.data)
+        protocol, parts = split_asked(asked.split, rows, asked.seed, asked.load)
+        options = values(asked, TrainingOptions, RunOptions)
+        options["settings"] = {**own, **asked.settings}
+        options["protocol"] = asked.protocol or protocol
+        # A place or a name stands for the class from here on, so that a stored run can name it.
+        request = RunRequest(
+            name,
+            rows,
+            parts=parts,
+            metrics=metrics_asked(asked.metrics),
+            progress=progress,
+            on_round=asked.on_round,
+            **options,
+        )
+        at_least("--tune", asked.tune, 0)
+        if asked.tune:
+            from ..runs.tuning.before import chosen_before
+
+            request = chosen_before(request, asked.tune).request
+        return Run.of(carry_out(request))
+
+
+def open(
+    run: str | Path = "latest",
+    *,
+    root: str | Path = "runs",
+    algorithm: Any = None,
+    todays_code: bool = False,
+) -> Run:  # the name that notebooks know from other libraries
+    """Open a stored run.
+
+    run: its folder, its name under `root`, or "latest". root: where runs are stored. algorithm: the
+    class, or its place, for a run of the user's own algorithm. todays_code: use the algorithm as it
+    is now, although its code or a default has changed since the run.
+
+    Raises InputError for a run that does not exist or is not finished, and where the code has
+    changed.
+    """
+    with in_python():
+        place = None if algorithm is None else algorithm_asked(algorithm)[0]
+        return Run.stored(
+            store.read(str(run), Path(root)), algorithm=place, todays_code=todays_code
+        )

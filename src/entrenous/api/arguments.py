@@ -1,0 +1,238 @@
+"""The arguments of a Python caller: classes, frames and functions in the form that a run takes, and
+errors that speak of arguments where the command line speaks of options.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial, wraps
+from pathlib import Path
+from typing import Any, ParamSpec, TypeAlias, TypeVar
+
+from ..algorithms.named import algorithms
+from ..core.contract.protocols import Progress, silent
+from ..core.contract.settings import Settings
+from ..core.errors import InputError
+from ..core.keywords import called_with, field_texts
+from ..core.registry.own import place_of
+from ..data.interactions import Interactions
+from ..data.load import from_frame
+from ..data.load import load as load_rows
+from ..data.options import load_arguments
+from ..data.split.types import Split
+from ..evaluate.metric_kinds import ListMetric, Metric, QueryMetric, RatingMetric
+from .progress import progress_bar
+
+SplitAsked: TypeAlias = str | Split | Sequence[Split] | Callable[..., Any]
+METRIC_KINDS = (QueryMetric, ListMetric, RatingMetric)
+
+# Options as an error names them: `--set pi`, `--set` alone, and any other.
+NAMED_SETTING = re.compile(r"--(set|network|load|own|grid|search) ([a-z_]+)(?==|\b)")
+SETTINGS_OPTION = re.compile(r"--(set|network|load|own|grid|search)\b(?!-)")
+OPTION_WITH_VALUE = re.compile(r"--([a-z][a-z-]*) ([A-Z]{2,}|[0-9.]+)")
+NEGATED_OPTION = re.compile(r"--no-([a-z-]+)")
+OPTION = re.compile(r"--([a-z][a-z-]*)")
+# Arguments with another name than the option.
+ARGUMENT_NAMES = {"set": "settings", "search": "space"}
+
+P = ParamSpec("P")
+Asked = TypeVar("Asked")
+Result = TypeVar("Result")
+
+
+# ---- from what a caller gives to what a run takes ------------------------------------------------
+
+
+def algorithm_asked(algorithm: Any) -> tuple[str, dict[str, Any]]:
+    """The name or place of an algorithm, and those of its settings that differ from the defaults.
+
+    algorithm: a name, a class, or an instance. Raises InputError for anything else.
+    """
+    if isinstance(algorithm, str):
+        return algorithm, {}
+    kind = algorithm if isinstance(algorithm, type) else type(algorithm)
+    if not issubclass(kind, Settings):
+        expected = (
+            "a name of `entrenous algorithms`, or a class or an instance of entrenous.Settings"
+        )
+        raise InputError("algorithm", f"got {kind.__name__}", expected=expected)
+    changed = {}
+    if not isinstance(algorithm, type):
+        values = dict(algorithm)
+        for name, field in kind.model_fields.items():
+            if values[name] != field.get_default(call_default_factory=True):
+                changed[name] = values[name]
+    return _name_or_place(kind), changed
+
+
+def _name_or_place(kind: type) -> str:
+    """The name under which a class is offered without presets, or its place."""
+    for name, maker in algorithms().items():
+        if maker is kind:
+            return name
+    return place_of(kind)
+
+
+def data_asked(data: Any) -> str | Interactions:
+    """A data set's name, a path as text, or interactions made from a frame, tuples or a sparse
+    matrix (`data.frames.from_any`).
+    """
+    if isinstance(data, str | Path):
+        return str(data)
+    return data if isinstance(data, Interactions) else from_frame(data)
+
+
+def named_rows(data: Any) -> tuple[str, Interactions | None]:
+    """The name of the data, and the rows where they are at hand: see `data_asked`."""
+    rows = data_asked(data)
+    return (rows, None) if isinstance(rows, str) else (rows.name, rows)
+
+
+def split_asked(
+    split: SplitAsked | None, data: str | Interactions, seed: int, load: Mapping[str, Any]
+) -> tuple[str | None, list[Split]]:
+    """The protocol by name, and the user's own splits; at most one of them is given.
+
+    split: a protocol's name, a Split, one for each fold, or a function (data, seed=...) that
+    returns these. Raises InputError where a function returns anything else.
+    """
+    if split is None or isinstance(split, str):
+        return split, []
+    splits: Any = split
+    if callable(split):
+        rows = load_rows(data, **load_arguments(load)) if isinstance(data, str) else data
+        splits = split(rows, seed=seed)
+    folds = [splits] if isinstance(splits, Split) else list(splits)
+    if not folds or not all(isinstance(fold, Split) for fold in folds):
+        raise InputError(
+            "split",
+            f"got {splits!r:.60}",
+            expected="an entrenous.Split, or a list of them, one for each fold",
+        )
+    return None, folds
+
+
+def metrics_asked(metrics: Mapping[str, Any] | Sequence[Any] | None) -> dict[str, Metric]:
+    """Metrics by name, from {name: metric} or a list of functions, whose names are theirs.
+
+    A plain function (ranking, n) -> one value a query is a QueryMetric. Raises InputError for
+    anything else.
+    """
+    if not isinstance(metrics, Mapping):
+        metrics = {_name_of_metric(metric): metric for metric in metrics or ()}
+    named: dict[str, Metric] = {}
+    for name, metric in metrics.items():
+        if isinstance(metric, METRIC_KINDS):
+            named[name] = metric
+        elif callable(metric):
+            named[name] = QueryMetric(metric)
+        else:
+            raise InputError(
+                f"metrics {name}",
+                f"got {type(metric).__name__}",
+                expected="a function (ranking, n), or a QueryMetric",
+            )
+    return named
+
+
+def _name_of_metric(metric: Any) -> str:
+    function = metric.value if isinstance(metric, METRIC_KINDS) else metric
+    if isinstance(function, partial):
+        function = function.func
+    return str(getattr(function, "__name__", metric))
+
+
+@contextmanager
+def asked_progress(progress: bool | Progress | None) -> Iterator[Progress]:
+    """The Progress that a caller asks for: True, False, the caller's own function, or None = on a
+    terminal and in a notebook, where a person is likely to look.
+    """
+    if callable(progress):
+        yield progress
+        return
+    if progress is None:
+        progress = sys.stderr.isatty() or "ipykernel" in sys.modules
+    if not progress:
+        yield silent
+        return
+    with progress_bar() as shown:
+        yield shown
+
+
+# ---- public functions, whose errors speak of arguments -------------------------------------------
+
+
+def public(
+    kind: Callable[P, Asked],
+) -> Callable[[Callable[[Asked], Result]], Callable[P, Result]]:
+    """Gives a function of one dataclass the signature and the documentation of that dataclass (see
+    `core.keywords.called_with`), with errors that speak of arguments.
+    """
+
+    def decorate(function: Callable[[Asked], Result]) -> Callable[P, Result]:
+        with_keywords = called_with(kind)(function)
+
+        @wraps(with_keywords)
+        def called(*arguments: P.args, **keywords: P.kwargs) -> Result:
+            with in_python():
+                return with_keywords(*arguments, **keywords)
+
+        called.__doc__ = f"{function.__doc__}\n    Args:\n{_arguments(kind, function.__name__)}"
+        return called
+
+    return decorate
+
+
+def _arguments(kind: Callable[..., object], function: str) -> str:
+    """The fields of a dataclass with their texts, as the docstring of `function` lists them."""
+    assert isinstance(kind, type)
+    lines = []
+    for name, text in field_texts(kind).items():
+        # Lists of names, such as {protocols}, are filled in by the help of the command alone.
+        text = re.sub(r"\{[a-z]+\}", f"see `entrenous {function} --help`", text)
+        entry = f"{name}: {as_argument(text)}"
+        lines += textwrap.wrap(entry, 92, initial_indent=" " * 8, subsequent_indent=" " * 12)
+    return "\n".join(lines)
+
+
+@contextmanager
+def in_python() -> Iterator[None]:
+    """A context in which an InputError speaks of arguments."""
+    try:
+        yield
+    except InputError as bad:
+        if OPTION.search(str(bad)) is None:
+            raise
+        texts = (bad.where, bad.problem, bad.expected, bad.fix)
+        where, problem, expected, fix = map(as_argument, texts)
+        raise type(bad)(where, problem, expected=expected, fix=fix) from None
+
+
+def as_argument(text: str) -> str:
+    """A text in which options are arguments.
+
+    >>> as_argument("--set pi: got 2"), as_argument(
+    ...     "say how often to look with --every ROUNDS"), as_argument("--checkpoint-every: got -1")
+    ("settings['pi']: got 2", 'say how often to look with every=ROUNDS', 'checkpoint_every: got -1')
+    """
+    # A command between backticks is typed as it stands.
+    parts = re.split(r"(`[^`]*`)", text)
+    return "".join(part if part.startswith("`") else _without_options(part) for part in parts)
+
+
+def _without_options(text: str) -> str:
+    # The order matters: the last expression also matches what the others replace.
+    text = NAMED_SETTING.sub(lambda match: f"{_argument_of(match[1])}['{match[2]}']", text)
+    text = SETTINGS_OPTION.sub(lambda match: _argument_of(match[1]), text)
+    text = OPTION_WITH_VALUE.sub(lambda match: f"{_argument_of(match[1])}={match[2]}", text)
+    text = NEGATED_OPTION.sub(lambda match: f"{_argument_of(match[1])}=False", text)
+    return OPTION.sub(lambda match: _argument_of(match[1]), text)
+
+
+def _argument_of(option: str) -> str:
+    """The argument that an option of the command line is, such as checkpoint_every."""
+    return ARGUMENT_NAMES.get(option, option.replace("-", "_"))
