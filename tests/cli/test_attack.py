@@ -27,9 +27,7 @@ def test_an_attack_is_a_table_or_one_json_object(
     }
     assert found["attack"] == "boost" and found["honest"] == 40 and found["colluders"] == 4
     shown = command("attack", "pfpl+", "--data", path, *SMALL, "--defence", "satcap").out
-    assert (
-        "4 colluders beside 40 honest users" in shown and "i7" in shown and "secure sums" in shown
-    )
+    assert "4 colluders among 40 honest users" in shown and "i7" in shown and "secure sums" in shown
 
 
 def test_help_lists_attacks_and_defences_from_the_code(capsys: pytest.CaptureFixture[str]) -> None:

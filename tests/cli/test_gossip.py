@@ -180,7 +180,7 @@ def test_the_console_speaks_of_peers_and_of_no_server(command: Command, tmp_path
     said = ran(command, tmp_path, *LOSSY)
     ledger = store.read("latest", tmp_path).manifest["ledger"]
     counted = [f"{ledger[name]:,}" for name in ("messages", "lost", "refused")]
-    line = "{} messages between peers: {} reached nobody, {} were refused by who received them"
+    line = "{} messages between peers: {} reached nobody, {} were refused by their receivers"
     assert (
         said.code == 0 and line.format(*counted) in said.out and "server" not in said.out + said.err
     )

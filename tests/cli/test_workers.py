@@ -65,7 +65,9 @@ def test_only_who_asks_for_ray_gets_it(
 
 def test_what_is_of_actors_is_refused_without_ray(tmp_path: Path, command: Command) -> None:
     refused = command("server", str(tmp_path), "--journal", "elsewhere")
-    assert refused.code == 2 and refused.err.startswith("error: --journal: is of actors of Ray")
+    assert refused.code == 2 and refused.err.startswith(
+        "error: --journal: is an option of actors of Ray"
+    )
 
 
 def test_a_server_imports_nothing_of_ray() -> None:

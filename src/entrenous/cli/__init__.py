@@ -1,5 +1,5 @@
-"""`entrenous`: the command line. Results and JSON go to stdout, everything else to stderr; bad
-input is one line and exit code 2.
+"""`entrenous`: the command line. Results and JSON go to stdout, everything else to stderr. Bad
+input ends with one line and exit code 2.
 """
 
 from __future__ import annotations
@@ -28,19 +28,21 @@ SERVICES = ("server", "node")  # commands that live on: a server, and a node, re
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The entry point: runs a command and exits with 0 (done), 1 (a check failed), 2 (bad input),
-    70 (our bug), 75 (start it again), 130 (interrupted)."""
+    """Runs a command and exits with 0 (done), 1 (a check failed), 2 (bad input), 70 (a bug of
+    entrenous), 75 (a service to be started again) or 130 (interrupted)."""
     words = sys.argv[1:] if arguments is None else arguments
     try:
         with _collecting(words), warnings.catch_warnings():
             warnings.showwarning = _show_warning
-            # An overflow: values that are not finite are refused by name later.
+            # NumPy warns of an overflow; values that are not finite are refused by name later.
             warnings.simplefilter("ignore", RuntimeWarning)
             code = _run(arguments)
+            # Here rather than at the interpreter's end, so that a closed pipe is caught below.
             sys.stdout.flush()
     except CheckFailed as broken:
         _fail(str(broken), 1)
     except NotYet as bad:
+        # Something that may come, such as a port: a supervisor starts a service again by code 75.
         _fail(str(bad), 75 if _is_service(words) else 2)
     except StartAgain as ended:
         _fail(str(ended), 75)
@@ -64,29 +66,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         from ..core.registry.own import own_line
 
-        # An error in a user's algorithm is the user's: it names the line.
-        if where := own_line(bug):
-            _fail(
-                one_line(
-                    f"{where}: {type(bug).__name__}: {one_line(str(bug), 300)}; ENTRENOUS_DEBUG=1"
-                    " shows how it came to that"
-                )
-            )
-        _fail(
-            one_line(
-                f"a bug of entrenous, please report it: {type(bug).__name__}: {bug};"
-                " ENTRENOUS_DEBUG=1 shows where"
-            ),
-            70,
-        )
+        # An error in the user's own algorithm is no bug of entrenous: the line names its place.
+        where = own_line(bug)
+        if where:
+            said = f"{where}: {type(bug).__name__}: {one_line(str(bug), 300)}"
+            _fail(one_line(f"{said}; ENTRENOUS_DEBUG=1 shows how it came to that"))
+        said = f"a bug of entrenous, please report it: {type(bug).__name__}: {bug}"
+        _fail(one_line(f"{said}; ENTRENOUS_DEBUG=1 shows where"), 70)
     sys.exit(code if isinstance(code, int) else 0)
 
 
 @contextmanager
 def _collecting(words: Sequence[str]) -> Iterator[None]:
-    """A context in which cyclic garbage is collected seldom, for a command that ends by itself: to
-    search its data, which is no garbage, took an eighth of its time. A service collects as Python
-    does: its rounds leave cycles that are full of arrays.
+    """Collects cyclic garbage seldom while a command runs that ends by itself: searching its data,
+    which is no garbage, took an eighth of its time. A service collects as usual, since its rounds
+    leave cycles that hold arrays.
     """
     usual = gc.get_threshold()
     if not _is_service(words):
@@ -99,18 +93,21 @@ def _collecting(words: Sequence[str]) -> Iterator[None]:
 
 def _is_service(words: Sequence[str]) -> bool:
     """Returns True for the command line of a service: a server, a node, a relay or a peer."""
-    return next((word for word in words if not word.startswith("-")), "") in SERVICES
+    command = next((word for word in words if not word.startswith("-")), "")
+    return command in SERVICES
 
 
 def _code(words: Sequence[str], error: BaseException) -> int:
-    """The exit code for what the system refuses: 75 where a service may go on later, 2
-    elsewhere.
+    """Returns the exit code for an error of the system: 75 for a service that may continue later,
+    else 2.
     """
     return 75 if _is_service(words) and may_pass(error) else 2
 
 
 def _run(arguments: Sequence[str] | None) -> Any:
-    """The result of a command. Raises InputError for a command line that cannot be understood."""
+    """Runs a command and returns its result. Raises EntrenousError for a command line that cannot
+    be understood.
+    """
     from cyclopts import CycloptsError
 
     from .lists import fill
@@ -120,9 +117,10 @@ def _run(arguments: Sequence[str] | None) -> Any:
         fill(app, sys.argv[1:] if arguments is None else arguments)
         return app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as bad:
+        # cyclopts breaks its sentences into lines, and ends some with a full stop.
         said = one_line(" ".join(str(bad).split()))
-        whole = said if said.endswith("..") else said.removesuffix(".")
-        raise EntrenousError(f"{whole}; see `entrenous --help`") from None
+        sentence = said if said.endswith("..") else said.removesuffix(".")
+        raise EntrenousError(f"{sentence}; see `entrenous --help`") from None
 
 
 def _show_warning(
@@ -163,13 +161,14 @@ def _app():  # type: ignore[no-untyped-def]
 
 def _add_commands(app: Any) -> None:
     """Adds every command to a cyclopts.App, group by group, and the option that installs completion
-    for the shell.
+    in the shell.
     """
     from cyclopts import App, Group
 
     from .brought import brought
 
     groups = _groups()
+    # Commands of other packages come after ours, in our groups or in theirs.
     for name, commands in brought().groups.items():
         groups.setdefault(name, []).extend(commands)
     for number, (name, commands) in enumerate(groups.items()):
@@ -188,7 +187,8 @@ def _add_commands(app: Any) -> None:
 
 
 def _groups() -> dict[str, list[Any]]:
-    """The commands by group: functions, and apps that group further commands."""
+    """Returns the commands by group: functions, and apps that hold further commands."""
+    # Imported when the command line is read, so that `import entrenous.cli` stays light.
     from . import (
         about,
         ask,
@@ -227,6 +227,6 @@ def _groups() -> dict[str, list[Any]]:
         ],
         "Privacy": [receipt.receipt, attack.attack],
         "Data": [data.app, data.split],
-        # federation's app with what is in founding and members
+        # One app: founding.py and members.py add their commands to that of federation.py.
         "Network": [members.app, serve.server, serve.node],
     }

@@ -1,4 +1,6 @@
-"""`entrenous algorithms` and `entrenous explain`: what there is, and what leaves a device."""
+"""`entrenous algorithms` lists the algorithms; `entrenous explain` shows what leaves a device under
+one.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ NETWORK = "network"  # a name that `explain` knows in addition to the algorithms
 
 
 def algorithms(*, json: bool = False) -> None:
-    """List the algorithms, with what each is and whether it is central, federated, or gossips
-    without a server.
+    """List the algorithms, each with a summary and its kind: central, federated (with a server) or
+    gossip (without one).
 
     Parameters
     ----------
@@ -30,6 +32,7 @@ def algorithms(*, json: bool = False) -> None:
         return
     cells = []
     for row in rows:
+        # Several names are one class with other settings: these tell them apart.
         preset = ", ".join(f"{name}={_typed(value)}" for name, value in row["preset"].items())
         cells.append([row["name"], row["kind"], row["summary"], preset])
     table(["name", "kind", "what it is", "preset"], cells)
@@ -37,14 +40,14 @@ def algorithms(*, json: bool = False) -> None:
 
 
 def explain(algorithm: str, /, *, json: bool = False) -> None:
-    """Say what leaves a device under an algorithm, how often, what it reveals, and which settings
-    there are.
+    """Explain an algorithm: what leaves a device, how often, and what it reveals; and the settings
+    of the algorithm.
 
     Parameters
     ----------
     algorithm:
-        A name of `entrenous algorithms`, or the place of your own (./my_algo.py); or network: the
-        settings of --network. Names: {algorithms}.
+        A name of `entrenous algorithms`, or the place of your own class (./my_algo.py); or network,
+        for the settings of --network. Names: {algorithms}.
     json:
         Print one JSON object on stdout.
     """
@@ -59,12 +62,12 @@ def explain(algorithm: str, /, *, json: bool = False) -> None:
     if is_place(algorithm):
         maker = maker_of(algorithm)
     else:
+        # `network` is among the names that an error suggests for a misspelt one.
         maker = pick("algorithm", algorithm, {**known_algorithms(), NETWORK: None})
     kind, preset = kind_of(algorithm)
-    measured = [
-        {"profile": figure["profile"], "said": told.said(figure)}
-        for figure in evidence.measured(algorithm)
-    ]
+    measured = []
+    for figure in evidence.measured(algorithm):
+        measured.append({"profile": figure["profile"], "said": told.said(figure)})
     about = {
         **_row(algorithm, maker),
         **_states(maker()),
@@ -77,10 +80,13 @@ def explain(algorithm: str, /, *, json: bool = False) -> None:
         return
     tell(f"{algorithm}: {about['summary']}\n")
     if about["leaves_the_device"]:
-        rows = [
-            [row["name"], row["shape"], row["when"], f"{row['reveals']}{_measured(row)}"]
-            for row in about["leaves_the_device"]
-        ]
+        rows = []
+        for array in about["leaves_the_device"]:
+            # A measured line follows the prose of the declaration.
+            reveals = array["reveals"]
+            if array["measured"]:
+                reveals += f". Measured, {array['measured']}"
+            rows.append([array["name"], array["shape"], array["when"], reveals])
         headers = ["array", "shape", "when", "what it reveals"]
         table(headers, rows, title="What leaves the device")
         _show_measured(algorithm, about["measured"])
@@ -93,6 +99,7 @@ def explain(algorithm: str, /, *, json: bool = False) -> None:
         _show_arrays("What the device receives", about["received"])
         _show_arrays("What it keeps to itself", about["kept"])
     else:
+        # A central algorithm declares no messages: it has everything.
         tell(
             "Centralised: the server is given every user's whole history. Nothing is left on a"
             " device.\n"
@@ -101,23 +108,20 @@ def explain(algorithm: str, /, *, json: bool = False) -> None:
 
 
 def _show_arrays(title: str, arrays: list[dict[str, str]]) -> None:
+    # An empty table would look like an error.
     if arrays:
         table(["array", "shape"], [list(array.values()) for array in arrays], title=title)
 
 
-def _measured(row: dict[str, str]) -> str:
-    """The measured line of an array, after the prose."""
-    return f". Measured, {row['measured']}" if row["measured"] else ""
-
-
 def _show_measured(algorithm: str, lines: list[dict[str, str]]) -> None:
-    """The findings of audits from all arrays together, under each profile."""
+    """Prints the findings of audits from all arrays together, under each profile."""
     from ..privacy.protection import PRIVATE
     from ..privacy.told import KNOWN_ATTACKS
 
     if not lines:
         tell(f"Not measured: `entrenous audit {algorithm}` shows what attacks make of it.")
         return
+    # A sentence of `told.said` has the view before its first colon.
     rows = [[line["profile"], *line["said"].split(": ", 1)] for line in lines]
     headers = ["profile", "seen", "what the best attack finds out"]
     table(headers, rows, title="Measured on MovieLens-100K, by attacks of `entrenous audit`")
@@ -126,11 +130,12 @@ def _show_measured(algorithm: str, lines: list[dict[str, str]]) -> None:
 
 
 def _explain_network(json: bool) -> None:
-    """The settings of a network, as those of an algorithm."""
+    """Prints the settings of a network in the form of an algorithm's."""
     from ..federation.network import FORMS, Network
 
     usual = Network().model_dump(mode="json")
-    summary, settings = summary_of(Network.__doc__), _settings(Network, usual)
+    summary = summary_of(Network.__doc__)
+    settings = _settings(Network, usual)
     if json:
         emit_json({"name": NETWORK, "summary": summary, "spread": FORMS, "settings": settings})
         return
@@ -158,7 +163,7 @@ def _row(name: str, maker: Any) -> dict[str, Any]:
 
 
 def _states(algorithm: Any) -> dict[str, list[dict[str, str]]]:
-    """The arrays that a device receives and keeps, as the algorithm declares them."""
+    """Returns the arrays that a device receives and keeps, as the algorithm declares them."""
     from ..core.contract.declared import declared, fields_of
 
     declaration = declared(algorithm)
@@ -171,35 +176,30 @@ def _states(algorithm: Any) -> dict[str, list[dict[str, str]]]:
 
 
 def _sent(algorithm: Any, name: str) -> list[dict[str, str]]:
-    """The arrays that leave a device, as the algorithm declares them, each with the findings of
-    audits.
+    """Returns the arrays that leave a device, as the algorithm declares them, each with the
+    findings of audits.
     """
     from ..core.contract.declared import declared
     from ..privacy.evidence import of_array
 
-    return [
-        {
-            "name": sent.name,
-            "shape": sent.said,
-            "when": sent.when,
-            "reveals": sent.reveals,
-            "measured": of_array(name, sent.name),
-        }
-        for sent in declared(algorithm).sends
-    ]
+    arrays = []
+    for sent in declared(algorithm).sends:
+        array = {"name": sent.name, "shape": sent.said, "when": sent.when, "reveals": sent.reveals}
+        array["measured"] = of_array(name, sent.name)
+        arrays.append(array)
+    return arrays
 
 
 def _settings(kind: type[Settings], preset: dict[str, Any]) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": name,
-            "default": _typed(preset.get(name, field.default)),
-            "description": field.description or "",
-        }
-        for name, field in kind.model_fields.items()
-    ]
+    """Returns the settings of a class; a value of the preset stands for the default."""
+    settings = []
+    for name, field in kind.model_fields.items():
+        default = _typed(preset.get(name, field.default))
+        description = field.description or ""
+        settings.append({"name": name, "default": default, "description": description})
+    return settings
 
 
 def _typed(value: Any) -> str:
-    """A value in the form of `--set`."""
+    """Returns a value as `--set` takes it."""
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

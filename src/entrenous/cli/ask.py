@@ -1,4 +1,6 @@
-"""`entrenous recommend` and `predict`: the lists and ratings of a stored run for one user."""
+"""`entrenous recommend` and `predict`: recommended items and predicted ratings of a stored run, for
+one user.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ from ..core.keywords import at_least
 from .console import emit_json, say, table
 from .options import RUNS, OwnPlace, Runs, TodaysCode
 
+# Columns of predictions: the parts that add up to a prediction, and the user's own rating.
 COLUMNS = ("prediction", "user_bias", "item_bias", "interaction", "rated")
 
 if TYPE_CHECKING:
@@ -64,8 +67,8 @@ def predict(
     folder: Runs = RUNS,
     json: bool = False,
 ) -> None:
-    """Predict what a user would rate an item, with the parts of it that are the user's bias and the
-    item's.
+    """Predict the ratings that a user would give to items, and how far the biases of user and item
+    explain them.
 
     Example: entrenous predict latest --user 196 --item 242 --item 302
 
@@ -86,31 +89,30 @@ def predict(
     from ..runs.reopen import predicted
 
     stored = store.read(run, folder)
-    found = predicted(stored, user, item, algorithm=algorithm, todays_code=todays_code)
+    predictions = predicted(stored, user, item, algorithm=algorithm, todays_code=todays_code)
     if json:
-        emit_json({"run": stored.path.name, "user": user, "predictions": found})
+        emit_json({"run": stored.path.name, "user": user, "predictions": predictions})
         return
     _name_latest(run, stored)
     # An algorithm that does not tell biases apart has no columns for them.
-    names = [name for name in COLUMNS if any(row[name] is not None for row in found)]
+    names = [name for name in COLUMNS if any(row[name] is not None for row in predictions)]
     headers = ["item", "title", *(name.replace("_", " ") for name in names)]
     rows = []
-    for row in found:
+    for row in predictions:
         values = [row[name] for name in ("item", "title", *names)]
         rows.append(["" if value is None else value for value in values])
     table(headers, rows, title=f"What user {user} would rate, by {stored.manifest['algorithm']}")
 
 
 def _name_latest(asked: str, stored: store.StoredRun) -> None:
-    """Says on stderr which run `latest` was."""
+    """Says on stderr which run `latest` was, since the next run changes that."""
     if asked == "latest":
         say(f"run {stored.path.name}, of {stored.manifest.get('started', 'an unknown time')}")
 
 
 def show_recommendations(user: str, items: list[dict[str, Any]]) -> None:
-    """Print recommended items of one user as a table, best first."""
-    table(
-        ["#", "item", "title", "score"],
-        [[rank, row["item"], row["title"], row["score"]] for rank, row in enumerate(items, 1)],
-        title=f"For user {user}",
-    )
+    """Prints the recommended items of one user as a table, best first."""
+    rows = []
+    for rank, row in enumerate(items, 1):
+        rows.append([rank, row["item"], row["title"], row["score"]])
+    table(["#", "item", "title", "score"], rows, title=f"For user {user}")

@@ -1,5 +1,5 @@
-"""`entrenous attack`: colluding devices or peers against a federation, and what each defence leaves
-of it.
+"""`entrenous attack`: measures how far colluding devices or peers get against a federation, under
+each defence.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ def attack(
     json: bool = False,
     **options: Any,
 ) -> None:
-    """Train a federation with and without colluding devices, and print what the attack reaches
+    """Train a federation with and without colluding devices, and print how far the attack gets
     under each defence.
 
-    Colluders are added to the users of the data; every figure is of the others. er@10 is the share
-    of those without the target whose top 10 has it; hr@10 is what the honest lose or keep. All that
-    colluders send is valid and signed where there are signatures: no check of formats stops them.
-    Defences need to see every update, so none goes together with secure sums or noise: who chooses
-    `robust` lets the server read histories. docs/poisoning.md says what was measured, and what is
-    not stopped.
+    Colluders are added to the users of the data; all figures are over the honest users. er@10 is
+    the share of users without the target item whose top 10 contains it; hr@10 is the accuracy that
+    honest users keep. Colluders send only valid messages, so no check of formats stops them.
+    Defences need to see every update, so none can be combined with secure sums or noise: a
+    federation with the profile `robust` lets its server read histories. docs/poisoning.md says what
+    was measured, and what is not stopped.
 
     Example: entrenous attack pfpl+ --attack pip --share 0.1 --defence none --defence robust --set
     cohort=94 --set factors=20 --rounds 100
@@ -45,16 +45,16 @@ def attack(
     from ..api.attacking import AttackKeywords, attacked
 
     with progress_bar(algorithm) as progress:
-        found = attacked(AttackKeywords(algorithm, data, progress=progress, **options))
+        comparison = attacked(AttackKeywords(algorithm, data, progress=progress, **options))
     if json:
-        emit_json(found)
+        emit_json(comparison)
     else:
-        _show(found)
+        _show(comparison)
 
 
-def _show(found: dict[str, Any]) -> None:
-    """The comparison as a table, and who attacked what."""
-    k = found["k"]
+def _show(comparison: dict[str, Any]) -> None:
+    """Prints the comparison as a table, then the attackers, their targets and their knowledge."""
+    k = comparison["k"]
     names = [
         "defence",
         "hr@10",
@@ -65,15 +65,22 @@ def _show(found: dict[str, Any]) -> None:
         "rounds_to_half",
         "refused",
     ]
-    rows = [["-" if row[name] is None else row[name] for name in names] for row in found["rows"]]
+    rows = []
+    for row in comparison["rows"]:
+        # Some figures do not exist, such as rounds to half of a rise that never came.
+        rows.append(["-" if row[name] is None else row[name] for name in names])
     about = (
-        f"{found['algorithm']} on {found['data']}, {found['protocol']}, {found['rounds']} rounds"
+        f"{comparison['algorithm']} on {comparison['data']}, {comparison['protocol']},"
+        f" {comparison['rounds']} rounds"
     )
-    who = f"{found['attack']}, {found['colluders']} colluders beside {found['honest']} honest users"
+    who = (
+        f"{comparison['attack']}, {comparison['colluders']} colluders among"
+        f" {comparison['honest']} honest users"
+    )
     table(names, rows, title=f"{about}: {who}")
-    promoted = ", ".join(
-        f"{one['item']} ({one['consumers']} consumers)" for one in found["targets"]
-    )
-    tell(f"- targets: {promoted}")
-    tell(f"- the attackers know: {found['knows']}; source: {found['source']}")
-    tell("- a defence sees every update singly: it cannot be had together with secure sums")
+    targets = []
+    for target in comparison["targets"]:
+        targets.append(f"{target['item']} ({target['consumers']} consumers)")
+    tell(f"- targets: {', '.join(targets)}")
+    tell(f"- the attackers know: {comparison['knows']}; source: {comparison['source']}")
+    tell("- a defence sees every single update: it cannot be combined with secure sums")

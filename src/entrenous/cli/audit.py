@@ -1,4 +1,6 @@
-"""`entrenous audit`: what leaves devices gives away, measured."""
+"""`entrenous audit`: measures by attacks how much of users' histories the messages of their devices
+give away.
+"""
 
 from __future__ import annotations
 
@@ -38,24 +40,24 @@ def audit(
     json: bool = False,
     **options: Any,
 ) -> None:
-    """Measure what an onlooker learns of histories: record exactly what it sees, run attacks on
-    that alone, compare with the truth.
+    """Measure what an onlooker learns about users' histories: record exactly what it sees, run
+    attacks on that alone, and compare their guesses with the truth.
 
-    Verdicts: EXPOSED (histories are read off), LEAKS (more than popularity tells), NO ADVANTAGE
-    FOUND BY THESE ATTACKS, NOT TRIED (there was nothing to attack with); none says "safe".
+    Verdicts: EXPOSED (histories can be read off), LEAKS (attacks learn more than popularity tells),
+    NO ADVANTAGE FOUND BY THESE ATTACKS, NOT TRIED (there was nothing to attack); none says "safe".
 
     Example: entrenous audit pfpl+ --view sum --cohort 100 --rounds 60
 
     Parameters
     ----------
     what:
-        An algorithm of `entrenous algorithms`, or a stored run, by its name or folder.
+        An algorithm of `entrenous algorithms`, or the name or folder of a stored run.
     data:
-        A data set, file or folder; default: ml-100k, or that of the run.
+        A data set, file or folder; default: ml-100k, or the data of the run.
     list_attacks:
         List the attacks with their sources, and do nothing else.
     todays_code:
-        Audit a stored run although its algorithm's code has changed.
+        Audit a stored run although the code of its algorithm has changed.
     root:
         The folder that holds the stored runs.
     json:
@@ -99,7 +101,8 @@ def _list(json: bool) -> None:
 
 
 def _show(found: dict[str, Any]) -> None:
-    """An audit as a table, and sentences on what its figures rest on."""
+    """Prints an audit as a table, then sentences on what its figures rest on."""
+    # The first row is the yardstick: a guess by popularity, which needs no message of anybody.
     guess = found["popularity"]
     popularity = {**dict.fromkeys(HEADERS, ""), "attack": "popularity alone"}
     popularity["R-precision"] = _number(guess["r_precision"])
@@ -116,6 +119,7 @@ def _show(found: dict[str, Any]) -> None:
 
 
 def _row(attack: dict[str, Any]) -> list[str]:
+    """Returns the row of one attack, in the order of HEADERS."""
     # An attack that was not tried has a verdict and no figures.
     if attack["r_precision"] is None:
         return [attack["name"], attack["view"], *[""] * 7, attack["verdict"]]
@@ -146,6 +150,8 @@ def _rounds(number: int) -> str:
 
 
 def _scope(found: dict[str, Any]) -> str:
+    """Returns how much the onlooker saw: rounds, users, and the seed."""
+    # Who sees the final model alone sees no rounds.
     if found["view"] == "model":
         return f"seed {found['seed']}"
     who = f"{found['cohort']} {'fixed ' if found['fixed'] else ''}users a round"
@@ -155,7 +161,9 @@ def _scope(found: dict[str, Any]) -> str:
 
 
 def _sentences(found: dict[str, Any]) -> list[str]:
-    """The rows behind the figures, the protection, and what the figures do not say."""
+    """Returns sentences on the rows behind the figures, the protection, and the limits of the
+    figures.
+    """
     seen, protect = found["seen"], found["protect"]
     sentences = [
         f"seen: {seen['users']} users, {seen['entries']} messages or sums, {seen['bytes']:,} bytes;"
@@ -166,6 +174,7 @@ def _sentences(found: dict[str, Any]) -> list[str]:
             "single messages are masked under this profile: this is what they would tell if the"
             " masks were broken"
         )
+    # With as many equations as unknowns, sums could be solved for each party's part.
     counts = found["equations"]
     if counts is not None:
         enough = "fewer than parties"
@@ -199,7 +208,7 @@ def _sentences(found: dict[str, Any]) -> list[str]:
 
 
 def _bound(found: dict[str, Any]) -> str:
-    """A sentence on the spent differential privacy."""
+    """Returns a sentence on the differential privacy that was spent."""
     if found["epsilon"] is None:
         return "no proven bound: epsilon is infinite"
     budget = f"of a budget of {found['budget']:g} at delta {found['delta']:g}"
@@ -210,7 +219,7 @@ def _bound(found: dict[str, Any]) -> str:
 
 
 def _shown_by_canaries(canaries: dict[str, Any] | None) -> list[str]:
-    """A sentence on the lower bound of epsilon; none without canaries."""
+    """Returns a sentence on the lower bound of epsilon; an empty list without canaries."""
     if canaries is None:
         return []
     guessed = (

@@ -1,5 +1,5 @@
-"""Commands that installed packages bring to `entrenous`, by entry points of the group
-`entrenous.commands`.
+"""Commands that other installed packages add to `entrenous`, by entry points of the group
+`entrenous.commands`. Each entry point names a function that returns `Commands`.
 
 [project.entry-points."entrenous.commands"]
 my-package = "my_package.my_module:commands"
@@ -15,12 +15,14 @@ from ..core.registry.plugins import plugged
 
 
 class Commands(NamedTuple):
-    """The commands of one package, as the function of its entry point returns them."""
+    """The commands of one package, or of all packages together."""
 
     groups: dict[str, list[Any]]
-    """Group of `entrenous --help` -> functions, or cyclopts.Apps with commands of their own."""
+    """The commands of each group of `entrenous --help`: functions, or cyclopts.Apps that have
+    commands of their own."""
     lists: dict[str, Callable[[], Iterable[str]]]
-    """Word -> names with which `--help` fills `{word}` in the docstring of a command."""
+    """Functions that return names, by word: `--help` puts the names in the place of `{word}` in the
+    docstring of a command."""
 
 
 @cache
@@ -30,9 +32,10 @@ def brought() -> Commands:
     """
     groups: dict[str, list[Any]] = {}
     lists: dict[str, Callable[[], Iterable[str]]] = {}
-    for commands in plugged("commands").values():
-        ours = commands()
-        lists.update(ours.lists)
-        for group, functions in ours.groups.items():
+    for entry_point in plugged("commands").values():
+        commands = entry_point()
+        lists.update(commands.lists)
+        # Several packages may add to one group, also to a group of our own.
+        for group, functions in commands.groups.items():
             groups.setdefault(group, []).extend(functions)
     return Commands(groups, lists)

@@ -1,5 +1,5 @@
-"""`entrenous check` and `leakcheck`: an algorithm held against its own declaration, and an
-experiment held against chance.
+"""`entrenous check` compares an algorithm with its own declaration, `entrenous leakcheck` compares
+an experiment with chance.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from .options import Set, assignments, takes
 
 
 def check(algorithm: str, /, *, settings: Set = None, json: bool = False) -> None:
-    """Check that an algorithm does what it declares: a few rounds of small made-up data, every
-    round held against its declaration.
+    """Check that an algorithm does what it declares: run a few rounds on small made-up data and
+    compare each with the declaration.
 
     Exit code 1 if a rule is broken, with one line that names the algorithm, the array and the rule.
     Example: entrenous check ./my_algo.py --set factors=8
@@ -32,20 +32,20 @@ def check(algorithm: str, /, *, settings: Set = None, json: bool = False) -> Non
     from ..algorithms.named import kind_of
 
     kind, preset = kind_of(algorithm)
-    made = kind.parse({**preset, **assignments(settings)})
+    configured = kind.parse({**preset, **assignments(settings)})
     announce_compilation(algorithm)
-    found = _conformed(made)
+    report = _conformed(configured)
     if json:
-        emit_json({"algorithm": kind.__name__, "passed": True, **found})
+        emit_json({"algorithm": kind.__name__, "passed": True, **report})
         return
-    tell(f"{kind.__name__}, {found['kind']}, keeps to what it declares. Checked on made-up data:")
-    for rule in found["checked"]:
+    tell(f"{kind.__name__}, {report['kind']}, keeps to what it declares. Checked on made-up data:")
+    for rule in report["checked"]:
         tell(f"- {rule}")
 
 
 def _conformed(algorithm: Any) -> dict[str, Any]:
-    """The kind of an algorithm and what was checked. Raises CheckFailed for the first rule that it
-    breaks, and for an error of the user's code."""
+    """Returns the kind of an algorithm and the rules that it was checked for. Raises CheckFailed
+    for the first rule that it breaks, and for an error of the user's code."""
     from ..core.contract.declared import ContractError, declared
     from ..core.errors import EntrenousError, NonFiniteError
     from ..core.registry.own import own_line
@@ -59,19 +59,19 @@ def _conformed(algorithm: Any) -> dict[str, Any]:
         raise CheckFailed(str(broken)) from None
     except EntrenousError:
         raise
-    except Exception as wrong:
-        where = own_line(wrong)
+    except Exception as bug:
+        # An error outside the user's own file is ours, and `main` reports it as such.
+        where = own_line(bug)
         if not where:
             raise
-        raise CheckFailed(
-            one_line(f"{where}: {type(wrong).__name__}: {one_line(str(wrong), 300)}")
-        ) from None
+        said = f"{where}: {type(bug).__name__}: {one_line(str(bug), 300)}"
+        raise CheckFailed(one_line(said)) from None
 
 
 @takes(LeakcheckOptions)
 def leakcheck(algorithm: str = "fpl", /, *, json: bool = False, **options: Any) -> int:
-    """Check that an experiment does not tell the model the answer: purely local models must score
-    like chance.
+    """Check that an experiment does not leak the answers: models that each user trains alone must
+    score like chance.
 
     Exit code 1 if they do not. Example: entrenous leakcheck fedavg-gmf --data ml-100k --protocol
     loo-99
@@ -86,30 +86,28 @@ def leakcheck(algorithm: str = "fpl", /, *, json: bool = False, **options: Any) 
     """
     from ..runs.leakcheck import leakcheck as checked
 
+    # Allowed, since it shows what the check finds: the mistake of some published code.
     if options.get("negatives") == "leaky":
         say("warning: negatives avoid held-out items too; figures made in this way mean nothing")
     with progress_bar() as progress:
-        found = checked(algorithm=algorithm, progress=progress, **options)
+        report = checked(algorithm=algorithm, progress=progress, **options)
     if json:
-        emit_json(found)
+        emit_json(report)
     else:
-        _show_leaks(found)
-    return 0 if found["passed"] else 1
+        _show_leaks(report)
+    return 0 if report["passed"] else 1
 
 
-def _show_leaks(found: dict[str, Any]) -> None:
-    """The checks as a table."""
+def _show_leaks(report: dict[str, Any]) -> None:
+    """Prints the checks as a table."""
     names = ("metric", "obtained", "chance", "standard_errors")
-    rows = [
-        [*(check[name] for name in names), "ok" if check["passed"] else "LEAK"]
-        for check in found["checks"]
-    ]
+    rows = []
+    for check in report["checks"]:
+        verdict = "ok" if check["passed"] else "LEAK"
+        rows.append([*(check[name] for name in names), verdict])
     about = (
-        f"purely local models of {found['algorithm']} on {found['data']}, {found['protocol']},"
-        f" negatives: {found['negatives']}"
+        f"purely local models of {report['algorithm']} on {report['data']}, {report['protocol']},"
+        f" negatives: {report['negatives']}"
     )
-    table(
-        ["metric", "obtained", "chance", "standard errors from chance", "verdict"],
-        rows,
-        title=about,
-    )
+    headers = ["metric", "obtained", "chance", "standard errors from chance", "verdict"]
+    table(headers, rows, title=about)

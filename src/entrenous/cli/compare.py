@@ -1,4 +1,6 @@
-"""`entrenous compare`: several algorithms, or several settings of one, over several seeds."""
+"""`entrenous compare`: compares several algorithms, or several settings of one, over several
+seeds.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ def compare(
     ----------
     algorithms:
         Two or more: names of `entrenous algorithms`, places of your own classes (./my_algo.py), or
-        LABEL=NAME for a second choice of settings.
+        LABEL=NAME for the same algorithm with other settings.
     data:
         A data set, file or folder.
     table:
@@ -45,38 +47,43 @@ def compare(
     from ..api import tables
     from ..api.compare import CompareKeywords, compared
 
+    # Refused before hours of training, not after.
     for path in table or []:
         if path.suffix not in ENDINGS:
             expected = f"a file that ends in {' or '.join(ENDINGS)}"
             raise InputError("--table", f"got {path}", expected=expected)
     with progress_bar() as progress, advice_if_it_diverges():
-        found = compared(CompareKeywords(algorithms, data, progress=progress, **options))
+        comparison = compared(CompareKeywords(algorithms, data, progress=progress, **options))
     for path in table or []:
-        text = tables.csv_text(found) if path.suffix == ".csv" else tables.latex(found)
+        text = tables.csv_text(comparison) if path.suffix == ".csv" else tables.latex(comparison)
         path.write_text(text, encoding="utf-8")
         say(f"table written to {path}")
     if json:
-        emit_json(found)
+        emit_json(comparison)
     else:
-        _show(found)
+        _show(comparison)
 
 
-def _show(found: dict[str, Any]) -> None:
+def _show(comparison: dict[str, Any]) -> None:
+    """Prints a comparison: metrics, fairness, and tests of the differences."""
     from ..api.budgets import in_full
     from ..api.tables import caption, cells
     from ..evaluate.metric_kinds import arrowed
 
-    names = [name for name in SHOWN if name in found["rows"][0]["metrics"]]
-    show_table(["algorithm", *map(arrowed, names)], cells(found, names), title=caption(found))
-    _show_fairness(found["rows"])
-    _show_tests(found["tests"])
-    if "loss_win" in found:
-        _show_loss_win(found)
-    _show_spreads(found["fairness_tests"])
-    sentences = [CHANCE, *found["protocol_text"]]
-    if "privacy" in found:
-        sentences[1:1] = in_full(found["privacy"])
-    for sentence in sentences:
+    names = [name for name in SHOWN if name in comparison["rows"][0]["metrics"]]
+    headers = ["algorithm", *map(arrowed, names)]
+    show_table(headers, cells(comparison, names), title=caption(comparison))
+    _show_fairness(comparison["rows"])
+    _show_tests(comparison["tests"])
+    # Where all predict ratings, their errors are also compared cell by cell, as in FBALF.
+    if "loss_win" in comparison:
+        _show_loss_win(comparison)
+    _show_spreads(comparison["fairness_tests"])
+    tell(f"- {CHANCE}")
+    if "privacy" in comparison:
+        for sentence in in_full(comparison["privacy"]):
+            tell(f"- {sentence}")
+    for sentence in comparison["protocol_text"]:
         tell(f"- {sentence}")
 
 
@@ -84,10 +91,9 @@ def _show_fairness(rows: list[dict[str, Any]]) -> None:
     names = list(rows[0]["fairness"])
     body = []
     for row in rows:
-        spreads = [
-            f"{row['fairness'][name]:.4f} ±{row['fairness_std'][name]:.4f}" for name in names
-        ]
-        body.append([row["algorithm"], *spreads])
+        means, spreads = row["fairness"], row["fairness_std"]
+        cells = [f"{means[name]:.4f} ±{spreads[name]:.4f}" for name in names]
+        body.append([row["algorithm"], *cells])
     title = "Fairness between users, mean ± sample standard deviation over seeds"
     show_table(["algorithm", *names], body, title=title)
 
@@ -104,18 +110,12 @@ def _show_tests(tests: list[dict[str, Any]]) -> None:
         "p (Wilcoxon)",
         "p (t, Holm)",
     ]
-    body = [
-        [
-            test["metric"],
-            f"{test['a']} - {test['b']}",
-            test["difference"],
-            f"{test['low']:.4f} to {test['high']:.4f}",
-            p_text(test["t_p"]),
-            p_text(test["wilcoxon_p"]),
-            p_text(test["holm_p"]),
-        ]
-        for test in tests
-    ]
+    body = []
+    for test in tests:
+        pair = f"{test['a']} - {test['b']}"
+        interval = f"{test['low']:.4f} to {test['high']:.4f}"
+        ps = [p_text(test[name]) for name in ("t_p", "wilcoxon_p", "holm_p")]
+        body.append([test["metric"], pair, test["difference"], interval, *ps])
     show_table(headers, body, title="Paired tests over users; Holm over the tests of one metric")
 
 
@@ -123,26 +123,20 @@ def _show_spreads(tests: list[dict[str, Any]]) -> None:
     from ..api.tables import p_text
 
     headers = ["pair", "std of the first", "std of the second", "difference", "p", "p (Holm)"]
-    body = [
-        [
-            f"{test['a']} - {test['b']}",
-            test["std_a"],
-            test["std_b"],
-            test["difference"],
-            p_text(test["p"]),
-            p_text(test["holm_p"]),
-        ]
-        for test in tests
-    ]
+    body = []
+    for test in tests:
+        pair = f"{test['a']} - {test['b']}"
+        figures = [test["std_a"], test["std_b"], test["difference"]]
+        body.append([pair, *figures, p_text(test["p"]), p_text(test["holm_p"])])
     title = "Paired tests of the std of ndcg@10 over users, each user's mean over seeds"
     show_table(headers, body, title=title)
 
 
-def _show_loss_win(found: dict[str, Any]) -> None:
-    """FBALF's statistics of rating prediction."""
+def _show_loss_win(comparison: dict[str, Any]) -> None:
+    """Prints FBALF's statistics of rating prediction: each algorithm against the first."""
     from ..api.tables import p_text
 
-    first, ranks = found["reference"], found["ranks"]
+    first, ranks = comparison["reference"], comparison["ranks"]
     headers = [
         "algorithm",
         f"loss/win of {first}",
@@ -152,7 +146,7 @@ def _show_loss_win(found: dict[str, Any]) -> None:
         "F-rank",
     ]
     body = [[first, "", "", "", "", ranks[first]]]
-    for row in found["loss_win"]:
+    for row in comparison["loss_win"]:
         ps = [p_text(row[name]) for name in ("p_less", "p_two_sided", "holm")]
         body.append([row["other"], f"{row['losses']}/{row['wins']}", *ps, ranks[row["other"]]])
     title = "Over the cells of seed, fold and error (mae, rmse)"

@@ -26,24 +26,28 @@ def tell(text: object = "") -> None:
 
 
 def emit_json(thing: Mapping[str, Any]) -> None:
-    """The one JSON object of a command, on stdout. NaN is not JSON and is refused."""
+    """Prints the one JSON object of a command on stdout. Raises ValueError for NaN, which is not
+    JSON.
+    """
     print(json.dumps(thing, allow_nan=False, default=str), flush=True)
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str = "") -> None:
-    """A table on stdout: text to the left, numbers to the right, floats with four digits."""
+    """Prints a table on stdout: text to the left, numbers to the right, floats with four digits."""
     from rich.markup import escape
     from rich.table import Table
 
-    grid = Table(title=escape(plain(title)) or None, title_justify="left", title_style="bold")
+    caption = escape(plain(title)) or None
+    grid = Table(title=caption, title_justify="left", title_style="bold")
     for number, header in enumerate(headers):
-        numeric = bool(rows) and all(isinstance(row[number], int | float) for row in rows)
-        grid.add_column(
-            escape(plain(header)), justify="right" if numeric else "left", overflow="fold"
-        )
+        is_numeric = bool(rows) and all(isinstance(row[number], int | float) for row in rows)
+        name = escape(plain(header))
+        grid.add_column(name, justify="right" if is_numeric else "left", overflow="fold")
+    # Escaped, since ids such as [bold] are markup to rich.
     for row in rows:
         grid.add_row(*(escape(_text(value)) for value in row))
     console = output()
+    # A file or a pipe has no width; rich would fold at 80 characters.
     if not console.is_terminal:
         console.width = 160
     console.print(grid)
@@ -51,11 +55,12 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str =
 
 @contextmanager
 def goes_on(how: str) -> Iterator[None]:
-    """A context in which Ctrl-C ends with a line on how to continue. how: that line."""
+    """Ends with `how`, a line on how to continue, when Ctrl-C is pressed in this context."""
     from ..core.errors import Interrupted
 
     try:
         yield
+    # A layer below may know better how to continue.
     except Interrupted:
         raise
     except KeyboardInterrupt:
@@ -64,8 +69,8 @@ def goes_on(how: str) -> Iterator[None]:
 
 @contextmanager
 def advice_if_it_diverges() -> Iterator[None]:
-    """A context in which a training that diverges ends with advice. Errors that have advice already
-    stay as they are.
+    """Adds advice to the error of a training that diverges in this context, unless the error has
+    some already.
     """
     from ..core.errors import InputError, NonFiniteError
 
@@ -81,8 +86,8 @@ def advice_if_it_diverges() -> Iterator[None]:
 
 
 def output() -> Console:
-    """rich's console on stdout. When the reader of the output has left, `main` ends the program
-    quietly.
+    """Returns rich's console on stdout. It raises BrokenPipeError when the reader of the output has
+    left, so that `main` ends quietly.
     """
     from rich.console import Console
 
@@ -99,11 +104,12 @@ def _text(value: Any) -> str:
 
 @contextmanager
 def progress_bar(algorithm: str = "") -> Iterator[Callable[[int, int, str], None]]:
-    """A bar of progress on stderr. Before the first step, when all options have been checked, the
-    user is told if the device code of `algorithm` must be compiled.
+    """Yields a function that shows progress as a bar on stderr. Before the first step, it tells the
+    user if the device code of `algorithm` has to be compiled.
     """
     from ..api.progress import progress_bar as bar
 
+    # Not announced before the first step: options may still be refused, and then nothing compiles.
     announced = not algorithm
     with bar() as progress:
 
@@ -121,8 +127,8 @@ def announce_compilation(algorithm: str) -> None:
     """Tells the user if the device code of an algorithm is not compiled on this machine yet."""
     from ..algorithms.named import kind_of
 
-    code = _device_code(kind_of(algorithm)[0])
-    if not all(map(_compiled, code)):
+    kind, _ = kind_of(algorithm)
+    if not all(_compiled(module) for module in _device_code(kind)):
         say(
             f"compiling {algorithm}'s device code for this machine: once, some seconds; cached"
             " afterwards"
@@ -130,8 +136,8 @@ def announce_compilation(algorithm: str) -> None:
 
 
 def _device_code(kind: Any) -> list[ModuleType]:
-    """The modules of an algorithm, or of the policy and the model that it is composed of, which are
-    compiled.
+    """Returns the modules with compiled functions of an algorithm, or of the policy and the model
+    that it is composed of.
     """
     from ..algorithms.gossip_learning import GossipLearning
 
@@ -139,6 +145,7 @@ def _device_code(kind: Any) -> list[ModuleType]:
     modules = []
     for part in parts:
         own = sys.modules[part.__module__]
+        # A module that imports `njit` compiles functions of its own; kernels have their room.
         if "njit" in vars(own):
             modules.append(own)
         for value in vars(own).values():
@@ -152,6 +159,8 @@ def _compiled(module: ModuleType) -> bool:
 
     from numba import config
 
-    source, own = Path(str(module.__file__)), getattr(config, "CACHE_DIR", "")
-    cache = Path(own) if own else source.parent / "__pycache__"
+    source = Path(str(module.__file__))
+    directory = getattr(config, "CACHE_DIR", "")
+    cache = Path(directory) if directory else source.parent / "__pycache__"
+    # numba writes one index of compiled signatures for each function.
     return any(cache.rglob(f"{source.stem}.*.nbi"))

@@ -1,4 +1,4 @@
-"""`entrenous data`: which data sets there are, what is in one, fetching it, checking a file."""
+"""`entrenous data` and `split`: list, describe, fetch and check data sets; write splits."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ app = cyclopts.App(
     name="data",
     help=f"""Data sets: list them, look at one, fetch it, check a file of your own.
 
-A data set is a name (see `entrenous data list`), or a file or folder of yours: CSV, TSV, Parquet,
-RecBole .inter or MovieLens ::, with a column for the user, one for the item and, if there are any,
-one for the value (a rating) and one for the time.
-Named data sets are kept in the data folder; the environment variable {VARIABLE} sets it.""",
+A data set is a name (see `entrenous data list`), or a file or folder of your own: CSV, TSV,
+Parquet, RecBole .inter or MovieLens :: files with a column for the user and one for the item, and
+optionally one for the value (a rating) and one for the time.
+Named data sets are kept in the data folder, which the environment variable {VARIABLE} sets.""",
 )
 
 Json = Annotated[
@@ -39,52 +39,56 @@ Json = Annotated[
 
 @app.command(name="list")
 def list_(*, json: Json = False) -> None:
-    """Lists the named data sets: which are here, how large they are, on what terms they may be
+    """List the named data sets: which are here, how large they are, and on what terms they may be
     used.
 
-    The second column says whether a set is in the data folder (here), can be fetched (fetch), must
-    be got by hand from where `--json` says (by hand), or is made on demand (made)."""
+    The second column says that a set is in the data folder (here), can be fetched (fetch), has to
+    be downloaded by hand from the page that `--json` names (by hand), or is made on demand (made).
+    """
     from ..data.dataset import datasets
     from ..data.home import data_home
 
     known = datasets()
     if json:
-        _print_json({"home": str(data_home()), "data": [_declared(one) for one in known.values()]})
+        declared = [_declared(dataset) for dataset in known.values()]
+        _print_json({"home": str(data_home()), "data": declared})
         return
     tell(f"data folder: {data_home()}")
     width = max(len(name) for name in known)
-    for one in known.values():
-        tell(
-            f"{one.name:{width}}  {_state(one):7}  {one.summary}\n{'':{width}}  {'':7}  terms:"
-            f" {one.terms}"
-        )
+    # The terms of use stand below the summary, in its column.
+    indent = " " * (width + 11)
+    for dataset in known.values():
+        tell(f"{dataset.name:{width}}  {_state(dataset):7}  {dataset.summary}")
+        tell(f"{indent}terms: {dataset.terms}")
 
 
-def _state(one: Dataset) -> str:
-    if one.synthetic:
+def _state(dataset: Dataset) -> str:
+    """Returns where a data set is, or how it is got, in a word."""
+    if dataset.synthetic:
         return "made"
-    return "here" if one.present() else ("fetch" if one.sources else "by hand")
+    if dataset.present():
+        return "here"
+    return "fetch" if dataset.sources else "by hand"
 
 
-def _declared(one: Dataset) -> dict[str, Any]:
-    about = {
-        "name": one.name,
-        "summary": one.summary,
-        "present": one.present(),
-        "fetchable": bool(one.sources),
-        "synthetic": one.synthetic,
-    }
-    return about | {
-        "folder": None if one.synthetic else str(one.path),
-        "terms": one.terms,
-        "citation": one.citation,
-        "origin": one.origin,
+def _declared(dataset: Dataset) -> dict[str, Any]:
+    """Returns the declaration of a data set for JSON."""
+    return {
+        "name": dataset.name,
+        "summary": dataset.summary,
+        "present": dataset.present(),
+        "fetchable": bool(dataset.sources),
+        "synthetic": dataset.synthetic,
+        "folder": None if dataset.synthetic else str(dataset.path),
+        "terms": dataset.terms,
+        "citation": dataset.citation,
+        "origin": dataset.origin,
     }
 
 
 @app.command
 def fetch(name: str, *, json: Json = False) -> None:
-    """Fetches a named data set into the data folder; from then on it works offline.
+    """Fetch a named data set into the data folder; afterwards it can be used offline.
 
     Parameters
     ----------
@@ -93,29 +97,32 @@ def fetch(name: str, *, json: Json = False) -> None:
     """
     from ..data.dataset import dataset
 
-    one = dataset(name)
-    source = one.fetch(say)
-    data = one.load(fetch=False)
+    wanted = dataset(name)
+    # None if the files are here already, or are made on demand.
+    source = wanted.fetch(say)
+    # Loaded too, so that a damaged download is found now and not in the first experiment.
+    data = wanted.load(fetch=False)
     if json:
         about = {
             "name": name,
-            "folder": None if one.synthetic else str(one.path),
+            "folder": None if wanted.synthetic else str(wanted.path),
             "fetched": source is not None,
+            "source": None if source is None else str(source),
+            "rows": len(data),
         }
-        _print_json(about | {"source": None if source is None else str(source), "rows": len(data)})
+        _print_json(about)
         return
-    tell(
-        f"{data} is made on demand"
-        if one.synthetic
-        else f"{data} is {'now' if source else 'already'} in {one.path}"
-    )
-    tell(f"terms: {one.terms}")
+    if wanted.synthetic:
+        tell(f"{data} is made on demand")
+    else:
+        tell(f"{data} is {'now' if source else 'already'} in {wanted.path}")
+    tell(f"terms: {wanted.terms}")
 
 
 @app.command
 def info(data: str, *, load: LoadListed = None, json: Json = False) -> None:
-    """Says what is in a data set: users, items, rows, density, times, rows per user, and what was
-    done to load it.
+    """Describe a data set: users, items, rows, density, times, rows per user, and what was done to
+    load it.
 
     Parameters
     ----------
@@ -132,13 +139,15 @@ def info(data: str, *, load: LoadListed = None, json: Json = False) -> None:
         _print_json(about)
         return
     for name, value in about.items():
-        for line in value if name == "notes" else [_text(value)]:
+        # Notes are sentences, each on its own line.
+        lines = value if name == "notes" else [_text(value)]
+        for line in lines:
             tell(f"{name.replace('_', ' '):14} {line}")
 
 
 @app.command
 def check(file: str, *, load: LoadListed = None, json: Json = False) -> None:
-    """Checks a file or folder: says OK and how it was read, or in one line what is wrong, where,
+    """Check a file or folder: print OK and how it was read, or one line on what is wrong, where,
     and how to fix it.
 
     Exit code 0 if it can be used, 2 if not. Nothing is written.
@@ -153,6 +162,7 @@ def check(file: str, *, load: LoadListed = None, json: Json = False) -> None:
     from ..data.describe import describe
     from ..data.load import load as load_data
 
+    # A check downloads nothing, also for the name of a data set.
     loaded = load_data(file, fetch=False, **loading(load))
     if json:
         _print_json({"ok": True, **describe(loaded)})
@@ -163,13 +173,16 @@ def check(file: str, *, load: LoadListed = None, json: Json = False) -> None:
 
 
 def _text(value: object) -> str:
+    """Returns a value of `describe` for people."""
+    if value is None:
+        return "none"
     if isinstance(value, dict):
-        return "  ".join(f"{name} {_text(one)}" for name, one in value.items())
+        return "  ".join(f"{name} {_text(part)}" for name, part in value.items())
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, list):
         return ", ".join(value) or "none"
-    return "none" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _print_json(about: dict[str, Any]) -> None:
@@ -186,8 +199,8 @@ def split(
     load: Load = None,
     parquet: bool = False,
 ) -> None:
-    """Write a split, with its frozen candidates, as files that `--protocol given` (or any other
-    program) reads.
+    """Write a split, with its frozen candidates, as files that `--protocol given` and other
+    programs can read.
 
     Example: entrenous split ml-100k --protocol temporal-80-20 --out mysplit
 
@@ -198,16 +211,17 @@ def split(
     protocol:
         How rows are held out: {protocols}.
     out:
-        A new folder; one folder a fold under it for kfold.
+        A new folder; for kfold, it gets one folder for each fold.
     seed:
-        Names the split and its candidates.
+        The seed that determines the split and its candidates.
     parquet:
-        Parquet instead of CSV.
+        Write Parquet instead of CSV.
     """
     from ..data.split.export import write
     from ..runs.options import RunPlan
     from ..runs.pipeline import material
 
+    # A run would make the very same split; its algorithm has no influence on it.
     plan = RunPlan(
         algorithm="popular",
         data=data,
@@ -216,15 +230,11 @@ def split(
         load=assignments(load, "--load"),
     )
     parts = material(plan).parts
+    # A spreadsheet would run an id such as =1+1, so such ids are written with a leading '.
     ids = (*parts[0].train.users.ids, *parts[0].train.items.ids)
-    changed = 0 if parquet else sum(is_formula(one) for one in ids)
+    changed = 0 if parquet else sum(is_formula(name) for name in ids)
     if changed:
         say(f"{changed} ids {CHANGED}, as this program does when it reads the split")
     for number, part in enumerate(parts, 1):
-        tell(
-            write(
-                part,
-                out if len(parts) == 1 else out / str(number),
-                format="parquet" if parquet else "csv",
-            )
-        )
+        folder = out if len(parts) == 1 else out / str(number)
+        tell(write(part, folder, format="parquet" if parquet else "csv"))

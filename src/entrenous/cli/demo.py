@@ -13,11 +13,12 @@ if TYPE_CHECKING:
     from ..audit.plan import AuditPlan
     from ..runs.pipeline import RunResult
 
-# The same noise as the shares of the devices have together, made much sooner in a simulation.
+# As much noise as the devices' shares have together; drawing one share is much faster.
 BY_SERVER = {"noise_by": "server"}
 # Of the audits of the demo: rounds, and devices whose messages are read one by one.
 SEEN_ROUNDS = 10
 WATCHED = 100
+METRICS = ("hr@10", "ndcg@10", "mrr@10", "auc", "item_coverage@10", "gini@10")
 LEAVES = """As published, the server reads each message by itself and can work the histories out, at
 any pi. Private, it gets sums, with noise of standard deviation 0.1 on every number (the attacks
 were given sums of 100, smaller ones than the training's). No guarantee: others may find better
@@ -25,17 +26,17 @@ attacks. One person's share: entrenous receipt latest --user 196"""
 
 
 def demo(*, user: str = "196", threads: int = 0, out: Path = RUNS) -> None:
-    """The main job on real data: train FPL over MovieLens-100K as published and private, evaluate,
-    attack both, recommend, report.
+    """Show the main job on real data: train FPL on MovieLens-100K, as published and private,
+    evaluate and attack both, recommend, and write a report.
 
     Parameters
     ----------
     user:
-        Whose recommendations to show.
+        The user whose recommendations are shown.
     threads:
-        Threads over devices, 0 = all cores.
+        Number of threads that train devices, 0 = all cores.
     out:
-        Where the runs are stored.
+        The folder in which the runs are stored.
     """
     from ..audit.plan import AuditPlan
     from ..data.load import load
@@ -60,44 +61,30 @@ def demo(*, user: str = "196", threads: int = 0, out: Path = RUNS) -> None:
             progress=progress,
         )
         fpl = pipeline.run("pfpl+", "ml-100k", every=5, threads=threads, out=out, progress=progress)
-        known = [
-            _known(
-                fpl,
-                AuditPlan(
-                    algorithm="pfpl+",
-                    view="individual",
-                    rounds=SEEN_ROUNDS,
-                    watched=WATCHED,
-                    quick=True,
-                ),
-            ),
-            _known(
-                private,
-                AuditPlan(
-                    algorithm="pfpl+",
-                    profile=PRIVATE,
-                    protect=BY_SERVER,
-                    view="sum",
-                    rounds=SEEN_ROUNDS,
-                    quick=True,
-                ),
-            ),
-        ]
-    names = [
-        name
-        for name in ("hr@10", "ndcg@10", "mrr@10", "auc", "item_coverage@10", "gini@10")
-        if name in fpl.metrics
-    ]
-    rows = [
-        [name, fpl.metrics[name], private.metrics[name], popular.metrics[name]] for name in names
-    ]
+        # As published, the server sees each device's message; under the masks only sums.
+        as_published = AuditPlan(
+            algorithm="pfpl+",
+            view="individual",
+            rounds=SEEN_ROUNDS,
+            watched=WATCHED,
+            quick=True,
+        )
+        under_masks = AuditPlan(
+            algorithm="pfpl+",
+            profile=PRIVATE,
+            protect=BY_SERVER,
+            view="sum",
+            rounds=SEEN_ROUNDS,
+            quick=True,
+        )
+        known = [_known(fpl, as_published), _known(private, under_masks)]
+    rows = []
+    for name in METRICS:
+        rows.append([name, fpl.metrics[name], private.metrics[name], popular.metrics[name]])
     heads = ["metric", "pFPL+ as published", "pFPL+ private", "most popular (central)"]
     table(heads, rows, title="MovieLens-100K, loo-99, seed 0")
-    table(
-        ["pFPL+", "hr@10", f"what a curious server knows after {SEEN_ROUNDS} rounds"],
-        known,
-        title="Measured by attacks, now",
-    )
+    heads = ["pFPL+", "hr@10", f"what a curious server knows after {SEEN_ROUNDS} rounds"]
+    table(heads, known, title="Measured by attacks, now")
     for sentence in fpl.manifest["protocol_text"]:
         tell(f"- {sentence}")
     items = fpl.recommend(user)
@@ -109,12 +96,11 @@ def demo(*, user: str = "196", threads: int = 0, out: Path = RUNS) -> None:
 
 
 def _known(run: RunResult, plan: AuditPlan) -> list[str | float]:
-    """A line on one profile: its accuracy, and what attacks make of what the server sees."""
+    """Returns a row on one profile: its name, its accuracy, and what attacks find out from the
+    messages that the server sees.
+    """
     from ..audit.examine import audited
     from ..privacy.told import said
 
-    return [
-        run.manifest["profile"],
-        run.metrics["hr@10"],
-        said(audited(plan, run.split.all_rows if run.split else None)),
-    ]
+    rows = run.split.all_rows if run.split else None
+    return [run.manifest["profile"], run.metrics["hr@10"], said(audited(plan, rows))]

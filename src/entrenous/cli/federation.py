@@ -1,5 +1,5 @@
-"""`entrenous federation`: one tried on this machine, looked at, recommended from; founding.py and
-members.py add commands.
+"""`entrenous federation`: commands that try a federation on this machine, look at one, and
+recommend from it. founding.py and members.py add further commands.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from .options import NETWORK, PEERS, need_libraries, takes
 app = App(
     name="federation",
     help=(
-        "A federation, around a server or of peers: try one on this machine, found one, enrol"
-        " nodes, look."
+        "Federations, with a server or of peers: try one on this machine, found one, enrol nodes,"
+        " look at their state."
     ),
 )
 
@@ -31,15 +31,16 @@ app = App(
 def try_(folder: Path | None = None, /, *, json: bool = False, **options: Any) -> int:
     """Start a federation on this machine, each part a process with its own key.
 
-    With a server: nodes that share the users; runs until all rounds are done, and shows that the
-    model is, to the bit, that of `entrenous run` with the same seed. Interrupted, it continues when
-    it is started again. With --peers: some peers are killed, the first ones too; the rest goes on,
-    and a replay ends with the same bytes. Exit code 1 if something was not as it should be.
+    With a server, the users are divided among nodes. The command runs until all rounds are done,
+    and shows that the model equals that of `entrenous run` with the same seed, bit for bit.
+    Interrupted, it continues when it is started again. With --peers, it kills some peers, also the
+    two that others ask first; the rest goes on, and a replay of what they recorded must end with
+    the same bytes. Exit code 1 if a check fails.
 
     Parameters
     ----------
     folder:
-        The folder that keeps everything; default: runs/federation, and for peers a folder that is
+        The folder that keeps everything. Default: runs/federation; for peers, a folder that is
         removed at the end.
     json:
         Print one JSON object on stdout.
@@ -54,25 +55,27 @@ def try_(folder: Path | None = None, /, *, json: bool = False, **options: Any) -
     from ..deploy.operate import trial
 
     folder = folder or Path("runs/federation")
+    # A folder that a trial has begun in has all its options, so those typed now are not read.
     if not (folder / trial.TRIAL).exists():
-        made = trial.begin(folder, plan, say)
+        founded = trial.begin(folder, plan, say)
         say(
             f"{plan.nodes} nodes and a server in {folder}, with keys and certificates; run"
-            f" {made.terms.run}"
+            f" {founded.terms.run}"
         )
-        say(made.terms.limits(plan.algorithm if is_place(plan.algorithm) else ""))
+        say(founded.terms.limits(plan.algorithm if is_place(plan.algorithm) else ""))
     else:
         say(f"going on with {folder}")
     with goes_on("start it again: it goes on from where it was"):
-        found = trial.carry_out(folder, say)
-    _show_trial(found, json)
-    if not found["same"] and not found["lost"]:
+        result = trial.carry_out(folder, say)
+    _show_trial(result, json)
+    # Lost rounds explain a difference; without one, two models are a bug of ours.
+    if not result["same"] and not result["lost"]:
         raise EntrenousError("network and simulation ended with different models")
     return 0
 
 
 def _show_trial(found: dict[str, Any], json: bool) -> None:
-    """The model of the network compared with the simulation's, and the list of one user."""
+    """Prints how the model of the network compares with the simulation's, and one user's list."""
     if json:
         return emit_json(found)
     table(
@@ -82,8 +85,8 @@ def _show_trial(found: dict[str, Any], json: bool) -> None:
         say("the same model, bit for bit")
     elif found["lost"]:
         say(
-            f"{found['lost']} rounds were lost, for a secure sum that was interrupted is never"
-            " tried again: the models differ"
+            f"{found['lost']} rounds were lost, since an interrupted secure sum is never tried"
+            " again: the models differ"
         )
     else:
         say("the models differ: a bug, please report it")
@@ -92,6 +95,7 @@ def _show_trial(found: dict[str, Any], json: bool) -> None:
         f" held-out rows under {found['protocol']}:"
     )
     names = [name for name in ("hr@10", "ndcg@10", "mae", "rmse") if name in found["metrics"]]
+    # The price of the protection: the same training as published stands in the next row.
     profiles = {found["profile"]: found["metrics"], "paper": found["paper"]}
     rows = []
     for profile, metrics in profiles.items():
@@ -106,28 +110,31 @@ def _show_trial(found: dict[str, Any], json: bool) -> None:
 def status(*folders: Path, json: bool = False) -> None:
     """Show the state of a server, a node or peers.
 
-    A server: rounds, nodes, bytes, how often each answer was given. A node: its round, answers and
-    refusals, when it last heard the server. Peers: pushes, models taken, errors.
+    Of a server: rounds, nodes, bytes, and counts of the answers that it gave. Of a node: its round,
+    its answers and refusals, and the time of the server's last message. Of peers: pushes, accepted
+    models, errors.
 
     Parameters
     ----------
     folders:
-        A server's; a node's; or peers', or the one that holds them.
+        The folder of a server or of a node; or those of several peers, or one folder that holds
+        them.
     json:
         Print one JSON object on stdout.
     """
     need_libraries("federation", *NETWORK)
     from ..deploy.operate.membership import is_server
 
+    # The first folder says what is asked about; only peers are shown several at a time.
     if folders and is_server(folders[0]):
         return _server_status(folders[0], json)
     if folders and _has_server(folders[0]):
         return _node_status(folders[0], json)
     from ..deploy.peers.running import status as of
 
-    found = [of(path) for path in _peers(folders)]
+    peers = [of(path) for path in _peers(folders)]
     if json:
-        return emit_json({"peers": found})
+        return emit_json({"peers": peers})
     names = [
         "name",
         "number",
@@ -141,7 +148,8 @@ def status(*folders: Path, json: bool = False) -> None:
     ]
     counts = ["pushed.ok", "merged", "pushed.busy", "pushed.failed"]
     rows = []
-    for peer in found:
+    for peer in peers:
+        # A peer that has not pushed yet has no summary.
         tally = peer.get("tally", {})
         cells = [peer.get(name, "") for name in names]
         rows.append([*cells, *(tally.get(name, 0) for name in counts)])
@@ -152,16 +160,16 @@ def _server_status(folder: Path, json: bool) -> None:
     from ..deploy.operate.membership import certificate_ends
     from ..deploy.operate.running import status_of_server
 
-    # The operator names the folder of the federation, the machine of the server its own.
+    # An operator names the folder of the federation; the server's machine may have the part alone.
     if (folder / "server").is_dir():
         folder = folder / "server"
-    found = status_of_server(folder)
+    about = status_of_server(folder)
     ends = certificate_ends(folder)
     if ends is not None:
-        found["certificate_ends"] = f"{ends:%Y-%m-%d}"
+        about["certificate_ends"] = f"{ends:%Y-%m-%d}"
     if json:
-        return emit_json(found)
-    _show_status(found, times=("committed", "next_round"))
+        return emit_json(about)
+    _show_status(about, times=("committed", "next_round"))
 
 
 def _has_server(folder: Path) -> bool:
@@ -176,18 +184,18 @@ def _has_server(folder: Path) -> bool:
 def _node_status(folder: Path, json: bool) -> None:
     from ..deploy.node.node_watch import node_status
 
-    found = node_status(folder)
+    about = node_status(folder)
     if json:
-        return emit_json(found)
-    _show_status(found, times=("last_contact", "last_answer"))
+        return emit_json(about)
+    _show_status(about, times=("last_contact", "last_answer"))
 
 
-def _show_status(found: dict[str, Any], times: tuple[str, ...]) -> None:
-    """Print a status as a table of names and values. times: names of seconds since 1970, which are
+def _show_status(about: dict[str, Any], times: tuple[str, ...]) -> None:
+    """Prints a status as a table of names and values. times: names of seconds since 1970, which are
     shown as dates.
     """
-    shown = []
-    for name, value in found.items():
+    rows = []
+    for name, value in about.items():
         if isinstance(value, dict):
             value = ", ".join(f"{code} {count}" for code, count in value.items())
         elif isinstance(value, list):
@@ -196,12 +204,12 @@ def _show_status(found: dict[str, Any], times: tuple[str, ...]) -> None:
             value = f"{datetime.fromtimestamp(value, UTC):%Y-%m-%d %H:%M:%S} UTC"
         elif name in times:
             value = "never"
-        shown.append([name, "" if value is None else value])
-    table(["", ""], shown)
+        rows.append([name, "" if value is None else value])
+    table(["", ""], rows)
 
 
 def _peers(folders: tuple[Path, ...]) -> list[Path]:
-    """Peers' folders: the given ones, or those in a given one."""
+    """Returns the folders of peers: the given ones, and those inside a given federation."""
     if not folders:
         raise InputError(
             "FOLDER",
@@ -217,15 +225,15 @@ def _peers(folders: tuple[Path, ...]) -> list[Path]:
 
 @app.command
 def recommend(folder: Path, /, *, user: str | None = None, n: int = 10, json: bool = False) -> None:
-    """On a node or a peer: recommend items to one of its users, by the newest model that it has.
-    Nobody is asked, and nobody told.
+    """On a node or a peer: recommend items to one of its users by the node's newest model. Nothing
+    is sent to anybody.
 
     Parameters
     ----------
     folder:
-        The node's; it may be running.
+        The node's folder; the node may be running.
     user:
-        One of its users; default: the first.
+        The id of one of the node's users; default: the first.
     n:
         How many items.
     json:
@@ -246,8 +254,8 @@ def recommend(folder: Path, /, *, user: str | None = None, n: int = 10, json: bo
 
 
 def show_list(node: str, user: str, number: int, items: list[dict[str, Any]]) -> None:
-    """Print a user's recommended items as a table, with the node and the round of the model.
-    number: of the round.
+    """Prints a user's recommended items as a table. node: its name or folder. number: the round of
+    the model.
     """
     rows = [[item["item"], item["title"], f"{item['score']:.3f}"] for item in items]
     title = f"for user {user}, on {node}, by the model of round {number}"
@@ -256,15 +264,15 @@ def show_list(node: str, user: str, number: int, items: list[dict[str, Any]]) ->
 
 @app.command
 def replay(*folders: Path, json: bool = False) -> int:
-    """Do again, in one process, what all peers of a federation recorded: their models must come out
-    the same, to the byte.
+    """Repeat, in one process, all events that the peers of a federation recorded, and compare the
+    models: they must be equal, byte for byte.
 
-    Exit code 1 if they do not.
+    Exit code 1 if they are not.
 
     Parameters
     ----------
     folders:
-        All peers', or the one that holds them. None of them may be running.
+        The folders of all peers, or one folder that holds them. No peer may be running.
     json:
         Print one JSON object on stdout.
     """
@@ -288,15 +296,15 @@ def replay(*folders: Path, json: bool = False) -> int:
 
 @app.command
 def backup(folder: Path, /, *, out: Path) -> None:
-    """On a node or a peer: copy its store, whole, while it runs. To restore: stop it, remove
-    store.sqlite*, put it back as store.sqlite.
+    """On a node or a peer: copy its whole store while it runs. To restore the copy: stop the node,
+    remove store.sqlite*, and put the copy in its place as store.sqlite.
 
     Parameters
     ----------
     folder:
         The node's folder.
     out:
-        A new file, which holds the users' rows and vectors: keep it as you keep those.
+        A new file. It holds the users' rows and vectors: protect it as you protect those.
     """
     need_libraries("federation", *NETWORK)
     from ..deploy.node.node_store import STORE, NodeStore

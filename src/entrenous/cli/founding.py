@@ -1,5 +1,5 @@
-"""`entrenous federation identity`, `new` and `join`: how a federation of several machines begins,
-around a server or of peers.
+"""`entrenous federation identity`, `new`, `join` and `relay`: how a federation of several machines
+begins, with a server or of peers.
 """
 
 from __future__ import annotations
@@ -20,21 +20,23 @@ Repeated = Annotated[list[str] | None, Parameter(negative="")]
 
 @app.command
 def identity(folder: Path, /, *, name: str, listen: str = "", advertise: Repeated = None) -> None:
-    """On a node: make its key, and request.json to send to the operator. The private key stays in
-    the folder.
+    """On a node: make its key, and request.json, which is sent to the operator. The private key
+    stays in the folder.
 
     Parameters
     ----------
     folder:
-        The node's, new.
+        A new folder, the node's.
     name:
-        By which the operator will know it: a-z, 0-9, - and . It should not name a person.
+        The name by which the operator will know the node: a-z, 0-9, - and . It should not name a
+        person.
     listen:
-        Of a peer: HOST:PORT of this machine, UDP; default: any port of all its addresses. Whoever
-        is to be a bootstrap says a port, and an address that others reach.
+        For a peer: HOST:PORT (UDP) of this machine on which it listens; default: any port of all
+        addresses. The first two peers of a federation need a fixed port, at an address that the
+        others can reach.
     advertise:
-        Of a peer: HOST:PORT that others are told instead, behind a router that forwards it; may be
-        repeated.
+        For a peer behind a router that forwards a port: the HOST:PORT that other peers are told
+        instead; may be repeated.
     """
     need_libraries("federation", *NETWORK)
     from ..deploy.operate.enrolment import identity as make
@@ -62,29 +64,29 @@ def new(
 ) -> None:
     """As the operator: found a federation with the nodes that asked to take part.
 
-    Writes FOLDER/server, to be run with `entrenous server`, or with --peers FOLDER/operator, whose
-    key is needed to invite and to shut out only; and FOLDER/invitations/NAME for each node, to be
-    sent to it. The first two peers are those that others ask first.
+    Writes FOLDER/invitations/NAME for each node, to be sent to it, and FOLDER/server, which
+    `entrenous server` runs. With --peers it writes FOLDER/operator instead, whose key is needed
+    only to invite and to shut out; a new peer asks the first two peers for the addresses of others.
 
     Parameters
     ----------
     folder:
         A new folder.
     items:
-        A CSV file with a column `item` and, if known, `title`, `lat` and `lon`: what all nodes
-        number alike.
+        A CSV file with a column `item` and, if known, `title`, `lat` and `lon`: the list of items
+        that all nodes share.
     node:
-        REQUEST.json:USERS, a node's request and how many users it may have; of a peer REQUEST.json;
-        repeated for every node.
+        REQUEST.json:USERS, the request of a node and the number of users that it may have; for a
+        peer REQUEST.json alone. Repeated for every node.
     host:
         The address on which the server listens; 0.0.0.0 = every address of the machine.
     port:
         The port on which the server listens.
     name:
-        A host name or address by which nodes reach the server, as its certificate shall say; may be
-        repeated; nodes use the first.
+        A host name or address by which nodes reach the server, which its certificate then holds;
+        may be repeated; nodes use the first.
     plain:
-        Without TLS; beyond loopback, server and nodes then also want --insecure.
+        Do without TLS; beyond loopback, server and nodes then also need --insecure.
     """
     need_libraries("federation", *NETWORK)
     from ..core.registry.discover import is_place
@@ -94,14 +96,15 @@ def new(
     if not 0 < port < 65536:
         raise InputError("--port", f"got {port}", expected="1 to 65535")
     plan = FoundingPlan(**options)
-    requests = [requested(each) for each in node]
+    requests = [requested(text) for text in node]
     place = Place(host, port, tuple(name or ()), not plain)
-    made = found_federation(folder, Items.read_csv(items), requests, plan, place)
-    say(made.terms.limits(plan.algorithm if is_place(plan.algorithm) else ""))
-    begin = f"start it with: entrenous server {made.server}"
+    founded = found_federation(folder, Items.read_csv(items), requests, plan, place)
+    own_algorithm = plan.algorithm if is_place(plan.algorithm) else ""
+    say(founded.terms.limits(own_algorithm))
+    begin = f"start it with: entrenous server {founded.server}"
     if plan.peers:
-        begin = f"its key is in {made.server}"
-    say(f"run {made.terms.run}; {begin}")
+        begin = f"its key is in {founded.server}"
+    say(f"run {founded.terms.run}; {begin}")
     say(
         f"send each node its folder of {folder / 'invitations'}; it joins with: entrenous"
         " federation join"
@@ -109,11 +112,12 @@ def new(
 
 
 def requested(text: str) -> tuple[Any, int]:
-    """A node's request and how many users it may have: 1 for a peer, and for a new key. Raises
-    InputError.
+    """Reads the value of --node. Returns the request and the number of users that the node may
+    have, 1 for a peer and for a new key. Raises InputError.
     """
     from ..deploy.operate.enrolment import EnrolmentRequest
 
+    # A path may have a colon itself, so only a number at the end counts as one of users.
     path, _, count = text.rpartition(":")
     if path and count.isdigit():
         return EnrolmentRequest.read(Path(path)), int(count)
@@ -137,21 +141,21 @@ def join(
     load: Load = None,
     **options: Any,
 ) -> None:
-    """On a node: take up an invitation with the users' rows. They are copied into the node's own
-    store and go nowhere else.
+    """On a node: accept an invitation, with the rows of the node's users. The rows are copied into
+    the node's own store and go nowhere else.
 
-    Says first what the node agrees to. The node takes the terms, and the addresses of the others,
-    from the invitation; the rest is this command's. A node that has joined takes a further
-    invitation up, with a new ticket, key or certificate, without --data.
+    Prints first what the node agrees to. Terms and addresses come from the invitation; everything
+    else is decided by the options of this command. A node that has joined already accepts a further
+    invitation, with a new ticket, key or certificate, without --data.
 
     Parameters
     ----------
     folder:
-        The node's, with its key.
+        The node's folder, with its key.
     invitation:
         The folder that the operator sent.
     data:
-        A file or data set with the rows of this node's users, of a peer one.
+        A file or data set with the rows of this node's users; a peer has one user.
     """
     need_libraries("federation", *NETWORK)
     from ..data.load import load as load_data
@@ -161,13 +165,11 @@ def join(
 
     if not data:
         accept(folder, invitation)
-        say(f"{folder} has taken {invitation} up; start it again: entrenous node {folder}")
+        say(f"{folder} has accepted {invitation}; start it again: entrenous node {folder}")
         return
-    # A device has one user: its file is a part of a whole.
-    if Path(data).exists():
-        rows = load_part(Path(data), **loading(load))
-    else:
-        rows = load_data(data, **loading(load))
+    how = loading(load)
+    # The file of one device has one user: `load` alone would refuse it as too small.
+    rows = load_part(Path(data), **how) if Path(data).exists() else load_data(data, **how)
     users = take(folder, invitation, rows, JoinPlan(**options), say)
     say(f"{len(users)} users, {len(rows)} rows; run it with: entrenous node {folder}")
 
@@ -185,42 +187,42 @@ def relay(
     algorithm: str = "",
     plain: bool = False,
 ) -> None:
-    """On a node that was invited: make it a relay, which has further nodes behind it and
-    answers the server with their sums.
+    """On a node that was invited: make it a relay, which serves further nodes and answers the
+    server above with their sums.
 
-    Writes FOLDER/below/invitations/NAME for each of them, to be sent to it; run the relay with
-    `entrenous node FOLDER`.
+    Writes FOLDER/below/invitations/NAME for each of these nodes, to be sent to it; `entrenous node
+    FOLDER` runs the relay.
 
     Parameters
     ----------
     folder:
-        The relay's, with its key, as `entrenous federation identity` made it.
+        The relay's folder, with the key that `entrenous federation identity` made.
     invitation:
         The folder that the operator of the server above sent.
     node:
-        REQUEST.json:USERS, the request of a node of the relay and how many of the relay's users it
-        has; repeated for every node.
+        REQUEST.json:USERS, the request of a node behind the relay and the number of the relay's
+        users that it has; repeated for every node.
     host:
         The address on which the relay listens for its nodes; 0.0.0.0 = every address of the
         machine.
     port:
         The port on which the relay listens.
     name:
-        A host name or address by which its nodes reach it; may be repeated; they use the first.
+        A host name or address by which its nodes reach the relay; may be repeated; nodes use the
+        first.
     algorithm:
-        The file of the federation's algorithm, where that is none of `entrenous algorithms`.
+        The file of the federation's algorithm, if it is none of `entrenous algorithms`.
     plain:
-        Without TLS to its nodes; beyond loopback, relay and nodes then also want --insecure.
+        Do without TLS between relay and nodes; beyond loopback, both then also need --insecure.
     """
     need_libraries("federation", *NETWORK)
     from ..deploy.operate.founding import Place, found_relay
 
-    requests = [requested(each) for each in node]
-    made = found_relay(
-        folder, invitation, requests, Place(host, port, tuple(name or ()), not plain), algorithm
-    )
+    requests = [requested(text) for text in node]
+    place = Place(host, port, tuple(name or ()), not plain)
+    founded = found_relay(folder, invitation, requests, place, algorithm)
     say(
-        f"send each node its folder of {made.server.parent / 'invitations'}; it joins with:"
+        f"send each node its folder of {founded.server.parent / 'invitations'}; it joins with:"
         " entrenous federation join"
     )
     say(f"run the relay with: entrenous node {folder}")

@@ -1,5 +1,5 @@
-"""The lists in `--help` (algorithms, data sets, protocols, ..): found in the package when a page of
-help is shown, never written by hand.
+"""The lists in `--help` (algorithms, data sets, protocols, ..): looked up when a page of help is
+shown, never written by hand.
 """
 
 from __future__ import annotations
@@ -29,14 +29,12 @@ def datasets() -> Iterable[str]:
 
 
 def load() -> Iterable[str]:
-    """The names that --load takes, each with its meaning."""
+    """The names that --load takes, each with its meaning, as one text."""
     from ..data.load import LoadOptions
 
-    return [
-        "; ".join(
-            f"{name}= {field.description}" for name, field in LoadOptions.model_fields.items()
-        )
-    ]
+    fields = LoadOptions.model_fields.items()
+    # Descriptions have commas, by which `filled` joins the names of other lists.
+    return ["; ".join(f"{name}= {field.description}" for name, field in fields)]
 
 
 def metrics() -> Iterable[str]:
@@ -114,20 +112,22 @@ LISTS: dict[str, Callable[[], Iterable[str]]] = {
 
 
 def filled(text: str) -> str:
-    """Fills a text in which `{protocols}` stands for the list of protocols, and so on."""
+    """Returns a text with a list in the place of `{protocols}` and other names of lists."""
     lists = {**LISTS, **brought().lists}
 
     def listed(place: re.Match[str]) -> str:
         name = place[1]
+        # Other words in braces are no lists and stay.
         return ", ".join(lists[name]()) if name in lists else place[0]
 
     return PLACE.sub(listed, text)
 
 
 def fill(app: Any, arguments: Sequence[str]) -> None:
-    """Completes the docstring of the command whose help is asked for, and of every command where
-    completion is installed. app: a cyclopts.App. arguments: the typed words.
+    """Completes the docstring of the command whose help is asked for, or of every command if
+    completion is being installed. app: a cyclopts.App. arguments: the typed words.
     """
+    # Only those that are shown: some lists import half of the package.
     if "--install-completion" in arguments:
         for command in _commands(app):
             _fill_docstring(command)
@@ -138,8 +138,10 @@ def fill(app: Any, arguments: Sequence[str]) -> None:
 
 
 def _commands(app: Any) -> list[Any]:
+    """Returns the apps of all commands, and of the commands inside them."""
     commands = []
     for name in app:
+        # cyclopts lists --help and --version among the commands.
         if not name.startswith("-"):
             commands += [app[name], *_commands(app[name])]
     return commands
@@ -147,5 +149,6 @@ def _commands(app: Any) -> list[Any]:
 
 def _fill_docstring(command: Any) -> None:
     function = command.default_command
+    # A group, such as `entrenous data`, has no function of its own.
     if function is not None:
         function.__doc__ = filled(documented(function))

@@ -1,5 +1,5 @@
-"""`entrenous federation invite`, `shut-out`, `renew`, `rotate`, `rewind`: what changes in a
-federation that is there already.
+"""`entrenous federation invite`, `shut-out`, `renew`, `rotate` and `rewind`: changes of a
+federation that has been founded.
 """
 
 from __future__ import annotations
@@ -19,24 +19,25 @@ from .options import NETWORK, need_libraries
 def invite(
     folder: Path, /, *, node: Annotated[list[str], Parameter(negative="")], days: float = 365.0
 ) -> None:
-    """As the operator: let nodes join a federation that is there, or give one its new key. Writes
+    """As the operator: invite further nodes, or confirm the new key of a node. Writes
     FOLDER/invitations/NAME for each.
 
     Parameters
     ----------
     folder:
-        The federation's, as `entrenous federation new` made it.
+        The federation's folder, which `entrenous federation new` made.
     node:
-        REQUEST.json:USERS, a node's request and how many users it may have; REQUEST.json of a peer,
-        and of `rotate`; may be repeated.
+        REQUEST.json:USERS, the request of a node and the number of users that it may have; of a
+        peer, and for a new key made by `rotate`, REQUEST.json alone. May be repeated.
     days:
-        That the ticket of a peer is good for.
+        How many days the ticket of a peer is valid.
     """
     need_libraries("federation", *NETWORK)
     from ..deploy.operate import membership
 
-    for made in membership.invite(folder, [requested(each) for each in node], days):
-        say(f"send {made} to its node; it joins with: entrenous federation join")
+    requests = [requested(text) for text in node]
+    for invitation in membership.invite(folder, requests, days):
+        say(f"send {invitation} to its node; it joins with: entrenous federation join")
     say(membership.to_do(folder))
 
 
@@ -48,21 +49,21 @@ def shut_out(
     *,
     rest_others: Annotated[bool, Parameter(name="--rest-others", negative="")] = False,
 ) -> None:
-    """As the operator: shut a node out. A server asks it no more; peers learn it from revoked.json.
-    What it has sent stays in the models.
+    """As the operator: shut a node out. The server no longer asks it; peers learn of it from
+    revoked.json. Its earlier contributions stay in the models.
 
-    Under masks nodes consent to no sums that differ by one node: others may have to leave the
-    rounds with it, and it says which.
+    With masked sums, nodes refuse two sums that differ by a single node. So other nodes may have to
+    leave the rounds together with this one; the command names them.
 
     Parameters
     ----------
     folder:
-        The federation's, as `entrenous federation new` made it.
+        The federation's folder, which `entrenous federation new` made.
     name:
-        The node's name.
+        The name of the node.
     rest_others:
-        Have those others rest for good: they stay members, are asked no more, and get the trained
-        model.
+        Let those other nodes rest for good: they stay members and get the trained model, but are
+        asked for nothing more.
     """
     need_libraries("federation", *NETWORK)
     from ..deploy.operate import membership
@@ -70,40 +71,43 @@ def shut_out(
     done = membership.shut_out(folder, name, rest_others)
     resting = f"; {', '.join(done.resting)} rest" if done.resting else ""
     say(
-        f"{name} with {done.users} users is no member any more{resting}; {membership.to_do(folder)}"
+        f"{name} with {done.users} users is no longer a member{resting}; {membership.to_do(folder)}"
     )
 
 
 @app.command
 def renew(folder: Path, /, *, name: list[str] | None = None, days: float = 365.0) -> None:
-    """As the operator: a new certificate for the server, for its names and further ones, by the
-    same authority; for peers new tickets.
+    """As the operator: issue a new certificate for the server, by the same authority; in a
+    federation of peers, new tickets.
 
-    Where keys/ca.crt and keys/ca.key were moved away it makes a new authority, whose ca.crt every
-    node needs.
+    If keys/ca.crt and keys/ca.key were moved away, makes a new authority, whose ca.crt every node
+    then needs.
 
     Parameters
     ----------
     folder:
-        The federation's, as `entrenous federation new` made it.
+        The federation's folder, which `entrenous federation new` made.
     name:
-        A further host name or address by which nodes reach the server; may be repeated.
+        A further host name or address by which nodes reach the server; may be repeated. The names
+        of the old certificate are kept.
     days:
-        That the tickets of peers are good for.
+        How many days the tickets of peers are valid.
     """
     need_libraries("federation", *NETWORK)
     from ..deploy.operate import membership
 
+    # Peers have no certificate: their ticket is the operator's word for them.
     if not membership.is_server(folder):
-        made = membership.renew_tickets(folder, days)
+        tickets = membership.renew_tickets(folder, days)
         say(
-            f"{len(made)} new tickets: send each peer its folder of {folder / 'invitations'}, to"
-            " `join` with, without --data"
+            f"{len(tickets)} new tickets: send each peer its folder of {folder / 'invitations'}; it"
+            " takes it up with `join`, without --data"
         )
         return
-    until, anew = membership.renew_certificate(folder, name or [])
+    until, new_authority = membership.renew_certificate(folder, name or [])
     say(f"the server's certificate ends on {until:%Y-%m-%d}; {membership.to_do(folder)}")
-    if anew:
+    # Nodes trust the authority, so a new certificate by the old one concerns the server alone.
+    if new_authority:
         authority = folder / "server" / "keys" / "ca.crt"
         say(
             f"a new authority: send {authority} to every node, which puts it into its folder and"
@@ -113,8 +117,8 @@ def renew(folder: Path, /, *, name: list[str] | None = None, days: float = 365.0
 
 @app.command
 def rotate(folder: Path, /) -> None:
-    """On a node or a peer: make a new key, and a request for it that the old key has signed. The
-    old one counts until `join`.
+    """On a node or a peer: make a new key, and a request for it that the old key signs. The old key
+    stays in use until `join`.
 
     Parameters
     ----------
@@ -126,30 +130,31 @@ def rotate(folder: Path, /) -> None:
 
     name = make(folder).name
     say(
-        f"new key of '{name}'; send {folder / 'request.json'} to the operator, and `join` with the"
+        f"new key of '{name}'; send {folder / 'request.json'} to the operator, then `join` with the"
         " new invitation, without --data"
     )
 
 
 @app.command
 def rewind(folder: Path, /, *, rounds: int, after: int = -1) -> None:
-    """Go back to an earlier round: a server to a model it has kept, a node to where such a server
-    goes on. Stop it before.
+    """Go back to an earlier round: the server to a model that it has kept, a node to the round from
+    which that server continues. Stop the process first.
 
-    A node does no round again, whatever a server says, until its owner runs this: ask the operator
-    why before you do. Under masks rounds after going back have new numbers, and nodes go on by
-    themselves; on a node this allows as many further rounds as the terms say.
+    A node never repeats a round, whatever a server says, until its owner runs this command: ask the
+    operator for the reason first. With masked sums, the rounds after going back get new numbers,
+    and nodes continue by themselves; on a node the command then allows as many further rounds as
+    the terms say.
 
     Parameters
     ----------
     folder:
-        The federation's or the server's, as the operator; or the node's.
+        The folder of the federation or of its server, as the operator; or the node's.
     rounds:
-        Rounds done: of the server one that it has kept (it says which); on a node as the operator
-        says.
+        How many rounds are done then: of the server, a number that it has kept (it lists them); on
+        a node, the number that the operator names.
     after:
-        Of a server under masks whose folder was restored from a backup: the largest number of a
-        round that server.log or a node's log had.
+        For a server with masked sums whose folder was restored from a backup: the largest number
+        of a round in server.log or in the log of a node.
     """
     need_libraries("federation", *NETWORK)
     from ..deploy.operate import membership

@@ -1,5 +1,5 @@
-"""Options of commands: those that are the fields of a plan, and those that several commands share:
-one name for one thing, on every command.
+"""Options of commands: the fields of a plan as options, and options that several commands share. A
+thing has the same name on every command.
 """
 
 from __future__ import annotations
@@ -18,50 +18,45 @@ from ..core.errors import InputError
 from ..core.keywords import field_texts
 
 RUNS = Path("runs")
-NETWORK = (
-    "cryptography",
-    "httpx",
-    "msgspec",
-    "starlette",
-    "uvicorn",
-)  # libraries of a federation with a server
-PEERS = ("iroh", "msgspec", "cryptography")  # of one without
+# Libraries of a federation with a server, and of one without.
+NETWORK = ("cryptography", "httpx", "msgspec", "starlette", "uvicorn")
+PEERS = ("iroh", "msgspec", "cryptography")
 
 LOADING = (
     "How to read a file, name=value; may be repeated, such as item=venue. `entrenous data check"
     " --help` lists the names."
 )
 Load: TypeAlias = Annotated[list[str] | None, Parameter(name="--load", negative="", help=LOADING)]
-LoadListed: TypeAlias = Annotated[
-    list[str] | None, Parameter(name="--load", negative="")
-]  # where the docstring lists the names
+# For commands whose docstring lists the names.
+LoadListed: TypeAlias = Annotated[list[str] | None, Parameter(name="--load", negative="")]
 Set: TypeAlias = Annotated[list[str] | None, Parameter(name="--set", negative="")]
 PLACE = (
-    "Of a run that was trained by a class of one's own: its place, ./my_algo.py or"
+    "For a run of the user's own algorithm: the place of its class, ./my_algo.py or"
     " my_module:MyAlgorithm."
 )
-TODAYS = "Go on though the algorithm's code or a default is no longer what the run was made with."
+TODAYS = "Continue although the algorithm's code or a default has changed since the run was made."
 OwnPlace: TypeAlias = Annotated[str | None, Parameter(name="--algorithm", help=PLACE)]
 TodaysCode: TypeAlias = Annotated[bool, Parameter(name="--todays-code", help=TODAYS)]
 Runs: TypeAlias = Annotated[Path, Parameter(name="--runs")]
 
 
-# The options whose fields have another name.
+# Options that have another name than their field.
 SPELLED = {"settings": "set", "attack_settings": "attack-set", "space": "search"}
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
+# A sentence that the help of an option ends with, by the type of its field.
 REPEATED = {
     Mapping: " Written as name=value; may be repeated.",
     tuple: " May be repeated.",
-}  # what the help of an option adds, by the type of its field
+}
 
 
 def takes(*plans: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Gives a command the fields of some dataclasses as options, in the place of its `**options`.
+    """Gives a command the fields of some dataclasses as options, in place of its `**options`.
 
-    The command gets those that were given, as keywords of the types that the fields have: `--set
-    pi=0.5 --set factors=8` as settings={"pi": "0.5", "factors": "8"}. A parameter that the command
-    names itself takes the place of the field of that name. The help of an option is the text under
-    its field.
+    The command receives only the options that were typed, as keywords of the fields' types: `--set
+    pi=0.5 --set factors=8` as settings={"pi": "0.5", "factors": "8"}. A parameter of the command
+    itself replaces the field of the same name. The help of an option is the docstring under its
+    field.
     """
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -81,14 +76,17 @@ def takes(*plans: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
                 given[name] = _read(option_name(name, kind), kind, given[name])
             return command(*arguments, **given)
 
-        # The signature is what cyclopts reads: arguments, the data, the plans, the command's own.
-        positional = [one for one in own.values() if one.kind in POSITIONAL]
-        named = [one for one in own.values() if one.kind is inspect.Parameter.KEYWORD_ONLY]
-        first = [one for one in named if one.name == "data"]
+        # cyclopts reads the signature, and `--help` lists options in its order: arguments, the
+        # data, the fields of the plans, then the command's own options such as --json.
+        positional = [given for given in own.values() if given.kind in POSITIONAL]
+        named = [given for given in own.values() if given.kind is inspect.Parameter.KEYWORD_ONLY]
+        data = [option for option in named if option.name == "data"]
+        last = [option for option in named if option.name != "data"]
         taken = [_parameter(option, kind) for option, kind in options.values()]
-        listed = [*positional, *first, *taken, *(one for one in named if one not in first)]
+        listed = [*positional, *data, *taken, *last]
         called.__signature__ = inspect.Signature(listed)  # type: ignore[attr-defined]
-        called.__annotations__ = {one.name: one.annotation for one in listed}
+        called.__annotations__ = {option.name: option.annotation for option in listed}
+        # `documented` finds the texts of the options by this.
         called.__plans__ = plans  # type: ignore[attr-defined]
         return called
 
@@ -96,13 +94,13 @@ def takes(*plans: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def _own_first(plan: type) -> list[Field[Any]]:
-    """The fields of a dataclass: its own before those that it inherits."""
+    """Returns the fields of a dataclass: its own before those that it inherits."""
     return sorted(fields(plan), key=lambda option: option.name not in plan.__annotations__)
 
 
 def option_name(name: str, kind: Any = None) -> str:
-    """The option of a field: `--checkpoint-every`; `--set` for settings; `--attack` for a tuple of
-    attacks, each of which is named by itself.
+    """Returns the option of a field: `--checkpoint-every`; `--set` for settings; `--attack` for a
+    tuple of attacks, since each attack is typed with an option of its own.
     """
     if name in SPELLED:
         return "--" + SPELLED[name]
@@ -111,22 +109,25 @@ def option_name(name: str, kind: Any = None) -> str:
 
 
 def _repeated(kind: Any) -> Any:
-    """`Mapping` or `tuple` for a field whose option may be repeated; None for another."""
+    """Returns `Mapping` or `tuple` for a field whose option may be repeated, else None."""
     origin = get_origin(kind)
+    # A tuple of fixed length, such as --scale LOW HIGH, is one option with several values.
     if origin is tuple and get_args(kind)[-1] is not ...:
         return None
     return origin if origin in REPEATED else None
 
 
 def _parameter(option: Field[Any], kind: Any) -> inspect.Parameter:
-    """The parameter by which cyclopts reads an option."""
+    """Returns the parameter by which cyclopts reads an option."""
     spelled = option_name(option.name, kind)
     default = None if option.default is MISSING else option.default
+    # A flag that is on, or not decided, unless it is switched off has a --no- form; no other has.
     can_be_off = kind == bool | None or option.default is True
     negative = "--no-" + option.name if can_be_off else ""
     if Path in get_args(kind):
         kind = Path | None  # `str | Path` of Python
     elif _repeated(kind):
+        # Read as texts: `_read` makes the mapping or tuple of them.
         kind, default = list[str] | None, None
     annotation = Annotated[kind, Parameter(name=spelled, negative=negative)]
     return inspect.Parameter(
@@ -135,11 +136,12 @@ def _parameter(option: Field[Any], kind: Any) -> inspect.Parameter:
 
 
 def _read(option: str, kind: Any, given: Any) -> Any:
-    """The value of a field, from what was given on the command line."""
+    """Returns the value of a field, from the value that cyclopts has read."""
     if _repeated(kind) is tuple:
         return tuple(given or ())
     if _repeated(kind) is not Mapping:
         return given
+    # `compare` has settings for each label, a grid has several values for each name.
     of_each = get_origin(get_args(kind)[1])
     if of_each is Mapping:
         return by_label(given or [], option)
@@ -150,7 +152,7 @@ def _read(option: str, kind: Any, given: Any) -> Any:
 
 
 def documented(command: Callable[..., Any]) -> str:
-    """The docstring of a command, with the texts of the options that it takes from plans."""
+    """Returns the docstring of a command with the texts of the options that it takes from plans."""
     text = inspect.cleandoc(command.__doc__ or "")
     plans = getattr(command, "__plans__", ())
     if plans and "Parameters\n----------" not in text:
@@ -158,20 +160,23 @@ def documented(command: Callable[..., Any]) -> str:
     for plan in plans:
         kinds = get_type_hints(plan)
         for name, words in field_texts(plan).items():
-            # The text of a parameter that the command names itself stands already.
-            if f"\n{name}:\n" not in text:
-                more = "" if "repeated" in words else REPEATED.get(_repeated(kinds[name]), "")
-                text += f"\n{name}:\n    {words}{more}"
+            # A parameter that the command names itself is explained already.
+            if f"\n{name}:\n" in text:
+                continue
+            ending = "" if "repeated" in words else REPEATED.get(_repeated(kinds[name]), "")
+            text += f"\n{name}:\n    {words}{ending}"
     return text
 
 
 def by_label(pairs: Sequence[str], option: str) -> dict[str, dict[str, str]]:
-    """`["half:pi=0.5"]` as {label: {setting: value}}. Raises InputError for a text without a
-    label.
+    """Returns `["half:pi=0.5"]` as {label: {setting: value}}. Raises InputError for a text without
+    a label.
     """
     labelled: dict[str, list[str]] = {}
     for pair in pairs:
-        label, colon, name = pair.partition("=")[0].rpartition(":")
+        labelled_name, _, value = pair.partition("=")
+        # A label may itself have a colon, as a place such as my_module:MyAlgorithm does.
+        label, colon, name = labelled_name.rpartition(":")
         if not colon:
             raise InputError(
                 option,
@@ -179,21 +184,20 @@ def by_label(pairs: Sequence[str], option: str) -> dict[str, dict[str, str]]:
                 expected="LABEL:name=value",
                 fix="for example --set fpl:pi=0.5",
             )
-        value = pair.partition("=")[2]
         labelled.setdefault(label, []).append(f"{name}={value}")
     return {label: assignments(settings, option) for label, settings in labelled.items()}
 
 
 def assignments(given: Sequence[str] | None, option: str = "--set") -> dict[str, str]:
-    """The values of an option that takes name=value. Raises InputError for anything else."""
+    """Returns the values of an option that takes name=value. Raises InputError for other texts."""
     from ..core.contract.settings import parse_assignments
 
     return parse_assignments(given or [], option)
 
 
 def loading(given: Sequence[str] | None) -> dict[str, Any]:
-    """Arguments of `data.load.load`, from what was given to --load. Raises InputError for a name or
-    a value that it does not know.
+    """Returns the arguments of `data.load.load` that --load names. Raises InputError for an unknown
+    name or value.
     """
     from ..data.load import load_arguments
 
@@ -201,7 +205,7 @@ def loading(given: Sequence[str] | None) -> dict[str, Any]:
 
 
 def need_libraries(command: str, *names: str) -> None:
-    """Raises InputError where libraries of the network are not installed."""
+    """Raises InputError if one of these libraries of the network is not installed."""
     missing = [name for name in names if find_spec(name) is None]
     if missing:
         raise InputError(

@@ -1,7 +1,8 @@
-"""`entrenous receipt`: the messages of one user's device, and what they give away."""
+"""`entrenous receipt`: lists the messages of one user's device, and what they give away."""
 
 from __future__ import annotations
 
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from .options import RUNS, OwnPlace, Runs
 
 COUNTS = ("rows", "positives", "numbers")  # of a round
 
-LINES = 10  # of a table of rounds; more rounds are added up
+LINES = 10  # of a table of rounds; more rounds are added up in groups
 
 
 def receipt(
@@ -23,10 +24,10 @@ def receipt(
     folder: Runs = RUNS,
     json: bool = False,
 ) -> None:
-    """Say what the device of one user gave away, by round, and how much of a history attacks are
-    expected to know from that.
+    """Show what the device of one user gave away in each round, and how much of the user's history
+    attacks are expected to find out from that.
 
-    A stored run is repeated for it, and takes as long again. Example: entrenous receipt latest
+    A stored run is repeated for this, and takes as long again. Example: entrenous receipt latest
     --user 196
 
     Parameters
@@ -34,24 +35,25 @@ def receipt(
     subject:
         The name or folder of a run, or the folder of a node.
     user:
-        Whose device.
+        The id of the user whose device is meant.
     threads:
-        Threads over devices, 0 = all cores.
+        Number of threads that train devices, 0 = all cores.
     folder:
         The folder that holds the stored runs.
     json:
         Print one JSON object on stdout.
     """
     with progress_bar() as progress:
+        # A node has counted its messages as they left; those of a run are counted by a repetition.
         if (Path(subject) / "node.json").is_file():
             from ..deploy.operate.receipt import receipt_of_node
 
-            found = receipt_of_node(Path(subject), user)
+            slip = receipt_of_node(Path(subject), user)
         else:
             from ..audit.receipt import receipt_of_run
             from ..runs import store
 
-            found = receipt_of_run(
+            slip = receipt_of_run(
                 store.read(subject, folder),
                 user,
                 algorithm=algorithm,
@@ -59,25 +61,25 @@ def receipt(
                 progress=progress,
             )
     if json:
-        emit_json(found)
+        emit_json(slip)
     else:
-        _show(found)
+        _show(slip)
 
 
-def _show(found: dict[str, Any]) -> None:
-    """A receipt as a table and sentences."""
+def _show(slip: dict[str, Any]) -> None:
+    """Prints a receipt as tables and sentences."""
     from ..privacy.evidence import percent
 
-    place = found.get("run") or found.get("node")
+    place = slip.get("run") or slip.get("node")
     tell(
-        f"{found['user']} in {place}: {found['algorithm']}, profile {found['profile']},"
-        f" {found['history']} items consumed\n"
+        f"{slip['user']} in {place}: {slip['algorithm']}, profile {slip['profile']},"
+        f" {slip['history']} items consumed\n"
     )
-    if found["rounds"]:
-        _show_rounds(found)
-    for sentence in found["sentences"]:
+    if slip["rounds"]:
+        _show_rounds(slip)
+    for sentence in slip["sentences"]:
         tell(f"- {sentence}")
-    if found["expected"]:
+    if slip["expected"]:
         headers = [
             "attack",
             "sees",
@@ -89,7 +91,8 @@ def _show(found: dict[str, Any]) -> None:
             "measured at",
         ]
         rows = []
-        for attack in found["expected"]:
+        for attack in slip["expected"]:
+            # Audits end after some rounds; what later ones add is not measured.
             after = " (as after the last round measured)" if attack["beyond"] else ""
             names = ("recall", "precision", "r_precision", "popularity")
             figures = [percent(attack[name]) for name in names]
@@ -98,18 +101,19 @@ def _show(found: dict[str, Any]) -> None:
                 [attack["attack"], attack["seen"] + after, *figures, attack["verdict"], settings]
             )
         table(headers, rows, title="What attacks are expected to know from that")
-        for source in sorted({attack["measured"] for attack in found["expected"]}):
+        for source in sorted({attack["measured"] for attack in slip["expected"]}):
             tell(f"- measured on {source}; of this user more or less may be known")
-    elif found["not_measured"]:
-        tell(f"- {found['not_measured']}")
+    elif slip["not_measured"]:
+        tell(f"- {slip['not_measured']}")
 
 
-def _show_rounds(found: dict[str, Any]) -> None:
-    """The rows that left the device, round by round."""
-    lines = [*_grouped(found["rounds"]), {**found, "rounds": "all"}]
+def _show_rounds(slip: dict[str, Any]) -> None:
+    """Prints the rows that left the device, by groups of rounds, and their sum."""
+    lines = [*_grouped(slip["rounds"]), {**slip, "rounds": "all"}]
     rows = []
     for line in lines:
         counts = [line[name] for name in COUNTS]
+        # Unknown is not zero: some messages are not made of rows.
         cells = ["not counted" if count is None else f"{count:,}" for count in counts]
         rows.append([line["rounds"], *cells])
     headers = ["rounds", "rows that left", "of items consumed", "numbers"]
@@ -117,18 +121,21 @@ def _show_rounds(found: dict[str, Any]) -> None:
 
 
 def _grouped(rounds: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rounds as at most LINES lines, each a sum over rounds that follow one another."""
-    size = -(-len(rounds) // LINES)
+    """Returns rounds as at most LINES lines, each a sum over rounds that follow one another."""
+    size = ceil(len(rounds) / LINES)
     lines = []
-    for low in range(0, len(rounds), size or 1):
+    for low in range(0, len(rounds), size):
         part = rounds[low : low + size]
+        # People count rounds from 1.
         first, last = part[0]["round"] + 1, part[-1]["round"] + 1
-        line = {"rounds": str(first) if first == last else f"{first} to {last}"}
-        lines.append({**line, **{name: _sum([row[name] for row in part]) for name in COUNTS}})
+        line: dict[str, Any] = {"rounds": str(first) if first == last else f"{first} to {last}"}
+        for name in COUNTS:
+            line[name] = _sum([row[name] for row in part])
+        lines.append(line)
     return lines
 
 
 def _sum(counts: list[int | None]) -> int | None:
-    """A sum; None where one of them was not counted."""
+    """Returns the sum of counts; None if one of them is not known."""
     known = [count for count in counts if count is not None]
     return sum(known) if len(known) == len(counts) else None

@@ -29,10 +29,10 @@ SHOWN = (
     "gini@10",
 )
 CHANCE = (
-    "a std over users says how unevenly they are served only beside std_by_chance, luck at the same"
-    " hit rate: it follows hr@10"
+    "a std over users tells how unevenly they are served only when compared with std_by_chance,"
+    " luck at the same hit rate: it follows hr@10"
 )
-
+# The line on the privacy of a run's folder.
 FOLDER = (
     "epsilon does not cover the folder of the run: its model.safetensors holds every device's own"
     " arrays (devices.*), and its counts of messages and bytes are exact; give away neither"
@@ -64,27 +64,27 @@ def run(
     out:
         The folder in which runs are stored.
     resume:
-        Continue this interrupted run, named as `entrenous runs` lists it. The options that
-        determine its result come from its manifest. For a run of your own algorithm, name its place
-        too: entrenous run ./my_algo.py --resume RUN.
+        Continue this interrupted run, by its name in `entrenous runs`. The options that determine
+        its result come from its manifest. For a run of your own algorithm, name its place too:
+        entrenous run ./my_algo.py --resume RUN.
     todays_code:
-        With --resume: continue although the code or a library is no longer what the run began with.
+        With --resume: continue although the code or a library has changed since the run began.
     json:
         Print one JSON object on stdout.
     """
     tune = options.pop("tune", 0)
     at_least("--tune", tune, 0)
-    told: dict[str, Any] = {}
+    tuned: dict[str, Any] = {}
     with progress_bar(algorithm or "") as progress, advice_if_it_diverges():
         if resume is not None:
             if tune:
                 raise InputError(
                     "--tune", "an interrupted run has its settings", fix="leave --tune out"
                 )
-            # What is left are options that never change a result: they may be new.
             asked = {name: options.pop(name) for name in names_of(RunPlan) if name in options}
             if algorithm is not None:
                 asked["algorithm"] = algorithm
+            # The options left over never change a result, so they may differ from the run's.
             how = RunOptions(out=out, **options)
             finished = _resumed(resume, asked, how, todays_code, progress)
         elif algorithm is None:
@@ -102,16 +102,16 @@ def run(
                 from ..runs.tuning.before import chosen_before
 
                 with goes_on("go on with the same command: what is finished is kept"):
-                    request, told = chosen_before(request, tune)
+                    request, tuned = chosen_before(request, tune)
             finished = carry_out(request)
     if json:
-        tuned = {"tuned": told} if told else {}
-        emit_json({**finished.manifest, **tuned})
+        about = {"tuned": tuned} if tuned else {}
+        emit_json({**finished.manifest, **about})
         return
-    if told:
+    if tuned:
         from ..runs.tuning.before import sentences
 
-        for sentence in sentences(told):
+        for sentence in sentences(tuned):
             tell(f"- {sentence}")
     # Commands find a run of the usual folder by its name, others by their path.
     usual = finished.path is None or finished.path.parent == RUNS
@@ -121,11 +121,14 @@ def run(
 def _resumed(
     run_name: str, asked: dict[str, Any], how: RunOptions, todays_code: bool, progress: Progress
 ) -> RunResult:
-    """The run, continued as it was begun. Options besides --resume may repeat what the run has."""
+    """Continues a run as it was begun. Raises InputError for an option that differs from the
+    run's.
+    """
     from ..core.registry.discover import is_place
     from ..runs import reopen, store
 
     root = Path(how.out or RUNS)
+    # The manifest names the user's own class alone; its place may have changed since.
     place = asked.pop("algorithm") if is_place(asked.get("algorithm", "")) else None
     begun = store.unfinished(run_name, root)
     _refuse_change(asked, reopen.plan_of(begun, place), begun.manifest["run"])
@@ -141,7 +144,7 @@ def _resumed(
 
 
 def _refuse_change(asked: Mapping[str, Any], begun: RunPlan, run_name: str) -> None:
-    """Refuses an option that is not what the run began with."""
+    """Raises InputError for an option that differs from what the run began with."""
     for name, value in asked.items():
         own = getattr(begun, name)
         # The manifest has absolute paths.
@@ -157,7 +160,9 @@ def _refuse_change(asked: Mapping[str, Any], begun: RunPlan, run_name: str) -> N
 
 
 def show_run(manifest: dict[str, Any], name: str) -> None:
-    """One run as a table, with its protocol. name: what other commands find it by."""
+    """Prints one run as a table, with its protocol. name: the one by which other commands find the
+    run.
+    """
     from ..core.registry.discover import short
     from ..evaluate.metric_kinds import arrowed
     from ..runs.store import protocol_of
@@ -168,9 +173,11 @@ def show_run(manifest: dict[str, Any], name: str) -> None:
         headers.append("full ranking")
     rows = []
     for metric in SHOWN:
-        if metric in metrics:
-            of_full = [full.get(metric, "")] if full else []
-            rows.append([arrowed(metric), metrics[metric], *of_full])
+        if metric not in metrics:
+            continue
+        # Metrics of ratings, such as mae, have no value over a full ranking.
+        of_full = [full.get(metric, "")] if full else []
+        rows.append([arrowed(metric), metrics[metric], *of_full])
     about = f"{short(manifest['algorithm'])} on {manifest['data']}, seed {manifest['seed']}"
     table(headers, rows, title=f"{about}, {manifest['rounds']} rounds")
     sentences = [
@@ -195,24 +202,24 @@ def show_run(manifest: dict[str, Any], name: str) -> None:
 
 
 def _messages(ledger: dict[str, int]) -> str:
-    """A line on the messages between peers: sent, lost and refused."""
-    sent, lost, refused = (ledger[name] for name in ("messages", "lost", "refused"))
+    """Returns a line on the messages between peers: sent, lost and refused."""
     return (
-        f"{sent:,} messages between peers: {lost:,} reached nobody, {refused:,} were refused by who"
-        " received them"
+        f"{ledger['messages']:,} messages between peers: {ledger['lost']:,} reached nobody,"
+        f" {ledger['refused']:,} were refused by their receivers"
     )
 
 
 def fair_sentences(fairness: dict[str, float]) -> list[str]:
-    """The fairness metrics of a manifest as sentences."""
+    """Returns the fairness metrics of a manifest as sentences."""
+    # Users with few held-out rows differ by luck alone: the spread means nothing without this.
     chance = f"{fairness['std_by_chance']:.4f} by chance at this hr@10, if nobody were favoured"
     spread = (
         f"std of ndcg@10 over users {fairness['std_ndcg@10']:.4f} (less is fairer); {chance}; of"
         f" hr@10 {fairness['std_hr@10']:.4f}"
     )
-    worst = ", ".join(
-        f"{name.removeprefix('worst_decile_')} {value:.4f}"
-        for name, value in fairness.items()
-        if name.startswith("worst_decile_")
-    )
-    return [f"fairness: {spread}", f"fairness: the worst tenth of users by each metric: {worst}"]
+    worst = []
+    for name, value in fairness.items():
+        if name.startswith("worst_decile_"):
+            worst.append(f"{name.removeprefix('worst_decile_')} {value:.4f}")
+    of_worst = ", ".join(worst)
+    return [f"fairness: {spread}", f"fairness: the worst tenth of users by each metric: {of_worst}"]

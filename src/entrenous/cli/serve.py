@@ -1,4 +1,6 @@
-"""`entrenous server` and `node`: the parts of a federation, each on its own machine."""
+"""`entrenous server` and `entrenous node`: the services of a federation, each on its own machine.
+Both run until they are told to end.
+"""
 
 from __future__ import annotations
 
@@ -35,38 +37,39 @@ def server(
     ray: str | None = None,
     journal: Path | None = None,
 ) -> None:
-    """Run a federation's server until its rounds are done. It goes on from where it was, whatever
-    ended it.
+    """Run the server of a federation until its rounds are done. Started again, it continues where
+    it stopped, whatever ended it.
 
     Parameters
     ----------
     folder:
-        The server's, as `entrenous federation new` or `try` made it.
+        The server's folder, which `entrenous federation new` or `try` made.
     workers:
-        Processes that take answers, on the one port; 1: the server alone. Never changes a result.
-        Secure sums of one group each are made side by side. Not with a defence.
+        Number of processes that receive answers on the same port; 1: the server itself alone. Never
+        changes a result. The secure sums of several groups are then computed in parallel. Not
+        available with a defence.
     insecure:
-        Beyond loopback without TLS: everybody on the way may read and change what passes. For a
-        private network that is encrypted itself.
+        Listen beyond loopback without TLS: anybody on the network path can read and change the
+        messages. For private networks that are encrypted otherwise.
     metrics:
-        The port on 127.0.0.1 where GET /metrics tells what the server counts, as Prometheus reads
-        it, and GET /v1/health whether it can do its work. A halted server then goes on telling so
-        until it is stopped. Default: none.
+        Port on 127.0.0.1 that answers GET /metrics (counters, in Prometheus' format) and GET
+        /v1/health (can the server work?). A halted server then keeps reporting that until it is
+        stopped. Default: none.
     log_format:
-        Of server.log: text, or json for one object a line.
+        Format of server.log: text, or json for one object a line.
     proxy:
-        The address from which a proxy connects that limits connections itself. If it and the server
-        are on loopback, TLS ends there.
+        Address of a proxy in front of the server that limits connections itself. If proxy and
+        server are both on loopback, the proxy ends TLS.
     pace:
-        Seconds from the end of a round to the next one, at least: 3600 = about a round an hour.
-        Nodes need not know.
+        Least number of seconds between the end of a round and the start of the next: 3600 = about
+        one round an hour. Nodes need not know it.
     ray:
-        Have the workers be actors of Ray, which places them on the machines of a cluster:
-        HOST:PORT of one whose machine this is, or local. Each listens at its machine's address, on
-        the port of place.json.
+        Run the workers as actors of Ray, which places them on the machines of a cluster: HOST:PORT
+        of a cluster that this machine belongs to, or local. Each actor listens at the address of
+        its machine, on the port in place.json.
     journal:
-        The actors' folder for journals, on each machine; with --ray. The default is one in the
-        server's folder.
+        With --ray: the folder in which the actors on each machine keep their journals. Default: a
+        folder in the server's.
     """
     need_libraries("federation", *NETWORK)
     from ..deploy.operate.running import run_server
@@ -76,9 +79,13 @@ def server(
     if not 0 <= pace < float("inf"):
         raise InputError("--pace", f"got {pace:g}", expected="seconds, from 0")
     if ray is None and journal is not None:
-        problem, fix = "is of actors of Ray", "add --ray local, or leave it out"
-        raise InputError("--journal", problem, expected="--ray beside it", fix=fix)
-    plan = None if ray is None else RayPlan(ray, (journal or folder / "actors").absolute())
+        problem, fix = "is an option of actors of Ray", "add --ray local, or leave it out"
+        raise InputError("--journal", problem, expected="--ray as well", fix=fix)
+    plan = None
+    if ray is not None:
+        # Actors have working directories of their own.
+        journals = (journal or folder / "actors").absolute()
+        plan = RayPlan(ray, journals)
     with _until_stopped() as stop:
         run_server(
             folder,
@@ -97,28 +104,30 @@ def server(
 def node(
     folder: Path, /, *, threads: int = 0, insecure: Insecure = False, metrics: int | None = None
 ) -> None:
-    """Run a node until it is stopped: a device of one user, a gateway of many, a relay, or a peer.
-    It connects by itself, again and again.
+    """Run a node until it is stopped: the device of one user, a gateway of many users, a relay, or
+    a peer. It connects, and reconnects, by itself.
 
     Parameters
     ----------
     folder:
-        The node's, as `entrenous federation join` or `try` made it.
+        The node's folder, which `entrenous federation join` or `try` made.
     threads:
-        Threads over its users' devices, 0 = all cores. Never changes a result.
+        Number of threads that train the users' devices, 0 = all cores. Never changes a result.
     insecure:
-        Speak to a server beyond loopback without TLS.
+        Connect to a server beyond loopback without TLS.
     metrics:
-        The port on 127.0.0.1 where GET /metrics tells what the node counts, as Prometheus reads it,
-        and GET /v1/health whether it can do its work. Default: none.
+        Port on 127.0.0.1 that answers GET /metrics (counters, in Prometheus' format) and GET
+        /v1/health (can the node work?). Default: none.
     """
     need_libraries("federation", *NETWORK)
     from ..deploy.agreement.files import read_json
     from ..deploy.agreement.terms import TERMS, FederationTerms
     from ..deploy.node.node_store import NODE
 
+    # A folder without node.json is none of a node: `run_node` says so.
     has_server = not (folder / NODE).exists() or FederationTerms.read(folder / TERMS).has_server
     with _until_stopped() as stop:
+        # Each branch imports its own libraries: a gateway needs no iroh, a peer no httpx.
         if has_server:
             from ..deploy.operate.running import run_node, run_relay
             from ..federation.executors import Threads
@@ -146,10 +155,11 @@ def node(
 
 @contextmanager
 def _until_stopped() -> Iterator[threading.Event]:
-    """An event that SIGTERM and SIGINT set."""
+    """Yields an event that SIGTERM and SIGINT set, and the death of a parent of a trial."""
     from ..deploy.operate.processes import orphaned
 
     stop = threading.Event()
+    # Only a flag: a round under way ends, and all is saved, before the process does.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     orphaned(stop)

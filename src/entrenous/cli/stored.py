@@ -1,4 +1,4 @@
-"""`entrenous runs`, `report` and `export`: stored runs."""
+"""`entrenous runs`, `report` and `export`: list stored runs, and write them as HTML or files."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 Format = Literal["csv", "trec"]
 
-UNSAID = object()  # of runs that do not say all their settings
+UNSAID = object()  # for runs of older versions, which do not say all their settings
 SHOWN = ("hr@10", "ndcg@10", "mae", "rmse")
 
 
 def runs(*, folder: Runs = RUNS, json: bool = False) -> None:
-    """List the stored runs, the newest last: when they began, how they stand, the settings that
-    differ from the defaults, figures.
+    """List the stored runs, the newest last: start, status, settings that differ from the defaults,
+    and metrics.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def runs(*, folder: Runs = RUNS, json: bool = False) -> None:
     json:
         Print one JSON object on stdout.
     """
-    manifests = sorted(_readable(folder), key=lambda one: str(one.get("started", "")))
+    manifests = sorted(_readable(folder), key=lambda manifest: str(manifest.get("started", "")))
     if json:
         emit_json({"runs": manifests})
     elif manifests:
@@ -43,9 +43,12 @@ def runs(*, folder: Runs = RUNS, json: bool = False) -> None:
 
 
 def _readable(root: Path) -> Iterator[dict[str, Any]]:
-    """The manifests under `root`, with how each run stands; says which cannot be read."""
+    """Yields the manifests under `root`, each with the status of its run. Says which ones cannot be
+    read.
+    """
     from ..runs import store
 
+    # One damaged run must not hide all others.
     for folder in store.folders(root):
         try:
             manifest = store.read_manifest(folder)
@@ -59,6 +62,7 @@ def _show_runs(manifests: list[dict[str, Any]]) -> None:
     from ..evaluate.metric_kinds import arrowed
     from ..runs import store
 
+    # Columns for the metrics that some run has: ratings have other ones than rankings.
     metrics = [manifest.get("metrics", {}) for manifest in manifests]
     shown = [name for name in SHOWN if any(name in of_run for of_run in metrics)]
     rows = []
@@ -93,17 +97,16 @@ def _show_runs(manifests: list[dict[str, Any]]) -> None:
 
 
 def _date(manifest: dict[str, Any]) -> str:
-    """The start of a run, to the minute, in the time of the place where it ran."""
+    """Returns the start of a run, to the minute, in the time zone in which it ran."""
     return str(manifest.get("started", ""))[:16].replace("T", " ")
 
 
 def differing(manifest: dict[str, Any]) -> list[str]:
-    """The settings of a run that differ from the defaults, as name=value."""
-    settings = [
-        f"{name}={value}"
-        for name, value in manifest.get("settings", {}).items()
-        if not _is_usual(manifest, name)
-    ]
+    """Returns the settings of a run that differ from the defaults, as name=value."""
+    differing = []
+    for name, value in manifest.get("settings", {}).items():
+        if not _is_usual(manifest, name):
+            differing.append(f"{name}={value}")
     options = {
         "rounds": manifest.get("rounds_asked"),
         "every": manifest.get("every"),
@@ -111,19 +114,23 @@ def differing(manifest: dict[str, Any]) -> list[str]:
         **manifest.get("network", {}),
         **manifest.get("load", {}),
     }
-    return [*settings, *(f"{name}={value}" for name, value in options.items() if value)]
+    # The default of each of these options is empty.
+    differing += [f"{name}={value}" for name, value in options.items() if value]
+    return differing
 
 
 def _is_usual(manifest: dict[str, Any], name: str) -> bool:
-    """Returns True for a setting that has the default of today; never for a user's own
-    algorithm.
+    """Returns whether a setting equals today's default; False for the user's own algorithm, whose
+    code is not loaded for a list.
     """
     from ..algorithms.named import algorithms, kind_of
 
     if manifest["algorithm"] not in algorithms():
         return False
     kind, preset = kind_of(manifest["algorithm"])
-    usual = json_text.loads(json_text.dumps(kind.parse(preset).model_dump().get(name), default=str))
+    default = kind.parse(preset).model_dump().get(name)
+    # Through JSON, as the manifest has it: tuples are lists there.
+    usual = json_text.loads(json_text.dumps(default, default=str))
     return bool(usual == manifest.get("settings_in_force", {}).get(name, UNSAID))
 
 
@@ -139,7 +146,7 @@ def report(
     out:
         The file to write; default: report.html in the first run's folder.
     user:
-        Also show what this user is recommended by the first run.
+        Also show the items that the first run recommends to this user.
     folder:
         The folder that holds the stored runs.
     """
@@ -149,11 +156,8 @@ def report(
 
     stored = [store.read(name, folder) for name in names or ("latest",)]
     items = recommended(stored[0], user) if user is not None else None
-    tell(
-        write_report(
-            stored, out or stored[0].path / "report.html", recommendations=items, user=user
-        )
-    )
+    page = out or stored[0].path / "report.html"
+    tell(write_report(stored, page, recommendations=items, user=user))
 
 
 def export(
@@ -167,7 +171,7 @@ def export(
     todays_code: TodaysCode = False,
     folder: Runs = RUNS,
 ) -> None:
-    """Write a stored run as CSV (recommendations of all users, accuracy by user, learning curve)
+    """Write a stored run as CSV (recommendations for all users, accuracy by user, learning curve)
     and in TREC's formats.
 
     Example: entrenous export latest --out exported --n 20
@@ -179,17 +183,18 @@ def export(
     out:
         A folder for the files; made if it is not there.
     format:
-        csv: recommendations.csv, users.csv, curve.csv, where an id that a spreadsheet would run
-        gets a leading '; trec: run.trec and qrels.trec, for trec_eval or ir-measures.
+        csv: recommendations.csv, users.csv and curve.csv; an id that a spreadsheet would run as a
+        formula gets a leading '. trec: run.trec and qrels.trec, for trec_eval or ir-measures.
     n:
-        How many items a list has; at least 100 in run.trec.
+        Number of items in each list; run.trec has at least 100.
     folder:
         The folder that holds the stored runs.
     """
     from ..api.run import open as opened
 
     at_least("--n", n, 1)
-    found = opened(run, root=folder, algorithm=algorithm, todays_code=todays_code)
+    result = opened(run, root=folder, algorithm=algorithm, todays_code=todays_code)
+    # Made before anything is computed: a folder that cannot be written costs a minute otherwise.
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as cause:
@@ -199,23 +204,23 @@ def export(
     written: list[Path] = []
     if "csv" in format:
         frames = {
-            "recommendations": found.recommend(n=n),
-            "users": found.per_user(),
-            "curve": found.curve(),
+            "recommendations": result.recommend(n=n),
+            "users": result.per_user(),
+            "curve": result.curve(),
         }
         for name, frame in frames.items():
+            # A run without --every has no curve.
             if frame.height:
                 _write_csv(frame, out / f"{name}.csv")
                 written.append(out / f"{name}.csv")
     if "trec" in format:
-        written += found.trec(out, max(n, 100))
+        # TREC's measures look at longer lists than people do.
+        written += result.trec(out, max(n, 100))
     tell("\n".join(map(str, written)))
 
 
 def _write_csv(frame: pl.DataFrame, path: Path) -> None:
-    """Write a table in whose cells no spreadsheet finds a formula, and say how many were
-    changed.
-    """
+    """Writes a table in whose cells no spreadsheet finds a formula. Says how many were changed."""
     import polars as pl
 
     texts = pl.col(pl.String)

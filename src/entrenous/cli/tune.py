@@ -13,6 +13,7 @@ from .console import emit_json, goes_on, progress_bar, table, tell
 from .options import takes
 
 SHOWN = ("mae", "rmse", "hr@10", "ndcg@10")
+MOST_ROWS = 20  # of a table; --json has all
 
 
 @takes(TuneOptions)
@@ -44,16 +45,17 @@ def tune(
     from ..runs.tuning.transfer import transfer
 
     out = options.get("out")
-    again = "nothing was kept: a search with --out is"
+    how_to_continue = "nothing was kept: a search with --out is"
     if out:
-        again = f"go on with the same command and --resume: {out} has what is finished"
+        how_to_continue = f"go on with the same command and --resume: {out} has what is finished"
     several = _several(data)
-    with goes_on(again), progress_bar(algorithm) as progress:
+    with goes_on(how_to_continue), progress_bar(algorithm) as progress:
         asked = TuneRequest(algorithm, data, progress=progress, **options)
         if several and asked.grid and not asked.space:
             refuse_of_search(asked)
-            found = transfer(several, asked)
+            result = transfer(several, asked)
         elif several and asked.space and not asked.grid:
+            # A search draws other settings on each data set: there is nothing to rank over all.
             raise InputError(
                 "--data",
                 f"got {data}",
@@ -61,92 +63,103 @@ def tune(
                 fix="--grid name=value,value,...",
             )
         else:
-            found = chosen(asked)
+            # It refuses a grid together with a search, and neither of both.
+            result = chosen(asked)
     if json:
-        emit_json(found)
+        emit_json(result)
     elif several:
-        _show_transfer(found, list(asked.settings))
+        _show_transfer(result, list(asked.settings))
     else:
-        _show_tuning(found, list(asked.settings), asked.load)
+        _show_tuning(result, list(asked.settings), asked.load)
 
 
 def _several(data: str) -> list[str]:
-    """The data sets of --data A,B,..; [] of one."""
-    return (
-        [] if "," not in data or Path(data).exists() else [name.strip() for name in data.split(",")]
-    )
+    """Returns the data sets of --data A,B,..; an empty list for a single one."""
+    # A file may have a comma in its name.
+    if "," not in data or Path(data).exists():
+        return []
+    return [name.strip() for name in data.split(",")]
 
 
-def _show_transfer(found: dict[str, Any], fixed: list[str]) -> None:
-    """Settings by mean rank, with their figures on every set, and each set's own best."""
+def _show_transfer(result: dict[str, Any], fixed: list[str]) -> None:
+    """Prints settings by mean rank, with their metrics on every data set, and the best settings of
+    each set. fixed: settings that were not varied.
+    """
     from ..algorithms.named import maker_of
 
-    defaults = dict(maker_of(found["algorithm"])())
-    metric = found["selected_by"].removeprefix("validation ")
-    names = [name for name in found["rows"][0]["settings"] if name not in fixed]
+    defaults = dict(maker_of(result["algorithm"])())
+    metric = result["selected_by"].removeprefix("validation ")
+    names = [name for name in result["rows"][0]["settings"] if name not in fixed]
     rows = []
-    for place, row in enumerate(found["rows"]):
-        is_default = all(defaults[name] == _read(found["algorithm"], name, row) for name in names)
+    for place, row in enumerate(result["rows"]):
+        is_default = all(defaults[name] == _read(result["algorithm"], name, row) for name in names)
         # The defaults are shown wherever they stand.
-        if place >= 20 and not is_default:
+        if place >= MOST_ROWS and not is_default:
             continue
         figures = [of_set[metric] for of_set in row["validation"].values()]
         settings = [str(row["settings"][name]) for name in names]
         note = "default" if is_default else ""
         rows.append([*settings, row["rounds"], row["rank"], *figures, note])
-    sets = [Path(name).stem for name in found["data"]]
+    sets = [Path(name).stem for name in result["data"]]
     title = (
-        f"{found['algorithm']}, {found['protocol']}: {found['selected_by']}, mean of"
-        f" {found['seeds']} seed(s), best mean rank first"
+        f"{result['algorithm']}, {result['protocol']}: {result['selected_by']}, mean of"
+        f" {result['seeds']} seed(s), best mean rank first"
     )
     table([*names, "rounds", "mean rank", *sets, ""], rows, title=title)
-    for name, best in found["best"].items():
-        chosen = ", ".join(f"{setting}={best['settings'][setting]}" for setting in names)
-        tell(
-            f"- best on {Path(name).stem} alone: {chosen}, {best['rounds']} rounds:"
-            f" {best['validation'][metric]:.4f}"
-        )
+    for name, best in result["best"].items():
+        chosen = _named(best["settings"], names)
+        value = best["validation"][metric]
+        tell(f"- best on {Path(name).stem} alone: {chosen}, {best['rounds']} rounds: {value:.4f}")
+
+
+def _named(settings: Mapping[str, Any], names: list[str]) -> str:
+    """Returns some settings as `name=value, name=value`."""
+    return ", ".join(f"{name}={settings[name]}" for name in names)
 
 
 def _read(algorithm: str, name: str, row: dict[str, Any]) -> Any:
-    """A setting of a row as the algorithm reads it."""
+    """Returns a setting of a row with the type that the algorithm gives it."""
     from ..algorithms.named import kind_of
 
-    return dict(kind_of(algorithm)[0].parse({name: row["settings"][name]}))[name]
+    kind, _ = kind_of(algorithm)
+    parsed = kind.parse({name: row["settings"][name]})
+    return dict(parsed)[name]
 
 
-def _show_tuning(found: dict[str, Any], fixed: list[str], load: Mapping[str, Any]) -> None:
-    """The best settings as a table, the trials that did not end, and the command that runs the
-    best.
+def _show_tuning(result: dict[str, Any], fixed: list[str], load: Mapping[str, Any]) -> None:
+    """Prints the best settings as a table, the trials that did not end, and the command that runs
+    the best. fixed: settings that were not varied.
     """
     from ..evaluate.metric_kinds import arrowed
 
-    names = [name for name in found["rows"][0]["settings"] if name not in fixed]
-    metrics = [name for name in SHOWN if name in found["rows"][0]["validation"]]
+    best = result["rows"][0]
+    names = [name for name in best["settings"] if name not in fixed]
+    metrics = [name for name in SHOWN if name in best["validation"]]
     rows = []
-    for row in found["rows"][:20]:
+    for row in result["rows"][:MOST_ROWS]:
         settings = [str(row["settings"][name]) for name in names]
         figures = [row["validation"][name] for name in metrics]
         rows.append([*settings, row["rounds"], *figures])
-    about = f"{found['algorithm']} on {found['data']}, {found['protocol']}"
-    title = f"{about}: validation, mean of {found['seeds']} seed(s), best first"
+    about = f"{result['algorithm']} on {result['data']}, {result['protocol']}"
+    title = f"{about}: validation, mean of {result['seeds']} seed(s), best first"
     table([*names, "rounds", *map(arrowed, metrics)], rows, title=title)
-    if found.get("stopped"):
+    # Only a search stops trials early.
+    if result.get("stopped"):
         tell(
-            f"- {len(found['stopped'])} stopped early: worse than the median of the trials before"
+            f"- {len(result['stopped'])} stopped early: worse than the median of the trials before"
             " at the same round"
         )
-    for failure in found["failed"]:
-        tried = ", ".join(f"{name}={failure['settings'][name]}" for name in names)
-        tell(f"- failed: {tried}: {failure['reason']}")
-    tell(f"the best: {_command(found, load)}")
+    for failure in result["failed"]:
+        tell(f"- failed: {_named(failure['settings'], names)}: {failure['reason']}")
+    tell(f"the best: {_command(result, load)}")
 
 
-def _command(found: dict[str, Any], load: Mapping[str, Any]) -> str:
-    """The command that trains and tests the best settings."""
-    best = found["rows"][0]
-    words = ["entrenous", "run", found["algorithm"]]
-    words += ["--data", str(found["data"]), "--protocol", str(found["protocol"])]
+def _command(result: dict[str, Any], load: Mapping[str, Any]) -> str:
+    """Returns the command that trains and tests the best settings."""
+    best = result["rows"][0]
+    words = ["entrenous", "run", result["algorithm"]]
+    words += ["--data", str(result["data"]), "--protocol", str(result["protocol"])]
+    # Central algorithms have no rounds.
     if best["rounds"]:
         words += ["--rounds", str(best["rounds"])]
     for name, value in best["settings"].items():

@@ -7,6 +7,8 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
@@ -529,3 +531,94 @@ def test_no_record_makes_a_peer_send_packets_to_its_own_machine(listen: str, rea
                 return False
 
     assert asyncio.run(dial()) is reached
+
+
+# ---- a peer that was killed and comes back -------------------------------------------------------
+
+# A peer that can be killed: it says where it listens, and has a connection with another open.
+RESTARTED = """
+import asyncio, sys
+from entrenous.deploy.peers.iroh_link import listen
+from entrenous.deploy.peers.port import LinkError
+async def run():
+    link = await listen(bytes.fromhex(sys.argv[1]))
+    other = await link.dial(bytes.fromhex(sys.argv[2]), [sys.argv[3]])
+    stream = await other.open()
+    await stream.write(b"here")
+    print(*link.addresses(), flush=True)
+    held = []
+    while True:
+        try:
+            held.append(await (await link.accept()).take())
+        except (LinkError, TimeoutError):
+            continue
+asyncio.run(run())
+"""
+
+
+ATTEMPTS = 4
+
+
+def started(key: Ed25519PrivateKey, other: Any) -> tuple[subprocess.Popen[str], str]:
+    """Starts a peer as a process, and returns its address once it is connected with `other`."""
+    words = [key.private_bytes_raw().hex(), other.key.hex(), *other.addresses()]
+    process = subprocess.Popen(
+        [sys.executable, "-c", RESTARTED, *words], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    return process, process.stdout.readline().strip()
+
+
+@pytest.mark.parametrize("reached", [True, False])
+def test_a_killed_peer_is_reached_at_its_new_address_though_it_dials_first(
+    reached: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """iroh sends to the address of the connection that was made first, also when it is dead, for as
+    long as a later one of the same key is open."""
+    monkeypatch.setattr(iroh_link, "SHORT", 1.5)  # more than iroh waits to send again
+    key, processes = key_of(FRIEND), []
+
+    async def story() -> int:
+        link = await iroh_link.listen(key_of(VICTIM).private_bytes_raw())
+        arrived: list[Any] = []
+
+        async def welcome() -> None:
+            while True:
+                arrived.append(await (await link.accept()).take())
+
+        async def begun(life: int) -> str:
+            process, address = await asyncio.to_thread(started, key, link)
+            processes.append(process)
+            while len(arrived) < life:
+                await asyncio.sleep(0.02)
+            return address
+
+        welcoming = asyncio.create_task(welcome())
+        address = await begun(1)
+        before = await link.dial(public_bytes(key), [address]) if reached else arrived[0]
+        processes[0].kill()
+        processes[0].wait()
+        address = await begun(2)
+        before.close()
+        failures = 0
+        for _ in range(ATTEMPTS):
+            try:
+                await link.dial(public_bytes(key), [address])
+                break
+            except (LinkError, TimeoutError):
+                failures += 1
+        welcoming.cancel()
+        await link.close()
+        return failures
+
+    async def in_time() -> int:
+        async with asyncio.timeout(60):
+            return await story()
+
+    try:
+        failures = asyncio.run(in_time())
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+    assert failures < ATTEMPTS, "the dead address hides the new one"

@@ -1,5 +1,5 @@
-"""`AddressBook`: the peers that a peer can reach. Algorithms call peers by numbers; a signed record
-says which key and addresses a number has."""
+"""`AddressBook`: the peers that a peer can reach. Algorithms name peers by numbers; a signed record
+says which key and addresses belong to a number."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from .messages import CARRIED, AddressRecord, ProtocolError
 from .records import GENTLE, Verifier
 
 LARGEST = 64  # records
-FAILURES = 2  # in a row, after which a peer is forgotten until somebody has a newer record of it
-LONGEST_WAIT = 64.0  # seconds between two attempts to reach one
+# Failed attempts in a row after which a record is dropped until its owner issues a newer one.
+FAILURES = 2
+LONGEST_WAIT = 64.0  # seconds between two attempts to reach a peer without a record
 
 
 @dataclass
@@ -31,10 +32,10 @@ class Entry:
 @final
 class AddressBook:
     """The address book of a peer: verified, unexpired records, one for each number, at most
-    LARGEST. The oldest is dropped for a new one.
+    `largest`. A new record replaces the one that was issued first.
 
-    bootstraps: contacts from the invitation, which never expire. past: contacts of former records,
-    tried when no record is left, since the bootstraps may be gone for ever.
+    own: the number of the peer itself, of which no record is kept. bootstraps: contacts from the
+    invitation, which never expire.
     """
 
     def __init__(
@@ -46,11 +47,13 @@ class AddressBook:
     ) -> None:
         self.own, self.verifier, self.largest = own, verifier, largest
         self.bootstraps = [contact for contact in bootstraps if contact.number != own]
-        self.entries: dict[int, Entry] = {}
+        self.entries: dict[int, Entry] = {}  # by number
+        # Contacts of former records, by number, the newest last. They are tried when no record is
+        # left, since the bootstraps may be gone for ever.
         self.past: dict[int, Contact] = {}
         # Failures of contacts without a record, and the time before which none is tried again.
         self._retry: dict[int, tuple[int, float]] = {}
-        # By number: when the last record was issued by which a peer could not be reached.
+        # The issue time of the last record by which a peer could not be reached, by number.
         self._gone: dict[int, int] = {}
         self.forget_revoked()
 
@@ -77,34 +80,39 @@ class AddressBook:
         number = record.number
         entry = self.entries.get(number)
         held = None if entry is None else entry.record
-        same = held is not None and held.id == record.id and held.ticket == record.ticket
-        old = held is not None and record.issued <= held.issued
-        if same and old and self.verifier.is_fresh(record, wall):
-            return  # no news, of a number that is known to be this key's
-        self.verifier.check(record, wall, ticket=not same)
+        is_same = held is not None and held.id == record.id and held.ticket == record.ticket
+        is_old = held is not None and record.issued <= held.issued
+        # Most records are no news; for these no signature is verified.
+        if is_same and is_old and self.verifier.is_fresh(record, wall):
+            return
+        self.verifier.check(record, wall, ticket=not is_same)
         self.expire(wall)
         if held is not None and number in self.entries and held.id != record.id:
             if record.until <= held.until:
                 raise ProtocolError("number" if record.until == held.until else "stale")
-            entry = held = None  # its owner has a new key
-        # Records of a peer that cannot be reached would otherwise go round for ever.
+            # The owner of the number has a new key: nothing of the old one counts.
+            entry = held = None
+        # Others hand on records of a dead peer for as long as these are fresh: one that has led
+        # nowhere is not taken again.
         if number == self.own or record.issued <= self._gone.get(number, -1):
             return
         if held is None or record.issued > held.issued:
             fresh = Entry(record)
+            # A renewed record with the same addresses is no reason to dial them sooner.
             if entry is not None and entry.record.addresses == record.addresses:
                 fresh = Entry(record, entry.failures, entry.not_before)
             self.entries[number] = fresh
             self._gone.pop(number, None)
             self._remember(record)
         while len(self.entries) > self.largest:
-            oldest = min(self.entries, key=lambda other: self.entries[other].record.issued)
-            del self.entries[oldest]
+            issued = {other: entry.record.issued for other, entry in self.entries.items()}
+            del self.entries[min(issued, key=issued.__getitem__)]
 
     def expire(self, wall: float) -> None:
         """Drops the records that have expired at wall-clock time `wall`."""
+        is_fresh = self.verifier.is_fresh
         for number, entry in list(self.entries.items()):
-            if not self.verifier.is_fresh(entry.record, wall):
+            if not is_fresh(entry.record, wall):
                 del self.entries[number]
 
     def take_revoked(self, revoked: RevocationList) -> None:
@@ -116,21 +124,27 @@ class AddressBook:
 
     def forget_revoked(self) -> None:
         """Forgets the records and addresses of revoked keys."""
-        gone = self.verifier.is_revoked
-        self.entries = {n: entry for n, entry in self.entries.items() if not gone(entry.record.id)}
-        self.past = {n: contact for n, contact in self.past.items() if not gone(contact.key)}
-        self.bootstraps = [contact for contact in self.bootstraps if not gone(contact.key)]
+        is_revoked = self.verifier.is_revoked
+        for number, entry in list(self.entries.items()):
+            if is_revoked(entry.record.id):
+                del self.entries[number]
+        for number, contact in list(self.past.items()):
+            if is_revoked(contact.key):
+                del self.past[number]
+        self.bootstraps = [contact for contact in self.bootstraps if not is_revoked(contact.key)]
 
     def contact(self, number: int) -> Contact | None:
         """Returns the contact of the peer with this number; None without a record."""
         entry = self.entries.get(number)
-        return None if entry is None else _contact(entry.record)
+        return None if entry is None else contact_of(entry.record)
 
     def last_resorts(self, now: float) -> list[Contact]:
         """Returns contacts to try when no record leads anywhere: bootstraps and past contacts that
         need not wait for their next attempt."""
-        known = {contact.number: contact for contact in (*self.past.values(), *self.bootstraps)}
-        return [contact for contact in known.values() if not self.waits(contact.number, now)]
+        contacts = dict(self.past)
+        # A bootstrap's address of the invitation goes before an address that it had meanwhile.
+        contacts.update((contact.number, contact) for contact in self.bootstraps)
+        return [contact for contact in contacts.values() if not self.waits(contact.number, now)]
 
     def waits(self, number: int, now: float) -> bool:
         """Returns whether a peer failed recently and must not be dialled yet."""
@@ -141,17 +155,19 @@ class AddressBook:
         return now < not_before
 
     def failed(self, number: int, now: float) -> None:
-        """Counts a failed attempt to reach a peer. The next may follow after 2, 4, .. seconds;
-        after FAILURES in a row its record is dropped."""
+        """Counts a failed attempt to reach a peer. The next one may follow after 2, 4, .. seconds;
+        after FAILURES in a row the record is dropped."""
         entry = self.entries.get(number)
         if entry is None:
             before, _ = self._retry.get(number, (0, 0.0))
             failures = before + 1
-            self._retry[number] = failures, now + min(2.0**failures, LONGEST_WAIT)
+            wait = min(2.0**failures, LONGEST_WAIT)
+            self._retry[number] = failures, now + wait
             return
         entry.failures += 1
         entry.not_before = now + 2.0**entry.failures
         if entry.failures >= FAILURES:
+            # Only a later record counts again; a peer that is alive renews its own often.
             self._gone[number] = entry.record.issued
             del self.entries[number]
 
@@ -166,13 +182,16 @@ class AddressBook:
         self, wanted: Sequence[int], below: Callable[[int], int], besides: int, most: int = CARRIED
     ) -> list[AddressRecord]:
         """Returns records to send to another peer, at most `most`: those it asked for, then others
-        at random, never the one of the receiver (`besides`)."""
+        at random, never that of the receiver (`besides`). below: draws a number below another."""
+        # A peer that could not be reached last time is not recommended to others.
         held = {n: entry.record for n, entry in self.entries.items() if not entry.failures}
         held.pop(besides, None)
         records = [held.pop(number) for number in dict.fromkeys(wanted) if number in held]
+        # Sorted, so that one draw means the same record in every run.
         rest = [held[number] for number in sorted(held)]
         while rest and len(records) < most:
-            records.append(rest.pop(below(len(rest))))
+            drawn = below(len(rest))
+            records.append(rest.pop(drawn))
         return records[:most]
 
     def unknown(self, numbers: Iterable[int]) -> list[int]:
@@ -181,12 +200,15 @@ class AddressBook:
         return [n for n in dict.fromkeys(numbers) if n >= 0 and n not in known]
 
     def _remember(self, record: AddressRecord) -> None:
-        """Keeps a contact for when no record is left."""
+        """Keeps the contact of a record for the time when no record is left."""
+        # Removed first, so that it comes last: the first is the one that was renewed longest ago.
         self.past.pop(record.number, None)
-        self.past[record.number] = _contact(record)
+        self.past[record.number] = contact_of(record)
         if len(self.past) > self.largest:
-            del self.past[next(iter(self.past))]
+            oldest = next(iter(self.past))
+            del self.past[oldest]
 
 
-def _contact(record: AddressRecord) -> Contact:
+def contact_of(record: AddressRecord) -> Contact:
+    """Returns the number, key and addresses of a record."""
     return Contact(record.number, record.id, record.addresses)

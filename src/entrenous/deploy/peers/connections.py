@@ -1,5 +1,5 @@
-"""`Connections`: a peer's connections to others, each made once and used again, since to make one
-costs as much as to push 0.5 MB.
+"""`Connections`: a peer's connections to others. Each is kept and used again, since making one costs
+as much as pushing 0.5 MB.
 """
 
 from __future__ import annotations
@@ -19,14 +19,16 @@ FAILED = (LinkError, TimeoutError, ProtocolError)  # errors of the other end, or
 
 @final
 class Connections:
-    """Connections of one peer to others, opened on the first request and used again. kept: idle
-    connections that stay open; the least recently used are closed first.
+    """Connections of one peer to others, opened on the first request and used again. kept: number
+    of connections that stay open; idle ones are closed beyond it, the least recently used first.
 
     After any error the connection is closed: one to a peer whose process has died looks sound for
     half a minute."""
 
     def __init__(self, link: PeerLink, kept: int = KEPT) -> None:
         self._link, self.kept = link, kept
+        # All three by public key: open connections, the least recently used first; the number of
+        # requests under way; and locks, so that two requests at once dial once.
         self._kept: OrderedDict[bytes, Connection] = OrderedDict()
         self._used: dict[bytes, int] = {}
         self._dialling: dict[bytes, asyncio.Lock] = {}
@@ -35,10 +37,10 @@ class Connections:
         self, to: Contact, message: Message, body: bytes | None = None, seconds: float = 0.0
     ) -> Reply:
         """Sends a request to a peer, and the body if the peer answers "go"; returns its last
-        answer. seconds: for sending the body.
+        answer. seconds: the time limit for sending the body.
 
         If a connection that was open already fails, the request is sent once more over a new one,
-        since the peer may have restarted. Raises LinkError, TimeoutError or ProtocolError."""
+        since the peer may have been restarted. Raises LinkError, TimeoutError or ProtocolError."""
         self._used[to.key] = self._used.get(to.key, 0) + 1
         try:
             if to.key in self._kept:
@@ -51,6 +53,7 @@ class Connections:
             self.forget(to.key)
             raise
         finally:
+            # Nothing is kept of a peer that no request needs, since there may be many.
             self._used[to.key] -= 1
             if not self._used[to.key]:
                 del self._used[to.key]
@@ -70,11 +73,13 @@ class Connections:
             async with asyncio.timeout(ANSWER):
                 await stream.finish()
             return reply
+        # Also when the task is cancelled: the other end must not wait for the rest.
         except BaseException:
             await stream.abort()
             raise
 
     async def _connection(self, to: Contact) -> Connection:
+        """Returns the open connection to a peer, or dials."""
         async with self._dialling.setdefault(to.key, asyncio.Lock()):
             if to.key not in self._kept:
                 self._kept[to.key] = await self._link.dial(to.key, to.addresses)
@@ -90,7 +95,8 @@ class Connections:
     def _trim(self) -> None:
         """Closes the least recently used connections on which nothing is under way."""
         idle = [key for key in self._kept if key not in self._used]
-        for key in idle[: max(0, len(self._kept) - self.kept)]:
+        too_many = max(0, len(self._kept) - self.kept)
+        for key in idle[:too_many]:
             self.forget(key)
 
     def close(self) -> None:
@@ -100,6 +106,7 @@ class Connections:
 
 
 async def _exchange(stream: Stream, message: bytes, seconds: float) -> Reply:
+    """Sends a message and reads the reply, within `seconds`."""
     async with asyncio.timeout(seconds):
         await stream.write(message)
         reply = await read_message(stream)

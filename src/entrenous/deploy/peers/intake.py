@@ -1,8 +1,8 @@
 """`PeerIntake`: the decisions of a receiver about offers and bodies, and the models that wait for
 the node. It has no socket and no clock.
 
-A body is never read before all of the offer is right, and never believed before its digest, layout
-and numbers are.
+A body is never read before its whole offer has been checked, and never used before its digest,
+layout and numbers have been.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from .node import ReceivedModel
 from .rate_limits import RateLimits
 
 WAITING = 4  # models that wait for the node, or are on their way, at most
-BODIES = 3  # that are read at once
-REMEMBERED = 32  # models of one sender, of which a copy is not taken again
+BODIES = 3  # bodies that are read at once
+REMEMBERED = 32  # newest models of one sender of which a copy is refused
 FLOOR, RATE = 3.0, 100e3  # seconds for any body, and bytes a second beyond that
 REFUSED = {1: "not-finite", 2: "too-large", 3: "size"}  # core.gossip's codes
 
@@ -41,8 +41,9 @@ class PeerIntake:
         self.terms, self.book, self.limits, self.tally = terms, book, limits, tally
         self.size = terms.body_bytes
         self.largest, self.width = terms.gossip.largest, terms.gossip.width
-        self.waiting: OrderedDict[int, ReceivedModel] = OrderedDict()
+        self.waiting: OrderedDict[int, ReceivedModel] = OrderedDict()  # by sender, oldest first
         self.reading: dict[int, bytes] = {}  # the digest of each body under way, by sender
+        # Push and digest of the newest accepted models, by sender.
         self._seen: dict[int, OrderedDict[tuple[int, bytes], None]] = {}
         # Compiles the check before anybody waits for it.
         self._refusal(np.zeros(self.width, np.float32))
@@ -58,6 +59,9 @@ class PeerIntake:
         """Returns the answer to an offer: "go", after which space is reserved until `arrived` or
         `dropped`, or a reason not to send the body ("busy", "seen", "schema"). Raises ProtocolError
         for an offer that breaks the protocol.
+
+        peer: the key that the transport has verified. now: as of `Host.now`. wall: seconds since
+        1970.
         """
         if offer.schema != self.terms.run_bytes:
             return "schema"
@@ -75,8 +79,12 @@ class PeerIntake:
             return "seen"
         if sender in self.reading or len(self.reading) >= BODIES:
             return "busy"
+        # A newer model of a sender replaces its older one, so a sender takes one place.
         senders = self.waiting.keys() | self.reading.keys() | {sender}
-        if len(senders) > WAITING or not self.limits.may_offer(peer, now):
+        if len(senders) > WAITING:
+            return "busy"
+        # Asked last, since it begins the sender's next interval.
+        if not self.limits.may_offer(peer, now):
             return "busy"
         self.reading[sender] = offer.digest
         return "go"
@@ -86,9 +94,9 @@ class PeerIntake:
         self.reading.pop(offer.record.number, None)
 
     def judged(self, offer: Offer, body: bytearray) -> ReceivedModel:
-        """Returns the model in a received body, checked. Raises ProtocolError if it is not the
-        offered one, malformed, not finite or too large. Takes long for a large body; run it in a
-        thread."""
+        """Checks a received body and returns its model. Raises ProtocolError if the body is not the
+        offered one, or the model is malformed, not finite or too large. Takes long for a large
+        body; run it in a thread."""
         if digest(body) != offer.digest:
             raise ProtocolError("digest")
         try:
@@ -102,8 +110,8 @@ class PeerIntake:
         return ReceivedModel(offer.record.number, offer.push, headers, model, offer.digest)
 
     def _refusal(self, model: Float32Array) -> int:
-        """Returns what the algorithm itself would say: a model that it refuses must not become an
-        event."""
+        """Returns the verdict of the algorithm's own check, one of the codes of core.gossip: a
+        model that the algorithm refuses must not become an event."""
         return int(wrong(model, np.float32(self.largest)))
 
     def arrived(self, received: ReceivedModel) -> None:
@@ -115,8 +123,11 @@ class PeerIntake:
         self.waiting[received.sender] = received
 
     def next(self) -> ReceivedModel | None:
-        """Returns the model that has waited longest; None if none waits."""
-        return self.waiting.popitem(last=False)[1] if self.waiting else None
+        """Takes the model that has waited longest from the queue; None if none waits."""
+        if not self.waiting:
+            return None
+        _, received = self.waiting.popitem(last=False)
+        return received
 
 
 def headers_of(offer: Offer, width: int) -> Headers:

@@ -14,6 +14,7 @@ import ipaddress
 import socket
 from collections.abc import Awaitable, Sequence
 from typing import Any, TypeVar, final
+from weakref import WeakSet
 
 import iroh
 import iroh.iroh_ffi as ffi
@@ -199,6 +200,8 @@ class IrohLink:
         self._ipv6 = listen.startswith("[")
         self._everywhere = listen.startswith(("0.0.0.0:", "[::]:"))
         self._on_loopback = is_loopback(listen.rpartition(":")[0].strip("[]"))
+        # Connections in both directions that somebody still holds.
+        self._connections: WeakSet[IrohConnection] = WeakSet()
 
     def addresses(self) -> list[str]:
         """Returns the addresses at which others reach this endpoint: the advertised ones, or those
@@ -215,7 +218,8 @@ class IrohLink:
     async def dial(self, key: bytes, addresses: Sequence[str]) -> Connection:
         """Opens a connection to the peer with this key. Raises LinkError if nobody or another key
         answers, or if none of the addresses can be a peer's, and then sends nothing; TimeoutError
-        after SHORT seconds."""
+        after SHORT seconds. A failure may hang up on the peer (see `_forget_path`).
+        """
         possible = [each for each in addresses if can_be_a_peers(each, self._on_loopback)]
         if not possible:
             raise LinkError("no address that can be a peer's")
@@ -223,14 +227,37 @@ class IrohLink:
             address = iroh.EndpointAddr(iroh.EndpointId.from_bytes(key), None, possible)
         except iroh.IrohError as error:
             raise LinkError(_said(error)) from None
-        return IrohConnection(await within(SHORT, self._endpoint.connect(address, ALPN)))
+        try:
+            connection = await within(SHORT, self._endpoint.connect(address, ALPN))
+        except BaseException:  # also where the caller's own time is over
+            self._forget_path(key)
+            raise
+        dialled = IrohConnection(connection)
+        self._connections.add(dialled)
+        return dialled
+
+    def _forget_path(self, key: bytes) -> None:
+        """Closes the connections that a peer has opened to us, if one of them may hide its address.
+
+        While any connection with a key is open, iroh 1.2.0 sends to one address of this key alone,
+        and does not choose anew when the connection at that address ends. So a peer that was
+        killed, came back at another port and pushed to us before we noticed its death could never
+        be reached again. Without open connections iroh tries all addresses (its issue 3602). The
+        peer loses little, since its next push opens a new connection.
+        """
+        held = [connection for connection in self._connections if connection.peer == key]
+        # A peer that cannot be reached at all, such as one behind a router, keeps its connection.
+        if any(connection.is_second for connection in held):
+            for connection in held:
+                connection.close()
+                self._connections.discard(connection)
 
     async def accept(self) -> Arriving:
         """Waits for the next incoming connection, before the handshake."""
         incoming = await _plainly(self._endpoint.accept_next())
         if incoming is None:
             raise LinkError("the endpoint is closed")
-        return _IrohArriving(incoming, await _plainly(incoming.remote_addr()))
+        return _IrohArriving(incoming, await _plainly(incoming.remote_addr()), self._connections)
 
     async def close(self) -> None:
         """Closes the endpoint and all its connections. Never raises."""
@@ -258,8 +285,9 @@ def origin(address: Any) -> str:
 
 @final
 class _IrohArriving:
-    def __init__(self, incoming: Any, address: Any) -> None:
+    def __init__(self, incoming: Any, address: Any, connections: WeakSet[IrohConnection]) -> None:
         self._incoming, self.origin = incoming, origin(address)
+        self._connections = connections
 
     async def take(self) -> Connection:
         """Returns the connection after the handshake, in which the other end has proved its key."""
@@ -268,7 +296,10 @@ class _IrohArriving:
         connection.set_max_concurrent_bi_streams(STREAMS)
         connection.set_max_concurrent_uni_streams(0)
         connection.set_receive_window(WINDOW)
-        return IrohConnection(connection)
+        taken = IrohConnection(connection)
+        taken.is_second = any(other.peer == taken.peer for other in self._connections)
+        self._connections.add(taken)
+        return taken
 
     async def refuse(self) -> None:
         await within(SHORT, self._incoming.refuse())
@@ -281,6 +312,8 @@ class IrohConnection:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
         self.peer: bytes = connection.remote_id().to_bytes()
+        # Set where another connection with this key was held when this one arrived.
+        self.is_second = False
 
     async def open(self) -> Stream:
         """Opens a stream. Waits while the other end allows no more of them."""

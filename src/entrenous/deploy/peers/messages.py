@@ -17,17 +17,18 @@ from .port import Stream
 
 LONGEST = 4096  # bytes of a frame
 CARRIED = 8  # records in one frame, at most
+# msgspec checks these limits while it decodes: whatever has a type here is within them.
 Number: TypeAlias = Annotated[int, Meta(ge=0, lt=1 << 31)]
 Count: TypeAlias = Annotated[int, Meta(ge=0, lt=1 << 40)]
 Address: TypeAlias = Annotated[str, Meta(min_length=1, max_length=56)]
-Named: TypeAlias = Annotated[int, Meta(ge=-1, lt=1 << 31)]
+Named: TypeAlias = Annotated[int, Meta(ge=-1, lt=1 << 31)]  # a number, or -1 = no peer
 ANSWERS = ("go", "busy", "schema", "seen", "ok", "rejected", "records")
 
 
 class ProtocolError(Exception):
     """Raised for a message that no correct peer sends.
 
-    code: the word under which it is counted. answered: whether its sender has been told already."""
+    code: the word under which it is counted. answered: True if its sender has been told already."""
 
     def __init__(self, code: str, *, answered: bool = False) -> None:
         self.code, self.answered = code, answered
@@ -40,7 +41,9 @@ class AddressRecord(Struct, frozen=True, array_like=True, forbid_unknown_fields=
     id: Key
     """The peer's public key."""
     number: Number
+    """The number of the peer in the federation."""
     addresses: Annotated[tuple[Address, ...], Meta(max_length=4)]
+    """HOST:PORT at which the peer can be reached."""
     issued: Seconds
     """Seconds since 1970, from which the record is valid for a while."""
     until: Seconds
@@ -71,25 +74,33 @@ class Offer(Struct, frozen=True, tag="offer", forbid_unknown_fields=True):
     """The offer of a model, with the header that goes with it (`core.gossip.Headers`)."""
 
     schema: Annotated[bytes, Meta(min_length=16, max_length=16)]
+    """The identity of the federation."""
     record: AddressRecord
+    """The sender's own record."""
     push: Count
     """The number of the push at its sender."""
     size: Annotated[int, Meta(ge=0, lt=1 << 62)]
+    """Bytes of the body."""
     digest: Key
+    """The SHA-256 of the body."""
     age: Annotated[int, Meta(ge=0, lt=1 << 31)]
+    """The number of updates of the model."""
     samples: Annotated[int, Meta(ge=0, lt=1 << 31)]
+    """The number of rows that the sender trains on."""
     peers: Annotated[tuple[Named, ...], Meta(max_length=100)]
+    """Numbers of peers that the sender names to the algorithm; -1 = no peer."""
 
 
 class Reply(Struct, frozen=True, tag="reply", forbid_unknown_fields=True):
     """The answer to a request."""
 
     answer: Annotated[str, Meta(pattern=f"^({'|'.join(ANSWERS)})$")]
-    """go: send the body. busy: not now. schema: another federation. seen: had that. ok: taken.
-    rejected: not taken. records: the answer to an exchange of records, with few of them where it
-    brings a newer list of revoked keys."""
+    """go: send the body. busy: not now. schema: another federation. seen: accepted before. ok:
+    accepted. rejected: refused after it was read. records: the answer to an exchange of records."""
     records: Records = ()
+    """Records of an exchange; few if the reply brings a list of revoked keys too."""
     revoked: RevocationList | None = None
+    """A newer list of revoked keys than the asking peer has."""
 
 
 Message: TypeAlias = Shuffle | Offer | Reply
@@ -98,6 +109,7 @@ Message: TypeAlias = Shuffle | Offer | Reply
 def frame(message: Message) -> bytes:
     """Encodes a message with its length in front, as it is sent."""
     encoded = msgspec.msgpack.encode(message)
+    # The limits of all fields together keep to it.
     assert len(encoded) <= LONGEST
     return len(encoded).to_bytes(4, "little") + encoded
 

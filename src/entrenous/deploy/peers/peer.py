@@ -26,7 +26,7 @@ from ...core.errors import EntrenousError, StartAgain, one_line
 from ..agreement.invitation import Contact
 from ..agreement.terms import FederationTerms
 from ..agreement.tickets import RevocationList
-from .address_book import AddressBook
+from .address_book import AddressBook, contact_of
 from .connections import KEPT, Connections
 from .intake import PeerIntake
 from .messages import AddressRecord, ProtocolError
@@ -273,7 +273,7 @@ class Peer:
         for sender, push, sha in self.state.taken():
             self.intake.remember(sender, push, sha)
         for record in self.state.met():
-            self.book.past[record.number] = Contact(record.number, record.id, record.addresses)
+            self.book.past[record.number] = contact_of(record)
             # A record that has expired meanwhile still leaves a past contact.
             with suppress(ProtocolError):
                 self.book.put(record, self.host.wall())

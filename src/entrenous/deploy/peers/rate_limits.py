@@ -1,13 +1,15 @@
-"""`RateLimits`: how often peers may ask, and bans. A peer may offer one model per interval, and is
-banned for a while after three protocol errors. `Buckets`: token buckets by name."""
+"""`RateLimits`: limits on how often peers may ask, and bans. A peer may offer one model per
+interval, and is banned for a while after three protocol errors. `Buckets`: token buckets by
+name."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import final
 
-ERRORS = 3  # after which a peer is banned
-WATCHED = 1024  # keys that are remembered
+ERRORS = 3  # protocol errors after which a peer is banned
+# Keys that are remembered: anybody can make keys, so the list of them must end.
+WATCHED = 1024
 REQUESTS, AT_ONCE = 4.0, 16  # requests of one key in an interval, and at once
 
 
@@ -25,24 +27,34 @@ class Buckets:
         """Takes a token. Returns 0; or the seconds until there is a token, in which case none is
         taken.
         """
-        left, last = self._of.pop(name, (self.burst, now))
+        # Popped and set again, so that the names come in the order of their last request.
+        tokens, last = self._of.pop(name, (self.burst, now))
         if now > last:
-            left = min(self.burst, left + (now - last) * self.rate)
+            earned = (now - last) * self.rate
+            tokens = min(self.burst, tokens + earned)
         wait = 0.0
-        if left < 1:
+        if tokens < 1:
             # A little more, so that by rounding no turn comes just too early.
-            wait = (1 - left) / self.rate + 1e-6
-        self._of[name] = (left if wait else left - 1, now)
+            wait = (1 - tokens) / self.rate + 1e-6
+        else:
+            tokens -= 1
+        self._of[name] = tokens, now
         if len(self._of) > WATCHED:
-            del self._of[next(iter(self._of))]
+            oldest = next(iter(self._of))
+            del self._of[oldest]
         return wait
 
 
 @dataclass
 class _Marks:
+    """The conduct of one peer."""
+
     errors: int = 0
+    """Protocol errors in a row."""
     last_error: float = float("-inf")
+    """The time of the last of them."""
     banned_until: float = 0.0
+    """The time at which its ban ends."""
     last: dict[str, float] = field(default_factory=dict)
     """The time of its last offer and of its last exchange of records."""
 
@@ -51,12 +63,12 @@ class _Marks:
 class RateLimits:
     """Rate limits and bans of other peers, by public key. Times are those of `Host.now`.
 
-    interval: seconds between two offers, or two record exchanges, of one peer. ban: seconds that a
-    ban lasts.
+    interval: seconds between two offers, or two exchanges of records, of one peer; 0 = no limit.
+    ban: seconds that a ban lasts.
     """
 
     def __init__(self, interval: float, ban: float) -> None:
-        self.interval, self.ban, self.bans = interval, ban, 0
+        self.interval, self.ban = interval, ban
         self._of: dict[bytes, _Marks] = {}
         self._requests = Buckets(REQUESTS / interval, AT_ONCE) if interval else None
 
@@ -77,23 +89,27 @@ class RateLimits:
         """Returns whether a peer may exchange records now. If so, its next interval begins."""
         return self._may("shuffle", peer, now)
 
-    def _may(self, what: str, peer: bytes, now: float) -> bool:
+    def _may(self, action: str, peer: bytes, now: float) -> bool:
         last = self._marks(peer).last
-        if now - last.get(what, float("-inf")) < self.interval:
+        since = now - last.get(action, float("-inf"))
+        if since < self.interval:
             return False
-        last[what] = now
+        last[action] = now
         return True
 
     def error(self, peer: bytes, now: float) -> bool:
         """Counts a protocol error of a peer. Returns whether the peer is banned because of it."""
         marks = self._marks(peer)
-        # Errors count together only within one ban: a peer that dies now and then is no foe.
-        marks.errors = marks.errors + 1 if now - marks.last_error < self.ban else 1
+        # Errors count together only within the time of a ban: a peer that dies now and then is no
+        # foe.
+        if now - marks.last_error >= self.ban:
+            marks.errors = 0
+        marks.errors += 1
         marks.last_error = now
         if marks.errors < ERRORS:
             return False
-        marks.errors, marks.banned_until = 0, now + self.ban
-        self.bans += 1
+        marks.errors = 0
+        marks.banned_until = now + self.ban
         return True
 
     def good(self, peer: bytes) -> None:
@@ -101,11 +117,12 @@ class RateLimits:
         self._marks(peer).errors = 0
 
     def _marks(self, peer: bytes) -> _Marks:
-        """Returns the marks of a peer, which becomes the last to be forgotten. Bans are forgotten
-        too when a thousand others came after.
+        """Returns the marks of a peer, which becomes the last to be forgotten. A ban is forgotten
+        too when WATCHED others came after it.
         """
         marks = self._of.pop(peer, None) or _Marks()
         self._of[peer] = marks
         if len(self._of) > WATCHED:
-            del self._of[next(iter(self._of))]
+            oldest = next(iter(self._of))
+            del self._of[oldest]
         return marks

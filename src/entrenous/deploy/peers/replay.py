@@ -90,12 +90,16 @@ def replay(
     as far as it can. The result is the same.
     """
     again = _Replay(algorithm.configured(catalogue), catalogue, seed, recordings)
-    left = list(range(len(recordings)))
-    while left:
-        moved = [again.advance(d, 1 if by_turns else len(recordings[d].events)) for d in left]
-        left = [d for d in left if again.done[d] < len(recordings[d].events)]
-        if left and not any(moved):
-            raise again.stuck(left)
+    lengths = [len(recording.events) for recording in recordings]
+    unfinished = list(range(len(recordings)))
+    while unfinished:
+        repeated = 0
+        for d in unfinished:
+            repeated += again.advance(d, 1 if by_turns else lengths[d])
+        unfinished = [d for d in unfinished if again.done[d] < lengths[d]]
+        # Each peer left waits for a push: of another that waits too, or of none.
+        if unfinished and not repeated:
+            raise again.stuck(unfinished)
     return Replayed(again.pool[:-1], again.nodes, int(sum(again.done)))
 
 
@@ -113,56 +117,65 @@ class _Replay:
         numbers = np.array([recording.number for recording in recordings], np.int64)
         base = base_model(algorithm, catalogue, seed)
         self.algorithm, self.recordings = algorithm, recordings
-        self.keys: UInt64Array = np.concatenate(
-            [node_keys(recordings[d].seed, numbers[d : d + 1]) for d in range(len(recordings))]
-        )
+        # A peer may draw from a seed of its own, so each key is made by itself.
+        keys = []
+        for d, recording in enumerate(recordings):
+            keys.append(node_keys(recording.seed, numbers[d : d + 1]))
+        self.keys: UInt64Array = np.concatenate(keys)
         known = first_known(numbers, catalogue.users, self.keys, np.zeros(len(numbers), np.int64))
         self.nodes = first_nodes(algorithm, numbers, known, len(base), seed)
         self.pool = np.repeat(base[None], len(numbers) + 1, axis=0)
         self.data = joined([recording.data for recording in recordings])
         self.done = [0] * len(recordings)  # events of each peer that were repeated
-        # How many messages still need each push, by the sender's number and the push's.
+        # How many messages still need each push, by the number of the sender and of the push.
         self.awaited: Counter[tuple[int, int]] = Counter()
         for recording in recordings:
             for event in recording.events:
                 if event.kind == MESSAGE:
                     self.awaited[event.sender, event.push] += 1
+        # Model, header and digest of the pushes that messages still need.
         self.sent: dict[tuple[int, int], tuple[Float32Array, Headers, bytes]] = {}
 
     def advance(self, d: int, most: int) -> int:
         """Repeats up to `most` events of peer d, as far as they can happen yet. Returns how
         many."""
         events, began = self.recordings[d].events, self.done[d]
-        while self.done[d] < min(len(events), began + most):
+        end = min(len(events), began + most)
+        while self.done[d] < end:
             event = events[self.done[d]]
             # A message waits until its push has happened; the other peers go on meanwhile.
             if event.kind == MESSAGE and (event.sender, event.push) not in self.sent:
                 break
+            # The key of an event follows from its number, as at the peer itself.
+            key = folded(self.keys[d : d + 1], np.array([self.done[d]]))
             repeat = (self._start, self._push, self._message)[event.kind]
-            repeat(d, event, folded(self.keys[d : d + 1], np.array([self.done[d]])))
+            repeat(d, event, key)
             self.done[d] += 1
         return self.done[d] - began
 
     def _start(self, d: int, event: PeerEvent, key: UInt64Array) -> None:
-        self.algorithm.on_start(self.pool, _one(d), self.nodes, _one(d), self.data, key)
+        peer = _one(d)
+        self.algorithm.on_start(self.pool, peer, self.nodes, peer, self.data, key)
 
     def _push(self, d: int, event: PeerEvent, key: UInt64Array) -> None:
-        headers = self.algorithm.on_timer(self.nodes, _one(d), self.data, key).headers
+        peer = _one(d)
+        headers = self.algorithm.on_timer(self.nodes, peer, self.data, key).headers
         model = self.pool[d : d + 1].copy()
-        if len(carries_noise(self.algorithm, self.nodes, _one(d))):
+        if len(carries_noise(self.algorithm, self.nodes, peer)):
             # of every node with such a setting
             ages = self.nodes.age[d : d + 1]  # type: ignore[attr-defined]
             add_push_noise(self.algorithm, model, self.keys[d : d + 1], ages)
         # Two peers that disagree about a model are found out here, at the first push that differs.
-        self._same(d, event, digest(pack(model[0])))
+        self._check(d, event, digest(pack(model[0])))
         name = self.recordings[d].number, event.push
+        # Most pushes reach nobody who records them: their models need not be kept.
         if self.awaited[name]:
             self.sent[name] = model[0], headers, event.digest
 
     def _message(self, d: int, event: PeerEvent, key: UInt64Array) -> None:
         name = event.sender, event.push
         model, headers, sent = self.sent[name]
-        self._same(d, event, sent)
+        self._check(d, event, sent)
         self.pool[-1] = model
         peer, last = _one(d), _one(len(self.pool) - 1)
         arrivals = Arrivals(self.pool, peer, peer, last, peer, headers, key)
@@ -175,35 +188,39 @@ class _Replay:
         if not self.awaited[name]:
             del self.sent[name]
 
-    def _same(self, d: int, event: PeerEvent, here: bytes) -> None:
-        """Raises ReplayError unless a model is here what was recorded."""
+    def _check(self, d: int, event: PeerEvent, here: bytes) -> None:
+        """Raises ReplayError unless the digest of a model equals the recorded one."""
         if here != event.digest:
+            recorded = event.digest.hex()[:12]
             raise ReplayError(
-                f"{self._at(d)}: the model is {here.hex()[:12]} here, {event.digest.hex()[:12]} in"
-                " the recording"
+                f"{self._at(d)}: the model is {here.hex()[:12]} here, {recorded} in the recording"
             )
 
     def _at(self, d: int) -> str:
+        """Returns the place of a peer's next event, for an error."""
         recording, done = self.recordings[d], self.done[d]
         event = recording.events[done]
         whose = f" {event.push} of peer {event.sender}" if event.kind == MESSAGE else ""
         return f"peer {recording.number}, event {done} ({KINDS[event.kind]}{whose})"
 
-    def stuck(self, left: list[int]) -> ReplayError:
-        """Returns why nothing can happen any more: others wait for a model that nobody is recorded
-        to have sent.
+    def stuck(self, unfinished: list[int]) -> ReplayError:
+        """Returns the reason why nothing can happen any more: peers wait for a model that nobody is
+        recorded to have sent.
         """
         sent: set[tuple[int, int]] = set()
         for recording in self.recordings:
-            pushes = [event.push for event in recording.events if event.kind == PUSH]
-            sent.update((recording.number, push) for push in pushes)
-        causes = []
-        for d in left:
+            for event in recording.events:
+                if event.kind == PUSH:
+                    sent.add((recording.number, event.push))
+        # Others only wait for a peer that waits itself: the first whose model no recording has is
+        # the cause.
+        cause = unfinished[0]
+        for d in unfinished:
             event = self.recordings[d].events[self.done[d]]
             if (event.sender, event.push) not in sent:
-                causes.append(d)
-        where = self._at((causes or left)[0])
-        return ReplayError(f"{where}: no recording says that this model was sent before")
+                cause = d
+                break
+        return ReplayError(f"{self._at(cause)}: no recording says that this model was sent before")
 
 
 def _one(number: int) -> Int64Array:
@@ -213,7 +230,6 @@ def _one(number: int) -> Int64Array:
 def joined(parts: Sequence[DeviceData]) -> DeviceData:
     """Returns the data of n devices, joined from n parts of one device each."""
     rows = [part.histories for part in parts]
-    sets = [part.weighing for part in parts]
     histories = Histories(
         ptr=_ends([part.ptr for part in rows]),
         item=np.concatenate([part.item for part in rows]),
@@ -222,15 +238,17 @@ def joined(parts: Sequence[DeviceData]) -> DeviceData:
         avoid=np.concatenate([part.avoid for part in rows]),
         time=_all([part.time for part in rows]),
         row=_all([part.row for part in rows]),
-        places=rows[0].places,
+        places=rows[0].places,  # of items, which all devices share
         visits=joined_visits([_moments(part) for part in rows]),
     )
+    sets = [part.weighing for part in parts]
     # Candidates of narrower sets are filled up with -1, as of no item.
     widest = max(part.candidates.shape[1] for part in sets)
     candidates = []
     for part in sets:
         missing = widest - part.candidates.shape[1]
-        candidates.append(np.pad(part.candidates, ((0, 0), (0, missing)), constant_values=-1))
+        padded = np.pad(part.candidates, ((0, 0), (0, missing)), constant_values=-1)
+        candidates.append(padded)
     weighing = Weighing(
         _ends([part.ptr for part in sets]),
         np.concatenate([part.item for part in sets]),

@@ -1,4 +1,5 @@
-"""`Sender`: pushes to others, and exchanges of records with them."""
+"""`Sender`: the sending side of a peer. It pushes models to others and exchanges records with
+them."""
 
 from __future__ import annotations
 
@@ -47,8 +48,10 @@ class Sender:
         """
         for to in pushed.to:
             contact = self.book.contact(to)
-            if contact is None or self.book.waits(to, self.host.now()):
-                self.tally["pushed.unknown" if contact is None else "pushed.waits"] += 1
+            if contact is None:
+                self.tally["pushed.unknown"] += 1
+            elif self.book.waits(to, self.host.now()):
+                self.tally["pushed.waits"] += 1
             elif to in self.under_way:
                 self.tally["pushed.skipped"] += 1
             else:
@@ -59,6 +62,7 @@ class Sender:
         try:
             seconds = deadline(len(pushed.body))
             reply = await self.connections.ask(to, self._offer(pushed), pushed.body, seconds)
+            # Any answer proves that the peer is there, also one that does not want the model.
             self.book.reached(to.number)
             self.tally[f"pushed.{reply.answer}"] += 1
         except FAILED:
@@ -91,13 +95,15 @@ class Sender:
             return
         wanted = tuple(self.book.unknown(self.wished)[:CARRIED])
         others = self.book.some((), self.host.below, besides=to.number, most=CARRIED - 1)
+        message = self._shuffle((self.record(), *others), wanted)
         try:
-            reply = await self.connections.ask(to, self._shuffle((self.record(), *others), wanted))
+            reply = await self.connections.ask(to, message)
             answered = "shuffles" if reply.answer == "records" else f"shuffles.{reply.answer}"
             self.tally[answered] += 1
             self._take(reply)
             self.book.reached(to.number)
         except FAILED as bad:
+            # A peer that breaks the protocol is counted apart from one that is away.
             name = f"error.{bad.code}" if isinstance(bad, ProtocolError) else "shuffles.failed"
             self.tally[name] += 1
             self.book.failed(to.number, self.host.now())
@@ -107,12 +113,16 @@ class Sender:
         return Shuffle(verifier.schema, records, wanted, verifier.serial)
 
     def _take(self, reply: Reply) -> None:
-        """Takes the list of revoked keys of an answer, then its records. Raises ProtocolError."""
+        """Takes the list of revoked keys of an answer, then its records. Raises ProtocolError for a
+        list or a record that is forged.
+        """
+        # In this order: a record of a revoked key in the same answer is not stored.
         if reply.revoked is not None:
             self.book.take_revoked(reply.revoked)
         self.tally["records.stale"] += self.book.take(reply.records, self.host.wall())
 
     def _partner(self) -> Contact | None:
+        """Returns the peer to exchange records with next; None if there is none to try now."""
         now = self.host.now()
         self.book.expire(self.host.wall())
         reachable = [number for number in self.book.entries if not self.book.waits(number, now)]
@@ -120,18 +130,26 @@ class Sender:
             resorts = self.book.last_resorts(now)
             if resorts:
                 return resorts[self.host.below(len(resorts))]
-        unknown = self.book.unknown(self.wished)
-        named = [self.told[number] for number in unknown if self.told.get(number) in reachable]
-        choice = named if named and self.host.below(2) else reachable
-        return self.book.contact(choice[self.host.below(len(choice))]) if choice else None
+        if not reachable:
+            return None
+        # A peer that named an unknown number may have its record.
+        informed = []
+        for number in self.book.unknown(self.wished):
+            if self.told.get(number) in reachable:
+                informed.append(self.told[number])
+        # Every second time anybody is asked: those who name others could lie.
+        choice = informed if informed and self.host.below(2) else reachable
+        chosen = choice[self.host.below(len(choice))]
+        return self.book.contact(chosen)
 
     async def introduce(self) -> None:
         """Joins: sends the own record to every bootstrap once, and takes the records that they
         answer with.
         """
         for bootstrap in self.book.bootstraps:
+            message = self._shuffle((self.record(),))
             try:
-                self._take(await self.connections.ask(bootstrap, self._shuffle((self.record(),))))
+                self._take(await self.connections.ask(bootstrap, message))
             except FAILED:
                 self.book.failed(bootstrap.number, self.host.now())
                 await asyncio.sleep(0)
