@@ -60,6 +60,7 @@ def algorithm_asked(algorithm: Any) -> tuple[str, dict[str, Any]]:
             "a name of `entrenous algorithms`, or a class or an instance of entrenous.Settings"
         )
         raise InputError("algorithm", f"got {kind.__name__}", expected=expected)
+    # Defaults stay out, so that a later default does not look like a choice.
     changed = {}
     if not isinstance(algorithm, type):
         values = dict(algorithm)
@@ -71,6 +72,7 @@ def algorithm_asked(algorithm: Any) -> tuple[str, dict[str, Any]]:
 
 def _name_or_place(kind: type) -> str:
     """The name under which a class is offered without presets, or its place."""
+    # A preset is a partial, not the class, so the plain name is found.
     for name, maker in algorithms().items():
         if maker is kind:
             return name
@@ -104,6 +106,7 @@ def split_asked(
         return split, []
     splits: Any = split
     if callable(split):
+        # A function splits rows, whatever names them.
         rows = load_rows(data, **load_arguments(load)) if isinstance(data, str) else data
         splits = split(rows, seed=seed)
     folds = [splits] if isinstance(splits, Split) else list(splits)
@@ -141,6 +144,7 @@ def metrics_asked(metrics: Mapping[str, Any] | Sequence[Any] | None) -> dict[str
 
 def _name_of_metric(metric: Any) -> str:
     function = metric.value if isinstance(metric, METRIC_KINDS) else metric
+    # A partial has no name; the function in it has one.
     if isinstance(function, partial):
         function = function.func
     return str(getattr(function, "__name__", metric))
@@ -205,8 +209,10 @@ def in_python() -> Iterator[None]:
     try:
         yield
     except InputError as bad:
+        # An error without options keeps its traceback.
         if OPTION.search(str(bad)) is None:
             raise
+        # `from None`: the same error in other words is no news.
         texts = (bad.where, bad.problem, bad.expected, bad.fix)
         where, problem, expected, fix = map(as_argument, texts)
         raise type(bad)(where, problem, expected=expected, fix=fix) from None

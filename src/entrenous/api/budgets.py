@@ -35,6 +35,7 @@ def spent_on_all(manifests: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[s
                 "delta": budget.get("delta"),
             }
             runs.append(run)
+    # Without any budget there is nothing to add up.
     if not any(budgets):
         return None
     return {"runs": runs, "trainings": len(runs), **_together(budgets)}

@@ -117,6 +117,7 @@ def compared(asked: CompareKeywords) -> dict[str, Any]:
     """
     asked = _plain(asked)
     every = contestants(asked.algorithms, asked.settings)
+    # All that can be refused is refused before the first training.
     at_least("--seeds", asked.seeds, 1)
     at_least("--threads", asked.threads, 0)
     reference = _reference(asked.reference, [contestant.label for contestant in every])
@@ -135,6 +136,7 @@ def compared(asked: CompareKeywords) -> dict[str, Any]:
             progress(number, len(trainings), label)
             results[label].append(carry_out(request()))
         progress(len(trainings), len(trainings), "done")
+    # Runs that were trained here and finished ones meet in one table.
     same_rows([runs[0].manifest for runs in results.values()])
     data = str(asked.data) if isinstance(asked.data, str) and new else ""
     return _summed_up(every, results, reference, len(seeds), data)
@@ -177,6 +179,7 @@ def _requests(
     rows = data
     if isinstance(data, str) and protocol != GIVEN:
         rows = read(data, **load_arguments(asked.load))
+    # Settings that do not fit the rows are found here, not after hours of training.
     if isinstance(rows, Interactions) and protocol != GIVEN:
         for each in plans:
             make(each, rows)

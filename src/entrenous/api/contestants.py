@@ -100,6 +100,7 @@ def contestants(
 def _named(asked: Any) -> Contestant:
     """A contestant that is to be trained; the settings of an instance are part of its label."""
     if isinstance(asked, str):
+        # A label tells two choices of settings of one algorithm apart.
         label, equals, name = asked.partition("=")
         return Contestant(label, name, {}) if equals else Contestant(short(asked), asked, {})
     name, settings = algorithm_asked(asked)
@@ -132,10 +133,12 @@ def _of_runs(runs: Sequence[Run]) -> list[Contestant]:
     contestants = []
     seeds = set()
     for label, of_label in by_label.items():
+        # In the order of seeds, so that columns of contestants belong together.
         of_label.sort(key=lambda run: int(run.manifest["seed"]))
         seeds.add(tuple(run.manifest["seed"] for run in of_label))
         name = of_label[0].manifest["algorithm"]
         contestants.append(Contestant(label, name, {}, tuple(of_label)))
+    # Each seed is another split, so values are paired by seed.
     if len(seeds) > 1:
         raise InputError(
             "entrenous compare",

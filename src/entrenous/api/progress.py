@@ -16,6 +16,7 @@ def progress_bar() -> Iterator[Progress]:
     if not sys.stderr.isatty():
         yield _print_tenths
         return
+    # Loaded here, since a program without a terminal has no need of it.
     from rich.console import Console
     from rich.markup import escape
     from rich.progress import (

@@ -141,6 +141,7 @@ class Run:
         import polars as pl
 
         names = [self.train.users[int(user)] for user in self.users["user"]]
+        # `user` holds the numbers of users, which names replace.
         metrics = {name: self.users[name] for name in sorted(self.users) if name != "user"}
         return pl.DataFrame({"user": names, **metrics})
 
@@ -171,6 +172,7 @@ class Run:
             elif isinstance(users, str):
                 users = [users]
             numbers = np.array([self.train.users.index(user) for user in users], np.int64)
+            # A list cannot be longer than the catalogue.
             n = min(n, len(self.train.items))
             seed = self.manifest["seed"]
             best = recommend(self.recommender, self.train, numbers, n, label=self.name, seed=seed)
@@ -210,6 +212,7 @@ class Run:
         """A frame of lists. item, score: [users, n]; item is -1 where a list is shorter."""
         import polars as pl
 
+        # One line of the frame for each item of a list; lists may be shorter.
         row, place = np.nonzero(item >= 0)
         items = [int(number) for number in item[row, place]]
         return pl.DataFrame(
@@ -245,6 +248,7 @@ class Run:
         folder.mkdir(parents=True)
         store.write_arrays(folder / "model.safetensors", self.arrays)
         store.write_arrays(folder / "users.safetensors", self.users)
+        # Rows in memory alone cannot be loaded again.
         if not self.manifest["data_by_name"]:
             store.write_arrays(folder / store.ROWS, arrays_of_rows(self.train))
         store.write_trace(folder, list(self.trace))
@@ -281,6 +285,7 @@ class Run:
         """
         from ..report.html import write_report
 
+        # The list of one user, as text for the page.
         items = None
         if user is not None:
             items = self.recommend(user).select("item", "title", "score").to_dicts()
@@ -322,6 +327,7 @@ def run(asked: RunKeywords) -> Run:
     Raises InputError for anything that cannot be run, in one line, before anything is written.
     """
     with asked_progress(asked.progress) as progress:
+        # Objects of Python become names, rows and splits: the words of a plan.
         name, own = algorithm_asked(asked.algorithm)
         rows = data_asked(asked.data)
         protocol, parts = split_asked(asked.split, rows, asked.seed, asked.load)
@@ -340,6 +346,7 @@ def run(asked: RunKeywords) -> Run:
         )
         at_least("--tune", asked.tune, 0)
         if asked.tune:
+            # Loaded here, since few runs are tuned first.
             from ..runs.tuning.before import chosen_before
 
             request = chosen_before(request, asked.tune).request

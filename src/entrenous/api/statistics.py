@@ -70,6 +70,7 @@ def paired_tests(metric: str, runs: Runs, first: str) -> list[dict[str, Any]]:
     correction over these tests.
     """
     tests: list[dict[str, Any]] = []
+    # Users are paired, not seeds: there are far more users.
     a = per_user(metric, runs[first])
     for other in runs:
         if other == first:
@@ -97,6 +98,7 @@ def loss_win(runs: Runs, first: str) -> dict[str, Any]:
     """The reference `first` against each other contestant over every seed, fold and error, as in
     FBALF's table 3.
     """
+    # A cell is one error of one fold of one seed.
     errors: dict[str, list[float]] = {}
     for label, of_label in runs.items():
         folds = [fold for run in of_label for fold in run.evaluations]
@@ -116,6 +118,7 @@ def spread_tests(runs: Runs, first: str) -> list[dict[str, Any]]:
     """
     tests: list[dict[str, Any]] = []
     a = per_user(SPREAD, runs[first])
+    # The test needs three users.
     if len(a) < 3:
         return tests
     for other in runs:

@@ -82,6 +82,7 @@ def plain(found: Mapping[str, Any]) -> str:
     """The table as lines of text."""
     names = shown(found)
     table = [["algorithm", *names], *cells(found, names)]
+    # Columns are as wide as their widest text.
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     lines = [caption(found)]
     for row in table:
@@ -152,11 +153,13 @@ def _latex_row(
 ) -> list[str]:
     label = row["algorithm"]
     tests = [test for test in found["tests"] if test["b"] == label]
+    # A dagger stands where the corrected test finds a difference.
     significant = {test["metric"] for test in tests if test["holm_p"] < LEVEL}
     texts = [escaped(label)]
     for name in names:
         value = row["metrics"][name]
         text = f"{value:.4f}"
+        # Equal values are all the best.
         if value == best[name]:
             text = rf"\textbf{{{text}}}"
         if found["seeds"] > 1:

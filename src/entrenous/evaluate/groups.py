@@ -26,6 +26,7 @@ def error_groups(train: Interactions, held: Interactions) -> dict[str, BoolArray
     """
     ratings = train.value.astype(np.float64)
     total = np.bincount(train.user, ratings, minlength=len(train.users))
+    # A user without training rows gets 0 here and is not counted below.
     mean = total / np.maximum(train.counts, 1)
     strict, generous = _ends(mean, train.counts > 0)
     popularity = train.popularity.astype(np.float64)
@@ -65,6 +66,7 @@ def errors_by_group(
     metrics = rating_metrics()
     table: dict[str, dict[str, float]] = {name: {} for name in (*metrics, OFFSET, "rows")}
     for group, rows in error_groups(train, held).items():
+        # A mean over no error would be NaN.
         if not rows.any():
             continue
         errors = error[rows]

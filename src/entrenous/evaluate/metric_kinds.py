@@ -51,6 +51,7 @@ class Ranking(NamedTuple):
     def missed(self) -> BoolArray:
         """True for each relevant item that can be in no list, bool [ptr[q]]."""
         last = np.repeat(self.candidates, self.relevant)
+        # An item that never competes has rank candidates + 1.
         return self.rank > last
 
     def within(self, n: int) -> BoolArray:
@@ -122,6 +123,7 @@ def ranking_of(ranks: list[list[int]], candidates: int) -> Ranking:
     array([1, 2, 1])
     """
     ptr = np.cumsum([0, *map(len, ranks)])
+    # Ranks ascend within a query; who writes one by hand need not mind.
     rank = np.concatenate([np.sort(np.array(query, np.int64)) for query in ranks])
     competed = np.full(len(ranks), candidates)
     user = np.arange(len(ranks))
@@ -138,6 +140,7 @@ def lists_of(
     array([1, 0, 1])
     """
     longest = max(map(len, lists))
+    # Shorter lists are filled up with -1.
     item = np.full((len(lists), longest), -1, np.int32)
     for row, items in enumerate(lists):
         item[row, : len(items)] = items
@@ -191,6 +194,7 @@ def metrics() -> dict[str, Metric]:
 
 def title(name: str, metric: Metric, n: int) -> str:
     """`ndcg@10`, or `auc` for a metric without a cutoff."""
+    # A metric of lists always looks at the first n places.
     has_cutoff = isinstance(metric, ListMetric)
     if isinstance(metric, QueryMetric):
         has_cutoff = metric.cutoff

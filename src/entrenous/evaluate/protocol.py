@@ -100,6 +100,7 @@ def evaluate(
     evaluate or parts overlap.
     """
     rows = held.rows
+    # Lists are made once, for the longest length; shorter ones are their beginnings.
     lengths = sorted(set(n))
     rankings.check(train, also_mask, rows)
     absent = held.absent
@@ -134,6 +135,7 @@ def evaluate(
         sentences(train, held, field.known, also_mask, seed),
     )
     if ratings:
+        # Errors come first: they are what such a system is judged by.
         return _with_ratings(evaluation, rows, predicted, label)
     return evaluation
 
@@ -246,6 +248,7 @@ def categories(data: Interactions) -> tuple[BoolArray | None, tuple[str, ...]]:
     """The categories of each item, bool [items, c], and the c names, from the item column
     `category`, where `|` separates several; (None, ()) without that column.
     """
+    # Only bias disparity needs categories, and few data sets have them.
     if "category" not in data.features:
         return None, ()
     of_item = [set(str(text).split("|")) - {""} for text in data.features["category"]]
@@ -291,6 +294,7 @@ def sentences(
         lines.append(
             f"held-out rows of items that are not in the catalogue, which count as missed: {absent}"
         )
+    # An item of the test rows alone can be in no list.
     cold = int((~known[rows.item]).sum())
     if cold:
         lines.append(
@@ -326,6 +330,7 @@ def look(
     goal: Goal, recommender: Recommender, train: Interactions, held: Held, *, label: str, seed: int
 ) -> dict[str, float]:
     """The metrics of a recommender on validation rows by name, the goal's metric among them."""
+    # A system that predicts ratings has no need of a ranking to be compared.
     if goal is RATING:
         return of_ratings.rate(recommender, held.rows, label=label).metrics
     return evaluate(recommender, train, held, label=label, n=(10,), seed=seed).metrics

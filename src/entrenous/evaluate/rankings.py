@@ -118,9 +118,12 @@ def competing_items(
     also_mask: rows whose items do not compete for their users either. cold: items without a
     training row compete too. seed: of the order of equal scores.
     """
+    # Nothing was learnt about an item without a training row, unless the algorithm knows its
+    # features.
     known = (train.popularity > 0) | cold
     place = tie_places(len(train.items), seed)
     if also_mask is None:
+        # The arrays of the training rows serve as they are: nothing is copied.
         return CompetingItems(known, train.ptr, train.item, place)
     _check_shape(train, also_mask, "also_mask")
     pairs = np.union1d(pairs_of(train), pairs_of(also_mask))
@@ -155,6 +158,7 @@ def rank_full(
     ranking, best = full.ranking, full.best
     users = ranking.user[part]
     competing = (field.known, field.ptr, field.item, field.place)
+    # Both write into views of the whole ranking: the rows of these users.
     top_n(scores, users, *competing, best.item[part], best.score[part])
     ranks(scores, users, *competing, rows.ptr, rows.item, ranking.rank, ranking.candidates[part])
 
@@ -181,6 +185,7 @@ def rank_sampled(
     # Held-out rows are sorted by user, so these users' rows are one slice.
     part = slice(int(held.rows.ptr[users[0]]), int(held.rows.ptr[users[-1] + 1]))
     row = np.repeat(np.arange(len(users)), held.rows.counts[users])
+    # Each row is ranked with its user's scores.
     ranks_among(
         scores,
         row,
@@ -198,6 +203,7 @@ def empty_together(held: Held) -> Ranking | None:
     candidates, or if no user has two held-out rows.
     """
     counts = held.rows.counts
+    # With one held-out row per user it would be the sampled ranking again.
     if held.candidates is None or counts.max(initial=0) < 2:
         return None
     return _one_query_per_user(np.flatnonzero(counts), held.rows)

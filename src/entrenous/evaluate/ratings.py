@@ -73,6 +73,7 @@ def rated(rows: Interactions, scores: Float32Array) -> Ratings:
     scores: float32 [rows].
     """
     low, high = scale_of(rows)
+    # No rating lies outside the scale, so a prediction there can only gain.
     predicted = np.clip(scores, np.float32(low), np.float32(high))
     error = predicted.astype(np.float64) - rows.value
     # A metric has a value for each group: users are groups, or everybody is one.
@@ -94,6 +95,7 @@ def rating_metrics() -> dict[str, RatingMetric]:
 
 def scale_of(rows: Interactions) -> tuple[float, float]:
     """The scale that predictions are clipped to. Raises InputError for rows without ratings."""
+    # A mean over nothing would be NaN, without a word.
     if not len(rows):
         raise InputError(
             rows.name, "there are no held-out rows to evaluate", fix="choose another protocol"

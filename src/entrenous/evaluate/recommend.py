@@ -46,6 +46,7 @@ def recommend(
     users = np.asarray(users, np.int64)
     best = empty_lists(len(users), n)
     place = tie_places(len(data.items), seed)
+    # Of a few users alone the rows do not tell which items others have.
     known = data.popularity > 0 if known is None else known
     for part, scores in score_blocks(
         recommender, data.users, len(data.items), users, label=label, block=block
@@ -143,6 +144,7 @@ def score_blocks(
         size = max(1, BLOCK_SCORES // max(items, 1))
     for start in range(0, len(users), size):
         part = slice(start, min(start + size, len(users)))
+        # Kernels are compiled for contiguous arrays.
         scores = np.ascontiguousarray(recommender.scores(users[part]))
         count = part.stop - part.start
         if scores.shape != (count, items):

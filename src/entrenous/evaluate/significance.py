@@ -98,6 +98,7 @@ def wilcoxon(a: Array, b: Array, *, alternative: Alternative = "two-sided") -> C
     0.03125
     """
     differences = _differences(a, b)
+    # A zero difference has no sign.
     d = differences[differences != 0]
     if len(d) == 0:
         return Comparison(0.0, 1.0, 0.0, 0, "no difference")
@@ -124,6 +125,7 @@ def _exact(rank: Float64Array, plus: float, alternative: Alternative) -> float:
     chance = np.zeros(int(steps.sum()) + 1)
     chance[0] = 1.0
     for step in steps:
+        # Half the signs are minus, and leave the sum; half are plus, and add the step.
         chance /= 2
         chance[step:] += chance[:-step].copy()
     greater = float(chance[at:].sum())

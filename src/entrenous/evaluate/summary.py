@@ -62,6 +62,7 @@ def interval(
     >>> interval(np.full(8, 0.25))
     (0.25, 0.25)
     """
+    # One type of array, so that the kernel is compiled once.
     column = np.asarray(values, np.float64)
     means = bootstrap_means(column, resamples, key(seed, "bootstrap"))
     # The share outside the interval in percent, half of it on each side.

@@ -51,6 +51,7 @@ class Distribution(NamedTuple):
         >>> distribution([0, 0.2, 0.2, 1]).at(0.5)
         0.75
         """
+        # The last step that is not above the value.
         below = int(np.searchsorted(self.value, value, side="right"))
         return float(self.share[below - 1]) if below else 0.0
 
@@ -91,6 +92,7 @@ def distribution(values: Array | Sequence[float]) -> Distribution:
 
 def _ascending(values: Array | Sequence[float]) -> Float64Array:
     """The values sorted, float64 [m]. Raises InputError unless they are a finite column."""
+    # Sorted once: percentiles are places, and the worst users come first.
     column = np.sort(np.asarray(values, np.float64))
     finite = np.isfinite(column).all()
     if column.ndim != 1 or not len(column) or not finite:

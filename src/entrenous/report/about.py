@@ -120,6 +120,7 @@ def command(manifest: Mapping[str, Any]) -> str | None:
     ...     "seed": 1, "settings": {"pi": 0.5}})
     'entrenous run pfpl+ --data visits.csv --protocol loo-99 --seed 1 --set pi=0.5'
     """
+    # Rows in memory have no name that a command could say.
     if not manifest.get("data_by_name", True):
         return None
     words = [
@@ -166,6 +167,7 @@ def _data(group: Group) -> Html:
 
 def _union(texts: Iterable[Iterable[str]]) -> list[str]:
     """The distinct sentences of several texts, in the order of their first appearance."""
+    # Runs of one group share most of their notes.
     return list(dict.fromkeys(chain.from_iterable(texts)))
 
 
@@ -191,6 +193,7 @@ def _identity(shown: ShownRun) -> Html:
 
 def _rounds(manifest: dict[str, Any]) -> str:
     rounds = manifest["rounds"]
+    # A centralised algorithm has no rounds.
     if not rounds:
         return "none: trained in one place"
     every = manifest["every"]
@@ -242,6 +245,7 @@ def network(shown: ShownRun) -> Html | None:
         return None
     from ..federation.network import Network
 
+    # Manifests of the first versions have no network.
     given = shown.manifest.get("network", {})
     values = Network().model_dump(mode="json") | given
     return _meanings("Between the nodes", Network, values, dict.fromkeys(given, "given"))

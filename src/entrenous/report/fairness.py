@@ -100,5 +100,6 @@ def _tests(group: Group) -> Html | None:
 def _verdict(a: ShownRun, b: ShownRun, difference: float, p: float) -> Child:
     if p > LEVEL:
         return "could be chance"
+    # The difference is that of a minus b.
     wider = a if difference > 0 else b
     return tag("span", wider.named(), " spreads more", class_="run")

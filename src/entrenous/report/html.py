@@ -44,6 +44,7 @@ def write_report(
     Raises InputError if there is no run, a run is not finished, or the file cannot be written.
     """
     content = page(groups(runs), recommendations, user).encode()
+    # A folder in its place is a likely mistake, and gets words of its own.
     if path.is_dir():
         raise InputError(str(path), "is a folder", expected="a file to write the report to")
     try:

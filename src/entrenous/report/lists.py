@@ -60,6 +60,7 @@ def _bars(group: Group, name: str) -> Html:
         """The distance from 0 of the run that is furthest from it."""
         return max(abs(of_run.get(category, 0.0)) for of_run in values.values())
 
+    # Too many bars cannot be read; those nearest to 0 say least.
     furthest = sorted(categories, key=distance, reverse=True)[:MOST]
     drawn = [category for category in categories if category in furthest]
     half = len(drawn)
@@ -123,6 +124,7 @@ def top(shown: ShownRun, recommended: Sequence[Mapping[str, Any]], user: str | N
 
     recommended: best first, [{"item", "title", "score"}]. Data without titles has no such column.
     """
+    # Most data sets have no titles.
     titled = any(item["title"] for item in recommended)
     head = ["place", "item", "score"]
     words: tuple[int, ...] = (1,)

@@ -47,6 +47,7 @@ def join(*children: Child) -> Html:
 
 
 def _child(child: Child) -> str:
+    # None stands for nothing, so that callers need no condition.
     if child is None or isinstance(child, Html):
         return child or ""
     if isinstance(child, str | int | float):

@@ -30,6 +30,7 @@ def results(group: Group) -> Html:
         _ranked(group, "Full ranking", competing, full_ranking),
         _lists(group),
     ]
+    # A single run has nothing to be compared with: its numbers are shown large.
     drawn = side_by_side(_bars(group), _trade(group)) if len(group.runs) > 1 else _tiles(group)
     return join(drawn, tables, tag("p", _reading(group), class_="small"))
 
@@ -137,6 +138,7 @@ def _bounds(shown: ShownRun, name: str, metrics: dict[str, float]) -> Html | Non
     """The bootstrap interval of a mean; None unless the stored per-user values have that mean: they
     are of `metrics`, and not of means over folds.
     """
+    # Intervals of all lengths would fill the page.
     if not is_main(name) or metrics is not shown.manifest["metrics"]:
         return None
     values = _values_of_mean(shown, name)
@@ -265,6 +267,7 @@ def _intervals(group: Group, names: Sequence[str]) -> dict[str, list[tuple[float
     for shown in group.runs:
         values = [_values_of_mean(shown, name) for name in names]
         stored = [column for column in values if column is not None]
+        # A bar without an interval would look more certain than the others.
         if len(stored) == len(names):
             seed = shown.manifest["seed"]
             intervals[shown.label] = [interval(column, seed=seed) for column in stored]

@@ -116,6 +116,7 @@ def groups(runs: Sequence[StoredRun]) -> list[Group]:
                 "this run is not finished",
                 fix=f"`entrenous run --resume {run.path}` continues it",
             )
+    # Numbers of other rows or protocols must not stand in one table.
     alike: dict[tuple[Any, ...], list[StoredRun]] = {}
     for run in distinct:
         alike.setdefault(_same_rows(run.manifest), []).append(run)
@@ -227,6 +228,7 @@ def in_order(names: Sequence[str]) -> list[str]:
 def _length(name: str) -> int:
     """The length of the lists of a metric, as a number, so that @5 comes before @10."""
     tail = name.partition("@")[2]
+    # A plug-in's metric may have anything after the @.
     return int(tail) if tail.isdigit() else 0
 
 

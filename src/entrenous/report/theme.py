@@ -31,6 +31,7 @@ def figure(svg: str, caption: Child = None) -> Html | None:
     """
     if not figures.can_draw():
         return None
+    # The figure is drawn once; the reader's browser chooses the colours.
     for colour, variable in _VARIABLES.items():
         svg = svg.replace(f": {colour}", f": {variable}")
     return tag("figure", Html(svg), tag("figcaption", caption) if caption else None)

@@ -28,6 +28,7 @@ def learning(group: Group) -> Html:
         else:
             reasons.append(tag("li", shown.named(), ": ", _why(shown)))
     missing = tag("ul", reasons, class_="small") if reasons else None
+    # No curve to draw: the reasons are enough.
     if not looked:
         return join(missing)
     traces = folded("The curves in numbers", [_trace(*pair) for pair in looked.items()])
@@ -94,6 +95,7 @@ def _curve(
     what: str,
 ) -> Html | None:
     ends = [x[-1] for x, _ in series.values()]
+    # Curves of very different lengths would be squeezed on a linear axis.
     logarithmic = min(ends) > 0 and max(ends) / min(ends) > SPREAD
     svg = figures.lines(
         series,

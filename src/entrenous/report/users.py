@@ -39,6 +39,7 @@ def spread(group: Group) -> Html:
     more = None
     if others:
         more = folded(f"User by user: {len(others)} more metrics", others)
+    # AUC is continuous and shows differences that hits and misses hide.
     drawn = [_cdf(group, name) for name in dict.fromkeys((first, "auc")) if name in chosen]
     return join(_whose(group), side_by_side(*drawn), _tails(group, first), more)
 
@@ -187,6 +188,7 @@ def pairs(group: Group, name: str) -> list[RunPair]:
         # Another seed has held out other rows of the same users.
         if a.manifest["seed"] != b.manifest["seed"]:
             continue
+        # Only users of both runs are paired.
         _, of_a, of_b = np.intersect1d(
             a.run.users["user"], b.run.users["user"], assume_unique=True, return_indices=True
         )
@@ -269,6 +271,7 @@ def _difference(pair: RunPair, mean: float) -> Html:
 
 def higher(test: TestedPair) -> ShownRun | None:
     """The run that both corrected tests find higher; None if they do not."""
+    # Both tests must agree: t is sensitive to single users, Wilcoxon to ties.
     if max(test.t_holm, test.w_holm) > LEVEL:
         return None
     return test.pair.a if test.t.difference > 0 else test.pair.b
@@ -292,6 +295,7 @@ def _unpaired(group: Group) -> Html | None:
     seeds: dict[int, list[ShownRun]] = {}
     for shown in group.runs:
         seeds.setdefault(shown.manifest["seed"], []).append(shown)
+    # Runs of one seed are all tested.
     if len(seeds) < 2:
         return None
     words = (

@@ -44,6 +44,7 @@ def _compared(group: Group) -> list[Child]:
     """The run with the best mean, and the tests of its lead over each of the others."""
     name = main_of(group)
     scored = [shown for shown in group.runs if name in shown.manifest["metrics"]]
+    # A best of one is no finding.
     if len(scored) < 2:
         return []
 
@@ -94,6 +95,7 @@ def _lead(best: ShownRun, test: TestedPair) -> Html:
 
 def _sent(shown: ShownRun) -> Html:
     """The bytes that devices sent, in one sentence."""
+    # A centralised run has no devices that send.
     if not shown.device_rounds:
         return join(shown.named(), ": trained in one place, which sees every history.")
     users = shown.manifest["catalogue"]["users"]

@@ -104,6 +104,7 @@ def _check_nobody(algorithm: Any, data: Interactions, training: Training) -> Non
     nobody = np.zeros(0, np.int64)
     contract = bound(algorithm, data.catalogue)
     try:
+        # Kernels often fail at empty arrays, and a round may have no device.
         devices = algorithm.init_devices(nobody, key(0, "devices"))
         received = contract.delivered(read_only(algorithm.download(training.server)), nobody)
         devices, update = algorithm.local(
@@ -116,6 +117,7 @@ def _check_nobody(algorithm: Any, data: Interactions, training: Training) -> Non
         raise ContractError(
             f"{name}: local", problem, expected="empty arrays of the declared shapes"
         ) from None
+    # An empty array must have the declared shape, too.
     check_kept(contract, devices, 0)
     check_update(contract, update, nobody, devices, devices)
 
@@ -172,5 +174,6 @@ def _check_scores(name: str, data: Interactions, ask: Callable[[], Any]) -> None
         raise ContractError(
             f"{name}: score", "a score that is NaN or infinite", expected="finite numbers"
         )
+    # Scores with randomness of their own would make every metric a draw.
     if ask().tobytes() != scores.tobytes():
         raise ContractError(f"{name}: score", "other scores when asked again", expected="the same")

@@ -106,6 +106,7 @@ def leakcheck(asked: LeakcheckRequest) -> dict[str, Any]:
 
     `passed`: both are within SIGNIFICANT standard errors.
     """
+    # Rows in memory have a name for the report alone.
     rows_given = None if isinstance(asked.data, str) else asked.data
     options = values(asked, LeakcheckOptions)
     if rows_given is not None:
@@ -163,6 +164,7 @@ def _check_trains_alone(plan: RunPlan) -> None:
 def _check_one_user(algorithm: Any, train: Interactions) -> FederatedAlgorithm:
     """The algorithm, if it can train with one user. Raises InputError with the reason if not."""
     try:
+        # More clusters than users, say, cannot be formed.
         algorithm.configured(_rows_of(train, 0).catalogue)
     except InputError as bad:
         problem = f"{bad.problem}, and in this check each user trains alone"
@@ -179,6 +181,7 @@ def _competing(held: Held, train: Interactions) -> Held:
     keep = known[held.rows.item]
     candidates = held.candidates
     if candidates is not None:
+        # Candidates that are left out become -1, so that all rows stay equally long.
         candidates = np.where(known[candidates], candidates, -1)[keep]
     return held._replace(rows=held.rows.select(keep), candidates=candidates)
 

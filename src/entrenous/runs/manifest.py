@@ -144,6 +144,7 @@ def closing(
     """
     first = folds[0]
     evaluations = [fold.evaluation for fold in folds]
+    # Costs are sums over folds, figures are means.
     ledger = Ledger()
     for fold in folds:
         ledger = ledger.plus(fold.fitted.ledger)
@@ -161,10 +162,12 @@ def closing(
     if full:
         entries["full_ranking"] = _mean(full)
     entries |= _fairness(evaluations)
+    # Without folds the entry would repeat `metrics`.
     if len(folds) > 1:
         entries["folds"] = [evaluation.metrics for evaluation in evaluations]
     if first.fitted.privacy:
         entries["privacy"] = dict(first.fitted.privacy)
+    # Rows that were left out when the data was read, and by the protocol.
     of_data = [*parts[0].train.notes, *parts[0].notes]
     return {
         **entries,
@@ -246,6 +249,7 @@ def versions() -> dict[str, str]:
         "python": platform.python_version(),
         "machine": platform.machine(),
     }
+    # A new version of a library may round differently.
     return here | {name: version(name) for name in LIBRARIES}
 
 

@@ -65,6 +65,7 @@ def scores_for(
 def _rounds(algorithm: FederatedAlgorithm, train: Interactions, manifest: Mapping[str, Any]) -> int:
     """The number of rounds in which a device trained on average."""
     share = bound(algorithm, train.catalogue).cohort / len(train.users)
+    # A device that was in every round of a long training would train for too long here.
     return int(np.clip(round(manifest["rounds"] * share), 1, MOST))
 
 

@@ -123,12 +123,14 @@ def carry_out(asked: RunRequest) -> RunResult:
     """
     plan = planned(asked)
     check(plan)
+    # Options are checked in turn, the cheap ones first: nothing is loaded for a typing error.
     engine = engine_of(asked)
     # A file of delays may change during a run: it is read once, as the files of settings are.
     network = dict(network_of(plan)) if plan.network else {}
     at_least("--checkpoint-every", asked.checkpoint_every, 0)
     executor: Executor = Threads(asked.threads)
     if asked.parts:
+        # The user's own splits bring their rows with them.
         what = Material(asked.parts[0].all_rows, parts_of(plan, asked.parts))
     else:
         rows_given = None if isinstance(asked.data, str) else asked.data
@@ -178,6 +180,7 @@ def planned(asked: RunRequest) -> RunPlan:
         # The name of the user's own split stands where a protocol would.
         usual = asked.parts[0].name if asked.parts else usual_protocol(data, asked.algorithm)
         options["protocol"] = usual
+    # The file of items is read again when the run is repeated.
     if "items" in asked.load:
         options["load"] = {**asked.load, "items": _absolute(asked.load["items"])}
     algorithm = asked.algorithm
@@ -257,6 +260,7 @@ def _opened(
     manifest = opening(plan, what.rows, by_name) | pins(algorithm)
     if asked.out is None:
         return None, manifest
+    # The folder's name warns too: leaky figures must not pass for honest ones.
     protocol = f"{plan.protocol}-leaky" if leaky(plan) else plan.protocol
     name = f"{short(plan.algorithm)}-{Path(plan.data).stem}-{protocol}-seed{plan.seed}"
     folder = store.new_folder(Path(asked.out), name)
@@ -281,6 +285,7 @@ def _nothing_left_behind(folder: Path | None) -> Iterator[None]:
         yield
     except (EntrenousError, OSError):
         if folder is not None and not store.has_checkpoint(folder):
+            # Nothing in it could be continued.
             store.remove(folder)
         raise
 
@@ -315,6 +320,7 @@ def execute(
             watch.say(line)
     leak = [LEAK] if leaky(plan) else []
     if leak:
+        # A caller in Python sees no other line.
         warnings.warn(LEAK, EntrenousWarning, stacklevel=3)
     trace: Trace = []
     # Two processes that train into one folder would overwrite each other's checkpoints.
@@ -328,6 +334,7 @@ def execute(
         manifest = {**begun, **closing(what.parts, folds, leak, notes)}
         if watch.folder is not None:
             _write(watch.folder, manifest, folds[0], trace)
+    # A run of several folds keeps the model of the first.
     first = folds[0]
     return RunResult(
         manifest=manifest,
@@ -352,6 +359,7 @@ def _fold(
     """Trains, and then opens the test rows once."""
     began = time.perf_counter()
     model = train(plan, algorithm, split, watch, trace, fold)
+    # The clock of training stops before the test rows are opened.
     trained = time.perf_counter()
     evaluation = evaluate(
         model.recommender,
@@ -383,4 +391,5 @@ def _write(folder: Path, manifest: dict[str, Any], first: Fold, trace: Trace) ->
     store.write_trace(folder, trace)
     # The manifest says `finished`: it is written after everything else is there.
     store.write_manifest(folder, manifest)
+    # Checkpoints are of no use from here on.
     store.clean(folder)

@@ -69,6 +69,7 @@ def check(plan: RunPlan) -> None:
     """
     for name, least in (("rounds", 1), ("seed", 0), ("patience", 0), ("every", 0)):
         at_least(f"--{name}", getattr(plan, name), least)
+    # A larger seed would be cut, silently, and be another one.
     if plan.seed >= SEEDS:
         raise InputError("--seed", f"got {plan.seed}", expected=f"less than 2^63 = {SEEDS}")
     # Files are read in `make`, where the ids that they name are known.
@@ -76,6 +77,7 @@ def check(plan: RunPlan) -> None:
     made = algorithm_of(plan.algorithm, settings, plan.profile)
     if leaky(plan):
         _check_draws(plan.algorithm, made)
+    # Patience counts looks, so there must be some.
     if plan.patience and not plan.every:
         raise InputError(
             "--patience",
@@ -93,6 +95,7 @@ def check(plan: RunPlan) -> None:
                 fix="leave it out, or choose an algorithm without a server, such as pepper-gmf",
             )
     load_arguments(plan.load)
+    # A given split has a format of its own.
     if plan.load and plan.protocol == GIVEN:
         raise InputError(
             "--load",
@@ -150,6 +153,7 @@ def _check_protection(plan: RunPlan, algorithm: Algorithm) -> None:
             expected="a server-coordinated algorithm, such as fpl",
             fix="leave --profile and --protect out",
         )
+    # The choice would look at the data more often than the accountant counts.
     if protection.epsilon is not None and plan.patience:
         problem = "choosing the best round by validation is not in the budget of epsilon"
         raise InputError("--patience", problem, expected="a number of rounds", fix="leave it out")
@@ -181,6 +185,7 @@ def make(plan: RunPlan, rows: Interactions) -> Algorithm:
 
 def check_parts(plan: RunPlan, parts: list[Split]) -> None:
     """Refuses splits on which the plan cannot be carried out."""
+    # A budget holds for one training on these people.
     bounded = plan.profile == DP or "epsilon" in plan.protect
     for part in parts:
         check_trainable(part.train)

@@ -150,6 +150,7 @@ def fitted(rounds: Federation, training: Standing) -> Fitted:
     assert isinstance(training, Training)
     arrays = {**_prefixed("server", training.server), **_prefixed("devices", training.devices)}
     _check_finite(arrays)
+    # Devices score with the model as they receive it, not as the server holds it.
     download = rounds.algorithm.download(training.server)
     recommender = FederatedRecommender(rounds.algorithm, download, training.devices, rounds.data)
     privacy = NOTHING_SPENT
@@ -278,6 +279,7 @@ def check_trainable(data: Interactions) -> None:
             expected="at least one row",
             fix="check the filters and the protocol",
         )
+    # Federated learning of one user is local training.
     if len(data.users) < 2:
         raise InputError(
             data.name,

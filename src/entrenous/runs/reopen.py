@@ -85,6 +85,7 @@ def _algorithm(run: store.StoredRun, named: str | None) -> str:
                 fix=f"name it, if you trust it: --algorithm {trained}",
             )
         return trained
+    # Another name would be another model; a file may lie elsewhere today.
     if short(named) != short(trained) and not named.endswith(".py"):
         expected = f"{trained}, as the run was trained by it"
         raise InputError("--algorithm", f"got {named}", expected=expected)
@@ -154,12 +155,14 @@ def reopen(
             fix=f"continue it with `entrenous run --resume {run.path}`",
         )
     plan = plan_of(run, algorithm)
+    # Candidates take longer to draw than everything else here.
     if not candidates:
         plan = replace(plan, protocol=without_candidates(run.manifest["protocol"]))
     rows, train, split = _rows_of(run, plan)
     made = make(plan, rows)
     check_algorithm(run.manifest, made, str(run.path), todays_code)
     arrays, _ = store.read_arrays(run.path / "model.safetensors")
+    # The file's own seal holds for any model; the manifest names this one.
     if store.model_sha256(arrays) != run.manifest["model_sha256"]:
         raise EntrenousError(f"{run.path}: the model is not the one in the manifest; run it again")
     return ReopenedRun(restore(made, arrays, train), train, split, arrays)

@@ -80,6 +80,7 @@ def model_sha256(arrays: Mapping[str, Array]) -> str:
     for name in sorted(arrays):
         array = np.asarray(arrays[name], order="C")
         digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        # Type and shape come before the bytes, so that no two models have one text.
         digest.update(_bytes_of(array))
     return digest.hexdigest()
 
@@ -89,6 +90,7 @@ def new_folder(root: Path, stem: str) -> Path:
     try:
         root.mkdir(parents=True, exist_ok=True)
         for number in range(1, 100_000):
+            # Two runs that start at once get two folders: `mkdir` fails for the second.
             path = root / (stem if number == 1 else f"{stem}-{number}")
             try:
                 path.mkdir()
@@ -210,6 +212,7 @@ def write_checkpoint(
     """
     path = folder / f"checkpoint-{phase}-{number:09d}.safetensors"
     write_arrays(path, arrays, phase=phase, round=str(number), **about)
+    # The newest may be damaged by what stopped the run; then the one before it serves.
     for old in _checkpoints(folder, phase)[:-2]:
         old.unlink(missing_ok=True)
 
@@ -278,6 +281,7 @@ def standing(folder: Path, manifest: Mapping[str, Any]) -> str:
     """
     if manifest["status"] == "finished":
         return "finished"
+    # The lock ends with its process, however that ended.
     return "running" if is_held(folder / LOCK) else "interrupted"
 
 
@@ -299,6 +303,7 @@ def find(run: str, root: Path) -> Path:
     for path in (Path(run), root / run):
         if run and (path / "manifest.json").is_file():
             return path
+    # A typing error gets the nearest name.
     known = [path.name for path in folders(root)]
     hint = f"there are no runs under {root}; give the folder of a run"
     if known:
@@ -367,6 +372,7 @@ def unfinished(run: str, root: Path) -> StoredRun:
 
 def remove(folder: Path) -> None:
     """Deletes the folder of a run."""
+    # An error is being reported already; another would hide it.
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -143,6 +143,7 @@ def train(
     if is_central(algorithm):
         return fit_central(algorithm, split.final_train, plan.seed, watch.progress)
     assert not isinstance(algorithm, CentralAlgorithm)
+    # A default may depend on the size of the data.
     until = plan.rounds or algorithm.default_rounds(split.final_train.catalogue)
     setup = Setup(
         seed=plan.seed,
@@ -162,6 +163,7 @@ def train(
         # The looks are done; the final training goes to its round without any.
         final = final._replace(validation=None)
     if plan.patience:
+        # The final training ends where the first one was best.
         until = best_round(trace, select.name, goal_of(algorithm))
     return train_phase(algorithm, split.final_train, until, setup, watch, final)
 
@@ -239,8 +241,10 @@ def federation_of(
             network=setup.network,
             weighting=setup.weighting,
         )
+    # Without a setup of its own a training is the paper's: no protection.
     protection = setup.protection or Protection()
     protected, budget = budgeted(protection, algorithm, data.catalogue, until, folder)
+    # The workers have the devices; this process aggregates.
     if setup.crew is not None:
         return ShardedRounds(
             setup.crew,
@@ -320,6 +324,7 @@ def fit_central(
     algorithm: CentralAlgorithm, data: Interactions, seed: int, progress: Progress = silent
 ) -> Fitted:
     """Trains a centralised algorithm on `data`."""
+    # A centralised training is one step for the bar.
     progress(0, 1, "training")
     return fitted_central(algorithm, algorithm.fit(data, key(seed, "fit"), progress), data)
 
@@ -329,6 +334,7 @@ def patience_is_over(trace: Trace, phase: str, patience: int, goal: Goal) -> boo
     looks = [line["round"] for line in trace if line["phase"] == phase]
     if not patience or not looks:
         return False
+    # Looks after the best one have found nothing better.
     best = best_round(trace, phase, goal)
     return sum(number > best for number in looks) >= patience
 
@@ -361,6 +367,7 @@ class _Look:
             label=self._phase.label,
             seed=self._rounds.seed,
         )
+        # The line is also the learning curve of the report.
         line = {
             "phase": self._phase.name,
             "round": now.round,
@@ -388,6 +395,7 @@ def _checkpoint(folder: Path, phase: Phase, now: Standing) -> bool:
     looks = phase.looks
     if looks:
         store.write_trace(folder, phase.trace)
+    # The looks travel in the checkpoint, so that both are of the same round.
     arrays = checkpoint_arrays(now)
     store.write_checkpoint(folder, phase.name, now.round, arrays, trace=json.dumps(looks))
     return False

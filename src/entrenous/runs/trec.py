@@ -62,6 +62,7 @@ def write_trec(
     most_seen = int(seen.counts.max(initial=0))
     length = min(n + most_seen, len(train.items))
     best = recommend(recommender, train, users, length, label=label, seed=seed)
+    # Fields of the format are separated by blanks.
     tag = re.sub(r"\s", "_", label)
     lists = []
     for row, user in enumerate(users.tolist()):

@@ -119,6 +119,7 @@ def chosen_before(asked: RunRequest, trials: int) -> ChosenBefore:
             "first": first,
         }
         file = Path(asked.out) / _file_name(asked, protocol, identity)
+        # The folder of runs may not be there yet.
         file.parent.mkdir(parents=True, exist_ok=True)
     found = try_space(
         TuneRequest(

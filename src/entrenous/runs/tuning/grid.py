@@ -263,6 +263,7 @@ def _central(task: Task, algorithm: Any, seed: int) -> dict[str, float]:
 def _looks(task: Task, algorithm: Trained, seed: int, until: int, stop: Stop) -> Looks:
     """Validation metrics by round of one training; without the last round if it was stopped."""
     part = task.parts[seed]
+    # Tuning trains as the paper does, without protection and workers.
     setup = Setup(seed=seed, executor=Threads(task.threads), weighting=part.weighting)
     rounds = federation_of(algorithm, part.train, setup)
     looks: Looks = {}
@@ -342,7 +343,7 @@ class TrialHand:
         return about_here()
 
     def hold(self, task: Task) -> None:
-        """Takes the task."""
+        """Keeps the task with which all candidates are trained."""
         # Arrays of another process are read-only, and kernels would be compiled again for these.
         self.task = copy.deepcopy(task)
 
@@ -389,6 +390,7 @@ def failed(reasons: Sequence[tuple[Mapping[str, Any], str]], what: str) -> list[
     failures = [
         {"settings": dict(settings), "reason": reason} for settings, reason in reasons if reason
     ]
+    # There is nothing to choose from.
     if len(failures) == len(reasons):
         raise InputError(
             "entrenous tune",

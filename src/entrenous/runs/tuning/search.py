@@ -93,6 +93,7 @@ def try_space(asked: TuneRequest) -> dict[str, Any]:
         )
     at_least("--trials", trials, 1)
     at_least("--search-seed", seed, 0)
+    # What can be refused is refused before Optuna is loaded and data is read.
     check(asked.plan)
     choose_from = read_space(asked.algorithm, asked.space, fixed)
     refuse_both(fixed, asked.space, "--search")
@@ -266,6 +267,7 @@ def _study(optuna: Any, told: Told, past: list[TuningTrial]) -> Any:
     direction = "minimize" if told.goal.lower else "maximize"
     with _quiet(optuna):
         study = optuna.create_study(direction=direction, sampler=sampler, pruner=pruner)
+    # Earlier trials are told anew: the study has no memory of its own.
     study.add_trials([_frozen(optuna, told.space, trial, told.goal) for trial in past])
     return study
 

@@ -145,6 +145,7 @@ def _check_value(algorithm: str, name: str, value: Any, where: str) -> None:
     try:
         check(RunPlan(algorithm=algorithm, settings={name: value}))
     except InputError as bad:
+        # An error of another setting is one of its default with this value.
         if bad.where == f"--set {name}":
             raise InputError(
                 f"{where} {name}", bad.problem, expected=bad.expected, fix=bad.fix

@@ -35,6 +35,7 @@ class TuningTrial(BaseModel):
 
     @model_validator(mode="after")
     def _has_looks(self) -> Self:
+        # A hostile or damaged file must not stop a search in its middle.
         if not self.reason and not (self.looks and all(self.looks)):
             raise ValueError("a trial that did not fail has looks")
         names = [goal.metric for goal in GOALS]
@@ -138,4 +139,5 @@ def append(path: Path, trial: TuningTrial) -> None:
     with open(path, "a", encoding="utf-8") as file:
         file.write(trial.model_dump_json() + "\n")
         file.flush()
+        # A trial may have taken hours; it must outlive a power cut.
         os.fsync(file.fileno())
