@@ -1,7 +1,7 @@
-"""Plans of an operator and of an owner: what is decided when a federation is founded, joined or
-tried out.
+"""Plans: the decisions of an operator who founds a federation, of an owner who joins one, and of
+somebody who tries one out.
 
-They are the parameters of `entrenous federation new`, `join` and `try`, so this file imports no
+They are the options of `entrenous federation new`, `join` and `try`, so this file imports no
 library of the network.
 """
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 NetworkProfile: TypeAlias = Literal["private", "robust", "paper"]
 
-GOSSIPING, SERVED = "pepper-gmf", "fpl"  # the algorithms that are tried unless another is named
+GOSSIPING, SERVED = "pepper-gmf", "fpl"  # the default algorithms, without and with a server
 # The fields of a trial that determine its model, as trial.json has them.
 TRAINED = (
     "algorithm",
@@ -37,57 +37,59 @@ class FoundingPlan:
     """The decisions of an operator who founds a federation."""
 
     peers: bool = False
-    """Without a server: each node is a peer, of one user."""
+    """Found a federation without a server: each node is a peer, with one user."""
     algorithm: str = ""
-    """One with a server, of `entrenous algorithms`; or the user's own class, ./my_algo.py, which
-    each node must be given. With --peers one that gossips; default: pepper-gmf."""
+    """An algorithm with a server, of `entrenous algorithms`; or the place of your own class,
+    ./my_algo.py, a file that each node must be given. With --peers an algorithm that gossips;
+    default: pepper-gmf."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """A hyper-parameter, name=value; may be repeated."""
+    """A setting of the algorithm, name=value; may be repeated."""
     rounds: int = 0
-    """Rounds after which training is over, with a server."""
+    """Number of rounds of training, with a server."""
     interactions: int = 1
-    """About how many rows the nodes have together."""
+    """Number of rows that all nodes have together, roughly."""
     users: int = 0
-    """Users of the federation; default: those of the nodes. More leaves room for nodes to come."""
+    """Number of users of the federation; default: those of the nodes. A larger number leaves room
+    for later nodes."""
     scale: tuple[float, float] = (1.0, 1.0)
     """Lowest and highest rating, for algorithms that predict ratings."""
     profile: NetworkProfile = "private"
-    """private: the server learns sums of at least 100 people of 3 nodes, with noise, and no node by
-    itself; peers push nothing of their own alone. robust: the server reads each device's update,
-    one user a node, and refuses poisoned ones. paper: the algorithm as published, whose messages
-    can be read."""
+    """private: the server learns only sums over at least 100 people of 3 nodes, with noise, and
+    nothing of a single node; peers push nothing that is theirs alone. robust: the server reads the
+    update of each device, one user a node, and refuses poisoned ones. paper: the algorithm as
+    published, whose messages can be read."""
     protect: Mapping[str, Any] = field(default_factory=dict)
-    """A setting of the protection where it differs from the profile's, name=value; may be repeated,
+    """A setting of the protection that differs from the profile's, name=value; may be repeated,
     such as people=60 or noise=0.2. groups=9 sums each round in nine groups of nodes, and shortens
     the sum of a group that one lying member makes too long; default: one group of up to 300
     nodes."""
     apart: bool = True
     """Two masked sums differ by no node, or by at least --parties nodes: the server waits for a
-    node that is away. --no-apart goes on without it, where owners agree."""
+    node that is away. With --no-apart it continues without that node, if the owners agree."""
     draws: Literal["secret", "public"] = "secret"
-    """secret: nodes draw from numbers of their own; public: from the seed, so that a simulation can
-    repeat all draws."""
+    """secret: nodes draw random numbers from secrets of their own; public: from the seed, so that a
+    simulation can repeat all draws."""
     deadline: float = 600.0
-    """Seconds after which a round goes on without the nodes that have not answered."""
+    """Seconds after which a round continues without the nodes that have not answered."""
     quorum: float = 1.0
-    """Share of a round's users below which the round is not counted."""
+    """Least share of a round's users that must have answered for the round to count."""
     most_norm: float | None = None
-    """Euclidean length of what one device sends, beyond which the server refuses it: about ten
-    times what the status of a trial calls longest_answer."""
+    """Largest Euclidean norm of the update of one device; the server refuses longer ones. A good
+    value is ten times longest_answer in the status of a trial."""
     most_weight: float | None = None
-    """Largest weight of one device; default: as many as there are items, or 256."""
+    """Largest weight of one device; default: the number of items, or 256."""
     most_move: float | None = None
-    """Largest move of any number of the model in one round (a trial's status: moved); beyond it the
-    server stops and says why."""
+    """Largest change of any number of the model in one round (`moved` in the status of a trial);
+    beyond it the server stops and says why."""
     period: float = 10.0
     """Seconds between two pushes of a peer."""
     oldest: int | None = None
-    """Updates by which a received model may be behind a peer's own, beyond which the peer refuses
-    it; default: any."""
+    """Number of updates by which a received model may be behind the peer's own; the peer refuses
+    older ones; default: no limit."""
     days: float = 365.0
-    """Days for which the tickets of peers are good."""
+    """Days for which the tickets of peers are valid."""
     seed: int = 0
-    """Names the server's randomness, or the base model of peers."""
+    """Seed of the server's randomness, or of the base model of peers."""
 
     def with_catalogue(self, catalogue: Catalogue) -> Self:
         """Returns the plan for as many users, rows and ratings as a data set has."""
@@ -101,9 +103,10 @@ class FoundingPlan:
     def terms(self) -> dict[str, Any]:
         """Returns the fields of `FederationTerms` that this plan decides, without the protection,
         which depends on the algorithm."""
-        decided = {one.name: getattr(self, one.name) for one in fields(self)}
-        for other in ("peers", "days", "protect"):
-            del decided[other]
+        decided = {option.name: getattr(self, option.name) for option in fields(self)}
+        # Tickets have the days; `FederationTerms` calls the others topology and protection.
+        for name in ("peers", "days", "protect"):
+            del decided[name]
         decided["topology"] = "peers" if self.peers else "server"
         return decided
 
@@ -114,32 +117,32 @@ class JoinPlan:
     """The decisions of a node's owner, which no invitation can override."""
 
     people: int = 100
-    """Of secure sums: users of all nodes in one sum, below which this node sends nothing."""
+    """For secure sums: this node sends nothing to a sum over fewer users (of all nodes)."""
     parties: int = 3
-    """Of secure sums: nodes in one sum, below which this node sends nothing."""
+    """For secure sums: this node sends nothing to a sum over fewer nodes."""
     occupancy: float = 10.0
-    """Of secure sums: devices that fill a row on average, below which this node sends nothing,
-    unless there is noise on every row."""
+    """For secure sums: this node sends nothing if fewer devices fill a row of the sum on average,
+    unless every row carries noise."""
     apart: bool = True
-    """Of secure sums: send nothing either where two sums would differ by fewer nodes or people than
-    that. --no-apart goes on where a node has dropped out, and lets a server compute what that node
-    sent."""
+    """For secure sums: this node also sends nothing if two sums would differ by fewer nodes or
+    users than that. With --no-apart it continues when a node has dropped out, which lets the server
+    compute that node's contribution."""
     least_users: int = 1
-    """Users of whom one answer must be: a server that asks for fewer at once gets nothing. Rounds
-    draw users, so a higher number needs a quorum below 1."""
+    """Least number of users in one answer: a server that asks for fewer at once gets nothing.
+    Rounds draw users at random, so a higher number needs a quorum below 1."""
     own: Mapping[str, Any] = field(default_factory=dict)
-    """A setting that is the user's to decide, name=value, such as pi=0.5 in FPL: half of the
-    positive updates are sent."""
+    """A setting that the user may decide, name=value, such as pi=0.5 in FPL: half of the positive
+    updates are sent."""
     public_draws: bool = False
-    """Join also where devices draw from the federation's seed, so that others can repeat what they
-    draw: for trying out."""
+    """Join although devices draw from the federation's seed, so that others can repeat the draws:
+    for trials."""
     epsilon: float | None = None
-    """Of differential privacy: join only where the terms prove at most this for each user over all
-    rounds, whoever the server asks, if the devices of --people users in each sum add their noise;
-    default: no bound."""
+    """For differential privacy: join only if the terms prove at most this epsilon for each user
+    over all rounds, whoever the server asks, provided that the devices of --people users in each
+    sum add their noise; default: no bound."""
     algorithm: str = ""
-    """The file of the federation's algorithm, where that is none of `entrenous algorithms`:
-    ./my_algo.py. Its code runs on this machine; it must be the one that the federation agreed
+    """The file of the federation's algorithm, ./my_algo.py, if it is none of `entrenous
+    algorithms`. Its code runs on this machine and must be the one that the federation agreed
     on."""
 
 
@@ -149,32 +152,32 @@ class TrialPlan:
     """A federation that is tried out on one machine, and that a simulation can repeat."""
 
     peers: bool = False
-    """Without a server: each node is a peer, with one of the first users."""
+    """Do without a server: each node is a peer, with one of the first users."""
     data: str = "ml-100k"
     """A data set, file or folder."""
     algorithm: str = ""
-    """One of `entrenous algorithms`, or the user's own class: ./my_algo.py; default: fpl, and for
-    peers pepper-gmf."""
+    """A name of `entrenous algorithms`, or the place of your own class: ./my_algo.py; default: fpl,
+    and for peers pepper-gmf."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """A setting of the algorithm, name=value; may be repeated."""
     nodes: int = 0
-    """How many nodes; default: 4, and 16 peers."""
+    """Number of nodes; default: 4, or 16 peers."""
     rounds: int = 20
-    """Rounds after which training is over, with a server."""
+    """Number of rounds of training, with a server."""
     protocol: str | None = None
-    """How rows are held out, as in `entrenous run`; the nodes get what is left for training."""
+    """How rows are held out, as in `entrenous run`; the nodes get the training rows."""
     seed: int = 0
-    """Names all randomness. Draws around a server are public here, so that the simulation can
-    repeat them; in earnest they are secret."""
+    """Seed of all randomness. With a server, draws are public in a trial, so that the simulation
+    can repeat them; otherwise they are secret."""
     profile: NetworkProfile = "private"
-    """private: the server learns masked sums with noise; peers push nothing of their own alone.
-    robust: it reads each device's update, one user a node, and refuses poisoned ones. paper: as
-    published."""
+    """private: the server learns only masked sums with noise; peers push nothing that is theirs
+    alone. robust: the server reads the update of each device, one user a node, and refuses poisoned
+    ones. paper: the algorithm as published."""
     protect: Mapping[str, Any] = field(default_factory=dict)
-    """A setting of the protection where it differs from the profile's, name=value; may be repeated,
+    """A setting of the protection that differs from the profile's, name=value; may be repeated,
     such as noise=0.2."""
     seconds: float = 24.0
-    """How long peers run, from when all have begun."""
+    """Seconds for which peers run after all have begun."""
     load: Mapping[str, Any] = field(default_factory=dict)
     """How to read a file, name=value; may be repeated, such as item=venue."""
 

@@ -1,4 +1,6 @@
-"""Running the parts of a federation over HTTPS: a server, a node, or all of one on this machine."""
+"""Runs the parts of a federation over HTTPS: a server, a node or a relay, or a whole federation on
+this machine.
+"""
 
 from __future__ import annotations
 
@@ -62,15 +64,15 @@ def run_server(
     pace: float = 0.0,
     ray: RayPlan | None = None,
 ) -> None:
-    """Run a server until its rounds are done or `stop` is set.
+    """Runs a server until its rounds are done or `stop` is set.
 
-    workers: processes that take answers. metrics: the port on 127.0.0.1 that tells what is
-    counted, None = none. log_format: of server.log. proxy: the address of a proxy in front, "" =
-    as place.json says. pace: seconds between two rounds, at least. ray: has the workers be actors
-    of Ray.
+    workers: number of processes that receive answers. metrics: port on 127.0.0.1 that answers GET
+    /metrics; None = none. log_format: of server.log. proxy: address of a proxy in front of the
+    server; "" = as place.json says. pace: least seconds between two rounds. ray: runs the workers
+    as actors of Ray.
 
-    A server that was halted ends at once where nobody reads its metrics; where somebody may, it
-    tells so until `stop` is set.
+    A server that was halted ends at once if it has no port for metrics; else it reports that there
+    until `stop` is set.
 
     Raises InputError for a folder or an address that cannot be used, and RoundHalted.
     """
@@ -83,6 +85,7 @@ def run_server(
         telling = _told_by(held)
         with served(telling, metrics):
             until_stopped = _halted_until(stop, say) if metrics is not None else nullcontext()
+            # In each form the metrics count the messages of whatever receives them.
             if ray is not None:
                 with until_stopped:
                     serve_by_actors(
@@ -106,7 +109,7 @@ def run_server(
 
 
 def _told_by(held: ServerFolder) -> Metrics:
-    """What a server tells of itself, before its first word too."""
+    """Returns the metrics of a server, which can be read before its first round too."""
     first = {"rounds": held.terms.rounds, "of": len(held.members.nodes)}
     certificate = certificate_ends(held.path)
     ends = None if certificate is None else certificate.timestamp()
@@ -119,9 +122,8 @@ def _told_by(held: ServerFolder) -> Metrics:
 
 @contextmanager
 def _halted_until(stop: threading.Event, say: Say) -> Iterator[None]:
-    """Keeps a server that was halted where it can be seen: its process lives, its metrics say so
-    and its port says 503, until `stop` is set. A process that ends can be read by nobody who comes
-    every few seconds.
+    """Keeps the process of a halted server alive until `stop` is set: its metrics report the halt,
+    and its port answers 503. A monitor that reads every few seconds would miss a process that ends.
     """
     try:
         yield
@@ -132,8 +134,8 @@ def _halted_until(stop: threading.Event, say: Say) -> Iterator[None]:
 
 
 def _warn_of_source(held: ServerFolder, say: Say) -> None:
-    """Says and logs it where the source of the algorithm is not the one of the founding. Raises
-    InputError where it computes otherwise.
+    """Warns and logs if the source of the algorithm has changed since the founding. Raises
+    InputError if it also computes other results.
     """
     if line := held.terms.other_source(held.algorithm):
         held.log(LogLine(line, "source", level="warning"))
@@ -141,8 +143,8 @@ def _warn_of_source(held: ServerFolder, say: Say) -> None:
 
 
 def _plan(folder: Path, insecure: bool, proxy: str) -> HttpsPlan:
-    """Where a server listens. Behind a proxy on the same machine, which ends TLS, it is plain HTTP
-    on loopback.
+    """Returns where a server listens. Behind a proxy on the same machine, which ends TLS, it serves
+    plain HTTP on loopback.
     """
     place = read_json(folder / "place.json")
     proxy = proxy or str(place.get("proxy", ""))
@@ -160,9 +162,9 @@ def serve_by_workers(
     stop: threading.Event,
     ready: Callable[[WorkerPool[WorkerProcess]], None] = lambda pool: None,
 ) -> str | None:
-    """Run the server of an open folder with answers taken by several processes; see `server.serve`.
-    ready: is given the pool once nodes can reach it. Raises InputError for a defence, for which one
-    process must hear all nodes.
+    """Runs the server of an open folder with several processes that receive answers; see
+    `server.serve`. ready: is called with the pool once nodes can reach it. Raises InputError for a
+    defence, which needs one process that hears all nodes.
     """
     at_least("--workers", workers, 1)
     refuse_defended(held, "--workers")
@@ -182,7 +184,7 @@ def serve_by_actors(
     stop: threading.Event,
     ready: Callable[[WorkerPool[HiredActor]], None] = lambda pool: None,
 ) -> str | None:
-    """Run the server of an open folder with answers taken by actors of Ray; as
+    """Runs the server of an open folder with actors of Ray that receive answers; otherwise as
     `serve_by_workers`.
     """
     at_least("--workers", workers, 1)
@@ -192,7 +194,7 @@ def serve_by_actors(
     ending = signal.getsignal(signal.SIGTERM)
     with engine(EngineOptions(workers, address, 1)) as library:
         if threading.current_thread() is threading.main_thread():
-            # Ray's own end is an abort; a server that is stopped says so
+            # Ray has put its own handler there, which aborts; a stopped server ends in order.
             signal.signal(signal.SIGTERM, ending)
         hiring = RayWorkers(library, held, plan, ray, workers)
         pool = WorkerPool(held, server.contract, hiring, workers, stop, server.wait)
@@ -202,7 +204,8 @@ def serve_by_actors(
 
 
 def refuse_defended(held: ServerFolder, option: str) -> None:
-    """Raise InputError where workers would take the answers of a federation with a defence."""
+    """Raises InputError for workers in a federation with a defence. option: the one to leave
+    out."""
     if held.terms.defended:
         problem = "a defence looks at the updates of all nodes of a round, which one process hears"
         expected, fix = "1 with a defence", f"leave {option} out"
@@ -210,7 +213,9 @@ def refuse_defended(held: ServerFolder, option: str) -> None:
 
 
 def https_link(held: ServerFolder, plan: HttpsPlan) -> HttpsServerLink:
-    """The port of the server of a folder to its nodes, not yet listening. Raises InputError."""
+    """Returns the port of a server to its nodes, which does not listen yet. Raises InputError for
+    an address that cannot be used.
+    """
     most = largest_answer(held.terms, held.members, held.algorithm)
     return HttpsServerLink(plan, held.terms.run, held.members.nodes, most, trouble=held.trouble)
 
@@ -224,8 +229,8 @@ def run_node(
     insecure: bool = False,
     metrics: int | None = None,
 ) -> None:
-    """Run a node until `stop` is set. metrics: the port on 127.0.0.1 that tells what is counted,
-    None = none. Raises InputError.
+    """Runs a node until `stop` is set. metrics: port on 127.0.0.1 that answers GET /metrics; None =
+    none. Raises InputError for a folder or a server that cannot be used.
     """
     from ..links.polling import serve  # with httpx, which a server does not need in its memory
 
@@ -238,6 +243,7 @@ def run_node(
         say(node.terms.limits())
         if line := node.terms.other_source(str(about.get("algorithm", ""))):
             say(f"warning: {line}")
+        # Without a certificate of its federation, a node trusts those that the system trusts.
         ca = folder / "ca.crt"
         trusted = ca if ca.exists() else None
         watch = NodeWatch(folder, node.terms, node.store.standing)
@@ -256,8 +262,8 @@ def run_relay(
     insecure: bool = False,
     metrics: int | None = None,
 ) -> None:
-    """Run a relay until `stop` is set: a server to its own nodes, a node to the server above.
-    metrics: as in `run_node`. Raises InputError."""
+    """Runs a relay until `stop` is set: a server to its own nodes, a node to the server above.
+    metrics and errors: as in `run_node`."""
     from ..links.polling import PollingNode, serve
 
     about, server = read_json(folder / NODE), folder / BELOW / "server"
@@ -269,6 +275,7 @@ def run_relay(
     ):
         _warn_of_source(held, say)
         relay, ca = Relay(folder, held, link, stop), folder / "ca.crt"
+        # Its own nodes first: it can answer the server above only with their sums.
         link.start()
         say(
             f"{relay.name}: {len(held.members.nodes)} nodes at {link.address}, server"
@@ -293,7 +300,7 @@ def run_relay(
 
 
 def polling(node: FederatedNode, watch: NodeWatch | None = None) -> PollingNode:
-    """A node as one that asks a server for work. watch: is told of it."""
+    """Returns the object by which a node asks a server for work. watch: learns of every answer."""
     from ..links.polling import PollingNode
 
     shown = lambda: here(node.key, node.terms.run, node.name)  # noqa: E731
@@ -304,33 +311,36 @@ def polling(node: FederatedNode, watch: NodeWatch | None = None) -> PollingNode:
 
 
 def _watched(answer: Answer, watch: NodeWatch) -> Answer:
-    """The same answers, of each of which `watch` is told."""
+    """Returns a function that answers as `answer` does, and shows each answer to `watch`."""
 
     def answered(request: bytes) -> bytes:
-        said = answer(request)
-        watch.answered(said)
-        return said
+        frame = answer(request)
+        watch.answered(frame)
+        return frame
 
     return answered
 
 
 def run_all(folder: Path, say: Say) -> None:
-    """Run the server and nodes of a federation on this machine, each in a process, until the server
-    is done. Raises EntrenousError if one fails."""
+    """Runs the server and nodes of a federation on this machine, each in a process, until the
+    server is done. Raises EntrenousError if one of them fails."""
     server, nodes = folder / "server", sorted((folder / "nodes").iterdir())
     with _telling(server, say), Processes() as processes:
         processes.start(server, "server")
         for node in nodes:
             processes.start(node)
-        while not (ended := processes.ended()):
+        ended = processes.ended()
+        while not ended:
             time.sleep(LOOK)
+            ended = processes.ended()
+        # A node ends only by an error; the server also when its rounds are done.
         if server not in ended or processes.of[server].returncode:
             raise EntrenousError(f"{ended[0].name} ended: {last_line(ended[0])}")
 
 
 @contextmanager
 def _telling(folder: Path, say: Say) -> Iterator[None]:
-    """Says when a round is over, while the server's own process is at work."""
+    """Says when a round is over, by the status that the server's process writes."""
     over = threading.Event()
 
     def look() -> None:
@@ -352,39 +362,38 @@ def _telling(folder: Path, say: Say) -> Iterator[None]:
 
 
 def _standing(now: Mapping[str, Any]) -> str:
-    """One line of a status."""
+    """Returns a status as one line."""
+    number = now["round"]
     if now["waiting_for"]:
-        return f"round {now['round']} waits for {', '.join(now['waiting_for'])}"
-    return (
-        f"round {now['round']} of {now['rounds']}: {now['nodes']} of {now['of']} nodes,"
-        f" {now['seconds_a_round']:.2f} s a round"
-    )
+        return f"round {number} waits for {', '.join(now['waiting_for'])}"
+    nodes = f"{now['nodes']} of {now['of']} nodes"
+    seconds = f"{now['seconds_a_round']:.2f} s a round"
+    return f"round {number} of {now['rounds']}: {nodes}, {seconds}"
 
 
 def status(folder: Path) -> dict[str, Any]:
-    """The status that a server last wrote about itself; {} before its first word."""
+    """Returns the status that a server last wrote about itself; {} before it has written one."""
     return told(folder)
 
 
 def status_of_server(folder: Path) -> dict[str, Any]:
-    """What a server last wrote about itself, and whether its process is there; before its first
-    word what its folder says. Raises InputError for a folder that is none."""
+    """Returns the status that a server last wrote, and whether its process runs. Before the first
+    one, returns a status made from the folder. Raises InputError for a folder that is no server's.
+    """
     terms = FederationTerms.read(folder / TERMS)
     running = is_held(folder / "lock")
-    if found := told(folder):
-        return {"running": running, **found}
+    written = told(folder)
+    if written:
+        return {"running": running, **written}
     members = Members.read(folder / MEMBERS, terms.users)
     standing = "starting" if running else "not started yet: entrenous server FOLDER"
-    first = {
+    return {
+        "running": running,
         "status": standing,
         "run": terms.run,
         "profile": terms.limits(),
         "round": 0,
         "rounds": terms.rounds,
-    }
-    return {
-        "running": running,
-        **first,
         "nodes": 0,
         "of": len(members.nodes),
         "waiting_for": [],
@@ -393,9 +402,10 @@ def status_of_server(folder: Path) -> dict[str, Any]:
 
 
 class Gathered(NamedTuple):
-    """The model of a whole federation, which only a holder of all its folders can put together."""
+    """The model of a whole federation, which only a holder of all its folders can assemble."""
 
     arrays: dict[str, Array]
+    """The server's arrays, and those of all devices as `devices.NAME`, leading axis users."""
 
     @property
     def sha256(self) -> str:
@@ -406,9 +416,9 @@ class Gathered(NamedTuple):
 
 
 def gathered(folder: Path) -> Gathered:
-    """The model of a federation whose folders are all on this machine, server and private vectors
-    together, as a simulation stores it. Only a trial can do this: otherwise no one has all
-    folders.
+    """Returns the model of a federation whose folders are all on this machine: the server's model
+    and the private vectors of all devices, as a simulation stores them. Only a trial can do this:
+    otherwise nobody has all folders.
     """
     terms = FederationTerms.read(folder / "server" / TERMS)
     arrays, _ = read_arrays(folder / "server" / "model.safetensors")
@@ -419,9 +429,10 @@ def gathered(folder: Path) -> Gathered:
             private = {} if newest is None else newest[1]
             for place, user in enumerate(store.users.tolist()):
                 parts[user] = {name: array[place] for name, array in private.items()}
+    # Every device keeps the same arrays; in the order of users, whichever node has them.
     names = list(parts[0]) if parts else []
-    devices = {
-        f"devices.{name}": np.stack([parts[user][name] for user in range(terms.users)])
-        for name in names
-    }
+    devices = {}
+    for name in names:
+        vectors = [parts[user][name] for user in range(terms.users)]
+        devices[f"devices.{name}"] = np.stack(vectors)
     return Gathered({**arrays, **devices})

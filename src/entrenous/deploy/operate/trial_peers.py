@@ -1,8 +1,8 @@
 """A trial without a server, `make gossip`: peers as processes of this machine. Some are killed,
 some come back, both bootstraps are killed, and the rest goes on.
 
-At the end all peers' recordings are replayed in one process: the models must come out the same to
-the byte, those of killed peers too."""
+At the end the recordings of all peers are replayed in one process: the models must be equal byte
+for byte, those of killed peers too."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .plans import FoundingPlan, TrialPlan
 from .processes import LOG, Processes
 from .recommend import recommend
 
-LEAST = 10  # peers: five are killed, and both bootstraps, and some must be left
+LEAST = 10  # peers: five are killed, then both bootstraps, and some must be left
 KILLED, RESTARTED = 5, 3
 FIRST = 4  # peers that are started first
 PERIOD = 0.5  # seconds
@@ -119,6 +119,7 @@ class _Story:
             if time.monotonic() > until:
                 logs = f"{self.paths[0].parent}/*/{LOG}"
                 raise EntrenousError(f"not all peers had pushed after {BEGIN:g} s; see {logs}")
+            # A line for every four peers.
             if begun // 4 > told // 4:
                 self.say(
                     f"{begun} of {len(paths)} peers have found another and pushed a model to it"
@@ -134,32 +135,41 @@ class _Story:
             self._line([status(path) for path in self.paths])
 
     def _line(self, peers: list[dict[str, Any]]) -> None:
-        now = time.monotonic() - self.since
+        """Prints a row of the table of the trial, from the status of all peers."""
+        seconds = time.monotonic() - self.since
         alive = sum(peer.get("running", 0) for peer in peers)
         errors = sum(peer.get("errors", 0) for peer in peers)
         pushed, merged = _sum(peers, "pushed.ok"), _sum(peers, "merged")
         busy, failed = _sum(peers, "pushed.busy"), _sum(peers, "pushed.failed")
+        # A peer with few rows has no weighting set, and so no hit rate.
         rates = [peer["hr@20"] for peer in peers if peer.get("hr@20") is not None]
-        ranked = f"{sum(rates) / len(rates):.3f}, {min(rates):.3f}" if rates else "-"
-        self.say(
-            f"{now:5.0f}s {alive:6} {pushed:7} {merged:6} {busy:6} {failed:7} {errors:7}  {ranked}"
-        )
+        ranked = "-"
+        if rates:
+            mean = sum(rates) / len(rates)
+            ranked = f"{mean:.3f}, {min(rates):.3f}"
+        counts = f"{alive:6} {pushed:7} {merged:6} {busy:6} {failed:7} {errors:7}"
+        self.say(f"{seconds:5.0f}s {counts}  {ranked}")
 
     def _kill(self, paths: list[Path], how: str) -> None:
-        pids = [self.processes.of[path].pid for path in paths]
+        """Kills peers by SIGKILL."""
+        pids = ", ".join(str(self.processes.of[path].pid) for path in paths)
         for path in paths:
             self.processes.kill(path)
-        self.say(f"{how}: {_names(paths)} (processes {', '.join(map(str, pids))})")
+        self.say(f"{how}: {_names(paths)} (processes {pids})")
 
     def _pushed(self) -> dict[Path, int]:
+        """Returns the number of pushes that were accepted of each running peer."""
         return {path: status(path)["tally"].get("pushed.ok", 0) for path in self.processes.of}
 
     def _gained(self, before: dict[Path, int]) -> bool:
-        return all(count > before[path] for path, count in self._pushed().items())
+        """Returns whether every peer has had pushes accepted since `before`."""
+        now = self._pushed()
+        return all(count > before[path] for path, count in now.items())
 
-    def _must(self, holds: bool, what: str) -> None:
+    def _must(self, holds: bool, claim: str) -> None:
+        """Says whether a claim of the trial holds; the trial fails if it does not."""
         self.good &= holds
-        self.say(f"{'yes' if holds else 'NO '}: {what}")
+        self.say(f"{'yes' if holds else 'NO '}: {claim}")
 
 
 def _names(paths: list[Path]) -> str:
@@ -173,6 +183,7 @@ def _sum(peers: list[dict[str, Any]], name: str) -> int:
 def _replayed(paths: list[Path], say: Callable[[str], None]) -> bool:
     """Replays all recordings. Returns whether all models come out the same."""
     verdicts = check(paths)
+    # A killed peer went on from the state before its last push, and its recording says so.
     same = sum(verdict.kept == verdict.replayed for verdict in verdicts)
     events = sum(verdict.events for verdict in verdicts)
     say(
@@ -186,6 +197,7 @@ def _recommended(path: Path, say: Callable[[str], None]) -> bool:
     """Recommends to one user, whose process lived through all of it. Returns whether there are
     items."""
     user, _, items = recommend(path, None, 5)
+    # Not every data set has titles.
     names = ", ".join(item["title"] or item["item"] for item in items)
     say(f"for user {user} of {path.name}: {names}")
     return bool(items)

@@ -1,5 +1,5 @@
-"""`Connections`: a peer's connections to others. Each is kept and used again, since making one costs
-as much as pushing 0.5 MB.
+"""`Connections`: a peer's connections to others. Each is kept and used again, since making one
+costs as much as pushing 0.5 MB.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A peer's folder: all that the peer is. Whoever has the folder is that peer; only models, records
-and headers ever leave it.
+"""A peer's folder, which is the whole peer: whoever has the folder is that peer. Only models,
+records and headers ever leave it.
 
-The files are those of every node: node.json, terms.json, items.json, identity.key, store.sqlite,
-and of a peer also
+The files are those of every node: node.json, terms.json, items.json, identity.key, store.sqlite;
+and for a peer also
 
 invitation.json  its number, the operator's ticket, and peers to begin with
 revoked.json     the newest list of keys that the operator has shut out, if there is one
@@ -74,8 +74,7 @@ class PeerFolder:
             "ask the operator for another: entrenous federation renew, then entrenous federation"
             " join --invitation"
         )
-        # Other peers would refuse every message of a peer whose ticket does not count; it is better
-        # told so by its own program.
+        # Other peers refuse every message of a peer whose ticket is not valid, and give no reason.
         if not ticket.is_for(key, operator, self.terms.run_bytes):
             raise InputError(str(self.folder), "its ticket is not for this key and number", fix=fix)
         if wall >= ticket.until:
@@ -119,16 +118,16 @@ class PeerFolder:
     @property
     def seed(self) -> int:
         """The number that this peer's random draws follow from: the federation's seed if draws are
-        public, else a number of its own, since whoever knows a peer's draws can tell its negatives,
-        and so its rows, from what it sends.
+        public, else a secret number of its own. Whoever knows a peer's draws can tell its negatives
+        from its messages, and so its rows.
         """
         if self.terms.draws == "public":
             return self.terms.seed
         return self.store.secret % (1 << SEED_BITS)
 
     def node(self) -> PeerNode:
-        """Returns a node with this peer's settings and rows, in the state in which it was last
-        saved, if it was. Raises EntrenousError if that state is damaged."""
+        """Returns a node with this peer's settings and rows, in its last saved state if there is
+        one. Raises EntrenousError if that state is damaged."""
         node = PeerNode(self.terms, self.me.number, self.data, self.seed)
         kept = self.state.load(schema_of(node.arrays()))
         if kept is not None:
@@ -144,7 +143,7 @@ class PeerFolder:
         return node
 
     def recommender(self) -> tuple[int, OwnModel]:
-        """Returns the number of the peer's pushes so far, and what scores by its newest model.
+        """Returns the number of the peer's pushes so far, and a recommender by its newest model.
         Raises InputError before its first training.
         """
         node = self.trained()
@@ -152,7 +151,7 @@ class PeerFolder:
 
     def locked(self) -> AbstractContextManager[None]:
         """Returns a lock, held inside `with`, that keeps a second process from running this peer.
-        Raises InputError that names the process that has it."""
+        Raises InputError, which names the process that holds it."""
         return holding(self.folder / "lock")
 
     def is_running(self) -> bool:

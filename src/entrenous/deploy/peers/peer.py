@@ -1,9 +1,9 @@
-"""`Peer`: one node at a link, under supervision. Of its three loops, one that fails is begun again,
-and one that keeps failing ends the peer.
+"""`Peer`: one node at a link, under supervision. It has three loops; one that fails is started
+again, and one that keeps failing ends the peer.
 
-    welcome  takes connections (serving.py)
-    learn    pushes when the period is over, else merges what arrived; all that changes the node,
-             one after the other, in a thread
+    welcome  accepts connections (serving.py)
+    learn    pushes when the period is over, else merges a received model; whatever changes the
+             node happens here, one after the other, in a thread
     shuffle  keeps the address book fresh (sending.py)
 
 A prototype lost peers in silence: a KeyError ended one task, and gossip with it. Here every task is
@@ -40,11 +40,11 @@ from .state import StateStore
 
 CRASHES, WITHIN = 5, 60.0  # failures of one loop in so many seconds that end the peer
 BAN = 60.0  # seconds
-# Connections that are kept besides those of a view: for exchanges of records, and for the last
-# view.
+# Connections that are kept in addition to those of a view: for exchanges of records, and for the
+# last view.
 OTHERS = 5
-RENEWALS = 5  # records that a peer makes in the time that one is good for
-# The name under which a received model is counted, by what became of it.
+RENEWALS = 5  # records that a peer makes in the time for which one is valid
+# The name under which a received model is counted, by the node's answer.
 COUNTED = {ACCEPTED: "merged", TOO_OLD: "refused.old", TOO_AHEAD: "refused.ahead"}
 
 
@@ -52,13 +52,13 @@ class PeerTimes(NamedTuple):
     """Time limits of a peer, in seconds."""
 
     period: float
-    """Between two pushes."""
+    """The time between two pushes."""
     life: float
-    """Of a record."""
+    """The time for which a record is valid."""
     interval: float
-    """Between two offers of one peer."""
+    """The least time between two offers of one peer."""
     ban: float = BAN
-    """For which a peer is banned."""
+    """The time for which a peer is banned."""
 
 
 def pace(period: float) -> PeerTimes:
@@ -71,13 +71,15 @@ class Membership(NamedTuple):
     """The place of a peer in its federation, as its folder has it."""
 
     terms: FederationTerms
+    """The terms of the federation."""
     me: PeerIdentity
+    """The key and the ticket of this peer."""
     bootstraps: Sequence[Contact] = ()
     """The first contacts."""
     revoked: RevocationList | None = None
     """The newest known list of revoked keys."""
     keep: Callable[[RevocationList], None] = lambda newer: None
-    """Writes down a newer list of revoked keys."""
+    """Writes a newer list of revoked keys to the disk."""
 
 
 class _Stop(Exception):
@@ -108,13 +110,13 @@ class Peer:
         self.book = AddressBook(self.me.number, verifier, bootstraps)
         self.limits = RateLimits(pace.interval, pace.ban)
         self.intake = PeerIntake(terms, self.book, self.limits, self.tally)
+        # Others accept no more than CONNECTIONS, of which everybody should have a share.
         kept = min(terms.gossip.view + OTHERS, CONNECTIONS // 2)
         self.connections = Connections(link, max(KEPT, kept))
         self.sender = Sender(self.book, self.connections, host, self.tally, self.record)
         self._woken, self._stopping = asyncio.Event(), asyncio.Event()
         self.server = PeerServer(self.intake, host, self.record, self._named, self._woken)
         self._own: AddressRecord | None = None
-        self._crashes: dict[str, list[float]] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self._turn = Lock()
 
@@ -133,6 +135,7 @@ class Peer:
                 self._tasks.create_task(self._supervise("learn", self._learn))
                 self._tasks.create_task(self._supervise("shuffle", self._shuffle))
                 await self._stopping.wait()
+                # A task group has no other way to cancel its tasks.
                 raise _Stop
         except* _Stop:
             pass
@@ -161,16 +164,18 @@ class Peer:
             self._tell(name.split()[0], bug)
 
     async def _supervise(self, name: str, loop: Callable[[], Awaitable[None]]) -> None:
-        """Runs a loop, and begins it again after a failure."""
+        """Runs a loop, and starts it again after a failure. Raises StartAgain if it has failed too
+        often.
+        """
+        crashes: list[float] = []  # times of the failures
         while True:
             try:
                 await loop()
             except Exception as bug:
                 self._tell(name, bug)
                 now = self.host.now()
-                crashes = [then for then in self._crashes.get(name, []) if now - then < WITHIN]
-                self._crashes[name] = [*crashes, now]
-                if len(self._crashes[name]) >= CRASHES:
+                crashes = [*(then for then in crashes if now - then < WITHIN), now]
+                if len(crashes) >= CRASHES:
                     raise StartAgain(
                         f"peer {self.me.number}: '{name}' failed {CRASHES} times in {WITHIN:.0f} s,"
                         f" the last time with {_named_bug(bug)}; the state is saved; start the peer"
@@ -179,9 +184,11 @@ class Peer:
                 await asyncio.sleep(min(1.0, self.pace.period))
 
     def _tell(self, name: str, bug: Exception) -> None:
+        """Counts an unexpected error and writes it to the log, with its place in the source."""
         self.tally[f"crash.{name}"] += 1
-        last = traceback.extract_tb(bug.__traceback__)[-1:]
-        where = "".join(f" ({os.path.basename(frame.filename)}:{frame.lineno})" for frame in last)
+        where = ""
+        for frame in traceback.extract_tb(bug.__traceback__)[-1:]:
+            where = f" ({os.path.basename(frame.filename)}:{frame.lineno})"
         self.say(f"a bug of entrenous in '{name}': {_named_bug(bug)}{where}; going on")
 
     # ---- the loops -------------------------------------------------------------------------------
@@ -193,15 +200,20 @@ class Peer:
     async def _shuffle(self) -> None:
         await self.sender.introduce()
         while True:
-            await asyncio.sleep(self.pace.period * (0.75 + self.host.below(500) / 1000))
+            # 0.75 to 1.25 periods, so that peers that started together do not ask together.
+            jitter = 0.75 + self.host.below(500) / 1000
+            await asyncio.sleep(self.pace.period * jitter)
             await self.sender.shuffle()
 
     async def _learn(self) -> None:
+        # The first push comes at a random part of the period, for the same reason.
         due = self.host.now() + self.pace.period * self.host.below(1000) / 1000
         while True:
             if self.host.now() >= due:
-                self.sender.push(await self.host.work(self._push), self.spawn)
+                pushed = await self.host.work(self._push)
+                self.sender.push(pushed, self.spawn)
                 self.sender.wished = self.node.known()
+                # A peer that is too slow pushes late, but never twice at once.
                 due = max(due + self.pace.period, self.host.now())
                 continue
             received = self.intake.next()
@@ -229,7 +241,8 @@ class Peer:
             told[number] = sender
         # Senders name whatever they like, so only the newest numbers are kept.
         if len(told) > 4 * self.book.largest:
-            self.sender.told = dict(list(told.items())[-self.book.largest :])
+            newest = list(told.items())[-self.book.largest :]
+            self.sender.told = dict(newest)
 
     # ---- numeric work and the disk: in a thread --------------------------------------------------
 
@@ -258,15 +271,19 @@ class Peer:
             self._save()
 
     def _save(self) -> None:
+        """Writes the node's state, its new events, and the peers that it knows to the disk."""
         if self.state is None:
             return
-        fresh, node = self.node.fresh, self.node
+        node, fresh = self.node, self.node.fresh
+        # A copy of the entries: the event loop changes them while this thread runs.
         met = [entry.record for entry in list(self.book.entries.values())]
-        self.state.save(node.arrays(), node.events - len(fresh), fresh, self.about(), met)
+        first = node.events - len(fresh)
+        self.state.save(node.arrays(), first, fresh, self.about(), met)
         node.fresh = []
 
     def _recall(self) -> None:
-        """Recalls whom the peer had met, and what it had taken, before it was started again."""
+        """Recalls the peers that it had met, and the models that it had taken, before it was
+        started again."""
         if self.state is None:
             return
         self.tally.update(self.state.about().get("tally", {}))
@@ -285,15 +302,21 @@ class Peer:
         gets old.
         """
         wall = self.host.wall()
-        if self._own is None or wall - self._own.issued > self.pace.life / RENEWALS:
-            self._own = self.me.record(self.link.addresses(), wall)
-        return self._own
+        own = self._own
+        if own is None or wall - own.issued > self.pace.life / RENEWALS:
+            own = self.me.record(self.link.addresses(), wall)
+            self._own = own
+        return own
 
     def about(self) -> dict[str, Any]:
         """Returns a summary for people: counts, and the hit rate of the model on the node's
         weighting set. It names no item.
         """
-        bad = [name for name in self.tally if name.startswith(("error", "crash"))]
+        tally = dict(sorted(self.tally.items()))
+        errors = 0
+        for name, count in tally.items():
+            if name.startswith(("error", "crash")):
+                errors += count
         return {
             "number": self.me.number,
             "pid": os.getpid(),
@@ -303,8 +326,8 @@ class Peer:
             "known": len(self.book.entries),
             "connections": self.server.open,
             "hr@20": self.node.hit_rate(),
-            "errors": sum(self.tally[name] for name in bad),
-            "tally": dict(sorted(self.tally.items())),
+            "errors": errors,
+            "tally": tally,
         }
 
 

@@ -1,5 +1,5 @@
-"""The needs of a peer from a transport, and from the machine that it runs on. Everything else in
-this room is the same in memory.
+"""The interfaces by which a peer uses a transport and its machine. Tests run peers in memory by
+other implementations; everything else in this room is the same.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ T = TypeVar("T")
 
 
 class LinkError(Exception):
-    """Raised when a connection could not be made or broke. `str(error)` is what the transport says,
-    in one line.
+    """Raised when a connection could not be made, or broke. `str(error)` is the message of the
+    transport, in one line.
     """
 
 
@@ -30,9 +30,10 @@ class Stream(Protocol):
 
 
 class Connection(Protocol):
-    """An open connection with one other peer, whose public key the transport has verified."""
+    """An open connection with one other peer."""
 
     peer: bytes
+    """The public key of the other peer, which the transport has verified."""
 
     async def open(self) -> Stream: ...
     async def accept(self) -> Stream: ...
@@ -43,18 +44,18 @@ class Arriving(Protocol):
     """An incoming connection before the handshake, to be taken or refused at no cost."""
 
     origin: str
-    """The machine or network that it comes from, as far as can be told without a handshake; "" =
-    this machine, or not known."""
+    """The machine or network that it comes from, as far as this can be known without a handshake;
+    "" = this machine, or unknown."""
 
     async def take(self) -> Connection: ...
     async def refuse(self) -> None: ...
 
 
 class PeerLink(Protocol):
-    """The access of one peer to the network: it dials other peers and accepts their connections.
-    key: its public key, 32 bytes, which is part of its address."""
+    """The access of one peer to the network: it dials other peers and accepts their connections."""
 
     key: bytes
+    """The peer's own public key, 32 bytes, which is part of its address."""
 
     def addresses(self) -> list[str]: ...
     async def dial(self, key: bytes, addresses: Sequence[str]) -> Connection: ...

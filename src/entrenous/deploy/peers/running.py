@@ -1,5 +1,5 @@
-"""A peer's process: its folder, a link, and the loop until it is told to end; its status; and a
-replay of what all peers have recorded.
+"""The process of a peer: its folder, a link, and the loop until it is told to end. Also its status,
+and a replay of the events that all peers have recorded.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def run(
     path: Path, stop: threading.Event, say: Callable[[str], None], metrics: int | None = None
 ) -> None:
     """Runs a peer until `stop` is set, then saves its state. metrics: the port on 127.0.0.1 that
-    tells what is counted, None = none. Raises InputError for a malformed folder and a ticket that
-    does not count, EntrenousError if the peer cannot go on.
+    answers GET /metrics; None = none. Raises InputError for a malformed folder and for a ticket
+    that is not valid, EntrenousError if the peer cannot continue.
     """
     with closing(PeerFolder(path)) as folder, folder.locked(), served(PeerTold(path), metrics):
         folder.check_ticket(time.time())
@@ -46,7 +46,7 @@ def run(
 async def _run(
     folder: PeerFolder, node: PeerNode, stop: threading.Event, say: Callable[[str], None]
 ) -> None:
-    from .iroh_link import listen
+    from .iroh_link import listen  # which only a peer that runs needs
 
     link = await listen(folder.me.key.private_bytes_raw(), folder.listen, folder.advertise)
     membership = Membership(
@@ -60,12 +60,13 @@ async def _run(
     went_on = f", goes on after event {node.events}" if node.events else ""
     addresses = ", ".join(link.addresses())
     say(f"peer {peer.me.number} of run {folder.terms.run} listens at {addresses}{went_on}")
+    # A signal sets the event of a thread; the loop learns of it by waiting in one.
     ending = asyncio.get_running_loop().run_in_executor(None, stop.wait)
     ending.add_done_callback(lambda _: peer.stop())
     try:
         await peer.run()
     finally:
-        stop.set()  # whatever ended it: else the thread that waits for it would not end
+        stop.set()  # whatever ended the peer, or the thread that waits for the event would not end
         await link.close()
 
 
@@ -87,7 +88,7 @@ def status(path: Path) -> dict[str, Any]:
 
 @final
 class PeerTold:
-    """The `Telling` of a running peer: by the state that it has saved last, before each push."""
+    """The metrics of a running peer, from the state that it saves before each push; a `Telling`."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._disk = path, DiskHealth(path)
@@ -99,44 +100,34 @@ class PeerTold:
         def number(key: str) -> float:
             return float(about.get(key) or 0)
 
+        saved = "When this was saved, since 1970; 0 before the first push."
+        errors = "Messages that broke the protocol, and faults of a loop."
+        pushes = "Models that were pushed, each to all its receivers."
+        tally = "What became of pushes, models and exchanges of addresses."
         families = [
             counter("events_total", "Trainings, pushes and merged models.", number("events")),
-            counter(
-                "pushes_total",
-                "Models that were pushed, each to all its receivers.",
-                number("pushes"),
-            ),
+            counter("pushes_total", pushes, number("pushes")),
             gauge("peers_known", "Peers whose address is known.", number("known")),
             gauge("connections_open", "Connections now.", number("connections")),
-            counter(
-                "errors_total",
-                "Messages that broke the protocol, and faults of a loop.",
-                number("errors"),
-            ),
-            gauge(
-                "last_saved_seconds",
-                "When this was saved, since 1970; 0 before the first push.",
-                number("time"),
-            ),
+            counter("errors_total", errors, number("errors")),
+            gauge("last_saved_seconds", saved, number("time")),
             gauge(
                 "ticket_ends_seconds", "When the ticket ends, since 1970.", number("ticket_until")
             ),
-            counters(
-                "tally_total",
-                "What became of pushes, models and exchanges of addresses.",
-                about.get("tally", {}),
-                "event",
-            ),
+            counters("tally_total", tally, about.get("tally", {}), "event"),
             *process(),
         ]
         return text_of(families)
 
     def trouble(self) -> Trouble | None:
-        """Returns why the peer cannot do its work now: the disk, or that it knows no other peer."""
+        """Returns the reason why the peer cannot do its work now: its disk, or that it knows no
+        other peer. None if it can.
+        """
         disk = self._disk.trouble()
         if disk is not None:
             return disk
         about = status(self._path)
+        # Before its first push a peer may not have met anybody yet.
         if about.get("pushes") and not about.get("known"):
             return Trouble("alone", "no other peer's address is known: is a bootstrap up?")
         return None
@@ -146,7 +137,9 @@ class Verdict(NamedTuple):
     """Two hashes of one peer's final model."""
 
     number: int
+    """The number of the peer."""
     events: int
+    """The number of its recorded events."""
     kept: str
     """The hash of the model on the peer's disk."""
     replayed: str
@@ -162,22 +155,28 @@ def check(paths: Sequence[Path]) -> list[Verdict]:
             if folder.is_running():
                 fix = "stop all peers of the federation first"
                 raise InputError(str(folder.folder), "is running", fix=fix)
+        # A peer that never ran has pushed to nobody.
         folders = [folder for folder in folders if folder.state.about()]
         if not folders:
             raise InputError("FOLDER", "no peer has recorded anything", fix="run some first")
         terms = folders[0].terms
-        nodes = [folder.trained() for folder in folders]
-        recordings = [
-            Recording(node.number, node.seed, node.data, folder.state.events())
-            for folder, node in zip(folders, nodes, strict=True)
-        ]
-    again = replay(terms.gossip, terms.catalogue, terms.seed, recordings)
-    return [_verdict(d, node, again, len(recordings[d].events)) for d, node in enumerate(nodes)]
+        nodes, recordings = [], []
+        for folder in folders:
+            node = folder.trained()
+            nodes.append(node)
+            events = folder.state.events()
+            recordings.append(Recording(node.number, node.seed, node.data, events))
+    replayed = replay(terms.gossip, terms.catalogue, terms.seed, recordings)
+    verdicts = []
+    for d, node in enumerate(nodes):
+        verdicts.append(_verdict(d, node, replayed, len(recordings[d].events)))
+    return verdicts
 
 
-def _verdict(d: int, node: PeerNode, again: Replayed, events: int) -> Verdict:
+def _verdict(d: int, node: PeerNode, replayed: Replayed, events: int) -> Verdict:
     """Returns the verdict on peer d. The model and all private arrays count."""
     kept = {name: array[0] for name, array in arrays_of(node.nodes).items()}
-    replayed = {name: array[d] for name, array in arrays_of(again.nodes).items()}
-    kept["model"], replayed["model"] = node.pool[0], again.models[d]
-    return Verdict(node.number, events, model_sha256(kept), model_sha256(replayed))
+    kept["model"] = node.pool[0]
+    repeated = {name: array[d] for name, array in arrays_of(replayed.nodes).items()}
+    repeated["model"] = replayed.models[d]
+    return Verdict(node.number, events, model_sha256(kept), model_sha256(repeated))

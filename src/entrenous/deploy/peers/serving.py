@@ -1,5 +1,5 @@
-"""`PeerServer`: the receiving end of a peer. Connections are few for each address, and have time
-limits; every stream is one request; protocol errors are counted."""
+"""`PeerServer`: the receiving end of a peer. Connections are limited for each address and in time;
+every stream is one request; protocol errors are counted."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ CONNECTIONS = 64
 # Connections of keys that have shown no ticket yet; the other places are for keys that have.
 STRANGERS = CONNECTIONS // 2
 OF_ONE = 16  # connections from one address at once, and as many a second
-STREAMS = 2  # of one connection at once
+STREAMS = 2  # streams of one connection at once
 HANDSHAKE = 4.0  # seconds
-# Bytes of a body that is judged on the spot, in a millisecond: a thread costs more than half of
-# that (bench).
+# Bytes up to which a body is judged on the spot, in a millisecond: a thread costs more than half
+# of that (bench).
 SMALL = 1 << 20
-# Seconds without a request, after which a connection is closed; a stranger's within HANDSHAKE.
+# Seconds without a request after which a connection is closed; a stranger's after HANDSHAKE.
 IDLE = 60.0
 
 
@@ -42,7 +42,7 @@ IDLE = 60.0
 class PeerServer:
     """The receiving end of one peer.
 
-    record: makes the peer's own record. named: is called with a sender and the peer numbers that
+    record: returns the peer's own record. named: is called with a sender and the peer numbers that
     its message names. woken: is set when a model waits for the node."""
 
     def __init__(
@@ -56,14 +56,14 @@ class PeerServer:
         self.intake, self.host = intake, host
         self.book, self.limits, self.tally = intake.book, intake.limits, intake.tally
         self.record, self.named, self.woken = record, named, woken
-        self.connections: dict[bytes, Connection] = {}
+        self.connections: dict[bytes, Connection] = {}  # by public key
         # Connections of keys that have shown no ticket yet, by id, the oldest first.
         self.strangers: dict[int, Connection] = {}
         self.known: set[int] = set()  # ids of connections whose keys have shown a ticket
         self.leaving: set[int] = set()  # ids of connections that were hung up on, and still end
         self.origins: Counter[str] = Counter()  # connections from each address
         self.often = Buckets(OF_ONE, OF_ONE)
-        self.open = 0
+        self.open = 0  # connections, also those in their handshake
 
     async def welcome(self, arriving: Arriving, spawn: Spawn) -> None:
         """Accepts a connection and serves it in a task. Refuses it before anything is spent on it
@@ -78,25 +78,28 @@ class PeerServer:
         spawn("connection", self._serve(arriving))
 
     def _crowded(self, origin: str) -> bool:
-        """Returns whether there are too many connections from one address, or too often."""
+        """Returns whether too many connections are open from one address, or come too often."""
+        # Peers of this machine all have the same address.
         if not origin:
             return False
         return self.origins[origin] >= OF_ONE or self.often.take(origin, self.host.now()) > 0
 
     def _full(self) -> bool:
         """Returns whether there is no place for a connection that may be a stranger's."""
-        there = self.open - len(self.leaving)
-        return there >= CONNECTIONS or there - len(self.known) >= STRANGERS
+        staying = self.open - len(self.leaving)
+        strangers = staying - len(self.known)
+        return staying >= CONNECTIONS or strangers >= STRANGERS
 
     def _evicted(self) -> bool:
-        """Hangs up on the oldest stranger; returns whether that made a place. A key that has shown
-        a ticket is never put out for somebody else.
+        """Hangs up on the oldest stranger. Returns whether that made a place. A key that has shown
+        a ticket never loses its place to somebody else.
         """
+        # Connections that end take a while, so those that leave are limited too.
         if not self.strangers or self.open >= 2 * CONNECTIONS:
             return False
-        who, connection = next(iter(self.strangers.items()))
-        del self.strangers[who]
-        self.leaving.add(who)
+        oldest, connection = next(iter(self.strangers.items()))
+        del self.strangers[oldest]
+        self.leaving.add(oldest)
         connection.close()
         self.tally["connections.evicted"] += 1
         return True
@@ -107,6 +110,7 @@ class PeerServer:
             self.known.add(id(connection))
 
     async def _serve(self, arriving: Arriving) -> None:
+        """Serves one connection until it ends, and frees its place."""
         connection = None
         try:
             async with asyncio.timeout(HANDSHAKE):
@@ -124,9 +128,11 @@ class PeerServer:
             self.origins -= Counter([arriving.origin])
             if connection is not None:
                 connection.close()
-                self.strangers.pop(id(connection), None)
-                self.known.discard(id(connection))
-                self.leaving.discard(id(connection))
+                place = id(connection)
+                self.strangers.pop(place, None)
+                self.known.discard(place)
+                self.leaving.discard(place)
+                # A newer connection of the same key stays.
                 if self.connections.get(connection.peer) is connection:
                     del self.connections[connection.peer]
 
@@ -153,16 +159,19 @@ class PeerServer:
     async def _streams(
         self, connection: Connection, under_way: set[asyncio.Task[None]]
     ) -> AsyncIterator[Stream]:
+        """Yields the streams of a connection, as many at once as are allowed."""
         while not self.limits.is_banned(connection.peer, self.host.now()):
             if len(under_way) >= STREAMS:
                 await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
             await self._turn(connection.peer)
+            idle = HANDSHAKE if id(connection) in self.strangers else IDLE
             try:
-                async with asyncio.timeout(HANDSHAKE if id(connection) in self.strangers else IDLE):
+                async with asyncio.timeout(idle):
                     stream = await connection.accept()
             except LinkError:
                 return
             except TimeoutError:
+                # A long body is no idleness.
                 if under_way:
                     continue
                 return
@@ -196,8 +205,8 @@ class PeerServer:
             await self._counted("dropped", connection, stream)
 
     async def _counted(self, code: str, connection: Connection, stream: Stream | None) -> None:
-        """Counts an error of a peer, and hangs up if the peer is banned because of it. stream: to
-        be broken; None = its sender has been told."""
+        """Counts an error of a peer, and hangs up if the peer is banned because of it. stream: one
+        to be aborted; None if its sender has been told already."""
         self.tally[f"error.{code}"] += 1
         banned = self.limits.error(connection.peer, self.host.now())
         self.tally["banned"] += banned
@@ -207,8 +216,8 @@ class PeerServer:
             connection.close()
 
     def _shuffled(self, connection: Connection, message: Shuffle) -> Reply:
-        """Takes records and answers with others. A sender with an older list of revoked keys gets
-        the newer one, and then no other records.
+        """Stores the records of a message and answers with others. A sender with an older list of
+        revoked keys gets the newer one, and then no records of others.
         """
         peer = connection.peer
         if message.schema != self.intake.terms.run_bytes:
@@ -218,19 +227,22 @@ class PeerServer:
             raise ProtocolError("record")
         if not self.limits.may_shuffle(peer, self.host.now()):
             return Reply("busy")
-        own = message.records[0]
+        own, *others = message.records
         self.book.put(own, self.host.wall())
         self._has_a_ticket(connection)
-        self.tally["records.stale"] += self.book.take(message.records[1:], self.host.wall())
+        self.tally["records.stale"] += self.book.take(others, self.host.wall())
         verifier = self.book.verifier
+        # A frame holds either the whole list or records of others.
         if message.serial < verifier.serial:
             return Reply("records", (self.record(),), verifier.revoked)
         told = self.book.some(message.wanted, self.host.below, besides=own.number, most=CARRIED - 1)
         return Reply("records", (self.record(), *told))
 
     async def _offered(self, connection: Connection, offer: Offer, stream: Stream) -> None:
+        """Answers an offer; reads and queues the model if it is wanted."""
         peer = connection.peer
         answer = self.intake.offered(peer, offer, self.host.now(), self.host.wall())
+        # Of another federation the record, and so the ticket, has not been looked at.
         if answer != "schema":
             self._has_a_ticket(connection)
         if answer != "go":

@@ -1,9 +1,9 @@
-"""The content of a peer's store besides its user's rows: the state of its node, whole or not at
-all; its events; and the peers that it has met.
+"""The part of a peer's store that training changes: the state of its node, its events, and the
+records of peers that it has met.
 
-The state is written before every push leaves. So a peer that dies goes on from a state that
-explains all that others have of it. Models that it took since are lost, and the state of no other
-peer depends on them.
+The state is written before every push leaves. So a peer that dies continues from a state that
+explains everything that others have received from it. The models that it has accepted since are
+lost, but no other peer's state depends on them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..wire.tensors import Malformed, Schema, read, write
 from .messages import AddressRecord
 from .replay import MESSAGE, PeerEvent
 
-SEEN = 4096  # newest events by which a peer knows what it has taken already
+SEEN = 4096  # newest accepted models of which a peer refuses a copy after a restart
 
 
 class SavedPeerState(NamedTuple):
@@ -54,18 +54,16 @@ class StateStore:
         """Stores a state, and the events that led to it since the last one, in one transaction.
         first: the number of the first event."""
         body = write(arrays)
+        rows = [(number, *event) for number, event in enumerate(events, first)]
+        records = [(record.number, msgspec.msgpack.encode(record)) for record in met]
         with self._file as file:
-            rows = [(first + n, e.kind, e.sender, e.push, e.digest) for n, e in enumerate(events)]
             file.executemany("insert into event values (?, ?, ?, ?, ?)", rows)
             # The digest finds a damaged file out before a peer goes on from made-up numbers.
             state = (body, hashlib.sha256(body).digest(), json.dumps(about))
             file.execute("insert or replace into peer values (1, ?, ?, ?)", state)
             # The peers that it knows now replace those that it had met before.
             file.execute("delete from met")
-            file.executemany(
-                "insert into met values (?, ?)",
-                [(r.number, msgspec.msgpack.encode(r)) for r in met],
-            )
+            file.executemany("insert into met values (?, ?)", records)
 
     def load(self, schema: Schema) -> SavedPeerState | None:
         """Returns the stored state; None if none was stored. Raises EntrenousError if it is damaged
