@@ -5,12 +5,15 @@ insists on its own floors.
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, final
+from collections.abc import Mapping
+from typing import Protocol, final
 
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ...core.contract.protocols import State
 from ...core.contract.update import Total
+from ...federation.shard import Shard
 from ...privacy.secure_sum.client import SecureSumClient
 from ...privacy.secure_sum.memory import PastSum, sharing
 from ...privacy.secure_sum.refusal import SumRefused
@@ -25,14 +28,36 @@ from ..frames.request import NodeRequest, announced
 from ..frames.secure import ANSWERED, COMPLAINT, KINDS, MESSAGE, sum_terms, upload
 from ..wire.tensors import TensorField
 from .node_store import MaskedVector, NodeStore
-
-if TYPE_CHECKING:
-    from .node import FederatedNode  # which makes a `SecureSide`
+from .responder import Responder
 
 # Facts of the store.
 MASKED = "masked"  # the newest round of which this node's masked input has left
 INPUTS = "inputs"  # the number of rounds of which it has left
 ALLOWED = "allowed"  # of how many it may, where the owner has allowed more than the terms say
+
+
+class TrainingNode(Protocol):
+    """The members of a node that a secure round uses: its identity and store, and the steps of a
+    plain round.
+    """
+
+    name: str
+    key: Ed25519PrivateKey
+    terms: FederationTerms
+    store: NodeStore
+    shard: Shard
+    responder: Responder
+
+    def before(self, request: NodeRequest) -> tuple[State, np.uint64]: ...
+    def train_sum(self, request: NodeRequest) -> tuple[State, Total]: ...
+    def keep(
+        self,
+        request: NodeRequest,
+        answer: bytes,
+        devices: State,
+        facts: Mapping[str, str] | None = None,
+        masked: MaskedVector | None = None,
+    ) -> None: ...
 
 
 @final
@@ -42,7 +67,7 @@ class SecureSide:
     consented to are on its disk.
     """
 
-    def __init__(self, node: FederatedNode, members: Members, floors: Floors) -> None:
+    def __init__(self, node: TrainingNode, members: Members, floors: Floors) -> None:
         self._node, self._floors = node, floors
         self._roll = members.roll()
         # Nodes of other groups may be in no sum with this one: a server that dealt nodes anew in
