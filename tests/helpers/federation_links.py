@@ -417,7 +417,8 @@ def nodes_at(
     """All nodes of a federation, polling. each: is called with a node's name and its answer, before
     it is sent.
     """
-    from entrenous.deploy.links.polling import PollingNode, serve_many
+    from entrenous.deploy.links.polling import PollingNode
+    from entrenous.deploy.links.polling import serve as serve_nodes
     from entrenous.deploy.operate import running
 
     stop, nodes = Event(), nodes_of(made)
@@ -437,7 +438,7 @@ def nodes_at(
         made.server / "keys" / "ca.crt" if tls else None,
         {"tls": tls, "say": lambda text: None},
     )
-    at_work = Thread(target=serve_many, args=(address, ca, polled, stop), kwargs=more, daemon=True)
+    at_work = Thread(target=serve_nodes, args=(address, ca, polled, stop), kwargs=more, daemon=True)
     at_work.start()
     try:
         yield

@@ -7,7 +7,7 @@ from contextlib import closing
 
 from entrenous.core.contract.protocols import Progress, silent
 from entrenous.deploy.links.https import HttpsPlan
-from entrenous.deploy.links.polling import serve_many
+from entrenous.deploy.links.polling import serve
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.operate import running
 from entrenous.deploy.operate.founding import FoundedFederation
@@ -29,7 +29,7 @@ def over_https(made: FoundedFederation, progress: Progress = silent) -> str:
         polled = [running.polling(node) for node in nodes]
         ca = made.server / "keys" / "ca.crt"
         at_work = threading.Thread(
-            target=serve_many,
+            target=serve,
             args=(link.address, ca, polled, stop),
             kwargs={"say": lambda text: None},
         )

@@ -16,7 +16,8 @@ from federation_links import federation, logged, nodes_of, server_sha256, simula
 from entrenous.deploy.frames.frames import opened
 from entrenous.deploy.links.admission import here
 from entrenous.deploy.links.https import HttpsPlan, HttpsServerLink
-from entrenous.deploy.links.polling import PollingNode, serve_many
+from entrenous.deploy.links.polling import PollingNode
+from entrenous.deploy.links.polling import serve as serve_nodes
 from entrenous.deploy.links.port import Answer, MemoryServerLink, ServerLink
 from entrenous.deploy.operate.founding import FoundedFederation
 from entrenous.deploy.server import exchange
@@ -54,7 +55,7 @@ def https(
         ]
         more = {"say": lambda text: None, "tls": tls}
         at_work = threading.Thread(
-            target=serve_many,
+            target=serve_nodes,
             args=(link.address, folder / "ca.crt" if tls else None, nodes, stop),
             kwargs=more,
         )

@@ -40,7 +40,7 @@ class Running:
 
     def _run(self, address: str, ca: Path | None, node: PollingNode, **more: bool) -> None:
         try:
-            serve(address, ca, node, self.stop, say=self.said.append, **more)
+            serve(address, ca, [node], self.stop, say=self.said.append, **more)
         except Exception as error:
             self.ended.append(error)
 
@@ -156,7 +156,7 @@ def test_the_wrong_authority_and_the_wrong_protocol_end_with_a_line(tmp_path: Pa
         running.thread.join(PATIENCE)
         assert "does not speak TLS" in str(running.ended[0])
     with pytest.raises(InputError, match="plain text"):
-        serve("10.1.2.3:8443", None, node(), threading.Event(), tls=False)
+        serve("10.1.2.3:8443", None, [node()], threading.Event(), tls=False)
 
 
 def test_a_first_handshake_that_is_cut_is_tried_again(

@@ -138,7 +138,7 @@ def polled(server: LyingServer, keys: Path) -> list[str]:
 
     def run() -> None:
         try:
-            serve(f"127.0.0.1:{server.port}", keys / "ca.crt", node, stop, say=said.append)
+            serve(f"127.0.0.1:{server.port}", keys / "ca.crt", [node], stop, say=said.append)
         except BaseException as error:
             ended.append(error)
 

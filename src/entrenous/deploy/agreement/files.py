@@ -37,6 +37,7 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         fields = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
+        # The folder of an old version has the same file under another name.
         if any((path.parent / name).exists() for name in OLD):
             check_format(path.parent, 1)
         raise InputError(

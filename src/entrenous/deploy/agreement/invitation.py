@@ -42,7 +42,7 @@ class ServerInvitation(Struct, frozen=True, forbid_unknown_fields=True):
     server: str
     """HOST:PORT."""
     tls: bool
-    """Whether the server has a certificate."""
+    """True if the server has a certificate."""
 
 
 class Bootstrap(Struct, frozen=True, forbid_unknown_fields=True):
@@ -73,8 +73,8 @@ class PeerInvitation(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_server_invitation(folder: Path) -> ServerInvitation:
-    """Reads the invitation of a node with a server. Raises InputError for anything else in it: a
-    node's owner alone decides what the node insists on."""
+    """Reads the invitation of a node with a server. Raises InputError for anything else in it."""
+    # A node's owner alone decides what the node insists on, so an invitation sets nothing.
     invitation = _read(folder, ServerInvitation, "server and tls alone")
     split_address(str(folder / INVITATION), invitation.server)
     return invitation

@@ -442,6 +442,7 @@ class FederationTerms(Settings):
         """Raises InputError for an algorithm whose sums may be of one device, in which masks hide
         nothing, and for too few people.
         """
+        # The sum of one device is what it sent, and masks come off a sum.
         if contract.cohort == 1:
             problem = f"{self.algorithm} asks one device a round, and a sum of one hides nothing"
             fix = f"choose an algorithm with more devices in a round, such as fpl; or {SINGLY}"
@@ -520,6 +521,7 @@ class FederationTerms(Settings):
         own, name = self.protection, short(self.algorithm)
         measured = evidence.gives_away(name)
         measured = measured or f"`entrenous audit {name}` measures what that gives away"
+        # A defence has to see each update, so it comes before all else that could be said.
         if self.defended:
             return (
                 "the server reads each device's update, to refuse poisoned ones"
@@ -567,8 +569,10 @@ class FederationTerms(Settings):
         """
         # Where the terms name no cohort: all users, which proves less.
         asked = max(0, int(self.settings.get("cohort", 0)))
-        cohort = min(asked or self.users, self.users) / self.protection.groups
-        rounds = self.sums if rounds is None else rounds
+        in_round = min(asked or self.users, self.users)
+        cohort = in_round / self.protection.groups
+        if rounds is None:
+            rounds = self.sums
         return proven_for_all_rounds(self.protection, people, cohort, rounds)
 
     # ---- as text ---------------------------------------------------------------------------------
@@ -578,6 +582,7 @@ class FederationTerms(Settings):
         their topology does not have and limits that are not set.
         """
         foreign = OF_PEERS if self.has_server else OF_SERVER
+        # A limit that is not set is left out: one that a later version adds changes no older hash.
         fields = self.model_dump(mode="json", exclude=foreign, exclude_none=True)
         return json.dumps(fields, sort_keys=True, indent=1)
 

@@ -443,7 +443,7 @@ def _check_sender(frame: bytes, node: str) -> None:
     """Raises Denied for a frame that names another node than the one whose key was shown.
 
     So the server checks the frame against one key, and a frame that nobody signed costs it one
-    check. Bytes that are no frame at all pass here: the server has a code of its own for them.
+    check. Bytes that are no frame at all pass here: the server refuses them by another code.
     """
     try:
         other = claimed_node(frame) != node

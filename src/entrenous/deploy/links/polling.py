@@ -1,5 +1,5 @@
-"""A node's connection to its server. The node asks for work over HTTPS, answers in this process, and
-comes back after every loss.
+"""A node's connection to its server. The node asks for work over HTTPS, answers in this process,
+and comes back after every loss.
 
 The server may be anybody who has its TLS key. So `ServerLine` reads a response as it comes, never
 decodes it, and gives it up where it is longer than this server's responses can be. It keeps no
@@ -271,30 +271,6 @@ class Refused(Exception):
 def serve(
     address: str,
     ca: Path | None,
-    node: PollingNode,
-    stop: threading.Event,
-    *,
-    tls: bool = True,
-    insecure: bool = False,
-    say: Say = print,
-) -> None:
-    """Answers the requests of the server at `address` (HOST:PORT) until `stop` is set. ca: the file
-    with the authority of its certificate, None = those that the system trusts.
-
-    A lost connection, a server that is away or busy: the node waits and connects again (exponential
-    back-off with jitter, at most 10 attempts a minute). An exception of `answer` costs that request
-    its answer, and is said in one line.
-
-    Raises InputError for what no waiting mends: another authority, other terms, TLS on one side
-    only, plain text beyond loopback without `insecure`. NotYet, a kind of it, is for what the
-    operator may mend without this node: a node that the server does not know yet, or a certificate
-    that has ended."""
-    serve_many(address, ca, [node], stop, tls=tls, insecure=insecure, say=say)
-
-
-def serve_many(
-    address: str,
-    ca: Path | None,
     nodes: Sequence[PollingNode],
     stop: threading.Event,
     *,
@@ -302,8 +278,18 @@ def serve_many(
     insecure: bool = False,
     say: Say = print,
 ) -> None:
-    """Runs many nodes in one process, each with its key and its connection, until `stop` is set.
-    Arguments as of `serve`. Raises the first InputError.
+    """Answers the requests of the server at `address` (HOST:PORT) until `stop` is set, by nodes of
+    which each has its key and its connection. ca: the file with the authority of the server's
+    certificate, None = those that the system trusts.
+
+    If a connection is lost, or the server is away or busy, the node waits and connects again
+    (exponential back-off with jitter, at most 10 attempts a minute). An exception of `answer` costs
+    that request its answer, and is said in one line.
+
+    Raises the first InputError of a node, for faults that no waiting mends: another authority,
+    other terms, TLS on one side only, plain text beyond loopback without `insecure`. Raises NotYet,
+    a kind of it, for faults that the operator may mend without this node: a node that the server
+    does not know yet, or a certificate that has ended.
     """
     host, _ = split_address("server address", address)
     if not tls:

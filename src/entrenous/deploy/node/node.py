@@ -307,8 +307,8 @@ class OwnRecommender:
 
 @final
 class SecretDraws:
-    """The devices of a node, each of which trains with keys of its own: one key for each purpose,
-    round and user, a keyed BLAKE2b of the node's `secret`.
+    """The devices of a node, which draw from secret keys: one key for each purpose, round and user,
+    a keyed BLAKE2b of the node's `secret`.
 
     The keys of a simulation come from one another by functions that can be turned round
     (core/keys.py): whoever finds one finds the seed, and all users and rounds with it. A server may

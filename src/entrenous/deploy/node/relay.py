@@ -1,5 +1,5 @@
-"""A relay: a node that has nodes of its own. It asks them for what it is asked for, and answers
-with their sum.
+"""A relay: a node that serves further nodes below it. It asks them for what it is asked for, and
+answers with their sum.
 
 Sums are associative, so a tree of relays of any depth ends with the model of one server. Whom a
 relay could not hear in time is left out, and it says so. What its nodes have sent is in its journal
@@ -41,7 +41,7 @@ ASKED = 32  # bytes of a request's sha256, which stands before its answer on the
 class Relay:
     """One relay, opened from its folder. Answers one request at a time.
 
-    below: the open folder of the server of its own nodes. link: to these nodes.
+    below: the open folder of the server that it is to the nodes below. link: to these nodes.
     """
 
     def __init__(self, folder: Path, below: ServerFolder, link: ServerLink, stop: Event) -> None:

@@ -250,7 +250,13 @@ def run_node(
         with closing(watch), served(watch, metrics):
             asked = polling(node, watch)
             serve(
-                about["server"], trusted, asked, stop, tls=about["tls"], insecure=insecure, say=say
+                about["server"],
+                trusted,
+                [asked],
+                stop,
+                tls=about["tls"],
+                insecure=insecure,
+                say=say,
             )
 
 
@@ -291,7 +297,7 @@ def run_relay(
             serve(
                 about["server"],
                 ca if ca.exists() else None,
-                asked,
+                [asked],
                 stop,
                 tls=about["tls"],
                 insecure=insecure,

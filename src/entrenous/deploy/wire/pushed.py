@@ -9,7 +9,6 @@ import hashlib
 from ...core.types import Float32Array
 from .tensors import ALIGNED, LENGTH, Buffer, TensorField, read, write
 
-DIGEST_BYTES = 32
 NUMBER_BYTES = 4  # of a float32
 
 
