@@ -1,5 +1,5 @@
-"""`Dataset`: one named data set as a declaration. Each file in `data/sets/` offers one or more in
-its DATASETS.
+"""`Dataset`: a named data set as a declaration. Each file in `data/sets/` offers one or more in its
+DATASETS.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, final
+from typing import final
 
 from ..core.errors import InputError
 from ..core.printed import plain
@@ -26,6 +26,7 @@ class Dataset:
     """A named data set as a declaration."""
 
     name: str
+    """The name by which it is loaded."""
     summary: str
     """Size and kind, one line."""
     terms: str
@@ -35,19 +36,23 @@ class Dataset:
     origin: str
     """The place to get it from."""
     read: Callable[[Path], Interactions]
-    """From the folder to `Interactions`."""
+    """Reads the `Interactions` in the folder."""
     folder: str | None = None
     """The folder below the data folder; None for data that is made rather than read."""
     files: tuple[str, ...] = ()
-    """Any one of them shows that the data set is there. A name without a dot may end in .parquet,
-    .csv or .tsv.
+    """The names of files, any of which shows that the data set is there. A name without a dot may
+    end in .parquet, .csv or .tsv, also with .gz behind.
     """
     sources: tuple[FileSource, ...] = ()
     """The sources of `fetch` in order of preference; empty if it cannot be fetched."""
     published: Mapping[str, Callable[[Path], Published]] = field(default_factory=dict)
-    """{whose: from the folder to the rows they held out}, for published test rows ("ncf")."""
+    """Functions that read the test rows in the folder that somebody published, by whose they are
+    ("ncf").
+    """
     divided: Mapping[str, Callable[[Path], Divided]] = field(default_factory=dict)
-    """{whose: from the folder to all parts they published}, training rows too ("pepper")."""
+    """Functions that read all parts, training rows too, that somebody published, by whose they are
+    ("pepper").
+    """
 
     @property
     def path(self) -> Path:
@@ -77,7 +82,7 @@ class Dataset:
 
     def load(self, *, fetch: bool = True) -> Interactions:
         """Reads the data set, after downloading it if it is missing and `fetch` is true. Raises
-        InputError if it is missing.
+        InputError if it is missing and not downloaded.
         """
         if not self.present():
             if not fetch:
@@ -103,41 +108,42 @@ def _say(text: str) -> None:
 
 
 def datasets() -> dict[str, Dataset]:
-    """Every named data set, by name, discovered in data/sets and in installed packages
-    (`entrenous.datasets`).
+    """Returns every named data set by name, in the order of names: those of data/sets and those of
+    installed packages (`entrenous.datasets`).
     """
-    return dict(sorted(with_plugins("datasets", offers("entrenous.data.sets", "DATASETS")).items()))
+    known = with_plugins("datasets", offers("entrenous.data.sets", "DATASETS"))
+    return dict(sorted(known.items()))
 
 
 def dataset(name: str) -> Dataset:
-    """The named data set. Raises InputError that suggests the nearest name."""
+    """Returns the named data set. Raises InputError that suggests the nearest name."""
     return pick("data set", name, datasets())
 
 
 def published(whose: str, name: str) -> Published:
-    """Loads the rows that `whose` ("ncf") held out of the data set `name`. Raises InputError if
-    there are none for this data, or their files are missing.
+    """Returns the rows that `whose` ("ncf") held out of the data set `name`. Raises InputError if
+    none are known of this data, or their files are missing.
     """
-    having = _having("published", whose, name)
-    return having.published[whose](having.path)
+    having = {data.name: data for data in datasets().values() if whose in data.published}
+    data = _known(having, whose, name)
+    return data.published[whose](data.path)
 
 
 def divided(whose: str, name: str) -> Divided:
-    """The parts that `whose` published of the data set `name`. Raises InputError as `published`
-    does.
+    """Returns the parts that `whose` published of the data set `name`. Raises InputError as
+    `published` does.
     """
-    having = _having("divided", whose, name)
-    return having.divided[whose](having.path)
+    having = {data.name: data for data in datasets().values() if whose in data.divided}
+    data = _known(having, whose, name)
+    return data.divided[whose](data.path)
 
 
-def _having(what: Literal["published", "divided"], whose: str, name: str) -> Dataset:
-    """The data set `name`, of which `whose` published something."""
-    known = {data.name: data for data in datasets().values() if whose in getattr(data, what)}
-    if name not in known:
+def _known(having: Mapping[str, Dataset], whose: str, name: str) -> Dataset:
+    if name not in having:
         raise InputError(
             name,
             f"no rows that {whose} held out are known of this data",
-            expected=f"one of {', '.join(known)}",
+            expected=f"one of {', '.join(having)}",
             fix="use loo-99 or another protocol",
         )
-    return known[name]
+    return having[name]

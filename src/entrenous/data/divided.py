@@ -1,5 +1,5 @@
-"""`Divided`: a whole division of a data set that others published, training rows included. Read
-when a protocol asks for it.
+"""`Divided`: a whole division of a data set that others published, training rows included. It is
+read when a protocol asks for it.
 
 A data set keeps it in two tables: one line for each row with the part it is in, and one for each
 held-out row with its negatives.
@@ -17,7 +17,7 @@ from ..core.types import Array
 from .columns import Reading
 from .files import read_table
 from .home import find
-from .published import text_column
+from .published import list_column, text_column
 
 PARTS = ("train", "test", "validation")
 ROWS, NEGATIVES = "pepper_splits", "pepper_negatives"
@@ -28,28 +28,28 @@ class HeldOutNegatives(NamedTuple):
     """The held-out rows of one part with their negatives, in the published order."""
 
     user: Array
-    """text [m]."""
+    """The user of each row, text [m]."""
     item: Array
-    """text [m]."""
+    """The item of each row, text [m]."""
     candidates: Array
-    """text [m, k]."""
+    """The negatives of each row, text [m, k]."""
 
 
 class Divided(NamedTuple):
     """A division by external ids, in the published order. A row may occur more than once."""
 
     user: Array
-    """text [n]."""
+    """The user of each row, text [n]."""
     item: Array
-    """text [n]."""
+    """The item of each row, text [n]."""
     part: Array
-    """text [n], each one of PARTS."""
+    """The part of each row, text [n]; one of PARTS."""
     against: dict[str, HeldOutNegatives]
-    """Of "validation" and "test"."""
+    """The negatives of the parts "validation" and "test"."""
     tabled: int
-    """The number of users, the first, in the authors' tables of results."""
+    """The number of users in the authors' tables of results: the first ones."""
     lacking: int
-    """The most rows that the data set may lack."""
+    """The largest number of rows that the data set may lack."""
     source: str
     """The file, for errors."""
 
@@ -58,23 +58,22 @@ class Frames(NamedTuple):
     """The two tables, polars DataFrames."""
 
     rows: Any
-    """user_id, item_id, split."""
+    """Columns user_id, item_id, split."""
     negatives: Any
-    """split, user_id, item_id, negative_item_ids."""
+    """Columns split, user_id, item_id, negative_item_ids."""
 
 
 def present(folder: Path) -> bool:
-    """Tells whether a folder has both tables of a published division into training and test
-    rows.
-    """
+    """Returns True if a folder has both tables of a published division."""
     return all(find(folder, stem) is not None for stem in (ROWS, NEGATIVES))
 
 
 def read_frames(folder: Path, name: str) -> Frames:
-    """PEPPER's tables in the folder of the data set `name`. Raises InputError that names a missing
-    table and its origin.
+    """Returns PEPPER's tables in the folder of the data set `name`. Raises InputError that names
+    the tables and their origin if one is missing.
     """
-    rows, negatives = find(folder, ROWS), find(folder, NEGATIVES)
+    rows = find(folder, ROWS)
+    negatives = find(folder, NEGATIVES)
     if rows is None or negatives is None:
         raise InputError(
             name,
@@ -88,25 +87,26 @@ def read_frames(folder: Path, name: str) -> Frames:
 
 
 def pepper(folder: Path, name: str, *, tabled: int) -> Divided:
-    """The training, weighting and test rows that PEPPER's authors published of the data set `name`.
-    tabled: the number of users in the paper's tables.
+    """Returns the training, weighting and test rows that PEPPER's authors published of the data set
+    `name`. tabled: the number of users in the paper's tables.
     """
     return divided(read_frames(folder, name), folder, tabled=tabled)
 
 
 def divided(frames: Frames, folder: Path, *, tabled: int, lacking: int = 0) -> Divided:
-    """The `Divided` in two tables. Raises InputError for a missing column, an unknown part, and
-    lists of different lengths.
+    """Returns the `Divided` in two tables. Raises InputError for a missing column, an unknown part,
+    and lists of different lengths.
     """
     rows = str(folder / ROWS)
     user = text_column(frames.rows, "user_id", rows)
     item = text_column(frames.rows, "item_id", rows)
     part = text_column(frames.rows, "split", rows)
-    strange = np.flatnonzero(~np.isin(part, PARTS))
-    if len(strange):
+    unknown = np.flatnonzero(~np.isin(part, PARTS))
+    if len(unknown):
+        row = unknown[0]
         raise InputError(
-            f"{rows}:row {strange[0]}",
-            f"the part is '{part[strange[0]]}'",
+            f"{rows}:row {row}",
+            f"the part is '{part[row]}'",
             expected=f"one of {', '.join(PARTS)}",
         )
     negatives = str(folder / NEGATIVES)
@@ -115,26 +115,19 @@ def divided(frames: Frames, folder: Path, *, tabled: int, lacking: int = 0) -> D
 
 
 def _against(frame: Any, label: str, where: str) -> HeldOutNegatives:
-    """The rows of one part; every list has the same length."""
-    import polars as pl
-
-    if frame.schema.get(LIST) != pl.List:
-        raise InputError(
-            where,
-            f"no column '{LIST}' of lists",
-            expected="the negatives of each held-out row in a list",
-        )
-    rows = frame.filter(pl.Series(text_column(frame, "split", where)) == label)
-    lengths = rows[LIST].list.len().unique().to_list()
-    if len(lengths) > 1 or lengths == [0]:
+    """Returns the held-out rows of one part. Raises InputError if their lists are empty or differ
+    in length.
+    """
+    part = text_column(frame, "split", where)
+    rows = frame.filter(part == label)
+    expected = "the negatives of each held-out row in a list"
+    candidates = list_column(rows, LIST, where, expected)
+    if candidates is None:
         raise InputError(
             where,
             f"the lists of {label} rows differ in length",
             expected="as many negatives for each row",
         )
-    flat = rows[LIST].explode().cast(pl.String).fill_null("").to_numpy().astype(np.str_)
-    return HeldOutNegatives(
-        text_column(rows, "user_id", where),
-        text_column(rows, "item_id", where),
-        flat.reshape(rows.height, *lengths or (0,)),
-    )
+    user = text_column(rows, "user_id", where)
+    item = text_column(rows, "item_id", where)
+    return HeldOutNegatives(user, item, candidates)

@@ -1,7 +1,5 @@
-"""Where a data set can be fetched from: a wheel on the package index, or an archive on its maker's
-site.
-
-What comes is checked by SHA-256 and cached whole.
+"""The sources that a data set can be fetched from: a wheel on the package index, or an archive on
+the site of its makers. Files are checked by SHA-256 and cached whole.
 """
 
 from __future__ import annotations
@@ -20,39 +18,45 @@ from typing import Protocol, final
 from ..core.errors import InputError, one_line
 from .home import write_atomic
 
-LARGEST = 64 << 20  # bytes of an archive
-WAIT = 120  # seconds for pip, and for each read from a site
+# Bytes of an archive.
+LARGEST = 64 << 20
+# Seconds for pip, and for each read from a site.
+WAIT = 120
 
 Say = Callable[[str], None]
 
 
 class Unavailable(Exception):
-    """A source could not be used; the next one is tried."""
+    """Raised by a source that cannot be used; the next one is tried."""
 
 
 class FileSource(Protocol):
-    """Something that yields the files of a data set. members: {file name in the cache: where it is
-    in the source}.
-    """
+    """A place that has the files of a data set."""
 
     @property
-    def members(self) -> Mapping[str, str]: ...
-    def read(self) -> dict[str, bytes]: ...
-    def __str__(self) -> str: ...
+    def members(self) -> Mapping[str, str]:
+        """The place of each file in the source, by its name in the cache."""
+
+    def read(self) -> dict[str, bytes]:
+        """Returns the content of each file by its name in the cache. Raises Unavailable."""
+
+    def __str__(self) -> str:
+        """Returns the name of the source, for people."""
 
 
 @final
 @dataclass(frozen=True)
 class Wheel:
-    """Files inside a wheel. pip itself downloads it, so that the user's index settings and proxies
-    hold; nothing of it is installed or imported.
-
-    requirement: such as `recbole==1.2.1`. sha256: of the wheel. members: {file name in the cache:
-    path in the wheel}."""
+    """Files inside a wheel. pip downloads it, so that the user's index settings and proxies hold;
+    nothing of it is installed or imported.
+    """
 
     requirement: str
+    """The wheel and its version, such as `recbole==1.2.1`."""
     sha256: str
+    """The hash of the wheel, in hexadecimal."""
     members: Mapping[str, str]
+    """The path of each file in the wheel, by its name in the cache."""
 
     def __str__(self) -> str:
         return f"the wheel {self.requirement} (with pip)"
@@ -70,9 +74,10 @@ class Wheel:
                 folder,
             ]
             command = [sys.executable, "-m", "pip", "download", *options, self.requirement]
-            try:  # in an empty folder, because `-m` imports from the working folder first
+            try:
                 done = subprocess.run(
                     command,
+                    # An empty folder, because `-m` imports from the working folder first.
                     cwd=folder,
                     stdin=subprocess.DEVNULL,
                     capture_output=True,
@@ -84,22 +89,22 @@ class Wheel:
                 raise Unavailable(str(wrong)) from None
             wheels = list(Path(folder).glob("*.whl"))
             if done.returncode or not wheels:
-                raise Unavailable(
-                    _reason(done.stderr) or f"pip download ended with {done.returncode}"
-                )
+                reason = _reason(done.stderr)
+                raise Unavailable(reason or f"pip download ended with {done.returncode}")
             return _members(wheels[0].read_bytes(), self.sha256, self.members)
 
 
 @final
 @dataclass(frozen=True)
 class Archive:
-    """Files inside a zip archive at a URL, read with the user's proxies. sha256: of the archive.
-    members: as in `Wheel`.
-    """
+    """Files inside a zip archive at a URL, read with the user's proxies."""
 
     url: str
+    """The place of the archive."""
     sha256: str
+    """The hash of the archive, in hexadecimal."""
     members: Mapping[str, str]
+    """The path of each file in the archive, by its name in the cache."""
 
     def __str__(self) -> str:
         return self.url
@@ -110,6 +115,7 @@ class Archive:
 
         try:
             with urllib.request.urlopen(self.url, timeout=WAIT) as answer:
+                # One byte more shows that the archive is too large.
                 raw = answer.read(LARGEST + 1)
         except (OSError, HTTPException, ValueError) as wrong:
             raise Unavailable(str(wrong)) from None
@@ -119,17 +125,19 @@ class Archive:
 
 
 def _reason(stderr: str) -> str:
+    """Returns the last error that pip printed, or else its last line."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     errors = [line for line in lines if "error" in line.lower()]
-    return one_line((errors or lines or [""])[-1].removeprefix("ERROR: "), 160)
+    candidates = errors or lines or [""]
+    return one_line(candidates[-1].removeprefix("ERROR: "), 160)
 
 
 def _members(raw: bytes, sha256: str, members: Mapping[str, str]) -> dict[str, bytes]:
-    """The wanted files of a zip archive whose hash is right."""
-    found = hashlib.sha256(raw).hexdigest()
-    if found != sha256:
+    """Returns the wanted files of a zip archive. Raises Unavailable for another hash."""
+    digest = hashlib.sha256(raw).hexdigest()
+    if digest != sha256:
         raise Unavailable(
-            f"its sha256 is {found[:12]}..., not {sha256[:12]}...: it was changed on the way or at"
+            f"its sha256 is {digest[:12]}..., not {sha256[:12]}...: it was changed on the way or at"
             " the source"
         )
     try:
@@ -142,25 +150,25 @@ def _members(raw: bytes, sha256: str, members: Mapping[str, str]) -> dict[str, b
 def fetch(
     name: str, sources: Sequence[FileSource], folder: Path, say: Say, *, terms: str = ""
 ) -> FileSource:
-    """Caches the files of the first source that works in `folder`, each written whole; returns that
-    source.
+    """Writes the files of the first source that works into `folder`, each whole or not at all.
+    Returns that source. say: gets progress messages.
 
-    Raises InputError with every source's reason if none works, and if the folder cannot be written
-    to.
+    Raises InputError with the reason of every source if none works, and if the folder cannot be
+    written to.
     """
     reasons = []
     for source in sources:
         say(f"fetching {name} from {source}")
         try:
-            files = source.read()
+            contents = source.read()
         except Unavailable as why:
             reasons.append(f"{source}: {one_line(str(why), 160)}")
             continue
-        for file, raw in files.items():
+        for file, raw in contents.items():
             write_atomic(folder / file, raw)
         return source
-    fix = (
-        f"check the network, or put {' and '.join(sources[-1].members)} into {folder} yourself"
-        + (f"; terms: {terms}" if terms else "")
-    )
+    files = " and ".join(sources[-1].members)
+    fix = f"check the network, or put {files} into {folder} yourself"
+    if terms:
+        fix += f"; terms: {terms}"
     raise InputError(name, "could not be fetched from " + ", nor from ".join(reasons), fix=fix)

@@ -1,5 +1,5 @@
-"""A path to a table: only a regular file of bounded size is read, and one whose name does not fit
-its content is refused.
+"""A path to a table. Only a regular file of bounded size is read, and a file whose name does not
+fit its content is refused.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ FLOOR = 64 << 20
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".inter": "\t", ".item": "\t", ".user": "\t"}
 TYPED = (".inter", ".item")
 PARQUET = (".parquet", ".pq")
+# Types that people try, refused by name.
 OTHERS = (
     ".xlsx",
     ".xls",
@@ -48,6 +49,7 @@ OTHERS = (
     ".pdf",
 )
 READABLE = "CSV, TSV, Parquet, RecBole .inter or MovieLens ::, plain or as .gz, .bz2, .xz, .zip"
+# How the bytes of a type begin, its name, and its ending; "" for a type that is not read.
 MAGIC = (
     (b"\x1f\x8b", "gzip", ".gz"),
     (b"BZh", "bzip2", ".bz2"),
@@ -62,12 +64,15 @@ MAGIC = (
 
 
 def read_table(path: Path, reading: Reading) -> ColumnTable:
-    """The table in a file. Raises InputError with the file, the line if it has one, and a fix."""
+    """Returns the table in a file. Raises InputError with the file, the line if it has one, and a
+    fix.
+    """
     suffixes = [suffix.lower() for suffix in path.suffixes] or [""]
-    if suffixes[-1] in OTHERS:
+    kind = suffixes[-1]
+    if kind in OTHERS:
         raise InputError(
             str(path),
-            f"files of type {suffixes[-1]} are not read",
+            f"files of type {kind} are not read",
             expected=READABLE,
             fix="convert it",
         )
@@ -79,10 +84,10 @@ def read_table(path: Path, reading: Reading) -> ColumnTable:
             expected="a header and rows of user, item, value, time",
             fix="check the path, or get it again",
         )
-    _check_magic(raw, path, suffixes[-1])
-    kind = suffixes[-1]
+    _check_magic(raw, path, kind)
     if kind in UNPACKERS:
         raw = UNPACKERS[kind](raw, path)
+        # `ratings.csv.gz` holds a .csv.
         kind = suffixes[-2] if len(suffixes) > 1 else ""
     if kind in PARQUET:
         return _parquet(raw, str(path))
@@ -90,8 +95,8 @@ def read_table(path: Path, reading: Reading) -> ColumnTable:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The bytes of a regular file of at most LIMIT bytes. Raises InputError for anything else,
-    before it could block.
+    """Returns the bytes of a regular file of at most LIMIT bytes. Raises InputError for anything
+    else, before reading it could block.
     """
     try:
         about = os.stat(path)
@@ -129,6 +134,9 @@ def _refuse_os(path: Path, wrong: OSError) -> NoReturn:
 
 
 def _bounded(file: IO[bytes], limit: int, where: str) -> bytes:
+    """Returns the content of a file whose size is not known. Raises InputError beyond `limit`
+    bytes.
+    """
     pieces = []
     size = 0
     while piece := file.read(1 << 24):
@@ -149,6 +157,7 @@ def _refuse_size(where: str, limit: int) -> NoReturn:
 
 
 def _check_magic(raw: bytes, path: Path, suffix: str) -> None:
+    """Raises InputError if the first bytes of a file and its ending name different types."""
     for magic, name, usual in MAGIC:
         if raw.startswith(magic):
             if suffix == usual or (usual == ".parquet" and suffix in PARQUET):
@@ -175,6 +184,8 @@ def _check_magic(raw: bytes, path: Path, suffix: str) -> None:
 
 
 def _unpack(open_file: Callable[[IO[bytes]], IO[bytes]]) -> Callable[[bytes, Path], bytes]:
+    """Returns the function that decompresses what `open_file` reads."""
+
     def unpack(raw: bytes, path: Path) -> bytes:
         try:
             with open_file(io.BytesIO(raw)) as file:
@@ -194,12 +205,13 @@ def _unpack(open_file: Callable[[IO[bytes]], IO[bytes]]) -> Callable[[bytes, Pat
 
 
 def _limit(raw: bytes) -> int:
+    """Returns the most bytes that a compressed file may hold."""
     return min(LIMIT, max(FLOOR, RATIO * len(raw)))
 
 
 def _unzip(raw: bytes, path: Path) -> bytes:
-    """The one file in a zip archive. Nothing is ever unpacked to disk; a member that tries to leave
-    the archive condemns it.
+    """Returns the content of the only file in a zip archive. Nothing is unpacked to disk, and an
+    archive with a member that points outside is refused.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(raw)) as archive:
@@ -208,7 +220,8 @@ def _unzip(raw: bytes, path: Path) -> bytes:
                 return _bounded(file, _limit(raw), f"{path}/{member}")
     except InputError:
         raise
-    except Exception as wrong:  # zipfile raises a dozen kinds for damaged archives
+    # zipfile raises a dozen kinds for damaged archives.
+    except Exception as wrong:
         raise InputError(
             str(path),
             f"the zip file is damaged ({wrong})",
@@ -219,6 +232,7 @@ def _unzip(raw: bytes, path: Path) -> bytes:
 
 def _only_member(archive: zipfile.ZipFile, path: Path) -> str:
     names = [info.filename for info in archive.infolist() if not info.is_dir()]
+    # Nobody meant well with such a name, whichever member has it.
     for name in archive.namelist():
         parts = PurePosixPath(name.replace("\\", "/"))
         if parts.is_absolute() or ".." in parts.parts or ":" in name:
@@ -249,6 +263,7 @@ UNPACKERS: dict[str, Callable[[bytes, Path], bytes]] = {
 def _parquet(raw: bytes, source: str) -> ColumnTable:
     import polars as pl
 
+    # The bytes with which a Parquet file begins end it too.
     if not raw.endswith(b"PAR1"):
         raise InputError(
             source, "the Parquet file is cut off", expected="a whole file", fix="get it again"
@@ -273,12 +288,13 @@ def _parquet(raw: bytes, source: str) -> ColumnTable:
 
 @contextmanager
 def _quiet_stderr() -> Iterator[None]:
-    """Sends file descriptor 2 to nowhere: a panic inside polars prints a backtrace there before
+    """Discards file descriptor 2 for a while: a panic inside polars prints a backtrace there before
     Python learns of it.
     """
     try:
         kept = os.dup(2)
-    except OSError:  # there is no standard error
+    except OSError:
+        # There is no standard error.
         yield
         return
     with open(os.devnull, "wb") as nowhere:

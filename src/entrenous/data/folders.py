@@ -1,5 +1,5 @@
-"""A folder of files to `Interactions` with item features: our own layout, RecBole's, and
-MovieLens's three.
+"""A folder of files to `Interactions` with item features, in one of five layouts: that of
+Entrenous, that of RecBole, and three of MovieLens.
 """
 
 from __future__ import annotations
@@ -21,15 +21,17 @@ EXPECTED = "interactions.parquet (or .csv, .tsv), NAME.inter, u.data, ratings.da
 
 
 class SetFiles(NamedTuple):
-    """The files of a data set: its rows, and its items if there is such a file."""
+    """The files of a data set."""
 
     rows: Path
+    """The file of its rows."""
     items: Path | None
+    """The file of its items; None without one."""
 
 
 def pair(folder: Path) -> SetFiles:
-    """Find the file of rows and the file of items in a folder. Raises InputError if no known one is
-    there.
+    """Returns the file of rows and the file of items in a folder. Raises InputError if no known
+    file of rows is there.
     """
     layouts = (
         (("interactions", "checkins"), ("items",)),
@@ -51,26 +53,30 @@ def pair(folder: Path) -> SetFiles:
 
 
 def _recbole(folder: Path, ending: str) -> tuple[str, ...]:
+    """Returns the name of RecBole's file with an ending: the folder's name, or the only
+    such file.
+    """
     try:
-        found = sorted(path.name for path in folder.glob(f"*.{ending}"))
+        names = sorted(path.name for path in folder.glob(f"*.{ending}"))
     except OSError:
-        found = []
-    own = f"{folder.name}.{ending}"
-    return (own,) if own in found else tuple(found) if len(found) == 1 else ()
+        # The error comes from reading the folder's files, which says more.
+        names = []
+    usual = f"{folder.name}.{ending}"
+    if usual in names:
+        return (usual,)
+    return tuple(names) if len(names) == 1 else ()
 
 
 def read_folder(
     folder: Path, reading: Reading, *, name: str, items: Path | None = None
 ) -> Interactions:
-    """The interactions of a folder and what its items file says of the items. items: another items
-    file.
+    """Returns the interactions of a folder with the features in its file of items. items: another
+    file of items.
     """
     files = pair(folder)
-    data, about = (
-        assemble(read_table(files.rows, reading), reading, name=name),
-        items or files.items,
-    )
-    return data if about is None else add_features(data, about)
+    data = assemble(read_table(files.rows, reading), reading, name=name)
+    described = items or files.items
+    return data if described is None else add_features(data, described)
 
 
 def read_parts(
@@ -82,13 +88,14 @@ def read_parts(
     items: str | None = None,
     columns: Mapping[str, str] | None = None,
 ) -> Interactions:
-    """The interactions in the files `rows` of a folder, one under the other, with features from the
-    file `items`.
+    """Returns the interactions in the files `rows` of a folder, one under the other, with features
+    from the file `items`.
 
     rows, items: names without ending (see `home.find`). columns: {feature: column}.
     Raises InputError if a file of rows is missing.
     """
-    data = assemble(stack([_part(folder, stem, reading) for stem in rows]), reading, name=name)
+    table = stack([_part(folder, stem, reading) for stem in rows])
+    data = assemble(table, reading, name=name)
     path = None if items is None else find(folder, items)
     return data if path is None else add_features(data, path, columns=columns)
 
@@ -105,30 +112,28 @@ def _part(folder: Path, stem: str, reading: Reading) -> ColumnTable:
 def add_features(
     data: Interactions, path: Path, *, columns: Mapping[str, str] | None = None
 ) -> Interactions:
-    """The data set with item features (title, category and coordinates by default) from a file with
-    one row per item.
+    """Returns the data set with item features (title, category and coordinates by default) from a
+    file with one row per item.
     """
-    found = features(read_table(path, _items_reading(path)), data.items, columns=columns)
-    what = (
-        ", ".join(f"{feature} = {columns[feature]}" if columns else feature for feature in found)
-        or "no title and no category"
-    )
-    return replace(
-        data, features={**data.features, **found}, notes=(*data.notes, f"read {path}: {what}")
-    )
+    table = read_table(path, _items_reading(path))
+    added = features(table, data.items, columns=columns)
+    read = [f"{feature} = {columns[feature]}" if columns else feature for feature in added]
+    note = f"read {path}: {', '.join(read) or 'no title and no category'}"
+    return replace(data, features={**data.features, **added}, notes=(*data.notes, note))
 
 
 def _items_reading(path: Path) -> Reading:
+    """Returns how to read a file of items: those of MovieLens have no header."""
     if path.name == "u.item":
         return Reading(delimiter="|", encoding="latin-1", names=U_ITEM)
-    if path.name == "movies.dat":  # Latin-1 in MovieLens-1M, UTF-8 in MovieLens-10M
-        return Reading(
-            delimiter="::", encoding=_utf8_or_latin1(path), names=("item_id", "title", "genres")
-        )
+    if path.name == "movies.dat":
+        names = ("item_id", "title", "genres")
+        return Reading(delimiter="::", encoding=_utf8_or_latin1(path), names=names)
     return Reading()
 
 
 def _utf8_or_latin1(path: Path) -> str:
+    # Latin-1 in MovieLens-1M, UTF-8 in MovieLens-10M, under one name.
     try:
         read_bytes(path).decode("utf-8")
     except UnicodeDecodeError:

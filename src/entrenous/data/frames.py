@@ -1,10 +1,11 @@
-"""Tables that live in memory (pandas, polars, Arrow, columns, tuples, SciPy) to a Table, without
+"""Tables in memory (pandas, polars, Arrow, columns, tuples, SciPy) to a `ColumnTable`, without
 importing pandas or pyarrow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,11 @@ from .table import ColumnTable
 
 
 def from_any(frame: Any, name: str) -> ColumnTable:
-    """A table from a polars frame, anything with the Arrow PyCapsule interface (pyarrow, recent
-    pandas), a pandas frame, a mapping of columns, a list of tuples (user, item, value, time), or a
-    SciPy sparse matrix, users by items.
+    """Returns a table from a polars frame, anything with the Arrow PyCapsule interface (pyarrow,
+    recent pandas), a pandas frame, a mapping of columns, a list of tuples (user, item, value,
+    time), or a SciPy sparse matrix, users by items.
 
-    Raises InputError for anything else, for an empty one, and for column names that are no text.
+    Raises InputError for anything else, for an empty table, and for column names that are no text.
     """
     converted = _convert(_as_columns(frame, name), name)
     if converted.height == 0:
@@ -27,23 +28,12 @@ def from_any(frame: Any, name: str) -> ColumnTable:
 
 
 def _as_columns(frame: Any, name: str) -> Any:
-    """A list of tuples, or a SciPy sparse matrix of users by items, as a mapping of columns;
-    anything else as it is.
+    """Returns a list of tuples, or a SciPy sparse matrix of users by items, as a mapping of
+    columns; anything else as it is.
     """
     if isinstance(frame, list | tuple):
-        widths = {len(row) if isinstance(row, list | tuple) else 0 for row in frame}
-        if not frame or len(widths) > 1 or not 2 <= min(widths) <= 4:
-            expected = "tuples (user, item), (user, item, value) or (user, item, value, time)"
-            raise InputError(
-                name, f"a list of {'nothing' if not frame else 'other things'}", expected=expected
-            )
-        return dict(
-            zip(
-                ("user_id", "item_id", "rating", "timestamp"),
-                map(list, zip(*frame, strict=True)),
-                strict=False,
-            )
-        )
+        return _columns_of_tuples(frame, name)
+    # Every kind of sparse matrix has it.
     if hasattr(frame, "tocoo"):
         entries = frame.tocoo()
         return {
@@ -54,7 +44,21 @@ def _as_columns(frame: Any, name: str) -> Any:
     return frame
 
 
+def _columns_of_tuples(rows: Sequence[Any], name: str) -> dict[str, list[Any]]:
+    widths = {len(row) if isinstance(row, list | tuple) else 0 for row in rows}
+    if len(widths) != 1 or not 2 <= min(widths) <= 4:
+        raise InputError(
+            name,
+            f"a list of {'other things' if rows else 'nothing'}",
+            expected="tuples (user, item), (user, item, value) or (user, item, value, time)",
+        )
+    names = ("user_id", "item_id", "rating", "timestamp")
+    columns = zip(*rows, strict=True)
+    return {column_name: list(column) for column_name, column in zip(names, columns, strict=False)}
+
+
 def _convert(frame: Any, name: str) -> Any:
+    """Returns the table as a polars frame."""
     import polars as pl
 
     if isinstance(frame, pl.LazyFrame):
@@ -62,12 +66,10 @@ def _convert(frame: Any, name: str) -> Any:
     if isinstance(frame, pl.DataFrame):
         return frame
     if hasattr(frame, "__arrow_c_stream__") and not isinstance(frame, pl.Series):
-        try:
+        # Fails for pandas without pyarrow and for a column of mixed types, which are read column by
+        # column below.
+        with suppress(Exception):
             return pl.DataFrame(frame)
-        except (
-            Exception
-        ):  # pandas without pyarrow, or a column of mixed types: column by column below
-            pass
     if isinstance(frame, Mapping) or (hasattr(frame, "columns") and hasattr(frame, "__getitem__")):
         return _by_columns(frame, name)
     raise InputError(
@@ -102,10 +104,11 @@ def _by_columns(frame: Any, name: str) -> Any:
 
 
 def _column(column: Any) -> Any:
+    """Returns a column in a form that polars reads: None for every kind of missing value."""
     if isinstance(column, (list, tuple)):
         return column
     array = np.asarray(column)
     if array.dtype != object:
         return array
-    missing = [value is None or value != value for value in array]
-    return [None if gone else value for gone, value in zip(missing, array, strict=True)]
+    # Only NaN and its kin differ from themselves.
+    return [None if value is None or value != value else value for value in array]

@@ -1,4 +1,4 @@
-"""The user's data folder, and writing into it so that a file is either whole or not there."""
+"""The user's data folder, and writing into it: a file is either whole or not there."""
 
 from __future__ import annotations
 
@@ -10,26 +10,33 @@ from ..core.errors import InputError
 from ..core.files import write_atomically
 
 VARIABLE = "ENTRENOUS_DATA"
+# In order of preference.
 ENDINGS = ("parquet", "csv", "tsv", "csv.gz", "tsv.gz")
 
 
 def data_home() -> Path:
-    """The folder of downloaded data: `$ENTRENOUS_DATA`, or `entrenous` in the system's place for
-    user data, which is `$XDG_DATA_HOME` or ~/.local/share (Linux), ~/Library/Application Support
-    (macOS), %LOCALAPPDATA% (Windows). It need not exist."""
-    if chosen := os.environ.get(VARIABLE):
+    """Returns the folder of downloaded data: `$ENTRENOUS_DATA`, or `entrenous` in the system's
+    place for user data, which is `$XDG_DATA_HOME` or ~/.local/share (Linux), ~/Library/Application
+    Support (macOS), %LOCALAPPDATA% (Windows). It need not exist.
+    """
+    chosen = os.environ.get(VARIABLE)
+    if chosen:
         return Path(chosen).expanduser()
     return _user_data() / "entrenous"
 
 
 def _user_data() -> Path:
     if sys.platform == "win32":
-        base, default = os.environ.get("LOCALAPPDATA"), "AppData/Local"
+        base = os.environ.get("LOCALAPPDATA")
+        default = "AppData/Local"
     elif sys.platform == "darwin":
-        base, default = None, "Library/Application Support"
+        base = None
+        default = "Library/Application Support"
     else:
-        base, default = os.environ.get("XDG_DATA_HOME"), ".local/share"
-    if base and os.path.isabs(base):  # the XDG rules say to ignore a relative one
+        base = os.environ.get("XDG_DATA_HOME")
+        default = ".local/share"
+    # The XDG rules say to ignore a relative path.
+    if base and os.path.isabs(base):
         return Path(base)
     try:
         return Path.home() / default
@@ -40,19 +47,20 @@ def _user_data() -> Path:
 
 
 def find(folder: Path, *names: str) -> Path | None:
-    """The first file of a folder that has one of the names; a name without a dot stands for itself
-    with any of ENDINGS.
+    """Returns the first file of a folder that has one of the names; None if there is none. A name
+    without a dot stands for itself with any of ENDINGS.
     """
-    wanted = (
-        file
-        for name in names
-        for file in ([name] if "." in name else [f"{name}.{ending}" for ending in ENDINGS])
-    )
-    return next((folder / file for file in wanted if (folder / file).is_file()), None)
+    for name in names:
+        files = [name] if "." in name else [f"{name}.{ending}" for ending in ENDINGS]
+        for file in files:
+            path = folder / file
+            if path.is_file():
+                return path
+    return None
 
 
 def write_atomic(path: Path, raw: bytes) -> None:
-    """Write a file of the data folder, whole or not at all. Raises InputError if the folder cannot
+    """Writes a file of the data folder, whole or not at all. Raises InputError if the folder cannot
     be written to.
     """
     try:

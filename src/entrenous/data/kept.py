@@ -110,7 +110,7 @@ def _fault(data: Interactions) -> str:
         if fault:
             return fault
     items = len(data.items)
-    wrong = [name for name, column in data.features.items() if len(column) != items]
+    wrong = [name for name, column in data.features.items() if column.shape != (items,)]
     return f"feature '{min(wrong)}' is not of the {items} items" if wrong else ""
 
 

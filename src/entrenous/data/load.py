@@ -26,7 +26,8 @@ from .interactions import Interactions
 
 @final
 class LoadOptions(Settings):
-    """The options of `load` that describe an unusual file, under the same names."""
+    """The options of `load` that describe an unusual file, under the same names. A value may be the
+    text that the command line has."""
 
     user: str | None = Field(None, description="name of the user column")
     item: str | None = Field(None, description="name of the item column")
@@ -58,14 +59,16 @@ class LoadOptions(Settings):
     @field_validator("names", "scale", mode="before")
     @classmethod
     def _separated(cls, given: Any) -> Any:
+        """Returns the parts of a text such as `1,5`; anything else as it is."""
         return given.split(",") if isinstance(given, str) else given
 
 
 def load_arguments(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Keyword arguments for `load` from names and values. Raises InputError for a name or value it
-    does not know.
+    """Returns keyword arguments for `load` from names and values. Raises InputError for an unknown
+    name or a wrong value.
     """
     options = LoadOptions.parse(values, "--load")
+    # Only those that were given, so that a manifest lists no defaults.
     return {name: getattr(options, name) for name in values}
 
 
@@ -86,23 +89,28 @@ def load(
     items: str | Path | None = None,
     fetch: bool = True,
 ) -> Interactions:
-    """The interactions of a named data set ("ml-100k"), a file, or a folder.
+    """Returns the interactions of a named data set ("ml-100k"), a file, or a folder.
 
     Files: CSV, TSV, Parquet, RecBole `.inter`, MovieLens `::`, also as .gz, .bz2, .xz or .zip.
-    Folders: `interactions.*` with `items.*`, RecBole's, MovieLens's. `notes` of the result lists
-    what loading did. External ids are text: "007" and "7" are two users.
+    Folders: `interactions.*` with `items.*`, those of RecBole and of MovieLens. `notes` of the
+    result lists what loading did. External ids are text: "007" and "7" are two users.
 
-    user, item, value, time: names of the columns if they are unusual; value="" or time="" leaves
-    that column out.
-    delimiter, encoding: of a text file. names: the columns of one without a header.
+    user, item, value, time: the names of the columns if they are unusual; value="" or time=""
+    leaves that column out.
+
+    delimiter, encoding: those of a text file. names: the columns of a file without a header.
+
     duplicates: "same" (default) keeps the last of repeated (user, item) rows and refuses rows that
-    disagree on the value; "last" and "first" keep that row; "error" refuses repeats. Order is time,
-    then place in the file.
+    disagree on the value; "last" and "first" keep that row; "error" refuses repeats. Rows are in
+    the order of time, then of their place in the file.
+
     scale: (lowest, highest) value; a value outside is refused.
-    min_value: keep rows of at least this value and set their value to 1. min_rows: then keep users
-    and items with at least this many rows (the core).
-    items: a file with title and category of the items. fetch: fetch a named data set that is
-    missing.
+
+    min_value: keeps rows of at least this value and sets their value to 1. min_rows: then keeps
+    users and items with at least this many rows (the core).
+
+    items: a file with title and category of the items. fetch: True downloads a named data set that
+    is missing.
 
     Raises InputError: one line with file and line, the problem, the expectation, and a fix.
     """
@@ -130,8 +138,8 @@ def load_part(
     names: Sequence[str] | None = None,
     **options: Any,
 ) -> Interactions:
-    """The interactions of a file that is a part of a whole, such as a test file or the rows of one
-    device: one user in it is no error. Options and errors are those of `load`.
+    """Returns the interactions of a file that is a part of a whole, such as a test file or the rows
+    of one device: a single user in it is no error. Options and errors are those of `load`.
     """
     reading = Reading(names=None if names is None else tuple(names), part=True, **options)
     data = _loaded(path, reading, None if items is None else Path(items), fetch=False)
@@ -142,6 +150,7 @@ def _loaded(
     name_or_path: str | Path, reading: Reading, items_file: Path | None, fetch: bool
 ) -> Interactions:
     path = Path(name_or_path)
+    # A Path is never the name of a data set, so that a file of that name can be read.
     named = datasets() if isinstance(name_or_path, str) else {}
     if name_or_path in named:
         _refuse_options(str(name_or_path), reading)
@@ -158,16 +167,16 @@ def _loaded(
 
 
 def _filtered(data: Interactions, min_value: float | None, min_rows: int) -> Interactions:
-    """Keeps rows of enough value, then users and items with enough rows."""
+    """Returns the rows of enough value, then the users and items with enough rows."""
     if min_value is not None:
         data = binarise(data, at_least=min_value)
-    if min_rows == 1:
-        return data
-    return k_core(data, users=min_rows, items=min_rows)
+    if min_rows != 1:
+        data = k_core(data, users=min_rows, items=min_rows)
+    return data
 
 
 def _refuse_options(name: str, reading: Reading) -> None:
-    """Refuses options of reading: a named data set declares them itself."""
+    """Raises InputError for an option of reading: a named data set declares them itself."""
     for field in fields(reading):
         if getattr(reading, field.name) != field.default:
             raise InputError(
@@ -179,7 +188,7 @@ def _refuse_options(name: str, reading: Reading) -> None:
 
 
 def _check_path(text: str, known: list[str]) -> None:
-    """Refuses a text that is neither the name of a data set nor looks like a path."""
+    """Raises InputError for a text that neither names a data set nor looks like a path."""
     if not os.path.lexists(text) and not Path(text).suffix and os.sep not in text:
         raise InputError(
             "data",
@@ -204,17 +213,18 @@ def from_frame(
     part: bool = False,
     name: str = "frame",
 ) -> Interactions:
-    """The interactions of a pandas, polars or Arrow table, or of a mapping of columns; imports
-    neither pandas nor pyarrow.
+    """Returns the interactions of a pandas, polars or Arrow table, a mapping of columns, a list of
+    tuples (user, item, value, time), or a SciPy sparse matrix. Imports neither pandas nor pyarrow.
 
-    items: a table with one row per item: title, category. The other options are those of `load`.
-    Raises InputError: one line that names the row (counting from 0), the problem, the expectation,
-    and a fix.
+    items: a table with one row per item: title, category. part: True for a part of a whole, in
+    which a single user is no error. The other options are those of `load`. Raises InputError: one
+    line that names the row (counting from 0), the problem, the expectation, and a fix.
     """
     reading = Reading(
         user=user, item=item, value=value, time=time, duplicates=duplicates, scale=scale, part=part
     )
     data = assemble(from_any(frame, name), reading, name=name)
     if items is not None:
-        data = replace(data, features=features(from_any(items, f"{name} items"), data.items))
+        table = from_any(items, f"{name} items")
+        data = replace(data, features=features(table, data.items))
     return _filtered(data, min_value, min_rows)

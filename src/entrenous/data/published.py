@@ -1,5 +1,5 @@
-"""`Published`: the rows that others held out of a data set, with their candidates. Read when a
-protocol asks for it.
+"""`Published`: the rows of a data set that others held out, with their candidates. They are read
+when a protocol asks for them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .files import read_bytes, read_table
 from .folders import pair
 from .home import find
 
-# (user,item), then its negatives.
+# (user,item), then its negatives. Nine digits fit in every integer.
 LINE = re.compile(r"\((\d{1,9}),(\d{1,9})\)((?:\t\d{1,9})+)")
 
 
@@ -25,11 +25,11 @@ class Published(NamedTuple):
     """Held-out rows by external ids."""
 
     user: Array
-    """text [m]."""
+    """The user of each row, text [m]."""
     item: Array
-    """text [m]."""
+    """The item of each row, text [m]."""
     candidates: Array | None
-    """text [m, k], in the order of the rows; None if they were not published."""
+    """The candidates of each row, text [m, k]; None if they were not published."""
     rows: int
     """The number of rows of the data set, held-out ones included."""
     source: str
@@ -37,29 +37,32 @@ class Published(NamedTuple):
 
 
 def from_tables(folder: Path, test: str, negatives: str | None = None) -> Published | None:
-    """Read published test rows from the table `test` (user_id, item_id) and, if named, their
-    negatives from the table `negatives` (user_id, item_ids: a list). None if a table is absent.
+    """Returns published test rows from the table `test` (user_id, item_id) and, if named, their
+    candidates from the table `negatives` (user_id, item_ids: a list). None if a table is absent.
 
     test, negatives: names without ending (see `home.find`). Raises InputError for a malformed
-    table."""
-    paths = [find(folder, name) for name in (test, negatives) if name is not None]
-    if None in paths:
+    table.
+    """
+    test_file = find(folder, test)
+    if test_file is None:
         return None
-    frames = [read_table(path, Reading()).frame for path in paths if path is not None]
-    where = str(paths[0])
-    user = text_column(frames[0], "user_id", where)
-    item = text_column(frames[0], "item_id", where)
-    candidates = None if negatives is None else _lists(frames[1], user, str(paths[1]))
-    return Published(user, item, candidates, count_rows(folder), where)
-
-
-def count_rows(folder: Path) -> int:
-    """The number of rows in the interactions file of a folder."""
-    return int(read_table(pair(folder).rows, Reading()).frame.height)
+    where = str(test_file)
+    frame = read_table(test_file, Reading()).frame
+    user = text_column(frame, "user_id", where)
+    item = text_column(frame, "item_id", where)
+    candidates = None
+    if negatives is not None:
+        negatives_file = find(folder, negatives)
+        if negatives_file is None:
+            return None
+        lists = read_table(negatives_file, Reading()).frame
+        candidates = _lists(lists, user, str(negatives_file))
+    rows = read_table(pair(folder).rows, Reading()).frame.height
+    return Published(user, item, candidates, rows, where)
 
 
 def text_column(frame: Any, name: str, where: str) -> Array:
-    """A column of ids as text. Raises InputError if there is none."""
+    """Returns a column of ids as text. Raises InputError if there is none."""
     import polars as pl
 
     if name not in frame.columns:
@@ -73,59 +76,70 @@ def text_column(frame: Any, name: str, where: str) -> Array:
 
 
 def _lists(frame: Any, users: Array, where: str) -> Array:
-    """The lists of `users`, in their order, text [m, k]."""
-    import polars as pl
-
-    row_of = {user: row for row, user in enumerate(text_column(frame, "user_id", where))}
+    """Returns the lists of `users`, in their order, text [m, k]. Raises InputError for other users,
+    and for lists of different lengths.
+    """
+    listed = text_column(frame, "user_id", where).tolist()
+    row_of = {user: row for row, user in enumerate(listed)}
     if len(row_of) != frame.height or row_of.keys() != set(users.tolist()):
         raise InputError(
             where,
             "its users are not those of the held-out rows",
             expected="one line for each of them",
         )
-    if frame.schema.get("item_ids") != pl.List:
-        raise InputError(
-            where,
-            "no column 'item_ids' of lists",
-            expected="the candidates of each user in a list",
-        )
-    lengths = frame["item_ids"].list.len().unique().to_list()
-    if len(lengths) != 1 or not lengths[0]:
+    table = list_column(frame, "item_ids", where, "the candidates of each user in a list")
+    if table is None:
         raise InputError(
             where, "the lists of candidates differ in length", expected="as many for each user"
         )
-    flat = frame["item_ids"].explode().cast(pl.String).fill_null("")
-    table = flat.to_numpy().astype(np.str_).reshape(len(row_of), lengths[0])
     return table[[row_of[user] for user in users.tolist()]]
+
+
+def list_column(frame: Any, name: str, where: str, expected: str) -> Array | None:
+    """Returns a column of lists of ids, text [rows, k]; None if lists are empty or differ in
+    length. Raises InputError if there is no such column.
+    """
+    import polars as pl
+
+    if frame.schema.get(name) != pl.List:
+        raise InputError(where, f"no column '{name}' of lists", expected=expected)
+    lengths = frame[name].list.len().unique().to_list()
+    if len(lengths) > 1 or lengths == [0]:
+        return None
+    ids = frame[name].explode().cast(pl.String).fill_null("")
+    width = lengths[0] if lengths else 0
+    return ids.to_numpy().astype(np.str_).reshape(frame.height, width)
 
 
 class Numbered(NamedTuple):
     """The content of a `.test.negative` file of NCF, in the numbers of NCF."""
 
     user: Int64Array
-    """int64 [m]."""
+    """The user of each row, int64 [m]."""
     item: Int64Array
-    """int64 [m]."""
+    """The item of each row, int64 [m]."""
     candidates: Int64Array
-    """int64 [m, k]."""
+    """The negatives of each row, int64 [m, k]."""
 
 
 def read_negatives(path: Path) -> Numbered:
-    """The lines `(user,item)<tab>negative<tab>negative...` of NCF's files. Raises InputError with
-    the first line of another form.
+    """Returns the lines `(user,item)<tab>negative<tab>negative...` of an NCF file. Raises
+    InputError with the first line of another form.
     """
     rows: list[list[int]] = []
     text = read_bytes(path).decode("ascii", "replace")
     for number, line in enumerate(text.split("\n"), start=1):
-        match = LINE.fullmatch(line.strip(" \r\t"))
+        line = line.strip(" \r\t")
+        if not line:
+            continue
+        match = LINE.fullmatch(line)
         if match is not None:
             rows.append([int(part) for part in (match[1], match[2], *match[3].split())])
-        if (match is None and line.strip()) or (rows and len(rows[-1]) != len(rows[0])):
-            expected = "(user,item) and as many negatives as on the first line, between tabs"
+        if match is None or len(rows[-1]) != len(rows[0]):
             raise InputError(
                 f"{path}:{number}",
                 "not a line of held-out row and negatives",
-                expected=expected,
+                expected="(user,item) and as many negatives as on the first line, between tabs",
                 fix="get it again",
             )
     if not rows:

@@ -4,8 +4,8 @@ authors published.
 `foursquare-italy` is the paper's: users with at least 20 rows (the paper says "more than 20"; only
 >= 20 gives its 1,353 users and, after the 80/20 split, its 54,088 training records).
 `foursquare-italy-all` is everything in the files. One row is one (user, venue), the first visit.
-Venues have no names: `title` is the type of venue, `category` the root of that type (the type
-itself when read from the authors' own files).
+Venues have no names: `title` is the type of venue, `category` the root of that type (or the type,
+if the authors' files are read).
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from ..text import read_text
 LEAST = 20
 CITIES = ("Bologna", "Florence", "Milan", "Rome", "Turin", "Venice")
 FEATURES = {"title": "category", "category": "root_category", "city": "city"}
-BROKEN = (b"Caf\x1a\x1a", "Café".encode())  # in the authors' files
+# A broken name in the authors' files, and the name that was meant.
+BROKEN = (b"Caf\x1a\x1a", "Café".encode())
 
 
 def read(folder: Path) -> Interactions:
@@ -48,18 +49,16 @@ def read_all(folder: Path) -> Interactions:
 
 
 def _read_cities(folder: Path) -> Interactions:
-    """From the authors' six files: user_id, venue_id, type, utc."""
-    paths = [folder / f"{city}.tsv" for city in CITIES]
-    table = stack(
-        [
-            read_text(read_bytes(path).replace(*BROKEN), str(path), Reading(), delimiter="\t")
-            for path in paths
-        ]
-    )
+    """Reads the authors' six files, with the columns user_id, venue_id, type, utc."""
+    tables = []
+    for city in CITIES:
+        path = folder / f"{city}.tsv"
+        raw = read_bytes(path).replace(*BROKEN)
+        tables.append(read_text(raw, str(path), Reading(), delimiter="\t"))
+    table = stack(tables)
     data = assemble(table, Reading(), name="foursquare-italy-all")
-    return replace(
-        data, features=features(table, data.items, columns={"title": "type", "category": "type"})
-    )
+    columns = {"title": "type", "category": "type"}
+    return replace(data, features=features(table, data.items, columns=columns))
 
 
 TERMS = "offered for research, cite Yang et al. 2016; no licence text known, so do not redistribute"

@@ -2,7 +2,8 @@
 and 2013.
 
 Repeated visits of a venue are one row, the last visit. 21 % of the check-ins were reconstructed,
-some without a time (see `notes`); all of those are at venues with fewer than 5 check-ins."""
+some without a time (see `notes`); all of those are at venues with fewer than 5 check-ins.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +18,10 @@ from ..folders import read_parts
 from ..home import find
 from ..interactions import Interactions
 
-LACKING = 328  # of PEPPER's 24,384 pairs; a reconstructed check-in may be of a neighbouring user
-FEATURES = {
-    "category": "category_code_pepper",
-    "lat": "lat",
-    "lon": "lon",
-}  # a number for each category; its name is not known
+# Of PEPPER's 24,384 pairs: a reconstructed check-in may be of a neighbouring user.
+LACKING = 328
+# The category is a number, whose name is not known.
+FEATURES = {"category": "category_code_pepper", "lat": "lat", "lon": "lon"}
 
 
 def read(folder: Path) -> Interactions:
@@ -32,15 +31,17 @@ def read(folder: Path) -> Interactions:
 
 
 def pepper(folder: Path) -> Divided:
-    """PEPPER's parts, of the first 146 users to appear. Raises InputError if a table is missing or
-    lacks a column.
+    """Returns PEPPER's parts, of the first 146 users to appear. Raises InputError if a table is
+    missing or lacks a column.
     """
     frames = read_frames(folder, "foursquare-nyc")
     return divided(_renamed(frames, folder), folder, tabled=146, lacking=LACKING)
 
 
 def _renamed(frames: Frames, folder: Path) -> Frames:
-    """The negatives, which PEPPER numbers by first appearance, with the ids of users and venues."""
+    """Returns the tables with the ids of users and venues among the negatives, which PEPPER numbers
+    by first appearance.
+    """
     import polars as pl
 
     items = find(folder, "items")
@@ -51,22 +52,20 @@ def _renamed(frames: Frames, folder: Path) -> Frames:
         or "first_seen_index" not in venues.columns
         or not wanted <= set(frames.negatives.columns)
     ):
-        expected = f"items with first_seen_index, and negatives with {', '.join(sorted(wanted))}"
         raise InputError(
-            "foursquare-nyc", f"PEPPER's numbers cannot be told in {folder}", expected=expected
+            "foursquare-nyc",
+            f"PEPPER's numbers cannot be told in {folder}",
+            expected=f"items with first_seen_index, and negatives with {', '.join(sorted(wanted))}",
         )
     users = frames.rows.select("pepper_user", "user_id").unique()
-    user, venue = (
-        {"old": users["pepper_user"], "new": users["user_id"]},
-        {"old": venues["first_seen_index"], "new": venues["item_id"]},
-    )
+    user = {"old": users["pepper_user"], "new": users["user_id"], "default": None}
+    venue = {"old": venues["first_seen_index"], "new": venues["item_id"], "default": None}
+    each_venue = pl.element().replace_strict(**venue)
     negatives = frames.negatives.select(
         "split",
-        pl.col("pepper_user").replace_strict(**user, default=None).alias("user_id"),
-        pl.col("pepper_item").replace_strict(**venue, default=None).alias("item_id"),
-        pl.col("negative_pepper_items")
-        .list.eval(pl.element().replace_strict(**venue, default=None))
-        .alias(LIST),
+        pl.col("pepper_user").replace_strict(**user).alias("user_id"),
+        pl.col("pepper_item").replace_strict(**venue).alias("item_id"),
+        pl.col("negative_pepper_items").list.eval(each_venue).alias(LIST),
     )
     return Frames(frames.rows, negatives)
 

@@ -1,18 +1,19 @@
-"""Gowalla check-ins in New York (PEPPER), in two subsets; neither is the paper's 718 users, whose
-file is not public.
+"""Gowalla check-ins in New York (PEPPER), in two subsets. Neither has the 718 users of the paper,
+whose file is not public.
 
 `gowalla-nyc`: SNAP's check-ins inside New York, at users and places with at least 10 check-ins
 world-wide; repeated visits are one row, the last. `gowalla-nyc-pepper`: the 100 users of the
-authors' repository, distinct places, all 10,978 places of their files. Their moves carry the
-seconds between two check-ins but no date, and where rows were left out a move does not begin where
-the last one ended. So the time of a visit is the seconds from a user's first check-in, gaps not
-counted: it orders them.
+authors' repository, distinct places, all 10,978 places of their files. Their table of moves has the
+seconds between two check-ins but no date, and where rows were left out, a move does not begin where
+the last one ended. So the time of a visit is the seconds since the user's first check-in, without
+gaps: it orders the visits.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from ..divided import pepper as read_divided
 from ..files import read_table
 from ..folders import add_features, read_parts
 from ..home import find
-from ..interactions import NO_TIME, Interactions, pairs_of
+from ..interactions import NO_TIME, Interactions, find_rows
 from ..visits import VisitColumns, with_visits
 
 PLACE = {"lat": "lat", "lon": "lon"}
@@ -39,11 +40,12 @@ def read(folder: Path) -> Interactions:
 
 
 def read_pepper(folder: Path) -> Interactions:
-    """The distinct (user, place) pairs, in order of time where the table of moves is there."""
+    """Reads the distinct (user, place) pairs, in order of time if the table of moves is there."""
     data = read_parts(folder, ["pepper_splits"], Reading(), name="gowalla-nyc-pepper")
-    places, moves = find(folder, "pepper_items"), find(folder, "pepper_transitions")
+    places = find(folder, "pepper_items")
     if places is not None:
         data = add_features(_with_places(data, places), places, columns=PLACE)
+    moves = find(folder, "pepper_transitions")
     if moves is None:
         return data
     data = with_visits(data, _visits(data, moves), str(moves))
@@ -53,53 +55,55 @@ def read_pepper(folder: Path) -> Interactions:
 
 
 def _with_places(data: Interactions, path: Path) -> Interactions:
-    """The data over all places of the file: some stand among the negatives alone."""
+    """Returns the data over all places of the file, some of which occur among negatives alone."""
     listed = read_table(path, Reading()).frame["item_id"].cast(str).to_list()
-    return replace(
-        data,
-        items=Vocabulary(list(dict.fromkeys([*data.items.ids.tolist(), *listed])), kind="item"),
-    )
+    ids = dict.fromkeys([*data.items.ids.tolist(), *listed])
+    return replace(data, items=Vocabulary(list(ids), kind="item"))
 
 
 def _visits(data: Interactions, path: Path) -> VisitColumns:
-    """The two ends of every move, at the seconds since its user's first check-in; what no move
-    tells of is a visit without a time.
+    """Returns the two ends of every move as visits, at the seconds since the user's first check-in.
+    A row that no move tells of is a visit without a time.
+    """
+    visits = _ends_of_moves(path)
+    user = data.users.indices(visits["user_id"].to_list()).astype(np.int64)
+    item = data.items.indices(visits["item"].to_list()).astype(np.int64)
+    time = visits["time"].to_numpy().astype(np.int64)
+    row = find_rows(data, user, item)
+    known = row >= 0
+    # Rows of which no move tells come behind the visits.
+    untold = np.setdiff1d(np.arange(len(data)), row)
+    all_times = np.concatenate([time[known], np.full(len(untold), NO_TIME)])
+    return VisitColumns(
+        np.concatenate([user[known], data.user[untold]]),
+        np.concatenate([item[known], data.item[untold]]),
+        all_times,
+        np.arange(len(all_times)),
+    )
+
+
+def _ends_of_moves(path: Path) -> Any:
+    """Returns a polars frame of user_id, item and time: the start and the end of every move, each
+    visit once.
     """
     import polars as pl
 
     frame = read_table(path, Reading()).frame
-    if missing := [name for name in MOVES if name not in frame.columns]:
+    missing = [name for name in MOVES if name not in frame.columns]
+    if missing:
         raise InputError(str(path), f"no column '{missing[0]}'", expected=", ".join(MOVES))
-    end = pl.col("delta_seconds").cum_sum().over("user_id")
-    frame = frame.sort("user_id", "row").with_columns(
-        (end - pl.col("delta_seconds")).alias("start"), end.alias("end")
-    )
-    visits = [
-        frame.select("user_id", pl.col(item).alias("item"), at)
-        for item, at in (("item_id", "start"), ("next_item_id", "end"))
-    ]
-    table = pl.concat([visit.rename({visit.columns[2]: "time"}) for visit in visits]).unique(
-        maintain_order=True
-    )
-    user, item = (table[name].cast(pl.String).to_list() for name in ("user_id", "item"))
-    u, i, time = (
-        data.users.indices(user).astype(np.int64),
-        data.items.indices(item),
-        table["time"].to_numpy(),
-    )
-    pairs, width = pairs_of(data), len(data.items)
-    known = (u >= 0) & (i >= 0) & np.isin(u * width + i, pairs)
-    untold = np.setdiff1d(pairs, (u * width + i)[known])
-    user_of, item_of = (
-        np.concatenate([u[known], untold // width]),
-        np.concatenate([i[known], untold % width]),
-    )
-    when = np.concatenate([time[known], np.full(len(untold), NO_TIME)]).astype(np.int64)
-    return VisitColumns(user_of, item_of, when, np.arange(len(when)))
+    duration = pl.col("delta_seconds")
+    end = duration.cum_sum().over("user_id")
+    frame = frame.sort("user_id", "row")
+    starts = frame.select("user_id", item="item_id", time=end - duration)
+    ends = frame.select("user_id", item="next_item_id", time=end)
+    # The end of a move is most often the start of the next one.
+    visits = pl.concat([starts, ends]).unique(maintain_order=True)
+    return visits.with_columns(pl.col("user_id", "item").cast(pl.String))
 
 
 def pepper(folder: Path) -> Divided:
-    """Read the division of Gowalla NYC that PEPPER's authors published, of 100 users."""
+    """Reads the division of Gowalla NYC that PEPPER's authors published, of 100 users."""
     return read_divided(folder, "gowalla-nyc-pepper", tabled=100)
 
 

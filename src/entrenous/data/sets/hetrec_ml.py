@@ -1,7 +1,7 @@
 """HetRec 2011 MovieLens (FBALF), partial: the validation and test parts of MetaMF, a random 20.1 %
 of the ratings.
 
-The training part was not to be had, so treat it as a sparser data set than the paper's.
+The training part could not be found, so treat it as a sparser data set than the paper's.
 """
 
 from __future__ import annotations

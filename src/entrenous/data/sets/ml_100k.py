@@ -1,8 +1,9 @@
 """MovieLens-100K: 943 users, 1,682 films, 100,000 ratings from 1997 and 1998.
 
-It is read from any of: our own Parquet layout; RecBole's atomic files, which ship inside the wheel
-recbole 1.2.1; GroupLens's archive. All three hold the same ratings in the same order (SHA-256 of
-the four columns as GroupLens's u.data: 06416e597f82...)."""
+It is read from the Parquet layout of Entrenous, from RecBole's atomic files, which ship inside the
+wheel recbole 1.2.1, or from GroupLens's archive. All three hold the same ratings in the same order
+(SHA-256 of the four columns as GroupLens's u.data: 06416e597f82...).
+"""
 
 from __future__ import annotations
 
@@ -43,15 +44,15 @@ def read(folder: Path) -> Interactions:
     data = read_folder(folder, Reading(scale=(1, 5)), name="ml-100k")
     if "title" not in data.features:
         return data
-    title = np.where(
-        data.features["title"] == "unkonwn", "unknown", data.features["title"]
-    )  # RecBole's spelling of film 267
+    title = data.features["title"]
+    # RecBole's spelling of film 267.
+    title = np.where(title == "unkonwn", "unknown", title)
     return replace(data, features={**data.features, "title": title})
 
 
 def pepper(folder: Path) -> Divided:
-    """PEPPER's parts, of 943 users; its tables 4 and 5 are on the first 100, as every rate in them
-    is a multiple of one row in 1,000.
+    """Returns PEPPER's parts, of 943 users. Its tables 4 and 5 are on the first 100, since every
+    rate in them is a multiple of one row in 1,000.
     """
     return read_pepper(folder, "ml-100k", tabled=100)
 

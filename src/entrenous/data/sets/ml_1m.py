@@ -1,9 +1,9 @@
 """MovieLens-1M: 6,040 users, 3,706 rated films, 1,000,209 ratings from 2000 to 2003, and the test
 rows of NCF (He et al. 2017).
 
-NCF's rows are read from our own tables `ncf_test` and `ncf_test_negatives`, or from NCF's own
-`ml-1m.test.negative` if it lies beside GroupLens's ratings.dat: NCF numbers users by their id less
-1, and films by their first appearance in that file.
+NCF's rows are read from the tables `ncf_test` and `ncf_test_negatives`, or from NCF's file
+`ml-1m.test.negative` if GroupLens's ratings.dat is in the same folder: NCF numbers users by their
+id less 1, and films by their first appearance in that file.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 
 from ...core.errors import InputError
-from ...core.types import Array, Int64Array
 from ..columns import Reading
 from ..dataset import Dataset
 from ..fetch import Archive
@@ -37,13 +36,14 @@ def read(folder: Path) -> Interactions:
 
 
 def ncf(folder: Path) -> Published:
-    """NCF's test row of each user with its 99 negatives. Raises InputError that says where they can
-    be had.
+    """Returns NCF's test row of each user with its 99 negatives. Raises InputError that says where
+    to get them.
     """
-    negatives, ratings = find(folder, NEGATIVES), find(folder, "ratings.dat")
-    found = from_tables(folder, "ncf_test", "ncf_test_negatives")
-    if found is not None:
-        return found
+    tables = from_tables(folder, "ncf_test", "ncf_test_negatives")
+    if tables is not None:
+        return tables
+    negatives = find(folder, NEGATIVES)
+    ratings = find(folder, "ratings.dat")
     if negatives is None or ratings is None:
         raise InputError(
             "ml-1m",
@@ -60,25 +60,21 @@ def ncf(folder: Path) -> Published:
 
 
 def _renamed(negatives: Path, ratings: Path) -> Published:
-    """NCF's numbers as MovieLens ids."""
-    rows, frame = read_negatives(negatives), read_table(ratings, Reading()).frame
+    """Returns the rows of NCF's file with the ids of MovieLens."""
+    rows = read_negatives(negatives)
+    frame = read_table(ratings, Reading()).frame
     films = frame["item_id"].unique(maintain_order=True).to_numpy().astype(np.str_)
     highest = int(max(rows.item.max(), rows.candidates.max()))
     if highest >= len(films):
-        problem = f"it numbers a film {highest}, but {ratings.name} has only {len(films)}"
         raise InputError(
             str(negatives),
-            problem,
+            f"it numbers a film {highest}, but {ratings.name} has only {len(films)}",
             expected="the file made from these ratings",
             fix="get both again",
         )
-    return Published(
-        _user_ids(rows.user), films[rows.item], films[rows.candidates], frame.height, str(negatives)
-    )
-
-
-def _user_ids(numbers: Int64Array) -> Array:
-    return (numbers + 1).astype(np.str_)
+    users = (rows.user + 1).astype(np.str_)
+    candidates = films[rows.candidates]
+    return Published(users, films[rows.item], candidates, frame.height, str(negatives))
 
 
 DATASETS = {

@@ -3,7 +3,7 @@
 
 The value is how often the source repeats the pair (usually 1); Cali3F's count of 1,500,809 counts
 repeats. NCF's test row is known for every user (table `ncf_test`); the 99 negatives it published
-with them were not to be had.
+with them could not be found.
 """
 
 from __future__ import annotations
@@ -28,20 +28,19 @@ def read(folder: Path) -> Interactions:
 
 
 def ncf(folder: Path) -> Published:
-    """NCF's test row of each user, without candidates. Raises InputError that says where it can be
-    had.
+    """Returns NCF's test row of each user, without candidates. Raises InputError that says where to
+    get it.
     """
-    found = from_tables(folder, "ncf_test")
-    if found is None:
-        fix = (
-            "make it of github.com/hexiangnan/neural_collaborative_filtering"
-            " Data/pinterest-20.test.rating"
-        )
-        expected = "ncf_test.parquet (.csv, .tsv) with user_id, item_id"
+    table = from_tables(folder, "ncf_test")
+    if table is None:
         raise InputError(
-            "pinterest-20", f"NCF's test rows are not in {folder}", expected=expected, fix=fix
+            "pinterest-20",
+            f"NCF's test rows are not in {folder}",
+            expected="ncf_test.parquet (.csv, .tsv) with user_id, item_id",
+            fix="make it of github.com/hexiangnan/neural_collaborative_filtering"
+            " Data/pinterest-20.test.rating",
         )
-    return found
+    return table
 
 
 DATASETS = {

@@ -12,8 +12,8 @@ from ..interactions import Interactions
 from ..synthetic import synthetic
 
 SHAPES = {"brazil": (17_473, 47_270, 599_958), "canada": (1_340, 29_518, 63_514)}
-# the top 1 % of items then hold about as many rows as in Foursquare's Italy (17.5 %) and New York
-# (14.8 %)
+# The top 1 % of items then hold about as many rows as in Foursquare's Italy (17.5 %) and New York
+# (14.8 %).
 SKEW = 0.65
 
 

@@ -1,8 +1,9 @@
 """Yahoo! R3 song ratings (FBALF): 15,400 users, 1,000 songs.
 
 `yahoo-r3` joins the songs users chose to rate with those they were shown at random, as FBALF does:
-365,704 rows (the paper prints a density of 3.37 %; it is 2.37 %). `yahoo-r3-user` is the chosen
-ones alone."""
+365,704 rows (the paper prints a density of 3.37 %; it is 2.37 %). `yahoo-r3-user` has the chosen
+ones alone.
+"""
 
 from __future__ import annotations
 
