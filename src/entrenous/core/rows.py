@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from .types import Array, Int64Array
 
 
-def starts_of(counts: Array) -> Int64Array:
+def starts_of(counts: Array | Sequence[int]) -> Int64Array:
     """Returns where the rows of each owner begin, int64 [n + 1] from 0. counts: rows of each.
 
     >>> starts_of(np.array([2, 0, 3])).tolist()

@@ -51,10 +51,11 @@ def norm_bound(update: Update, model: State, known: Known, *, most: float | None
     round.
     """
     length = lengths(update)
-    sent = length[length > 0]
     if most is None:
+        sent = length[length > 0]
         most = float(np.median(sent)) if len(sent) else 0.0
-    return _scaled(update, np.minimum(1, most / np.maximum(length, 1e-12)))
+    factor = np.minimum(1, most / np.maximum(length, 1e-12))
+    return _scaled(update, factor)
 
 
 def row_clip(update: Update, model: State, known: Known, *, most: float | None = None) -> Update:
@@ -63,7 +64,8 @@ def row_clip(update: Update, model: State, known: Known, *, most: float | None =
     """
     for rows in item_rows(update, known.contract.sizes["items"]):
         cap = LONG * _quantile(rows.length, rows.device, 0.5) if most is None else most
-        update = replaced(update, rows, _shortened(rows, np.full(len(rows.item), cap)))
+        caps = np.full(len(rows.item), cap)
+        update = replaced(update, rows, _shortened(rows, caps))
     return update
 
 
@@ -81,6 +83,7 @@ def satcap(update: Update, model: State, known: Known) -> Update:
         score, push = _scores(rows, arrays, known.tables)
         if score is None:
             continue
+        # Each array by itself: a bias and a vector have lengths of different size.
         short = []
         for part in _parts(rows).values():
             caps = _caps(part, score[rows.item], push > 0)
@@ -91,10 +94,10 @@ def satcap(update: Update, model: State, known: Known) -> Update:
 
 def _parts(rows: ItemRows) -> dict[str, ItemRows]:
     """The item rows array by array."""
-    return {
-        name: rows._replace(vector=rows.part(name), columns={name: width})
-        for name, width in rows.columns.items()
-    }
+    parts = {}
+    for name, width in rows.columns.items():
+        parts[name] = rows._replace(vector=rows.part(name), columns={name: width})
+    return parts
 
 
 def _scores(
@@ -106,27 +109,36 @@ def _scores(
     if tables.bias in rows.columns:
         name = tables.bias
         score = arrays[tables.field[name]].astype(np.float64).reshape(-1)
-        return score, tables.gain[name] * rows.part(name)[:, 0].astype(np.float64)
+        bias = rows.part(name)[:, 0].astype(np.float64)
+        return score, tables.gain[name] * bias
     for name in rows.columns:
         if name in tables.field:
             table = arrays[tables.field[name]].astype(np.float64)
             probe = table.mean(axis=0)
             push = rows.part(name).astype(np.float64) @ probe
             return table @ probe, np.sign(tables.gain[name]) * push
+    # No array of the model is known to move: there is no score to cap by.
     return None, np.zeros(len(rows.item))
 
 
 def _caps(rows: ItemRows, score: Float64Array, raising: BoolArray) -> Float64Array:
     """The cap on the length of each row, float64 [n]. score: of its item; raising: bool [n]."""
-    length, device = rows.length, rows.device
-    cap = np.full(len(length), LONG * _quantile(length[~raising], device[~raising], 0.5))
+    length = rows.length
+    device = rows.device
+    lowering = ~raising
+    cap = np.full(len(length), LONG * _quantile(length[lowering], device[lowering], 0.5))
+    # Bins of equally many raising rows.
     levels = np.linspace(0, 1, BINS + 1)[1:-1]
     edges = np.array([_quantile(score[raising], device[raising], level) for level in levels])
     place = np.searchsorted(edges, score)
     for number in range(BINS):
         in_bin = raising & (place == number)
-        many = len(np.unique(device[in_bin])) > FEW
-        cap[in_bin] = _quantile(length[in_bin], device[in_bin], TYPICAL) if many else UNKNOWN
+        devices = np.unique(device[in_bin])
+        # A few colluders could decide the quantile of a bin with few devices.
+        if len(devices) > FEW:
+            cap[in_bin] = _quantile(length[in_bin], device[in_bin], TYPICAL)
+        else:
+            cap[in_bin] = UNKNOWN
     return cap
 
 
@@ -142,6 +154,7 @@ def trimmed_mean(update: Update, model: State, known: Known, *, share: float = 0
 
 
 def _trimmed(rows: ItemRows, share: float) -> Float64Array:
+    """The rows with each replaced by the trimmed mean of its item, float64 [n, w]."""
     count = np.bincount(rows.item)
     start = np.cumsum(count) - count
     each = np.arange(len(rows.item))
@@ -155,7 +168,8 @@ def _trimmed(rows: ItemRows, share: float) -> Float64Array:
         trim = (share * count[item]).astype(np.int64)
         kept = (rank >= trim) & (rank < count[item] - trim)
         total = np.bincount(item, values[order] * kept, len(count))
-        mean = total / np.maximum(np.bincount(item, kept, len(count)), 1)
+        many = np.bincount(item, kept, len(count))
+        mean = total / np.maximum(many, 1)
         out[:, column] = mean[rows.item]
     return out
 
@@ -170,17 +184,21 @@ def multi_krum(update: Update, model: State, known: Known, *, share: float = 0.2
     near = m - liars - 2
     if near < 1:
         return update
+    # The squared distance between every two devices; a device is no neighbour of itself.
     square = (whole.astype(np.float64) ** 2).sum(axis=1)
     apart = square[:, None] + square - 2 * (whole @ whole.T)
     np.fill_diagonal(apart, np.inf)
-    score = np.sort(apart, axis=1)[:, :near].sum(axis=1)
-    kept = np.sort(np.argsort(score, kind="stable")[: m - liars])
-    return _scaled(of_some(update, kept), np.full(len(kept), m / len(kept)))
+    nearest = np.sort(apart, axis=1)[:, :near]
+    score = nearest.sum(axis=1)
+    best = np.argsort(score, kind="stable")[: m - liars]
+    kept = np.sort(best)
+    factor = np.full(len(kept), m / len(kept))
+    return _scaled(of_some(update, kept), factor)
 
 
 def _flat(update: Update, items: int) -> Array:
     """Each device's whole update as one row, float32 [m, all numbers]."""
-    device = np.repeat(np.arange(update.devices), np.diff(update.ptr))
+    device = update.device
     parts = [values.reshape(update.devices, -1) for values in update.dense.values()]
     for values in update.rows.values():
         flat = values.reshape(len(values), -1)
@@ -206,7 +224,8 @@ def in_proportion(update: Update, model: State, known: Known) -> Update:
             if name == name_of_bias:
                 short.append(part.vector)
             else:
-                short.append(_shortened(part, bias * _usual(part, bias)))
+                caps = bias * _usual(part, bias)
+                short.append(_shortened(part, caps))
         update = replaced(update, rows, np.concatenate(short, axis=1))
     return update
 
@@ -214,7 +233,8 @@ def in_proportion(update: Update, model: State, known: Known) -> Update:
 def _usual(rows: ItemRows, bias: Float64Array) -> float:
     """The USUAL quantile of the lengths of vectors for a unit of bias, over rows with a bias."""
     biased = bias > 0
-    return _quantile(rows.length[biased] / bias[biased], rows.device[biased], USUAL)
+    for_a_unit = rows.length[biased] / bias[biased]
+    return _quantile(for_a_unit, rows.device[biased], USUAL)
 
 
 def supported(update: Update, model: State, known: Known, *, sent: Update | None = None) -> Update:
@@ -302,10 +322,13 @@ def _scaled(update: Update, factor: Float64Array) -> Update:
 
 
 def _times(values: Array, factor: Float64Array) -> Array:
-    return (values * factor.reshape(-1, *([1] * (values.ndim - 1)))).astype(np.float32)
+    """Each row of an array times its factor."""
+    shape = (-1, *[1] * (values.ndim - 1))
+    return (values * factor.reshape(shape)).astype(np.float32)
 
 
 def _shortened(rows: ItemRows, cap: Float64Array) -> Array:
+    """The vectors of rows, none longer than its cap."""
     factor = np.minimum(1, cap / np.maximum(rows.length, 1e-12)).astype(np.float32)
     return rows.vector * factor[:, None]
 
@@ -317,7 +340,9 @@ def _quantile(values: Float64Array, device: Int64Array, quantile: float) -> floa
     if not len(values):
         return 0.0
     count = np.bincount(device)
-    weight = np.minimum(1.0, np.median(count[count > 0]) / count[device])
+    usual = np.median(count[count > 0])
+    weight = np.minimum(1.0, usual / count[device])
     order = np.argsort(values, kind="stable")
     cumulative = np.cumsum(weight[order])
-    return float(values[order][np.searchsorted(cumulative, quantile * cumulative[-1])])
+    place = np.searchsorted(cumulative, quantile * cumulative[-1])
+    return float(values[order][place])

@@ -35,6 +35,7 @@ class Executor(Protocol):
 
 def cores() -> int:
     """The number of cores that this process may use."""
+    # A container or a batch system may allow fewer than the machine has.
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -59,6 +60,7 @@ class Threads:
             self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="devices")
 
     def map(self, function: Callable[[B], T], blocks: Sequence[B]) -> list[T]:
+        # To hand a single block to a thread would only cost time.
         if self._pool is None or len(blocks) == 1:
             return [function(block) for block in blocks]
         return list(self._pool.map(function, blocks))
@@ -104,6 +106,7 @@ class Debug:
         self._round = number
         try:
             yield
+        # It names the device already.
         except DeviceError:
             raise
         except Exception as cause:

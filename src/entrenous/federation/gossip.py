@@ -27,7 +27,7 @@ from ..core.contract.gossip import (
     Pushes,
     Weighing,
 )
-from ..core.contract.protocols import Catalogue, State
+from ..core.contract.protocols import Catalogue, State, arrays_of
 from ..core.keys import fold_name, folded, folds
 from ..core.keys import key as key_of
 from ..core.types import (
@@ -123,13 +123,13 @@ class Gossip:
         self._draws = Draws(self.network, self.catalogue.users, fold_name(self._key, "network"))
         self._base = base_model(self.algorithm, self.catalogue, seed)
         self._place = np.zeros(self.catalogue.users, np.int64)
-        self.private = self.algorithm.weighing(
-            device_data(data, weighting, avoid), weighting_keys(seed, self._everyone)
-        )
+        rows = device_data(data, weighting, avoid)
+        self.private = self.algorithm.weighing(rows, weighting_keys(seed, self._everyone))
+        # The pushes of nobody have the shapes of all others.
         nobody = self._everyone[:0]
-        pushes = self.algorithm.on_timer(
-            self._first_state(nobody), nobody, self.private, np.empty(0, np.uint64)
-        )
+        no_keys = np.empty(0, np.uint64)
+        state = self._first_state(nobody)
+        pushes = self.algorithm.on_timer(state, nobody, self.private, no_keys)
         self._group = max(1, GROUP_BYTES // self._base.nbytes)
         self._peers_named = pushes.headers.peers.shape[1]
         self._timeline = Timeline(self._draws, pushes.to.shape[1])
@@ -144,7 +144,8 @@ class Gossip:
         pool = Pool(len(self._base), 2 * n + len(JUNK))
         if self.network.bad:
             # The first slots, which are never freed, hold the models of bad nodes.
-            pool.values[pool.take(len(JUNK))] = JUNK[:, None]
+            bad = pool.take(len(JUNK))
+            pool.values[bad] = JUNK[:, None]
             pool.kept = len(JUNK)
         slot = pool.take(n)
         pool.values[slot] = self._base
@@ -167,7 +168,8 @@ class Gossip:
     def restored(self, number: int, arrays: dict[str, Array]) -> Swarm:
         """The state of all nodes that `Swarm.arrays` described, after round `number`."""
         kept = len(JUNK) if self.network.bad else 0
-        return restored(arrays, number, type(self._first_state(self._everyone[:1])), kept)
+        state = type(self._first_state(self._everyone[:1]))
+        return restored(arrays, number, state, kept)
 
     def advance(self, swarm: Swarm, until: int) -> Swarm:
         """Runs `swarm` until `until` rounds (units of time) are over. Overwrites it."""
@@ -183,7 +185,8 @@ class Gossip:
 
     def _first_state(self, who: Int64Array, count: Int64Array | None = None) -> State:
         """The private state of nodes at their start number `count`; None = the first start."""
-        count = np.zeros(len(who), np.int64) if count is None else count
+        if count is None:
+            count = np.zeros(len(who), np.int64)
         peers = first_known(who, len(self._everyone), self._node_keys[who], count)
         return first_nodes(self.algorithm, who, peers, len(self._base), self.seed)
 
@@ -193,14 +196,10 @@ class Gossip:
         place = self._placed(who)
 
         def begin(block: Int64Array) -> None:
-            self.algorithm.on_start(
-                swarm.pool.values,
-                swarm.slot[block],
-                swarm.nodes,
-                block,
-                self.private,
-                keys[place[block]],
-            )
+            pool = swarm.pool.values
+            slots = swarm.slot[block]
+            draws = keys[place[block]]
+            self.algorithm.on_start(pool, slots, swarm.nodes, block, self.private, draws)
 
         self._blocks(who, begin)
 
@@ -215,9 +214,11 @@ class Gossip:
         while len(left):
             rows = np.flatnonzero(np.isin(now.node, left))
             arriving = rows[now.kind[rows] == ARRIVAL]
+            # Slots become free as groups are handled, so the order is decided anew for each.
             freed = swarm.freed(left, now.node[arriving], now.about[arriving])
             order = np.argsort(-freed, kind="stable")
-            yield rows[np.isin(now.node[rows], left[order[: self._group]])]
+            first = left[order[: self._group]]
+            yield rows[np.isin(now.node[rows], first)]
             left = np.sort(left[order[self._group :]])
 
     # ---- events ----------------------------------------------------------------------------------
@@ -247,6 +248,7 @@ class Gossip:
     def _restart(self, swarm: Swarm, now: Happening) -> None:
         """Restarts nodes with their rows and the base model."""
         who = now.node
+        # A message in transit may need the old model: it keeps its slot.
         old = swarm.slot[who]
         new = swarm.pool.take(len(who))
         swarm.pool.values[new] = self._base
@@ -261,6 +263,7 @@ class Gossip:
         """Lets each present node push its model to the peers of its view, unless its uplink is busy
         with the push before: a model that waits for hours is worth less than the next one.
         """
+        # Nodes that are away or still sending skip this push.
         now = now.at(~swarm.away[now.node] & (swarm.busy[now.node] <= now.time))
         who = now.node
         keys = self._event_keys(swarm, who)
@@ -268,11 +271,14 @@ class Gossip:
         if self._checks(now):
             check_pushes(self.contract, pushes, len(who))
         swarm.counts.pushed[who] += 1
-        bad, junk = self._draws.bad[who], self._draws.junk[who]
+        # Bad nodes push one of the permanent slots; the last kind of junk is one number too long.
+        bad = self._draws.bad[who]
+        junk = self._draws.junk[who]
         slot = np.where(bad, junk, swarm.slot[who])
-        length = pushes.headers.length + (bad & (junk == len(JUNK) - 1))
+        too_long = bad & (junk == len(JUNK) - 1)
+        headers = pushes.headers._replace(length=pushes.headers.length + too_long)
+        pushes = pushes._replace(headers=headers)
         copies = self._noised(swarm, who, slot)
-        pushes = pushes._replace(headers=pushes.headers._replace(length=length))
         pushes, slot, lies = self._lied(swarm, who, pushes, slot)
         self._send(swarm, now, pushes, slot)
         # From now on messages alone need these slots.
@@ -289,7 +295,9 @@ class Gossip:
         copies = swarm.pool.take(len(noisy))
         models = swarm.pool.values[slot[noisy]]
         nodes = who[noisy]
-        add_push_noise(self.algorithm, models, self._node_keys[nodes], swarm.nodes.age[nodes])  # type: ignore[attr-defined]
+        keys = self._node_keys[nodes]
+        ages = swarm.nodes.age[nodes]  # type: ignore[attr-defined]
+        add_push_noise(self.algorithm, models, keys, ages)
         swarm.pool.values[copies] = models
         slot[noisy] = copies
         return copies
@@ -302,6 +310,7 @@ class Gossip:
         """
         if self._lies is None:
             return pushes, slot, slot[:0]
+        # Only copies change: the nodes keep their honest models.
         lying = np.flatnonzero(np.isin(who, self._lies.who))
         if not len(lying):
             return pushes, slot, slot[:0]
@@ -311,8 +320,8 @@ class Gossip:
         swarm.pool.values[slots] = models
         slot = slot.copy()
         slot[lying] = slots
-        headers = {name: np.array(array) for name, array in pushes.headers._asdict().items()}
-        for name, part in lies._asdict().items():
+        headers = {name: np.array(array) for name, array in arrays_of(pushes.headers).items()}
+        for name, part in arrays_of(lies).items():
             headers[name][lying] = part
         return pushes._replace(headers=Headers(**headers)), slot, slots
 
@@ -329,21 +338,19 @@ class Gossip:
         swarm.busy[now.node] = left[:, -1]
         latency = [self._draws.latency(now.node, now.about, way) for way in ways]
         arrive = left + np.stack(latency, axis=1)
-        lost = np.stack([self._draws.lost(now.node, now.about, way) for way in ways], axis=1)
-        lost |= self._cut_off(now, to, arrive)
+        lost_ways = [self._draws.lost(now.node, now.about, way) for way in ways]
+        lost = np.stack(lost_ways, axis=1) | self._cut_off(now, to, arrive)
         # The mail keeps one place for all copies of a push.
         going = addressed & ~lost
         copies = going.sum(axis=1)
         posted = np.flatnonzero(copies)
+        headers = pushes.headers.at(posted)
         places = np.zeros(len(to), np.int64)
-        places[posted] = swarm.mail.post(
-            pushes.headers.at(posted), now.about[posted], slot[posted], copies[posted]
-        )
+        places[posted] = swarm.mail.post(headers, now.about[posted], slot[posted], copies[posted])
         swarm.pool.share(slot[posted])
         row, way = np.nonzero(going)
-        swarm.calendar.schedule(
-            ARRIVAL, arrive[row, way], to[row, way].astype(np.int64), places[row]
-        )
+        receiver = to[row, way].astype(np.int64)
+        swarm.calendar.schedule(ARRIVAL, arrive[row, way], receiver, places[row])
         sent = int(addressed.sum())
         swarm.ledger = swarm.ledger.plus(
             Ledger(
@@ -362,8 +369,10 @@ class Gossip:
 
     def _receive(self, swarm: Swarm, now: Happening) -> None:
         """Delivers models: each present node judges, merges and trains, or refuses."""
+        # Messages to nodes that are away are lost.
         here = ~swarm.away[now.node]
-        who, places = now.node[here], now.about[here]
+        who = now.node[here]
+        places = now.about[here]
         time = now.time[here]
         pool = swarm.pool
         # A node whose model is still needed by a message in transit writes to a new slot.
@@ -372,19 +381,20 @@ class Gossip:
         moves = pool.needed[old] > 1
         into[moves] = pool.take(int(moves.sum()))
         arrivals = Arrivals(
-            pool.values,
-            who,
-            old,
-            swarm.mail.slot[places],
-            into,
-            swarm.mail.headers(places),
-            self._event_keys(swarm, who),
-            pool.numbers,
-            self._oldest(time),
+            pool=pool.values,
+            who=who,
+            own=old,
+            received=swarm.mail.slot[places],
+            into=into,
+            headers=swarm.mail.headers(places),
+            keys=self._event_keys(swarm, who),
+            numbers=pool.numbers,
+            oldest=self._oldest(time),
         )
         if self._recorder is not None:
             models = pool.values[arrivals.received]
             self._recorder.arrived(time, who, models, arrivals.headers, self._base)
+        # Received models are shared: an algorithm that wrote to one would change it for others.
         watched = arrivals.received[: TRIED if self._checks(now) else 0]
         before = pool.values[watched].tobytes()
         refused = self._judged(swarm, arrivals) != ACCEPTED
@@ -437,8 +447,11 @@ class Gossip:
     # ---- small parts -----------------------------------------------------------------------------
 
     def _blocks(self, who: Int64Array, act: Callable[[Int64Array], T]) -> list[T]:
-        size = max(1, min(BLOCK, -(-len(who) // self.executor.workers)))
-        return self.executor.map(act, [who[low : low + size] for low in range(0, len(who), size)])
+        """Calls a function for blocks of nodes, in threads. Returns the results in their order."""
+        share = -(-len(who) // self.executor.workers)
+        size = max(1, min(BLOCK, share))
+        blocks = [who[low : low + size] for low in range(0, len(who), size)]
+        return self.executor.map(act, blocks)
 
     def _placed(self, who: Int64Array) -> Int64Array:
         """The place in `who` of each of its nodes, int64 [n]; of other nodes any number."""
@@ -490,11 +503,16 @@ def device_data(
     """The data of each user's device: its rows, and the weighting set of the protocol, which is
     empty if the protocol gives none.
     """
-    histories = data.histories(np.arange(len(data.users)), avoid)
+    users = len(data.users)
+    histories = data.histories(np.arange(users), avoid)
     if weighting is None:
-        ptr = np.zeros(len(data.users) + 1, np.int64)
-        empty = Weighing(ptr, np.empty(0, np.int32), np.empty((0, 1), np.int32))
+        empty = Weighing(
+            ptr=np.zeros(users + 1, np.int64),
+            item=np.empty(0, np.int32),
+            candidates=np.empty((0, 1), np.int32),
+        )
         return DeviceData(histories, empty)
-    assert weighting.candidates is not None  # a protocol with weighting sets gives candidates
+    # A protocol with weighting sets gives candidates.
+    assert weighting.candidates is not None
     rows = weighting.rows
     return DeviceData(histories, Weighing(rows.ptr, rows.item, weighting.candidates))

@@ -12,6 +12,7 @@ import numpy as np
 from ..core.contract.declared import Contract
 from ..core.contract.protocols import FederatedAlgorithm, State, arrays_of
 from ..core.contract.update import Update, fixed
+from ..core.rows import rows_of
 from ..core.types import Array, Float32Array, Float64Array, Int64Array
 
 # A sum to try out: far above the effect of regularisation, far below the range of a sum.
@@ -39,8 +40,12 @@ class ItemRows(NamedTuple):
 
     def part(self, name: str) -> Float32Array:
         """The columns of one array, float32 [n, its width]."""
-        starts = dict(zip(self.columns, np.cumsum([0, *self.columns.values()]), strict=False))
-        return self.vector[:, starts[name] : starts[name] + self.columns[name]]
+        start = 0
+        for other, width in self.columns.items():
+            if other == name:
+                return self.vector[:, start : start + width]
+            start += width
+        raise KeyError(name)
 
 
 def item_rows(update: Update, items: int) -> list[ItemRows]:
@@ -49,16 +54,16 @@ def item_rows(update: Update, items: int) -> list[ItemRows]:
     """
     groups = []
     if update.rows:
-        device = np.repeat(np.arange(update.devices), np.diff(update.ptr))
-        groups.append(_joined("rows", device, update.item.astype(np.int64), update.rows))
-    tables = {
-        name: values
-        for name, values in update.dense.items()
-        if values.ndim > 1 and values.shape[1] == items
-    }
-    if tables:
-        device, item = np.divmod(np.arange(update.devices * items), items)
-        flat = {name: values.reshape(update.devices * items, -1) for name, values in tables.items()}
+        item = update.item.astype(np.int64)
+        groups.append(_joined("rows", update.device, item, update.rows))
+    # A dense array whose first axis is that of the items is a row for every item.
+    flat = {}
+    rows = update.devices * items
+    for name, values in update.dense.items():
+        if values.ndim > 1 and values.shape[1] == items:
+            flat[name] = values.reshape(rows, -1)
+    if flat:
+        device, item = np.divmod(np.arange(rows), items)
         groups.append(_joined("dense", device, item, flat))
     return groups
 
@@ -66,18 +71,23 @@ def item_rows(update: Update, items: int) -> list[ItemRows]:
 def _joined(
     way: str, device: Int64Array, item: Int64Array, arrays: Mapping[str, Array]
 ) -> ItemRows:
+    """The rows of several arrays side by side."""
     parts = {name: values.reshape(len(item), -1) for name, values in arrays.items()}
     columns = {name: values.shape[1] for name, values in parts.items()}
-    return ItemRows(way, device, item, np.concatenate(list(parts.values()), axis=1), columns)
+    vector = np.concatenate(list(parts.values()), axis=1)
+    return ItemRows(way, device, item, vector, columns)
 
 
 def replaced(update: Update, rows: ItemRows, vector: Array) -> Update:
     """The update with the vectors of `rows` replaced by `vector`, float [n, w]."""
-    arrays = dict(update.rows if rows.way == "rows" else update.dense)
+    arrays = dict(getattr(update, rows.way))
     changed = rows._replace(vector=np.asarray(vector, np.float32))
     for name in rows.columns:
-        arrays[name] = np.ascontiguousarray(changed.part(name)).reshape(arrays[name].shape)
-    return update._replace(rows=arrays) if rows.way == "rows" else update._replace(dense=arrays)
+        part = np.ascontiguousarray(changed.part(name))
+        arrays[name] = part.reshape(arrays[name].shape)
+    if rows.way == "rows":
+        return update._replace(rows=arrays)
+    return update._replace(dense=arrays)
 
 
 # ---- parts of cohorts ----------------------------------------------------------------------------
@@ -89,9 +99,7 @@ def of_some(update: Update, devices: Int64Array) -> Update:
     """
     if len(devices) == update.devices:
         return update
-    counts = np.diff(update.ptr)[devices]
-    ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    rows = np.repeat(update.ptr[devices] - ptr[:-1], counts) + np.arange(ptr[-1])
+    ptr, rows = rows_of(update.ptr, devices)
     return update._replace(
         ptr=ptr,
         item=update.item[rows],
@@ -106,10 +114,12 @@ def of_some(update: Update, devices: Int64Array) -> Update:
 
 def side_by_side(left: Update, right: Update) -> Update:
     """The updates of two cohorts as those of one."""
-    ptr = np.concatenate([left.ptr, right.ptr[1:] + left.ptr[-1]])
+    # The rows of the right cohort follow those of the left.
+    moved = right.ptr[1:] + left.ptr[-1]
+    ptr = np.concatenate([left.ptr, moved])
 
-    def both(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: np.concatenate([one[name], other[name]]) for name in one}
+    def both(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: np.concatenate([first[name], second[name]]) for name in first}
 
     return left._replace(
         ptr=ptr,
@@ -148,11 +158,14 @@ def tables_of(algorithm: FederatedAlgorithm, contract: Contract, server: State) 
     """
     items = contract.sizes["items"]
     sent = {name: (items, *shape) for name, shape in contract.way("rows").items()}
-    sent |= {name: shape for name, shape in contract.way("dense").items() if shape[:1] == (items,)}
+    for name, shape in contract.way("dense").items():
+        if shape[:1] == (items,):
+            sent[name] = shape
     model = arrays_of(algorithm.download(server))
     field = {}
     for name, shape in sent.items():
         alike = [array_name for array_name, array in model.items() if array.shape == shape]
+        # Of several arrays of one shape, none is known to be the one.
         if len(alike) == 1:
             field[name] = alike[0]
     # A server that reads single devices cannot be tried out on a sum.
@@ -164,17 +177,22 @@ def tables_of(algorithm: FederatedAlgorithm, contract: Contract, server: State) 
 def _gains(
     algorithm: FederatedAlgorithm, contract: Contract, server: State, field: Mapping[str, str]
 ) -> dict[str, float]:
+    """The movement of each array for each unit of the sum."""
+
     def moved(value: float) -> dict[str, Array]:
-        """The model after a sum in which every number is `value`."""
+        """The model after a sum of one device in which every number is `value`."""
         total = contract.empty_total()
         for arrays in (total.rows, total.dense):
             for name in arrays.keys() & field.keys():
                 arrays[name][...] = fixed(np.array([value]))[0]
         total.senders[...] = 1
         total.weight[...] = fixed(np.ones(1))[0]
-        return arrays_of(algorithm.download(algorithm.aggregate(server, total._replace(devices=1))))
+        after = algorithm.aggregate(server, total._replace(devices=1))
+        return arrays_of(algorithm.download(after))
 
-    low, high = moved(-TRIAL), moved(TRIAL)
+    # Between a sum and its opposite, regularisation cancels.
+    low = moved(-TRIAL)
+    high = moved(TRIAL)
     gains = {}
     for name, array_name in field.items():
         difference = high[array_name].astype(np.float64) - low[array_name]

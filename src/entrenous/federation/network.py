@@ -55,7 +55,9 @@ class Spread(NamedTuple):
             case "loguniform":
                 return low * (high / low) ** at
             case _:
-                return np.asarray(self.numbers)[(at * len(self.numbers)).astype(np.int64)]
+                # A trace: one of its numbers.
+                place = (at * len(self.numbers)).astype(np.int64)
+                return np.asarray(self.numbers)[place]
 
 
 def spread(text: Any) -> Spread:
@@ -70,6 +72,7 @@ def spread(text: Any) -> Spread:
     kind, _, rest = str(text).partition(":")
     if kind == "trace":
         return Spread(str(text), kind, _traced(Path(rest)))
+    # A number alone.
     if not rest:
         kind, rest = "constant", kind
     try:
@@ -96,7 +99,7 @@ def _traced(path: Path) -> tuple[float, ...]:
     except (OSError, UnicodeDecodeError) as cause:
         raise ValueError(f"a readable file of numbers ({path}: {cause})") from None
     numbers = []
-    for number, line in enumerate(lines, 1):
+    for line_number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
@@ -104,7 +107,7 @@ def _traced(path: Path) -> tuple[float, ...]:
         except ValueError:
             value = math.nan
         if not _allowed(value):
-            raise ValueError(f"a number >= 0 on each line ({path}:{number}: {line[:40]!r})")
+            raise ValueError(f"a number >= 0 on each line ({path}:{line_number}: {line[:40]!r})")
         numbers.append(value)
     if not numbers:
         raise ValueError(f"a file with at least one number ({path} has none)")
@@ -190,6 +193,7 @@ class Network(Settings):
 
 
 def _interval(text: str) -> tuple[float, float] | None:
+    """The times of FROM:TO; None for any other text."""
     try:
         low, high = map(float, text.split(":"))
     except ValueError:
@@ -204,14 +208,18 @@ class Draws:
     """
 
     def __init__(self, network: Network, n: int, key: np.uint64) -> None:
-        self.network, self._key = network, key
+        self.network = network
+        self._key = key
         nodes = np.arange(n)
 
         def each(name: str) -> UInt64Array:
+            """A key for each node."""
             return folds(fold_name(key, name), nodes)
 
+        # A period near 0 would fill a unit of time with pushes.
         self.period = np.maximum(network.period.draw(each("period")), 1e-3)
         self.bandwidth = network.bandwidth.draw(each("bandwidth"))
+        # 0 stands for an uplink without a limit.
         self.bandwidth[self.bandwidth == 0] = math.inf
         self.phase = uniforms(each("phase"))
         self.side: BoolArray = uniforms(each("side")) < 0.5
@@ -238,7 +246,8 @@ class Draws:
             return np.ones(len(nodes))
         if self.network.clock == "regular":
             return self.period[nodes]
-        return -self.period[nodes] * np.log1p(-uniforms(self._named("gap", nodes, count)))
+        drawn = uniforms(self._named("gap", nodes, count))
+        return -self.period[nodes] * np.log1p(-drawn)
 
     def latency(self, nodes: Int64Array, count: Int64Array, way: int) -> Float64Array:
         """The time that a message travels, float64 [len(nodes)].
@@ -265,11 +274,15 @@ class Draws:
         """
         churn = self.network.churn
         mean = np.where(away, self.network.session * churn / (1 - churn), self.network.session)
-        return -mean * np.log1p(-uniforms(self._named("stay", nodes, count)))
+        drawn = uniforms(self._named("stay", nodes, count))
+        return -mean * np.log1p(-drawn)
 
     def until_restart(self, nodes: Int64Array, count: Int64Array) -> Float64Array:
         """The time until each node restarts, exponentially distributed, float64 [len(nodes)]."""
-        return -np.log1p(-uniforms(self._named("restart", nodes, count))) / self.network.restarts
+        drawn = uniforms(self._named("restart", nodes, count))
+        return -np.log1p(-drawn) / self.network.restarts
 
     def _named(self, name: str, nodes: Int64Array, count: Int64Array) -> UInt64Array:
-        return folded(folds(fold_name(self._key, name), nodes), count)
+        """The key of draw number `count` of each node, among its draws of this name."""
+        of_node = folds(fold_name(self._key, name), nodes)
+        return folded(of_node, count)

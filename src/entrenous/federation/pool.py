@@ -45,8 +45,9 @@ class Pool:
         """Takes m slots with a count of one each, int64 [m]; a full table grows by half. Their
         values are undefined.
         """
-        if m > len(self._free):
-            self._grow(max(m - len(self._free), len(self.needed) // 2))
+        missing = m - len(self._free)
+        if missing > 0:
+            self._grow(max(missing, len(self.needed) // 2))
         slots = np.array([self._free.pop() for _ in range(m)], np.int64)
         self.needed[slots] = 1
         self.most = max(self.most, self.used)
@@ -62,8 +63,10 @@ class Pool:
     def drop(self, slots: Int64Array) -> None:
         """Decrements the reference count of each slot, and frees those that reach zero."""
         np.subtract.at(self.needed, slots, 1)
+        # The lowest last, which is taken first.
         dropped = np.unique(slots)[::-1]
-        self._free.extend(dropped[self.needed[dropped] == 0].tolist())
+        free = dropped[self.needed[dropped] == 0]
+        self._free.extend(free.tolist())
 
     def compact(self, first: Int64Array) -> Int64Array:
         """Moves the permanent slots to the front, then the slots `first` in that order, then all
@@ -74,19 +77,26 @@ class Pool:
         """
         slots = np.arange(len(self.needed))
         front = np.concatenate([slots[: self.kept], first])
-        order = np.concatenate([front, np.setdiff1d(np.flatnonzero(self.needed), front)])
+        behind = np.setdiff1d(np.flatnonzero(self.needed), front)
+        order = np.concatenate([front, behind])
         # The place of each slot, and the slot at each place, while rows are swapped.
-        place_of, slot_at = slots.copy(), slots.copy()
-        for place in np.flatnonzero(order != slots[: len(order)]).tolist():
-            slot, other = int(order[place]), int(slot_at[place])
+        place_of = slots.copy()
+        slot_at = slots.copy()
+        wrong = np.flatnonzero(order != slots[: len(order)])
+        for place in wrong.tolist():
+            slot = int(order[place])
+            other = int(slot_at[place])
             old = int(place_of[slot])
+            # An earlier swap may have brought it here.
             if old == place:
                 continue
             moved = self.values[place].copy() if self.needed[other] else 0
             self.values[place] = self.values[old]
             self.values[old] = moved
-            place_of[slot], slot_at[place] = place, slot
-            place_of[other], slot_at[old] = old, other
+            place_of[slot] = place
+            slot_at[place] = slot
+            place_of[other] = old
+            slot_at[old] = other
         self.needed = self.needed[slot_at]
         self.numbers = np.full(len(slots), UNSEEN, np.int8)
         self._free = list(range(len(slots) - 1, len(order) - 1, -1))
@@ -95,8 +105,12 @@ class Pool:
     def _grow(self, more: int) -> None:
         old = self.values
         had = len(old)
-        self.values = zeros(had + more, old.shape[1])
+        size = had + more
+        self.values = zeros(size, old.shape[1])
         self.values[:had] = old
-        self.needed = np.concatenate([self.needed, np.zeros(more, np.int64)])
-        self.numbers = np.concatenate([self.numbers, np.full(more, UNSEEN, np.int8)])
-        self._free = [*range(had + more - 1, had - 1, -1), *self._free]
+        needed = np.zeros(more, np.int64)
+        numbers = np.full(more, UNSEEN, np.int8)
+        self.needed = np.concatenate([self.needed, needed])
+        self.numbers = np.concatenate([self.numbers, numbers])
+        # New slots are taken after all free old ones.
+        self._free = [*range(size - 1, had - 1, -1), *self._free]

@@ -37,8 +37,10 @@ def carries_noise(algorithm: Any, nodes: Any, who: Int64Array) -> Int64Array:
     """
     if not isinstance(algorithm, GossipLearning) or not algorithm.push_noise:
         return np.empty(0, np.int64)
+    # 0 noisy pushes stand for all of them.
     first = nodes.pushes[who] <= (algorithm.noisy_pushes or np.inf)
-    return np.flatnonzero(first | (nodes.age[who] <= UNMERGED))
+    unmerged = nodes.age[who] <= UNMERGED
+    return np.flatnonzero(first | unmerged)
 
 
 def add_push_noise(
@@ -52,9 +54,11 @@ def add_push_noise(
         return
     table = _table(algorithm.push_noise)
     for model, key, age in zip(models, keys, ages, strict=True):
+        # Named by node and age: the same model carries the same noise to every peer.
         name = int(key).to_bytes(8, "little") + int(age).to_bytes(8, "little")
         stream = hashlib.shake_256(b"entrenous push noise" + name)
-        words = np.frombuffer(stream.digest(8 * table.words * len(model)), "<u8")
+        nbytes = 8 * table.words * len(model)
+        words = np.frombuffer(stream.digest(nbytes), "<u8")
         add_noise(model, table, np.uint64(0), words)
 
 

@@ -9,7 +9,6 @@ refuse it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from threading import Lock
 from typing import Literal, NamedTuple, Protocol, final
 
@@ -19,6 +18,7 @@ from ..core.contract.declared import Contract
 from ..core.contract.gossip import Headers
 from ..core.contract.protocols import State, arrays_of
 from ..core.contract.update import Total, Update, gathered, real
+from ..core.rows import starts_of
 from ..core.types import Array, Float32Array, Float64Array, Int64Array
 from .item_rows import of_some
 
@@ -74,19 +74,22 @@ class Recorder:
 
     def sent(self, users: Int64Array, update: Update) -> None:
         """Records the update of a block of devices, after its limits."""
-        if self.view == "individual" and self._watched is not None:
+        if self.view == "sum":
+            update = NO_UPDATE
+        elif self._watched is not None:
             rows = np.flatnonzero(np.isin(users, self._watched))
             users = users[rows]
             update = of_some(update, rows)
-        kept = update if self.view == "individual" else NO_UPDATE
         if len(users):
             with self._turn:
-                self._parts.append((users.copy(), kept))
+                self._parts.append((users.copy(), update))
 
     def ended(self, number: int, contract: Contract, download: State, total: Total) -> None:
         """Records the end of a round: the download, and the data that the server sees."""
+        # Blocks reported in any order; none of them is empty.
         parts = sorted(self._parts, key=lambda part: int(part[0][0]))
-        users = np.concatenate([part for part, _ in parts] or [np.empty(0, np.int64)])
+        nobody = np.empty(0, np.int64)
+        users = np.concatenate([nobody, *(users for users, _ in parts)])
         if self.view == "individual":
             sent = _singly(contract, [update for _, update in parts])
         else:
@@ -143,12 +146,12 @@ def _singly(contract: Contract, updates: list[Update]) -> dict[str, Array]:
         return {}
     counts = np.concatenate([np.diff(update.ptr) for update in updates])
     arrays: dict[str, Array] = {
-        "ptr": np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        "ptr": starts_of(counts),
         "item": np.concatenate([update.item for update in updates]),
     }
     for sent in contract.sends:
         if sent.way in ("rows", "dense", "shown"):
-            parts = [_arrays(update, sent.way)[sent.name] for update in updates]
+            parts = [getattr(update, sent.way)[sent.name] for update in updates]
             arrays[_named(sent.name)] = np.concatenate(parts)
     arrays["weight"] = np.concatenate([update.weight for update in updates])
     return arrays
@@ -157,10 +160,6 @@ def _singly(contract: Contract, updates: list[Update]) -> dict[str, Array]:
 def _named(name: str) -> str:
     """The name of a declared array in `Seen.sent`."""
     return f"{name}_" if name in TAKEN else name
-
-
-def _arrays(update: Update, way: str) -> Mapping[str, Array]:
-    return {"rows": update.rows, "dense": update.dense, "shown": update.shown}[way]
 
 
 def _summed(contract: Contract, total: Total) -> dict[str, Array]:

@@ -142,10 +142,11 @@ class Rounds:
         """
         solo = self.contract.declaration.solo_rounds
         many = self.contract.declaration.many_rounds
-        if solo is not None and self._unwatched() and self.contract.cohort == 1:
-            return self._advance_solo(training, until, solo)
-        if many is not None and self._unwatched():
-            return self._advance_many(training, until, many)
+        if self._unwatched():
+            if solo is not None and self.contract.cohort == 1:
+                return self._advance_solo(training, until, solo)
+            if many is not None:
+                return self._advance_many(training, until, many)
         while training.round < until:
             training = self.one_round(training)
         return training
@@ -168,6 +169,7 @@ class Rounds:
         """
         number = training.round
         stage = self.executor.stage
+        # Spent before anything is released: a round that fails has spent too.
         if self.budget is not None:
             self.budget.spend()
         chosen = np.uint64(select_key(self._key, number))
@@ -184,9 +186,11 @@ class Rounds:
                 download, training.devices, users, local, clip=training.clip
             )
             noise = fold_name(local, AGAIN) if self._again else local
+            # The next clip follows from this sum before noise of its own is added.
             clip = self.protected.next_clip(total, noise, training.clip)
             if self.protected.noisy:
                 total = self.protected.on_sum(total, noise, training.clip)
+        # All devices of a round receive as much.
         received = self.contract.delivered(download, users[:1])
         ledger = training.ledger.down(received, len(users), self.catalogue.items)
         with stage(number, "aggregate"):
@@ -198,23 +202,27 @@ class Rounds:
         return Training(server, training.devices, number + 1, ledger.plus(sent), releases, clip)
 
     def _advance_solo(self, training: Training, until: int, solo: Callable[..., Any]) -> Training:
+        """Runs rounds of one device each by the algorithm's `solo_rounds`."""
         rounds = range(training.round, until)
         self._try_first(training)
         everyone = self.data.histories(np.arange(self.catalogue.users), self.avoid)
         server, devices, rows, nbytes = solo(
             training.server, training.devices, everyone, rounds, self._key
         )
+        # Every round downloads arrays of the same size.
         received = self.algorithm.download(server)
         ledger = training.ledger.down(received, len(rounds), self.catalogue.items)
         return Training(server, devices, until, ledger.up_counts(rows, nbytes))
 
     def _advance_many(self, training: Training, until: int, many: Callable[..., Any]) -> Training:
+        """Runs rounds by the algorithm's `many_rounds`."""
         self._try_first(training)
         everyone = self.data.histories(np.arange(self.catalogue.users), self.avoid)
         rounds = range(training.round, until)
         server, devices, took, nbytes = many(
             training.server, training.devices, everyone, rounds, self._key, self.catalogue
         )
+        # The part that any device receives has the size of all others.
         download = self.algorithm.download(training.server)
         received = self.contract.delivered(download, np.zeros(1, np.int64))
         ledger = training.ledger.down(received, took, self.catalogue.items)
@@ -224,7 +232,8 @@ class Rounds:
         """Tries out devices of the next round, unless some were tried out before: a compiled run of
         rounds makes no updates that could be checked.
         """
-        assert isinstance(self.everybody, Shard)  # `_unwatched` said so
+        # Unwatched rounds are those of devices that are here.
+        assert isinstance(self.everybody, Shard)
         chosen = np.uint64(select_key(self._key, training.round))
         users = self.algorithm.select(training.server, self.catalogue, chosen)
         download = self.algorithm.download(training.server)

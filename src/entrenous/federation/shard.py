@@ -229,6 +229,7 @@ class Shard:
     def _try_out(
         self, download: State, devices: State, users: Int64Array, key: np.uint64, whole: bool
     ) -> None:
+        """Trains TRIED of the devices of `users` and keeps nothing. Raises ContractError."""
         rows = self._rows(users)
         counts = np.diff(self.data.histories(rows, self.avoid).ptr)
         # Devices with a history, if there are any.
@@ -263,11 +264,13 @@ class Shard:
         self._free.put(clear_total(total, self.executor.workers, self.executor.map))
 
     def _blocks(self, users: Int64Array) -> list[Int64Array]:
+        """The users of a round in blocks, each for one call of the algorithm."""
         workers = self.executor.workers
         shares = workers if workers == 1 else SHARES * workers
         share = max(1, -(-len(users) // shares))
         size = share
-        # Where single updates are made, those of a block should stay in the cache.
+        # An algorithm that adds up by itself makes no updates that would fill memory. For the
+        # others a block should stay in the cache; a protection may send decoys for all items.
         if not self.sums:
             contract = self.contract
             nbytes = contract.most_bytes if self.protected.wide else contract.block_bytes
@@ -302,7 +305,9 @@ class Shard:
 
     def _rows(self, users: Int64Array) -> Int64Array:
         """The rows of users of the shard in `data` and in the private state, int64."""
-        first, last = int(self.users[0]), int(self.users[-1])
+        # Consecutive users, as all of a simulation are, need no search.
+        first = int(self.users[0])
+        last = int(self.users[-1])
         if last - first + 1 == len(self.users):
             return users if first == 0 else users - first
         return np.searchsorted(self.users, users)
@@ -323,10 +328,15 @@ def _some(devices: State, rows: Int64Array) -> State:
 
 def _index(rows: Int64Array) -> Any:
     """The fastest index of ascending rows: a slice if they are consecutive."""
-    consecutive = len(rows) > 0 and int(rows[-1]) - int(rows[0]) + 1 == len(rows)
-    return slice(int(rows[0]), int(rows[-1]) + 1) if consecutive else rows
+    if not len(rows):
+        return rows
+    first = int(rows[0])
+    last = int(rows[-1])
+    return slice(first, last + 1) if last - first + 1 == len(rows) else rows
 
 
 def _write_back(devices: State, rows: Int64Array, private: State) -> None:
+    """Overwrites the private state of some devices."""
+    index = _index(rows)
     for array, new in zip(devices, private, strict=True):
-        array[_index(rows)] = new
+        array[index] = new

@@ -42,14 +42,16 @@ def unsupported(rows: ItemRows, arrays: Mapping[str, Array], tables: Tables) -> 
     if tables.bias:
         bias = arrays[tables.field[tables.bias]].astype(np.float64)
     push, vectors = _pushes(rows, name, tables)
+    raises = push > 0
     # The strongest push of each device.
     most = np.zeros(int(rows.device.max()) + 1)
     np.maximum.at(most, rows.device, push)
     least = CLAIM if rows.way == "dense" else 0
-    claims = (push > 0) & (push >= least * most[rows.device])
+    claims = raises & (push >= least * most[rows.device])
     support = np.bincount(rows.item[claims], minlength=len(table))
     standing = _standing(vectors, table, bias)
-    return (push > 0) & (standing > _allowed(standing, support))[rows.item]
+    too_good = standing > _allowed(standing, support)
+    return raises & too_good[rows.item]
 
 
 def _pushes(rows: ItemRows, name: str, tables: Tables) -> tuple[Float64Array, Float64Array]:
@@ -62,21 +64,27 @@ def _pushes(rows: ItemRows, name: str, tables: Tables) -> tuple[Float64Array, Fl
     moved = tables.gain[name] * rows.part(name).astype(np.float64)
     device = rows.device
     many = int(device.max()) + 1
-    if tables.bias in rows.columns:
-        push = tables.gain[tables.bias] * rows.part(tables.bias)[:, 0].astype(np.float64)
+    has_bias = tables.bias in rows.columns
+    if has_bias:
+        bias = rows.part(tables.bias)[:, 0].astype(np.float64)
+        push = tables.gain[tables.bias] * bias
         weight: Float64Array = (push > 0).astype(np.float64)
         unit = np.asarray(np.bincount(device, push * weight, many), np.float64)
     else:
         weight = np.sqrt((moved**2).sum(axis=1))
         unit = np.ones(many)
-    whole = np.stack([np.bincount(device, column * weight, many) for column in moved.T], axis=1)
+    # The weighted sum of the rows of each device, column by column.
+    columns = [np.bincount(device, column * weight, many) for column in moved.T]
+    whole = np.stack(columns, axis=1)
     vectors = whole / np.maximum(unit, 1e-12)[:, None]
-    if tables.bias not in rows.columns:
+    if not has_bias:
         push = (moved * vectors[device]).sum(axis=1)
     raising = vectors[(unit > 0) & vectors.any(axis=1)]
     length = np.sqrt((raising**2).sum(axis=1))
+    # A long vector would outweigh all others in the lists.
     usual = np.quantile(length, USUAL) if len(raising) else 0.0
-    return push, raising * np.minimum(1, usual / np.maximum(length, 1e-12))[:, None]
+    factor = np.minimum(1, usual / np.maximum(length, 1e-12))
+    return push, raising * factor[:, None]
 
 
 def _standing(vectors: Float64Array, table: Float64Array, bias: Float64Array) -> Float64Array:
@@ -85,14 +93,18 @@ def _standing(vectors: Float64Array, table: Float64Array, bias: Float64Array) ->
     """
     if not len(vectors):
         return np.zeros(len(table))
-    looked_at = np.unique(np.linspace(0, len(vectors) - 1, LISTS).astype(np.int64))
+    # Devices at even distances, since each list costs a pass over all items.
+    spaced = np.linspace(0, len(vectors) - 1, LISTS)
+    looked_at = np.unique(spaced.astype(np.int64))
     score = np.einsum("df,if->di", vectors[looked_at], table) + bias
-    place = np.empty(score.shape)
     order = np.argsort(-score, axis=1, kind="stable")
-    np.put_along_axis(place, order, np.arange(len(table), dtype=np.float64)[None], axis=1)
+    places = np.arange(len(table), dtype=np.float64)
+    place = np.empty(score.shape)
+    np.put_along_axis(place, order, places[None], axis=1)
     share = PLACES / (PLACES + place)
     square = share * share
-    return np.asarray((square * square).mean(axis=0), np.float64)
+    mean = (square * square).mean(axis=0)
+    return np.asarray(mean, np.float64)
 
 
 def _allowed(standing: Float64Array, support: Int64Array) -> Float64Array:
@@ -104,5 +116,6 @@ def _allowed(standing: Float64Array, support: Int64Array) -> Float64Array:
     above = np.searchsorted(-support[order], -support, side="left")
     allowed = np.full(len(standing), np.inf)
     for many in np.unique(above[above >= MANY]):
-        allowed[above == many] = np.median(standing[order[:many]])
+        better = order[:many]
+        allowed[above == many] = np.median(standing[better])
     return allowed

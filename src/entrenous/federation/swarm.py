@@ -13,6 +13,7 @@ import numpy as np
 
 from ..core.contract.gossip import Headers
 from ..core.contract.protocols import State
+from ..core.rows import starts_of
 from ..core.types import Array, BoolArray, Float32Array, Float64Array, Int32Array, Int64Array
 from .ledger import Ledger
 from .pool import Pool
@@ -22,13 +23,15 @@ RESTART, SWITCH, TIMER, ARRIVAL = range(4)
 
 
 class EventBatch(NamedTuple):
-    """An event of some nodes at one time."""
+    """An event of m nodes at one time."""
 
     kind: int
+    """RESTART, SWITCH, TIMER or ARRIVAL."""
     node: Int64Array
+    """int64 [m]."""
     about: Int64Array
-    """int64: the number of the timer, switch or restart of the node, or the place in the mail of an
-    arriving message.
+    """int64 [m]: the number of the timer, switch or restart of the node, or the place in the mail
+    of an arriving message.
     """
 
 
@@ -47,11 +50,14 @@ class Calendar:
         queue.
         """
         order = np.argsort(time, kind="stable")
+        # Where the next later time begins.
         later = np.flatnonzero(np.diff(time[order]) > 0) + 1
         for alike in np.split(order, later):
             if len(alike):
                 event = EventBatch(kind, node[alike], about[alike])
-                heappush(self.heap, (float(time[alike[0]]), kind, self.counter, event))
+                # The counter differs between entries, so that no two events are compared.
+                entry = (float(time[alike[0]]), kind, self.counter, event)
+                heappush(self.heap, entry)
                 self.counter += 1
 
     def next_time(self) -> float:
@@ -67,12 +73,14 @@ class Calendar:
         """All entries of the queue as arrays by name, to be stored."""
         entries = sorted(self.heap, key=lambda entry: entry[:3])
         events = [event for *_, event in entries]
+        counters = [counter for _, _, counter, _ in entries]
+        # A queue without events has arrays all the same.
         nothing = np.empty(0, np.int64)
         return {
-            "time": np.array([entry[0] for entry in entries], np.float64),
-            "kind": np.array([entry[1] for entry in entries], np.int64),
-            "counter": np.array([entry[2] for entry in entries] + [self.counter], np.int64),
-            "ptr": np.cumsum([0, *(len(event.node) for event in events)]).astype(np.int64),
+            "time": np.array([time for time, *_ in entries], np.float64),
+            "kind": np.array([event.kind for event in events], np.int64),
+            "counter": np.array([*counters, self.counter], np.int64),
+            "ptr": starts_of([len(event.node) for event in events]),
             "node": np.concatenate([nothing, *(event.node for event in events)]),
             "about": np.concatenate([nothing, *(event.about for event in events)]),
         }
@@ -203,11 +211,15 @@ class Swarm:
         int64, the arriving messages.
         """
         mail = self.mail
+        # Models that their senders have left behind, shared by the receivers that wait for them.
         old = mail.slot[place] != self.slot[mail.sender[place]]
-        waiting = np.bincount(receiver, old / mail.copies[place], minlength=len(self.slot))
+        share = old / mail.copies[place]
+        waiting = np.bincount(receiver, share, minlength=len(self.slot))
+        in_transit = mail.slot[mail.copies > 0]
         needed = np.zeros(len(self.pool.needed), np.bool_)
-        needed[mail.slot[mail.copies > 0]] = True
-        return np.asarray(waiting[nodes] - needed[self.slot[nodes]], np.float64)
+        needed[in_transit] = True
+        freed = waiting[nodes] - needed[self.slot[nodes]]
+        return np.asarray(freed, np.float64)
 
     def compact(self) -> Float32Array:
         """The nodes' models without a copy, float32 [n, width]: a view that is valid until the next
@@ -216,12 +228,14 @@ class Swarm:
         new = self.pool.compact(self.slot)
         self.slot = new[self.slot]
         self.mail.slot = new[self.mail.slot]
-        return self.pool.values[self.pool.kept :][: len(self.slot)]
+        kept = self.pool.kept
+        return self.pool.values[kept : kept + len(self.slot)]
 
     def arrays(self) -> dict[str, Array]:
         """All state but the round number, by name, to be stored: views that are valid until the
         next event.
         """
+        # Slots in use come first then, and the rest of the pool need not be stored.
         self.compact()
         used = np.arange(self.pool.used)
         mail = {field.name: getattr(self.mail, field.name) for field in fields(self.mail)}
@@ -250,14 +264,14 @@ def restored(arrays: dict[str, Array], number: int, state: Any, kept_slots: int)
     """
 
     def part(prefix: str) -> dict[str, Array]:
-        return {
-            name.removeprefix(f"{prefix}."): array
-            for name, array in arrays.items()
-            if name.startswith(f"{prefix}.")
-        }
+        """The arrays whose names begin with `prefix.`, without it."""
+        begin = f"{prefix}."
+        named = {name: array for name, array in arrays.items() if name.startswith(begin)}
+        return {name.removeprefix(begin): array for name, array in named.items()}
 
     # Models move to the first slots of a new pool.
-    old, values = arrays["pool.slot"], arrays["pool.values"]
+    old = arrays["pool.slot"]
+    values = arrays["pool.values"]
     pool = Pool(values.shape[1], 2 * len(values))
     new = pool.take(len(old))
     pool.values[new] = values
@@ -267,9 +281,12 @@ def restored(arrays: dict[str, Array], number: int, state: Any, kept_slots: int)
     slot = moved[arrays["slot"]]
     mail = Mail(**part("mail"))
     in_transit = mail.copies > 0
-    mail.slot = np.where(in_transit, moved[np.minimum(mail.slot, len(moved) - 1)], 0)
+    # Free places name slots that may be no longer there.
+    known = np.minimum(mail.slot, len(moved) - 1)
+    mail.slot = np.where(in_transit, moved[known], 0)
     # Nodes and messages hold their slots; `take` has counted each slot once before.
-    pool.share(np.concatenate([slot, mail.slot[in_transit]]))
+    held = np.concatenate([slot, mail.slot[in_transit]])
+    pool.share(held)
     pool.drop(new[kept_slots:])
     return Swarm(
         nodes=state(**part("nodes")),

@@ -13,14 +13,16 @@ from .swarm import ARRIVAL, RESTART, SWITCH, TIMER, Swarm
 
 
 class Happening(NamedTuple):
-    """The events of one stretch of time in order, one row for each node concerned. The fields are
-    those of `EventBatch`.
-    """
+    """The events of one stretch of time in order, one row for each node concerned."""
 
     time: Float64Array
+    """float64 [m], in units of time."""
     kind: Int64Array
+    """int64 [m]."""
     node: Int64Array
+    """int64 [m]."""
     about: Int64Array
+    """int64 [m], as in `EventBatch`."""
 
     def at(self, rows: Array) -> Happening:
         """The events at `rows`, a subset in that order."""
@@ -61,12 +63,14 @@ class Timeline:
             time, event = swarm.calendar.pop()
             n = len(event.node)
             now = Happening(np.full(n, time), np.full(n, event.kind), event.node, event.about)
+            # A push causes an arrival, which may change what its receiver does next.
             if event.kind == TIMER:
                 horizon = min(horizon, self._earliest(now))
             self._repeat(swarm, now, event.kind)
             parts.append(now)
         columns = zip(*parts, strict=True)
-        return self._in_order(swarm, Happening(*map(np.concatenate, columns)))
+        whole = Happening(*map(np.concatenate, columns))
+        return self._in_order(swarm, whole)
 
     def _earliest(self, now: Happening) -> float:
         """A time before which no message of these timers arrives. Latencies are drawn from names,
@@ -82,13 +86,15 @@ class Timeline:
         """Schedules the next event of the same kind for the same nodes; arrivals do not repeat."""
         if kind == ARRIVAL:
             return
-        who, counts = now.node, swarm.counts
+        who = now.node
+        counts = swarm.counts
         count = {TIMER: counts.timers, SWITCH: counts.switches, RESTART: counts.restarts}[kind]
         count[who] += 1
         number = count[who]
         if kind == TIMER:
             after = self._draws.gap(who, number)
         elif kind == SWITCH:
+            # Each switch takes a node away or brings it back, in turn.
             away = self._draws.away[who] ^ (number % 2 == 1)
             after = self._draws.stay(who, number, away)
         else:
@@ -102,11 +108,14 @@ class Timeline:
         """
         if len(now.node) == 1:
             return now
+        # Events of other kinds are of different nodes: any order gives the same.
         tie = now.node.astype(np.uint64)
         arrived = now.kind == ARRIVAL
         mail = swarm.mail
         place = now.about[arrived]
-        order = self._draws.order(mail.sender[place], mail.push[place])
+        sender = mail.sender[place]
+        push = mail.push[place]
+        order = self._draws.order(sender, push)
         tie[arrived] = folded(order, now.node[arrived])
         return now.at(np.lexsort((tie, now.kind, now.time)))
 
@@ -119,7 +128,12 @@ def waves(node: Int64Array) -> list[Int64Array]:
     [[0, 1], [2], [3]]
     """
     order = np.argsort(node, kind="stable")
-    start = np.flatnonzero(np.append(True, np.diff(node[order]) != 0))
+    is_first = np.append(True, np.diff(node[order]) != 0)
+    # Where the rows of each node begin, once they are sorted by node, and where the last end.
+    start = np.flatnonzero(is_first)
+    ends = np.append(start, len(node))
+    begin = np.repeat(start, np.diff(ends))
     rank = np.empty(len(node), np.int64)
-    rank[order] = np.arange(len(node)) - np.repeat(start, np.diff(np.append(start, len(node))))
-    return [np.flatnonzero(rank == number) for number in range(int(rank.max()) + 1)]
+    rank[order] = np.arange(len(node)) - begin
+    waves_of_rows = int(rank.max()) + 1
+    return [np.flatnonzero(rank == number) for number in range(waves_of_rows)]

@@ -13,7 +13,7 @@ import numpy as np
 from ..core.contract.declared import Contract
 from ..core.contract.protocols import State
 from ..core.contract.update import LIMIT, Total, Update, add_update
-from ..core.types import BoolArray, Int64Array
+from ..core.types import Array, BoolArray, Int64Array
 from .item_rows import of_some, side_by_side
 from .ledger import Ledger
 from .shard import Shard
@@ -71,14 +71,19 @@ class VisibleRound:
         Arguments as in `Shard.work`; `clip` is not used, since it adapts only with noise on sums.
         """
         shard = self._shard
-        update = shard.update(shard.contract.delivered(download, users), devices, users, key)
+        contract = shard.contract
+        received = contract.delivered(download, users)
+        update = shard.update(received, devices, users, key)
         update = self._sending(update, download, users)
+        # Unsound updates were sent too.
         sent = Ledger().up(update)
-        most = shard.contract.sizes["items" if shard.protected.wide else "rows"]
-        sound = sound_devices(update, shard.contract, most)
+        # Decoys of a protection may fill up to all items.
+        most = contract.sizes["items" if shard.protected.wide else "rows"]
+        sound = sound_devices(update, contract, most)
         self.refused += int((~sound).sum())
-        update = self._defence(of_some(update, np.flatnonzero(sound)), download)
-        return add_update(shard.contract.empty_total(), update), sent
+        kept = of_some(update, np.flatnonzero(sound))
+        defended = self._defence(kept, download)
+        return add_update(contract.empty_total(), defended), sent
 
     def release(self, total: Total) -> None:
         """Takes back a sum of `work`; its memory is not used again."""
@@ -101,14 +106,21 @@ def sound_devices(update: Update, contract: Contract, most: int) -> BoolArray:
     allowed weight: bool [m]. A wire schema or a simulation checked items and shapes before.
     """
     weight = update.weight
-    sound = (
-        np.isfinite(weight) & (weight >= 0) & (weight < LIMIT) & (contract.weighs | (weight == 1))
-    )
+    # A NaN is not below anything.
+    sound = (weight >= 0) & (weight < LIMIT)
+    if not contract.weighs:
+        sound &= weight == 1
     sound &= np.diff(update.ptr) <= most
-    device = np.repeat(np.arange(update.devices), np.diff(update.ptr))
+    device = update.device
     for values in update.rows.values():
-        wrong = ~(np.abs(values.reshape(len(values), -1)) < LIMIT).all(axis=1)
-        sound &= np.bincount(device, wrong, minlength=update.devices) == 0
+        right = _in_range(values, len(device))
+        sound &= np.bincount(device, ~right, minlength=update.devices) == 0
     for values in (*update.dense.values(), *update.shown.values()):
-        sound &= (np.abs(values.reshape(update.devices, -1)) < LIMIT).all(axis=1)
-    return sound
+        sound &= _in_range(values, update.devices)
+    return np.asarray(sound)
+
+
+def _in_range(values: Array, rows: int) -> BoolArray:
+    """True for rows of finite numbers that a sum can hold, bool [rows]."""
+    flat = np.abs(values.reshape(rows, -1))
+    return np.asarray((flat < LIMIT).all(axis=1))

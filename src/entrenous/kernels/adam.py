@@ -38,12 +38,15 @@ class AdamStep(NamedTuple):
     second: np.float32
     """1 / (1 - beta2^t)"""
     beta1: np.float32
+    """The weight of the old mean of gradients."""
     rest1: np.float32
     """1 - beta1"""
     beta2: np.float32
+    """The weight of the old mean of squares."""
     rest2: np.float32
     """1 - beta2"""
     epsilon: np.float32
+    """Keeps a step finite where gradients were 0."""
 
 
 def adam_step(rate: float, step: int) -> AdamStep:
@@ -53,8 +56,18 @@ def adam_step(rate: float, step: int) -> AdamStep:
     >>> float(adam_step(0.5, 1).first)
     5.0
     """
-    first, second = rate / (1 - BETA1**step), 1 / (1 - BETA2**step)
-    return AdamStep(*map(np.float32, (first, second, BETA1, 1 - BETA1, BETA2, 1 - BETA2, EPSILON)))
+    # The means begin at 0: without these divisors the first steps would be too short.
+    first = rate / (1 - BETA1**step)
+    second = 1 / (1 - BETA2**step)
+    return AdamStep(
+        first=np.float32(first),
+        second=np.float32(second),
+        beta1=np.float32(BETA1),
+        rest1=np.float32(1 - BETA1),
+        beta2=np.float32(BETA2),
+        rest2=np.float32(1 - BETA2),
+        epsilon=np.float32(EPSILON),
+    )
 
 
 @register_jitable(inline="always")  # type: ignore[untyped-decorator]

@@ -57,13 +57,14 @@ def top_n(
     enters the list costs more.
     """
     for r in range(len(scores)):
-        score = _competing(scores[r], known, item[ptr[users[r]] : ptr[users[r] + 1]])
+        u = users[r]
+        score = _competing(scores[r], known, item[ptr[u] : ptr[u + 1]])
         _insert_best(score, place, best[r], value[r])
 
 
 @njit(cache=True, nogil=True)
 def _competing(row: Float32Array, known: BoolArray, masked: Int32Array) -> Float32Array:
-    """A copy of a row of scores with -inf for every item that does not compete."""
+    """Returns a copy of a row of scores with -inf for every item that does not compete."""
     score = np.empty_like(row)
     for i in range(len(row)):
         score[i] = row[i] if known[i] else -np.inf
@@ -76,18 +77,23 @@ def _competing(row: Float32Array, known: BoolArray, masked: Int32Array) -> Float
 def _insert_best(
     score: Float32Array, place: Int32Array, best: Int32Array, value: Float32Array
 ) -> None:
+    """Writes the best items of one row to `best`, in order, and their scores to `value`."""
     last = len(best) - 1
     best[:] = -1
     value[:] = -np.inf
     for i in range(len(score)):
         s = score[i]
+        # Nearly all items stop here: behind the last of the list, or not competing.
         if s < value[last] or s == -np.inf or (s == value[last] and place[i] > place[best[last]]):
             continue
+        # Move up those that come after it.
         k = last
         while k > 0 and (s > value[k - 1] or (s == value[k - 1] and place[i] < place[best[k - 1]])):
-            best[k], value[k] = best[k - 1], value[k - 1]
+            best[k] = best[k - 1]
+            value[k] = value[k - 1]
             k -= 1
-        best[k], value[k] = i, s
+        best[k] = i
+        value[k] = s
 
 
 @njit(cache=True, nogil=True)
@@ -111,11 +117,14 @@ def ranks(
     One pass of comparisons per held item.
     """
     for r in range(len(scores)):
-        start, stop = held_ptr[users[r]], held_ptr[users[r] + 1]
-        score = _competing(scores[r], known, item[ptr[users[r]] : ptr[users[r] + 1]])
+        u = users[r]
+        start = held_ptr[u]
+        stop = held_ptr[u + 1]
+        score = _competing(scores[r], known, item[ptr[u] : ptr[u + 1]])
         competing[r] = _count_above(score, -np.inf)
         for h in range(start, stop):
             i = held_item[h]
+            # A held item that does not compete stands behind all that do.
             ahead = competing[r] if score[i] == -np.inf else _count_ahead(score, place, i)
             insert_ascending(rank, start, h, 1 + ahead)
 
@@ -134,6 +143,7 @@ def insert_ascending(ordered: Int64Array, start: int, stop: int, number: int) ->
 
 @njit(cache=True, nogil=True)
 def _count_above(score: Float32Array, s: float) -> int:
+    """Returns how many scores are above s."""
     above = 0
     for i in range(len(score)):
         above += score[i] > s
@@ -142,16 +152,16 @@ def _count_above(score: Float32Array, s: float) -> int:
 
 @njit(cache=True, nogil=True)
 def _count_ahead(score: Float32Array, place: Int32Array, i: int) -> int:
-    """Returns how many items precede item i. Ties are rare: they have a second loop, and the common
-    one stays branch-free.
-    """
+    """Returns how many items precede item i."""
     above = 0
     equal = 0
     s = score[i]
     for j in range(len(score)):
         above += score[j] > s
         equal += score[j] == s
-    for j in range(len(score) if equal > 1 else 0):
+    # Ties are rare: a second loop breaks them, and the first stays free of jumps.
+    tied = len(score) if equal > 1 else 0
+    for j in range(tied):
         above += score[j] == s and place[j] < place[i]
     return above
 
@@ -168,14 +178,16 @@ def ranks_among(
     competing: Int64Array,
 ) -> None:
     """Writes the rank of item[h] among itself and its own candidates[h], by row row[h] of the
-    scores, and how many items that is.
+    scores, and the number of these items.
 
     candidates: int32 [len(item), k], -1 where there are fewer. A candidate that is not known stands
-    behind every known item; an item that is not known itself has rank competing + 1."""
+    behind every known item; an item that is not known itself has rank competing + 1.
+    """
     for h in range(len(item)):
         score = scores[row[h]]
         i = item[h]
-        ahead, present = 0, 0
+        ahead = 0
+        present = 0
         for j in candidates[h]:
             if j >= 0:
                 present += 1
@@ -191,14 +203,17 @@ def others(candidates: Int32Array, own: Int32Array) -> Int32Array:
     """Returns the candidates that are items (not -1) and none of `own`, which is ascending."""
     keep = np.empty(len(candidates), np.bool_)
     for c in range(len(candidates)):
-        at = np.searchsorted(own, candidates[c])
-        keep[c] = candidates[c] >= 0 and not (at < len(own) and own[at] == candidates[c])
+        candidate = candidates[c]
+        at = np.searchsorted(own, candidate)
+        is_own = at < len(own) and own[at] == candidate
+        keep[c] = candidate >= 0 and not is_own
     return candidates[keep]
 
 
 @njit(cache=True, nogil=True)
 def all_below(values: Array, limit: float) -> bool:
     """Tells whether all numbers of a flat array are finite and below `limit` in absolute value."""
+    # A NaN is not below anything.
     ok = True
     for i in range(len(values)):
         ok &= abs(values[i]) < limit

@@ -21,9 +21,8 @@ from ..core.contract.protocols import Histories
 from ..core.contract.update import Total, real
 from ..core.types import Float32Array, Float64Array, Int64Array
 
-EACH = np.float32(
-    2.0**8
-)  # what every device weighs where all count alike: keeps small moves above the grid of 2^-16
+# The weight of every device where all count alike: keeps small moves above the grid of 2^-16.
+EACH = np.float32(2.0**8)
 HOW_MUCH = weight(
     when="each round: n_k",
     reveals="how many interactions the device has; in a sum, how many the cohort has",
@@ -36,13 +35,13 @@ ALIKE = weight(
 
 
 def counts(histories: Histories) -> Float32Array:
-    """The number of interactions n_k on each device, float32 [m]."""
+    """Returns the number of interactions n_k on each device, float32 [m]."""
     return np.diff(histories.ptr).astype(np.float32)
 
 
 def alike(histories: Histories) -> Float32Array:
-    """Equal weights: EACH of every device that has interactions, 0 of one that has none; float32
-    [m].
+    """Returns equal weights, float32 [m]: EACH for every device that has interactions, 0 for one
+    that has none.
     """
     return EACH * (counts(histories) > 0)
 
@@ -50,20 +49,24 @@ def alike(histories: Histories) -> Float32Array:
 def weighted_moves(
     moved: Float32Array, ptr: Int64Array, weight: Float32Array
 ) -> dict[str, Float32Array]:
-    """The rows that a device sends, n_k (w_k - w) of each item that it touched. moved: w_k - w,
-    float32 [n, row], ordered by device as `ptr` says; weight: n_k, float32 [m]."""
-    return {"item": np.repeat(weight, np.diff(ptr))[:, None] * moved}
+    """Returns the rows that devices send, n_k (w_k - w) of each item that they touched.
+
+    moved: w_k - w, float32 [n, row], ordered by device as `ptr` says. weight: n_k, float32 [m].
+    """
+    of_row = np.repeat(weight, np.diff(ptr))
+    return {"item": of_row[:, None] * moved}
 
 
 def average(item: Float32Array, total: Total, rate: float = 1.0) -> Float32Array:
-    """The new table of items, w + rate sum_k (n_k / n) (w_k - w) over the round's devices, whether
-    they touched an item or not.
+    """Returns the new table of items, w + rate sum_k (n_k / n) (w_k - w) over the round's devices,
+    whether they touched an item or not.
     """
-    return moved_by(
-        item, rate * (real(total.rows["item"]) / max(float(real(total.weight).sum()), 1e-9))
-    )
+    # In a round without a weight, rows are 0 as well.
+    n = max(float(real(total.weight).sum()), 1e-9)
+    mean = real(total.rows["item"]) / n
+    return moved_by(item, rate * mean)
 
 
 def moved_by(array: Float32Array, step: Float64Array) -> Float32Array:
-    """The sum of float32 numbers and their steps, added in float64."""
+    """Returns float32 numbers plus their steps, added in float64."""
     return (array.astype(np.float64) + step).astype(np.float32)

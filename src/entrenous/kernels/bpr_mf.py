@@ -47,7 +47,7 @@ def _scores(p: Float32Array, qt: Float32Array, b: Float32Array) -> Float32Array:
         stop = min(start + CHUNK, items)
         for u in range(users):
             row = out[u, start:stop]
-            # as a slice it would take seconds to compile, for the message that shapes differ
+            # As a slice it would take seconds to compile, for the message that shapes differ.
             for i in range(stop - start):
                 row[i] = b[start + i]
             for f in range(factors):

@@ -1,5 +1,5 @@
-"""Models of other nodes: which are refused, how one is merged into the node's own, and how like two
-models are.
+"""Models of other nodes: the refusal of unsound ones, the merge of one into the node's own, and the
+likeness of two models.
 
 Every gossip algorithm and the judging loop of GMF call these; a model is one float32 row.
 """
@@ -13,12 +13,7 @@ from numba import njit
 
 from ..core.contract.gossip import ACCEPTED, NOT_FINITE, TOO_LARGE, UNSEEN, WRONG_LENGTH
 from ..core.lanes.simd import LANES, every, inside, load, store
-from ..core.types import (
-    Float32Array,
-    Float64Array,
-    Int8Array,
-    Int64Array,
-)
+from ..core.types import Float32Array, Float64Array, Int8Array, Int64Array
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -31,20 +26,24 @@ def refusals(
     """
     out = np.full(len(received), WRONG_LENGTH, np.int8)
     for d in range(len(received)):
-        if length[d] == pool.shape[1]:
-            slot = received[d]
-            if numbers[slot] == UNSEEN:
-                numbers[slot] = wrong(pool[slot], np.float32(largest))
-            out[d] = numbers[slot]
+        if length[d] != pool.shape[1]:
+            continue
+        # A model that was pushed to several nodes is looked at once.
+        slot = received[d]
+        if numbers[slot] == UNSEEN:
+            numbers[slot] = wrong(pool[slot], np.float32(largest))
+        out[d] = numbers[slot]
     return out
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def wrong(model: Float32Array, largest: np.float32) -> int:
     """Returns NOT_FINITE, TOO_LARGE for a number beyond `largest`, or ACCEPTED."""
+    # One pass without a jump for models that are sound, as nearly all are. A NaN is not at most
+    # anything.
     beyond = np.int32(0)
     for f in range(len(model)):
-        beyond |= np.int32(not (abs(model[f]) <= largest))  # also of what is not a number
+        beyond |= np.int32(not (abs(model[f]) <= largest))
     if not beyond:
         return ACCEPTED
     for f in range(len(model)):
@@ -58,7 +57,8 @@ def merge(
     pool: Float32Array, own: Int64Array, received: Int64Array, into: Int64Array, share: Float32Array
 ) -> None:
     """Merges models in place, pool[into] = pool[own] + share (pool[received] - pool[own]) for each
-    of m nodes; two models that are the same stay what they are."""
+    of m nodes; two equal models stay as they are.
+    """
     for d in range(len(own)):
         merge_one(pool[own[d]], pool[received[d]], share[d], pool[into[d]])
 
@@ -67,9 +67,8 @@ def merge(
 def merge_one(
     mine: Float32Array, theirs: Float32Array, share: np.float32, out: Float32Array
 ) -> None:
-    """Writes mine + share (theirs - mine) to `out`, which may be `mine`: so a compiler cannot tell
-    that LANES numbers go at once.
-    """
+    """Writes mine + share (theirs - mine) to `out`, which may be `mine`."""
+    # LANES at a time by hand: since `out` may be `mine`, a compiler must go one by one.
     lanes = every(share)
     whole = len(out) - len(out) % LANES
     for f in range(0, whole, LANES):
@@ -81,19 +80,22 @@ def merge_one(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def cosines(vectors: Float32Array, one: Int64Array, other: Int64Array) -> Float64Array:
-    """The cosine between the item vectors of two models, taken as one long vector each, float64
-    [m]; 0 where one of them is 0. vectors: of all models, [slots, items, numbers]; one, other:
-    their slots, [m].
+    """Returns the cosine between the item vectors of two models, taken as one long vector each,
+    float64 [m]; 0 where one of them is 0. vectors: of all models, [slots, items, numbers]; one,
+    other: their slots, [m].
     """
     out = np.zeros(len(one), np.float64)
     for d in range(len(one)):
-        a, b = vectors[one[d]], vectors[other[d]]
+        a = vectors[one[d]]
+        b = vectors[other[d]]
         both = of_a = of_b = 0.0
         for i in range(a.shape[0]):
             for f in range(a.shape[1]):
-                x, y = float(a[i, f]), float(b[i, f])
+                x = float(a[i, f])
+                y = float(b[i, f])
                 both = both + x * y
                 of_a = of_a + x * x
                 of_b = of_b + y * y
-        out[d] = both / math.sqrt(of_a * of_b) if of_a > 0 and of_b > 0 else 0.0
+        if of_a > 0 and of_b > 0:
+            out[d] = both / math.sqrt(of_a * of_b)
     return out

@@ -1,9 +1,9 @@
-"""Random peer sampling (Jelasity et al. 2004): whom a node of a gossip algorithm knows, and whom it
-pushes to.
+"""Random peer sampling (Jelasity et al. 2004): the peers that a node of a gossip algorithm knows,
+and those that it pushes to.
 
-A node knows up to k peers. Every model it receives brings some that the sender knows, and the
-sender; of all of these and its own it keeps k, drawn anew but for the sender, who is alive. So no
-list grows, none is ever empty, and who has left is forgotten.
+A node knows up to k peers. Every model that it receives brings the sender and some peers that the
+sender knows. Of all of these and its own the node keeps k: the sender, who is alive, and others
+drawn at random. So no list grows, none is ever empty, and peers that have left are forgotten.
 """
 
 from __future__ import annotations
@@ -32,14 +32,16 @@ def introduced(who: Int64Array, n: int, m: int, keys: UInt64Array) -> Int32Array
     """
     out = np.empty((len(who), m), np.int32)
     for d in range(len(who)):
-        found, counter = 0, 0
-        while found < m:
+        length = 0
+        counter = 0
+        while length < m:
+            # One of n - 1, with a gap where the node itself would be.
             peer = below(draw(keys[d], counter), n - 1)
             peer += peer >= who[d]
             counter += 1
-            if not contains(out[d], found, peer):
-                out[d, found] = peer
-                found += 1
+            if not contains(out[d], length, peer):
+                out[d, length] = peer
+                length += 1
     return out
 
 
@@ -59,6 +61,7 @@ def exchange(
     pile = np.empty(k + brought.shape[1], np.int32)
     for d in range(len(who)):
         mine = known[who[d]]
+        # All peers that are known now, each once.
         n = 0
         for source in (mine, brought[d]):
             for p in range(len(source)):
@@ -72,11 +75,12 @@ def exchange(
                     pile[n] = peer
                     n += 1
         # The sender stays, who is alive; the other places are drawn.
+        drawn = min(k - 1, n)
+        _draw_first(pile, n, drawn, keys[d], 0)
         mine[0] = sender[d]
         for p in range(1, k):
             mine[p] = NOBODY
-        _draw_first(pile, n, min(k - 1, n), keys[d], 0)
-        for p in range(min(k - 1, n)):
+        for p in range(drawn):
             mine[1 + p] = pile[p]
 
 
@@ -95,14 +99,16 @@ def sample(known: Int32Array, who: Int64Array, m: int, keys: UInt64Array) -> Int
     pile = np.empty(known.shape[1], np.int32)
     for d in range(len(who)):
         n = _listed(known[who[d]], pile)
-        _draw_first(pile, n, min(m, n), keys[d], 0)
-        for p in range(min(m, n)):
+        drawn = min(m, n)
+        _draw_first(pile, n, drawn, keys[d], 0)
+        for p in range(drawn):
             out[d, p] = pile[p]
     return out
 
 
 @njit(cache=True, nogil=True)
 def _listed(known: Int32Array, pile: Int32Array) -> int:
+    """Writes the peers of a list that may have gaps to `pile`. Returns their number."""
     n = 0
     for p in range(len(known)):
         if known[p] != NOBODY:
@@ -127,10 +133,10 @@ def random_views(known: Int32Array, who: Int64Array, size: int, keys: UInt64Arra
 def fill_at_random(
     view: Int32Array, n: int, known: Int32Array, pile: Int32Array, key: np.uint64
 ) -> None:
-    """Fills the places of one view from place n on with peers at random, of those in `known` and
-    not yet in the view.
+    """Fills the places of one view from place n on with random peers of `known` that are not in the
+    view yet.
 
-    pile: int32 [len(known)], to work in.
+    pile: int32 [len(known)], working memory.
     """
     length = _listed(known, pile)
     _draw_first(pile, length, length, key, 0)

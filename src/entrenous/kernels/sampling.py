@@ -13,11 +13,15 @@ from ..core.keys import below, draw, fold, folds
 from ..core.lanes.simd import LANES, count_up_to, inside
 from ..core.types import Int32Array, Int64Array
 
-WINDOW = 64  # so many gaps are counted, not bisected: counting needs no jumps
+# So many gaps are counted, not bisected: counting needs no jumps.
+WINDOW = 64
+# Larger than any gap.
 _END = np.int32(2**31 - 1)
 ONE = np.uint64(1)
-_LOW32, _GOLDEN = np.uint64(0xFFFFFFFF), np.uint64(0x9E3779B97F4A7C15)
-_S32, _S40 = np.uint64(32), np.uint64(40)
+_LOW32 = np.uint64(0xFFFFFFFF)
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_S32 = np.uint64(32)
+_S40 = np.uint64(40)
 
 
 # ---- devices -------------------------------------------------------------------------------------
@@ -31,12 +35,16 @@ def one_of(key: np.uint64, users: int) -> int:
 
 def cohort(key: np.uint64, size: int, users: int) -> Int64Array:
     """Draws `size` distinct users from `users`, uniformly at random, in ascending order. One user
-    costs O(1), more cost O(users)."""
+    costs O(1), more cost O(users).
+    """
     if size >= users:
         return np.arange(users)
     if size == 1:
         return np.array([one_of(key, users)], np.int64)
-    return np.sort(np.argsort(folds(key, np.arange(users)), kind="stable")[:size])
+    # Everybody draws a number, and the smallest take part.
+    drawn = folds(key, np.arange(users))
+    first = np.argsort(drawn, kind="stable")[:size]
+    return np.sort(first)
 
 
 @njit(cache=True)
@@ -45,28 +53,34 @@ def shuffled(key: np.uint64, t: int, n: int) -> int:
     names, n < 2^32, without making the order: a Feistel network of four rounds over the next power
     of 4, walked until it is below n.
     """
+    # The bits of each half of a number.
     half = np.uint64(1)
     while np.int64(1) << (np.int64(2) * np.int64(half)) < n:
         half += np.uint64(1)
     mask = (np.uint64(1) << half) - np.uint64(1)
     x = np.uint64(t)
     while True:
+        # Whatever a round draws, its exchange of halves can be undone: so places and numbers match
+        # one to one.
         left = x >> half
         right = x & mask
         for number in range(4):
-            left, right = right, left ^ (draw(fold(key, number), np.int64(right)) & mask)  # type: ignore[arg-type]
+            drawn = draw(fold(key, number), np.int64(right))  # type: ignore[arg-type]
+            left, right = right, left ^ (drawn & mask)
         x = (left << half) | right
+        # A number beyond n leads on to another, and in the end to one below n.
         if x < np.uint64(n):
             return np.int64(x)  # type: ignore[return-value]  # an int to its callers
 
 
 def in_turns(key: np.uint64, first: int, size: int, turns: Int64Array) -> Int64Array:
     """Returns the users whose turns are `first` .. first + size - 1 of a random order of all turns,
-    ascending, each once. The order begins anew after the last. turns: int64 [users], how many each
-    user has in an order; one each where nobody has any.
+    ascending, each once. The order begins anew after the last. turns: int64 [users], the number of
+    turns of each user in an order; if all are 0, everybody has one.
     """
     ends = np.cumsum(turns if turns.any() else np.ones_like(turns))
-    return np.unique(np.searchsorted(ends, _places(key, first, size, int(ends[-1])), side="right"))
+    places = _places(key, first, size, int(ends[-1]))
+    return np.unique(np.searchsorted(ends, places, side="right"))
 
 
 @njit(cache=True)
@@ -82,55 +96,63 @@ def _places(key: np.uint64, first: int, size: int, n: int) -> Int64Array:
 
 @njit(cache=True, inline="always")
 def below_low(bits: np.uint64, n: int) -> int:
-    """A random integer from 0 to n - 1, like `keys.below` but from the lower half of `bits`, so
-    that one draw gives two independent integers."""
+    """Returns a random integer from 0 to n - 1, as `keys.below` does, but from the lower half of
+    `bits`: so one draw gives two independent integers.
+    """
     # an int to its callers
     return np.int64(((bits & _LOW32) * np.uint64(n)) >> _S32)  # type: ignore[return-value]
 
 
 @njit(cache=True, inline="always")
 def first_slot(item: int | np.integer[Any]) -> np.uint64:
-    """The slot of an open-addressing hash table at which the search for an item begins, before it
-    is masked to the table's size (at most 2^24)."""
+    """Returns the slot of an open-addressing hash table at which the search for an item begins,
+    before it is masked to the size of the table (at most 2^24).
+    """
     return (np.uint64(item) * _GOLDEN) >> _S40
 
 
 def slots_for(rows: int) -> Int32Array:
-    """An empty hash table for `rows` items at a load of at most one quarter: int32, a power of two
-    in length, -1 in every slot."""
-    return np.full(1 << max(2, (4 * rows - 1).bit_length()), -1, np.int32)
+    """Returns an empty hash table for `rows` items at a load of at most one quarter: int32, a power
+    of two in length, -1 in every slot.
+    """
+    bits = max(2, (4 * rows - 1).bit_length())
+    return np.full(1 << bits, -1, np.int32)
 
 
 @njit(cache=True, inline="always")
 def fill_gaps(avoid: Int32Array, start: int, length: int, gaps: Int32Array) -> None:
-    """Write gaps[m] = avoid[start + m] - m for m < length: how many items before that one are not
-    avoided. LANES large numbers follow.
+    """Writes gaps[m] = avoid[start + m] - m for m < length, the number of items before that one
+    that are not avoided.
 
     The k-th item (k = 0, 1, ...) that is not in the ascending avoid[start : start + length] is k
-    plus the number of gaps up to k."""
+    plus the number of gaps up to k.
+    """
     for m in range(length):
         gaps[m] = avoid[start + m] - np.int32(m)
+    # `count_gaps` looks at whole lanes.
     for m in range(length, length + LANES):
         gaps[m] = _END
 
 
 @njit(cache=True, inline="always")
 def count_gaps(gaps: Int32Array, length: int, k: int) -> int:
-    """The number of the first `length` gaps that are at most k."""
+    """Returns how many of the first `length` gaps are at most k."""
+    # Halve the range in which the answer lies, without a jump.
     low = 0
     while length > WINDOW:
         half = length >> 1
         low += half if gaps[low + half - 1] <= k else 0
         length -= half
-    found = low
+    # Count the rest, sixteen at a time.
+    count = low
     for m in range(low, low + length, LANES):
-        found += count_up_to(gaps, m, k)
-    return found
+        count += count_up_to(gaps, m, k)
+    return count
 
 
 @njit(cache=True, nogil=True)
 def negative(history: Int32Array, k: int) -> int:
-    """The k-th item (k = 0, 1, ...) that is not in the ascending `history`; k < items -
+    """Returns the k-th item (k = 0, 1, ...) that is not in the ascending `history`; k < items -
     len(history). O(log len(history)).
 
     Before history[m] lie history[m] - m items that are not in it, so a binary search over m finds
@@ -140,7 +162,8 @@ def negative(history: Int32Array, k: int) -> int:
     length = len(history)
     while length > 1:
         half = length >> 1
-        if history[low + half - 1] - (low + half - 1) <= k:
+        middle = low + half - 1
+        if history[middle] - middle <= k:
             low += half
         length -= half
     if length == 1 and history[low] - low <= k:
