@@ -1,5 +1,5 @@
 """Canaries: users whose messages are made to be found, each of whom takes part by the toss of a
-coin; how well can the tosses be guessed?
+coin; and guesses of these tosses.
 
 Differential privacy holds for any user, also for one who sends the worst message that the clip lets
 through. So some users of the federation become canaries: the device of each sends, before all
@@ -94,7 +94,9 @@ def audited_once(
         progress(number, rounds, "round with canaries")
         clip = training.clip or protection.clip
         training = federation.one_round(training)
-        score += _odds(_cells(recorder.rounds.pop(), canaries) / clip, rate, spread)
+        # Rounds are independent, so their log odds add up.
+        cells = _cells(recorder.rounds.pop(), canaries)
+        score += _odds(cells / clip, rate, spread)
     return lower_bound(score, canaries.inside, protection.delta), rate
 
 
@@ -149,12 +151,14 @@ def _cells(seen: Seen, canaries: Canaries) -> Float64Array:
 
 
 def _odds(cells: Float64Array, rate: float, spread: float) -> Float64Array:
-    """Log likelihood ratios of numbers in clips: of normal noise around 1 at probability `rate`,
-    else around 0, against around 0.
+    """Log likelihood ratios, float64 [m], of a canary that takes part with probability `rate`
+    against one that never does. cells: in clips, under normal noise of deviation `spread`.
     """
     away = np.log1p(-rate) if rate < 1 else -np.inf
     with np.errstate(divide="ignore"):
-        return np.logaddexp(away, np.log(rate) + (2 * cells - 1) / (2 * spread**2))  # type: ignore[no-any-return]
+        # ln N(x; 1, spread) - ln N(x; 0, spread)
+        there = (2 * cells - 1) / (2 * spread**2)
+        return np.logaddexp(away, np.log(rate) + there)  # type: ignore[no-any-return]
 
 
 @final

@@ -34,6 +34,8 @@ from ..kernels.generator import Generator, generator
 
 # Items of a pretended profile besides the target, as FedRecAttack's baselines have it (kappa = 60).
 FILLERS = 30
+# Popular items whose mean vector stands for what many users like.
+POPULAR = 20
 
 
 @final

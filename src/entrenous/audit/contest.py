@@ -55,12 +55,12 @@ class Contest:
     attack: str
     poison: Poison
     settings: Mapping[str, float]
-    """Of the attack."""
+    """Settings of the attack."""
     share: float
-    """Of all devices, that collude."""
+    """The share of all devices that collude."""
     rounds: int
     k: int
-    """Of ER@K."""
+    """The length of the lists of ER@K."""
 
     @property
     def train(self) -> Interactions:
@@ -130,7 +130,7 @@ def _devices(contest: Contest, name: str, plot: Plot, rows: Interactions, lying:
 
 
 def _peers(contest: Contest, name: str, plot: Plot, rows: Interactions, lying: bool) -> Running:
-    """A network of peers."""
+    """A network of peers, which push models to each other."""
     defended = contest.algorithm.model_copy(update=dict(PEER_DEFENCES[name]))
     algorithm = defended.configured(rows.catalogue)
     weighting = with_nobody(contest.split.weighting_sets, rows.catalogue.users)

@@ -1,5 +1,5 @@
-"""ER@K, how far a promoted item has come: the share of the users who have not consumed it whose top
-K it is in.
+"""ER@K, the exposure of a promoted item: the share of users with the item among their top K, of
+those who have not consumed it.
 """
 
 from __future__ import annotations

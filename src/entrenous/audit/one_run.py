@@ -46,13 +46,18 @@ def lower_bound(score: Float64Array, inside: BoolArray, delta: float) -> LowerBo
     Of a share the highest half is guessed to be inside, the lowest outside. As there are several
     shares, each has its part of the error probability (Bonferroni).
     """
-    m, error = len(score), (1 - CONFIDENCE) / len(SHARES)
+    m = len(score)
+    error = (1 - CONFIDENCE) / len(SHARES)
     order = np.argsort(-score, kind="stable")
     bounds, most = [], 0.0
     for half in sorted({max(1, int(m * share) // 2) for share in SHARES}):
         guesses = 2 * half
-        right = int(inside[order[:half]].sum() + (~inside[order[m - half :]]).sum())
-        bounds.append(LowerBound(refuted(m, guesses, right, delta, error), guesses, right, 0.0))
+        guessed_inside = inside[order[:half]]
+        guessed_outside = inside[order[m - half :]]
+        right = int(guessed_inside.sum() + (~guessed_outside).sum())
+        epsilon = refuted(m, guesses, right, delta, error)
+        bounds.append(LowerBound(epsilon, guesses, right, 0.0))
+        # What the same guesses would prove if all were right.
         most = max(most, refuted(m, guesses, guesses, delta, error))
     return max(bounds, key=lambda bound: bound.epsilon)._replace(most=most)
 
@@ -72,15 +77,18 @@ def refuted(canaries: int, guesses: int, right: int, delta: float, error: float)
 
 
 def chance_of(canaries: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
-    """The probability of so many right guesses or more under (epsilon, delta) differential privacy,
-    at most.
+    """The upper bound of the probability of so many right guesses or more under (epsilon, delta)
+    differential privacy.
 
     >>> round(chance_of(10, 10, 10, 0.0, 0.0), 6)  # coins without any information
     0.000977
     """
     from scipy.stats import binom
 
+    # P[v > B >= v - i] for i = 1, 2, ...: sums of the probabilities of v - 1, v - 2, ...
     q = 1 / (1 + math.exp(-epsilon))
-    below = binom.pmf(np.arange(right - 1, -1, -1), guesses, q)  # of right - 1, right - 2, ...
-    steep = float((np.cumsum(below) / np.arange(1, right + 1)).max(initial=0.0))
-    return min(1.0, float(binom.sf(right - 1, guesses, q)) + 2 * canaries * delta * steep)
+    below = binom.pmf(np.arange(right - 1, -1, -1), guesses, q)
+    shares = np.cumsum(below) / np.arange(1, right + 1)
+    steepest = float(shares.max(initial=0.0))
+    pure = float(binom.sf(right - 1, guesses, q))
+    return min(1.0, pure + 2 * canaries * delta * steepest)

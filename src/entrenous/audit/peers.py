@@ -26,9 +26,8 @@ from ..data.split.types import Held
 from ..federation.gossip import Gossip, device_data
 from ..federation.swarm import Swarm
 from ..runs.recommenders import GossipRecommender
-from .colluders import Plot, Poison, by_popularity, without_target
+from .colluders import POPULAR, Plot, Poison, by_popularity, without_target
 
-POPULAR = 20  # items whose mean vector stands for what many users like
 BELIEVED = 64  # updates ahead that the defence `age` believes
 # The share of its own performance that `distrust` asks of a received model, where there is PEPPER's
 # weighting.
@@ -56,21 +55,22 @@ class PeerPoison(NamedTuple):
 def boosted(
     models: Float32Array, base: Float32Array, model: GossipModel, plot: Plot
 ) -> Float32Array:
-    """The target's vector as long as is accepted, in the direction of those of the most popular
-    items.
+    """Models whose vector of the target points to popular items and is as long as the setting
+    `strength`.
     """
     vectors = model.item_vectors(models)
     towards = vectors[:, plot.best(POPULAR)].mean(axis=1)
-    length = np.maximum(np.linalg.norm(towards, axis=1, keepdims=True), 1e-12)
-    vectors[:, plot.target] = np.float32(plot.setting("strength")) * towards / length
+    length = np.linalg.norm(towards, axis=1, keepdims=True)
+    strength = np.float32(plot.setting("strength"))
+    vectors[:, plot.target] = strength * towards / np.maximum(length, 1e-12)
     return models
 
 
 def among_popular(
     models: Float32Array, base: Float32Array, model: GossipModel, plot: Plot
 ) -> Float32Array:
-    """The target's vector as a multiple of the mean of those of the most popular items, as
-    PipAttack would have it.
+    """Models whose vector of the target is a multiple of the mean vector of popular items, after
+    PipAttack.
     """
     vectors = model.item_vectors(models)
     towards = vectors[:, plot.best(POPULAR)].mean(axis=1)
@@ -81,16 +81,19 @@ def among_popular(
 def turned(
     models: Float32Array, base: Float32Array, model: GossipModel, plot: Plot
 ) -> Float32Array:
-    """The difference from the base model, with the opposite sign."""
-    return np.asarray(base - np.float32(plot.setting("factor")) * (models - base), np.float32)
+    """Models whose difference from the base model has the opposite sign."""
+    factor = np.float32(plot.setting("factor"))
+    return np.asarray(base - factor * (models - base), np.float32)
 
 
 def noisy(models: Float32Array, base: Float32Array, model: GossipModel, plot: Plot) -> Float32Array:
-    """`keep` times the models, and normal numbers with `scale` times the standard deviation of the
-    numbers that they had.
+    """`keep` times the models, plus normal numbers with `scale` times the standard deviation of a
+    model's numbers.
     """
-    noise = models.std(axis=1, keepdims=True) * plot.draws("noise").normal(models.shape)
-    return (plot.setting("keep") * models + plot.setting("scale") * noise).astype(np.float32)
+    deviation = models.std(axis=1, keepdims=True)
+    noise = deviation * plot.draws("noise").normal(models.shape)
+    lies = plot.setting("keep") * models + plot.setting("scale") * noise
+    return lies.astype(np.float32)
 
 
 def not_finite(

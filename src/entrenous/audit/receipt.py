@@ -1,5 +1,5 @@
-"""`receipt_of_run`: all that the device of one user of a stored run gave away, round by round, and
-the expected findings of attacks on that much.
+"""`receipt_of_run`: all that the device of one user gave away in a stored run, round by round, and
+the findings that attacks on that much are expected to make.
 
 A run keeps no updates. It is repeated from its manifest, the same to the bit, while a recorder
 watches the one device.
@@ -175,11 +175,11 @@ def receipt_of_run(
 
 
 def _in_force(again: Repetition) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The settings of a training that differ from those of every audit, as they were in force, with
-    its cohort; and the settings of its protection.
+    """The settings in which a training may differ from audits, as they were in force: those that
+    were chosen, and its cohort; and the settings of its protection.
 
-    An audit has the algorithm's usual settings, of which some are of another size on other rows:
-    these are no other settings.
+    Audits run with the algorithm's usual settings. Some of these depend on the rows, such as FPL's
+    number of triples: that is no difference.
     """
     plan, made = again.plan, again.made
     if is_central(made):
@@ -234,7 +234,7 @@ def _without_rounds(again: Repetition) -> dict[str, Any]:
 
 
 def _sentences(given: list[GivenAway], again: Repetition) -> list[str]:
-    """Sentences on the messages of a device and on who saw them; or that nothing left it."""
+    """Sentences on the messages of a device and on who saw them, or on there being none."""
     if is_central(again.made):
         return ["the server was given the whole history"]
     if not given:
@@ -248,7 +248,7 @@ def _sentences(given: list[GivenAway], again: Repetition) -> list[str]:
     sentences = [f"this device answered {times}"]
     sentences += [IN_SUMS, KNOWN_ATTACKS] if protection.secure_sum else [ALONE]
     sentences += _of_rows(given, protection, len(again.history))
-    arrays = sorted({name for one in given if one.rows is not None for name in one.arrays})
+    arrays = sorted({name for sent in given if sent.rows is not None for name in sent.arrays})
     if arrays:
         sentences.append(f"beside rows, each round: {', '.join(arrays)}")
     if protection.noise_from == "system" and protection.noisy:
@@ -283,7 +283,9 @@ def _limits(run: StoredRun) -> list[str]:
 
 
 def summed(given: list[GivenAway], epsilon: float | None) -> dict[str, Any]:
-    """The rounds of a receipt and their sums; None where one of them was not counted."""
+    """The rounds of a receipt and their sums. A sum is None if one of its rounds was not
+    counted.
+    """
     counted = ("round", "rows", "positives", "numbers")
     return {
         "rounds": [{name: getattr(sent, name) for name in counted} for sent in given],
@@ -361,11 +363,13 @@ def _ahead(watched: Rounds, others: Rounds, training: Training, who: int, until:
     compiled = watched.contract.declaration.solo_rounds is not None
     if not compiled or watched.contract.cohort != 1 or watched.protected.protection.active:
         return training
+    # Selection needs no training, so the next round of this device is known beforehand.
     rounds_key = key(watched.seed, "rounds")
     number = training.round
     while number < until:
         draw = np.uint64(select_key(rounds_key, number))
-        if int(watched.algorithm.select(training.server, watched.catalogue, draw)[0]) == who:
+        selected = watched.algorithm.select(training.server, watched.catalogue, draw)
+        if int(selected[0]) == who:
             break
         number += 1
     return others.advance(training, number) if number > training.round else training

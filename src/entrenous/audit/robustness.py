@@ -1,5 +1,5 @@
-"""An attack on a federation, and what is left of it under each defence: ER@K of the target and
-HR@10 of the honest, with and without it.
+"""An attack on a federation under each of some defences: ER@K of the target and HR@10 of the honest
+users, with and without the attack.
 
 Every figure is of the honest users, whose rows are the same in all trainings: colluders are added
 to them. Colluders know what the paper of their attack says (`Poison.knows`) and what a device
@@ -174,6 +174,7 @@ def _row(
 
 
 def _check(plan: AttackPlan, defences: Sequence[str], known: Sequence[str]) -> None:
+    """Refuses options out of their range, and defences that are not `known`."""
     if not 0 < plan.share < 1:
         raise InputError(
             "--share", f"got {plan.share}", expected="a share of all devices above 0 and below 1"
@@ -191,8 +192,9 @@ def _defences_of_peers(algorithm: str) -> list[str]:
 
 
 def _among_honest(made: Any, plan: AttackPlan, train: Interactions, poison: Poison) -> Any:
-    """Returns the algorithm as it is among honest users: colluders do not change T or the size of a
-    cohort, unless everybody takes part in a round.
+    """Returns the algorithm as configured for the honest users: colluders change neither T nor the
+    size of a cohort, unless everybody takes part in a round. Raises InputError where the attack
+    has nothing to write on.
     """
     if declared(made).kind == "gossip":
         if plan.attack == "boost" and not isinstance(made.model, GMFModel):
@@ -217,6 +219,9 @@ def _among_honest(made: Any, plan: AttackPlan, train: Interactions, poison: Pois
 
 
 def _settings(poison: Poison, given: Mapping[str, Any]) -> dict[str, float]:
+    """The settings of an attack with those that were given. Raises InputError for an unknown one,
+    or for one that is no finite number.
+    """
     settings = dict(poison.settings)
     for name, value in given.items():
         if name not in poison.settings:

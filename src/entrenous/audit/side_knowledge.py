@@ -31,7 +31,8 @@ TARGETS, LEAST = 50, 10  # tastes that are asked for, and interactions of their 
 
 def known_half(data: Interactions) -> dict[str, Array]:
     """Half of the rows of every user, as arrays of a transcript."""
-    some = generator(key(0, "audit", "known")).uniform(len(data.item)) < SHARE
+    draws = generator(key(0, "audit", "known"))
+    some = draws.uniform(len(data.item)) < SHARE
     counts = np.bincount(data.user[some], minlength=len(data.users))
     ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     return {"known/ptr": ptr, "known/item": data.item[some]}
@@ -68,7 +69,8 @@ def sets_of(transcript: Transcript, name: str) -> BoolArray:
 def table_of_sets(ptr: Array, item: Array, items: int) -> BoolArray:
     """Sets of items as a table, bool [sets, items]; set s is item[ptr[s]:ptr[s + 1]]."""
     table = np.zeros((len(ptr) - 1, items), np.bool_)
-    table[np.repeat(np.arange(len(table)), np.diff(ptr)), item] = True
+    row = np.repeat(np.arange(len(table)), np.diff(ptr))
+    table[row, item] = True
     return table
 
 

@@ -21,10 +21,10 @@ class PrivacyBudget:
     """Counts the releases of one training.
 
     Every release is written to `journal`, if there is one, before it is made: a round that is
-    repeated after an interruption has new noise and is a second release of the same, which counts.
+    repeated after an interruption has new noise, so it is a second release and counts again.
 
-    mechanism, delta: as in the accountant. epsilon: that must not be passed. asked: rounds, at
-    most.
+    mechanism, delta: as in the accountant. epsilon: the budget. asked: the most rounds that there
+        will be.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class PrivacyBudget:
         return self.most - self.spent
 
     def spent_before(self, releases: int) -> None:
-        """Takes the count of a checkpoint, if that is higher."""
+        """Takes the count of a checkpoint, if it is higher than the one so far."""
         self.spent = max(self.spent, releases)
 
     def spend(self) -> None:
@@ -60,6 +60,7 @@ class PrivacyBudget:
                 f" {self.delta:g}"
             )
         self.spent += 1
+        # On the disk before anything leaves, so that no interruption hides a release.
         if self._journal is not None:
             with open(self._journal, "ab") as file:
                 file.write(b".")

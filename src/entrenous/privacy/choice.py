@@ -37,15 +37,14 @@ class Choice:
         self.default = _checked("default", default)
         # Sorted keys and their values, for a binary search.
         of_users = sorted((by_user or {}).items())
+        user_pi = [_checked(f"user {user}", pi) for user, pi in of_users]
         self._users = np.array([user for user, _ in of_users], np.int64)
-        self._user_pi = np.array(
-            [_checked(f"user {user}", pi) for user, pi in of_users], np.float32
-        )
+        self._user_pi = np.array(user_pi, np.float32)
+        # The key of a pair: the user in the upper half, the item in the lower one.
         of_pairs = sorted((by_item or {}).items())
+        pair_pi = [_checked(f"user {user}, item {item}", pi) for (user, item), pi in of_pairs]
         self._pairs = np.array([user << 32 | item for (user, item), _ in of_pairs], np.int64)
-        self._pair_pi = np.array(
-            [_checked(f"user {user}, item {item}", pi) for (user, item), pi in of_pairs], np.float32
-        )
+        self._pair_pi = np.array(pair_pi, np.float32)
 
     def __repr__(self) -> str:
         parts: list[Array] = [self._users, self._user_pi, self._pairs, self._pair_pi]
@@ -60,6 +59,7 @@ class Choice:
         counts = np.diff(histories.ptr)
         of_users = _looked_up(self._users, self._user_pi, users, np.float32(self.default))
         pi = np.repeat(of_users, counts)
+        # A choice about an item wins over that about all items.
         if len(self._pairs):
             pairs = np.repeat(users, counts) << 32 | histories.item.astype(np.int64)
             pi = _looked_up(self._pairs, self._pair_pi, pairs, pi)
@@ -93,13 +93,15 @@ def read_choice(path: str, data: Interactions) -> Choice:
 
 
 def _read_rows(path: Path) -> list[tuple[str, dict[str, str]]]:
+    """The rows of a CSV file by column, each with its `file:line`. Raises InputError."""
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
-            if not {"user", "pi"} <= set(reader.fieldnames or []):
+            header = reader.fieldnames or []
+            if not {"user", "pi"} <= set(header):
                 raise InputError(
                     f"{path}:1",
-                    f"the header is {','.join(reader.fieldnames or [])!r}",
+                    f"the header is {','.join(header)!r}",
                     expected="user,pi or user,item,pi",
                 )
             rows = [(f"{path}:{reader.line_num}", row) for row in reader]
@@ -118,8 +120,8 @@ def _read_rows(path: Path) -> list[tuple[str, dict[str, str]]]:
 
 
 def _refuse_repeats(rows: list[tuple[str, dict[str, str]]]) -> None:
-    """One person has one choice: a second line for the same user, or user and item, is a
-    contradiction or a slip.
+    """Refuses a second line for the same user, or for the same user and item: one person has one
+    choice, so it contradicts the first line or is a slip.
     """
     first: dict[tuple[str, str], str] = {}
     for where, row in rows:
@@ -137,6 +139,7 @@ def _refuse_repeats(rows: list[tuple[str, dict[str, str]]]) -> None:
 
 
 def _index(vocabulary: Vocabulary, name: str, where: str) -> int:
+    """The index of a user or item. Raises InputError with `file:line` for an unknown one."""
     try:
         return vocabulary.index(name)
     except InputError as unknown:
@@ -146,6 +149,7 @@ def _index(vocabulary: Vocabulary, name: str, where: str) -> int:
 
 
 def _checked(who: str, pi: float) -> float:
+    """A probability. Raises InputError for any other number; who: names its place."""
     if not 0.0 <= pi <= 1.0:
         raise InputError("pi", f"{who} has {pi}", expected="a probability from 0 to 1")
     return float(pi)
@@ -154,7 +158,7 @@ def _checked(who: str, pi: float) -> float:
 def _looked_up(
     keys: Int64Array, values: Float32Array, wanted: Int64Array, otherwise: Float32Array | np.float32
 ) -> Float32Array:
-    """values at the `wanted` keys, `otherwise` where a key is not there."""
+    """The values at the `wanted` keys, `otherwise` for keys without one. keys: ascending."""
     if not len(keys):
         return np.broadcast_to(np.float32(otherwise), len(wanted)).astype(np.float32)
     place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)

@@ -1,8 +1,9 @@
-"""Clipping: how long a device's message, or a row of it, may be at most.
+"""Clipping: upper limits on the length of a device's message, and of each row of it.
 
 M. Abadi et al., "Deep learning with differential privacy", CCS 2016, clip whole gradients: v <- v
-min(1, S / |v|). A bound on the whole message is the sensitivity that differential privacy needs. It
-does not stop a poisoner, whose one row fits within any such bound: that takes a bound on each row.
+min(1, S / |v|). Differential privacy needs the bound S on the whole message: it is the sensitivity
+of a sum. It does not stop a poisoner, whose one row fits within any such bound: that takes a bound
+on each row.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ def clip(bound: float) -> Limit:
 
     def clipped(update: Update, keys: UInt64Array) -> Update:
         factor = _factor(bound, lengths(update))
+        # Every row of a device has the device's factor.
         of_rows = np.repeat(factor, np.diff(update.ptr))
         rows = {name: _scaled(row, of_rows) for name, row in update.rows.items()}
         dense = {name: _scaled(array, factor) for name, array in update.dense.items()}
@@ -40,7 +42,9 @@ def row_clip(bound: float) -> Limit:
     """
 
     def clipped(update: Update, keys: UInt64Array) -> Update:
-        squares = sum((_squares(row) for row in update.rows.values()), np.zeros(len(update.item)))
+        squares = np.zeros(len(update.item))
+        for row in update.rows.values():
+            squares += _squares(row)
         factor = _factor(bound, np.sqrt(squares))
         rows = {name: _scaled(row, factor) for name, row in update.rows.items()}
         return update._replace(rows=rows)
@@ -49,7 +53,7 @@ def row_clip(bound: float) -> Limit:
 
 
 def _factor(bound: float, length: Float64Array) -> Float64Array:
-    """The number that brings vectors of a length to at most `bound`."""
+    """The factors that shorten vectors of these lengths to `bound`; 1 for those within it."""
     return np.minimum(1.0, bound / np.maximum(length, 1e-300))
 
 
@@ -98,6 +102,9 @@ def _scaled(array: Float32Array, factor: Float64Array) -> Float32Array:
 
 @njit(cache=True, nogil=True)
 def _scale(array: Float32Array, factor: Float64Array, out: Float32Array) -> None:
+    """`_scaled`, number by number."""
     for r in range(array.shape[0]):
         for f in range(array.shape[1]):
-            out[r, f] = np.float32(np.trunc(np.float64(array[r, f]) * factor[r] / STEP) * STEP)
+            # Towards zero: rounding to the nearest step could make a message longer than the bound.
+            steps = np.trunc(np.float64(array[r, f]) * factor[r] / STEP)
+            out[r, f] = np.float32(steps * STEP)

@@ -61,8 +61,8 @@ class SendsDecoys(Settings):
     )
 
     def mixed(self, keys: UInt64Array, histories: Histories, items: int, key: np.uint64) -> Mixed:
-        """Rated items and decoys of m devices in one round. keys: uint64 [m], the devices' own;
-        key: the round's.
+        """Rated items and decoys of m devices in one round. keys: uint64 [m], of the devices; key:
+        of the round.
         """
         own = folds(key, keys) if self.redraw else keys
         return with_decoys(histories, self.rho, own, items)
@@ -70,8 +70,8 @@ class SendsDecoys(Settings):
     def mixed_in_turn(
         self, keys: UInt64Array, histories: Histories, items: int, rounds: np.uint64, first: int
     ) -> Mixed:
-        """The same where device d alone has round first + d. rounds: the key from which `local_key`
-        makes those of the rounds.
+        """Rated items and decoys of m devices, of which device d answers round first + d. rounds:
+        the key from which `local_key` makes those of the rounds.
         """
         own = _redrawn(rounds, first, keys) if self.redraw else keys
         return with_decoys(histories, self.rho, own, items)

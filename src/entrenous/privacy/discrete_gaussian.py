@@ -70,12 +70,15 @@ def _packed(sigma: float) -> UInt64Array:
     of one value's probability as fits, and one other value fills it up.
     """
     left = _weights(sigma)
-    threshold, alias = [CAPACITY - 1] * COLUMNS, list(range(COLUMNS))
+    # A column that nobody fills up holds one value alone.
+    threshold = [CAPACITY - 1] * COLUMNS
+    alias = list(range(COLUMNS))
     small = [k for k in range(COLUMNS) if left[k] < CAPACITY]
     large = [k for k in range(COLUMNS) if left[k] >= CAPACITY]
     while small and large:
         # A small column is filled up by a large one, which may become a small one by that.
-        low, high = small.pop(), large[-1]
+        low = small.pop()
+        high = large[-1]
         threshold[low] = left[low]
         alias[low] = high
         left[high] -= CAPACITY - left[low]
@@ -89,8 +92,10 @@ def _weights(sigma: float) -> list[int]:
     """The probabilities of -2048 to 2047 as whole numbers that add up to 2^64."""
     k = np.arange(-COLUMNS // 2, COLUMNS // 2, dtype=np.float64)
     density = np.exp(-k * k / (2 * sigma * sigma))
-    weights = [int(share * 2.0**64) for share in (density / math.fsum(density)).tolist()]
-    weights[COLUMNS // 2] += (1 << 64) - sum(weights)  # of 0, which rounding changes least
+    probability = density / math.fsum(density)
+    weights = [int(share * 2.0**64) for share in probability.tolist()]
+    # The rest is for 0, whose large probability it changes least.
+    weights[COLUMNS // 2] += (1 << 64) - sum(weights)
     return weights
 
 

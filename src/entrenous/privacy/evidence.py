@@ -1,5 +1,5 @@
-"""The measurements of audits of this package: evidence.json, written by `make evidence`, and
-sentences made of it.
+"""The measurements that audits of this package have made: the file evidence.json, written by `make
+evidence`, and sentences about it.
 
 A figure is of one data set, one view, one profile and the attacks that existed then; the entry says
 which. Anything that is not in the file was not measured, and is never called safe.
@@ -61,10 +61,11 @@ def said(entry: Entry) -> str:
     """One line on an entry: the view, the attack that reads it best, how well compared with the
     guess by popularity, and the verdict.
     """
-    where, attack = seen(entry), best(entry)
+    where = seen(entry)
+    attack = best(entry)
     if attack is None:
         return f"{where}: no attack of this version applies"
-    return f"{where}: {found_out(attack, entry)}: {attack['verdict']}"
+    return f"{where}: {found_out(attack)}: {attack['verdict']}"
 
 
 def seen(entry: Entry) -> str:
@@ -79,22 +80,19 @@ def seen(entry: Entry) -> str:
     return f"{view}, {rounds}"
 
 
-def found_out(attack: Mapping[str, Any], entry: Entry) -> str:
+def found_out(attack: Mapping[str, Any]) -> str:
     """The findings of an attack, in figures."""
-    guess = attack.get("popularity_r_precision", entry["popularity"]["r_precision"])
-    ranked = f"R-precision {_figure(attack['r_precision'])} (popularity alone {_figure(guess)})"
+    guess = _figure(attack["popularity_r_precision"])
+    ranked = f"R-precision {_figure(attack['r_precision'])} (popularity alone {guess})"
     if attack.get("precision") is None or not attack.get("recall"):
         return f"'{attack['name']}' has {ranked}"
-    share, precision = attack["recall"], attack["precision"]
-    return (
-        f"'{attack['name']}' names {share:.0%} of a history, {_figure(precision)} of it rightly;"
-        f" {ranked}"
-    )
+    named = f"'{attack['name']}' names {attack['recall']:.0%} of a history"
+    return f"{named}, {_figure(attack['precision'])} of it rightly; {ranked}"
 
 
 def of_array(algorithm: str, array: str) -> str:
-    """The findings of an onlooker with one of the arrays that leave a device and without it, as
-    published; "" if not measured.
+    """The findings of an onlooker with an array that leaves devices and without it, under the
+    profile `paper`; "" if that was not measured.
     """
     return "; ".join(
         _with_and_without(entry, entry["arrays"][array])
@@ -105,14 +103,14 @@ def of_array(algorithm: str, array: str) -> str:
 
 def _with_and_without(entry: Entry, left: Mapping[str, Any] | None) -> str:
     attack = best(entry)
-    whole = "no attack of this version applies" if attack is None else found_out(attack, entry)
-    without = "nothing" if left is None else found_out(left, entry)
+    whole = "no attack of this version applies" if attack is None else found_out(attack)
+    without = "nothing" if left is None else found_out(left)
     return f"{seen(entry)}: {whole}; without this array {without}"
 
 
 def gives_away(algorithm: str) -> str:
-    """The most that single messages of an algorithm give away as it is published, in one clause; ""
-    where it was not measured.
+    """The most that single messages of an algorithm give away under the profile `paper`, in one
+    clause; "" if that was not measured.
     """
     attacked = []
     for entry in measured(algorithm, "paper"):
@@ -122,13 +120,14 @@ def gives_away(algorithm: str) -> str:
     if not attacked:
         return ""
     worst, attack = max(attacked, key=lambda pair: pair[1]["r_precision"])
-    return f"measured on {worst['data']}, {seen(worst)}: {found_out(attack, worst)}"
+    return f"measured on {worst['data']}, {seen(worst)}: {found_out(attack)}"
 
 
 def expected(algorithm: str, profile: str, rounds: int) -> dict[str, Any]:
-    """The expected findings of each attack on one user who took part in so many rounds, under
-    `expected`, with the protocol that it was measured by; and `not_measured`, "" or why there is
-    nothing.
+    """The expected findings of each attack on one user who took part in so many rounds.
+
+    Returns under `expected` an entry for each attack with the protocol by which it was measured,
+    and under `not_measured` the reason if there are none, else "".
     """
     views = SEEN_UNDER.get(profile, SUMS)
     lines = []
@@ -147,6 +146,7 @@ def expected(algorithm: str, profile: str, rounds: int) -> dict[str, Any]:
 
 
 def _expected(entry: Entry, attack: Mapping[str, Any], rounds: int) -> dict[str, Any]:
+    """The entry of one attack. `beyond`: the user took part in more rounds than were measured."""
     curve = attack.get("by_round") or []
     recall = at(curve, rounds) if curve else attack.get("recall")
     return {

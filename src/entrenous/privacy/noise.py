@@ -24,15 +24,16 @@ Source = Literal["seed", "system"]
 
 
 def noise(sigma: float, devices: float, items: int, source: Source, lost: float = 0.0) -> Limit:
-    """A limit that adds to every number of a message a share of noise with standard deviation
-    `sigma` in the sum of `devices` messages.
+    """A limit that adds a share of noise to every number of a message. The sum of `devices` such
+    messages then has noise of standard deviation `sigma`.
 
-    Args: sigma: in the units of the message, greater than 0. devices: how many are in a sum, on
-        average where sums differ. items: of the catalogue; a device that sends rows sends one for
-        each. source: "seed" = from the devices' keys, which a run repeats; "system" = from the
-        operating system's generator. lost: the share of devices that may not arrive; the noise of
-        the others is then still enough.
+    sigma: in the units of the message, greater than 0. devices: in a sum, on average where sums
+        differ. items: of the catalogue; a device that sends rows sends one for each. source: "seed"
+        = from the devices' keys, which a run repeats; "system" = from the operating system's
+        generator. lost: the share of devices that may not arrive; the noise of the others is then
+        still enough.
     """
+    # Variances of independent shares add up, and so do whole steps of the grid.
     table = gaussian_table(share_of(sigma, devices, lost) / STEP)
 
     def noised(update: Update, keys: UInt64Array) -> Update:
@@ -56,6 +57,7 @@ def _add(array: Float32Array, table: GaussianTable, keys: UInt64Array, source: S
     if not array.size:
         return
     for values, key in zip(array.reshape(len(keys), -1), keys, strict=True):
+        # A server that knew the words could subtract the noise, so they stay here.
         words = SEEDED
         if source == "system":
             words = system_words(table.words * len(values))

@@ -152,19 +152,23 @@ def unseal(total: SealedTotal, key: PrivateKey) -> Total:
 def _encrypt(values: Array, scheme: Any, key: PublicKey) -> Array:
     """float [k, ...] -> ciphertexts, object [k, c]: c is the width of a row / slots, rounded up."""
     units = fixed(values.reshape(len(values), -1))
-    ciphertexts = np.empty((len(units), -(-units.shape[1] // key.slots)), object)
+    width = -(-units.shape[1] // key.slots)
+    ciphertexts = np.empty((len(units), width), object)
     for r in range(len(units)):
-        for c in range(ciphertexts.shape[1]):
+        for c in range(width):
+            # Several values next to each other in one plaintext, 64 bits for each.
             plain = 0
             part = units[r, c * key.slots : (c + 1) * key.slots]
             for slot, unit in enumerate(part.tolist()):
                 plain |= (unit + OFFSET) << (SLOT * slot)
+            # From the system: whoever knows the noise can read the value.
             noise = 1 + secrets.randbelow(int(key.n) - 1)
             ciphertexts[r, c] = scheme.encrypt(plain, random_key=noise)
     return ciphertexts
 
 
 def _add(total: Array, place: Array, ciphertexts: Array, scheme: Any) -> None:
+    """Adds ciphertexts, row r to the row place[r] of a sum, in place."""
     for r, i in enumerate(place.tolist()):
         for c in range(total.shape[1]):
             total[i, c] = scheme.add(total[i, c], ciphertexts[r, c])
@@ -175,13 +179,15 @@ def _decrypt(
 ) -> Int64Array:
     """Ciphertexts [k, c], row r the sum of count[r] -> int64 [k, *tail]."""
     width, slots = prod(tail), key.public.slots
+    lowest_slot = (1 << SLOT) - 1
     out = np.zeros((len(ciphertexts), width), np.int64)
+    # Rows that nobody added to hold no offset: they are 0.
     for r in np.flatnonzero(count).tolist():
         offsets = int(count[r]) * OFFSET  # each device has added one
         for c in range(ciphertexts.shape[1]):
             plain = int(scheme.decrypt(ciphertexts[r, c]))
             for f in range(c * slots, min((c + 1) * slots, width)):
-                out[r, f] = (plain & ((1 << SLOT) - 1)) - offsets
+                out[r, f] = (plain & lowest_slot) - offsets
                 plain >>= SLOT
     return out.reshape(len(ciphertexts), *tail)
 
@@ -194,7 +200,8 @@ def _scheme(key: PublicKey, phi: Any = None) -> Any:
         raise InputError(
             "paillier", "lightphe is not installed", fix='pip install "entrenous[paillier]"'
         ) from None
-    return Paillier(keys={"public_key": {"n": key.n, "g": key.n + 1}, "private_key": {"phi": phi}})
+    public = {"n": key.n, "g": key.n + 1}
+    return Paillier(keys={"public_key": public, "private_key": {"phi": phi}})
 
 
 def _prime(bits: int) -> int:

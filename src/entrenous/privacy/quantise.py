@@ -57,5 +57,6 @@ def _quantise(array: Float32Array, keys: UInt64Array, step: float, out: Float32A
     for r in range(array.shape[0]):
         for f in range(array.shape[1]):
             # The fraction of a step is the chance to be rounded up.
-            steps = np.floor(np.float64(array[r, f]) / step + uniform(draw(keys[r], f)))
+            chance = uniform(draw(keys[r], f))
+            steps = np.floor(np.float64(array[r, f]) / step + chance)
             out[r, f] = np.float32(steps * step)

@@ -1,4 +1,4 @@
-"""The choice of rows that leave a device: their items, and their number, say something too.
+"""The choice of rows that leave a device: the items of rows, and their number, say something too.
 
 `padded` brings the number of rows to a power of two (at least 64, at most what a device may send)
 with rows of zeros for other items. That hides the size of a history from an onlooker that sees the
@@ -30,13 +30,16 @@ def all_rows(items: int) -> Limit:
         dense = {name: np.array(array, order="C") for name, array in update.dense.items()}
         if not update.rows:
             return update._replace(dense=dense)
-        place = np.repeat(np.arange(m) * items, np.diff(update.ptr)) + update.item
+        # Device d has the rows d items to (d + 1) items, in the order of the items.
+        first = np.repeat(np.arange(m) * items, np.diff(update.ptr))
+        place = first + update.item
         rows = {}
         for name, row in update.rows.items():
             rows[name] = np.zeros((m * items, *row.shape[1:]), np.float32)
             rows[name][place] = row
         item = np.tile(np.arange(items, dtype=np.int32), m)
-        return update._replace(ptr=np.arange(m + 1) * items, item=item, rows=rows, dense=dense)
+        ptr = np.arange(m + 1) * items
+        return update._replace(ptr=ptr, item=item, rows=rows, dense=dense)
 
     return whole
 
@@ -49,9 +52,9 @@ def padded_rows(items: int, most: int) -> Limit:
     def padded(update: Update, keys: UInt64Array) -> Update:
         if not update.rows:
             return update
-        counts = np.diff(update.ptr).tolist()
-        wanted = [min(bucket(count), most, items) for count in counts]
-        extra = (np.array(wanted, np.int64) - np.array(counts, np.int64)).clip(0)
+        counts = np.diff(update.ptr)
+        wanted = [min(bucket(count), most, items) for count in counts.tolist()]
+        extra = (np.array(wanted, np.int64) - counts).clip(0)
         ptr, item, source = _pad(update.ptr, update.item, extra, named(keys, "padding"), items)
         real = source >= 0
         rows = {}
@@ -64,8 +67,8 @@ def padded_rows(items: int, most: int) -> Limit:
 
 
 def bucket(rows: int) -> int:
-    """The number of rows that a message of so many is padded to: the next power of two, at least
-    64.
+    """The number of rows to which a message of so many rows is padded: the next power of two, at
+    least 64.
 
     >>> [bucket(rows) for rows in (0, 64, 65, 300)]
     [64, 64, 128, 512]
@@ -77,8 +80,8 @@ def bucket(rows: int) -> int:
 def _pad(
     ptr: Int64Array, item: Int32Array, extra: Int64Array, keys: UInt64Array, items: int
 ) -> tuple[Int64Array, Int32Array, Int64Array]:
-    """The rows of each device, then its further ones: where those of each device end, their items,
-    and the row that each was before, -1 = none.
+    """Adds to the rows of each device `extra` rows of other items. Returns the new ptr, the item
+    of each row, and the place that each row had before, -1 for an added one.
     """
     total = len(item) + extra.sum()
     out = np.empty(total, np.int32)
@@ -88,11 +91,13 @@ def _pad(
     n = 0
     for d in range(len(keys)):
         start = n
+        # The device's rows.
         for r in range(ptr[d], ptr[d + 1]):
             out[n] = item[r]
             source[n] = r
             there[item[r]] = True
             n += 1
+        # Further items, drawn until they are others than those that are there.
         tries = 0
         while n - start < ptr[d + 1] - ptr[d] + extra[d]:
             k = below(draw(keys[d], tries), items)
@@ -101,6 +106,7 @@ def _pad(
                 out[n] = k
                 there[k] = True
                 n += 1
+        # The next device begins with an empty table.
         for r in range(start, n):
             there[out[r]] = False
         ends[d + 1] = n

@@ -27,8 +27,8 @@ def proven_for_all_rounds(
     """The epsilon, at the protection's delta, of a user who is in each of so many masked sums; None
     where nothing is proven.
 
-    people: in a sum, at least, all of whom add their share of the noise; shares are made for sums
-    of `cohort`, on average.
+    people: the fewest in a sum, all of whom add their share of the noise. cohort: the mean number
+        of devices in a sum, for which shares are made.
     """
     hidden = protection.secure_sum and protection.noise_by == "devices"
     unknown = hidden and protection.noise_from == "system"
@@ -48,7 +48,9 @@ def epsilon_of_gaussian(multiplier: float, rounds: int, delta: float) -> float:
     """
     if rounds == 0:
         return 0.0
+    # R releases are one Gaussian mechanism of mu = sqrt(R) sensitivity / noise.
     mu = math.sqrt(rounds) / multiplier
+    # delta falls as epsilon rises; it is below any that a float holds at the upper end.
     low, high = 0.0, mu * mu / 2 + 50 * mu + 1
     if _delta(mu, low) <= delta:
         return low
@@ -62,10 +64,11 @@ def epsilon_of_gaussian(multiplier: float, rounds: int, delta: float) -> float:
 
 
 def _delta(mu: float, epsilon: float) -> float:
-    """Phi(mu / 2 - epsilon / mu) - exp(epsilon) Phi(-mu / 2 - epsilon / mu)."""
+    """The delta at an epsilon: Phi(mu / 2 - eps / mu) - exp(eps) Phi(-mu / 2 - eps / mu)."""
     less = math.exp(epsilon) * _phi(-mu / 2 - epsilon / mu) if epsilon < LARGE else 0.0
     return _phi(mu / 2 - epsilon / mu) - less
 
 
 def _phi(x: float) -> float:
+    """The distribution function of the standard normal distribution."""
     return math.erfc(-x / math.sqrt(2)) / 2

@@ -75,7 +75,9 @@ def nearest(table: NeighbourTable, columns: int, k: int, progress: Progress) -> 
 
 
 def _starts(numbers: Int32Array, size: int) -> Int64Array:
-    return np.concatenate([[0], np.cumsum(np.bincount(numbers, minlength=size))]).astype(np.int64)
+    """The place at which each number begins once `numbers` are sorted, int64 [size + 1]."""
+    counts = np.bincount(numbers, minlength=size)
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
 @njit(cache=True, nogil=True)
@@ -92,7 +94,7 @@ def _nearest(
     """
     ptr, column = table.ptr, table.column
     across_ptr, row_of = across.ptr, across.column
-    # common[b]: columns in which both a and b have ones
+    # common[b]: the number of columns in which both a and b have ones.
     common = np.zeros(len(ptr) - 1, np.int64)
     for a in range(start, stop):
         common[:] = 0
@@ -105,7 +107,8 @@ def _nearest(
         size_a = float(ptr[a + 1] - ptr[a])
         for b in range(len(common)):
             if common[b] > 0:
-                cosine = common[b] / math.sqrt(size_a * float(ptr[b + 1] - ptr[b]))
+                size_b = float(ptr[b + 1] - ptr[b])
+                cosine = common[b] / math.sqrt(size_a * size_b)
                 _insert(other[a], similarity[a], b, np.float32(cosine))
 
 

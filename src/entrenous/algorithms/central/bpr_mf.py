@@ -92,9 +92,11 @@ class BprMf(Settings):
 
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> BprMfModel:
         train = consumed(data)
-        P = normals(folds(fold_name(key, "P"), np.arange(len(train.users))), self.factors, 0.1)
-        Q = normals(folds(fold_name(key, "Q"), np.arange(len(train.items))), self.factors, 0.1)
-        model = BprMfModel(P, Q, np.zeros(len(train.items), np.float32))
+        users, items = len(train.users), len(train.items)
+        # A key for each row: a row's start does not depend on how many others there are.
+        P = normals(folds(fold_name(key, "P"), np.arange(users)), self.factors, 0.1)
+        Q = normals(folds(fold_name(key, "Q"), np.arange(items)), self.factors, 0.1)
+        model = BprMfModel(P, Q, np.zeros(items, np.float32))
         draws = self._draws(train)
         rates = self._rates()
         for epoch in range(self.epochs):
@@ -127,16 +129,18 @@ def learn(model: BprMfModel, draws: BprDraws, key: np.uint64, rates: Float32Arra
     P, Q, b = model.P, model.Q, model.b
     ptr, item, pool = draws.ptr, draws.item, draws.pool
     for t in range(len(item)):
-        # u by a random row or user, i of u's items, j of the others; three draws for each triple
+        # Three draws for each triple: u by a random row or user,
         row = below(draw(key, 3 * t), len(pool))
         u = pool[row]
         start, stop = ptr[u], ptr[u + 1]
-        if stop - start < len(b):
-            if draws.by_row:
-                i = item[row]
-            else:
-                i = item[start + below(draw(key, 3 * t + 1), stop - start)]
-            j = negative(item[start:stop], below(draw(key, 3 * t + 2), len(b) - (stop - start)))
+        length = stop - start
+        if length < len(b):
+            # i of u's items: that of the row, or any,
+            own = row if draws.by_row else start + below(draw(key, 3 * t + 1), length)
+            i = item[own]
+            # and j of the others.
+            place = below(draw(key, 3 * t + 2), len(b) - length)
+            j = negative(item[start:stop], place)
             step(P[u], Q, b, i, j, rates)
 
 

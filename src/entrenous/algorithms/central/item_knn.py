@@ -55,9 +55,11 @@ class ItemKnn(Settings):
 
 def normalised(near: Neighbours) -> Neighbours:
     """Returns the links with similarities that sum to 1 in each row."""
-    row = np.repeat(np.arange(len(near.ptr) - 1), np.diff(near.ptr))
-    total = np.bincount(row, weights=near.similarity, minlength=len(near.ptr) - 1)
-    return near._replace(similarity=(near.similarity / total[row]).astype(np.float32))
+    rows = len(near.ptr) - 1
+    row = np.repeat(np.arange(rows), np.diff(near.ptr))
+    total = np.bincount(row, weights=near.similarity, minlength=rows)
+    share = near.similarity / total[row]
+    return near._replace(similarity=share.astype(np.float32))
 
 
 @njit(cache=True, nogil=True)

@@ -100,6 +100,7 @@ class SvdPp(RatingSettings):
         P = self.table(len(data.users), key, "P")
         Q = self.table(len(data.items), key, "Q")
         Y = self.table(len(data.items), key, "Y")
+        # Nothing moves the vectors of users and items without rows.
         P[data.counts == 0] = 0
         Q[data.popularity == 0] = 0
         Y[data.popularity == 0] = 0
@@ -111,6 +112,7 @@ class SvdPp(RatingSettings):
         for epoch_key, alpha in self.passes(key, progress):
             step = RatingStep(alpha, np.float32(self.reg), np.float32(self.reg_bias))
             learn(model, rows, step, epoch_key, room)
+        # The padding was for registers: it is not stored.
         p, q, y = (table[:, : self.factors].copy() for table in (P, Q, Y))
         return model._replace(P=p, Q=q, Y=y)
 
@@ -157,7 +159,8 @@ def learn(
             for t in range(start, stop):
                 r = order[t]
                 i = int(item[r])
-                e = value[r] - (mean + b[u] + c[i] + _product(P, u * width, Q, i * width, s))
+                product = _product(P, u * width, Q, i * width, s)
+                e = value[r] - (mean + b[u] + c[i] + product)
                 # The steps of the module's docstring, all at the error before them.
                 b[u] += step.alpha * (e - step.reg_bias * b[u])
                 c[i] += step.alpha * (e - step.reg_bias * c[i])
@@ -214,6 +217,7 @@ def _pull(
     steps: SvdPpSteps,
 ) -> None:
     """Takes the steps of p, q, s and a, from their values before."""
+    # A step theta += alpha (e x - reg theta) is keep theta + gain x.
     gain = every(steps.alpha * steps.error)
     share = every(steps.alpha * steps.error * steps.g)
     keep = every(np.float32(1) - steps.alpha * steps.reg)

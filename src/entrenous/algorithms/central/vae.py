@@ -104,7 +104,8 @@ class Vae(Settings):
         for epoch in range(self.epochs):
             order = users[torch.randperm(len(users), generator=random).numpy()]
             for start in range(0, len(users), self.batch_size):
-                x = torch.from_numpy(dense(train, order[start : start + self.batch_size]))
+                batch = order[start : start + self.batch_size]
+                x = torch.from_numpy(dense(train, batch))
                 # The weight of the KL term grows with the steps taken.
                 beta = self.beta * min(1.0, steps / (self.anneal_epochs * per_epoch))
                 adam.zero_grad()
@@ -140,8 +141,10 @@ class Vae(Settings):
         # A latent vector is drawn; its noise does not depend on the weights.
         z = mu + torch.randn(mu.shape, generator=random) * torch.exp(log_var / 2)
         log_pi = torch.log_softmax(torch.tanh(z @ W3 + b3) @ W4 + b4, dim=1)
+        # KL(N(mu, sigma^2) || N(0, 1)), and the multinomial likelihood of the history.
         kl = 0.5 * (mu**2 + torch.exp(log_var) - 1 - log_var).sum(dim=1)
-        return (beta * kl - (x * log_pi).sum(dim=1)).mean()
+        likelihood = (x * log_pi).sum(dim=1)
+        return (beta * kl - likelihood).mean()
 
 
 def dense(train: Interactions, users: Int64Array) -> Float32Array:
@@ -176,7 +179,9 @@ def encode(
     """
     out = np.empty((len(users), len(b)), np.float32)
     for r in range(len(users)):
-        history = item[ptr[users[r]] : ptr[users[r] + 1]]
+        u = users[r]
+        history = item[ptr[u] : ptr[u + 1]]
+        # 1 / |x|, for a history of ones.
         scale = np.float32(1.0 / math.sqrt(max(len(history), 1)))
         out[r] = b
         for i in history:

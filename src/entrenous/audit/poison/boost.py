@@ -1,5 +1,5 @@
-"""Explicit promotion: one row, of the target, which raises its bias by the setting `strength`;
-without a bias it moves the target's vector towards popular items.
+"""Explicit promotion: one row, which raises the target's bias by the setting `strength`. In a model
+without biases it moves the target's vector towards popular items.
 """
 
 from __future__ import annotations
@@ -7,9 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...core.contract.update import Update
-from ..colluders import Craft, Plot, Poison, Sight, by_popularity, only_rows
-
-POPULAR = 20  # items whose mean row stands for what many users like
+from ..colluders import POPULAR, Craft, Plot, Poison, Sight, by_popularity, only_rows
 
 
 def begin(plot: Plot) -> Craft:
@@ -17,7 +15,8 @@ def begin(plot: Plot) -> Craft:
     target = np.array([plot.target])
 
     def craft(sight: Sight) -> Update:
-        strength, bias = plot.setting("strength"), sight.tables.bias
+        strength = plot.setting("strength")
+        bias = sight.tables.bias
         moves = {}
         for name, field in sight.tables.field.items():
             array = sight.model[field]
@@ -27,6 +26,7 @@ def begin(plot: Plot) -> Craft:
                 # The bias alone does it: the vector stays.
                 moves[name] = np.zeros((1, *array.shape[1:]))
             else:
+                # Users for whom popular items score high then score the target high, too.
                 towards = array[plot.best(POPULAR)].astype(np.float64).mean(axis=0)
                 length = max(float(np.linalg.norm(towards)), 1e-12)
                 moves[name] = strength * np.atleast_1d(towards)[None] / length
@@ -37,12 +37,12 @@ def begin(plot: Plot) -> Craft:
 
 POISONS = {
     "boost": Poison(
-        "Zhang et al., PipAttack, WSDM 2022 (explicit promotion)",
-        "nothing",
-        {"strength": 1000.0},
-        True,
-        by_popularity,
-        begin,
-        True,
+        source="Zhang et al., PipAttack, WSDM 2022 (explicit promotion)",
+        knows="nothing",
+        settings={"strength": 1000.0},
+        promotes=True,
+        profile=by_popularity,
+        begin=begin,
+        needs_rows=True,
     ),
 }

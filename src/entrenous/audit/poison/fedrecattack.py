@@ -34,6 +34,7 @@ def begin(plot: Plot) -> Craft:
         q, b = _model(sight)
         if p is None:
             p = plot.draws("vectors").normal((plot.honest, q.shape[1]), 0.1)
+        # User vectors stay on devices, so they are fitted to what is public.
         p = estimated(p, q, b, plot, sight.number)
         seen = np.unique(plot.public[:, 0])
         dq, db = gradient(p[seen], q, b, plot)
@@ -42,9 +43,11 @@ def begin(plot: Plot) -> Craft:
         size[plot.target] = np.inf
         most = min(int(plot.setting("kappa")), sight.contract.sizes["rows"])
         items = np.sort(np.argsort(-size, kind="stable")[:most])
-        bias, moves = sight.tables.bias, {}
+        rate = plot.setting("rate")
+        moves = {}
         for name in sight.tables.field:
-            moves[name] = -plot.setting("rate") * (db if name == bias else dq)[items]
+            slope = db if name == sight.tables.bias else dq
+            moves[name] = -rate * slope[items]
         return only_rows(sight, items, moves, most=plot.setting("norm"))
 
     return craft
@@ -62,8 +65,8 @@ def _model(sight: Sight) -> tuple[Float64Array, Float64Array]:
 def estimated(
     p: Float64Array, q: Float64Array, b: Float64Array, plot: Plot, number: int
 ) -> Float64Array:
-    """User vectors after some steps of BPR on the public interactions, from what they were (section
-    IV-B).
+    """User vectors after some more steps of BPR on the public interactions (section IV-B). number:
+    of the round, which names the draws.
     """
     user, item = plot.public.T
     draws = plot.draws("negatives", number)
@@ -71,8 +74,10 @@ def estimated(
         other = draws.integers(len(q), len(user))
         apart = q[item] - q[other]
         x = (p[user] * apart).sum(axis=1) + b[item] - b[other]
+        # sigma(-x) (q_i - q_j), added up over the pairs of each user.
+        weight = 1 + np.exp(np.clip(x, -50, 50))
         step = np.zeros_like(p)
-        np.add.at(step, user, apart / (1 + np.exp(np.clip(x, -50, 50)))[:, None])
+        np.add.at(step, user, apart / weight[:, None])
         p = p + RATE * (step - 0.01 * p)
     return p
 
@@ -83,10 +88,12 @@ def gradient(
     """The gradient of L by item vectors [items, F] and biases [items], over the users of p (eq.
     10).
     """
+    # The last item of each user's list without the target, and how far it scores above the target.
     scores = p @ q.T + b
     scores[:, plot.target] = -np.inf
     last = np.argsort(-scores, axis=1, kind="stable")[:, LIST - 1]
     gap = scores[np.arange(len(p)), last] - (p @ q[plot.target] + b[plot.target])
+    # g'(x): 1 above 0, e^x below.
     slope = np.where(gap > 0, 1.0, np.exp(np.minimum(gap, 0)))
     dq, db = np.zeros_like(q), np.zeros_like(b)
     np.add.at(dq, last, slope[:, None] * p)
@@ -98,12 +105,12 @@ def gradient(
 
 POISONS = {
     "fedrecattack": Poison(
-        "Rong et al., FedRecAttack, ICDE 2022",
-        "a share xi of all interactions",
-        SETTINGS,
-        True,
-        by_popularity,
-        begin,
-        True,
+        source="Rong et al., FedRecAttack, ICDE 2022",
+        knows="a share xi of all interactions",
+        settings=SETTINGS,
+        promotes=True,
+        profile=by_popularity,
+        begin=begin,
+        needs_rows=True,
     ),
 }

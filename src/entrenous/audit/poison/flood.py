@@ -11,8 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...core.contract.update import Update
-from ..colluders import Craft, Plot, Poison, Sight, by_popularity, only_rows
-from .boost import POPULAR
+from ..colluders import POPULAR, Craft, Plot, Poison, Sight, by_popularity, only_rows
 
 # By how much the other rows raise their items: enough to be counted among those that do.
 SMALL = 1e-3
@@ -23,6 +22,7 @@ def begin(plot: Plot) -> Craft:
 
     def craft(sight: Sight) -> Update:
         tables, goal = sight.tables, plot.setting("strength")
+        # The target's row, as long as can be.
         moves = {}
         for name, field in tables.field.items():
             if name == tables.bias:
@@ -36,8 +36,10 @@ def begin(plot: Plot) -> Craft:
         # Items with a score near the target's.
         score = sight.model[tables.field[tables.bias]].astype(np.float64)
         order = np.argsort(np.abs(score - score[plot.target]), kind="stable")
-        others = np.sort(order[order != plot.target][: sight.contract.sizes["rows"] - 1])
-        draws, m, k = plot.draws("flood", sight.number), update.devices, 1 + len(others)
+        room = sight.contract.sizes["rows"] - 1
+        others = np.sort(order[order != plot.target][:room])
+        draws = plot.draws("flood", sight.number)
+        m, k = update.devices, 1 + len(others)
         rows = {}
         for name, values in update.rows.items():
             whole = np.empty((m, k, *values.shape[1:]), np.float32)
@@ -47,7 +49,8 @@ def begin(plot: Plot) -> Craft:
                 whole[:, 1:] = SMALL * np.sign(tables.gain[name])
             else:
                 # Normal numbers of which a row has the length `norm`, on average.
-                sd = plot.setting("norm") / np.sqrt(np.prod(shape[2:], dtype=np.int64))
+                numbers = np.prod(shape[2:], dtype=np.int64)
+                sd = plot.setting("norm") / np.sqrt(numbers)
                 whole[:, 1:] = sd * draws.normal(shape)
             rows[name] = whole.reshape(m * k, *values.shape[1:])
         item = np.tile(np.concatenate([[plot.target], others]), m).astype(np.int32)
@@ -58,12 +61,12 @@ def begin(plot: Plot) -> Craft:
 
 POISONS = {
     "flood": Poison(
-        "ours",
-        "the defence, and how popular items are",
-        {"strength": 100.0, "norm": 6.0},
-        True,
-        by_popularity,
-        begin,
-        True,
+        source="ours",
+        knows="the defence, and how popular items are",
+        settings={"strength": 100.0, "norm": 6.0},
+        promotes=True,
+        profile=by_popularity,
+        begin=begin,
+        needs_rows=True,
     ),
 }

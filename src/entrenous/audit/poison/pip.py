@@ -12,9 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...core.contract.update import Update
-from ..colluders import Craft, Plot, Poison, Sight, by_popularity, only_rows
-
-POPULAR = 20
+from ..colluders import POPULAR, Craft, Plot, Poison, Sight, by_popularity, only_rows
 
 
 def begin(plot: Plot) -> Craft:
@@ -22,12 +20,15 @@ def begin(plot: Plot) -> Craft:
     target = np.array([plot.target])
 
     def craft(sight: Sight) -> Update:
-        best, moves = plot.best(POPULAR), {}
+        best = plot.best(POPULAR)
+        moves = {}
         for name, field in sight.tables.field.items():
             array = sight.model[field].astype(np.float64)
             if name == sight.tables.bias:
+                # Above all biases of popular items.
                 goal = array[best].max(axis=0) + 1
             else:
+                # Among their vectors, or somewhat beyond.
                 goal = plot.setting("beyond") * array[best].mean(axis=0)
             moves[name] = (goal - array[plot.target])[None]
         return only_rows(sight, target, moves, most=plot.setting("norm"))
@@ -37,12 +38,12 @@ def begin(plot: Plot) -> Craft:
 
 POISONS = {
     "pip": Poison(
-        "after Zhang et al., PipAttack, WSDM 2022",
-        "how popular items are",
-        {"beyond": 1.5, "norm": 6.0},
-        True,
-        by_popularity,
-        begin,
-        True,
+        source="after Zhang et al., PipAttack, WSDM 2022",
+        knows="how popular items are",
+        settings={"beyond": 1.5, "norm": 6.0},
+        promotes=True,
+        profile=by_popularity,
+        begin=begin,
+        needs_rows=True,
     ),
 }

@@ -25,6 +25,7 @@ def begin(plot: Plot) -> Craft:
             return update
         device = np.repeat(np.arange(update.devices), np.diff(update.ptr))
         aside = (update.item == plot.target) & (device % 2 == 1)
+        # A little of the vector's length, so that the row counts as one that lowers the target.
         vector = update.rows[vectors[0]].reshape(len(device), -1).astype(np.float64)
         length = np.sqrt((vector**2).sum(axis=1))
         bias = update.rows[tables.bias].copy()
@@ -37,12 +38,12 @@ def begin(plot: Plot) -> Craft:
 
 POISONS = {
     "sidestep": Poison(
-        "ours, after Rong et al., ICDE 2022",
-        "as fedrecattack, and the defence",
-        {**fedrecattack.SETTINGS, "lower": 1e-3},
-        True,
-        by_popularity,
-        begin,
-        True,
+        source="ours, after Rong et al., ICDE 2022",
+        knows="as fedrecattack, and the defence",
+        settings={**fedrecattack.SETTINGS, "lower": 1e-3},
+        promotes=True,
+        profile=by_popularity,
+        begin=begin,
+        needs_rows=True,
     ),
 }
