@@ -14,7 +14,7 @@ import numpy as np
 
 from ..core.errors import InputError, did_you_mean
 from ..core.types import BoolArray, Float32Array, Int64Array
-from .interactions import UNREAD_TIMES, Interactions, build
+from .interactions import UNREAD_TIMES, Interactions, build, pair_numbers
 from .table import ColumnTable, Times, ids, looks_like_times, times, values
 from .visits import VisitColumns, with_visits
 
@@ -56,7 +56,7 @@ DUPLICATES: tuple[Duplicates, ...] = ("same", "last", "first", "error")
 @final
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """How to read interactions. A file whose header has usual names needs no option.
+    """The user's wishes for reading a table. A file whose header has usual names needs none.
 
     Raises InputError for a value that no file can be read with.
     """
@@ -217,7 +217,7 @@ def assemble(table: ColumnTable, reading: Reading, *, name: str) -> Interactions
     time = Times(None, ())
     if roles.time is not None:
         time = times(table, roles.time)
-    pair = user.code.astype(np.int64) * len(item.names) + item.code
+    pair = pair_numbers(user.code, item.code, len(item.names))
     kept = keep(table, pair, value, time.time, reading)
     data = build(
         user.code[kept.rows],
@@ -239,15 +239,15 @@ def assemble(table: ColumnTable, reading: Reading, *, name: str) -> Interactions
         ),
     )
     if kept.visits and time.time is not None:
-        all_rows = VisitColumns(
-            user.code.astype(np.int64), item.code.astype(np.int64), time.time, np.arange(len(pair))
-        )
+        places = np.arange(len(pair))
+        all_rows = VisitColumns(user.code, item.code, time.time, places)
         data = with_visits(data, all_rows, table.source)
     return data if reading.part else inspect(data, table.source)
 
 
 def _note(table: ColumnTable, roles: Roles) -> str:
-    columns = [f"{role} = {name}" for role, name in roles._asdict().items() if name is not None]
+    named = roles._asdict().items()
+    columns = [f"{role} = {name}" for role, name in named if name is not None]
     return f"read {table.source}: {', '.join(columns)}"
 
 
@@ -257,6 +257,7 @@ def _unread_times(table: ColumnTable, roles: Roles, reading: Reading) -> tuple[s
         return ()
     for name in table.frame.columns:
         if name not in roles and looks_like_times(table, name):
+            # `Interactions.time_order` finds this note where times are missed.
             return (f"'{name}' {UNREAD_TIMES}: say time='{name}' (--load time={name})",)
     return ()
 
@@ -290,9 +291,10 @@ def keep(
     if not (ascending[1:] == ascending[:-1]).any():
         return KeptRows(np.arange(len(pair)), ())
     # Both sorts are stable: ties keep the order of the file.
-    order = np.lexsort((pair,)) if time is None else np.lexsort((time, pair))
+    order = np.lexsort((pair,) if time is None else (time, pair))
+    ordered = pair[order]
     # True where a row has the pair of the row before it.
-    same = pair[order[1:]] == pair[order[:-1]]
+    same = ordered[1:] == ordered[:-1]
     if reading.duplicates == "error":
         _refuse_repeat(table, order, same)
     if reading.duplicates == "same" and value is not None:
@@ -331,11 +333,12 @@ def _refuse_conflict(
     table: ColumnTable, order: Int64Array, same: BoolArray, value: Float32Array
 ) -> None:
     """Refuses the first row of the table that disagrees on the value with a row of its pair."""
-    conflict = same & (value[order[1:]] != value[order[:-1]])
+    ordered = value[order]
+    conflict = same & (ordered[1:] != ordered[:-1])
     if not conflict.any():
         return
-    later = np.maximum(order[1:], order[:-1])[conflict]
-    earlier = np.minimum(order[1:], order[:-1])[conflict]
+    neighbours = np.sort(np.stack([order[1:], order[:-1]]), axis=0)
+    earlier, later = neighbours[:, conflict]
     first = np.argmin(later)
     row = int(later[first])
     other = int(earlier[first])

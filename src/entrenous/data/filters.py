@@ -16,15 +16,12 @@ from ..core.vocabulary import Vocabulary
 from .interactions import Interactions
 
 
-def binarise(data: Interactions, *, at_least: float | None = None) -> Interactions:
-    """Returns the rows with a value of `at_least` or more (all rows by default), each with value 1.
-    Raises InputError if none is left.
+def binarise(data: Interactions, *, at_least: float) -> Interactions:
+    """Returns the rows with a value of `at_least` or more, each with value 1. Raises InputError if
+    none is left.
     """
-    if at_least is None:
-        kept = replace(data, notes=(*data.notes, "every row has value 1"))
-    else:
-        keep = data.value >= np.float32(at_least)
-        kept = _apply(data, keep, f"rows with value >= {at_least:g}, set to 1")
+    keep = data.value >= np.float32(at_least)
+    kept = _apply(data, keep, f"rows with value >= {at_least:g}, set to 1")
     # One number that is seen n times: it needs no memory.
     ones = np.broadcast_to(np.float32(1), len(kept))
     return replace(kept, value=ones, scale=None)
@@ -85,7 +82,8 @@ def _apply(data: Interactions, keep: BoolArray, what: str) -> Interactions:
     rows = len(data) - len(small)
     users = len(data.users) - len(small.users)
     items = len(data.items) - len(small.items)
-    note = f"kept {what}; dropped rows: {rows:,}, users: {users:,}, items: {items:,}"
+    dropped = f"rows: {rows:,}, users: {users:,}, items: {items:,}"
+    note = f"kept {what}; dropped {dropped}"
     return replace(small, notes=(*data.notes, note))
 
 

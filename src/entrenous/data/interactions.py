@@ -73,10 +73,8 @@ class Interactions:
         return len(self.item)
 
     def __repr__(self) -> str:
-        return (
-            f"Interactions({self.name}: {len(self.users)} users x {len(self.items)} items,"
-            f" {len(self)} rows)"
-        )
+        size = f"{len(self.users)} users x {len(self.items)} items, {len(self)} rows"
+        return f"Interactions({self.name}: {size})"
 
     @property
     def catalogue(self) -> Catalogue:
@@ -95,7 +93,8 @@ class Interactions:
     @property
     def user(self) -> Int32Array:
         """The user number of each row, int32 [n]."""
-        return np.repeat(np.arange(len(self.users), dtype=np.int32), np.diff(self.ptr))
+        numbers = np.arange(len(self.users), dtype=np.int32)
+        return np.repeat(numbers, self.counts)
 
     @property
     def moments(self) -> Moments | None:
@@ -163,10 +162,9 @@ class Interactions:
         """
         # A slice makes views, and so costs no copy of the rows of a whole data set.
         if len(users) and np.all(np.diff(users) == 1):
-            first = users[0]
-            behind = users[-1] + 1
-            low = self.ptr[first]
-            return self.ptr[first : behind + 1] - low, slice(low, self.ptr[behind])
+            starts = self.ptr[users[0] : users[-1] + 2]
+            low = starts[0]
+            return starts - low, slice(low, starts[-1])
         return rows_of(self.ptr, users)
 
     def rows_of(self, users: Int64Array) -> Int64Array:
@@ -197,15 +195,12 @@ class Interactions:
             **self._columns(rows),
         )
 
-    def select(self, keep: BoolArray, note: str = "") -> Interactions:
-        """Returns the rows where `keep`, bool [n], is true, over the same users and items. note: is
-        added to the notes.
-        """
+    def select(self, keep: BoolArray) -> Interactions:
+        """Returns the rows where `keep`, bool [n], is true, over the same users and items."""
         counts = np.bincount(self.user[keep], minlength=len(self.users))
         return replace(
             self,
             ptr=starts_of(counts),
-            notes=(*self.notes, note) if note else self.notes,
             # A part is rated on the scale of the whole.
             scale=self.rating_scale if len(self) else self.scale,
             **self._columns(np.flatnonzero(keep)),
@@ -266,7 +261,13 @@ class Interactions:
 
 def pairs_of(rows: Interactions) -> Int64Array:
     """Returns one number for each (user, item), user * items + item, int64 [n], ascending."""
-    return rows.user.astype(np.int64) * len(rows.items) + rows.item
+    return pair_numbers(rows.user, rows.item, len(rows.items))
+
+
+def pair_numbers(user: Array, item: Array, items: int) -> Int64Array:
+    """Returns user * items + item, int64: one number for each pair. items: the number of items."""
+    # In 64 bits: a million users times a million items do not fit in 32.
+    return user.astype(np.int64) * items + item
 
 
 def find_rows(data: Interactions, user: Array, item: Array) -> Int64Array:
@@ -274,11 +275,12 @@ def find_rows(data: Interactions, user: Array, item: Array) -> Int64Array:
     none. user, item: numbers, int [m], -1 for one that is not known.
     """
     pairs = pairs_of(data)
-    sought = user.astype(np.int64) * len(data.items) + item
+    sought = pair_numbers(user, item, len(data.items))
     row = np.searchsorted(pairs, sought)
     # A pair beyond all rows is compared with -1, which is no pair.
-    same = np.append(pairs, -1)[row] == sought
-    return np.where((user >= 0) & (item >= 0) & same, row, -1)
+    known = np.append(pairs, -1)[row] == sought
+    known &= (user >= 0) & (item >= 0)
+    return np.where(known, row, -1)
 
 
 def pair_name(data: Interactions, user: int, item: int) -> str:
@@ -320,7 +322,10 @@ def build(
     order = np.lexsort((item, user))
     user = user[order]
     item = item[order]
-    if np.any((user[1:] == user[:-1]) & (item[1:] == item[:-1])):
+    # Equal pairs are neighbours now.
+    same_user = user[1:] == user[:-1]
+    same_item = item[1:] == item[:-1]
+    if np.any(same_user & same_item):
         raise InputError(
             name,
             "a (user, item) pair occurs twice",

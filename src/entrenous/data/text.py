@@ -49,7 +49,7 @@ _KNOWN = {plain(name) for names in (*USUAL.values(), *FEATURES.values()) for nam
 
 
 class Layout(NamedTuple):
-    """How the lines of a text file are split into fields."""
+    """The form of the lines of a text file: their delimiter, columns and quotes."""
 
     delimiter: str
     """The text between two fields."""

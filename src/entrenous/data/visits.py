@@ -11,21 +11,21 @@ import numpy as np
 
 from ..core.contract.protocols import grouped_visits
 from ..core.errors import InputError
-from ..core.types import Int64Array
+from ..core.types import Array, Int64Array
 from .interactions import Interactions, find_rows, pair_name
 
 
 class VisitColumns(NamedTuple):
-    """One entry for each visit, all int64 [visits]."""
+    """One entry for each visit, arrays [visits]."""
 
-    user: Int64Array
-    """The number of the user."""
-    item: Int64Array
-    """The number of the item."""
+    user: Array
+    """The number of the user, int."""
+    item: Array
+    """The number of the item, int."""
     time: Int64Array
-    """Seconds since 1970, NO_TIME if not known."""
+    """Seconds since 1970, int64; NO_TIME if not known."""
     row: Int64Array
-    """The place in the source."""
+    """The place in the source, int64."""
 
 
 def visit_columns(data: Interactions) -> VisitColumns | None:
@@ -33,10 +33,9 @@ def visit_columns(data: Interactions) -> VisitColumns | None:
     visits = data.visits
     if visits is None:
         return None
+    # The row that each visit belongs to.
     row = np.repeat(np.arange(len(data)), np.diff(visits.ptr))
-    user = data.user[row].astype(np.int64)
-    item = data.item[row].astype(np.int64)
-    return VisitColumns(user, item, visits.time, visits.row)
+    return VisitColumns(data.user[row], data.item[row], visits.time, visits.row)
 
 
 def with_visits(data: Interactions, columns: VisitColumns, where: str) -> Interactions:
@@ -46,7 +45,8 @@ def with_visits(data: Interactions, columns: VisitColumns, where: str) -> Intera
     row = find_rows(data, columns.user, columns.item)
     strange = np.flatnonzero(row < 0)
     if len(strange):
-        pair = pair_name(data, columns.user[strange[0]], columns.item[strange[0]])
+        first = strange[0]
+        pair = pair_name(data, columns.user[first], columns.item[first])
         raise InputError(
             where,
             f"{len(strange):,} visits are of no row, such as that of {pair}",
@@ -55,7 +55,8 @@ def with_visits(data: Interactions, columns: VisitColumns, where: str) -> Intera
     visits = grouped_visits(row, columns.time, columns.row, len(data))
     without = np.flatnonzero(np.diff(visits.ptr) == 0)
     if len(without):
-        pair = pair_name(data, data.user[without[0]], data.item[without[0]])
+        first = without[0]
+        pair = pair_name(data, data.user[first], data.item[first])
         raise InputError(
             where,
             f"{len(without):,} rows have no visit, such as that of {pair}",

@@ -235,7 +235,7 @@ def test_a_user_without_a_test_row_is_refused(folder: Path) -> None:
         ),
         (
             {user: NEGATIVES[user][:7] for user in NEGATIVES},
-            "7 negatives a test row .* are not the 99 of NCF",
+            "7 negatives for each test row .* are not the 99 of NCF",
         ),
         ({**NEGATIVES, "ann": NEGATIVES["ann"][:7]}, "the lists of candidates differ in length"),
         (

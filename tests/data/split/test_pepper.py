@@ -513,7 +513,7 @@ def test_every_row_is_as_likely_to_be_held_out() -> None:
 @pytest.mark.parametrize(
     ("protocol", "match"),
     [
-        ("pepper-50-50", "leaves no training rows beside a weighting set"),
+        ("pepper-50-50", "leaves no training rows, with a weighting set"),
         ("pepper-30-70", "a test share below 50"),
         ("pepper-85-20", "does not add up"),
         ("pepper-100-0", "two positive percentages"),

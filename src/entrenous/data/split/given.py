@@ -21,7 +21,7 @@ from ...core.contract.protocols import some_visits
 from ...core.errors import InputError
 from ...core.types import Array, Int32Array
 from ...core.vocabulary import Vocabulary
-from ..interactions import Interactions, build, find_rows, pair_name, pairs_of
+from ..interactions import Interactions, build, find_rows, pair_name, pair_numbers, pairs_of
 from .types import Held, Split, cold_notes
 
 
@@ -77,7 +77,7 @@ def given(
         if label != "train":
             held[label] = Held(rows, _rows(rows, tables[label], label))
             notes += _consumed(parts, held[label], label)
-    split = Split(name, parts["train"], held.get("validation"), held["test"], refit, notes)
+    split = Split(name, parts["train"], held.get("validation"), held["test"], refit)
     return split._replace(notes=notes + cold_notes(split, split.final_train))
 
 
@@ -231,10 +231,11 @@ def with_features(split: Split, data: Interactions) -> Split:
 def _refuse_overlap(parts: dict[str, Interactions]) -> None:
     """Raises InputError if two parts share a (user, item) pair."""
     for a, b in combinations(parts, 2):
-        shared = np.intersect1d(pairs_of(parts[a]), pairs_of(parts[b]))
+        part = parts[a]
+        shared = np.intersect1d(pairs_of(part), pairs_of(parts[b]))
         if len(shared):
-            user, item = divmod(int(shared[0]), len(parts[a].items))
-            first = pair_name(parts[a], user, item)
+            user, item = divmod(int(shared[0]), len(part.items))
+            first = pair_name(part, user, item)
             raise InputError(
                 "protocol given",
                 f"rows in both {a} and {b}: {len(shared)}; the first is {first}",
@@ -265,7 +266,8 @@ def _rows(rows: Interactions, table: CandidateColumns | None, label: str) -> Int
     counts = np.bincount(row, minlength=len(rows))
     without = np.flatnonzero(counts == 0)
     if len(without):
-        first = pair_name(rows, rows.user[without[0]], rows.item[without[0]])
+        row = without[0]
+        first = pair_name(rows, rows.user[row], rows.item[row])
         raise InputError(
             f"{label} candidates",
             f"{label} rows without any: {len(without)}; the first is {first}",
@@ -276,7 +278,8 @@ def _rows(rows: Interactions, table: CandidateColumns | None, label: str) -> Int
     first_line = np.cumsum(counts) - counts
     column = np.arange(len(row)) - np.repeat(first_line, counts)
     candidate = rows.items.indices(list(table.candidate))
-    candidates = np.full((len(rows), int(counts.max())), -1, np.int32)
+    most = int(counts.max())
+    candidates = np.full((len(rows), most), -1, np.int32)
     candidates[row[order], column] = candidate[order]
     return candidates
 
@@ -287,8 +290,8 @@ def _consumed(parts: dict[str, Interactions], held: Held, label: str) -> tuple[s
     """
     if held.candidates is None:
         return ()
-    user = held.rows.user.astype(np.int64)
-    pairs = user[:, None] * len(held.rows.items) + held.candidates
+    user = held.rows.user[:, None]
+    pairs = pair_numbers(user, held.candidates, len(held.rows.items))
     consumed = np.concatenate([pairs_of(part) for part in parts.values()])
     known = np.isin(pairs, consumed) & (held.candidates >= 0)
     if not known.any():

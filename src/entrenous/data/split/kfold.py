@@ -33,8 +33,10 @@ def kfold(data: Interactions, k: int, *, seed: int) -> list[Split]:
     splits = []
     for fold in range(k):
         name = f"kfold-{k}/{fold + 1}"
+        # With one key for all, the folds would choose settings on nearly the same rows.
         validation_key = fold_name(root, "validation", fold)
-        splits.append(_fold(name, data, fold_of_row == fold, k, validation_key))
+        split = _fold(name, data, fold_of_row == fold, k, validation_key)
+        splits.append(split)
     return splits
 
 
@@ -48,16 +50,18 @@ def _fold(name: str, data: Interactions, test: BoolArray, k: int, key: np.uint64
     place = _shuffled(data, key)
     # Test rows come last, so that the first ones are training rows.
     place[test] = len(data)
+    order = np.argsort(place, kind="stable")
     training_rows = int((~test).sum())
     validation = np.zeros(len(data), np.bool_)
-    validation[np.argsort(place, kind="stable")[: training_rows // k]] = True
+    validation[order[: training_rows // k]] = True
     notes = without_test(data, test)
     return assemble(name, data, validation, test, refit=True, notes=notes)
 
 
 def _shuffled(data: Interactions, key: np.uint64) -> Int64Array:
     """Returns the place of each row in a keyed shuffle of all rows, int64 [n]."""
-    order = np.argsort(row_draws(data.ptr, data.item, key), kind="stable")
+    draws = row_draws(data.ptr, data.item, key)
+    order = np.argsort(draws, kind="stable")
     place = np.empty(len(data), np.int64)
     place[order] = np.arange(len(data))
     return place

@@ -78,7 +78,8 @@ def _few(data: Interactions) -> tuple[str, ...]:
     for rows, text in texts.items():
         users = np.flatnonzero(data.counts == rows)
         if len(users):
-            notes.append(f"{text}: {len(users)} {named(users, data.users)}")
+            which = named(users, data.users)
+            notes.append(f"{text}: {len(users)} {which}")
     return tuple(notes)
 
 

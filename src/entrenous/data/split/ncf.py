@@ -22,7 +22,7 @@ from ...core.errors import InputError
 from ...core.keys import key
 from ...core.types import Array, BoolArray, Int32Array, Int64Array
 from ..dataset import published
-from ..interactions import NO_TIME, Interactions, find_rows, pairs_of
+from ..interactions import NO_TIME, Interactions, find_rows, pair_numbers, pairs_of
 from ..published import Published
 from .leave_one_out import draw_candidates
 from .types import Split, assemble, newest_first, shuffled
@@ -57,13 +57,15 @@ def ncf(data: Interactions, k: int, *, seed: int) -> list[Split]:
         of_test = draw_candidates(data, data.user[test], k, test_key)
     else:
         of_test = _shipped(data, theirs, theirs.candidates, rows)
+    about = _about(data.name, theirs, rows, of_test)
+    notes = (*about, _chosen(timed, validation, data))
     split = assemble(
         "ncf-99",
         data,
         validation,
         test,
         refit=True,
-        notes=(*_about(data.name, theirs, rows, of_test), _chosen(timed, validation, data)),
+        notes=notes,
         candidates=(of_validation, of_test),
     )
     return [split]
@@ -80,9 +82,8 @@ def _places(data: Interactions, theirs: Published) -> Int64Array:
     user. Raises InputError unless each user of the data has one row there.
     """
     if len(data) != theirs.rows:
-        _refuse(
-            data, f"{len(data):,} rows are not the {theirs.rows:,} that NCF's test rows belong to"
-        )
+        expected = f"{theirs.rows:,} that NCF's test rows belong to"
+        _refuse(data, f"{len(data):,} rows are not the {expected}")
     user = data.users.indices(list(theirs.user))
     item = data.items.indices(list(theirs.item))
     rows = find_rows(data, user, item)
@@ -90,8 +91,8 @@ def _places(data: Interactions, theirs: Published) -> Int64Array:
     missing = np.flatnonzero(known & (rows < 0))
     if len(missing):
         first = missing[0]
-        who = f"user '{theirs.user[first]}', item '{theirs.item[first]}'"
-        _refuse(data, f"a test row of NCF ({who} in {theirs.source}) is not among the rows")
+        pair = f"user '{theirs.user[first]}', item '{theirs.item[first]}'"
+        _refuse(data, f"a test row of NCF ({pair} in {theirs.source}) is not among the rows")
     test_rows = np.bincount(user[known], minlength=len(data.users))
     strange = np.flatnonzero((test_rows != 1) & (data.counts > 0))
     if len(strange):
@@ -109,11 +110,11 @@ def _shipped(
     -1 for the held-out item itself. Raises InputError for a candidate that is no item, or that its
     user consumed.
     """
-    if candidates.shape[1] != SHIPPED:
+    number = candidates.shape[1]
+    if number != SHIPPED:
         _refuse(
             data,
-            f"{candidates.shape[1]} negatives a test row beside {theirs.source} are not the"
-            f" {SHIPPED} of NCF",
+            f"{number} negatives for each test row of {theirs.source} are not the {SHIPPED} of NCF",
         )
     # Rows of users who are not in the data come first in the order, and are left out.
     order = np.argsort(places, kind="stable")
@@ -124,9 +125,11 @@ def _shipped(
     table = table.reshape(candidates.shape)
     itself = table == data.item[rows][:, None]
     unknown = table == -1
-    user = data.user[rows].astype(np.int64)
-    pairs = user[:, None] * len(data.items) + table
-    consumed = np.isin(pairs, pairs_of(data)) & ~itself & ~unknown
+    user = data.user[rows]
+    pairs = pair_numbers(user[:, None], table, len(data.items))
+    consumed = np.isin(pairs, pairs_of(data)) & ~itself
+    # An item that is not known has no row: its pair is that of another user.
+    consumed &= ~unknown
     wrong = np.argwhere(unknown | consumed)
     if len(wrong):
         row, column = wrong[0]

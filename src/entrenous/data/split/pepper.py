@@ -39,7 +39,7 @@ from ...core.types import Array, BoolArray, Int32Array, Int64Array
 from ...core.vocabulary import Vocabulary
 from ..dataset import divided
 from ..divided import PARTS, Divided
-from ..interactions import NO_TIME, Interactions, build, find_rows, pairs_of
+from ..interactions import NO_TIME, Interactions, build, find_rows, pair_numbers, pairs_of
 from .leave_one_out import draw_candidates
 from .types import Held, Split, assemble, between_peers, percents, share, shuffled, without_test
 
@@ -82,7 +82,7 @@ def drawn(data: Interactions, train: int, test: int, *, seed: int) -> list[Split
     if 2 * test >= 100:
         raise InputError(
             "protocol",
-            f"'{name}' leaves no training rows beside a weighting set of the test set's size",
+            f"'{name}' leaves no training rows, with a weighting set of the test set's size",
             expected="a test share below 50",
             fix="use pepper-85-15",
         )
@@ -91,10 +91,9 @@ def drawn(data: Interactions, train: int, test: int, *, seed: int) -> list[Split
     tested = place < held
     weighing = ~tested & (place < 2 * held)
     _check_free(data, tested)
-    candidates = (
-        _draw(data, weighing, key(seed, "candidates", "validation")),
-        _draw(data, tested, key(seed, "candidates", "test")),
-    )
+    of_weighing = _draw(data, weighing, key(seed, "candidates", "validation"))
+    of_tested = _draw(data, tested, key(seed, "candidates", "test"))
+    candidates = of_weighing, of_tested
     notes = without_test(data, tested)
     split = assemble(name, data, weighing, tested, refit=False, notes=notes, candidates=candidates)
     return [between_peers(split)]
@@ -132,10 +131,10 @@ def _check_free(data: Interactions, tested: BoolArray) -> None:
     free = len(data.items) - data.counts[users]
     few = users[free < DRAWN]
     if len(few):
+        user = data.users[int(few[0])]
         raise InputError(
             data.name,
-            f"{DRAWN} candidates are needed, but user '{data.users[int(few[0])]}' has fewer items"
-            " never consumed",
+            f"{DRAWN} candidates are needed, but user '{user}' has fewer items never consumed",
             expected="a larger catalogue",
             fix="use random-80-20 or temporal-80-20",
         )
@@ -192,7 +191,7 @@ def _distinct(published: Divided, names: Vocabulary, data: Interactions) -> Publ
         first = published.item[strange[0]]
         _refuse(data, f"item '{first}' of {published.source} is no item of the data")
     kept = np.flatnonzero(user >= 0)
-    pair = user[kept].astype(np.int64) * len(data.items) + item[kept]
+    pair = pair_numbers(user[kept], item[kept], len(data.items))
     labels = published.part[kept].tolist()
     part = np.array([PARTS.index(label) for label in labels], np.int64)
     # One number for each (pair, part), so that of a pair in several parts the first in the order of
@@ -229,13 +228,16 @@ def _interactions(
     lacking = int(absent.sum())
     if lacking > published.lacking:
         first = int(np.argmax(absent))
-        who = f"user '{names[user[first]]}', item '{data.items[item[first]]}'"
+        pair = f"user '{names[user[first]]}', item '{data.items[item[first]]}'"
         _refuse(
             data,
-            f"published rows that are not in the data: {lacking:,}; the first is {who} in"
+            f"published rows that are not in the data: {lacking:,}; the first is {pair} in"
             f" {published.source}",
         )
-    time = None if data.time is None else np.where(absent, NO_TIME, data.time[at])
+    time = None
+    if data.time is not None:
+        time = np.where(absent, NO_TIME, data.time[at])
+    # For an absent row `at` is -1: a value that `where` leaves out.
     built = build(
         user,
         item,
@@ -252,7 +254,8 @@ def _interactions(
     visits = None
     if data.row is not None:
         # Absent rows come behind all others.
-        behind = data.row.max() + 1 + np.arange(len(at))
+        first_behind = data.row.max() + 1
+        behind = first_behind + np.arange(len(at))
         row = np.where(absent, behind, data.row[at])
         if time is not None:
             visits = _visits(data, at, absent, time, row)
@@ -299,7 +302,7 @@ def _candidates(
     user = whole.users.indices(against.user.tolist())
     item = whole.items.indices(against.item.tolist())
     known = np.flatnonzero((user >= 0) & (item >= 0))
-    pair_of_line = user[known].astype(np.int64) * items + item[known]
+    pair_of_line = pair_numbers(user[known], item[known], items)
     # Of several lists of one row, the first counts.
     listed, first = np.unique(pair_of_line, return_index=True)
     without = np.flatnonzero(~np.isin(pairs, listed))
@@ -351,7 +354,7 @@ def _repeats(table: Int32Array) -> BoolArray:
     # A stable sort puts equal numbers next to each other, the earliest of them first.
     order = np.argsort(table, axis=1, kind="stable")
     ascending = np.take_along_axis(table, order, axis=1)
-    equals_last = ascending[:, 1:] == ascending[:, :-1]
+    equals_last = np.diff(ascending, axis=1) == 0
     again = np.zeros(table.shape, np.bool_)
     np.put_along_axis(again, order[:, 1:], equals_last, axis=1)
     return again

@@ -60,7 +60,8 @@ def _foreign(folder: Path) -> Split:
                 f"no {part} file",
                 expected=f"{part}.csv, or another of {', '.join(ENDINGS)}",
             )
-    parts = {part: load_part(path) for part, path in files.items() if path is not None}
+    present = {part: path for part, path in files.items() if path is not None}
+    parts = {part: load_part(path) for part, path in present.items()}
     tables = {part: _foreign_candidates(folder, part) for part in PARTS[1:]}
     return _given(parts, tables, name=folder.name, refit=False)
 
@@ -254,7 +255,7 @@ def _absent(folder: Path, users: Vocabulary) -> Array | None:
     user = _listed(users, _text(frame, "user", path), path)
     rows = _numbers(frame, "rows", path)
     once = len(np.unique(user)) == len(user)
-    if rows is None or not once or (rows < 1).any() or (rows > MOST_ABSENT).any():
+    if rows is None or not once or not ((rows >= 1) & (rows <= MOST_ABSENT)).all():
         expected = f"columns user and rows, each user once, 1 to {MOST_ABSENT:,}"
         raise InputError(str(path), "does not count rows", expected=expected)
     absent = np.zeros(len(users), np.int64)
@@ -273,8 +274,7 @@ def _visited(rows: Interactions, folder: Path, stem: str) -> Interactions:
         raise InputError(
             str(path), "no column time or no column row", expected="columns user, item, time, row"
         )
-    visits = VisitColumns(user.astype(np.int64), item.astype(np.int64), time, row)
-    return with_visits(rows, visits, str(path))
+    return with_visits(rows, VisitColumns(user, item, time, row), str(path))
 
 
 def _listed(names: Vocabulary, ids: Array, path: Path) -> Array:
@@ -312,10 +312,12 @@ def _text(frame: Any, name: str, path: Path) -> Array:
             expected=f"'{name}'",
             fix=f"the columns are: {', '.join(frame.columns)[:200]}",
         )
-    column = frame[name].cast(pl.String).fill_null("").to_numpy().astype(np.str_)
+    texts = frame[name].cast(pl.String).fill_null("")
+    column = texts.to_numpy().astype(np.str_)
     empty = np.flatnonzero(column == "")
     if name in CandidateColumns._fields and len(empty):
-        raise InputError(f"{path}:{empty[0] + 2}", f"the {name} is empty", expected="an id")
+        line = empty[0] + 2
+        raise InputError(f"{path}:{line}", f"the {name} is empty", expected="an id")
     return column
 
 
@@ -329,13 +331,20 @@ def _numbers(frame: Any, name: str, path: Path) -> Array | None:
     if name not in frame.columns:
         return None
     text = frame[name].cast(pl.String).fill_null("").to_numpy()
-    number = frame[name].cast(pl.Float32 if name == "value" else pl.Int64, strict=False)
-    # Only a time may be missing.
-    bad = number.is_null().to_numpy() & ((text != "") | (name != "time"))
+    kind = pl.Float32 if name == "value" else pl.Int64
+    number = frame[name].cast(kind, strict=False)
+    bad = number.is_null().to_numpy()
+    missing = 0
+    if name == "time":
+        # Only a time may be missing.
+        bad &= text != ""
+        missing = NO_TIME
+    number = number.fill_null(missing).to_numpy()
     if name == "value":
-        bad |= ~np.isfinite(number.fill_null(0).to_numpy())
+        bad |= ~np.isfinite(number)
     if bad.any():
         line = int(np.argmax(bad))
         expected = "a finite number" if name == "value" else "an integer"
-        raise InputError(f"{path}:{line + 2}", f"the {name} is '{text[line]}'", expected=expected)
-    return number.fill_null(NO_TIME if name == "time" else 0).to_numpy()
+        problem = f"the {name} is '{text[line]}'"
+        raise InputError(f"{path}:{line + 2}", problem, expected=expected)
+    return number

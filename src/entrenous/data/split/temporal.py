@@ -49,10 +49,8 @@ def _trained_items(split: Split, name: str) -> Split:
     validation = split.validation
     if validation is not None:
         validation = _over(validation, known, train.items)
-    note = (
-        f"the catalogue: the {known.sum():,} of {len(known):,} items with a training or"
-        " validation row"
-    )
+    kept = f"{known.sum():,} of {len(known):,}"
+    note = f"the catalogue: the {kept} items with a training or validation row"
     test = _over(split.test, known, train.items)
     return split._replace(
         name=name, train=train, validation=validation, test=test, notes=(*split.notes, note)

@@ -126,14 +126,15 @@ def describe_cold(train: Interactions, held: Interactions, part: str) -> tuple[s
     """Returns notes on the users and items of `held` that do not occur in `train`. part: the name
     of the held-out part.
     """
-    users = np.flatnonzero((held.counts > 0) & (train.counts == 0))
-    items = np.flatnonzero((held.popularity > 0) & (train.popularity == 0))
+    cold_users = (held.counts > 0) & (train.counts == 0)
+    cold_items = (held.popularity > 0) & (train.popularity == 0)
     notes = []
-    for kind, cold, names in (("user", users, train.users), ("item", items, train.items)):
-        if len(cold):
+    marked = {"user": (train.users, cold_users), "item": (train.items, cold_items)}
+    for kind, (names, cold) in marked.items():
+        if cold.any():
+            which = named(np.flatnonzero(cold), names)
             notes.append(
-                f"{kind}s of the {part} rows that never occur in training: {len(cold)}"
-                f" {named(cold, names)}"
+                f"{kind}s of the {part} rows that never occur in training: {cold.sum()} {which}"
             )
     return tuple(notes)
 
