@@ -18,6 +18,8 @@ from .result import Context, Found, Row, row
 from .study import Study, System
 from .values import Printed
 
+DIVERGED = "training diverged"  # the end of the protocol of a row without a figure
+
 
 @final
 @dataclass(eq=False, kw_only=True)
@@ -37,6 +39,9 @@ class Trained:
     more: Any = None
     seeds: Sequence[int] = ()
     conditions: str = ""
+    censored: Mapping[System, Sequence[bool]] = field(default_factory=dict)
+    """For figures of curves: whether the curve of each seed still rose at its last round, so that
+    the figure is a bound and not a measurement. Empty for other figures."""
     rows: list[Row] = field(default_factory=list)
     tests: list[dict[str, Any]] = field(default_factory=list)
 
@@ -164,6 +169,9 @@ def system_rows(trained: Trained, system: System, values: Values, printed: Print
     }
     known = {} if system.network else printed
     looked_up = str(system._replace(shared=False))
+    censored = list(trained.censored.get(system, ()))
+    if any(censored):
+        more["censored"] = censored
     return [
         seed_row(
             study.name,
@@ -201,7 +209,7 @@ def seed_row(
         metric,
         paper=paper,
         obtained=float(np.mean(values)) if len(values) else None,
-        protocol=protocol if len(values) else f"{protocol}; training diverged",
+        protocol=protocol if len(values) else f"{protocol}; {DIVERGED}",
         reading="",
         spread=float(np.std(values, ddof=1)) if len(values) > 1 else None,
         values=[float(value) for value in values],
