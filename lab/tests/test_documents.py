@@ -165,18 +165,23 @@ def claim(**more: object) -> dict[str, object]:
             "reproduced",
             "`x` minus `y` +0.1000 (95 % 0.0500 to 0.1500, p = 0.012)",
         ),
-        ({"lower": [["x", "y"]]}, "not", "`x` minus `y` +0.1000"),
-        ({"above": [["x", "y"], ["y", "x"]]}, "partly", "1 of 2 hold"),
+        ({"lower": [["x", "y"]]}, "refuted", "`x` minus `y` +0.1000"),
+        (
+            {"above": [["x", "y"], ["y", "x"]]},
+            "partly",
+            "of 2 comparisons 1 hold, 1 refuted",
+        ),
         ({"level": [["x", "y"]], "margin": 0.01}, "reproduced", ""),
-        ({"level": [["y", "x"]], "margin": 0.1}, "not", ""),
+        ({"level": [["y", "x"]], "margin": 0.1}, "undecided", "could show"),
+        ({"level": [["y", "x"]], "margin": 0.01}, "refuted", "margin 0.0100"),
         ({"level": [["y", "x"]], "margin": 0.2}, "reproduced", ""),
         ({"near": ["x"]}, "reproduced", "`x` 0.654, printed 0.700"),
         ({"near": ["x"], "metrics": ["n"], "printed": 13.0}, "reproduced", "`x` 12, printed 13"),
-        ({"near": ["x"], "metrics": ["n"], "printed": 20.0}, "not", ""),
+        ({"near": ["x"], "metrics": ["n"], "printed": 20.0}, "refuted", ""),
         ({"near": ["x"], "metrics": ["n"]}, "not tested", ""),
         ({"above": [["x", "z"]]}, "not tested", ""),
         ({"most": [["x", 0.7]]}, "reproduced", "`x` 0.654, asked at most 0.700"),
-        ({"most": [["x", 0.6]]}, "not", ""),
+        ({"most": [["x", 0.6]]}, "refuted", ""),
         ({"most": [["y", 0.6]]}, "not tested", ""),
         ({"same_sign": [["x", "x"]]}, "reproduced", "`x` 0.654, `x` 0.654"),
         ({"alike": [["x", "x", "x", "x"]], "margin": 0.01}, "reproduced", "margin 0.010"),
@@ -191,7 +196,7 @@ def test_a_verdict_follows_from_what_is_stored(
         "entrenous_lab.papers.verdicts.stored", lambda folder, name: {"claims": [claim(**asked)]}
     )
     (found,) = judged("p", STORED)
-    assert found.verdict == verdict and said in found.said
+    assert found.verdict == verdict and said in found.text
 
 
 def test_a_verdict_on_an_excerpt_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,7 +238,7 @@ def test_without_a_test_over_users_seeds_are_compared(monkeypatch: pytest.Monkey
         found.verdict == "not"
     )  # t = 3.46 of two degrees of freedom: p = .074; one value of c allows no test
     assert (
-        "+2 (95 % -0.4841 to 4.4841, p = 0.074)" in found.said and "one value of each" in found.said
+        "+2 (95 % -0.4841 to 4.4841, p = 0.074)" in found.text and "one value of each" in found.text
     )
 
 
@@ -255,13 +260,13 @@ def test_several_comparisons_over_seeds_have_holms_p(monkeypatch: pytest.MonkeyP
         row(name, "m", mean, values=[mean - less, mean, mean + less])
         for name, mean, less in (("a", 4, 1), ("b", 0, 0), ("c", 1, 0))
     ]
-    assert "p = 0.020)" in judged_rows(monkeypatch, rows, above=[["a", "b"]]).said
-    assert "p = 0.035)" in judged_rows(monkeypatch, rows, above=[["a", "c"]]).said
+    assert "p = 0.020)" in judged_rows(monkeypatch, rows, above=[["a", "b"]]).text
+    assert "p = 0.035)" in judged_rows(monkeypatch, rows, above=[["a", "c"]]).text
     both = judged_rows(monkeypatch, rows, above=[["a", "b"], ["a", "c"]])
-    assert both.verdict == "reproduced" and both.said.count("p = 0.040)") == 2
+    assert both.verdict == "reproduced" and both.text.count("p = 0.040)") == 2
     level = judged_rows(monkeypatch, rows, level=[["a", "b"], ["a", "c"]], margin=0.1)
     assert (
-        "p = 0.020)" in level.said and "p = 0.035)" in level.said
+        "p = 0.020)" in level.text and "p = 0.035)" in level.text
     )  # judged by the interval, of which there is one
 
 
@@ -274,7 +279,7 @@ def test_opposite_signs_and_unlike_changes_are_seen(monkeypatch: pytest.MonkeyPa
     assert judged_rows(monkeypatch, rows, same_sign=[["a", "b"]]).verdict == "not"
     assert judged_rows(monkeypatch, rows, same_sign=[["a", "b"], ["a", "c"]]).verdict == "partly"
     alike = judged_rows(monkeypatch, rows, alike=[["a", "b", "c", "b"]], margin=0.01)
-    assert alike.verdict == "reproduced" and "`a` 0.3000, `c` 0.3000" in alike.said
+    assert alike.verdict == "reproduced" and "`a` 0.3000, `c` 0.3000" in alike.text
     assert (
         judged_rows(monkeypatch, rows, alike=[["a", "b", "b", "c"]], margin=0.01).verdict == "not"
     )  # .3 and -.3
@@ -285,5 +290,5 @@ def test_a_claim_names_an_experiment_and_rows_that_there_are(paper: str) -> None
     results = stored_in(ROOT / "lab" / "results", experiments())
     for asked, found in zip(stored("claims", paper)["claims"], judged(paper, results), strict=True):
         assert asked.get("by", "fpl-table2") in experiments() and (
-            found.said or found.verdict == "not run yet"
+            found.text or found.verdict == "not run yet"
         ), asked["says"]

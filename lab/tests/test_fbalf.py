@@ -170,30 +170,21 @@ def test_the_statistics_of_the_printed_errors_are_the_printed_ones() -> None:
     F-ranks.
     """
 
-    class Printed:
-        def __init__(self, mae: float, rmse: float) -> None:
-            self.metrics = {"mae": mae, "rmse": rmse}
-
-    tested = {
-        data: {
-            system: [
-                Printed(
-                    *(fbalf_accuracy.PAPER[data, str(system), metric] for metric in ("mae", "rmse"))
-                )
-            ]
-            for system in fbalf_accuracy.SIX
-        }
+    lines = [
+        row(data, str(system), metric, paper=None, obtained=printed_error, protocol="")
         for data in fbalf_accuracy.ON
-    }
-    table = fbalf_accuracy.loss_win(fbalf_accuracy.SIX, tested)  # type: ignore[arg-type]
-    rows = fbalf_accuracy.statistic_rows("printed", table, tuple(tested), paper=True)
+        for system in fbalf_accuracy.SIX
+        for metric in ("mae", "rmse")
+        for printed_error in [fbalf_accuracy.PAPER[data, str(system), metric]]
+    ]
+    label = f"the paper's six systems, {fbalf_accuracy.CELLS}"
+    rows = [line for line in fbalf_accuracy.statistics(lines) if line["data"] == label]
     printed = [row for row in rows if row["paper"] is not None]
     assert (
         len(printed) == 6 + 3 * 5 + 2
     )  # F-ranks; losses, wins and p of five; losses and wins of all
-    assert [row["obtained"] for row in rows if row["metric"] == "p (Friedman)"] == [
-        table.p
-    ] and table.p < 0.01
+    (friedman,) = [row["obtained"] for row in rows if row["metric"] == "p (Friedman)"]
+    assert friedman < 0.01
     assert [round(row["obtained"], 4) for row in printed] == pytest.approx(
         [round(row["paper"], 4) for row in printed]
     )
@@ -287,3 +278,33 @@ def test_filtered_sources_say_so() -> None:
 def test_results_are_written_as_json(tmp_path: Path) -> None:
     run_experiment("fbalf-bias", data=data(), out=tmp_path, threads=1)
     assert json.loads((tmp_path / "fbalf-bias" / "result.json").read_text())["rows"]
+
+
+def test_a_stored_table_is_restated_from_its_rows_without_training(tmp_path: Path) -> None:
+    stored = stored_in(ROOT / "lab" / "results", ["fbalf-table3"])["fbalf-table3"]
+    label = f"the paper's six systems, {fbalf_accuracy.CELLS}"
+    spoilt = [
+        {**line, "obtained": 5.0} if line["data"] == label else line
+        for line in stored.content["rows"]
+    ]
+    for file in stored.content["figures"]:
+        shutil.copy(ROOT / "lab" / "results" / file, tmp_path)
+    (tmp_path / "fbalf-table3.json").write_text(json.dumps({**stored.content, "rows": spoilt}))
+    wrong = stored_in(tmp_path, ["fbalf-table3"])["fbalf-table3"]
+    table = fbalf_accuracy.EXPERIMENTS["fbalf-table3"]
+    assert restate(wrong, table, tmp_path) > 0
+    right = stored_in(tmp_path, ["fbalf-table3"])["fbalf-table3"]
+    losses = right.row(label, fbalf_accuracy.TOTAL, "losses")
+    assert losses is not None and losses["obtained"] == 0 == losses["paper"]
+    ranks = right.row(label, "fbalf", "F-rank")
+    assert ranks is not None and ranks["obtained"] == 1
+    single = [line for line in stored.content["rows"] if fbalf_accuracy.CELLS not in line["data"]]
+    assert [row for row in right.content["rows"] if row in single] == single
+    assert "restated" in right.origin
+    assert restate(right, table, tmp_path) == 0
+
+
+def test_a_table_without_rows_over_data_sets_cannot_be_restated(tmp_path: Path) -> None:
+    stored = stored_in(ROOT / "lab" / "results", ["fpl-table2"])["fpl-table2"]
+    with pytest.raises(InputError, match="no rows over several data sets"):
+        restate(stored, experiments()["fpl-table2"], tmp_path)

@@ -56,6 +56,10 @@ class BiasedSGDNumbers(NamedTuple):
     """p_u and b_u learn from decoys too."""
     before: bool
     """Gradients are sent at the p_u and b_u before the visit."""
+    user_bias: bool
+    """b_u is learnt; else it stays as it is."""
+    item_bias: bool
+    """b_i is learnt; else its gradients are 0."""
 
 
 class BiasedSGDState(NamedTuple):
@@ -184,7 +188,8 @@ def learn(
             else:
                 target = was + dot(old, q, at, factors)
                 gain = rate * (target - bias - dot(mine, q, at, factors))
-            bias = keep_bias * bias + gain
+            if numbers.user_bias:
+                bias = keep_bias * bias + gain
             for f in range(0, mine.shape[1], LANES):
                 row = load(q, at + f, factors - f)
                 store(mine, f, keep * load(mine, f) + every(gain) * row)
@@ -280,7 +285,7 @@ def _visits(
                 store(g, f, reg * row - every(e) * load(mine, f))
             for f in range(factors):
                 g_q[r, f] = g[0, f]
-            g_b[r] = numbers.reg_bias * b[i] - e
+            g_b[r] = numbers.reg_bias * b[i] - e if numbers.item_bias else np.float32(0)
         swap(room, numbers)
         keep_user(state, d, room, now)
 
@@ -332,9 +337,10 @@ def _solo(
             i = np.int64(rows.item[r])
             e = error(state, rows, d, r, numbers, room, at, other)
             # b_i, then q_i, in steps of 2^-16
-            scaled = np.rint((numbers.reg_bias * b[i] - e) * SCALE)
-            ok &= abs(scaled) < BOUND
-            b[i] -= numbers.rate * ((scaled + np.float32(0)) * UNIT)
+            if numbers.item_bias:
+                scaled = np.rint((numbers.reg_bias * b[i] - e) * SCALE)
+                ok &= abs(scaled) < BOUND
+                b[i] -= numbers.rate * ((scaled + np.float32(0)) * UNIT)
             ok &= step_row(q, i * width, e, numbers, room)
         swap(room, numbers)
         keep_user(state, d, room, now)

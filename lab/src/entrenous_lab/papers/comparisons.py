@@ -126,9 +126,12 @@ def _without_test(result: StoredResult, data: str, a: str, b: str, metric: str) 
         if row["obtained"] is None and DIVERGED in row["protocol"]:
             return Check(consequence, f"{data}, {metric}: `{system}` diverged")
         if any(row.get("censored", ())):
-            text = f"{data}, {metric}: `{system}` still rises at its last round"
-            return Check(Standing.DROPPED, text)
+            return Check(Standing.DROPPED, _censored_text(data, metric, system))
     return None
+
+
+def _censored_text(data: str, metric: str, system: str) -> str:
+    return f"{data}, {metric}: `{system}` still rises at its last round"
 
 
 def compared(result: StoredResult, data: str, a: str, b: str, metric: str) -> Test | None:
@@ -293,6 +296,9 @@ def _near(
         if DIVERGED in row["protocol"]:
             yield Check(Standing.REFUTED, f"{data}, {metric}: `{system}` diverged")
         return
+    if any(row.get("censored", ())):
+        yield Check(Standing.DROPPED, _censored_text(data, metric, system))
+        return
     text = f"{data}, {metric}: `{system}` {number(row['obtained'])}, printed {number(paper)}"
     distance = NEAR_SHARE * paper
     if "trivial" in claim:
@@ -315,7 +321,13 @@ def _most(
         return
     figure = number(row["obtained"])
     text = f"{data}, {metric}: `{system}` {figure}, asked at most {number(bound)}"
-    yield Check(_interval_of(row).within(-np.inf, bound), text)
+    ends = _interval_of(row)
+    standing = Standing.UNDECIDED
+    if ends.high <= bound:
+        standing = Standing.HOLDS
+    elif ends.low > bound:
+        standing = Standing.REFUTED
+    yield Check(standing, text)
 
 
 def _same_sign(result: StoredResult, data: str, a: str, b: str, metric: str) -> Iterator[Check]:

@@ -103,6 +103,9 @@ class PaperTable:
     findings: Sequence[Callable[[Trained], Sequence[str]]] = ()
     figures: Callable[[Trained], Mapping[str, str]] | None = None
     before: Callable[[Context], Found] | None = None
+    across: Callable[[Sequence[Row]], list[Row]] | None = None
+    """Rows over several data sets, which follow from the rows of each (`entrenous papers --restate`
+    computes them anew from a stored result)."""
     after: Callable[[list[Trained]], Found] | None = None
 
     def run(self, context: Context) -> Found:
@@ -119,6 +122,8 @@ class PaperTable:
             notes = [note for finding in self.findings for note in finding(trained)]
             figures = dict(self.figures(trained)) if self.figures else {}
             found.add(Found(rows=trained.rows, notes=notes, figures=figures, tests=trained.tests))
+        if self.across:
+            found.rows.extend(self.across(found.rows))
         if self.after:
             found.add(self.after(done))
         return found
