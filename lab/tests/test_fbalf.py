@@ -5,6 +5,7 @@ where the printed numbers belong.
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -25,11 +26,15 @@ from entrenous_lab.papers.fbalf_variance import (
 from entrenous_lab.papers.measures import KB_UP
 from entrenous_lab.papers.opened import FOLDS, rated
 from entrenous_lab.papers.remember import Cells
-from entrenous_lab.papers.result import Context
+from entrenous_lab.papers.restate import restate
+from entrenous_lab.papers.result import Context, row
 from entrenous_lab.papers.runner import experiments, run_experiment
+from entrenous_lab.papers.stored import stored_in
 from entrenous_lab.papers.study import Study, System
 from entrenous_lab.papers.values import Tuned, tuned
+from paths import ROOT
 
+from entrenous.core.errors import InputError
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import Interactions, build
 from entrenous.data.split.protocol import splits

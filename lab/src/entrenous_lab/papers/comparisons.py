@@ -80,8 +80,14 @@ class _Range(NamedTuple):
         return Standing.UNDECIDED
 
 
-def checks(claim: Claim, result: StoredResult) -> Iterator[Check]:
-    """Yields every comparison of a claim: for each data set and metric, each pair that it names."""
+def checks(
+    claim: Claim, result: StoredResult, trivial: StoredResult | None = None
+) -> Iterator[Check]:
+    """Yields every comparison of a claim: for each data set and metric, each pair that it names.
+
+    `trivial` is the result that has the figures of the claim's trivial predictor, if that is
+    another one.
+    """
     known = dict.fromkeys(row["data"] for row in result.content["rows"])
     about = [(data, metric) for data in claim.get("data", known) for metric in claim["metrics"]]
     yield from _paired_checks(claim, result, about)
@@ -89,7 +95,7 @@ def checks(claim: Claim, result: StoredResult) -> Iterator[Check]:
         for four in claim.get("alike", ()):
             yield from _alike(claim, result, data, four, metric)
         for system in claim.get("near", ()):
-            yield from _near(claim, result, data, system, metric)
+            yield from _near(claim, result, trivial or result, data, system, metric)
         for system, bound in claim.get("most", ()):
             yield from _most(result, data, system, metric, bound)
         for a, b in claim.get("same_sign", ()):
@@ -123,11 +129,16 @@ def _without_test(result: StoredResult, data: str, a: str, b: str, metric: str) 
         row = result.row(data, system, metric)
         if row is None:
             continue
-        if row["obtained"] is None and DIVERGED in row["protocol"]:
+        if row["obtained"] is None and _diverged(row):
             return Check(consequence, f"{data}, {metric}: `{system}` diverged")
         if any(row.get("censored", ())):
             return Check(Standing.DROPPED, _censored_text(data, metric, system))
     return None
+
+
+def _diverged(row: Mapping[str, Any]) -> bool:
+    """Whether a row has no figure because the training diverged."""
+    return DIVERGED in row.get("protocol", "")
 
 
 def _censored_text(data: str, metric: str, system: str) -> str:
@@ -279,7 +290,12 @@ def _alike(
 
 
 def _near(
-    claim: Claim, result: StoredResult, data: str, system: str, metric: str
+    claim: Claim,
+    result: StoredResult,
+    trivial_result: StoredResult,
+    data: str,
+    system: str,
+    metric: str,
 ) -> Iterator[Check]:
     """Compares a figure with the printed one.
 
@@ -293,7 +309,7 @@ def _near(
     if not paper:
         return
     if row["obtained"] is None:
-        if DIVERGED in row["protocol"]:
+        if _diverged(row):
             yield Check(Standing.REFUTED, f"{data}, {metric}: `{system}` diverged")
         return
     if any(row.get("censored", ())):
@@ -303,7 +319,7 @@ def _near(
     distance = NEAR_SHARE * paper
     if "trivial" in claim:
         predictor = claim["trivial"]
-        trivial = _figure(result, data, predictor, metric)
+        trivial = _figure(trivial_result, data, predictor, metric)
         if trivial is None:
             yield Check(Standing.UNDECIDED, f"{text}, no figure of `{predictor}`")
             return

@@ -23,11 +23,11 @@ from pathlib import Path
 
 from entrenous.core.errors import InputError
 
+from .comparisons import compared
 from .render import ABSENT, difference, figure, number, piped
 from .result import Row
 from .stored import StoredResult
 from .table import system_of
-from .comparisons import compared
 from .verdicts import judged
 
 BLOCK = re.compile(r"<!-- stored: (?P<spec>[^>]+?) -->(?P<content>.*?)<!-- /stored -->", re.S)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from entrenous.evaluate.loss_win import LossWinRow, LossWinTable, against
+from entrenous.evaluate.loss_win import LossWinTable, against
 from entrenous.evaluate.ratings import ERRORS
 
 from .effort import ratings
@@ -190,6 +190,12 @@ def _figure(trained: Trained) -> dict[str, str]:
 
 
 EXPERIMENTS = {
+    "fbalf-trivial": PaperTable(
+        title="errors of a predictor that learns nothing of taste, the user's mean (in no paper)",
+        data=rated(*SOURCES[:4]),
+        systems=(System("user-mean"),),
+        metrics=ERRORS,
+    ),
     "fbalf-table3": PaperTable(
         title="accuracy of federated rating prediction (FBALF, table 3)",
         data=rated(*SOURCES),
@@ -199,5 +205,5 @@ EXPERIMENTS = {
         findings=(lead, nested, partial_note),
         figures=_figure,
         across=statistics,
-    )
+    ),
 }

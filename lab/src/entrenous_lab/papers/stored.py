@@ -37,6 +37,8 @@ class StoredRow(_Shape):
     metric: str
     paper: float | None
     obtained: float | None
+    protocol: str = ""
+    censored: list[bool] = []
     spread: float | None = None
     values: list[float] = []
 

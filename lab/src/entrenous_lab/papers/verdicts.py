@@ -10,7 +10,7 @@ metric that it names (see `comparisons` for what a comparison can be found to be
 - `level = [["a", "b"]]`: a is not worse than b by as much as a margin.
 - `alike = [["a", "A", "b", "B"]]`: a - A and b - B differ by less than a margin.
 - `near = ["a"]`: a's figure is near the printed one (of its row, or `printed`), much nearer than
-  that of the trivial predictor `trivial`.
+  that of the trivial predictor `trivial` (whose figures `trivial_by` has, if another result does).
 - `most = [["a", 0.05]]`: a's figure is at most that.
 - `same_sign = [["a", "b"]]`: both are above 0, or both below.
 
@@ -66,7 +66,7 @@ def _judged(claim: Claim, results: Mapping[str, StoredResult]) -> JudgedClaim:
     if name not in results:
         return line
     result = results[name]
-    made = list(checks(claim, result))
+    made = list(checks(claim, result, results.get(claim.get("trivial_by", name))))
     if not made and result.only:
         return line
     verdict = _verdict([check.standing for check in made])
