@@ -168,7 +168,7 @@ def system_rows(trained: Trained, system: System, values: Values, printed: Print
     said = (
         study.protocol(system, seeds, None if study.budget.folds else rounds) + trained.conditions
     )
-    more = {
+    more: dict[str, Any] = {
         "settings": study.settings(system),
         **({} if study.budget.folds else {"seeds": list(seeds), "epochs": rounds}),
     }
