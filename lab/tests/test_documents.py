@@ -293,3 +293,100 @@ def test_a_claim_names_an_experiment_and_rows_that_there_are(paper: str) -> None
         assert asked.get("by", "fpl-table2") in experiments() and (
             found.text or found.verdict == "not run yet"
         ), asked["says"]
+
+
+# ---- what a comparison can decide ----------------------------------------------------------------
+
+
+def test_identical_censored_and_diverged_values_are_counted_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = [
+        row("a", "m", 2.0, values=[1.9, 2.1]),
+        row("same", "m", 2.0, values=[1.9, 2.1]),
+        row("rising", "m", 9.0, values=[8.0, 10.0], censored=[False, True]),
+        row("diverged", "m", None, protocol="on rows; training diverged"),
+        row("absent", "m", None, protocol="needs entrenous[torch]"),
+    ]
+    identical = judged_rows(monkeypatch, rows, above=[["a", "same"]])
+    assert identical.verdict == "undecided" and "identical" in identical.text
+    rising = judged_rows(monkeypatch, rows, lower=[["a", "rising"]])
+    assert rising.verdict == "undecided" and "`rising` still rises" in rising.text
+    failed = judged_rows(monkeypatch, rows, above=[["diverged", "a"]])
+    assert failed.verdict == "refuted" and "`diverged` diverged" in failed.text
+    other = judged_rows(monkeypatch, rows, above=[["a", "diverged"]])
+    assert other.verdict == "undecided"
+    assert judged_rows(monkeypatch, rows, above=[["a", "absent"]]).verdict == "not tested"
+    counted = judged_rows(monkeypatch, rows, above=[["a", "same"], ["diverged", "a"]])
+    assert "of 2 comparisons 1 refuted, 1 dropped" in counted.text
+
+
+def test_an_interval_that_holds_the_claim_is_not_a_refutation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = [
+        row("a", "m", 2.0, values=[1.0, 2.0, 3.0]),
+        row("b", "m", 2.1, values=[3.1, 2.1, 1.1]),
+        row("c", "m", 9.0, values=[8.0, 9.0, 10.0]),
+    ]
+    undecided = judged_rows(monkeypatch, rows, above=[["a", "b"]])
+    # The differences are -2.1, -0.1 and 1.9: mean -0.1, standard error 2 / sqrt 3.
+    assert undecided.verdict == "undecided" and "could show 6.1" in undecided.text
+    assert judged_rows(monkeypatch, rows, above=[["a", "c"]]).verdict == "refuted"
+    assert judged_rows(monkeypatch, rows, lower=[["c", "a"]]).verdict == "refuted"
+
+
+def test_a_trivial_predictor_is_never_near_a_printed_figure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = [
+        row("ours", "m", 0.70, values=[0.699, 0.701], paper=0.68),
+        row("mean", "m", 0.83, values=[0.829, 0.831], paper=0.68),
+    ]
+    # A quarter of the way from 0.68 to 0.83 is 0.0375.
+    near = judged_rows(monkeypatch, rows, near=["ours"], trivial="mean")
+    assert near.verdict == "reproduced" and "`mean` 0.830" in near.text
+    assert judged_rows(monkeypatch, rows, near=["mean"], trivial="mean").verdict == "refuted"
+    # Without a predictor it would be within a quarter of the printed figure.
+    assert judged_rows(monkeypatch, rows, near=["mean"]).verdict == "reproduced"
+    unknown = judged_rows(monkeypatch, rows, near=["ours"], trivial="elsewhere")
+    assert unknown.verdict == "undecided" and "no figure of `elsewhere`" in unknown.text
+
+
+def test_a_margin_is_half_of_a_difference_that_the_paper_printed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """PEPPER prints 0.7929 above 0.749 for average weights: half of it is 2.93 %."""
+    lead = {
+        "paper": "pepper",
+        "section": "table4",
+        "data": "ml-100k, pepper-given",
+        "better": "pepper-gmf",
+        "worse": "gossip-average-gmf",
+    }
+    rows = [
+        row("a", "hr@20", 0.700, values=[0.699, 0.701]),
+        row("b", "hr@20", 0.710, values=[0.709, 0.711]),
+        row("c", "hr@20", 0.740, values=[0.739, 0.741]),
+    ]
+    asked = {"metrics": ["hr@20"], "margin_of": lead}
+    level = judged_rows(monkeypatch, rows, level=[["a", "b"]], **asked)
+    assert level.verdict == "reproduced" or "margin 0.0208" in level.text
+    assert "margin 0.0208" in level.text
+    assert judged_rows(monkeypatch, rows, level=[["a", "c"]], **asked).verdict == "refuted"
+
+
+def test_a_claim_says_what_it_was_judged_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [row("a", "m", 2.0, values=[1.9, 2.1]), row("b", "m", 1.0, values=[0.9, 1.1])]
+    line = judged_rows(monkeypatch, rows, above=[["a", "b"]], near=["b"])
+    assert line.on == "`a`, `b`"
+
+
+@pytest.mark.parametrize("paper", ["fpl", "cali3f", "fbalf", "pepper"])
+def test_every_margin_has_its_reason_and_every_accuracy_its_trivial_predictor(paper: str) -> None:
+    errors = ("hr@", "ndcg@", "precision@", "recall@", "mae", "rmse")
+    for asked in stored("claims", paper)["claims"]:
+        if "margin" in asked:
+            assert asked["margin_why"], asked["says"]
+        if "near" in asked and any(name.startswith(errors) for name in asked["metrics"]):
+            assert asked["trivial"], asked["says"]

@@ -199,7 +199,7 @@ def test_what_the_biases_buy_is_told_for_every_group() -> None:
     result = run_experiment("fbalf-bias", data=data(), threads=1)
     shares = {USERS, ITEMS, BIASES, FACTORS}
     assert {row["system"] for row in result.rows} == {
-        *(f"fbalf-bayes, {name}" for name in fbalf_variants.VARIANTS),
+        *(f"fbalf, {name}" for name in fbalf_variants.VARIANTS),
         *shares,
     }
     metrics = {row["metric"] for row in result.rows}
@@ -213,7 +213,7 @@ def test_what_the_biases_buy_is_told_for_every_group() -> None:
         next(
             row["obtained"]
             for row in result.rows
-            if row["system"] == f"fbalf-bayes, {name}" and row["metric"] == "rmse"
+            if row["system"] == f"fbalf, {name}" and row["metric"] == "rmse"
         )
         for name in ("both biases", "no bias")
     )

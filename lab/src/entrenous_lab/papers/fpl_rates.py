@@ -68,7 +68,7 @@ def settings_of(system: System, rate: float, epochs: Sequence[int]) -> list[Sett
 
 
 def trained_at_every_rate(study: Study, _: Sequence[System]) -> Trained:
-    """Chooses on validation rows at each rate, then opens the test rows. `more` has every `AtRate`."""
+    """Chooses on validation rows at each rate, then opens the test rows; see `Trained.more`."""
     search = Search(study)
     epochs = search.grid.epochs
     tried = {
