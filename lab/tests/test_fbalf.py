@@ -5,6 +5,7 @@ where the printed numbers belong.
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -25,11 +26,15 @@ from entrenous_lab.papers.fbalf_variance import (
 from entrenous_lab.papers.measures import KB_UP
 from entrenous_lab.papers.opened import FOLDS, rated
 from entrenous_lab.papers.remember import Cells
-from entrenous_lab.papers.result import Context
+from entrenous_lab.papers.restate import restate
+from entrenous_lab.papers.result import Context, row
 from entrenous_lab.papers.runner import experiments, run_experiment
+from entrenous_lab.papers.stored import stored_in
 from entrenous_lab.papers.study import Study, System
 from entrenous_lab.papers.values import Tuned, tuned
+from paths import ROOT
 
+from entrenous.core.errors import InputError
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import Interactions, build
 from entrenous.data.split.protocol import splits
@@ -170,30 +175,21 @@ def test_the_statistics_of_the_printed_errors_are_the_printed_ones() -> None:
     F-ranks.
     """
 
-    class Printed:
-        def __init__(self, mae: float, rmse: float) -> None:
-            self.metrics = {"mae": mae, "rmse": rmse}
-
-    tested = {
-        data: {
-            system: [
-                Printed(
-                    *(fbalf_accuracy.PAPER[data, str(system), metric] for metric in ("mae", "rmse"))
-                )
-            ]
-            for system in fbalf_accuracy.SIX
-        }
+    lines = [
+        row(data, str(system), metric, paper=None, obtained=printed_error, protocol="")
         for data in fbalf_accuracy.ON
-    }
-    table = fbalf_accuracy.loss_win(fbalf_accuracy.SIX, tested)  # type: ignore[arg-type]
-    rows = fbalf_accuracy.statistic_rows("printed", table, tuple(tested), paper=True)
+        for system in fbalf_accuracy.SIX
+        for metric in ("mae", "rmse")
+        for printed_error in [fbalf_accuracy.PAPER[data, str(system), metric]]
+    ]
+    label = f"the paper's six systems, {fbalf_accuracy.CELLS}"
+    rows = [line for line in fbalf_accuracy.statistics(lines) if line["data"] == label]
     printed = [row for row in rows if row["paper"] is not None]
     assert (
         len(printed) == 6 + 3 * 5 + 2
     )  # F-ranks; losses, wins and p of five; losses and wins of all
-    assert [row["obtained"] for row in rows if row["metric"] == "p (Friedman)"] == [
-        table.p
-    ] and table.p < 0.01
+    (friedman,) = [row["obtained"] for row in rows if row["metric"] == "p (Friedman)"]
+    assert friedman < 0.01
     assert [round(row["obtained"], 4) for row in printed] == pytest.approx(
         [round(row["paper"], 4) for row in printed]
     )
@@ -203,7 +199,7 @@ def test_what_the_biases_buy_is_told_for_every_group() -> None:
     result = run_experiment("fbalf-bias", data=data(), threads=1)
     shares = {USERS, ITEMS, BIASES, FACTORS}
     assert {row["system"] for row in result.rows} == {
-        *(f"fbalf-bayes, {name}" for name in fbalf_variants.VARIANTS),
+        *(f"fbalf, {name}" for name in fbalf_variants.VARIANTS),
         *shares,
     }
     metrics = {row["metric"] for row in result.rows}
@@ -217,7 +213,7 @@ def test_what_the_biases_buy_is_told_for_every_group() -> None:
         next(
             row["obtained"]
             for row in result.rows
-            if row["system"] == f"fbalf-bayes, {name}" and row["metric"] == "rmse"
+            if row["system"] == f"fbalf, {name}" and row["metric"] == "rmse"
         )
         for name in ("both biases", "no bias")
     )
@@ -287,3 +283,33 @@ def test_filtered_sources_say_so() -> None:
 def test_results_are_written_as_json(tmp_path: Path) -> None:
     run_experiment("fbalf-bias", data=data(), out=tmp_path, threads=1)
     assert json.loads((tmp_path / "fbalf-bias" / "result.json").read_text())["rows"]
+
+
+def test_a_stored_table_is_restated_from_its_rows_without_training(tmp_path: Path) -> None:
+    stored = stored_in(ROOT / "lab" / "results", ["fbalf-table3"])["fbalf-table3"]
+    label = f"the paper's six systems, {fbalf_accuracy.CELLS}"
+    spoilt = [
+        {**line, "obtained": 5.0} if line["data"] == label else line
+        for line in stored.content["rows"]
+    ]
+    for file in stored.content["figures"]:
+        shutil.copy(ROOT / "lab" / "results" / file, tmp_path)
+    (tmp_path / "fbalf-table3.json").write_text(json.dumps({**stored.content, "rows": spoilt}))
+    wrong = stored_in(tmp_path, ["fbalf-table3"])["fbalf-table3"]
+    table = fbalf_accuracy.EXPERIMENTS["fbalf-table3"]
+    assert restate(wrong, table, tmp_path) > 0
+    right = stored_in(tmp_path, ["fbalf-table3"])["fbalf-table3"]
+    losses = right.row(label, fbalf_accuracy.TOTAL, "losses")
+    assert losses is not None and losses["obtained"] == 0 == losses["paper"]
+    ranks = right.row(label, "fbalf", "F-rank")
+    assert ranks is not None and ranks["obtained"] == 1
+    single = [line for line in stored.content["rows"] if fbalf_accuracy.CELLS not in line["data"]]
+    assert [row for row in right.content["rows"] if row in single] == single
+    assert "restated" in right.origin
+    assert restate(right, table, tmp_path) == 0
+
+
+def test_a_table_without_rows_over_data_sets_cannot_be_restated(tmp_path: Path) -> None:
+    stored = stored_in(ROOT / "lab" / "results", ["fpl-table2"])["fpl-table2"]
+    with pytest.raises(InputError, match="no rows over several data sets"):
+        restate(stored, experiments()["fpl-table2"], tmp_path)

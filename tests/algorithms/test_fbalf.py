@@ -75,10 +75,9 @@ class Plain:
         for _ in range(s["local_iterations"]):
             for i, value in zip(item[learns], known[learns], strict=True):
                 e = value - (constant + p @ self.q[i] + bias + self.b[i])
-                p, bias = (
-                    p - eta * (-e * self.q[i] + s["reg"] * p),
-                    bias - eta * (-e + s["reg_bias"] * bias),
-                )
+                p = p - eta * (-e * self.q[i] + s["reg"] * p)
+                if s.get("user_bias", True):
+                    bias = bias - eta * (-e + s["reg_bias"] * bias)
         predicted = constant + self.q[item] @ p + bias + self.b[item]
         at, at_p = (
             (before, self.p[d].copy()) if s.get("gradients_at") == "before" else (predicted, p)
@@ -86,7 +85,10 @@ class Plain:
         made_up = predicted - before if t >= s["threshold"] else mean - at
         e = np.where(rated, r - at, made_up)
         self.p[d], self.bias[d] = p, bias
-        return item, s["reg"] * self.q[item] - e[:, None] * at_p, s["reg_bias"] * self.b[item] - e
+        g_b = s["reg_bias"] * self.b[item] - e
+        if not s.get("item_bias", True):
+            g_b = np.zeros(len(item))
+        return item, s["reg"] * self.q[item] - e[:, None] * at_p, g_b
 
     def step(self, item: Any, g_q: Any, g_b: Any, t: int) -> None:
         eta = self.s["learning_rate"] * self.s["decay"] ** t
@@ -108,10 +110,16 @@ READINGS: list[dict[str, Any]] = [
     {"gradients_at": "before"},
     {"decoys_move_u": True, "gradients_at": "before", "threshold": 0},
 ]
+BIASES: list[dict[str, Any]] = [
+    {"user_bias": False},
+    {"item_bias": False},
+    {"user_bias": False, "item_bias": False},
+]
 
 
 @pytest.mark.parametrize(
-    "change", [{}, {"start": "mean"}, {"threshold": 9}, {"rho": 0.0}, {"factors": 20}, *READINGS]
+    "change",
+    [{}, {"start": "mean"}, {"threshold": 9}, {"rho": 0.0}, {"factors": 20}, *READINGS, *BIASES],
 )
 def test_stochastic_rounds_are_the_papers_device_by_device(
     change: dict, data: Interactions
@@ -131,7 +139,7 @@ def test_stochastic_rounds_are_the_papers_device_by_device(
     assert after.ledger.rows_up == 3 * len(rows.item)
 
 
-@pytest.mark.parametrize("change", [{}, READINGS[2]])
+@pytest.mark.parametrize("change", [{}, READINGS[2], BIASES[2]])
 def test_batch_rounds_step_along_the_mean_over_senders(data: Interactions, change: dict) -> None:
     settings = {**BASE, "style": "batch", "learning_rate": 0.5, **change}
     rounds = Rounds(FBALF(**settings), data)

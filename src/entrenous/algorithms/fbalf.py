@@ -107,6 +107,9 @@ class FBALF(SendsDecoys):
     reg_bias: float | None = Field(
         None, ge=0, description="lambda of b_u and b_i; default: reg, as printed"
     )
+    # The training bias (section 4.2.1), for asking what it buys.
+    user_bias: bool = Field(True, description="b_u is learnt; off: it stays 0")
+    item_bias: bool = Field(True, description="b_i is learnt; off: it stays 0")
     # Decoys: their made-up ratings, and the two readings of section 4.3.1.
     threshold: int = Field(
         10,
@@ -304,6 +307,8 @@ class FBALF(SendsDecoys):
             predict=t >= self.threshold,  # (6), second case
             decoys=self.decoys_move_u,
             before=self.gradients_at == "before",
+            user_bias=self.user_bias,
+            item_bias=self.item_bias,
         )
 
     # ---- on the device (section 4.3.1) -----------------------------------------------------------

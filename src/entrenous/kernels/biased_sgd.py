@@ -45,6 +45,10 @@ class BiasedSGDNumbers(NamedTuple):
     """True if p_u and b_u learn from decoys too."""
     before: bool
     """True if gradients are sent at the p_u and b_u before the visit."""
+    user_bias: bool
+    """True if b_u is learnt; else it stays as it is."""
+    item_bias: bool
+    """True if b_i is learnt; else its gradients are 0."""
 
 
 class BiasedSGDState(NamedTuple):
@@ -182,7 +186,8 @@ def learn(
                 target = was + dot(old, q, at, factors)
                 gain = rate * (target - bias - dot(mine, q, at, factors))
             # A step of stochastic gradient descent along this row.
-            bias = keep_bias * bias + gain
+            if numbers.user_bias:
+                bias = keep_bias * bias + gain
             for f in range(0, mine.shape[1], LANES):
                 row = load(q, at + f, factors - f)
                 store(mine, f, keep * load(mine, f) + every(gain) * row)
@@ -284,7 +289,7 @@ def _visits(
                 store(g, f, reg * row - every(e) * load(mine, f))
             for f in range(factors):
                 g_q[r, f] = g[0, f]
-            g_b[r] = numbers.reg_bias * b[i] - e
+            g_b[r] = numbers.reg_bias * b[i] - e if numbers.item_bias else np.float32(0)
         swap(room, numbers)
         keep_user(state, d, room, now)
 
@@ -336,10 +341,11 @@ def _solo(
             i = np.int64(rows.item[r])
             e = error(state, rows, d, r, numbers, room, at, other)
             # The gradient of b_i in whole steps of 2^-16, as a sum would hold it.
-            scaled = np.rint((numbers.reg_bias * b[i] - e) * SCALE)
-            ok &= abs(scaled) < BOUND
-            sent = (scaled + np.float32(0)) * UNIT
-            b[i] -= numbers.rate * sent
+            if numbers.item_bias:
+                scaled = np.rint((numbers.reg_bias * b[i] - e) * SCALE)
+                ok &= abs(scaled) < BOUND
+                sent = (scaled + np.float32(0)) * UNIT
+                b[i] -= numbers.rate * sent
             ok &= step_row(q, i * width, e, numbers, room)
         swap(room, numbers)
         keep_user(state, d, room, now)

@@ -21,6 +21,7 @@ from entrenous.algorithms.central._ratings import (
 from entrenous.algorithms.central.biased_mf import BiasedMf, BiasedMfModel
 from entrenous.algorithms.central.pmf import Pmf, PmfModel
 from entrenous.algorithms.central.svd_pp import SvdPp, SvdPpModel
+from entrenous.algorithms.central.user_mean import UserMean
 from entrenous.core.contract.protocols import silent
 from entrenous.core.errors import InputError
 from entrenous.core.keys import fold, key
@@ -357,3 +358,18 @@ for name in ("pmf", "biased-mf", "svd++"):
 
 def test_plain_python_gives_the_same_bytes():
     assert len(set(printed_both_ways(PROGRAM).split())) == 3
+
+
+def test_the_users_mean_predicts_all_items_alike_and_new_users_with_the_mean_of_all():
+    rows = build(
+        np.array([0, 0, 1]),
+        np.array([0, 1, 2]),
+        value=np.array([2.0, 5.0, 1.0]),
+        users=Vocabulary(size=3),
+        items=Vocabulary(size=4),
+    )
+    algorithm = UserMean()
+    model = algorithm.fit(rows, key(0))
+    scores = algorithm.score(model, rows, np.arange(3))
+    np.testing.assert_array_equal(model.means, np.float32([3.5, 1.0, 8 / 3]))
+    np.testing.assert_array_equal(scores, np.repeat(model.means[:, None], 4, axis=1))

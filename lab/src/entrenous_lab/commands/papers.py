@@ -30,6 +30,7 @@ def papers(
     threads: int = 0,
     again: bool = False,
     confirm: bool = False,
+    restate: bool = False,
     docs: bool = False,
     out: Path = RESULTS,
     cells: Path | None = None,
@@ -63,6 +64,9 @@ def papers(
         Make no table: record a sample of the trainings behind fresh results, and begin that of
         stale ones again. One whose trainings all give the same to the last digit counts as today's
         program's; its file says so.
+    restate:
+        Train nothing; compute the rows over several data sets (ranks, wins and losses) anew from
+        the stored rows of each data set. The file says so.
     docs:
         Run nothing; fill the tables and figures of README.md and docs/*.md, and the page of claims,
         from the results in --out.
@@ -84,6 +88,9 @@ def papers(
         return
     if confirm:
         _confirm(names, out, cells, threads, json)
+        return
+    if restate:
+        _restate(names, out)
         return
     asked = Asked(quick, seeds, _several(data))
     if list or estimate:
@@ -145,6 +152,22 @@ def _confirm(
         emit_json({"papers": [line._asdict() for line in lines]})
     if wrong := [line.name for line in lines if line.differ or line.failed]:
         raise CheckFailed(f"{len(wrong)} of {len(lines)} not confirmed: {', '.join(wrong)}")
+
+
+def _restate(names: Sequence[str], out: Path) -> None:
+    """Restates stored results: the named ones, or all whose tables have rows over data sets."""
+    from ..papers.batch import stock
+    from ..papers.restate import restate
+    from ..papers.runner import experiments
+
+    tables = experiments()
+    chosen = names or [name for name, table in tables.items() if table.across is not None]
+    for line in stock(chosen, out):
+        if line.stored is None:
+            say(f"{line.name}: not run yet")
+            continue
+        changed = restate(line.stored, tables[line.name], out)
+        say(f"{line.name}: {changed} rows restated")
 
 
 def _docs(out: Path) -> None:

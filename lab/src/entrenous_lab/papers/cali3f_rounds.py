@@ -7,7 +7,7 @@ Cali3F.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -69,7 +69,15 @@ def on_curves(study: Study, systems: list[System]) -> Trained:
         more=near,
         seeds=study.curve_seeds,
         conditions=said,
+        censored=still_rises(near),
     )
+
+
+def still_rises(
+    near: Mapping[System, Sequence[ConvergencePace]],
+) -> dict[System, list[bool]]:
+    """For each system, whether the curve of each seed still rose at its last round."""
+    return {system: [pace.rising for pace in several] for system, several in near.items()}
 
 
 def convergence_of(trained: Trained, system: System) -> Values:
@@ -155,6 +163,7 @@ def rows_of(trained: Trained) -> list[Row]:
     """Fairness of each system, then its time."""
     said = f"; validation NDCG@10, a look every {trained.study.budget.every} rounds"
     timed = replace(trained, rounds={}, seeds=trained.study.curve_seeds, conditions=said)
+    timed = replace(timed, censored=still_rises(trained.more))
     return [
         *metric_rows(trained, (*FAIRNESS, "ndcg@10"), TABLE_3),
         *metric_rows(timed, time_of, TABLE_3),

@@ -23,11 +23,12 @@ from pathlib import Path
 
 from entrenous.core.errors import InputError
 
+from .comparisons import compared
 from .render import ABSENT, difference, figure, number, piped
 from .result import Row
 from .stored import StoredResult
 from .table import system_of
-from .verdicts import compared, judged
+from .verdicts import judged
 
 BLOCK = re.compile(r"<!-- stored: (?P<spec>[^>]+?) -->(?P<content>.*?)<!-- /stored -->", re.S)
 OPTIONS = {
@@ -222,10 +223,10 @@ def _index(spec: Spec, stored: Stored) -> str:
 
 def _claims(spec: Spec, stored: Stored) -> str:
     lines = [
-        ["where", "the paper says", "here", "command", "figures"],
+        ["where", "the paper says", "judged on", "here", "command", "figures"],
         *map(list, judged(spec["of"], stored)),
     ]
-    counted = Counter(line[2] for line in lines[1:])
+    counted = Counter(line[3] for line in lines[1:])
     return "\n".join(
         [", ".join(f"{what}: {n}" for what, n in counted.items()), "", *piped(lines, numbers=False)]
     )

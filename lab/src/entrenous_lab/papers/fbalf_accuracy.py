@@ -9,19 +9,20 @@ steps, centralised references, MovieLens-100K, and the sets without users and it
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 
 import numpy as np
 
-from entrenous.evaluate.loss_win import LossWinRow, LossWinTable, against
+from entrenous.evaluate.loss_win import LossWinTable, against
 from entrenous.evaluate.ratings import ERRORS
 
 from .effort import ratings
 from .findings import bars_figure
-from .measures import each, mean
+from .measures import each
 from .opened import rated
-from .result import Found, Row, row
-from .study import Looks, Study, System
+from .result import Row, row
+from .study import Study, System
 from .table import PaperTable, Trained
 from .values import Printed, listed, printed, worded
 
@@ -39,9 +40,7 @@ def beside_both(values: Printed) -> dict[tuple[str, str, str], float]:
     }
 
 
-FBALF = System(
-    "fbalf-bayes"
-)  # the ensemble, whose figures the statistics are of; the paper's own form is a row beside it
+FBALF = System("fbalf-bayes")  # the ensemble, a row that the paper does not have
 FEDREC_B, FEDREC_S = (
     System("fedrec", f"fedrec, {style}", (("style", style),)) for style in ("batch", "stochastic")
 )
@@ -51,7 +50,7 @@ FEDREC_PP_B, FEDREC_PP_S = (
 )
 FEDMF, METAMF, RFREC, RFRECF, PLAIN = map(
     System, ("fedmf", "metamf", "rfrec", "rfrecf", "fbalf")
-)  # plain: the paper's own form
+)  # plain: the paper's own form, of which the claims and the statistics are
 FEDERATED = (
     FEDMF,
     FEDREC_B,
@@ -68,11 +67,9 @@ CENTRAL = (System("pmf"), System("biased-mf"), System("svd++"))
 SOME = (FEDREC_B, FBALF, PLAIN, System("biased-mf"))  # enough to see what the filter does
 # The paper's columns. Its FedRec has the figures of the stochastic style, its FedRec++ those of the
 # batch style.
-SIX = (FEDMF, FEDREC_S, METAMF, FEDREC_PP_B, RFREC, FBALF)
-PAPER, STATISTICS = (
-    beside_both(printed("fbalf", *sections))
-    for sections in (("table3",), ("ranks", "against", "total"))
-)
+SIX = (FEDMF, FEDREC_S, METAMF, FEDREC_PP_B, RFREC, PLAIN)
+PAPER = beside_both(printed("fbalf", "table3"))
+STATISTICS = printed("fbalf", "ranks", "against", "total")
 ON = tuple(dict.fromkeys(data for data, _, _ in PAPER))  # the paper's data sets
 SOURCES = (
     *map(ratings, ("ml-100k", "hetrec-ml", "yahoo-r3", "ml-1m")),
@@ -127,68 +124,63 @@ def nested(trained: Trained) -> list[str]:
     ]
 
 
-def statistics(done: Sequence[Trained]) -> Found:
-    """The last three rows of table 3, twice: over the paper's six systems, and over all federated
-    ones.
+def statistics(rows: Sequence[Row]) -> list[Row]:
+    """Returns the last three rows of table 3, twice: over the paper's six systems, and over all
+    federated ones.
+
+    Both are of the paper's own form of FBALF; in the second its ensemble is a competitor. They
+    follow from the rows of the paper's data sets alone. Returns nothing without those rows.
     """
-    found, tested = (
-        Found(),
-        {name: trained.looks for name in ON for trained in done if trained.name == name},
-    )
+    errors: dict[str, dict[str, float]] = defaultdict(dict)
+    for line in rows:
+        if line["data"] in ON and line["metric"] in ERRORS and line["obtained"] is not None:
+            cell = f"{line['data']}, {line['metric']}"
+            errors[line["system"]][cell] = line["obtained"]
+    cells = list(errors[str(PLAIN)])
+    names = list(dict.fromkeys(cell.rpartition(", ")[0] for cell in cells))
+    lines = list[Row]()
     for label, systems in (
         (f"the paper's six systems, {CELLS}", SIX),
         (f"all federated systems, {CELLS}", FEDERATED),
     ):
-        there = [system for system in systems if all(looks[system] for looks in tested.values())]
-        if tested and FBALF in there and len(there) > 1:
-            found.rows.extend(
-                statistic_rows(label, loss_win(there, tested), tuple(tested), paper=systems is SIX)
-            )
-    return found
-
-
-def loss_win(systems: Sequence[System], tested: Mapping[str, Looks]) -> LossWinTable:
-    """FBALF against the others over the cells."""
-    errors = {
-        str(system): [mean(looks[system], metric) for looks in tested.values() for metric in ERRORS]
-        for system in systems
-    }
-    return against(str(FBALF), errors)
+        complete = [str(system) for system in systems if set(errors[str(system)]) >= set(cells)]
+        if cells and len(complete) > 1:
+            over = {system: [errors[system][cell] for cell in cells] for system in complete}
+            table = against(str(PLAIN), over)
+            lines += statistic_rows(label, table, names, paper=systems is SIX)
+    return lines
 
 
 def statistic_rows(
     label: str, table: LossWinTable, names: Sequence[str], *, paper: bool
 ) -> list[Row]:
-    """A row for each system and statistic."""
-    rows, said = [], worded("fbalf", "statistics", errors=", ".join(ERRORS), names=", ".join(names))
-    for pair in (
-        *table.rows,
-        LossWinRow(str(FBALF), 0, 0, float("nan"), float("nan"), float("nan")),
-    ):
-        ours: dict[str, float] = {"F-rank": table.ranks[pair.other]}
-        if pair.other != str(FBALF):
-            ours |= {
-                "losses": float(pair.losses),
-                "wins": float(pair.wins),
-                "p (less)": pair.p_less,
-            }
-            ours |= {"p (two-sided)": pair.p_two_sided, "p (Holm)": pair.holm}
-        for name, value in ours.items():
-            known = STATISTICS.get(("all", pair.other, name)) if paper else None
-            rows.append(
-                row(label, pair.other, name, paper=known, obtained=value, protocol=said, reading="")
-            )
-    whole = {
-        "losses": sum(pair.losses for pair in table.rows),
-        "wins": sum(pair.wins for pair in table.rows),
-        "p (Friedman)": table.p,
-    }
-    for name, value in whole.items():
-        known = STATISTICS.get(("all", TOTAL, name)) if paper else None
-        rows.append(
-            row(label, TOTAL, name, paper=known, obtained=float(value), protocol=said, reading="")
+    """Returns a row for each system and statistic."""
+    protocol = worded("fbalf", "statistics", errors=", ".join(ERRORS), names=", ".join(names))
+    known = STATISTICS if paper else {}
+    figures: dict[tuple[str, str], float] = {}
+    for pair in table.rows:
+        figures[pair.other, "F-rank"] = table.ranks[pair.other]
+        figures[pair.other, "losses"] = pair.losses
+        figures[pair.other, "wins"] = pair.wins
+        figures[pair.other, "p (less)"] = pair.p_less
+        figures[pair.other, "p (two-sided)"] = pair.p_two_sided
+        figures[pair.other, "p (Holm)"] = pair.holm
+    figures[str(PLAIN), "F-rank"] = table.ranks[str(PLAIN)]
+    figures[TOTAL, "losses"] = sum(pair.losses for pair in table.rows)
+    figures[TOTAL, "wins"] = sum(pair.wins for pair in table.rows)
+    figures[TOTAL, "p (Friedman)"] = table.p
+    return [
+        row(
+            label,
+            system,
+            name,
+            paper=known.get(("all", system, name)),
+            obtained=float(figure),
+            protocol=protocol,
+            reading="",
         )
-    return rows
+        for (system, name), figure in figures.items()
+    ]
 
 
 def _figure(trained: Trained) -> dict[str, str]:
@@ -198,6 +190,12 @@ def _figure(trained: Trained) -> dict[str, str]:
 
 
 EXPERIMENTS = {
+    "fbalf-trivial": PaperTable(
+        title="errors of a predictor that learns nothing of taste, the user's mean (in no paper)",
+        data=rated(*SOURCES[:4]),
+        systems=(System("user-mean"),),
+        metrics=ERRORS,
+    ),
     "fbalf-table3": PaperTable(
         title="accuracy of federated rating prediction (FBALF, table 3)",
         data=rated(*SOURCES),
@@ -206,6 +204,6 @@ EXPERIMENTS = {
         printed=PAPER,
         findings=(lead, nested, partial_note),
         figures=_figure,
-        after=statistics,
-    )
+        across=statistics,
+    ),
 }

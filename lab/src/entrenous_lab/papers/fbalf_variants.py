@@ -32,14 +32,14 @@ from .values import listed, printed, worded
 
 # All begin at the middle of the scale: without b_u, p_u alone would have to make up a whole rating
 # from 0, which diverges.
-MIDDLE = FBALF._replace(own=(("start", "middle"),))
+MIDDLE = PLAIN._replace(own=(("start", "middle"),))
 BIASES = {
     "both biases": MIDDLE,
     "item bias only": MIDDLE.replaced(user_bias=False),
     "user bias only": MIDDLE.replaced(item_bias=False),
     "no bias": MIDDLE.replaced(user_bias=False, item_bias=False),
 }
-VARIANTS = {name: system._replace(called=f"{FBALF}, {name}") for name, system in BIASES.items()}
+VARIANTS = {name: system._replace(called=f"{PLAIN}, {name}") for name, system in BIASES.items()}
 GROUPS = (EVERYBODY, STRICT, GENEROUS, RARE, POPULAR)
 MEASURES = ("rmse", "mae", OFFSET)
 

@@ -19,7 +19,7 @@ from .effort import CONFIGURATIONS, FCF, GRIDS, PRINTED, RUN, Grid
 from .measures import each
 from .result import Row, row
 from .study import Study, System
-from .table import Trained
+from .table import DIVERGED, Trained
 from .values import Printed, Settings, said
 
 CHOSEN_BY = "precision@10"  # the paper's tables print the best of this
@@ -146,7 +146,7 @@ class Search:
         """Why a system has no figure of ours."""
         if system.algorithm == "vae" and not self.grid.vae:
             return "left out of the quick excerpt"
-        return "needs entrenous[torch]" if system.algorithm == "vae" else "training diverged"
+        return "needs entrenous[torch]" if system.algorithm == "vae" else DIVERGED
 
     # ---- choosing, on validation rows alone ------------------------------------------------------
 

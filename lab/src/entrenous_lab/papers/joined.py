@@ -15,7 +15,7 @@ from entrenous.core.errors import InputError
 
 from .provenance import programs
 from .result import ExperimentResult
-from .stored import StoredResult
+from .stored import StoredResult, figures_of
 from .table import PaperTable
 
 MADE = ("date", "commit", "confirmed")  # of an origin: when and by which program
@@ -26,7 +26,7 @@ def joinable(stored: StoredResult, table: PaperTable, *, quick: bool, seeds: int
     """Whether further data sets can be added to a stored part of today's program: both are no
     excerpts and have as many seeds.
     """
-    apart = table.before is None and table.after is None
+    apart = table.before is None and table.after is None and table.across is None
     return (
         apart
         and bool(stored.only)
@@ -58,27 +58,12 @@ def joined(stored: StoredResult, result: ExperimentResult, folder: Path) -> Expe
         rows=[*was["rows"], *result.rows],
         notes=[*(note for note in was["notes"] if not note.startswith(ABSENT)), *result.notes],
         tests=[*was["tests"], *result.tests],
-        figures={**_figures(stored, folder), **result.figures},
+        figures={**figures_of(stored, folder), **result.figures},
         seconds=round(was["seconds"] + result.seconds, 1),
         computed=was["computed"] + result.computed,
         remembered=was["remembered"] + result.remembered,
         origin=_origin(stored, result.origin),
     )
-
-
-def _figures(stored: StoredResult, folder: Path) -> dict[str, str]:
-    """The figures of a stored result, by what comes after its name."""
-    found = {}
-    for file in stored.content["figures"]:
-        try:
-            found[Path(file).stem.removeprefix(f"{stored.name}-")] = (
-                folder / Path(file).name
-            ).read_text(encoding="utf-8")
-        except OSError:
-            raise InputError(
-                str(folder / file), "it is not there", expected="the figure of a stored result"
-            ) from None
-    return found
 
 
 def _origin(stored: StoredResult, now: Mapping[str, Any]) -> dict[str, Any]:

@@ -37,6 +37,8 @@ class StoredRow(_Shape):
     metric: str
     paper: float | None
     obtained: float | None
+    protocol: str = ""
+    censored: list[bool] = []
     spread: float | None = None
     values: list[float] = []
 
@@ -306,3 +308,21 @@ def _read(path: Path) -> dict[str, Any]:
             fix=AGAIN,
         ) from None
     return content
+
+
+def figures_of(stored: StoredResult, folder: Path) -> dict[str, str]:
+    """Returns the figures of a stored result, by what comes after its name.
+
+    Raises InputError if one is not in the folder.
+    """
+    found = {}
+    for file in stored.content["figures"]:
+        try:
+            found[Path(file).stem.removeprefix(f"{stored.name}-")] = (
+                folder / Path(file).name
+            ).read_text(encoding="utf-8")
+        except OSError:
+            raise InputError(
+                str(folder / file), "it is not there", expected="the figure of a stored result"
+            ) from None
+    return found

@@ -18,6 +18,8 @@ from .result import Context, Found, Row, row
 from .study import Study, System
 from .values import Printed
 
+DIVERGED = "training diverged"  # the end of the protocol of a row without a figure
+
 
 @final
 @dataclass(eq=False, kw_only=True)
@@ -37,6 +39,9 @@ class Trained:
     more: Any = None
     seeds: Sequence[int] = ()
     conditions: str = ""
+    censored: Mapping[System, Sequence[bool]] = field(default_factory=dict)
+    """For figures of curves: whether the curve of each seed still rose at its last round, so that
+    the figure is a bound and not a measurement. Empty for other figures."""
     rows: list[Row] = field(default_factory=list)
     tests: list[dict[str, Any]] = field(default_factory=list)
 
@@ -98,6 +103,9 @@ class PaperTable:
     findings: Sequence[Callable[[Trained], Sequence[str]]] = ()
     figures: Callable[[Trained], Mapping[str, str]] | None = None
     before: Callable[[Context], Found] | None = None
+    across: Callable[[Sequence[Row]], list[Row]] | None = None
+    """Rows over several data sets, which follow from the rows of each (`entrenous papers --restate`
+    computes them anew from a stored result)."""
     after: Callable[[list[Trained]], Found] | None = None
 
     def run(self, context: Context) -> Found:
@@ -114,6 +122,8 @@ class PaperTable:
             notes = [note for finding in self.findings for note in finding(trained)]
             figures = dict(self.figures(trained)) if self.figures else {}
             found.add(Found(rows=trained.rows, notes=notes, figures=figures, tests=trained.tests))
+        if self.across:
+            found.rows.extend(self.across(found.rows))
         if self.after:
             found.add(self.after(done))
         return found
@@ -158,12 +168,15 @@ def system_rows(trained: Trained, system: System, values: Values, printed: Print
     said = (
         study.protocol(system, seeds, None if study.budget.folds else rounds) + trained.conditions
     )
-    more = {
+    more: dict[str, Any] = {
         "settings": study.settings(system),
         **({} if study.budget.folds else {"seeds": list(seeds), "epochs": rounds}),
     }
     known = {} if system.network else printed
     looked_up = str(system._replace(shared=False))
+    censored = list(trained.censored.get(system, ()))
+    if any(censored):
+        more["censored"] = censored
     return [
         seed_row(
             study.name,
@@ -201,7 +214,7 @@ def seed_row(
         metric,
         paper=paper,
         obtained=float(np.mean(values)) if len(values) else None,
-        protocol=protocol if len(values) else f"{protocol}; training diverged",
+        protocol=protocol if len(values) else f"{protocol}; {DIVERGED}",
         reading="",
         spread=float(np.std(values, ddof=1)) if len(values) > 1 else None,
         values=[float(value) for value in values],
