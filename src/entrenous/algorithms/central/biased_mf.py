@@ -71,10 +71,13 @@ class BiasedMf(RatingSettings):
         for epoch_key, alpha in self.passes(key, progress):
             step = RatingStep(alpha, np.float32(self.reg), np.float32(self.reg_bias))
             learn(model, rows, step, epoch_key)
-        return model._replace(P=P[:, : self.factors].copy(), Q=Q[:, : self.factors].copy())
+        # The padding was for registers: it is not stored.
+        p, q = P[:, : self.factors].copy(), Q[:, : self.factors].copy()
+        return model._replace(P=p, Q=q)
 
     def score(self, model: BiasedMfModel, data: Interactions, users: Int64Array) -> Float32Array:
-        return predictions(model.P[users], model.Q, model.mean[0] + model.user[users], model.item)
+        user = model.mean[0] + model.user[users]
+        return predictions(model.P[users], model.Q, user, model.item)
 
     def biases(
         self, model: BiasedMfModel, data: Interactions, users: Int64Array
@@ -98,7 +101,8 @@ def learn(model: BiasedMfModel, rows: RatingRows, step: RatingStep, key: np.uint
         # The biases move first; the vectors take the same error.
         r = order[n]
         u, i = int(user[r]), int(item[r])
-        e = value[r] - (mean + b[u] + c[i] + dot(P, u * width, Q, i * width, width))
+        product = dot(P, u * width, Q, i * width, width)
+        e = value[r] - (mean + b[u] + c[i] + product)
         b[u] += step.alpha * (e - step.reg_bias * b[u])
         c[i] += step.alpha * (e - step.reg_bias * c[i])
         pull(P, u * width, Q, i * width, width, e, step.alpha, step.reg)

@@ -69,7 +69,8 @@ class Ease(Settings):
         progress(1, 2, "inverse")
         with one_blas_thread():
             inverse = np.linalg.inv(gram)
-        weights = inverse / -np.diag(inverse)  # (8)
+        # Equation 8: without its weight 0 an item would predict itself.
+        weights = inverse / -np.diag(inverse)
         np.fill_diagonal(weights, 0)
         progress(2, 2, "inverse")
         return EaseModel(weights.astype(np.float32))
@@ -96,10 +97,14 @@ def _add_pairs(ptr: Int64Array, item: Int32Array, gram: Float64Array) -> None:
 def _sums_of_rows(
     ptr: Int64Array, item: Int32Array, users: Int64Array, weights: Float32Array
 ) -> Float32Array:
+    """Returns the sum of the rows of `weights` of each user's items, float32 [len(users),
+    items].
+    """
     out = np.zeros((len(users), len(weights)), np.float32)
     for n in range(len(users)):
         total = out[n]
-        for r in range(ptr[users[n]], ptr[users[n] + 1]):
+        u = users[n]
+        for r in range(ptr[u], ptr[u + 1]):
             row = weights[item[r]]
             for i in range(len(row)):
                 total[i] += row[i]

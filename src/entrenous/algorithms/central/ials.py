@@ -102,9 +102,12 @@ class Ials(Settings):
             ) from None
 
     def _start(self, key: np.uint64, size: int) -> Float32Array:
-        return normals(folds(key, np.arange(size)), self.factors, 0.1 / math.sqrt(self.factors))
+        """Returns the first vectors of `size` users or items, each drawn from its own key."""
+        keys = folds(key, np.arange(size))
+        return normals(keys, self.factors, 0.1 / math.sqrt(self.factors))
 
     def _confidence(self, train: Interactions) -> Any:
+        """Returns c = 1 + alpha at every consumed item, as a sparse matrix [users, items]."""
         from scipy.sparse import csr_matrix
 
         stored = np.full(len(train), 1.0 + self.alpha, np.float32)

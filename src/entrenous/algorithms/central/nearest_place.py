@@ -55,6 +55,7 @@ class NearestPlace(Settings):
         point = model.point
         out = np.full((len(users), len(point)), -4, np.float32)
         for row, user in enumerate(users.tolist()):
+            # The nearest of the user's places counts, so the largest score does.
             for place in data.item[data.ptr[user] : data.ptr[user + 1]]:
                 apart = sum((point[:, axis] - point[place, axis]) ** 2 for axis in range(AXES))
                 np.maximum(out[row], -apart, out=out[row])

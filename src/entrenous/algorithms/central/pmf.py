@@ -68,7 +68,9 @@ class Pmf(RatingSettings):
         # Without biases the vector 0 would predict 0, or the mean if centred.
         fill(P, data.counts > 0)
         fill(Q, data.popularity > 0)
-        return PmfModel(P[:, : self.factors].copy(), Q[:, : self.factors].copy(), mean)
+        # The padding was for registers: it is not stored.
+        p, q = P[:, : self.factors].copy(), Q[:, : self.factors].copy()
+        return PmfModel(p, q, mean)
 
     def score(self, model: PmfModel, data: Interactions, users: Int64Array) -> Float32Array:
         user = np.full(len(users), model.mean[0], np.float32)
@@ -96,7 +98,8 @@ def learn(
     for n in range(len(item)):
         r = order[n]
         u, i = int(user[r]), int(item[r])
-        e = value[r] - (mean + dot(P, u * width, Q, i * width, width))
+        product = dot(P, u * width, Q, i * width, width)
+        e = value[r] - (mean + product)
         pull(P, u * width, Q, i * width, width, e, alpha, reg)
 
 

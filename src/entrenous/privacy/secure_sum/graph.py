@@ -1,5 +1,5 @@
-"""The neighbours of each party, how many shares give a secret, and how many signatures make a list
-binding.
+"""The graph of a secure sum: the neighbours of each party, the shares that give a secret, and the
+signatures that make a list binding.
 
 Up to 128 parties everyone is everyone's neighbour; above, each has k on a ring (Harary graph H(k,
 n), Bell et al. 2020, section 3).
@@ -40,9 +40,8 @@ class Graph(NamedTuple):
         if not self.ring:
             return [*range(place), *range(place + 1, self.n)]
         at = self.ring.index(place)
-        return sorted(
-            self.ring[(at + step) % self.n] for step in range(-self.reach, self.reach + 1) if step
-        )
+        steps = [step for step in range(-self.reach, self.reach + 1) if step]
+        return sorted(self.ring[(at + step) % self.n] for step in steps)
 
     def around(self, place: int) -> list[int]:
         """The places of all parties that hold shares of a party's secrets: its neighbours and
@@ -64,6 +63,7 @@ class Graph(NamedTuple):
         On a ring they are not where `reach` in succession are missing at two places.
         """
         here = set(survivors)
+        # The steps from each survivor on the ring to the next one, round to the first.
         alive = [at for at, place in enumerate(self.ring) if place in here]
         gaps = [(after - before) % self.n for before, after in pairwise([*alive, *alive[:1]])]
         return sum(gap > self.reach for gap in gaps) < 2
@@ -99,12 +99,13 @@ def quorum(parties: int, malicious: float = 0.1, members: int = 0) -> int:
 
 
 def degree(parties: int, dropout: float = 0.3, malicious: float = 0.1) -> tuple[int, int]:
-    """(k, t): neighbours of each and shares that give a secret.
+    """(k, t): the number of neighbours of each party, and of shares that give a secret.
 
-    Complete graph: t is the quorum. Ring: the fewest k with a t such that, by binomial tails and
-    the union over all parties, any has fewer than t surviving neighbours with a chance below 1e-3,
-    and any has t or more in league with the server below 1e-6. Raises InputError where no k below
-    the number of parties does.
+    In a complete graph t is the quorum. On a ring k is the smallest for which there is a t such
+    that, by binomial tails and the union over all parties, the chance that some party has fewer
+    than t surviving neighbours is below 1e-3, and the chance that some party has t or more
+    neighbours in league with the server is below 1e-6. Raises InputError if no k below the number
+    of parties will do.
 
     >>> degree(100), degree(1000), degree(10_000, dropout=0.1)
     ((99, 56), (60, 24), (34, 19))
@@ -143,6 +144,7 @@ def graph(
     if n <= COMPLETE:
         return Graph(n, least, least, in_league)
     k, t = degree(n, dropout, malicious)
+    # Nobody can choose a place on the ring: the order follows from everybody's keys.
     ring = sorted(range(n), key=lambda u: hashlib.sha256(view + names[u].encode()).digest())
     return Graph(n, t, least, in_league, tuple(ring), k // 2)
 

@@ -273,6 +273,7 @@ class SecureSumServer:
     # ---- stages ----------------------------------------------------------------------------------
 
     def _add(self, stage: int, data: bytes) -> bool:
+        """Accepts a message of a stage. Returns False for a copy. Raises SumRefused."""
         signed = m.decode(data, m.Signed, m.limit_of(stage, self.terms.nbytes))
         said_by(self.terms, self.roll, signed, stage)
         said = Said(hashlib.sha256(signed.body).digest(), signed.signature)
@@ -280,11 +281,8 @@ class SecureSumServer:
         earlier = self._said[stage].get(signed.sender)
         if earlier == said:
             return False
-        require(
-            stage == self.stage,
-            "stage",
-            f"{m.STAGES[stage]}: {'too late' if stage < self.stage else 'too early'}",
-        )
+        untimely = "too late" if stage < self.stage else "too early"
+        require(stage == self.stage, "stage", f"{m.STAGES[stage]}: {untimely}")
         take = self._read(stage, signed, said.body)
         require(earlier is None, "duplicate", f"'{signed.sender[:40]}' said something else before")
         # The journal first: after a crash the message is either unknown, or has its effect.
@@ -316,6 +314,7 @@ class SecureSumServer:
         return self._read_unmasking(place, signed.body)
 
     def _read_advert(self, signed: m.Signed) -> Callable[[], None]:
+        """Checks the keys and the model of an advert. Returns as `_read`."""
         advert = read_advert(self.terms, self.roll, self._digest, signed)
         # All other clients would refuse the roster for one party with another model, or with a key
         # that nobody can agree with.
@@ -332,6 +331,9 @@ class SecureSumServer:
         return take
 
     def _read_shares(self, place: int, body: bytes) -> Callable[[], None]:
+        """Checks that there are a box and hashes for everybody who should have some. Returns as
+        `_read`.
+        """
         said = m.decode(body, m.Shares, len(body))
         near, around = self._graph.neighbours(place), self._graph.around(place)
         require(
@@ -353,6 +355,7 @@ class SecureSumServer:
         return take
 
     def _read_masked(self, body: bytes) -> Callable[[], None]:
+        """Checks the length of a masked vector. Returns as `_read`."""
         require(
             len(body) == self.terms.nbytes,
             "vector",
@@ -362,10 +365,13 @@ class SecureSumServer:
         return partial(np.add, self._sum, np.frombuffer(body, self.terms.dtype), out=self._sum)
 
     def _read_consent(self, body: bytes) -> Callable[[], None]:
-        require(not body, "size", f"{len(body)} bytes beside the signature")
+        require(not body, "size", f"{len(body)} bytes more than the signature")
         return lambda: None
 
     def _read_unmasking(self, place: int, body: bytes) -> Callable[[], None]:
+        """Checks that there is a share of everybody whose shares the sender holds. Returns as
+        `_read`.
+        """
         sharers = set(self._lists[m.SHARES])
         owners = [owner for owner in self._graph.around(place) if owner in sharers]
         require(
@@ -439,6 +445,7 @@ class SecureSumServer:
         return self._place[name]
 
     def _bits(self, stage: int) -> bytes:
+        """The parties that were heard at a closed stage, one bit for each of the roster."""
         return m.to_bits(self._lists[stage], len(self._names))
 
 
