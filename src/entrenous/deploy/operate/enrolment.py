@@ -1,5 +1,5 @@
-"""Enrolment of a node or a peer: it makes its key, asks with the public half, is invited, and joins
-with its users' rows.
+"""Enrolment of a node or a peer: it makes its key, sends a request with the public half, is
+invited, and joins with its users' rows.
 
     node      identity(folder, name)              -> request.json, which may be shown to anybody
     operator  founding.found_federation(...)      -> the operator's folder, and an invitation for
@@ -61,6 +61,7 @@ class EnrolmentRequest(NamedTuple):
     """A request to take part."""
 
     name: str
+    """The name by which the operator knows the node."""
     key: str
     """The node's Ed25519 public key, hexadecimal."""
     listen: str = ""
@@ -78,14 +79,14 @@ class EnrolmentRequest(NamedTuple):
         fields = read_json(path)
         try:
             request = cls(**{**fields, "advertise": tuple(fields.get("advertise", ()))})
-            known = NODE_NAME.fullmatch(request.name.encode("ascii")) is not None
-            known &= len(bytes.fromhex(request.key)) == 32
+            is_valid = NODE_NAME.fullmatch(request.name.encode("ascii")) is not None
+            is_valid &= len(bytes.fromhex(request.key)) == 32
             # Addresses go into invitations, so other peers would dial whatever stands here.
             addresses = (request.listen, *request.advertise)
-            known &= all(_is_address(address) for address in addresses)
+            is_valid &= all(_is_address(address) for address in addresses)
         except (AttributeError, TypeError, ValueError):
-            known = False
-        if not known:
+            is_valid = False
+        if not is_valid:
             raise InputError(
                 str(path),
                 "not a request to take part",
@@ -119,10 +120,13 @@ class EnrolmentRequest(NamedTuple):
 
 
 def _is_address(address: str) -> bool:
-    """Returns whether a text is HOST:PORT, no longer than a record of a peer can hold; or empty."""
+    """Returns whether a text is empty, or HOST:PORT that fits into the record of a peer."""
+    # Before anything else: it raises an error for a request that has no text here.
     host, _, port = address.rpartition(":")
-    known = is_host(host.removeprefix("[").removesuffix("]")) and port_of(port) is not None
-    return not address or (known and len(address) <= LONGEST)
+    if not address:
+        return True
+    bare_host = host.removeprefix("[").removesuffix("]")
+    return is_host(bare_host) and port_of(port) is not None and len(address) <= LONGEST
 
 
 def _rotation(run: str, name: str, key: str) -> bytes:
@@ -182,13 +186,13 @@ def join(
     plan: JoinPlan,
     tell: Callable[[str], None] = lambda line: None,
 ) -> Int64Array:
-    """Takes an invitation up: makes the node's folder with its users' rows, whose items are called
-    as in the federation.
+    """Accepts an invitation: completes the node's folder with its users' rows, whose items get the
+    federation's numbers.
 
-    tell: gets the lines of `told` before anything is written. Returns the federation's numbers of
-    rows.users, int64. Raises InputError for an invitation that is another node's or for another
-    number of users, for terms with public draws that the owner does not allow, and for rows of
-    items not on the list.
+    tell: is called with the lines of `told` before anything is written. Returns the federation's
+    numbers of rows.users, int64. Raises InputError for an invitation that is another node's or for
+    another number of users, for terms that the plan does not allow, and for rows of items that are
+    not on the list.
     """
     terms = FederationTerms.read(invitation / TERMS)
     request = EnrolmentRequest.read(folder / REQUEST)
@@ -238,7 +242,7 @@ def join(
 
 
 def _check_group(invitation: Path, terms: FederationTerms, name: str, plan: JoinPlan) -> None:
-    """Raises InputError where the node's group is smaller than its owner insists on: the node would
+    """Raises InputError if the node's group is smaller than its owner insists on: the node would
     send nothing in any round."""
     members = Members.read(invitation / MEMBERS, terms.users)
     everybody = members.ever()
@@ -255,8 +259,8 @@ def _check_group(invitation: Path, terms: FederationTerms, name: str, plan: Join
 
 
 def _check_draws(invitation: Path, terms: FederationTerms) -> None:
-    """Raises InputError for terms by which others can repeat what devices draw or subtract their
-    noise."""
+    """Raises InputError for terms under which others can repeat the draws of devices, or subtract
+    their noise."""
     allow = "ask the operator why; --public-draws allows it"
     if terms.draws == "public":
         raise InputError(
@@ -282,11 +286,11 @@ def check_epsilon(
     people: int,
     sums: int | None = None,
 ) -> None:
-    """Raises InputError for terms by which a user gives up more than the owner allows, as far as
-    sums of so many people prove.
+    """Raises InputError for terms that prove no epsilon for a user, or a larger one than the owner
+    allows, in sums over `people` users.
 
-    most: the owner's epsilon, None = no bound. sums: how many may leave a node; None = as many as
-    the terms say."""
+    most: the owner's epsilon; None = no bound. sums: the number of sums that a node may take part
+    in; None = as many as the terms say."""
     if most is None:
         return
     if not most > 0:
@@ -308,8 +312,8 @@ def check_epsilon(
 
 
 def accept(folder: Path, invitation: Path) -> None:
-    """Takes a new invitation up for a node that has joined: after `rotate`, or with a new ticket,
-    address or certificate.
+    """Accepts a further invitation for a node that has joined: after `rotate`, or with a new
+    ticket, address or certificate.
 
     Raises InputError for an invitation to another federation, for another key, or for other
     users.
@@ -341,8 +345,8 @@ def accept(folder: Path, invitation: Path) -> None:
 
 
 def invited(invitation: Path, terms: FederationTerms, name: str, key: bytes) -> Int64Array:
-    """Returns the numbers of the users with whom the owner of `key` is invited. Raises InputError
-    where it is not invited.
+    """Returns the numbers of the users for whom the owner of `key` is invited. Raises InputError if
+    it is not invited.
     """
     # An invitation that was sent to another node, or changed on its way, is found out here: by the
     # key in the membership list, or by the operator's signature of the ticket.
@@ -362,27 +366,27 @@ def invited(invitation: Path, terms: FederationTerms, name: str, key: bytes) -> 
 
 
 def take(folder: Path, invitation: Path) -> None:
-    """Copies what a node needs of an invitation into its folder."""
+    """Copies the files of an invitation that a node needs into its folder."""
     for part in INVITED:
         if (invitation / part).exists() and invitation != folder:
             copy_file(invitation / part, folder / part)
 
 
 def of_server(invitation: Path) -> dict[str, Any]:
-    """Returns the fields of node.json about the server: nothing else of an invitation goes into
-    that file."""
+    """Returns the fields of node.json about the server. Nothing else of an invitation goes into
+    that file: the rest is decided by the owner."""
     where = read_server_invitation(invitation)
     return {"server": where.server, "tls": where.tls}
 
 
 def told(invitation: Path, place: str = "") -> list[str]:
-    """Returns what a node agrees to by taking an invitation up, in lines for its owner. place: the
-    file of an algorithm of the owner's own. Raises InputError."""
+    """Returns lines for an owner on what the node agrees to by accepting an invitation. place: the
+    file of the owner's own algorithm. Raises InputError for a malformed invitation."""
     terms = FederationTerms.read(invitation / TERMS)
-    chosen = [f"{name}={value}" for name, value in sorted(terms.settings.items())]
+    settings = ", ".join(f"{name}={value}" for name, value in sorted(terms.settings.items()))
     name = short(terms.algorithm)
     algorithm = (
-        f"algorithm {name}, settings {', '.join(chosen) or 'as they come'}; what it reveals:"
+        f"algorithm {name}, settings {settings or 'as they come'}; what it reveals:"
         f" entrenous explain {name}"
     )
     draws = "draws=secret: from a number of this node's own"

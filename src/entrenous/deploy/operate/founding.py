@@ -1,5 +1,5 @@
-"""Founding a federation: its terms, its operator's folder and an invitation for each node; or a
-whole federation on this machine, to try it.
+"""Founds a federation: writes its terms, its operator's folder and an invitation for each node.
+`found` makes a whole federation on this machine, to try it.
 
 FOLDER/server        with a server: terms, members, items, key and certificate; `entrenous server`
                      runs it
@@ -87,13 +87,13 @@ class Place(NamedTuple):
     names: tuple[str, ...] = ()
     """Host names and addresses in the certificate; nodes use the first."""
     tls: bool = True
-    """Whether nodes reach the server by TLS."""
+    """True if nodes reach the server by TLS."""
     proxy: str = ""
-    """The address of a proxy in front of the server; "" = there is none."""
+    """The address of a proxy in front of the server; "" = none."""
 
     def checked(self) -> Self:
-        """Returns this place with at least one name. Raises InputError if no name is given or
-        known by which nodes could reach the server."""
+        """Returns this place with at least one name. Raises InputError if the server listens at
+        every address and no name is given by which nodes could reach it."""
         if not self.names and self.host in EVERYWHERE:
             raise InputError(
                 "--name",
@@ -119,9 +119,9 @@ def found_federation(
 ) -> FoundedFederation:
     """Makes the operator's folder, and an invitation for each node that asked.
 
-    place: of the server. Noise comes from the operating system's generator; with public draws, from
-    the seed. Raises InputError for terms that make no sense, before anything is written, and for a
-    folder that is there already.
+    place: the address of the server. Noise comes from the operating system's generator; with public
+    draws, from the seed. Raises InputError for terms that make no sense, before anything is
+    written, and for a folder that exists already.
     """
     operator = folder / (OPERATOR if plan.peers else SERVER)
     if operator.exists():
@@ -167,18 +167,18 @@ def found_federation(
 
 
 def _in_groups(terms: FederationTerms, members: Members, own: str) -> FederationTerms:
-    """Returns the terms with so many groups that none has more than MOST_NODES nodes, as far as
-    each is large enough for a sum; the terms as they are where everybody is one group. own: as of
-    `_Founding`.
+    """Returns the terms with so many groups that none has more than MOST_NODES nodes, or fewer
+    groups if some would be too small for a sum; the terms unchanged if everybody is one group. own:
+    see `_Founding`.
     """
     nodes = len(members.nodes)
     if nodes <= MOST_NODES:
         return terms
-    told = terms.model_dump(mode="json")
+    fields = terms.model_dump(mode="json")
     most = min(MOST_GROUPS, max(3, ceil(nodes / MOST_NODES)))
     for groups in range(most, 2, -1):
-        protection = {**told["protection"], "groups": groups}
-        grouped = FederationTerms.parse({**told, "protection": protection}, "terms")
+        protection = {**fields["protection"], "groups": groups}
+        grouped = FederationTerms.parse({**fields, "protection": protection}, "terms")
         with suppress(InputError):
             _check_groups(grouped, members, own)
             return grouped
@@ -186,15 +186,15 @@ def _in_groups(terms: FederationTerms, members: Members, own: str) -> Federation
 
 
 def _check_groups(terms: FederationTerms, members: Members, own: str) -> None:
-    """Raises InputError where a group of nodes is too small for a sum. own: as of `_Founding`."""
+    """Raises InputError if a group of nodes is too small for a sum. own: see `_Founding`."""
     if terms.protection.groups > 1:
         contract = agreed(terms.make(place=own), terms.catalogue, terms.protection)
         check_groups(terms, members, contract)
 
 
 def _pinned(terms: FederationTerms, own: str) -> FederationTerms:
-    """Returns the terms with the pins of their algorithm. Warns (EntrenousWarning) where the
-    algorithm cannot be tried. own: as of `_Founding`.
+    """Returns the terms with the pins of their algorithm. Warns (EntrenousWarning) if the algorithm
+    cannot run in the test round. own: see `_Founding`.
     """
     pinned = terms.pinned(place=own)
     if pinned.pins is not None and not pinned.pins.test_round:
@@ -208,8 +208,8 @@ def _pinned(terms: FederationTerms, own: str) -> FederationTerms:
 
 
 def _check_noise(terms: FederationTerms, members: Members) -> None:
-    """Raises InputError where so few users are there that no sum would have its noise: under masks
-    nobody joins later."""
+    """Raises InputError if too few users are there for the noise of a sum: with masked sums nobody
+    joins later."""
     there = sum(len(member.users) for member in members.nodes.values())
     if there < terms.people_for_noise:
         raise InputError(
@@ -225,8 +225,8 @@ def _check_noise(terms: FederationTerms, members: Members) -> None:
 
 
 def _protection(algorithm: Any, plan: FoundingPlan) -> dict[str, Any]:
-    """Returns the protection of a federation with a server, as its terms say it. Raises InputError
-    for a protection that was never measured for this algorithm.
+    """Returns the field `protection` of the terms, none for peers. Raises InputError for a profile
+    under which this algorithm was never measured.
     """
     traits = declared(algorithm).traits
     unmeasured = f"{short(plan.algorithm)} was not measured under it"
@@ -250,9 +250,9 @@ def _protection(algorithm: Any, plan: FoundingPlan) -> dict[str, Any]:
             " --profile paper limits nothing"
         )
         raise InputError("--profile private", unmeasured, fix=fix)
-    # The terms refuse the profile dp themselves, and say why.
-    repeated = plan.draws == "public" and plan.profile != DP
-    across = {"noise_from": "seed" if repeated else "system"}
+    # The terms refuse public draws under the profile dp themselves, and say why.
+    is_repeatable = plan.draws == "public" and plan.profile != DP
+    across = {"noise_from": "seed" if is_repeatable else "system"}
     lost = round(1 - plan.quorum, 6)
     if plan.profile == PRIVATE:
         # Nodes refuse a sum that has less noise than was promised. Without room, no lying node
@@ -267,9 +267,9 @@ def _protection(algorithm: Any, plan: FoundingPlan) -> dict[str, Any]:
 def found_relay(
     folder: Path, invitation: Path, requests: Requests, place: Place, algorithm: str = ""
 ) -> FoundedFederation:
-    """Makes a relay of a node that was invited: `folder`/below is the folder of a federation of its
-    own nodes, with the terms of the federation above, whose users it has. algorithm: the place of
-    the federation's algorithm, where that is none of `entrenous algorithms`.
+    """Makes an invited node a relay: `folder`/below becomes the folder of a federation of its own
+    nodes, with the terms of the federation above and the users for whom the relay was invited.
+    algorithm: the place of the federation's algorithm if it is none of `entrenous algorithms`.
 
     Raises InputError for an invitation that is another node's or for fewer users, for secure sums
     and defences, and for a folder that has joined."""
@@ -291,6 +291,7 @@ def found_relay(
     above.check(place=algorithm)
     items = Items.read(invitation / ITEMS, above.items_sha256)
     place = place.checked()
+    # Its own nodes trust the relay as their operator, so the terms below have its key.
     key = Ed25519PrivateKey.generate()
     below = {
         **above.model_dump(mode="json"),
@@ -308,8 +309,8 @@ def found_relay(
 
 
 def _below(terms: FederationTerms, users: Int64Array, requests: Requests) -> Members:
-    """Returns the members of a relay's own federation, which share its users in order. Raises
-    InputError for a node that is named twice, and for more users than the relay has."""
+    """Returns the members of a relay's own federation, among whom its users are divided in order.
+    Raises InputError for a node that is named twice, and for more users than the relay has."""
     members = Members({}, terms.users)
     start = int(users[0])
     for request, count in requests:
@@ -332,17 +333,20 @@ class _Founding(NamedTuple):
     """The parts of a new federation that its operator keeps."""
 
     operator: Path
-    """The operator's folder, which is not there yet."""
+    """The operator's folder, which does not exist yet."""
     key: Ed25519PrivateKey
+    """The operator's key."""
     terms: FederationTerms
+    """The terms of the federation."""
     items: Items
+    """The items that all nodes share."""
     own: str
     """The place of an algorithm that is none of `entrenous algorithms`, else ""."""
 
 
 def _founded(founding: _Founding, members: Members, about: Mapping[str, Any]) -> FoundedFederation:
-    """Writes the operator's own files, a certificate where there is to be one, and an invitation
-    for each member. about: the content of place.json.
+    """Writes the operator's own files, a certificate if there is TLS, and an invitation for each
+    member. about: the content of place.json.
     """
     operator = founding.operator
     make_folder(operator, mode=0o700)
@@ -360,7 +364,7 @@ def _founded(founding: _Founding, members: Members, about: Mapping[str, Any]) ->
 
 
 def must_be_new(folder: Path) -> None:
-    """Raises InputError where a folder for a new federation has files already."""
+    """Raises InputError if the folder of a new federation has files already."""
     if folder.exists() and any(folder.iterdir()):
         raise InputError(
             str(folder), "is not empty", expected="a new folder", fix="choose another, or remove it"
@@ -376,8 +380,9 @@ def found(
     floors: Floors | None = None,
     place: Place | None = None,
 ) -> FoundedFederation:
-    """Founds a whole federation on this machine: `nodes` nodes share the users of `train` in order,
-    or are peers of the first users. floors: the least that the nodes insist on in secure sums.
+    """Founds a whole federation on this machine: the users of `train` are divided among `nodes`
+    nodes in order, or the first `nodes` users are peers. floors: the least that the nodes insist on
+    in secure sums.
     """
     at_least("--nodes", nodes, BOOTSTRAPS + 1 if plan.peers else 1)
     if nodes > len(train.users):
@@ -391,6 +396,7 @@ def found(
         plan = _with_floors(plan, floors)
     if plan.peers:
         train = train.of_users(np.arange(nodes))
+        # The addresses of the bootstraps are in every invitation, so these have fixed ports.
         listens = [f"127.0.0.1:{port}" for port in free_ports(BOOTSTRAPS, udp=True)]
         listens += ["127.0.0.1:0"] * (nodes - BOOTSTRAPS)
     else:
@@ -399,12 +405,13 @@ def found(
     names = node_names(nodes)
     shares = np.array_split(np.arange(len(train.users)), nodes)
     folders = {name: folder / "nodes" / name for name in names}
+    requests = []
     try:
-        requests = [
-            (identity(folders[name], name, listen), len(share))
-            for name, listen, share in zip(names, listens, shares, strict=True)
-        ]
-        made = found_federation(folder, Items.of(train), requests, plan, place)
+        for name, listen, share in zip(names, listens, shares, strict=True):
+            request = identity(folders[name], name, listen)
+            requests.append((request, len(share)))
+        founded = found_federation(folder, Items.of(train), requests, plan, place)
+    # Terms are refused when identities have been written already: nothing of them stays.
     except BaseException:
         shutil.rmtree(folder)
         raise
@@ -418,13 +425,12 @@ def found(
         algorithm=plan.algorithm if is_place(plan.algorithm) else "",
     )
     for name, share in zip(names, shares, strict=True):
-        join(folders[name], made.nodes[name], train.of_users(share), owner)
-    return made._replace(nodes=folders)
+        join(folders[name], founded.nodes[name], train.of_users(share), owner)
+    return founded._replace(nodes=folders)
 
 
 def _with_floors(plan: FoundingPlan, floors: Floors) -> FoundingPlan:
-    """Returns a plan whose sums are as the owners' floors want them, unless the plan says
-    otherwise."""
+    """Returns a plan whose sums meet the owners' floors, unless the plan says otherwise."""
     protect = dict(plan.protect)
     if plan.profile != PAPER:
         protect = {"people": floors.people, "parties": floors.parties, **protect}
@@ -452,11 +458,11 @@ def node_names(nodes: int) -> list[str]:
 
 
 def enrolled(terms: FederationTerms, members: Members, requests: Requests, until: int) -> Members:
-    """Returns the membership list with the nodes that ask, numbered after all who are or were
-    there, or with a member's new key.
+    """Returns the membership list with the nodes that ask, numbered after all present and former
+    members, and with the new keys of members that ask to replace theirs.
 
     until: the second in which tickets of peers end. Raises InputError for a name or a key that is
-    known, and where no number is left.
+    known, and if no number is left.
     """
     until = 0 if terms.has_server else until
     for request, count in requests:
@@ -502,7 +508,8 @@ def _replaced(
     """
     before = members.nodes.get(request.name)
     # Without this signature anybody could take a member's place by asking in its name.
-    if before is None or not request.is_by_owner_of(before.key.public_bytes_raw().hex(), terms.run):
+    old_key = "" if before is None else before.key.public_bytes_raw().hex()
+    if before is None or not request.is_by_owner_of(old_key, terms.run):
         raise InputError(
             "--node",
             f"'{request.name}' does not show that its old key wants this",
@@ -513,13 +520,14 @@ def _replaced(
         raise InputError(
             "--node", f"the new key of '{request.name}' is or was a node's of this federation"
         )
-    member = request.member(0, 1, max(until, before.until + 1) if before.until else 0)
-    return member._replace(users=before.users)
+    # Nodes of a server have no ticket, which ends at 0.
+    later = max(until, before.until + 1) if before.until else 0
+    return request.member(0, 1, later)._replace(users=before.users)
 
 
 def _bootstraps(requests: Requests, members: Members) -> list[dict[str, Any]]:
-    """Returns the first peers, whose addresses are in every invitation. Raises InputError where
-    they are too few, or have no address.
+    """Returns the first peers, whose addresses are in every invitation. Raises InputError if they
+    are too few, or have no address.
     """
     at_least("--node, how often", len(requests), BOOTSTRAPS)
     bootstraps = []
@@ -539,8 +547,8 @@ def _bootstraps(requests: Requests, members: Members) -> list[dict[str, Any]]:
 
 
 def operator_folder(folder: Path) -> Path:
-    """Returns the operator's part of a federation's folder: server/, or operator/ where there is no
-    server. Raises InputError.
+    """Returns the operator's part of a federation's folder: server/, or operator/ for peers. Raises
+    InputError if there is neither.
     """
     for name in (SERVER, OPERATOR):
         if (folder / name / TERMS).exists():
@@ -572,7 +580,8 @@ def write_invitation(folder: Path, name: str, members: Members) -> Path:
 def _peer_invitation(
     operator: Path, terms: FederationTerms, member: Member, bootstraps: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """Returns a ticket, and where to begin: the bootstraps by the keys that they have now."""
+    """Returns the content of a peer's invitation: its ticket, and the bootstraps with their present
+    keys."""
     number = int(member.users[0])
     ticket = Ticket.sign(
         read_identity(operator / IDENTITY),

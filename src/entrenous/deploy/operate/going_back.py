@@ -1,13 +1,13 @@
-"""Going back to a kept model where sums are masked: the model is an old one, the numbers of rounds
-are new.
+"""Going back to a kept model when sums are masked: the model is an old one, the numbers of the
+rounds are new.
 
-A node sends one masked input for a number, ever, since two sums of one round over different nodes
-would tell what a node sent. So a server that goes back to the model of round 100 after round 180
-goes on with round 181, from that model. Nodes take this for another round with another model: no
-node goes back, and nobody need be told. A node's memory of earlier sums counts as before, also of
-sums of this very model.
+A node sends only one masked input for each round number, since two sums of one round over different
+nodes would tell what a single node sent. So a server that goes back to the model of round 100 after
+round 180 continues with round 181, from that model. For nodes this is one more round with another
+model: no node goes back, and nobody has to be told. A node still remembers all earlier sums, also
+those of this very model.
 
-A node counts the masked inputs that have left it, and sends no more than the terms say. Where that
+A node counts the masked inputs that have left it, and sends no more than the terms say. If that
 does not leave enough for the rounds to come, its owner decides: going back costs its users further
 sums.
 """
@@ -72,25 +72,28 @@ def go_back(folder: Path, counted: int, after: int = -1) -> WentBack:
             problem = f"round {number} would be the next"
             raise InputError("--after", problem, expected=f"a number below {LAST_NUMBER - 1}")
         # Nodes may have answered a round that is still open.
-        asked = now.tally.asked + (begun >= now.round)
+        is_open = begun >= now.round
+        asked = now.tally.asked + is_open
         # Models of undone rounds go first: if a kill left them here, they would pass for those of
         # rounds to come.
         drop_models(folder, above=counted)
         tally = RoundCount(counted, 0, asked, then.tally.drawn)
         held.commit(then._replace(round=number, tally=tally))
         drop_models(folder, above=counted, but=number)
-        left, wanted = max(0, held.terms.sums - asked), held.terms.rounds - counted
+        left = max(0, held.terms.sums - asked)
+        wanted = held.terms.rounds - counted
     return WentBack(now.tally.counted, counted, number, left, wanted)
 
 
 def allow_sums(folder: Path, counted: int) -> AllowedSums:
-    """Lets a server that went back to `counted` rounds go on to the end of its terms, as the node's
-    owner decides: with a tenth more rounds than are to come, for lost ones.
+    """Allows a node to take part until a server that went back to `counted` rounds has done the
+    rounds of its terms. A tenth more rounds are allowed, for lost ones.
 
-    Raises InputError for rounds that the terms do not have, and where that would spend more than
-    the owner's epsilon.
+    Raises InputError for a number of rounds that the terms do not have, and if that would spend
+    more than the owner's epsilon.
     """
-    terms, about = FederationTerms.read(folder / TERMS), read_json(folder / NODE)
+    terms = FederationTerms.read(folder / TERMS)
+    about = read_json(folder / NODE)
     if counted > terms.rounds:
         expected = f"at most {terms.rounds}, the rounds of the terms"
         raise InputError("--rounds", f"got {counted}", expected=expected)
@@ -98,7 +101,9 @@ def allow_sums(folder: Path, counted: int) -> AllowedSums:
     people = int(about.get("floors", {}).get("people", terms.protection.people))
     with closing(NodeStore(folder / STORE)) as store:
         sent = inputs(store)
-        most = max(allowed_inputs(store, terms), sent + wanted + further(wanted))
+        needed = sent + wanted + further(wanted)
+        # An earlier permission is not taken back.
+        most = max(allowed_inputs(store, terms), needed)
         check_epsilon(folder, terms, about.get("epsilon"), people, most)
         store.note(ALLOWED, str(most))
     return AllowedSums(sent, most, terms.proven(people, most))

@@ -1,9 +1,9 @@
 """Changes of an existing federation: nodes come, go and change their keys; certificates and tickets
-are made anew.
+are renewed.
 
-The folder is that of `founding.found_federation`. A server reads its membership list when it
-starts, so it has to be restarted after `invite` and `shut_out`. Peers learn of a key that was shut
-out by a signed list, which they hand on (tickets.py).
+`folder` is the one that `founding.found_federation` made. A server reads its membership list when
+it starts, so it has to be restarted after `invite` and `shut_out`. Peers learn of a key that was
+shut out by a signed list, which they hand on (tickets.py).
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ PARTS = "server.crt", "server.key"
 
 def invite(folder: Path, requests: Requests, days: float = DAYS) -> list[Path]:
     """Adds nodes to the membership list of an existing federation, or gives a member its new key,
-    and writes their invitations. days: for which the tickets of peers are good. A server reads the
-    list when it next starts.
+    and writes their invitations. days: the time for which the tickets of peers are valid. A server
+    reads the list when it next starts.
 
     Raises InputError, before anything is written, for a name or key that is or was a member's, for
     more users than the terms have room for, and for a federation with secure sums, whose nodes have
@@ -66,10 +66,10 @@ class ShutOut(NamedTuple):
 def shut_out(folder: Path, name: str, rest_others: bool = False) -> ShutOut:
     """Removes a node from the membership list; of peers, signs a list of revoked keys with its key.
 
-    rest_others: whether other nodes may be taken out of all rounds with it, where sums are masked
-    and nodes consent to no sum without that node alone (`leaving`). Raises InputError for a name
-    that is not in the list, for the last node, and where others would have to rest and may not, or
-    too few would be left; it names them."""
+    rest_others: allows taking other nodes out of all rounds together with it. Where sums are
+    masked, nodes refuse a sum that lacks this one node alone (`leaving`). Raises InputError for a
+    name that is not in the list, for the last node, and if others would have to rest and may not,
+    or too few would be left; it names them."""
     operator, terms, members = _opened(folder)
     member = members.nodes.get(name)
     if member is None:
@@ -79,7 +79,7 @@ def shut_out(folder: Path, name: str, rest_others: bool = False) -> ShutOut:
         raise InputError(
             "NAME",
             f"'{name}' is the only node",
-            expected="one that others remain beside",
+            expected="a node of several",
             fix="stop the server instead",
         )
     resting = _resting(operator, terms, members, name, rest_others) if terms.masked else []
@@ -93,12 +93,17 @@ def _resting(
     """Returns the nodes that have to rest when `name` is shut out. Raises InputError where they may
     not, or too few would be left.
     """
-    active = {each: len(member.users) for each, member in members.nodes.items() if not member.rests}
+    active = {}  # users by node
+    for other, member in members.nodes.items():
+        if not member.rests:
+            active[other] = len(member.users)
+    # A node in no sum leaves no gap.
     if name not in active:
-        return []  # it is in no sum, so nothing differs without it
+        return []
+    # Sums of other groups stay as they are.
     group = group_of(members, terms, name)
-    others = active.keys() - group  # the sums of other groups stay as they are
-    active = {each: people for each, people in active.items() if each in group}
+    others = active.keys() - group
+    active = {other: people for other, people in active.items() if other in group}
     own = terms.protection
     floors = Floors(people=own.people, parties=own.parties, apart=terms.apart)
     fewest = terms.people_for_noise
@@ -136,13 +141,14 @@ def renew_tickets(folder: Path, days: float = DAYS) -> list[Path]:
     """Writes invitations with tickets for further `days` for all peers. Each is to be sent to its
     peer, which accepts it.
     """
-    # A new ticket ends later than the one before, by which peers know which of both counts.
     operator, terms, members = _opened(folder)
     until = ends(days)
-    members = members.with_nodes(
-        (name, member._replace(until=max(until, member.until + 1)))
-        for name, member in members.nodes.items()
-    )
+    renewed = []
+    for name, member in members.nodes.items():
+        # Of two tickets for a number the one that ends later counts.
+        later = max(until, member.until + 1)
+        renewed.append((name, member._replace(until=later)))
+    members = members.with_nodes(renewed)
     _write(operator, terms, members)
     return [write_invitation(folder, name, members) for name in members.names]
 
@@ -151,14 +157,14 @@ def renew_certificate(folder: Path, names: Sequence[str] = ()) -> tuple[datetime
     """Makes a new certificate for the server, by the same authority, for the old names and `names`.
     The old pair stays as server.*.old.
 
-    Returns when it ends (UTC), and whether the authority is new: it is where ca.crt and ca.key were
-    moved away, and then all nodes need the new ca.crt. Raises InputError where there is no
-    certificate, or no ca.key to sign with; then all is as it was.
+    Returns the end of the certificate (UTC), and True if the authority is new too: that is so if
+    ca.crt and ca.key were moved away, and all nodes then need the new ca.crt. Raises InputError if
+    there is no certificate, or no ca.key to sign with; then nothing has changed.
     """
     keys = folder / SERVER / "keys"
     wanted = list(dict.fromkeys((*names_of(keys / "server.crt"), *names)))
-    anew = not (keys / "ca.crt").exists()
-    if not anew and not (keys / "ca.key").exists():
+    is_new_authority = not (keys / "ca.crt").exists()
+    if not is_new_authority and not (keys / "ca.key").exists():
         fix = "bring it back for this, or move ca.crt away too to make a new authority"
         raise InputError(str(keys / "ca.key"), "is missing", fix=fix)
     # The old pair is moved away first, since `make_keys` overwrites nothing, and comes back if no
@@ -171,23 +177,25 @@ def renew_certificate(folder: Path, names: Sequence[str] = ()) -> tuple[datetime
         for part in PARTS:
             rename_file(keys / f"{part}.old", keys / part)
         raise
+    # Invitations that have not been taken up yet must lead to the server too.
     for invitation in (folder / "invitations").glob("*/ca.crt"):
         copy_file(keys / "ca.crt", invitation)
-    return until, anew
+    return until, is_new_authority
 
 
 def certificate_ends(server: Path) -> datetime | None:
-    """Returns when a server's certificate or its authority ends (UTC); None where there is no
-    certificate."""
+    """Returns the time (UTC) at which a server's certificate or its authority ends, whichever is
+    sooner; None without a certificate."""
     return expiry(server / "keys") if (server / "keys" / "server.crt").exists() else None
 
 
 def rewind(folder: Path, number: int) -> int:
-    """Goes back to where `number` rounds were done. Returns the rounds that had been done.
+    """Goes back to the state after `number` rounds. Returns the number of rounds that had been
+    done.
 
-    A server, which must not be running, goes back to a round whose model it has kept. A node lets a
-    server that went back go on, with the node's newest private vectors; by itself a node refuses
-    that, since it would repeat the random draws of those rounds.
+    A server, which must not be running, goes back to a round whose model it has kept. A node then
+    answers a server that went back, with the node's newest private vectors; by itself a node
+    refuses that, since it would repeat the random draws of those rounds.
 
     Raises InputError for a round to come or one not kept, and for masked sums, of which no round
     comes again: see `go_back`.
@@ -205,9 +213,9 @@ def rewind(folder: Path, number: int) -> int:
 
 
 def rewound(folder: Path, number: int, after: int = -1) -> list[str]:
-    """Goes back to where `number` rounds were done, by `rewind` or, where sums are masked, by
-    `going_back`. Returns what was done and is to be done, in lines for people. after: as for
-    `going_back.go_back`. Raises InputError.
+    """Goes back to the state after `number` rounds, by `rewind` or, if sums are masked, by
+    `going_back`. Returns lines for people on what was done and what they have to do. after and
+    errors: as for `going_back.go_back` and `rewind`.
     """
     at_least("--rounds", number, 0)
     folder = rewound_folder(folder)
@@ -252,12 +260,12 @@ def _allowed(folder: Path, number: int) -> list[str]:
 
 
 def rewound_folder(folder: Path) -> Path:
-    """Returns the server's folder, where the operator's folder was named."""
+    """Returns the folder of the server if the operator's folder was named, else the folder."""
     return folder / SERVER if (folder / SERVER / PLACE).exists() else folder
 
 
 def _of_rounds(folder: Path) -> FederationTerms:
-    """Returns the terms of a federation that has rounds. Raises InputError."""
+    """Returns the terms of a federation that has rounds. Raises InputError for one of peers."""
     terms = FederationTerms.read(folder / TERMS)
     if not terms.has_server:
         expected = "the folder of a server, or of a node with one"
@@ -266,7 +274,7 @@ def _of_rounds(folder: Path) -> FederationTerms:
 
 
 def to_do(folder: Path) -> str:
-    """Returns what the operator has to do, so that a change of the membership list counts."""
+    """Returns the step by which a change of the membership list takes effect, as a line."""
     if is_server(folder):
         return "it counts from the server's next start: stop it, and start it again"
     revoked = folder / OPERATOR / REVOKED
@@ -276,19 +284,19 @@ def to_do(folder: Path) -> str:
 
 
 def is_server(folder: Path) -> bool:
-    """Returns whether a folder is a server's, or the operator's with a server in it, and no
-    node's."""
+    """Returns whether a folder is a server's, or the operator's with a server in it."""
     return any((place / PLACE).exists() for place in (folder, folder / SERVER))
 
 
 def _opened(folder: Path) -> tuple[Path, FederationTerms, Members]:
+    """Returns the operator's folder, the terms and the membership list of a federation."""
     operator = operator_folder(folder)
     terms = FederationTerms.read(operator / TERMS)
     return operator, terms, Members.read(operator / MEMBERS, terms.users)
 
 
 def _write(operator: Path, terms: FederationTerms, members: Members) -> None:
-    """Writes the list; of peers also where to begin, by the keys that bootstraps have now, and the
+    """Writes the membership list; for peers also the bootstraps with their present keys, and the
     list of revoked keys.
     """
     if terms.has_server:
@@ -309,19 +317,22 @@ def _write(operator: Path, terms: FederationTerms, members: Members) -> None:
 
 
 def _revoked(operator: Path, terms: FederationTerms, members: Members) -> RevocationList:
-    """Returns the signed list of former keys whose tickets still count. Raises InputError for more
-    keys than it can have.
+    """Returns the signed list of former keys whose tickets are still valid. Raises InputError for
+    more keys than a list can have.
     """
     now = time()
-    still = [member for member in members.former if member.until > now]
-    if len(still) > MOST:
-        first = datetime.fromtimestamp(min(member.until for member in still), UTC)
+    valid = [member for member in members.former if member.until > now]
+    # The list travels in one frame.
+    if len(valid) > MOST:
+        first = datetime.fromtimestamp(min(member.until for member in valid), UTC)
         raise InputError(
             "NAME",
-            f"{len(still)} keys would be shut out whose tickets still count",
+            f"{len(valid)} keys would be shut out whose tickets are still valid",
             expected=f"at most {MOST}",
             fix=f"wait until {first:%Y-%m-%d}, or found it anew",
         )
-    keys = [bytes.fromhex(member.key) for member in still]
+    keys = [bytes.fromhex(member.key) for member in valid]
     operator_key = read_identity(operator / IDENTITY)
-    return RevocationList.sign(operator_key, terms.run_bytes, len(members.former), keys)
+    # The number of former keys only grows, so it tells which of two lists is newer.
+    serial = len(members.former)
+    return RevocationList.sign(operator_key, terms.run_bytes, serial, keys)

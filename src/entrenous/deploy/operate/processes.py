@@ -1,5 +1,5 @@
-"""The parts of a federation as processes of this machine, for trying it out. Each has a log in its
-folder, and ends with its parent.
+"""The parts of a federation as processes of this machine, for trials. Each process has a log in its
+folder, and ends when its parent does.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ class Processes:
 
     def start(self, folder: Path, command: str = "node") -> None:
         """Starts `entrenous COMMAND FOLDER`."""
+        # Appended: the log of a process that was killed tells what it did before.
         with open(folder / LOG, "ab") as log:
             environment = {**os.environ, PARENT: str(os.getpid())}
             words = [sys.executable, "-m", "entrenous", command, str(folder)]
@@ -59,6 +60,7 @@ class Processes:
         """
         folders = list(self.of if folders is None else folders)
         ending = {folder: self.of.pop(folder) for folder in folders}
+        # All are told before any is waited for, so that they end side by side.
         for process in ending.values():
             process.terminate()
         until = time.monotonic() + seconds
@@ -74,6 +76,7 @@ class Processes:
 
 
 def _ended(process: subprocess.Popen[bytes], seconds: float) -> int:
+    """Waits for a process, and kills it after some seconds. Returns its exit code."""
     try:
         return process.wait(max(0.1, seconds))
     except subprocess.TimeoutExpired:
@@ -88,6 +91,7 @@ def orphaned(stop: threading.Event) -> None:
 
     def watch() -> None:
         while not stop.wait(1.0):
+            # A process whose parent has ended gets another parent.
             if os.getppid() != int(parent or 0):
                 stop.set()
 

@@ -1,5 +1,5 @@
-"""Receipts: the messages that left the devices of a node, counted as they leave, kept in the node's
-own store, and shown to its users.
+"""Receipts: the messages that left the devices of a node. They are counted as they leave, kept in
+the node's own store, and shown to its users.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from ..agreement.terms import TERMS, FederationTerms
 from ..node.node_store import NODE, STORE, LeftDevice, NodeStore
 from ..peers.replay import PUSH
 
+# Sentences of a receipt, for its user.
 SINGLY = "the server could read each message by itself"
 GATEWAY = (
     "this node added its users up before anything left it: the server saw sums of {} users, and"
@@ -46,7 +47,8 @@ def receipt_of_node(folder: Path, user: str) -> dict[str, Any]:
     """Returns the receipt of one user of a node, as `entrenous receipt --json` prints it. Raises
     InputError for a user who is not of this node.
     """
-    about, terms = read_json(folder / NODE), FederationTerms.read(folder / TERMS)
+    about = read_json(folder / NODE)
+    terms = FederationTerms.read(folder / TERMS)
     with closing(NodeStore(folder / STORE)) as store:
         number = store.user_number(user)
         if number is None:
@@ -59,14 +61,18 @@ def receipt_of_node(folder: Path, user: str) -> dict[str, Any]:
     sentences = [_sentence(terms, left)]
     if terms.has_server and None in [device.rows for device in left]:
         sentences.append(UNCOUNTED if terms.draws == "public" else WHOLE)
-    least = max(terms.protection.people, int(about.get("floors", {}).get("people", 1)))
-    epsilon = terms.proven(least, len(left))
+    # Attacks that were measured under the same settings tell what to expect from so many messages.
     protection = dict(terms.protection) if terms.has_server else {}
     known = expected(algorithm, terms.profile, len(left), terms.settings, protection)
     sentences += in_words(known["expected"], history)
-    sentences.append(
-        NO_PROOF if epsilon is None else PROOF.format(epsilon, terms.protection.delta, least)
-    )
+    # The proof rests on the noise of the people in a sum: as many as terms and owner insist on.
+    owners_floor = int(about.get("floors", {}).get("people", 1))
+    people = max(terms.protection.people, owners_floor)
+    epsilon = terms.proven(people, len(left))
+    if epsilon is None:
+        sentences.append(NO_PROOF)
+    else:
+        sentences.append(PROOF.format(epsilon, terms.protection.delta, people))
     rounds = []
     for device in left:
         counts = {"rows": device.rows, "positives": device.positives, "numbers": device.numbers}
@@ -91,18 +97,20 @@ def receipt_of_node(folder: Path, user: str) -> dict[str, Any]:
 
 def _pushes(store: NodeStore, number: int) -> list[LeftDevice]:
     """Returns the pushes of a peer, which its store has as events."""
+    # A push is a whole model: no rows in it can be counted.
     rows = store.connection.execute(f"select push from event where kind = {PUSH} order by number")
     return [LeftDevice(int(push), number, None, None, None, 1) for (push,) in rows]
 
 
 def _sentence(terms: FederationTerms, left: Sequence[LeftDevice]) -> str:
-    """Returns who could see what left."""
+    """Returns a sentence on who could read the messages."""
     if not left:
         return NEVER
     if not terms.has_server:
         return PEER
     if terms.masked:
         return MASKED.format(terms.protection.people, terms.protection.parties)
+    # A gateway adds the updates of its users up; the smallest of its sums says most about one.
     least = min(device.people for device in left)
     return SINGLY if least == 1 else GATEWAY.format(least)
 

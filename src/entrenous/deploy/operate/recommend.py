@@ -1,5 +1,5 @@
-"""Recommendations of a node or a peer to its own users, on its own machine: nobody else is asked or
-told.
+"""Recommendations of a node or a peer to its own users, on its own machine. Nothing is sent to
+anybody.
 """
 
 from __future__ import annotations
@@ -86,6 +86,7 @@ class OpenNode:
         Raises InputError for a node that has no model yet, and for a user of another node.
         """
         at_least("n", n, 1)
+        # SQLite's connections and a node's arrays serve one thread at a time.
         with self._turn:
             node, place = self._node, self._place(user)
             number, recommender = self._newest()
@@ -99,8 +100,10 @@ class OpenNode:
                 seed=node.terms.seed,
             )
             ids, titles = node.items.ids, node.items.titles
+            places, scores = best.item[0].tolist(), best.score[0].tolist()
             items = []
-            for i, score in zip(best.item[0].tolist(), best.score[0].tolist(), strict=True):
+            for i, score in zip(places, scores, strict=True):
+                # -1 fills the list of a user who has almost all items.
                 if i >= 0:
                     items.append({"item": ids[i], "title": titles[i], "score": float(score)})
             return NodeRecommendations(node.rows.users[place], number, items)

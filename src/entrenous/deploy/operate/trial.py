@@ -1,5 +1,5 @@
-"""A federation on this machine, over real sockets, compared with the simulation that has the same
-plan and seed.
+"""A trial with a server: a federation on this machine, over real sockets, compared with the
+simulation that has the same plan and seed.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ def simulation(trial: TrialPlan) -> RunPlan:
 def begin(
     folder: Path, trial: TrialPlan, say: Callable[[str], None] = lambda line: None
 ) -> FoundedFederation:
-    """Makes a federation in `folder` whose nodes each have the training rows of a part of the
-    users. Raises InputError.
+    """Makes a federation in `folder`, among whose nodes the users and their training rows are
+    divided. Raises InputError for a plan that makes no sense.
 
-    Where a round has fewer people or nodes than the floors of masked sums, these are lowered, which
-    `say` is told: for trying it out.
+    If a round has fewer people or nodes than the floors of masked sums, the floors are lowered, and
+    a line says so: in a trial only.
     """
     trial = trial.complete()
     must_be_new(folder)  # before any data is fetched
@@ -111,13 +111,14 @@ def _simulated(plan: RunPlan) -> RunResult:
 
 
 def _knows(algorithm: str, profile: str) -> str:
-    """Returns what a curious server would know under a profile, as audits of this package have
-    measured it.
+    """Returns a line on what a curious server would know under a profile, as audits of this package
+    have measured it.
     """
-    views = evidence.SEEN_UNDER.get(profile, evidence.SUMS)
+    # The final model is left out: everybody gets it, not only the server.
+    views = set(evidence.SEEN_UNDER.get(profile, evidence.SUMS)) - {"model"}
     lines = []
     for measured in evidence.measured(short(algorithm), profile):
-        if measured["view"] in views and measured["view"] != "model" and evidence.best(measured):
+        if measured["view"] in views and evidence.best(measured):
             lines.append(f"{evidence.said(measured)} (on {measured['data']})")
     if lines:
         return "; ".join(lines)
@@ -135,6 +136,7 @@ def carry_out(folder: Path, say: Callable[[str], None]) -> dict[str, Any]:
         run_all(folder, say)
     say("the same in one process, for comparison")
     simulated = _simulated(plan)
+    # The algorithm as published shows the price of the protection.
     paper = simulated
     if plan.profile != PAPER:
         paper = _simulated(replace(plan, profile=PAPER, protect={}))
