@@ -22,7 +22,7 @@ from ..core.registry.own import place_of
 from ..data.interactions import Interactions
 from ..data.load import from_frame
 from ..data.load import load as load_rows
-from ..data.options import load_arguments
+from ..data.load import load_arguments
 from ..data.split.types import Split
 from ..evaluate.metric_kinds import ListMetric, Metric, QueryMetric, RatingMetric
 from .progress import progress_bar

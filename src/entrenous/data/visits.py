@@ -1,5 +1,5 @@
 """All visits of the rows of a data set as columns, and back: the form in which files and stores
-keep them (`core.visits` has the form in which algorithms see them).
+keep them (`core.contract.protocols` has the form in which algorithms see them).
 """
 
 from __future__ import annotations
