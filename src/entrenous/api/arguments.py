@@ -20,9 +20,8 @@ from ..core.errors import InputError
 from ..core.keywords import called_with, field_texts
 from ..core.registry.own import place_of
 from ..data.interactions import Interactions
-from ..data.load import from_frame
+from ..data.load import from_frame, load_arguments
 from ..data.load import load as load_rows
-from ..data.load import load_arguments
 from ..data.split.types import Split
 from ..evaluate.metric_kinds import ListMetric, Metric, QueryMetric, RatingMetric
 from .progress import progress_bar
