@@ -1,3 +1,3 @@
-"""What an onlooker learns from what leaves devices: transcripts of exactly what it sees, attacks
-that read nothing else, verdicts.
+"""The view of an onlooker of a federation, attacks on users and on the training, and figures of how
+far they come.
 """
