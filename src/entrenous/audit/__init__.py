@@ -1,3 +1,3 @@
-"""The view of an onlooker of a federation, attacks on users and on the training, and figures of how
-far they come.
+"""Audits: transcripts of exactly what an onlooker of a federation sees, attacks that read nothing
+else, and verdicts; and attacks on the training by devices that collude.
 """
