@@ -1,3 +1,3 @@
-"""What an onlooker learns from what leaves devices: transcripts of exactly what it sees, attacks
-that read nothing else, verdicts.
+"""Audits: transcripts of exactly what an onlooker of a federation sees, attacks that read nothing
+else, and verdicts; and attacks on the training by devices that collude.
 """
