@@ -27,7 +27,7 @@ PASSING = frozenset(
         errno.EHOSTUNREACH,
     }
 )
-# busy, locked, no memory, input or output, full
+# The same in SQLite: busy, locked, no memory, input or output, full.
 PASSING_SQLITE = frozenset({5, 6, 7, 10, 13})
 
 
@@ -50,7 +50,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 class EntrenousWarning(UserWarning):
-    """Something the user should know about a result that is still valid."""
+    """A warning about a result that is still valid."""
 
 
 class InputError(EntrenousError):
@@ -87,6 +87,7 @@ def may_pass(error: BaseException) -> bool:
         return True
     if isinstance(error, OSError):
         return error.errno in PASSING
+    # The lowest eight bits are the code, the others its detail.
     return getattr(error, "sqlite_errorcode", -1) & 0xFF in PASSING_SQLITE
 
 
@@ -110,4 +111,6 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """
     known = sorted(known)
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    return f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known) or 'none'}"
+    if close:
+        return f"did you mean '{close[0]}'?"
+    return f"known: {', '.join(known) or 'none'}"

@@ -62,6 +62,7 @@ def write_private(path: Path, content: bytes, *, new: bool = True) -> None:
 
 
 def _temporary(path: Path) -> Path:
+    """Returns a name beside a file that no other process uses."""
     return path.with_name(f".{path.name}.{os.getpid()}.tmp")
 
 
@@ -97,6 +98,7 @@ def make_folder(path: Path, mode: int = 0o777) -> None:
     """
     if path.is_dir():
         return
+    # Each new name must be on the disk, those of the folders above included.
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True, mode=mode)
     for folder in reversed(missing):

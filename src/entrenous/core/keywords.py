@@ -48,8 +48,9 @@ def called_with(
 def _asked(
     kind: Callable[..., Asked], name: str, arguments: tuple[Any, ...], keywords: Mapping[str, Any]
 ) -> Asked:
-    """The dataclass that a call asks for."""
-    known = inspect.signature(kind).parameters
+    """Makes the dataclass of a call. Raises InputError for arguments that do not fit it."""
+    signature = inspect.signature(kind)
+    known = signature.parameters
     for keyword in keywords:
         if keyword not in known:
             fix = did_you_mean(keyword, known)
@@ -57,7 +58,7 @@ def _asked(
     # Callers write `rounds=None` for "as usual", whatever the usual value is.
     named = {keyword: value for keyword, value in keywords.items() if value is not None}
     try:
-        inspect.signature(kind).bind(*arguments, **named)
+        signature.bind(*arguments, **named)
     except TypeError as wrong:
         raise InputError(name, str(wrong)) from None
     return kind(*arguments, **named)
@@ -70,22 +71,24 @@ def at_least(where: str, value: int | None, least: int) -> None:
 
 
 def names_of(*kinds: type) -> list[str]:
-    """The names of the fields of some dataclasses."""
+    """Returns the names of the fields of some dataclasses."""
     return [field.name for kind in kinds for field in fields(kind)]
 
 
 def values(options: Any, *kinds: type) -> dict[str, Any]:
-    """The values of a dataclass by name, of those fields alone that `kinds` have; () = of all. What
-    the fields hold is not copied.
+    """Returns the values of a dataclass by name, of those fields alone that `kinds` have; () = of
+    all. The values are not copied.
     """
-    return {name: getattr(options, name) for name in names_of(*kinds or (type(options),))}
+    names = names_of(*kinds or (type(options),))
+    return {name: getattr(options, name) for name in names}
 
 
 def field_texts(kind: type) -> dict[str, str]:
-    """The text under each field of a dataclass and of its bases, as one paragraph. {} where the
-    source is not installed.
+    """Returns the text under each field of a dataclass and of its bases, as one paragraph. {} where
+    the source is not installed.
     """
     texts: dict[str, str] = {}
+    # A class overrides the texts of its bases.
     for base in reversed(kind.__mro__):
         if is_dataclass(base):
             texts |= _texts_of_class(cast(type, base))
@@ -93,6 +96,7 @@ def field_texts(kind: type) -> dict[str, str]:
 
 
 def _texts_of_class(kind: type) -> dict[str, str]:
+    """Reads the texts under the fields from the source of a class: Python keeps none of them."""
     try:
         source = textwrap.dedent(inspect.getsource(kind))
     except (OSError, TypeError):
@@ -102,9 +106,11 @@ def _texts_of_class(kind: type) -> dict[str, str]:
     texts = {}
     # A text under a field is a statement of its own, right after the field.
     for statement, below in zip(definition.body, definition.body[1:], strict=False):
-        if not isinstance(statement, ast.AnnAssign) or not isinstance(statement.target, ast.Name):
+        if not isinstance(statement, ast.AnnAssign) or not isinstance(below, ast.Expr):
             continue
-        text = below.value if isinstance(below, ast.Expr) else None
-        if isinstance(text, ast.Constant) and isinstance(text.value, str):
-            texts[statement.target.id] = " ".join(text.value.split())
+        field = statement.target
+        text = below.value
+        is_text = isinstance(text, ast.Constant) and isinstance(text.value, str)
+        if isinstance(field, ast.Name) and is_text:
+            texts[field.id] = " ".join(ast.literal_eval(text).split())
     return texts

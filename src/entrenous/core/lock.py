@@ -67,6 +67,7 @@ def is_held(path: Path) -> bool:
 
 
 def _taken(lock: int, how: str) -> bool:
+    """Tries to take a lock, and tells whether that succeeded."""
     if fcntl is None:
         return True
     try:

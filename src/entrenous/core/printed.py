@@ -25,12 +25,15 @@ def plain(text: str, keep: str = "") -> str:
     >>> print(plain("WITHOUT TLS\x1b[2K\x9b1A"), plain("a\u202eb"), plain("naïve 日本"))
     WITHOUT TLS\u001b[2K\u009b1A a\u202eb naïve 日本
     """
+    # Nearly every text is plain already.
     if text.isascii() and text.isprintable():
         return text
-    return "".join(
-        letter if letter in keep or not _is_obeyed(letter) else _written_out(letter)
-        for letter in text
-    )
+    letters = []
+    for letter in text:
+        if letter not in keep and _is_obeyed(letter):
+            letter = _written_out(letter)
+        letters.append(letter)
+    return "".join(letters)
 
 
 def summary_of(docstring: str | None) -> str:
@@ -40,6 +43,7 @@ def summary_of(docstring: str | None) -> str:
 
 
 def _is_obeyed(letter: str) -> bool:
+    """Tells whether a terminal obeys a character, or hides it, instead of showing it."""
     return letter in TURNING or ord(letter) in UNSEEN or unicodedata.category(letter) in OBEYED
 
 

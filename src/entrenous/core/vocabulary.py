@@ -15,7 +15,8 @@ from .types import Array, Int32Array
 @final
 class Vocabulary:
     """A two-way map between n external ids, as text, and the numbers 0..n - 1. Without explicit ids
-    (synthetic data) the id of number 7 is "7" and costs no memory."""
+    (synthetic data) the id of number 7 is "7" and costs no memory.
+    """
 
     def __init__(
         self, ids: Array | Sequence[str] | None = None, *, size: int | None = None, kind: str = "id"
@@ -35,7 +36,9 @@ class Vocabulary:
     @cached_property
     def ids(self) -> Array:
         """All external ids in index order, text [n]."""
-        return np.arange(self.size).astype(np.str_) if self._ids is None else self._ids
+        if self._ids is None:
+            return np.arange(self.size).astype(np.str_)
+        return self._ids
 
     @cached_property
     def _index(self) -> dict[str, int]:
@@ -53,8 +56,11 @@ class Vocabulary:
         if number is None:
             # To compare with every id of a large vocabulary would take seconds.
             compared = self._index if len(self) <= 100_000 else list(self._index)[:1000]
-            near = len(str(name)) > 2 or not self.size
-            hint = did_you_mean(str(name), compared) if near else f"for example '{self[0]}'"
+            # Of a short text, nearly any id is near.
+            if len(str(name)) > 2 or not self.size:
+                hint = did_you_mean(str(name), compared)
+            else:
+                hint = f"for example '{self[0]}'"
             raise InputError(
                 self.kind,
                 f"unknown {self.kind} '{name}'",

@@ -186,7 +186,7 @@ class Rounds:
                 download, training.devices, users, local, clip=training.clip
             )
             noise = fold_name(local, AGAIN) if self._again else local
-            # The next clip follows from this sum before noise of its own is added.
+            # First the next clip: `on_sum` takes away the weights that it follows from.
             clip = self.protected.next_clip(total, noise, training.clip)
             if self.protected.noisy:
                 total = self.protected.on_sum(total, noise, training.clip)

@@ -1,5 +1,6 @@
-"""The shapes of the main parts. An algorithm is a set of hyper-parameters and pure functions over
-explicit state (NamedTuples of arrays).
+"""The shapes of the main parts: the data of devices, the functions of an algorithm, the answers of
+a trained one. An algorithm is a set of hyper-parameters and pure functions over explicit state
+(NamedTuples of arrays).
 """
 
 from __future__ import annotations
@@ -120,7 +121,8 @@ def some_visits(visits: Visits | None, rows: Int64Array | slice) -> Visits | Non
     if visits is None:
         return None
     if isinstance(rows, slice):
-        rows = np.arange(len(visits.ptr) - 1)[rows]
+        everything = np.arange(len(visits.ptr) - 1)
+        rows = everything[rows]
     ptr, at = rows_of(visits.ptr, rows)
     return Visits(ptr, visits.time[at], visits.row[at])
 
@@ -133,7 +135,8 @@ def joined_visits(parts: Sequence[Moments | None]) -> Visits | None:
     if len(known) < len(parts) or all(part.visits is None for part in known):
         return None
     each = [part.each for part in known]
-    ptr = starts_of(np.concatenate([np.diff(visits.ptr) for visits in each]))
+    counts = [np.diff(visits.ptr) for visits in each]
+    ptr = starts_of(np.concatenate(counts))
     time = np.concatenate([visits.time for visits in each])
     row = np.concatenate([visits.row for visits in each])
     return Visits(ptr, time, row)
@@ -149,8 +152,10 @@ def grouped_visits(row_of: Int64Array, time: Int64Array, row: Int64Array, rows: 
     >>> grouped_visits(np.array([1, 0, 1]), np.array([9, 7, 5]), np.arange(3), 2)
     Visits(ptr=array([0, 1, 3]), time=array([7, 5, 9]), row=array([1, 2, 0]))
     """
+    # The last key counts first.
     order = np.lexsort((row, time, row_of))
-    ptr = starts_of(np.bincount(row_of, minlength=rows))
+    counts = np.bincount(row_of, minlength=rows)
+    ptr = starts_of(counts)
     return Visits(ptr, time[order], row[order])
 
 

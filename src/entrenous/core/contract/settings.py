@@ -31,7 +31,7 @@ class Settings(BaseModel):
         extra="forbid",
         arbitrary_types_allowed=True,
         allow_inf_nan=False,
-        # declarations (holds, sends, ..) are no settings
+        # Declarations (holds, sends, ...) are no settings.
         ignored_types=(type, tuple, Traits),
     )
 
@@ -60,6 +60,7 @@ class Settings(BaseModel):
 
 
 def _input_error(cls: type[Settings], invalid: ValidationError, where: str) -> InputError:
+    """Returns the first error of a validation as one line."""
     first = invalid.errors()[0]
     expected = first["msg"].removeprefix("Value error, ")
     # Without a place, not one setting is wrong, but all of them together.
@@ -70,7 +71,9 @@ def _input_error(cls: type[Settings], invalid: ValidationError, where: str) -> I
         fix = did_you_mean(name, cls.model_fields)
         return InputError(f"{where} {name}", "unknown setting", fix=fix)
     field = cls.model_fields.get(name)
-    meaning = f"{name} is: {field.description}" if field is not None and field.description else ""
+    meaning = ""
+    if field is not None and field.description:
+        meaning = f"{name} is: {field.description}"
     return InputError(
         f"{where} {name}",
         f"got {str(first['input'])[:80]!r}",

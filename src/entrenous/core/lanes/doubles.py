@@ -1,5 +1,5 @@
-"""Eight float64 at a time: what a sum of outer products and a factorisation of a small matrix are
-made of.
+"""Eight float64 at a time: the arithmetic of sums of outer products, and of the factorisation of a
+small matrix.
 
 As in `simd`, the function is plain NumPy followed by the instructions that stand for it in a
 compiled kernel. Both add one product after the other, so they give the same bits on every machine,
@@ -20,9 +20,12 @@ from numba.core import types
 from numba.extending import lower_builtin, type_callable
 
 from ..types import Float64Array
-from .simd import address, spread
+from .simd import address, is_flat, spread
 
-DOUBLES, TERMS = 8, 4
+# Numbers of a vector.
+DOUBLES = 8
+# Products that one call adds: a row of `out` is read and written once for all of them.
+TERMS = 4
 _DOUBLES = ir.VectorType(ir.DoubleType(), DOUBLES)
 
 
@@ -41,11 +44,12 @@ def add_products(
 
     Arrays are C-contiguous and addressed by flat position; out overlaps neither of the others.
     """
-    found = out.reshape(-1)[at : at + DOUBLES]
-    given = weights.reshape(-1)
+    total = out.reshape(-1)[at : at + DOUBLES]
+    factors = weights.reshape(-1)
     terms = rows.reshape(-1)
     for k in range(TERMS):
-        found += given[w + k * apart] * terms[r + k * stride : r + k * stride + DOUBLES]
+        begin = r + k * stride
+        total += factors[w + k * apart] * terms[begin : begin + DOUBLES]
 
 
 @type_callable(add_products)
@@ -53,13 +57,11 @@ def _type_add_products(context: Any) -> Any:
     def typer(
         out: Any, at: Any, weights: Any, w: Any, apart: Any, rows: Any, r: Any, stride: Any
     ) -> Any:
-        return types.none if all(_doubles(array) for array in (out, weights, rows)) else None
+        arrays = (out, weights, rows)
+        fit = all(is_flat(array, types.float64) for array in arrays)
+        return types.none if fit else None
 
     return typer
-
-
-def _doubles(array: Any) -> bool:
-    return isinstance(array, types.Array) and array.dtype == types.float64 and array.layout == "C"
 
 
 _WHERE = (types.Array, types.Integer)
@@ -67,29 +69,25 @@ _WHERE = (types.Array, types.Integer)
 
 @lower_builtin(add_products, *_WHERE, *_WHERE, types.Integer, *_WHERE, types.Integer)
 def _lower_add_products(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    def moved(place: int, by: int, k: int) -> Any:
-        """The position in argument `place`, and k times that in argument `by` further."""
-        first, step = (
-            context.cast(builder, args[number], sig.args[number], types.int64)
-            for number in (place, by)
-        )
+    def number(place: int) -> Any:
+        """The integer in argument `place`, as an i64."""
+        return context.cast(builder, args[place], sig.args[place], types.int64)
+
+    def moved(first: Any, step: Any, k: int) -> Any:
+        """The position k steps behind the first."""
         return builder.add(first, builder.mul(step, ir.Constant(ir.IntType(64), k)))
 
-    pointer = address(
-        context,
-        builder,
-        sig.args[0],
-        args[0],
-        context.cast(builder, args[1], sig.args[1], types.int64),
-        _DOUBLES,
-    )
+    at, w, apart, r, stride = (number(place) for place in (1, 3, 4, 6, 7))
+    pointer = address(context, builder, sig.args[0], args[0], at, _DOUBLES)
     total = builder.load(pointer, align=8)
     weights = context.make_array(sig.args[2])(context, builder, args[2]).data
+    # One product after the other, as a plain loop would add them.
     for k in range(TERMS):
-        row = builder.load(
-            address(context, builder, sig.args[5], args[5], moved(6, 7, k), _DOUBLES), align=8
-        )
-        weight = spread(builder, builder.load(builder.gep(weights, [moved(3, 4, k)])), _DOUBLES)
-        total = builder.fadd(total, builder.fmul(weight, row))
+        begin = moved(r, stride, k)
+        place = address(context, builder, sig.args[5], args[5], begin, _DOUBLES)
+        row = builder.load(place, align=8)
+        weight = builder.load(builder.gep(weights, [moved(w, apart, k)]))
+        product = builder.fmul(spread(builder, weight, _DOUBLES), row)
+        total = builder.fadd(total, product)
     builder.store(total, pointer, align=8)
     return context.get_dummy_value()

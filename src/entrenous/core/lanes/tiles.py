@@ -1,5 +1,5 @@
-"""Sixteen by sixteen float32 at a time: what a dense layer of a small network does, for one sample,
-on one device.
+"""Sixteen by sixteen float32 at a time: the arithmetic of a dense layer of a small network, for one
+sample, on one device.
 
 A tile is sixteen rows of sixteen numbers of a C-contiguous array, addressed by the flat position of
 its first number and the distance between rows. As in `simd`, each function is plain NumPy followed
@@ -21,39 +21,51 @@ from numba.core import types
 from numba.extending import lower_builtin, type_callable
 
 from ..types import Float32Array
-from .simd import FLOATS, LANES, LANES_TYPE, Lanes, address, load, spread, store, sum_of
+from .simd import (
+    FLOATS,
+    LANES,
+    LANES_TYPE,
+    Lanes,
+    address,
+    is_flat,
+    load,
+    spread,
+    store,
+    sum_of,
+)
 
-CHAINS = 4  # sums that grow side by side, so that an addition need not wait for the one before
+# Sums that grow side by side, so that an addition need not wait for the one before.
+CHAINS = 4
 
 
 def weighted(tile: Float32Array, start: int, stride: int, x: Float32Array, at: int) -> Lanes:
-    """The sum over rows k of a tile of row k * x[at + k]: the forward pass of a layer."""
+    """Returns the sum over rows k of a tile of row k * x[at + k]: the forward pass of a layer."""
     sums = [_row(tile, start, stride, x, at, k) for k in range(CHAINS)]
     for k in range(CHAINS, LANES):
-        sums[k % CHAINS] = sums[k % CHAINS] + _row(tile, start, stride, x, at, k)
+        chain = k % CHAINS
+        sums[chain] = sums[chain] + _row(tile, start, stride, x, at, k)
     return (sums[0] + sums[1]) + (sums[2] + sums[3])
 
 
 def products(tile: Float32Array, start: int, stride: int, lanes: Lanes) -> Lanes:
-    """For each row k of a tile the sum over lanes of row k * lanes: the backward pass of a
+    """Returns for each row k of a tile the sum over lanes of row k * lanes: the backward pass of a
     layer.
     """
-    return np.array(
-        [sum_of(load(tile, start + k * stride) * lanes) for k in range(LANES)], np.float32
-    )
+    rows = [load(tile, start + k * stride) for k in range(LANES)]
+    return np.array([sum_of(row * lanes) for row in rows], np.float32)
 
 
 def add_outer(
     tile: Float32Array, start: int, stride: int, x: Float32Array, at: int, lanes: Lanes
 ) -> None:
-    """Add x[at + k] * lanes to each row k of a tile: the gradient of a layer's weights."""
+    """Adds x[at + k] * lanes to each row k of a tile: the gradient of the weights of a layer."""
     for k in range(LANES):
-        store(
-            tile, start + k * stride, load(tile, start + k * stride) + x.reshape(-1)[at + k] * lanes
-        )
+        row = start + k * stride
+        store(tile, row, load(tile, row) + x.reshape(-1)[at + k] * lanes)
 
 
 def _row(tile: Float32Array, start: int, stride: int, x: Float32Array, at: int, k: int) -> Lanes:
+    """Returns row k of a tile times x[at + k]."""
     return x.reshape(-1)[at + k] * load(tile, start + k * stride)
 
 
@@ -61,7 +73,7 @@ def _row(tile: Float32Array, start: int, stride: int, x: Float32Array, at: int, 
 
 
 def _matrix(array: Any) -> bool:
-    return isinstance(array, types.Array) and array.dtype == types.float32 and array.layout == "C"
+    return is_flat(array, types.float32)
 
 
 @type_callable(weighted)
@@ -75,8 +87,12 @@ def _lower_weighted(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     scalars = _scalars(context, builder, sig.args[3:], args[3:])
     sums = [builder.fmul(scalars(k), rows.load(k)) for k in range(CHAINS)]
     for k in range(CHAINS, LANES):
-        sums[k % CHAINS] = builder.fadd(sums[k % CHAINS], builder.fmul(scalars(k), rows.load(k)))
-    return builder.fadd(builder.fadd(sums[0], sums[1]), builder.fadd(sums[2], sums[3]))
+        chain = k % CHAINS
+        product = builder.fmul(scalars(k), rows.load(k))
+        sums[chain] = builder.fadd(sums[chain], product)
+    first = builder.fadd(sums[0], sums[1])
+    last = builder.fadd(sums[2], sums[3])
+    return builder.fadd(first, last)
 
 
 @type_callable(products)
@@ -88,22 +104,25 @@ def _type_products(context: Any) -> Any:
 
 @lower_builtin(products, types.Array, types.Integer, types.Integer, LANES_TYPE)
 def _lower_products(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    """Sixteen sums by halves, two vectors at a time: the halves of `sum_of`, for all rows
+    """Makes sixteen sums by halves, two vectors at a time: the halves of `sum_of`, for all rows
     together.
     """
     rows = _Rows(context, builder, sig.args[:3], args[:3])
     vectors = [builder.fmul(rows.load(k), args[3]) for k in range(LANES)]
+    places = ir.VectorType(ir.IntType(32), LANES)
     half = LANES // 2
     while len(vectors) > 1:
+        # Of two vectors side by side, the first half of every group of lanes, and the last.
         low = [base + k for base in range(0, 2 * LANES, 2 * half) for k in range(half)]
-        picks = [
-            ir.Constant(ir.VectorType(ir.IntType(32), LANES), [p + shift for p in low])
-            for shift in (0, half)
-        ]
-        pairs = zip(vectors[::2], vectors[1::2], strict=True)
-        vectors = [
-            builder.fadd(*(builder.shuffle_vector(a, b, pick) for pick in picks)) for a, b in pairs
-        ]
+        high = [place + half for place in low]
+        first = ir.Constant(places, low)
+        last = ir.Constant(places, high)
+        sums = []
+        for a, b in zip(vectors[::2], vectors[1::2], strict=True):
+            left = builder.shuffle_vector(a, b, first)
+            right = builder.shuffle_vector(a, b, last)
+            sums.append(builder.fadd(left, right))
+        vectors = sums
         half //= 2
     return vectors[0]
 
@@ -121,13 +140,12 @@ def _type_add_outer(context: Any) -> Any:
 def _lower_add_outer(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     rows = _Rows(context, builder, sig.args[:3], args[:3])
     scalars = _scalars(context, builder, sig.args[3:5], args[3:5])
-    factors = [
-        scalars(k) for k in range(LANES)
-    ]  # read before a row is written: for all the compiler knows, the arrays overlap
+    # Read before a row is written: for all that the compiler knows, the arrays overlap.
+    factors = [scalars(k) for k in range(LANES)]
     for k in range(LANES):
-        builder.store(
-            builder.fadd(rows.load(k), builder.fmul(factors[k], args[5])), rows.pointer(k), align=4
-        )
+        product = builder.fmul(factors[k], args[5])
+        row = builder.fadd(rows.load(k), product)
+        builder.store(row, rows.pointer(k), align=4)
     return context.get_dummy_value()
 
 
@@ -135,30 +153,33 @@ class _Rows:
     """The sixteen rows of a tile in memory."""
 
     def __init__(self, context: Any, builder: Any, kinds: Any, values: Any) -> None:
-        tile, start, stride = values
-        self._context, self._builder, self._kind, self._tile = context, builder, kinds[0], tile
-        self._start, self._stride = (
-            context.cast(builder, v, k, types.int64)
-            for v, k in zip((start, stride), kinds[1:], strict=True)
-        )
+        self._context = context
+        self._builder = builder
+        self._kind = kinds[0]
+        self._tile = values[0]
+        self._start = context.cast(builder, values[1], kinds[1], types.int64)
+        self._stride = context.cast(builder, values[2], kinds[2], types.int64)
 
     def pointer(self, k: int) -> Any:
-        at = self._builder.add(
-            self._start, self._builder.mul(self._stride, ir.Constant(ir.IntType(64), k))
-        )
-        return address(self._context, self._builder, self._kind, self._tile, at, FLOATS)
+        """Returns a pointer to row k."""
+        builder = self._builder
+        further = builder.mul(self._stride, ir.Constant(ir.IntType(64), k))
+        at = builder.add(self._start, further)
+        return address(self._context, builder, self._kind, self._tile, at, FLOATS)
 
     def load(self, k: int) -> Any:
+        """Reads row k."""
         return self._builder.load(self.pointer(k), align=4)
 
 
 def _scalars(context: Any, builder: Any, kinds: Any, values: Any) -> Any:
-    """k -> x[at + k] in all lanes."""
+    """Returns a function k -> x[at + k] in all lanes."""
     at = context.cast(builder, values[1], kinds[1], types.int64)
     data = context.make_array(kinds[0])(context, builder, values[0]).data
 
     def scalar(k: int) -> Any:
-        pointer = builder.gep(data, [builder.add(at, ir.Constant(ir.IntType(64), k))])
-        return spread(builder, builder.load(pointer, align=4), FLOATS)
+        place = builder.add(at, ir.Constant(ir.IntType(64), k))
+        number = builder.load(builder.gep(data, [place]), align=4)
+        return spread(builder, number, FLOATS)
 
     return scalar

@@ -27,9 +27,12 @@ def modules(package: str) -> dict[str, ModuleType]:
     and in alphabetical order.
     """
     parent = importlib.import_module(package)
-    infos = pkgutil.iter_modules(parent.__path__)
-    names = sorted(info.name for info in infos if not info.ispkg and not info.name.startswith("_"))
-    return {name: importlib.import_module(f"{package}.{name}") for name in names}
+    found = {}
+    # In alphabetical order, as `iter_modules` lists them.
+    for info in pkgutil.iter_modules(parent.__path__):
+        if not info.ispkg and not info.name.startswith("_"):
+            found[info.name] = importlib.import_module(f"{package}.{info.name}")
+    return found
 
 
 def offers(package: str, constant: str) -> dict[str, Any]:
@@ -65,7 +68,8 @@ def names_offered(path: Path, constant: str) -> list[str]:
     The module is not imported, and only its last part is parsed: a module lists what it offers in
     one literal dictionary, behind everything that it defines.
     """
-    _, assigned, rest = path.read_text(encoding="utf-8").partition(f"\n{constant} = ")
+    source = path.read_text(encoding="utf-8")
+    _, assigned, rest = source.partition(f"\n{constant} = ")
     if not assigned:
         return []
     table = ast.parse(rest).body[0]

@@ -27,19 +27,27 @@ def load_place(place: str) -> Any:
     InputError, with file and line, for a module that cannot be imported and a class that is no
     algorithm.
     """
-    where, wanted = place_parts(place)
+    where, class_name = place_parts(place)
     module = _from_file(Path(where), place) if where.endswith(".py") else _from_path(where, place)
     classes = _classes(module)
     known = {**classes, **getattr(module, "ALGORITHMS", {})}
-    if wanted:
-        return _wanted(vars(module).get(wanted, known.get(wanted)), wanted, place, known)
+    if class_name:
+        # A class that is imported into the module counts when it is named.
+        maker = vars(module).get(class_name, known.get(class_name))
+        return _checked(maker, class_name, place, known)
     if len(classes) == 1:
         return next(iter(classes.values()))
     if not known:
-        expected = "a class MyAlgorithm(entrenous.Settings)"
-        raise InputError(place, "no class of settings", expected=expected)
-    expected = f"{where}:NAME, NAME being one of {', '.join(known)}"
-    raise InputError(place, f"{len(classes)} classes of settings", expected=expected)
+        raise InputError(
+            place,
+            "no class of settings",
+            expected="a class MyAlgorithm(entrenous.Settings)",
+        )
+    raise InputError(
+        place,
+        f"{len(classes)} classes of settings",
+        expected=f"{where}:NAME, NAME being one of {', '.join(known)}",
+    )
 
 
 def place_of(kind: type) -> str:
@@ -77,8 +85,11 @@ def own_line(wrong: BaseException) -> str:
     """Returns `file:line` of the last line of a user's own algorithm that an error passed through;
     "" if there is none.
     """
-    loaded = [module for module in list(sys.modules.values()) if isinstance(module, ModuleType)]
-    files = {vars(module).get("__entrenous_place__") for module in loaded}
+    files = set()
+    # Another thread may import something meanwhile; some modules are objects of other kinds.
+    for module in list(sys.modules.values()):
+        if isinstance(module, ModuleType):
+            files.add(vars(module).get("__entrenous_place__"))
     for frame in reversed(traceback.extract_tb(wrong.__traceback__)):
         if frame.filename in files:
             return f"{frame.filename}:{frame.lineno}"
@@ -87,23 +98,29 @@ def own_line(wrong: BaseException) -> str:
 
 def _classes(module: ModuleType) -> dict[str, Any]:
     """Returns the public settings classes that a module defines itself."""
-    return {
-        name: kind
-        for name, kind in vars(module).items()
-        if not name.startswith("_") and _is_settings(kind) and kind.__module__ == module.__name__
-    }
+    classes = {}
+    for name, kind in vars(module).items():
+        if name.startswith("_") or not _is_settings(kind):
+            continue
+        if kind.__module__ == module.__name__:
+            classes[name] = kind
+    return classes
 
 
 def _is_settings(thing: Any) -> bool:
     return isinstance(thing, type) and issubclass(thing, Settings)
 
 
-def _wanted(maker: Any, wanted: str, place: str, known: dict[str, Any]) -> Any:
+def _checked(maker: Any, name: str, place: str, known: dict[str, Any]) -> Any:
+    """Returns the maker of an algorithm. Raises InputError if it is none, naming the nearest."""
     if maker is None:
-        raise InputError(place, f"there is no '{wanted}' in it", fix=did_you_mean(wanted, known))
+        raise InputError(place, f"there is no '{name}' in it", fix=did_you_mean(name, known))
     if not isinstance(maker, partial) and not _is_settings(maker):
-        expected = f"class {wanted}(entrenous.Settings)"
-        raise InputError(place, f"{wanted} is no class of settings", expected=expected)
+        raise InputError(
+            place,
+            f"{name} is no class of settings",
+            expected=f"class {name}(entrenous.Settings)",
+        )
     return maker
 
 
@@ -128,7 +145,9 @@ def _from_file(path: Path, place: str) -> ModuleType:
         reason = (wrong.strerror or str(wrong)).lower()
         raise InputError(place, f"cannot be read ({reason})", expected="a Python file") from None
     own = path.resolve()
-    name = f"{own.stem}_{hashlib.sha256(str(own).encode() + content).hexdigest()[:12]}"
+    # Another content is another module, as in a notebook whose file was edited.
+    digest = hashlib.sha256(str(own).encode() + content).hexdigest()
+    name = f"{own.stem}_{digest[:12]}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, own)
@@ -139,7 +158,7 @@ def _from_file(path: Path, place: str) -> ModuleType:
         __entrenous_source__=content.decode("utf-8", "replace"),
         __entrenous_again__=partial(again, str(own), name),
     )
-    # Annotations are read by way of it.
+    # Annotations are read by way of `sys.modules`, even while the module is loaded.
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)

@@ -44,28 +44,41 @@ class _ReadModule(NamedTuple):
 
 @cache
 def _read(name: str) -> _ReadModule:
+    """Reads a first-party module, without importing it."""
     path = path_of(name)
     tree = ast.parse(source_of(path))
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    wanted = {target for node in _imports(tree) for target in _targets(node, package)}
+    wanted: set[str] = set()
+    for node in _imports(tree):
+        wanted.update(_targets(node, package))
+    # Comments and layout are not in the tree.
     dumped = ast.dump(without_docstrings(tree))
-    return _ReadModule(frozenset(wanted), hashlib.sha256(dumped.encode()).hexdigest())
+    digest = hashlib.sha256(dumped.encode()).hexdigest()
+    return _ReadModule(frozenset(wanted), digest)
 
 
 def source_sha256(kind: type) -> str:
     """Returns the identity of the source of a class and of all that it imports from this package,
     directly or not.
 
-    Of a user's own class its file counts, with the modules that it imports from the same folder; in
-    a notebook the class alone. "" if no source can be found, as at a bare prompt.
+    For a user's own class it is that of its file and of the modules that the file imports from the
+    same folder; in a notebook, of the class alone. "" if no source can be found, as at a bare
+    prompt.
     """
     if is_first_party(kind.__module__):
         return program_sha256(kind.__module__)
     texts = _own_texts(kind)
-    trees = [ast.parse(text) for text in texts]
-    ours = {target for tree in trees for node in _imports(tree) for target in _targets(node, "")}
-    dumped = "".join(f"{ast.dump(without_docstrings(tree))}\n" for tree in trees)
-    return hashlib.sha256(f"{dumped}{program_sha256(*ours)}".encode()).hexdigest() if texts else ""
+    if not texts:
+        return ""
+    ours: set[str] = set()
+    dumped = ""
+    for text in texts:
+        tree = ast.parse(text)
+        for node in _imports(tree):
+            ours.update(_targets(node, ""))
+        dumped += f"{ast.dump(without_docstrings(tree))}\n"
+    whole = dumped + program_sha256(*ours)
+    return hashlib.sha256(whole.encode()).hexdigest()
 
 
 def _own_texts(kind: type) -> list[str]:
@@ -77,18 +90,23 @@ def _own_texts(kind: type) -> list[str]:
             return [inspect.cleandoc(inspect.getsource(kind))]
         except (OSError, TypeError):
             return []
-    loaded = getattr(module, "__entrenous_source__", None)
     texts: dict[Path, str] = {}
+    # The file that was loaded counts as it was then.
+    loaded = getattr(module, "__entrenous_source__", None)
     waiting = [Path(file)]
     while waiting:
         path = waiting.pop()
         if path in texts:
             continue
-        # The file that was loaded counts as it was then.
-        texts[path] = loaded if loaded is not None and path == Path(file) else source_of(path)
+        if loaded is not None and path == Path(file):
+            texts[path] = loaded
+        else:
+            texts[path] = source_of(path)
         for node in _imports(ast.parse(texts[path])):
-            neighbours = [path.with_name(f"{name}.py") for name in _named(node)]
-            waiting += [neighbour for neighbour in neighbours if neighbour.is_file()]
+            for name in _named(node):
+                neighbour = path.with_name(f"{name}.py")
+                if neighbour.is_file():
+                    waiting.append(neighbour)
     return [texts[path] for path in sorted(texts)]
 
 
@@ -105,7 +123,7 @@ def closure(*modules: str, without: tuple[str, ...] = ()) -> set[str]:
     """Returns the names of some modules and of all first-party modules that they import, directly
     or not, except through `without`.
     """
-    names = set[str]()
+    names: set[str] = set()
     waiting = list(modules)
     while waiting:
         name = waiting.pop()
@@ -120,11 +138,14 @@ def imported(name: str) -> frozenset[str]:
     """Returns the first-party modules that a module imports; with each module the packages that it
     lies in, whose files run first.
     """
-    wanted = _read(name).imports
-    parents = {
-        module.rsplit(".", depth)[0] for module in wanted for depth in range(1, module.count("."))
-    }
-    return frozenset(module for module in wanted | parents if "." in module)
+    modules = set(_read(name).imports)
+    for module in _read(name).imports:
+        parent = module
+        # Without the root package, which only hands on names.
+        while parent.count(".") > 1:
+            parent = parent.rpartition(".")[0]
+            modules.add(parent)
+    return frozenset(module for module in modules if "." in module)
 
 
 def _imports(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
@@ -160,13 +181,15 @@ def _targets(node: ast.Import | ast.ImportFrom, package: str) -> list[str]:
     imported_names = [alias.name for alias in node.names]
     if isinstance(node, ast.Import):
         return [name for name in imported_names if is_first_party(name) and "." in name]
-    # each dot beyond the first goes one package up
-    parts = package.split(".")
-    parent = ".".join(parts[: len(parts) + 1 - node.level]) if node.level else ""
+    parent = ""
+    if node.level:
+        # Each dot beyond the first goes one package up.
+        parts = package.split(".")
+        parent = ".".join(parts[: len(parts) + 1 - node.level])
     base = ".".join(filter(None, (parent, node.module)))
     if not is_first_party(base):
         return []
-    # names that the package itself offers are imported lazily from their modules
+    # Names that the package itself offers are imported lazily from their modules.
     lazy = LAZY if base == PACKAGE else {}
     modules = [base, *(lazy.get(name, f"{base}.{name}") for name in imported_names)]
     return [module for module in modules if path_of(module).is_file()]
@@ -197,7 +220,9 @@ def path_of(name: str) -> Path:
     """
     first, *rest = name.split(".")
     inside = _root(first).joinpath(*rest)
-    return inside / "__init__.py" if inside.is_dir() else inside.with_name(f"{inside.name}.py")
+    if inside.is_dir():
+        return inside / "__init__.py"
+    return inside.with_name(f"{inside.name}.py")
 
 
 def source_of(path: Path) -> str:
