@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from network_namespace import OWN, quiet
 
 pytestmark = pytest.mark.usefixtures("forked_children")
 SAYS = """
@@ -54,3 +55,14 @@ def test_file_descriptors_keep_their_numbers() -> None:
     os.close(writing)
     assert os.read(reading, 9) == b"here"
     os.close(reading)
+
+
+def test_it_is_in_the_network_of_its_parent() -> None:
+    code = f"import os; print(os.stat({OWN!r}).st_ino)"
+    command = [sys.executable, "-c", code]
+    outside = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert outside == f"{os.stat(OWN).st_ino}\n"
+    with quiet() as has_own:
+        inside = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        assert inside == f"{os.stat(OWN).st_ino}\n"
+    assert (inside != outside) is has_own

@@ -9,6 +9,7 @@ interpreter does: what it imports, which settings it reads at import, who ends w
 
 from __future__ import annotations
 
+import ctypes
 import os
 import runpy
 import subprocess
@@ -19,6 +20,8 @@ from typing import Any
 from unittest.mock import patch
 
 from federation_links import process
+from network_namespace import CLONE_NEWNET
+from network_namespace import OWN as NETWORK
 
 from entrenous.deploy.operate.processes import PARENT
 
@@ -99,6 +102,7 @@ class Forked(subprocess.Popen[Any]):
             os.fspath(os.getcwd() if cwd is None else cwd),
             [(number, DupFd(handle)) for number, handle in handles.items()],
             start_new_session,
+            _network(),
         )
         self.pid = self._child.pid
         self._child_created = True
@@ -127,12 +131,30 @@ class Forked(subprocess.Popen[Any]):
             self.returncode = self._child.exitcode
 
 
+def _network() -> Any:
+    """A handle of the network namespace of this thread; None where there are no namespaces."""
+    if not os.path.exists(NETWORK):
+        return None
+    handle = os.open(NETWORK, os.O_RDONLY)
+    try:
+        return DupFd(handle)
+    finally:
+        os.close(handle)
+
+
 def _work(
-    words: list[str], env: dict[str, str], cwd: str, handles: list[tuple[int, Any]], session: bool
+    words: list[str],
+    env: dict[str, str],
+    cwd: str,
+    handles: list[tuple[int, Any]],
+    session: bool,
+    network: Any,
 ) -> None:
     """What a new interpreter would do, in the child."""
     if session:
         os.setsid()
+    if network is not None:
+        _enter(network.detach())
     received = [(number, handle.detach()) for number, handle in handles]
     _put_in_place(received)
     sys.stdin = os.fdopen(0, "r", closefd=False)
@@ -152,6 +174,17 @@ def _work(
         runpy.run_module(what, run_name="__main__", alter_sys=True)
     else:
         exec(compile(what, "<string>", "exec"), {"__name__": "__main__"})
+
+
+def _enter(network: int) -> None:
+    """Moves this process into a network namespace, unless it is there: the fork server may have
+    been started before its parent entered it (network_namespace.py)."""
+    try:
+        if os.fstat(network).st_ino != os.stat(NETWORK).st_ino:
+            libc = ctypes.CDLL(None, use_errno=True)
+            assert libc.setns(network, CLONE_NEWNET) == 0, os.strerror(ctypes.get_errno())
+    finally:
+        os.close(network)
 
 
 def _put_in_place(received: list[tuple[int, int]]) -> None:

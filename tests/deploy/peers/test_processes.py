@@ -134,6 +134,7 @@ def same(made: Founded) -> None:
     assert sum(one.events for one in verdicts) > 20 * len(verdicts) / 2
 
 
+@pytest.mark.usefixtures("forked_children")
 def test_eight_processes_are_replayed_to_the_byte_whoever_was_killed(
     tmp_path: Path, processes: Processes
 ) -> None:
