@@ -331,7 +331,8 @@ def _check_relay(invitation: Path, above: FederationTerms) -> None:
         return
     raise InputError(
         str(invitation),
-        "a relay sees what its nodes send, and answers for all of them as one, which the federation's terms do not allow",
+        "a relay sees what its nodes send, and answers for all of them as one, which the terms of"
+        " this federation do not allow",
         expected="a federation with a server, founded with --relays or --profile paper",
     )
 
