@@ -29,6 +29,7 @@ from relays import DATA, FLOORS, Grown, Tree, masked_tree
 from entrenous.core.contract.update import LIMIT, STEP, Total
 from entrenous.core.errors import InputError
 from entrenous.deploy.agreement import groups
+from entrenous.deploy.agreement.catalogue import Items
 from entrenous.deploy.agreement.charter import write_charter
 from entrenous.deploy.agreement.files import read_identity, write_json
 from entrenous.deploy.agreement.invitation import CHARTER
@@ -41,8 +42,8 @@ from entrenous.deploy.node.relay import BELOW
 from entrenous.deploy.node.secure_node import inputs
 from entrenous.deploy.operate import running
 from entrenous.deploy.operate.enrolment import identity, join
-from entrenous.deploy.operate.founding import Place, found_relay, free_ports
-from entrenous.deploy.operate.plans import JoinPlan
+from entrenous.deploy.operate.founding import Place, found_federation, found_relay, free_ports
+from entrenous.deploy.operate.plans import FoundingPlan, JoinPlan
 from entrenous.deploy.operate.processes import Processes
 from entrenous.deploy.operate.running import status
 from entrenous.deploy.server import exchange, server
@@ -569,3 +570,38 @@ def test_a_relay_of_too_few_nodes_and_a_relay_below_one_are_refused(tmp_path: Pa
     with pytest.raises(InputError, match="is to the masked group of a relay"):
         found_relay(node, within, [(asked, 1)], Place())
     assert not (east / BELOW).exists() and not (node / BELOW).exists()
+
+
+@pytest.mark.parametrize(
+    ("relays", "problem"),
+    [
+        ({"east": 6, "north": 6}, "--relays: 2 relays; expected 3 to"),
+        ({"east": 5, "north": 5, "west": 2}, "relay 'west' has 2"),
+    ],
+)
+def test_too_few_relays_and_a_relay_of_too_few_people_are_refused(
+    tmp_path: Path, relays: dict[str, int], problem: str
+) -> None:
+    asked = [(identity(tmp_path / name, name), users) for name, users in relays.items()]
+    plan = FoundingPlan(
+        algorithm="fcf",
+        rounds=1,
+        profile="paper",
+        protect={"secure_sum": True, "people": 3},
+        relays=True,
+    )
+    with pytest.raises(InputError, match=problem):
+        found_federation(
+            tmp_path / "root", Items.of(DATA), asked, plan.with_catalogue(DATA.catalogue)
+        )
+    assert not (tmp_path / "root" / "server").exists()
+
+
+def test_relays_are_the_groups(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="the nodes of each relay are a group"):
+        masked_tree(tmp_path, protect={"secure_sum": True, "people": 3, "groups": 3})
+
+
+def test_relays_want_masks(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="any node may be a relay"):
+        masked_tree(tmp_path, protect={})

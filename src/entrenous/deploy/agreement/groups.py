@@ -62,10 +62,10 @@ def check_groups(terms: FederationTerms, members: Members, contract: Contract) -
     people = members.ever()
     fewest = ProtectionInForce(own, contract).fewest
     least = max(own.people, fewest)
-    where, said = f"{PROTECT} groups", f"{own.groups} groups, of which one"
+    where, who = f"{PROTECT} groups", f"{own.groups} groups, of which one"
     fix = "fewer groups, or more nodes"
     if terms.relays:
-        where, said = "--node", "a relay"
+        where, who = "--node", "a relay"
         fix = "fewer relays, or more nodes and users for this one"
     if fewest > own.people:
         lost = own.lost + (1 - own.lost) / 4
@@ -78,10 +78,11 @@ def check_groups(terms: FederationTerms, members: Members, contract: Contract) -
         # How many nodes a relay has is checked where these are enrolled.
         nodes = 1 if terms.of_relays else shape.least(own.parties)
         if len(group) < nodes or asked < least:
-            problem = f"{said} has {len(group)} nodes with {asked:.4g} people in a round"
+            problem = f"{who} has {len(group)} nodes with {asked:.4g} people in a round"
+            expected = f"at least {nodes} nodes with {least} people in each"
             if terms.of_relays:
                 problem = f"relay '{min(group)}' has {asked:.4g} people in a round"
-            expected = f"at least {nodes} nodes with {least} people in each"
+                expected = f"at least {least} for each relay"
             raise InputError(where, problem, expected=expected, fix=fix)
 
 

@@ -155,7 +155,7 @@ def found_federation(
     terms.check(place=own)
     members = enrolled(terms, Members({}, terms.users), requests, ends(plan.days))
     if terms.relays:
-        terms = _with_groups(terms, len(members.nodes))
+        terms = _by_relays(terms, len(members.nodes), plan)
     elif terms.masked and "groups" not in plan.protect:
         terms = _in_groups(terms, members, own)
     terms = _pinned(terms, own)
@@ -183,6 +183,17 @@ def _in_groups(terms: FederationTerms, members: Members, own: str) -> Federation
             _check_groups(grouped, members, own)
             return grouped
     return terms
+
+
+def _by_relays(terms: FederationTerms, relays: int, plan: FoundingPlan) -> FederationTerms:
+    """Returns the terms with a group for each relay. Raises InputError for too few or too many."""
+    if "groups" in plan.protect:
+        problem = "the nodes of each relay are a group"
+        raise InputError(f"{PROTECT} groups", problem, fix="leave it out with --relays")
+    if not 3 <= relays <= MOST_GROUPS:
+        # Of two sums none is the middle one, to which a longer one is shortened.
+        raise InputError("--relays", f"{relays} relays", expected=f"3 to {MOST_GROUPS}")
+    return _with_groups(terms, relays)
 
 
 def _with_groups(terms: FederationTerms, groups: int) -> FederationTerms:

@@ -233,7 +233,7 @@ class Collector:
             yield self.sum_of(number, work, of_group)
 
     def _sums_of_relays(self, works: Mapping[int, GroupWork]) -> Generator[GroupSum, None, None]:
-        """Yields the sums that relays make of their own nodes. Raises ServerStopped."""
+        """Yields the sums that relays have made of their nodes. Raises ServerStopped."""
         asked: dict[str, Int64Array] = {}
         numbers: dict[str, int] = {}
         empty = self.intake.contract.empty_total()
