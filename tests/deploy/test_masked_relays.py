@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -58,25 +59,31 @@ PATIENCE = 400.0
 LET_IN = JoinPlan(people=3, parties=3, occupancy=0.0, public_draws=True)
 
 
-def in_one_process(folder: Path, made: Tree, patch: pytest.MonkeyPatch) -> str | None:
-    """The sha256 of the model of a federation without relays, whose groups are their nodes."""
-    whole = federation(
-        folder,
-        12,
-        made.terms.rounds,
-        "fcf",
-        DATA,
-        {"factors": 4},
-        secure="masks",
-        floors=FLOORS,
-        deadline=60.0,
-        protect={"groups": 3},
-    )
-    names = sorted(whole.nodes)
-    of_relays = [frozenset(names[low : low + 4]) for low in (0, 4, 8)]
-    patch.setattr(groups, "dealt", lambda members, run, count: of_relays)
-    link = FaultyLink({name: node.answer for name, node in nodes_of(whole).items()})
-    return serve(link, whole.server)
+@pytest.fixture(scope="module")
+def in_one_process(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], str | None]:
+    """Returns the sha256 of the model after so many rounds of a federation without relays, whose
+    groups are their nodes.
+    """
+
+    @cache
+    def model(rounds: int) -> str | None:
+        folder = tmp_path_factory.mktemp("whole") / "f"
+        masks: dict[str, Any] = {"secure": "masks", "floors": FLOORS, "protect": {"groups": 3}}
+        whole = federation(folder, 12, rounds, "fcf", DATA, {"factors": 4}, **masks)
+        names = sorted(whole.nodes)
+        of_relays = [frozenset(names[low : low + 4]) for low in (0, 4, 8)]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(groups, "dealt", lambda members, run, count: of_relays)
+            link = FaultyLink({name: node.answer for name, node in nodes_of(whole).items()})
+            return serve(link, whole.server)
+
+    return model
+
+
+@pytest.fixture(scope="module")
+def founded(tmp_path_factory: pytest.TempPathFactory) -> Tree:
+    """A federation of relays that no test changes."""
+    return masked_tree(tmp_path_factory.mktemp("founded"))
 
 
 def below(made: Tree, relay: str) -> Path:
@@ -93,12 +100,12 @@ def sums_of(grown: Grown) -> set[int]:
 
 
 def test_relays_under_masks_end_with_the_model_of_one_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, in_one_process: Callable[[int], str | None]
 ) -> None:
     made = masked_tree(tmp_path)
     with closing(Grown(made)) as grown:
         digest = serve(grown.links[""], made.server)
-        assert digest == in_one_process(tmp_path / "whole", made, monkeypatch)
+        assert digest == in_one_process(made.terms.rounds)
         # The trained model came to all, and the nodes of each relay have agreed on it.
         assert all(node.recommender()[0] == 3 for node in grown.nodes.values())
         assert sums_of(grown) == {3}
@@ -107,7 +114,7 @@ def test_relays_under_masks_end_with_the_model_of_one_process(
 
 
 def test_a_relay_that_dies_between_any_two_answers_asks_for_no_second_sum(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_one_process: Callable[[int], str | None]
 ) -> None:
     """It goes on from its journal when the server asks again."""
     virtual_time(monkeypatch)
@@ -134,12 +141,12 @@ def test_a_relay_that_dies_between_any_two_answers_asks_for_no_second_sum(
         digest = serve(grown.links[""], made.server)
         assert deaths > 12
         assert sums_of(grown) == {3}
-        assert digest == in_one_process(tmp_path / "whole", made, monkeypatch)
+        assert digest == in_one_process(made.terms.rounds)
 
 
 @pytest.mark.usefixtures("forked_children")
 def test_processes_over_https_and_a_relay_under_masks_that_is_killed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, in_one_process: Callable[[int], str | None]
 ) -> None:
     """Server, three relays and twelve nodes as processes over TLS; a relay is killed with SIGKILL
     in the middle and started again.
@@ -167,7 +174,7 @@ def test_processes_over_https_and_a_relay_under_masks_that_is_killed(
             time.sleep(0.2)
     lines = logged(made.server)
     assert not any("without group" in line or "lost" in line for line in lines), lines
-    assert lines[-1].split(" ")[-1] == in_one_process(tmp_path / "whole", made, monkeypatch)
+    assert lines[-1].split(" ")[-1] == in_one_process(made.terms.rounds)
 
 
 # ---- who is missing, and who refuses -------------------------------------------------------------
@@ -244,14 +251,14 @@ def test_relays_that_are_asked_for_too_few_people_are_not_asked(
         return work._replace(asked={name: users[:2] for name, users in work.asked.items()})
 
     monkeypatch.setattr(server, "round_work", few)
-    with closing(Grown(made)) as grown, pytest.raises(RoundsLost, match="nobody could be asked"):
-        serve(grown.links[""], made.server)
+    with closing(Grown(made)) as grown:
+        with pytest.raises(RoundsLost, match="nobody could be asked"):
+            serve(grown.links[""], made.server)
         assert sums_of(grown) == {0}
 
 
-def test_answers_of_relays_are_taken_by_one_process(tmp_path: Path) -> None:
-    made = masked_tree(tmp_path)
-    with closing(ServerFolder(made.server)) as held:
+def test_answers_of_relays_are_taken_by_one_process(tmp_path: Path, founded: Tree) -> None:
+    with closing(ServerFolder(founded.server)) as held:
         plan, stop = HttpsPlan(port=0), threading.Event()
         with pytest.raises(InputError, match="--workers: relays have made the sums"):
             running.serve_by_workers(held, plan, 2, stop)
@@ -296,10 +303,10 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    made = masked_tree(tmp_path)
-    with closing(ServerFolder(made.server)) as held:
-        yield Desk(made, held)
+def desk(founded: Tree) -> Iterator[Desk]:
+    with closing(ServerFolder(founded.server)) as held:
+        yield Desk(founded, held)
+        held.drop_journals()
 
 
 def changed(change: Callable[[Total], None]) -> Callable[[Desk], Code]:
@@ -466,12 +473,14 @@ def lying(grown: Grown, patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def invited(tmp_path: Path) -> tuple[Tree, Path, Path]:
+def invited(tmp_path: Path, founded: Tree) -> tuple[Tree, Path, Path]:
     """A federation of relays; the folder of east-1, which has not joined; and its invitation."""
-    made = masked_tree(tmp_path)
-    node, invitation = made.nodes["east-1"], made.relays["east"] / BELOW / "invitations" / "east-1"
+    own = founded.relays["east"] / BELOW / "invitations" / "east-1"
+    node, invitation = tmp_path / "east-1", tmp_path / "invitation"
+    shutil.copytree(founded.nodes["east-1"], node)
+    shutil.copytree(own, invitation)
     (node / STORE).unlink()
-    return made, node, invitation
+    return founded, node, invitation
 
 
 def joins(node: Path, invitation: Path) -> None:
@@ -546,27 +555,26 @@ def test_a_forged_charter_is_refused_and_nothing_is_written(
     assert not (node / STORE).exists()
 
 
-def test_a_node_is_no_group_by_itself(tmp_path: Path) -> None:
-    made = masked_tree(tmp_path)
+def test_a_node_is_no_group_by_itself(tmp_path: Path, founded: Tree) -> None:
     east = tmp_path / "other"
-    shutil.copytree(made.relays["east"], east, ignore=shutil.ignore_patterns("node.json", BELOW))
-    invitation = made.server.parent / "invitations" / "east"
+    shutil.copytree(founded.relays["east"], east, ignore=shutil.ignore_patterns("node.json", BELOW))
+    invitation = founded.server.parent / "invitations" / "east"
     with pytest.raises(InputError, match="is for a relay: a node by itself"):
         join(east, invitation, DATA.of_users(np.arange(4)), LET_IN)
     assert not (east / STORE).exists()
 
 
-def test_a_relay_of_too_few_nodes_and_a_relay_below_one_are_refused(tmp_path: Path) -> None:
-    made = masked_tree(tmp_path)
+def test_a_relay_of_too_few_nodes_and_a_relay_below_one_are_refused(
+    tmp_path: Path, invited: tuple[Tree, Path, Path]
+) -> None:
+    made, node, within = invited
     east = tmp_path / "other"
     shutil.copytree(made.relays["east"], east, ignore=shutil.ignore_patterns("node.json", BELOW))
     asked = identity(tmp_path / "one", "one")
     invitation = made.server.parent / "invitations" / "east"
     with pytest.raises(InputError, match="a relay has 1 nodes with 4 people"):
         found_relay(east, invitation, [(asked, 4)], Place())
-    node = made.nodes["east-1"]
     (node / "node.json").unlink()
-    within = made.relays["east"] / BELOW / "invitations" / "east-1"
     with pytest.raises(InputError, match="is to the masked group of a relay"):
         found_relay(node, within, [(asked, 1)], Place())
     assert not (east / BELOW).exists() and not (node / BELOW).exists()

@@ -186,7 +186,7 @@ def relay(
     plain: bool = False,
 ) -> None:
     """On a node that was invited: make it a relay, which has further nodes behind it and
-    answers the server with their sums.
+    answers the server with their sums. Under masks these nodes are one group.
 
     Writes FOLDER/below/invitations/NAME for each of them, to be sent to it; run the relay with
     `entrenous node FOLDER`.
