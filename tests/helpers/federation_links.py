@@ -36,7 +36,7 @@ from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.operate import founding
 from entrenous.deploy.operate.founding import FoundedFederation, found
 from entrenous.deploy.operate.plans import FoundingPlan
-from entrenous.deploy.server import exchange
+from entrenous.deploy.server import exchange, secure_server
 from entrenous.deploy.server.collector import Collector
 from entrenous.deploy.server.server import FederationServer, serve
 from entrenous.deploy.server.server_folder import ServerFolder
@@ -238,6 +238,7 @@ def virtual_time(patch: pytest.MonkeyPatch) -> Clock:
     """From now on servers and FaultyLinks of this test have one clock, which never waits."""
     clock = Clock()
     patch.setattr(exchange, "time", clock)
+    patch.setattr(secure_server, "time", clock)
     patch.setattr(FaultyLink, "clock", clock)
     return clock
 

@@ -19,6 +19,7 @@ from entrenous.deploy.operate.enrolment import identity, join
 from entrenous.deploy.operate.founding import Place, found_federation, found_relay
 from entrenous.deploy.operate.plans import FoundingPlan, JoinPlan
 from entrenous.deploy.server.server_folder import ServerFolder
+from entrenous.privacy.secure_sum.terms import Floors
 
 DATA = ratings(users=12)
 
@@ -108,6 +109,52 @@ def tree(
         assert join(folder / name, invitations[name], rows, plan).tolist() == mine.tolist()
         nodes[name] = folder / name
     return Tree(made.terms, made.server, nodes, relays, below)
+
+
+FLOORS = Floors(people=3, parties=3, occupancy=0.0)
+RELAYS = ("east", "north", "west")
+
+
+def masked_tree(folder: Path, places: dict[str, Place] | None = None, **more: Any) -> Tree:
+    """Three relays with four nodes of one user each, under masks."""
+    places = places or {}
+    below = {relay: [f"{relay}-{number}" for number in range(1, 5)] for relay in RELAYS}
+    names = [*RELAYS, *(name for relay in RELAYS for name in below[relay])]
+    told = {name: identity(folder / name, name) for name in names}
+    terms: dict[str, Any] = {
+        "algorithm": "fcf",
+        "settings": {"factors": 4},
+        "rounds": 3,
+        "draws": "public",
+        "seed": 1,
+        "deadline": 60.0,
+        "profile": "paper",
+        "protect": {"secure_sum": True, "people": FLOORS.people, "parties": FLOORS.parties},
+        "relays": True,
+        **more,
+    }
+    made = found_federation(
+        folder / "root",
+        Items.of(DATA),
+        [(told[relay], 4) for relay in RELAYS],
+        FoundingPlan(**terms).with_catalogue(DATA.catalogue),
+        places.get("server"),
+    )
+    nodes = {}
+    plan = JoinPlan(
+        people=FLOORS.people, parties=FLOORS.parties, occupancy=FLOORS.occupancy, public_draws=True
+    )
+    for relay, own in below.items():
+        place = places.get(relay, Place())
+        requests = [(told[name], 1) for name in own]
+        invitations = found_relay(folder / relay, made.nodes[relay], requests, place).nodes
+        for name in own:
+            user = np.array([len(nodes)])
+            joined = join(folder / name, invitations[name], DATA.of_users(user), plan)
+            assert joined.tolist() == user.tolist()
+            nodes[name] = folder / name
+    relays = {relay: folder / relay for relay in RELAYS}
+    return Tree(made.terms, made.server, nodes, relays, {"": list(RELAYS), **below})
 
 
 class Grown:

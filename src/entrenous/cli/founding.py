@@ -188,7 +188,7 @@ def relay(
     plain: bool = False,
 ) -> None:
     """On a node that was invited: make it a relay, which serves further nodes and answers the
-    server above with their sums.
+    server above with their sums. Under masks these nodes are one group.
 
     Writes FOLDER/below/invitations/NAME for each of these nodes, to be sent to it; `entrenous node
     FOLDER` runs the relay.

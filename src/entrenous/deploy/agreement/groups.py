@@ -1,5 +1,5 @@
 """Groups of nodes under masks: the nodes of each, and whether each is large enough for a sum of its
-own.
+own. Where members are relays, each relay's nodes are a group, and the relay makes their sum.
 
 Groups stay for the whole run: if they were drawn anew each round, differences of sums would tell
 what fewer nodes sent. A node is put in its group by a hash of the federation's identity, which is
@@ -19,6 +19,16 @@ from ...privacy.secure_sum.graph import graph
 from ...privacy.secure_sum.terms import SumTerms
 from .members import Members
 from .terms import FederationTerms
+
+
+def groups_of(members: Members, terms: FederationTerms) -> list[frozenset[str]]:
+    """Returns the members in each group of a federation: each relay by itself where members are
+    relays, all nodes of one relay together, and else as many groups as the terms say."""
+    if terms.of_relays:
+        return [frozenset({name}) for name in sorted(members.ever())]
+    if terms.above:
+        return [frozenset(members.ever())]
+    return dealt(members, terms.run, terms.protection.groups)
 
 
 def dealt(members: Members, run: str, count: int) -> list[frozenset[str]]:
@@ -55,37 +65,44 @@ def check_groups(terms: FederationTerms, members: Members, contract: Contract) -
     # As many as the owners insist on, and as many as bring the noise that was promised.
     fewest = ProtectionInForce(protection, contract).fewest
     least = max(protection.people, fewest)
+    where = f"{PROTECT} groups"
+    who = f"{protection.groups} groups, of which one"
     fix = "fewer groups, or more nodes"
+    if terms.relays:
+        where = "--node"
+        who = "a relay"
+        fix = "fewer relays, or more nodes and users for this one"
     if fewest > protection.people:
         lost = protection.lost + (1 - protection.lost) / 4
         fix += f"; or more room for devices that are missing, such as {PROTECT} lost={lost:.2g}"
-    for group in dealt(members, terms.run, protection.groups):
+    for group in groups_of(members, terms):
         users = sum(people[name] for name in group)
         # A round asks a share of all users, and so the same share of each group.
         asked = users * contract.cohort / terms.users
         # The nodes that a sum of this group must have, by its graph of masks.
         shape = graph(sorted(group), b"", SumTerms.dropout, SumTerms.malicious, len(people))
-        nodes = shape.least(protection.parties)
+        # How many nodes a relay has is checked where these are enrolled.
+        nodes = 1 if terms.of_relays else shape.least(protection.parties)
         if len(group) < nodes or asked < least:
-            problem = (
-                f"{protection.groups} groups, of which one has {len(group)} nodes with"
-                f" {asked:.4g} people in a round"
-            )
+            problem = f"{who} has {len(group)} nodes with {asked:.4g} people in a round"
             expected = f"at least {nodes} nodes with {least} people in each"
-            raise InputError(f"{PROTECT} groups", problem, expected=expected, fix=fix)
+            if terms.of_relays:
+                problem = f"relay '{min(group)}' has {asked:.4g} people in a round"
+                expected = f"at least {least} for each relay"
+            raise InputError(where, problem, expected=expected, fix=fix)
 
 
 def group_of(members: Members, terms: FederationTerms, name: str) -> frozenset[str]:
     """Returns the nodes of the group of a node, itself too: all that ever were members, where there
     are no groups.
     """
-    groups = dealt(members, terms.run, terms.protection.groups)
+    groups = groups_of(members, terms)
     return next(group for group in groups if name in group)
 
 
 def groups_left(members: Members, terms: FederationTerms, active: Collection[str]) -> int:
     """Returns how many groups have nodes among `active`."""
-    groups = dealt(members, terms.run, terms.protection.groups)
+    groups = groups_of(members, terms)
     return sum(not group.isdisjoint(active) for group in groups)
 
 

@@ -20,7 +20,9 @@ from .tickets import Seconds, Ticket
 
 T = TypeVar("T")
 INVITATION = "invitation.json"
-INVITED = (TERMS, MEMBERS, ITEMS, INVITATION, "ca.crt")  # members with a server, the last with TLS
+CHARTER = "charter.json"  # of a relay under masks
+# Members with a server, the certificate with TLS.
+INVITED = (TERMS, MEMBERS, ITEMS, INVITATION, "ca.crt", CHARTER)
 # Peers whose addresses are in every invitation, at least: with a single one, nobody could join
 # after its end.
 BOOTSTRAPS = 2

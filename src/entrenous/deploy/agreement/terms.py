@@ -38,6 +38,8 @@ OWN = "own"  # begins the name of an algorithm that is not part of an installed 
 OF_SERVER = {
     "rounds",
     "protection",
+    "relays",
+    "above",
     "apart",
     "deadline",
     "quorum",
@@ -140,6 +142,21 @@ class FederationTerms(Settings):
     protection: Protection = Field(
         Protection(), description="its settings, all of them: nodes and server have no others"
     )
+    relays: bool = Field(
+        False,
+        description=(
+            "whether each member is a relay, whose own nodes are one group under masks: the relay"
+            " makes their sum"
+        ),
+    )
+    above: str = Field(
+        "",
+        pattern="^([0-9a-f]{32})?$",
+        description=(
+            "identity of the federation of which a relay's nodes are one group; empty = these are"
+            " no relay's nodes under masks"
+        ),
+    )
     apart: bool = Field(
         True,
         description=(
@@ -220,6 +237,13 @@ class FederationTerms(Settings):
             )
         if self.has_server and self.rounds < 1:
             raise ValueError("rounds of at least 1")
+        if self.relays and not self.masked:
+            raise ValueError(
+                "relays=false without secure_sum: where nodes are seen singly, any node may be a"
+                " relay"
+            )
+        if self.above and not self.relays:
+            raise ValueError("no above without relays, whose nodes are the groups")
         return self
 
     @cached_property
@@ -249,6 +273,12 @@ class FederationTerms(Settings):
     def masked(self) -> bool:
         """True where the server sees the sum of a round's nodes, and no node singly."""
         return self.protection.secure_sum
+
+    @property
+    def of_relays(self) -> bool:
+        """True where the members of this federation are relays that answer with masked sums; False
+        for the nodes of such a relay, too."""
+        return self.relays and not self.above
 
     @cached_property
     def spare(self) -> int:
@@ -539,6 +569,8 @@ class FederationTerms(Settings):
             )
             if own.groups > 1:
                 sums += f", one of each of {own.groups} groups"
+            if self.relays:
+                sums += ", each of which its relay sees, too"
         noise = "no noise"
         if own.noise:
             noise = f"noise of {own.noise:g} on every number of a sum, a share by each device"
@@ -584,6 +616,10 @@ class FederationTerms(Settings):
         foreign = OF_PEERS if self.has_server else OF_SERVER
         # A limit that is not set is left out: one that a later version adds changes no older hash.
         fields = self.model_dump(mode="json", exclude=foreign, exclude_none=True)
+        # Terms without masked relays hash as they did before there were any.
+        for name in ("relays", "above"):
+            if not fields.get(name):
+                fields.pop(name, None)
         return json.dumps(fields, sort_keys=True, indent=1)
 
     @classmethod

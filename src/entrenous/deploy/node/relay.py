@@ -1,10 +1,13 @@
 """A relay: a node that serves further nodes below it. It asks them for what it is asked for, and
 answers with their sum.
 
-Sums are associative, so a tree of relays of any depth ends with the model of one server. Whom a
-relay could not hear in time is left out, and it says so. What its nodes have sent is in its journal
-before they hear that it is; its answer is kept, so that it is the same however often it is asked
-for.
+Sums are associative, so a tree of relays of any depth ends with the model of one server. Under
+masks the nodes of a relay are one group of the federation: it learns their sum and no node's part,
+and has them agree on the trained model.
+
+Whom a relay could not hear in time is left out, and it says so. What its nodes have sent is in its
+journal before they hear that it is; its answer is kept, so that it is the same however often it is
+asked for.
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ from pathlib import Path
 from threading import Event, Lock
 from typing import final
 
+import numpy as np
+
 from ...core.contract.protocols import State
 from ...core.contract.update import Total
 from ...core.files import write_atomically
@@ -20,10 +25,10 @@ from ...core.types import Int64Array
 from ..agreement.files import IDENTITY, read_identity, read_json
 from ..agreement.members import MEMBERS, Members
 from ..agreement.terms import TERMS, FederationTerms
-from ..frames import contribution
+from ..frames import agreed_model, contribution
 from ..frames.agreed_model import TAKEN
 from ..frames.frames import Code, Frame, FrameRefused
-from ..frames.request import NodeRequest, RoundWork
+from ..frames.request import NodeRequest, RoundWork, announced
 from ..links.port import ServerLink
 from ..server.collector import Collector
 from ..server.server_folder import ServerFolder
@@ -33,6 +38,7 @@ from .responder import Responder
 BELOW = "below"  # the folder of the federation of its own nodes
 EARLY = 0.8  # share of a round's time after which it answers without those who have not
 GIVING = 20.0  # seconds for its nodes to take a trained model
+AGREEING = 5.0  # seconds for them to hear of each other's words about it
 KEPT = 4  # answers
 ASKED = 32  # bytes of a request's sha256, which stands before its answer on the disk
 
@@ -87,6 +93,16 @@ class Relay:
         """
         asked = self._below.members.by_node(request.users)
         work = RoundWork(request.round, model, asked, request.download, request.users)
+        total, heard = self._masked(work) if self.terms.masked else self._plain(work)
+        self._below.log(f"round {request.round}: {len(heard)} of {len(request.users)} devices")
+        # The terms' quorum holds here, too: a sum of few tells more of each.
+        people = sum(len(users) for users in asked.values())
+        if not len(heard) or len(heard) < self.terms.quorum * people:
+            raise FrameRefused(Code.WITHHELD, "quorum: too few of this relay's nodes have answered")
+        return total, heard
+
+    def _plain(self, work: RoundWork) -> tuple[Total, Int64Array]:
+        """The sum of answers that are seen singly, and whose."""
         collector = self._collector
         collector.begin(work)
         try:
@@ -95,12 +111,14 @@ class Relay:
             heard = collector.heard
         finally:
             total = collector.end()
-        self._below.log(f"round {request.round}: {len(heard)} of {len(request.users)} devices")
-        # The terms' quorum holds here, too: a sum of few tells more of each.
-        people = sum(len(users) for users in asked.values())
-        if not len(heard) or len(heard) < self.terms.quorum * people:
-            raise FrameRefused(Code.WITHHELD, "quorum: too few of this relay's nodes have answered")
         return total, heard
+
+    def _masked(self, work: RoundWork) -> tuple[Total, Int64Array]:
+        """The secure sum of the relay's nodes, and whose; of nobody where there is none."""
+        # Nobody is in another group here, and the relay's own folder remembers its sums.
+        summed = self._collector.sum_of(0, work, (), seconds=EARLY * self.terms.deadline)
+        users = [np.empty(0, np.int64), *(work.asked[name] for name in summed.names)]
+        return summed.total, np.sort(np.concatenate(users))
 
     def _model(self, frame: Frame) -> bytes:
         """Hands a model for all users on to the relay's nodes."""
@@ -118,6 +136,19 @@ class Relay:
         absent = len(self._collector.without)
         if absent:
             self._below.log(f"{absent} nodes were not there to take the model of round {number}")
+        if self.terms.masked:
+            self._agree(number, announced(self.responder.contract, download))
+
+    def _agree(self, number: int, digest: bytes) -> None:
+        """Has the relay's nodes agree on a model, as `FederationServer` has its own."""
+        kept = self._collector.agree(digest, AGREEING)
+        members = self._below.members
+        least = agreed_model.enough(members)
+        if len(kept) < least:
+            self._below.log(
+                f"{len(kept)} of {len(members.nodes)} nodes keep the model of round {number}, which"
+                f" {least} must have before any does"
+            )
 
     # ---- answers that were given -----------------------------------------------------------------
 

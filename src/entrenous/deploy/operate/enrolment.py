@@ -35,6 +35,7 @@ from ...data.interactions import Interactions
 from ...privacy.secure_sum.terms import Floors
 from ..agreement.address import is_host, port_of
 from ..agreement.catalogue import ITEMS, Items
+from ..agreement.charter import check_charter
 from ..agreement.files import (
     IDENTITY,
     NODE_NAME,
@@ -214,6 +215,12 @@ def join(
         expected = f"1 to {len(users)}, the node's users"
         raise InputError("--least-users", f"got {plan.least_users}", expected=expected)
     check_epsilon(invitation, terms, plan.epsilon, plan.people)
+    if terms.of_relays:
+        problem = "is for a relay: a node by itself would be a group of one"
+        fix = "enrol nodes of its own with `entrenous federation relay`"
+        raise InputError(str(invitation), problem, fix=fix)
+    if terms.above:
+        check_charter(invitation, terms)
     if terms.masked and terms.protection.groups > 1:
         _check_group(invitation, terms, request.name, plan)
     # All refusals come before the first write: a node that may not join is left as it was.
@@ -254,7 +261,8 @@ def _check_group(invitation: Path, terms: FederationTerms, name: str, plan: Join
     ):
         if has < least:
             problem = f"the group of '{name}' has {people} people of {len(group)} nodes"
-            fix = f"{option} {has}, or ask the operator for fewer groups"
+            fewer = "more nodes behind the relay" if terms.above else "fewer groups"
+            fix = f"{option} {has}, or ask the operator for {fewer}"
             raise InputError(option, problem, expected=f"at least {least}", fix=fix)
 
 
@@ -406,6 +414,8 @@ def told(invitation: Path, place: str = "") -> list[str]:
     lost = f" (or {terms.sums} with lost ones)" if terms.masked else ""
     sizes = f"{terms.rounds} rounds{lost}, {terms.users} users, {terms.items} items"
     limits = [terms.limits(place), *terms.reveals(place)]
+    if terms.above:
+        limits.insert(0, f"one of {terms.protection.groups} relays of run {terms.above}")
     return [f"run {terms.run}, {where}", algorithm, sizes, draws, *limits]
 
 

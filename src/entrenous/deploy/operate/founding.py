@@ -38,6 +38,7 @@ from ...privacy.secure_sum.terms import Floors
 from ..agreement.address import joined_address
 from ..agreement.catalogue import ITEMS, Items
 from ..agreement.certificates import make_keys
+from ..agreement.charter import check_charter, write_charter
 from ..agreement.files import (
     IDENTITY,
     public_bytes,
@@ -47,7 +48,7 @@ from ..agreement.files import (
     write_json,
 )
 from ..agreement.groups import check_groups
-from ..agreement.invitation import BOOTSTRAPS, INVITATION
+from ..agreement.invitation import BOOTSTRAPS, CHARTER, INVITATION
 from ..agreement.members import MEMBERS, Member, Members
 from ..agreement.terms import OWN, TERMS, FederationTerms
 from ..agreement.tickets import Ticket, ends
@@ -154,7 +155,9 @@ def found_federation(
     )
     terms.check(place=own)
     members = enrolled(terms, Members({}, terms.users), requests, ends(plan.days))
-    if terms.masked and "groups" not in plan.protect:
+    if terms.relays:
+        terms = _by_relays(terms, len(members.nodes), plan)
+    elif terms.masked and "groups" not in plan.protect:
         terms = _in_groups(terms, members, own)
     terms = _pinned(terms, own)
     _check_noise(terms, members)
@@ -174,15 +177,32 @@ def _in_groups(terms: FederationTerms, members: Members, own: str) -> Federation
     nodes = len(members.nodes)
     if nodes <= MOST_NODES:
         return terms
-    fields = terms.model_dump(mode="json")
     most = min(MOST_GROUPS, max(3, ceil(nodes / MOST_NODES)))
     for groups in range(most, 2, -1):
-        protection = {**fields["protection"], "groups": groups}
-        grouped = FederationTerms.parse({**fields, "protection": protection}, "terms")
+        grouped = _with_groups(terms, groups)
         with suppress(InputError):
             _check_groups(grouped, members, own)
             return grouped
     return terms
+
+
+def _by_relays(terms: FederationTerms, relays: int, plan: FoundingPlan) -> FederationTerms:
+    """Returns the terms with a group for each relay. Raises InputError for too few or too many."""
+    if "groups" in plan.protect:
+        problem = "the nodes of each relay are a group"
+        raise InputError(f"{PROTECT} groups", problem, fix="leave it out with --relays")
+    if not 3 <= relays <= MOST_GROUPS:
+        # Of two sums none is the middle one, to which a longer one is shortened.
+        raise InputError("--relays", f"{relays} relays", expected=f"3 to {MOST_GROUPS}")
+    return _with_groups(terms, relays)
+
+
+def _with_groups(terms: FederationTerms, groups: int) -> FederationTerms:
+    """Returns the terms with masked sums in so many groups. Raises InputError for a number that
+    there may not be."""
+    told = terms.model_dump(mode="json")
+    protection = {**told["protection"], "groups": groups}
+    return FederationTerms.parse({**told, "protection": protection}, "terms")
 
 
 def _check_groups(terms: FederationTerms, members: Members, own: str) -> None:
@@ -269,19 +289,17 @@ def found_relay(
 ) -> FoundedFederation:
     """Makes an invited node a relay: `folder`/below becomes the folder of a federation of its own
     nodes, with the terms of the federation above and the users for whom the relay was invited.
-    algorithm: the place of the federation's algorithm if it is none of `entrenous algorithms`.
+    Under masks these nodes are one group. algorithm: the place of the federation's algorithm if it
+    is none of `entrenous algorithms`.
 
-    Raises InputError for an invitation that is another node's or for fewer users, for secure sums
-    and defences, and for a folder that has joined."""
+    Raises InputError for an invitation that is another node's or for fewer users, for a federation
+    that can have no relay here, for nodes that are too few for a masked sum, and for a folder that
+    has joined."""
     above = FederationTerms.read(invitation / TERMS)
     request = EnrolmentRequest.read(folder / REQUEST)
-    users = invited(invitation, above, request.name, public_bytes(read_identity(folder / IDENTITY)))
-    if above.masked or above.defended or not above.has_server:
-        raise InputError(
-            str(invitation),
-            "a relay sees what its nodes send, and answers for all of them as one",
-            expected="a federation with a server, and --profile paper",
-        )
+    identity_key = read_identity(folder / IDENTITY)
+    users = invited(invitation, above, request.name, public_bytes(identity_key))
+    _check_relay(invitation, above)
     if (folder / NODE).exists():
         raise InputError(
             str(folder),
@@ -291,21 +309,45 @@ def found_relay(
     above.check(place=algorithm)
     items = Items.read(invitation / ITEMS, above.items_sha256)
     place = place.checked()
-    # Its own nodes trust the relay as their operator, so the terms below have its key.
-    key = Ed25519PrivateKey.generate()
+    # Its own nodes trust the relay as their operator, so the terms below have its key. Under masks
+    # the relay signs for its nodes by the key that the charter names.
+    key = identity_key if above.masked else Ed25519PrivateKey.generate()
     below = {
         **above.model_dump(mode="json"),
         "operator": public_bytes(key).hex(),
         "nonce": secrets.token_hex(8),
+        "above": above.run if above.masked else "",
     }
     terms = FederationTerms.parse(below, "terms")
     members = _below(terms, users, requests)
-    founding = _Founding(folder / BELOW / SERVER, key, terms, items, algorithm)
+    if terms.above:
+        check_charter(invitation, terms)
+        _check_groups(terms, members, algorithm)
+    charter = invitation / CHARTER if terms.above else None
+    founding = _Founding(folder / BELOW / SERVER, key, terms, items, algorithm, charter)
     made = _founded(founding, members, place._asdict())
     take(folder, invitation)
     own = {"algorithm": lasting(algorithm) if algorithm else "", **of_server(invitation)}
     write_json(folder / NODE, {"name": request.name, "relay": True, **own})
     return made
+
+
+def _check_relay(invitation: Path, above: FederationTerms) -> None:
+    """Raises InputError where a relay would see, or hide, what the federation above forbids."""
+    if above.above:
+        raise InputError(
+            str(invitation),
+            "is to the masked group of a relay, and a relay in it would be one node of its sum",
+            expected="an invitation of the server itself",
+        )
+    if above.has_server and not above.defended and (above.relays or not above.masked):
+        return
+    raise InputError(
+        str(invitation),
+        "a relay sees what its nodes send, and answers for all of them as one, which the terms of"
+        " this federation do not allow",
+        expected="a federation with a server, founded with --relays or --profile paper",
+    )
 
 
 def _below(terms: FederationTerms, users: Int64Array, requests: Requests) -> Members:
@@ -342,6 +384,8 @@ class _Founding(NamedTuple):
     """The items that all nodes share."""
     own: str
     """The place of an algorithm that is none of `entrenous algorithms`, else ""."""
+    charter: Path | None = None
+    """The charter of a relay under masks, which its nodes are shown; None = there is none."""
 
 
 def _founded(founding: _Founding, members: Members, about: Mapping[str, Any]) -> FoundedFederation:
@@ -355,6 +399,8 @@ def _founded(founding: _Founding, members: Members, about: Mapping[str, Any]) ->
     write_text(operator / MEMBERS, members.text())
     write_atomically(operator / ITEMS, founding.items.text.encode())
     write_json(operator / PLACE, about)
+    if founding.charter is not None:
+        copy_file(founding.charter, operator / CHARTER)
     if about.get("tls"):
         make_keys(operator / "keys", names=about["names"])
     if founding.own:
@@ -571,6 +617,11 @@ def write_invitation(folder: Path, name: str, members: Members) -> Path:
         where = {"server": Place(**place).reached, "tls": place["tls"]}
         if place["tls"]:
             copy_file(operator / "keys" / "ca.crt", invitation / "ca.crt")
+        if terms.of_relays:
+            key = members.nodes[name].key.public_bytes_raw()
+            write_charter(invitation, read_identity(operator / IDENTITY), terms, name, key)
+        elif terms.above:
+            copy_file(operator / CHARTER, invitation / CHARTER)
     else:
         where = _peer_invitation(operator, terms, members.nodes[name], place["bootstraps"])
     write_json(invitation / INVITATION, where)

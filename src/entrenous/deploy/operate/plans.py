@@ -63,6 +63,9 @@ class FoundingPlan:
     such as people=60 or noise=0.2. groups=9 sums each round in nine groups of nodes, and shortens
     the sum of a group that one lying member makes too long; default: one group of up to 300
     nodes."""
+    relays: bool = False
+    """Under masks: each node is a relay, and makes the masked sum of its own nodes, which are one
+    group. At least three relays."""
     apart: bool = True
     """Two masked sums differ by no node, or by at least --parties nodes: the server waits for a
     node that is away. With --no-apart it continues without that node, if the owners agree."""

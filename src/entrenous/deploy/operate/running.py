@@ -164,10 +164,10 @@ def serve_by_workers(
 ) -> str | None:
     """Runs the server of an open folder with several processes that receive answers; see
     `server.serve`. ready: is called with the pool once nodes can reach it. Raises InputError for a
-    defence, which needs one process that hears all nodes.
+    defence, which needs one process that hears all nodes, and for relays.
     """
     at_least("--workers", workers, 1)
-    refuse_defended(held, "--workers")
+    refuse_alone(held, "--workers")
     server = FederationServer(held, stop)
     hiring = LocalWorkers(held, plan, workers)
     pool = WorkerPool(held, server.contract, hiring, workers, stop, server.wait)
@@ -188,7 +188,7 @@ def serve_by_actors(
     `serve_by_workers`.
     """
     at_least("--workers", workers, 1)
-    refuse_defended(held, "--ray")
+    refuse_alone(held, "--ray")
     address = None if ray.address == LOCAL else ray.address
     server = FederationServer(held, stop)
     ending = signal.getsignal(signal.SIGTERM)
@@ -203,13 +203,16 @@ def serve_by_actors(
             return server.served_by(pool)
 
 
-def refuse_defended(held: ServerFolder, option: str) -> None:
-    """Raises InputError for workers in a federation with a defence. option: the one to leave
-    out."""
+def refuse_alone(held: ServerFolder, option: str) -> None:
+    """Raises InputError if workers would take answers that one process must hear. option: the one
+    to leave out."""
+    fix = f"leave {option} out"
     if held.terms.defended:
         problem = "a defence looks at the updates of all nodes of a round, which one process hears"
-        expected, fix = "1 with a defence", f"leave {option} out"
-        raise InputError(option, problem, expected=expected, fix=fix)
+        raise InputError(option, problem, expected="1 with a defence", fix=fix)
+    if held.terms.of_relays:
+        problem = "relays have made the sums of their groups, which one process takes"
+        raise InputError(option, problem, expected="1 with relays under masks", fix=fix)
 
 
 def https_link(held: ServerFolder, plan: HttpsPlan) -> HttpsServerLink:

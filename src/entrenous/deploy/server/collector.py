@@ -19,10 +19,11 @@ from ..frames.agreed_model import AGREED, KEPT, TAKEN
 from ..frames.contribution import Caps
 from ..frames.frames import Code, Frame, FrameParts, FrameRefused, opened
 from ..frames.request import Requests, RoundWork
+from ..frames.secure import sum_terms
 from ..links.port import ServerLink
 from .exchange import Exchange, SentRequest
 from .grouped_round import GroupSum, GroupWork
-from .intake import CONTRIBUTIONS, Open, RoundIntake
+from .intake import CONTRIBUTIONS, PART, UPDATE, Open, RoundIntake
 from .journal import FRAME, Journal
 from .log_line import LogLine
 from .secure_server import SecureRound, SumMemory
@@ -129,13 +130,17 @@ class Collector:
         self.folder, self._part, self._of = folder, part, of
         self.requests = Requests(folder.key, terms, contract, folder.start)
         self.exchange = Exchange(link, stop, waits)
+        only, least = UPDATE if terms.defended else "", 1
+        if terms.of_relays:
+            only, least = PART, sum_terms(terms, contract, 0, 0, bytes(32)).people
         self.intake = RoundIntake(
             terms.run,
             folder.members,
             contract,
             folder.log,
             Caps.of(contract, terms.most_norm, terms.most_weight),
-            terms.defended,
+            only,
+            least,
         )
         self.bytes_up = 0
         self._work: RoundWork | None = None
@@ -221,8 +226,55 @@ class Collector:
         return total
 
     def sums(self, works: Mapping[int, GroupWork]) -> Generator[GroupSum, None, None]:
+        if self.folder.terms.of_relays:
+            yield from self._sums_of_relays(works)
+            return
         for number, (work, of_group) in works.items():
             yield self.sum_of(number, work, of_group)
+
+    def _sums_of_relays(self, works: Mapping[int, GroupWork]) -> Generator[GroupSum, None, None]:
+        """Yields the sums that relays have made of their nodes. Raises ServerStopped."""
+        asked: dict[str, Int64Array] = {}
+        numbers: dict[str, int] = {}
+        empty = self.intake.contract.empty_total()
+        for number, group in works.items():
+            # A relay's nodes are the group, and the relay is all that the server knows of it.
+            ((relay, users),) = group.work.asked.items()
+            if len(users) < self.intake.least:
+                yield GroupSum(number, empty, False)
+            else:
+                asked[relay], numbers[relay] = users, number
+        if not asked:
+            return
+        work = next(iter(works.values())).work
+        self.begin(work._replace(asked=asked))
+        try:
+            self._gather_parts()
+        finally:
+            self.end()
+        for relay, number in numbers.items():
+            total = self.intake.answers.get(relay)
+            if isinstance(total, Total):
+                yield GroupSum(number, total, True, frozenset({relay}))
+            else:
+                yield GroupSum(number, empty, True)
+
+    def _gather_parts(self) -> None:
+        """Asks all relays at once, for as long as a round lasts; longer, while so many are away
+        that their sums decide whether the round counts.
+        """
+        groups, seconds = self.folder.terms.protection.groups, self.folder.terms.deadline
+        missing = self.intake.missing()
+        while True:
+            self.gather(seconds)
+            heard = len(self.taken)
+            if 2 * heard > groups or 2 * (heard + len(missing)) <= groups:
+                return
+            line = (
+                f"round {self.work.round}: {heard} of {groups} relays in {seconds:g} s, and a round"
+                " is of more than half; the others are asked again"
+            )
+            self.folder.log(LogLine(line, "quorum", level="warning", round=self.work.round))
 
     def sum_of(
         self,
@@ -230,9 +282,10 @@ class Collector:
         work: RoundWork,
         of_group: Collection[str],
         memory: SumMemory | None = None,
+        seconds: float | None = None,
     ) -> GroupSum:
         """The secure sum of one group; see `SecureRound`. Raises ServerStopped."""
-        asking = SecureRound(self, work, number, of_group, memory)
+        asking = SecureRound(self, work, number, of_group, memory, seconds)
         total = asking.run()
         return GroupSum(number, total, asking.begun, asking.names)
 

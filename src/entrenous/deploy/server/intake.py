@@ -22,11 +22,10 @@ from .journal import FRAME, Journal
 from .log_line import LogLine
 
 Log = Callable[[str], None]
-CONTRIBUTIONS = (
-    "update",
-    "sum",
-    "part",
-)  # of one device; of all that were asked for; of some of these, by a relay
+UPDATE = "update"  # of one device
+SUM = "sum"  # of all devices that were asked for
+PART = "part"  # of some of these, by a relay
+CONTRIBUTIONS = (UPDATE, SUM, PART)
 REMEMBERED = 16  # closed rounds whose missing answers are known to be late when they come
 
 
@@ -68,8 +67,12 @@ class RoundIntake:
 
     members: who may send. caps: what a device may send. counts: how often each code was given, over
     all rounds of this process. lengths: of each node's answer of the open round, as `caps.norm`
-    measures them. singly: whether updates of single devices are taken alone, and kept in `updates`
-    by their users until the next round, for a defence that looks at all of them together."""
+    measures them.
+
+    only: the one kind of answer that is taken, "" = any. `answers` then keeps each by its node
+    until the next round: `update` for a defence, which looks at all of them together, and `part`
+    for relays under masks, whose sums are held against each other. least: people of whom a part
+    must be, at least."""
 
     def __init__(
         self,
@@ -78,9 +81,11 @@ class RoundIntake:
         contract: Contract,
         log: Log,
         caps: Caps | None = None,
-        singly: bool = False,
+        only: str = "",
+        least: int = 1,
     ) -> None:
-        self.singly, self.updates = singly, dict[int, Update]()
+        self.only, self.least = only, least
+        self.answers: dict[str, Update | Total] = {}
         self.run, self.members, self.contract, self.log = run, members, contract, log
         self.caps, self.lengths = caps or Caps.of(contract), dict[str, float]()
         self.counts: Counter[Code] = Counter()
@@ -111,7 +116,7 @@ class RoundIntake:
             largest_body(self.contract, now.asked),
             {},
         )
-        self._left, self.heard, self.updates = dict.fromkeys(now.asked), {}, {}
+        self._left, self.heard, self.answers = dict.fromkeys(now.asked), {}, {}
         self.receive_all(recorded)
         self._journal = journal
 
@@ -128,7 +133,7 @@ class RoundIntake:
         return {} if self._open is None else self._open.asked
 
     def missing(self) -> Collection[str]:
-        """The nodes that were asked and have not answered."""
+        """The nodes that were asked and have not answered, nor refused for good."""
         return self._left.keys()
 
     def receive(self, frame: bytes, largest: int | None = None) -> Receipt:
@@ -152,8 +157,8 @@ class RoundIntake:
             raise
         for one in good:
             self.total = contribution.add(self.total, one.read)
-            if self.singly and isinstance(one.read, Update):
-                self.updates[int(one.users[0])] = one.read
+            if self.only:
+                self.answers[one.node] = one.read
         return [
             self.said(*((Code.ACCEPTED, one.node, "") if isinstance(one, ReadAnswer) else one))
             for one in judged
@@ -197,8 +202,11 @@ class RoundIntake:
         """What a frame contributes, and whose devices are in it. Raises FrameRefused."""
         head = frame.head
         if head.kind == "refused":
-            raise FrameRefused(Code.WITHHELD, reason(bytes(frame.body[:120])))
-        if head.kind not in CONTRIBUTIONS or (self.singly and head.kind != "update"):
+            why = reason(bytes(frame.body[:120]))
+            if self.only == PART:
+                self._leave_out(frame, node, why)
+            raise FrameRefused(Code.WITHHELD, why)
+        if head.kind not in ((self.only,) if self.only else CONTRIBUTIONS):
             raise FrameRefused(Code.WRONG_KIND)
         now = self.belonging(frame, node, self._open)
         if node in self.taken:
@@ -208,16 +216,28 @@ class RoundIntake:
         users = now.asked[node]
         alone = len(users) == 1
         if head.about.get("users") != len(users) or (
-            head.kind != "part" and (head.kind == "update") != alone
+            head.kind != PART and (head.kind == UPDATE) != alone
         ):
             raise FrameRefused(Code.WRONG_COUNT, "of devices")
-        if head.kind == "part":
-            return contribution.read_part(
-                frame.body, self.contract, users, head.about.get("heard", 0)
-            )
-        if head.kind == "update":
+        if head.kind == PART:
+            heard = head.about.get("heard", 0)
+            # A sum of fewer people has less noise than the terms promise.
+            if heard < self.least:
+                text = f"of devices: {heard} people, at least {self.least}"
+                raise FrameRefused(Code.WRONG_COUNT, text)
+            return contribution.read_part(frame.body, self.contract, users, heard)
+        if head.kind == UPDATE:
             return contribution.read_update(frame.body, self.contract, int(users[0])), users
         return contribution.read_total(frame.body, self.contract, users), users
+
+    def _leave_out(self, frame: Frame, node: str, why: str) -> None:
+        """Leaves a relay that has refused out of the open round: its group gives no sum in it.
+        Raises FrameRefused for a refusal of another round or model.
+        """
+        self.belonging(frame, node, self._open)
+        # A full disk or the end of a process may pass, so that relay is asked again.
+        if not why.startswith(Code.FAILED.value):
+            self._left.pop(node, None)
 
     def belonging(self, frame: Frame, node: str, now: Open | None) -> Open:
         """The open round `now`, if a frame of a node is for it: of this run, this round and this

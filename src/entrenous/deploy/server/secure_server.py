@@ -7,6 +7,7 @@ tried again, for two sums of one round over different nodes would tell what a no
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol, TypeVar, final
@@ -83,7 +84,8 @@ class SecureRound:
     group, of_group: where there are groups, the number of the one whose sum this is, from 0, and
     all nodes that are or were in it. Its attempts have numbers of their own, and earlier sums of
     other groups do not count: no node is in both. memory: None = that of the collector's folder,
-    which is the server's own.
+    which is the server's own. seconds: for all of it, since a relay's answer has to be in time;
+    None = it waits for as many nodes as count.
     """
 
     def __init__(
@@ -93,8 +95,11 @@ class SecureRound:
         group: int = 0,
         of_group: Collection[str] = (),
         memory: SumMemory | None = None,
+        seconds: float | None = None,
     ) -> None:
         self._collector, self._folder = collector, collector.folder
+        self._until = None if seconds is None else time.monotonic() + seconds
+        self._late = False  # whether the time was too short for enough nodes
         self._contract = collector.intake.contract
         self._memory = memory or self._folder
         self._past, terms = self._memory.summed(), self._folder.terms
@@ -161,7 +166,7 @@ class SecureRound:
                     f" revealed, {self._unsummed}"
                 )
                 self._folder.log(LogLine(line, "lost", level="warning", round=number))
-                if self._sum is None or self._sum.stage >= stages.MASKED:
+                if self._late or self._sum is None or self._sum.stage >= stages.MASKED:
                     return self._empty
             finally:
                 journal.close()
@@ -260,8 +265,7 @@ class SecureRound:
             self._kept(
                 "list of sums", lambda: self._memory.remember_sum(PastSum(self._work.model, some))
             )
-        deadline = self._folder.terms.deadline
-        self._collector.exchange.gather(missing, stage.request, self._take, deadline)
+        self._collector.exchange.gather(missing, stage.request, self._take, self._patience())
         if number == stages.MASKED:
             self._settle(own)
         while number <= stages.MASKED and not self._enough(set(own.heard(number))):
@@ -269,10 +273,24 @@ class SecureRound:
                 raise SumRefused(
                     "threshold", f"{stages.STAGES[number]}: too many nodes withhold theirs"
                 )
+            if self._until is not None:
+                self._late = True
+                raise SumRefused(
+                    "threshold", f"{stages.STAGES[number]}: too few nodes have answered in time"
+                )
             self._collector.exchange.gather(
                 missing, stage.request, self._take, self._folder.terms.deadline
             )
         self._gone |= missing()
+
+    def _patience(self) -> float:
+        """Returns the seconds that a stage waits for all of its nodes."""
+        deadline = self._folder.terms.deadline
+        if self._until is None:
+            return deadline
+        # Nodes that miss one stage are not waited for at the next, which so takes far less; half of
+        # the time is left for those whose nodes go away later.
+        return min(deadline, max(0.0, self._until - time.monotonic()) / 2)
 
     def _settle(self, own: SecureSumServer) -> None:
         """Has boxes opened that somebody complained of, which tells which of the two lied."""
@@ -281,7 +299,7 @@ class SecureRound:
             return self._seal(OPEN, own.accused[name], name)
 
         if own.accused:
-            seconds = min(LONGEST, self._folder.terms.deadline)
+            seconds = min(LONGEST, self._patience())
             self._collector.exchange.gather(lambda: set(own.accused), opening, self._take, seconds)
         for name in own.accused:
             line = f"{self._what}: {name} does not open a box that was complained of"

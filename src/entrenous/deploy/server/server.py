@@ -14,7 +14,7 @@ from typing import TypeVar, final
 import numpy as np
 
 from ...core.contract.protocols import Progress, State, silent
-from ...core.contract.update import Total
+from ...core.contract.update import Total, Update
 from ...core.errors import CheckFailed
 from ...core.keys import key as key_of
 from ...core.keys import local_key
@@ -173,7 +173,8 @@ class FederationServer:
         if self.collecting.without:
             line = f"{len(self.collecting.without)} nodes were not there to take the trained model"
             self.folder.log(LogLine(line, "absent", level="warning", round=self.round))
-        if self.terms.masked:
+        # The nodes of relays agree within their groups.
+        if self.terms.masked and not self.terms.of_relays:
             self._agree(work)
 
     def _agree(self, work: RoundWork) -> None:
@@ -305,10 +306,12 @@ class FederationServer:
         if self._defence is None:
             return total
         assert isinstance(self.collecting, Collector)  # workers are refused with a defence
-        updates = sorted(self.collecting.intake.updates.items())
-        return defended_sum(
-            [update for _, update in updates], self.contract, self._defence, work.download
-        )
+        intake = self.collecting.intake
+        # Each node is one user's: its update has that user's place.
+        in_order = sorted(intake.answers, key=lambda name: int(intake.heard[name][0]))
+        answers = [intake.answers[name] for name in in_order]
+        updates = [answer for answer in answers if isinstance(answer, Update)]
+        return defended_sum(updates, self.contract, self._defence, work.download)
 
     # ---- the end of a round ----------------------------------------------------------------------
 

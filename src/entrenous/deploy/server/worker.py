@@ -27,7 +27,7 @@ import numpy as np
 from ...core.types import Array
 from ...privacy.secure_sum.memory import PastSum
 from ...runs.recommenders import restore_state
-from ..agreement.groups import dealt
+from ..agreement.groups import groups_of
 from ..agreement.members import Members
 from ..agreement.terms import FederationTerms
 from ..frames.contribution import agreed, of_part
@@ -114,7 +114,7 @@ def homes(terms: FederationTerms, members: Members, workers: int) -> dict[str, i
     """
     if not terms.masked or workers == 1:
         return {}
-    groups = dealt(members, terms.run, terms.protection.groups)
+    groups = groups_of(members, terms)
     return {name: number % workers for number, group in enumerate(groups) for name in group}
 
 
