@@ -144,6 +144,7 @@ def find_usual(names: Sequence[str], usual: Sequence[str]) -> str | None:
     """Returns the column among `names` with the first of the `usual` names; None if there is none.
     Of two columns with one plain name, the first counts.
     """
+    # From the last to the first, so that the first of two equal names stays.
     by_plain = {plain(name): name for name in reversed(names)}
     for name in usual:
         if plain(name) in by_plain:
@@ -168,6 +169,7 @@ def find_roles(names: Sequence[str], reading: Reading, where: str) -> Roles:
     user, item, value, time = columns
     if user is None or item is None:
         _refuse_missing(names, "user" if user is None else "item", columns, where)
+    # Two roles of one column: a name was given that is also the usual name of another role.
     given = [name for name in columns if name is not None]
     if len(set(given)) < len(given):
         raise InputError(
@@ -182,6 +184,7 @@ def find_roles(names: Sequence[str], reading: Reading, where: str) -> Roles:
 def _find(names: Sequence[str], role: str, wanted: str | None, where: str) -> str | None:
     if wanted is None:
         return find_usual(names, USUAL[role])
+    # An empty name leaves out a column that a data set can do without.
     if wanted == "" and role in ("value", "time"):
         return None
     if wanted not in names:
@@ -207,6 +210,7 @@ def assemble(table: ColumnTable, reading: Reading, *, name: str) -> Interactions
     """Returns the interactions in a table. Raises InputError at the first wrong row, or if there
     are too few rows to learn from.
     """
+    # A missing column is an error of the header, the first line.
     where = table.source if table.first_line is None else f"{table.source}:1"
     roles = find_roles(table.frame.columns, reading, where)
     user = ids(table, roles.user, "user")
@@ -218,6 +222,7 @@ def assemble(table: ColumnTable, reading: Reading, *, name: str) -> Interactions
     if roles.time is not None:
         time = times(table, roles.time)
     pair = pair_numbers(user.code, item.code, len(item.names))
+    # Repeats are judged before rows are sorted, while each has its place in the file.
     kept = keep(table, pair, value, time.time, reading)
     data = build(
         user.code[kept.rows],
@@ -356,6 +361,7 @@ def inspect(data: Interactions, where: str) -> Interactions:
     Raises InputError if there is a single user, or if a user consumed every item.
     """
     counts = data.counts
+    # Learning from others needs others.
     if len(data.users) == 1:
         raise InputError(
             where,
@@ -364,6 +370,7 @@ def inspect(data: Interactions, where: str) -> Interactions:
             fix="recommending from others needs others; check the user column",
         )
     most = int(np.argmax(counts))
+    # Negatives are drawn from the items that a user did not consume.
     if counts[most] == len(data.items):
         raise InputError(
             where,

@@ -74,6 +74,7 @@ class Dataset:
 
         Raises InputError, with the data set's origin and terms, if it cannot be downloaded.
         """
+        # What is there is never overwritten: it may be the user's own copy.
         if self.present():
             return None
         if not self.sources:
@@ -88,9 +89,11 @@ class Dataset:
             if not fetch:
                 self._refuse_missing()
             self.fetch()
+        # The name of the declaration, which protocols and notes refer to.
         return replace(self.read(self.path), name=self.name)
 
     def _refuse_missing(self) -> None:
+        # What to put where is said in full, since some data cannot be fetched.
         names = [file if "." in file else f"{file}.parquet (.csv, .tsv)" for file in self.files]
         how = f"get it from {self.origin}"
         if self.sources:

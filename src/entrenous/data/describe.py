@@ -26,6 +26,7 @@ def describe(data: Interactions) -> dict[str, Any]:
         "users": users,
         "items": items,
         "rows": len(data),
+        # Of all pairs of a user and an item.
         "density": len(data) / (users * items),
         "rows_per_user": quantiles(data.counts),
         "rows_per_item": quantiles(data.popularity),

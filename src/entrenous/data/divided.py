@@ -101,6 +101,7 @@ def divided(frames: Frames, folder: Path, *, tabled: int, lacking: int = 0) -> D
     user = text_column(frames.rows, "user_id", rows)
     item = text_column(frames.rows, "item_id", rows)
     part = text_column(frames.rows, "split", rows)
+    # The names of the parts decide what is trained on.
     unknown = np.flatnonzero(~np.isin(part, PARTS))
     if len(unknown):
         row = unknown[0]

@@ -69,8 +69,10 @@ def features(
             raise InputError(
                 table.source, f"no column '{column}'", expected="one of " + ", ".join(names[:12])
             )
+    # -1 for an item that no row has, which is left out.
     index = items.indices(_text(table, item))
     texts = {feature: _feature(table, feature, column) for feature, column in columns.items()}
+    # MovieLens-100K alone has these columns.
     if set(GENRES) <= set(names):
         texts["category"] = _from_flags(table)
     return {feature: _placed(column, index, len(items)) for feature, column in texts.items()}

@@ -134,6 +134,7 @@ def _reason(stderr: str) -> str:
 
 def _members(raw: bytes, sha256: str, members: Mapping[str, str]) -> dict[str, bytes]:
     """Returns the wanted files of a zip archive. Raises Unavailable for another hash."""
+    # Before the archive is opened: what was changed on the way is not parsed.
     digest = hashlib.sha256(raw).hexdigest()
     if digest != sha256:
         raise Unavailable(
@@ -160,6 +161,7 @@ def fetch(
     for source in sources:
         say(f"fetching {name} from {source}")
         try:
+            # Only this may fail over to the next source; a full disk may not.
             contents = source.read()
         except Unavailable as why:
             reasons.append(f"{source}: {one_line(str(why), 160)}")

@@ -99,6 +99,7 @@ def read_bytes(path: Path) -> bytes:
     else, before reading it could block.
     """
     try:
+        # Asked before opening: to open a pipe waits for its writer.
         about = os.stat(path)
         if not stat.S_ISREG(about.st_mode):
             kind = "a folder" if stat.S_ISDIR(about.st_mode) else "a pipe, socket or device"
@@ -139,6 +140,7 @@ def _bounded(file: IO[bytes], limit: int, where: str) -> bytes:
     """
     pieces = []
     size = 0
+    # In pieces, so that a bomb is noticed before it fills the memory.
     while piece := file.read(1 << 24):
         pieces.append(piece)
         size += len(piece)
@@ -162,6 +164,7 @@ def _check_magic(raw: bytes, path: Path, suffix: str) -> None:
         if raw.startswith(magic):
             if suffix == usual or (usual == ".parquet" and suffix in PARQUET):
                 return
+            # `ratings.csv` that is gzip becomes `ratings.csv.gz`; a wrong ending is replaced.
             if usual in UNPACKERS:
                 fix = f"rename it to {path.name}{usual}"
             elif usual:

@@ -33,6 +33,7 @@ def pair(folder: Path) -> SetFiles:
     """Returns the file of rows and the file of items in a folder. Raises InputError if no known
     file of rows is there.
     """
+    # The files of rows and of items of each layout, in order of preference.
     layouts = (
         (("interactions", "checkins"), ("items",)),
         (_recbole(folder, "inter"), _recbole(folder, "item")),
@@ -127,6 +128,7 @@ def _items_reading(path: Path) -> Reading:
     if path.name == "u.item":
         return Reading(delimiter="|", encoding="latin-1", names=U_ITEM)
     if path.name == "movies.dat":
+        # MovieLens-1M and -10M.
         names = ("item_id", "title", "genres")
         return Reading(delimiter="::", encoding=_utf8_or_latin1(path), names=names)
     return Reading()

@@ -66,6 +66,7 @@ class Interactions:
     """
 
     def __post_init__(self) -> None:
+        # Compiled code reads memory by these starts.
         if self.visits is not None and len(self.visits.ptr) != len(self.item) + 1:
             raise ValueError("the visits are of other rows")
 
@@ -211,6 +212,7 @@ class Interactions:
         alone, in the same order.
         """
         rows = self.select(keep[self.item])
+        # Of an item that stays: the number of those that stay before it.
         new_number = (np.cumsum(keep) - 1).astype(np.int32)
         features = {name: values[keep] for name, values in self.features.items()}
         return replace(
@@ -226,6 +228,7 @@ class Interactions:
         """
         digest = hashlib.sha256()
         for vocabulary in (self.users, self.items):
+            # The length goes first, so that no id moves from the users to the items.
             digest.update(f"{vocabulary.kind} {len(vocabulary)} ".encode())
             if not vocabulary.is_range:
                 digest.update("\n".join(vocabulary.ids.tolist()).encode())
@@ -244,6 +247,7 @@ class Interactions:
         """
         if self.time is None:
             # A column that was not read may hold them: loading left a note on it.
+            # The remedy depends on whether there is a column to read.
             unread = [note for note in self.notes if UNREAD_TIMES in note]
             fix = "; or ".join([*unread, WITHOUT_TIMES])
             raise InputError(self.name, "the data has no times", expected="a time column", fix=fix)

@@ -27,6 +27,7 @@ VISITS = tuple(f"visits.{name}" for name in Visits._fields)
 
 def arrays_of_rows(data: Interactions) -> dict[str, Array]:
     """Returns every row, id and item feature as arrays by name; texts as UTF-8 bytes."""
+    # A column that the data lacks is not stored.
     columns = {name: getattr(data, name) for name in COLUMNS if getattr(data, name) is not None}
     if data.visits is not None:
         columns |= dict(zip(VISITS, data.visits, strict=True))
@@ -96,6 +97,7 @@ def _fault(data: Interactions) -> str:
         if column is not None and (column.dtype != kind or column.shape != (length,)):
             shape = f"{column.dtype} {list(column.shape)}"
             return f"'{name}' is {shape}, not {np.dtype(kind)} [{length}]"
+    # In this order: each check relies on those before it.
     if not rows or not _divides(data.ptr, rows):
         return "'ptr' does not divide the rows among the users"
     if data.item.min() < 0 or data.item.max() >= len(data.items):

@@ -141,6 +141,7 @@ def load_part(
     """Returns the interactions of a file that is a part of a whole, such as a test file or the rows
     of one device: a single user in it is no error. Options and errors are those of `load`.
     """
+    # Other options pass through, and Reading refuses those that it does not know.
     reading = Reading(names=None if names is None else tuple(names), part=True, **options)
     data = _loaded(path, reading, None if items is None else Path(items), fetch=False)
     return _filtered(data, min_value, min_rows)
@@ -155,6 +156,7 @@ def _loaded(
     if name_or_path in named:
         _refuse_options(str(name_or_path), reading)
         data = named[str(name_or_path)].load(fetch=fetch)
+    # A folder may have a file of items, which the user's own replaces.
     elif path.is_dir():
         data = read_folder(path, reading, name=path.resolve().name, items=items_file)
         items_file = None
@@ -189,6 +191,7 @@ def _refuse_options(name: str, reading: Reading) -> None:
 
 def _check_path(text: str, known: list[str]) -> None:
     """Raises InputError for a text that neither names a data set nor looks like a path."""
+    # `ml-10k` is a slip for a name, `ratings.csv` and `./ratings` are paths.
     if not os.path.lexists(text) and not Path(text).suffix and os.sep not in text:
         raise InputError(
             "data",

@@ -57,6 +57,7 @@ def from_tables(folder: Path, test: str, negatives: str | None = None) -> Publis
             return None
         lists = read_table(negatives_file, Reading()).frame
         candidates = _lists(lists, user, str(negatives_file))
+    # Compared later with the data, to see that no filter was applied.
     rows = read_table(pair(folder).rows, Reading()).frame.height
     return Published(user, item, candidates, rows, where)
 
@@ -80,6 +81,7 @@ def _lists(frame: Any, users: Array, where: str) -> Array:
     and for lists of different lengths.
     """
     listed = text_column(frame, "user_id", where).tolist()
+    # Both tables have one line for each user, in any order.
     row_of = {user: row for row, user in enumerate(listed)}
     if len(row_of) != frame.height or row_of.keys() != set(users.tolist()):
         raise InputError(

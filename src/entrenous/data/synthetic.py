@@ -99,6 +99,7 @@ def activity(users: int, items: int, interactions: int, seed: int) -> Int64Array
     """
     keys = folds(key(seed, "synthetic", "activity"), np.arange(users))
     weight = np.exp(normals(keys, 1, SPREAD)[:, 0].astype(np.float64))
+    # One row is given to everybody, and one item is left to recommend.
     cap = items - 2
     rest = interactions - users
     # Bisects for the factor at which the capped shares add up to the rest: the sum of shares grows

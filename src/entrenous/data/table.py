@@ -97,6 +97,7 @@ def stack(tables: Sequence[ColumnTable]) -> ColumnTable:
     columns = first.frame.columns
     try:
         frames = [table.frame.select(columns) for table in tables]
+        # Relaxed, since one file may have whole numbers where another has decimals.
         frame = pl.concat(frames, how="vertical_relaxed")
     except pl.exceptions.PolarsError:
         other = next(table for table in tables if table.frame.schema != first.frame.schema)
@@ -150,6 +151,7 @@ def ids(table: ColumnTable, name: str, kind: str) -> IdColumn:
     sorted_as = distinct.cast(pl.Int64) if whole else distinct
     distinct = distinct.gather(sorted_as.arg_sort())
     numbers = pl.Series(np.arange(len(distinct), dtype=np.int32))
+    # Each row gets the number of its id.
     code = column.replace_strict(distinct, numbers, return_dtype=pl.Int32)
     names = Vocabulary(distinct.to_numpy().astype(np.str_), kind=kind)
     return IdColumn(code.to_numpy(), names, notes)
@@ -160,6 +162,7 @@ def _id_text(table: ColumnTable, name: str, kind: str) -> Any:
     import polars as pl
 
     column = table.frame[name]
+    # "1" became 1.0 somewhere, and whether 1.0 and "1" are one id is not known.
     if column.dtype.is_float():
         raise InputError(
             table.where(0) if table.first_line is None else table.source,
@@ -237,6 +240,7 @@ def values(table: ColumnTable, name: str, scale: tuple[float, float] | None) -> 
             expected="numbers",
             fix="convert the column",
         )
+    # Blanks around a number are no error.
     text = column.str.strip_chars() if column.dtype == pl.String else column
     number = text.cast(pl.Float64, strict=False)
     missing = number.is_null()
@@ -274,6 +278,7 @@ def shown(text: Any, bad: BoolArray) -> str:
 
 def refuse_number(table: ColumnTable, bad: BoolArray, text: object, what: str) -> NoReturn:
     """Raises InputError that says why the first bad field is not a number. what: value or time."""
+    # Cut, since a broken file may have a field of any length.
     field = "" if text is None else str(text)[:40]
     if field == "":
         fix = "fill it in or remove the row"
@@ -381,6 +386,7 @@ def _plain_dates(column: Any, pattern: str) -> Any:
 
 def _parse(column: Any, pattern: str) -> Any:
     """Returns the dates of a column of text; null where the pattern does not fit."""
+    # Offsets are applied, so that all times are in UTC.
     zone = "UTC" if "%z" in pattern else None
     dates = _plain_dates(column, pattern)
     return dates.str.to_datetime(pattern, strict=False, time_unit="us", time_zone=zone)
@@ -444,6 +450,7 @@ def _scaled(
     rounded = np.floor(np.minimum(size, 9e18)).astype(np.int64)
     seconds = np.where(exact >= 0, exact, rounded)
     notes = []
+    # Small numbers are seconds already.
     known = size <= LATEST
     for unit, factor in UNITS:
         chosen = (size >= FIRST * factor) & (size <= float(LATEST) * factor) & ~known
@@ -496,6 +503,7 @@ def _check_cut(table: ColumnTable, seconds: Int64Array, missing: BoolArray) -> N
     whole, but that time is missing or much smaller than all others.
     """
     last = len(seconds) - 1
+    # Compared with the others, since data may have small times by design.
     others = seconds[:last][~missing[:last]]
     plausible = len(others) and others.min() >= FIRST
     if plausible and (missing[last] or seconds[last] < FIRST):

@@ -87,6 +87,7 @@ def read_text(
     first = 1 + len(text) - len(text.lstrip(b"\n"))
     text = text.strip(b"\n").rstrip(b" \n") + b"\n"
     layout = _layout(text, f"{source}:{first}", reading, delimiter, typed, notes)
+    # Rows are counted from the line after the header.
     if layout.header:
         text = text[text.index(b"\n") + 1 :]
         first += 1
@@ -98,6 +99,7 @@ def read_text(
         )
     if layout.delimiter == "::":
         text = text.replace(b"::", bytes([UNIT]))
+    # Checked before polars reads it, which fills a short line with nulls without a word.
     blank = _check_lines(text, layout, source, first, whole)
     if blank:
         text = re.sub(rb"\n{2,}", b"\n", text).lstrip(b"\n")
@@ -217,6 +219,7 @@ def positional(fields: Sequence[str]) -> tuple[str, ...] | None:
     >>> positional(["196", "242", "3", "881250949"])
     ('user_id', 'item_id', 'rating', 'timestamp')
     """
+    # Without names, more columns could mean anything.
     if not 2 <= len(fields) <= 4:
         return None
     for field in fields[:2]:
@@ -346,6 +349,7 @@ def _check_block(block: Block, width: Int64Array, layout: Layout, whole: bool) -
     """Checks the lines of a block. width: bytes in each line. whole: False if its last line may
     have been cut off.
     """
+    # First, so that no error below has to decode a huge line.
     long = np.flatnonzero(width > LINE_LIMIT)
     if len(long):
         _refuse_long(block.where(long[0]), int(width[long[0]]))
@@ -363,6 +367,7 @@ def _check_block(block: Block, width: Int64Array, layout: Layout, whole: bool) -
         line = int(wrong[0])
         end = block.newline[line]
         content = block.content[end - width[line] : end].tobytes().decode("utf-8")
+        # Only the last line of the last block can have been cut off.
         cut_off = not whole and line == len(block.newline) - 1
         _refuse_columns(block.where(line), content, int(columns[line]), layout, cut_off)
 

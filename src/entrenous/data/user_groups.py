@@ -68,6 +68,7 @@ def _rows(path: Path) -> dict[str, str]:
     """Returns {user: group}, in external ids."""
     group_of: dict[str, str] = {}
     try:
+        # Spreadsheets write a byte order mark, which utf-8-sig skips.
         with open(path, newline="", encoding="utf-8-sig") as file:
             reader = csv.reader(file)
             header = next(reader, [])

@@ -57,6 +57,7 @@ def _read_cities(folder: Path) -> Interactions:
         tables.append(read_text(raw, str(path), Reading(), delimiter="\t"))
     table = stack(tables)
     data = assemble(table, Reading(), name="foursquare-italy-all")
+    # Their files have one column for both.
     columns = {"title": "type", "category": "type"}
     return replace(data, features=features(table, data.items, columns=columns))
 

@@ -50,6 +50,7 @@ def read_pepper(folder: Path) -> Interactions:
         return data
     data = with_visits(data, _visits(data, moves), str(moves))
     assert data.visits is not None
+    # A row happened at its last visit.
     last = data.visits.time[data.visits.ptr[1:] - 1]
     return replace(data, time=last, notes=(*data.notes, f"read {moves}: times"))
 
@@ -57,6 +58,7 @@ def read_pepper(folder: Path) -> Interactions:
 def _with_places(data: Interactions, path: Path) -> Interactions:
     """Returns the data over all places of the file, some of which occur among negatives alone."""
     listed = read_table(path, Reading()).frame["item_id"].cast(str).to_list()
+    # Known items keep their numbers.
     ids = dict.fromkeys([*data.items.ids.tolist(), *listed])
     return replace(data, items=Vocabulary(list(ids), kind="item"))
 

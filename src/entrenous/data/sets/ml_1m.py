@@ -63,6 +63,7 @@ def _renamed(negatives: Path, ratings: Path) -> Published:
     """Returns the rows of NCF's file with the ids of MovieLens."""
     rows = read_negatives(negatives)
     frame = read_table(ratings, Reading()).frame
+    # NCF numbered films in this order, and users by their id less 1.
     films = frame["item_id"].unique(maintain_order=True).to_numpy().astype(np.str_)
     highest = int(max(rows.item.max(), rows.candidates.max()))
     if highest >= len(films):

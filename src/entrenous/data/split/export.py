@@ -89,6 +89,7 @@ def _fill(folder: Path, split: Split, format: Format) -> None:
         "data_notes": train.notes,
     }
     (folder / ABOUT).write_text(json.dumps(about, indent=1, ensure_ascii=False))
+    # Ids in the order of their numbers: reading gives each the same number again.
     _save(folder / "users", {"user": train.users.ids}, format)
     features = {FEATURE + label: text for label, text in train.features.items()}
     _save(folder / "items", {"item": train.items.ids, **features}, format)
@@ -105,6 +106,7 @@ def _save_held(folder: Path, part: str, held: Held, format: Format) -> None:
         _save(folder / f"{part}_candidates", candidates._asdict(), format)
     if held.absent is not None:
         users = np.flatnonzero(held.absent)
+        # Users without such rows need no line.
         columns = {"user": held.rows.users.ids[users], "rows": held.absent[users]}
         _save(folder / f"{part}_absent", columns, format)
 
@@ -126,6 +128,7 @@ def _columns(rows: Interactions) -> dict[str, Any]:
     """Returns the columns of a part, in the order of the source."""
     order = np.arange(len(rows))
     if rows.row is not None:
+        # As in the source, so that a person finds a row where it was.
         order = np.argsort(rows.row, kind="stable")
     columns = {
         "user": rows.users.ids[rows.user[order]],
@@ -143,6 +146,7 @@ def _candidate_columns(rows: Interactions, candidates: Int32Array) -> CandidateC
     """Returns one line for each candidate of each row. candidates: int32 [len(rows), k]; -1 is
     none.
     """
+    # A row with fewer candidates than others has -1 in some places.
     row, column = np.nonzero(candidates >= 0)
     return CandidateColumns(
         rows.users.ids[rows.user[row]],

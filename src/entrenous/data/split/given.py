@@ -61,21 +61,23 @@ def given(
     if validation is not None:
         # The order of the parts is the order in which they number users and items.
         parts = {"train": train, "validation": validation, "test": test}
-    empty = [label for label, part in parts.items() if not len(part)]
-    if empty:
-        raise InputError(
-            "protocol given",
-            f"the {empty[0]} part has no rows",
-            expected="rows to train on and rows to test",
-        )
+    for label, part in parts.items():
+        if not len(part):
+            raise InputError(
+                "protocol given",
+                f"the {label} part has no rows",
+                expected="rows to train on and rows to test",
+            )
     tables = {"validation": _table(validation_candidates), "test": _table(candidates)}
     candidate_ids = [table.candidate for table in tables.values() if table is not None]
     parts = _share_ids(parts, candidate_ids)
     _refuse_overlap(parts)
+    # Held-out rows with their candidates, over the united vocabularies.
     held = {}
     for label, rows in parts.items():
         if label != "train":
-            held[label] = Held(rows, _rows(rows, tables[label], label))
+            of_rows = _rows(rows, tables[label], label)
+            held[label] = Held(rows, of_rows)
             notes += _consumed(parts, held[label], label)
     split = Split(name, parts["train"], held.get("validation"), held["test"], refit)
     return split._replace(notes=notes + cold_notes(split, split.final_train))
@@ -95,24 +97,25 @@ def _table(columns: Any) -> CandidateColumns | None:
                 f"no column {name} among {names}",
                 expected="columns user, item, candidate",
             )
-    texts = [np.asarray(columns[name]).astype(np.str_) for name in CandidateColumns._fields]
-    return CandidateColumns(*texts)
+    arrays = [np.asarray(columns[name]) for name in CandidateColumns._fields]
+    return CandidateColumns(*(column.astype(np.str_) for column in arrays))
 
 
 def _share_ids(parts: dict[str, Interactions], candidates: list[Array]) -> dict[str, Interactions]:
     """Returns the parts over united vocabularies, features and scale, with rows whose places in the
     source differ across the parts.
     """
+    # The order of the parts decides the numbers of users and items.
     listed = list(parts.values())
     users = _united([part.users for part in listed], [], "user")
     items = _united([part.items for part in listed], candidates, "item")
     labels = dict.fromkeys(label for part in listed for label in part.features)
     features = {label: _feature(label, listed, items) for label in labels}
     scale = _scale(listed)
-    moved = {
-        label: replace(_over(part, users, items), features=features, scale=scale)
-        for label, part in parts.items()
-    }
+    moved = {}
+    for label, part in parts.items():
+        united = _over(part, users, items)
+        moved[label] = replace(united, features=features, scale=scale)
     # Parts of one file have its places; parts that were read apart each count from 0.
     places = [part.row for part in moved.values() if part.row is not None]
     taken = np.concatenate(places) if places else np.empty(0, np.int64)
@@ -156,16 +159,18 @@ def _united(vocabularies: Sequence[Vocabulary], further: Sequence[Array], kind: 
     """Returns the ids of all vocabularies and then the `further` ones, each once. The first
     vocabulary itself is returned if it has them all.
     """
+    # Kept if it has every id, so that the parts of one file go on to share it.
     first = vocabularies[0]
     # Parts of one data set share a vocabulary, which need not be walked id by id.
-    if not further and all(
-        other is first or np.array_equal(other.ids, first.ids) for other in vocabularies[1:]
-    ):
+    others = [other for other in vocabularies if other is not first]
+    if not further and all(np.array_equal(other.ids, first.ids) for other in others):
         return first
-    ids: dict[str, None] = {}
-    for names in [*(vocabulary.ids for vocabulary in vocabularies), *further]:
+    ids = dict.fromkeys(first.ids.tolist())
+    for names in [*(other.ids for other in others), *further]:
         ids.update(dict.fromkeys(names.tolist()))
-    return first if len(ids) == len(first) else Vocabulary(list(ids), kind=kind)
+    if len(ids) == len(first):
+        return first
+    return Vocabulary(list(ids), kind=kind)
 
 
 def _over(part: Interactions, users: Vocabulary, items: Vocabulary) -> Interactions:
@@ -201,6 +206,7 @@ def _feature(label: str, parts: Sequence[Interactions], items: Vocabulary) -> Ar
         if label in part.features:
             texts = np.asarray(part.features[label])
             place = items.indices(list(part.items.ids))
+            # "" stands for not known, and -1 for an item that the united catalogue lacks.
             known = (texts != "") & (place >= 0)
             column[place[known]] = texts[known]
     return column.astype(np.str_)
@@ -263,6 +269,7 @@ def _rows(rows: Interactions, table: CandidateColumns | None, label: str) -> Int
             f"line {line + 1} is for {pair}, which is not a {label} row",
             fix="remove the line",
         )
+    # The number of lines of each held-out row.
     counts = np.bincount(row, minlength=len(rows))
     without = np.flatnonzero(counts == 0)
     if len(without):
@@ -291,6 +298,7 @@ def _consumed(parts: dict[str, Interactions], held: Held, label: str) -> tuple[s
     if held.candidates is None:
         return ()
     user = held.rows.user[:, None]
+    # One number for each candidate, [rows, k], compared with those of all rows.
     pairs = pair_numbers(user, held.candidates, len(held.rows.items))
     consumed = np.concatenate([pairs_of(part) for part in parts.values()])
     known = np.isin(pairs, consumed) & (held.candidates >= 0)

@@ -57,6 +57,7 @@ def _leave_one_out(data: Interactions, name: str, k: int, seed: int) -> Split:
     validation = (place == 1) & (rows >= 3)
     candidates = None
     if k:
+        # A key for each part: else one user would have the same candidates in both.
         validation_key = key(seed, "candidates", "validation")
         test_key = key(seed, "candidates", "test")
         candidates = (
@@ -92,6 +93,7 @@ def draw_candidates(
     items: the held-out items, int32 [len(users)], which name the draws where a user occurs more
     than once. Raises InputError that names the first user with fewer than k such items.
     """
+    # The number of items that each user has no row of.
     left = len(data.items) - data.counts[users]
     if len(left) and left.min() < k:
         first = int(np.argmax(left < k))
@@ -105,6 +107,7 @@ def draw_candidates(
             fix=f"use loo-{most} or loo-full" if most else "use loo-full",
         )
     users = np.asarray(users, np.int64)
+    # A key for each user, so that no user's candidates depend on who else is there.
     keys = folds(key, users)
     if items is not None:
         keys = folded(keys, items)
@@ -130,6 +133,7 @@ def _draw(ptr: Int64Array, items: int, users: Int64Array, k: int, keys: UInt64Ar
         free = items - (ptr[user + 1] - ptr[user])
         for c in range(k):
             j = free - k + c
+            # The number j cannot be taken yet: earlier draws were all below it.
             number = below(draw(keys[r], c), j + 1)
             if taken[number]:
                 number = j

@@ -86,6 +86,7 @@ def _places(data: Interactions, theirs: Published) -> Int64Array:
         _refuse(data, f"{len(data):,} rows are not the {expected}")
     user = data.users.indices(list(theirs.user))
     item = data.items.indices(list(theirs.item))
+    # Pinterest-20 is partial, so that the data lacks some of their users.
     rows = find_rows(data, user, item)
     known = user >= 0
     missing = np.flatnonzero(known & (rows < 0))
@@ -93,6 +94,7 @@ def _places(data: Interactions, theirs: Published) -> Int64Array:
         first = missing[0]
         pair = f"user '{theirs.user[first]}', item '{theirs.item[first]}'"
         _refuse(data, f"a test row of NCF ({pair} in {theirs.source}) is not among the rows")
+    # NCF held out one row of every user: another number means other data.
     test_rows = np.bincount(user[known], minlength=len(data.users))
     strange = np.flatnonzero((test_rows != 1) & (data.counts > 0))
     if len(strange):
@@ -123,6 +125,7 @@ def _shipped(
     candidates = candidates[order]
     table = data.items.indices(candidates.ravel().tolist())
     table = table.reshape(candidates.shape)
+    # In `table` -1 is an unknown item, which is refused; in the result it is the held-out item.
     itself = table == data.item[rows][:, None]
     unknown = table == -1
     user = data.user[rows]
@@ -152,6 +155,7 @@ def _timed(data: Interactions, test: BoolArray) -> BoolArray:
     """Marks the users whose rows, test rows aside, all have a time, bool [users]."""
     if data.time is None:
         return np.zeros(len(data.users), np.bool_)
+    # Held-out test rows play no part in the choice, timed or not.
     untimed = data.user[~test & (data.time == NO_TIME)]
     return np.bincount(untimed, minlength=len(data.users)) == 0
 
@@ -160,6 +164,7 @@ def _validation(data: Interactions, test: BoolArray, timed: BoolArray, key: np.u
     """Marks one remaining row of each user who has two or more, bool [n]: the latest if `timed`,
     otherwise a drawn one.
     """
+    # Numbers of rows, users and places below are those of `rest`.
     rest = data.select(~test)
     latest = timed[rest.user]
     chosen = np.zeros(len(rest), np.bool_)
@@ -204,8 +209,9 @@ def _about(
 
 def _chosen(timed: BoolArray, validation: BoolArray, data: Interactions) -> str:
     """Returns a note on the choice of the validation rows."""
-    latest = int(timed[data.user[validation]].sum())
-    drawn = int(validation.sum()) - latest
+    users = data.user[validation]
+    latest = int(timed[users].sum())
+    drawn = len(users) - latest
     parts = []
     if latest:
         parts.append(f"the latest remaining row of {latest:,} users")

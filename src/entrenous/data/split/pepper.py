@@ -57,8 +57,9 @@ def given(data: Interactions, *, seed: int) -> list[Split]:
     Nothing is drawn, so the seed has no effect. Raises InputError as `given_first` does.
     """
     published = divided("pepper", data.name)
-    users = min(published.tabled, len(np.unique(published.user)))
-    return [_given(data, published, users, "pepper-given")]
+    users = len(np.unique(published.user))
+    n = min(published.tabled, users)
+    return [_given(data, published, n, "pepper-given")]
 
 
 def given_first(data: Interactions, n: int, *, seed: int) -> list[Split]:
@@ -86,6 +87,7 @@ def drawn(data: Interactions, train: int, test: int, *, seed: int) -> list[Split
             expected="a test share below 50",
             fix="use pepper-85-15",
         )
+    # The same number for both sets of a user: PEPPER weighs by as much as it tests.
     held = share(data.counts, test)[data.user]
     place = shuffled(data, key(seed, "split", "pepper"))
     tested = place < held
@@ -108,9 +110,11 @@ def set_apart(split: Split, *, seed: int) -> tuple[Interactions, Held]:
     """
     rows = split.train
     place = shuffled(rows, key(seed, "split", "apart"))
-    apart = place < share(rows.counts, APART)[rows.user]
+    number = share(rows.counts, APART)
+    apart = place < number[rows.user]
     held = rows.select(apart)
     name = key(seed, "candidates", "apart")
+    # Negatives are of no row at all, held-out rows included.
     candidates = draw_candidates(split.all_rows, held.user, AGAINST, name, items=held.item)
     return rows.select(~apart), Held(held, candidates, cold=True)
 
@@ -128,8 +132,8 @@ def _check_free(data: Interactions, tested: BoolArray) -> None:
     candidates.
     """
     users = np.unique(data.user[tested])
-    free = len(data.items) - data.counts[users]
-    few = users[free < DRAWN]
+    free_items = len(data.items) - data.counts[users]
+    few = users[free_items < DRAWN]
     if len(few):
         user = data.users[int(few[0])]
         raise InputError(
@@ -170,12 +174,11 @@ def _given(data: Interactions, published: Divided, n: int, name: str) -> Split:
     whole, lacking = _interactions(data, published, names, rows)
     weighing = rows.part == VALIDATION
     tested = rows.part == TEST
+    # Rows of `whole` ascend by pair, as those of `rows` do, so that the marks fit both.
     of_weighing = _candidates(published, "validation", whole, rows.pair[weighing])
     of_tested = _candidates(published, "test", whole, rows.pair[tested])
-    about = (
-        f"parts: those that PEPPER (Belal et al. 2022) published, of the first {n:,} of their"
-        f" {len(users):,} users"
-    )
+    number = f"the first {n:,} of their {len(users):,} users"
+    about = f"parts: those that PEPPER (Belal et al. 2022) published, of {number}"
     notes = (about, *rows.notes, *lacking, *of_weighing.notes, *of_tested.notes)
     candidates = of_weighing.table, of_tested.table
     split = assemble(name, whole, weighing, tested, refit=False, notes=notes, candidates=candidates)
@@ -184,6 +187,7 @@ def _given(data: Interactions, published: Divided, n: int, name: str) -> Split:
 
 def _distinct(published: Divided, names: Vocabulary, data: Interactions) -> PublishedRows:
     """Returns the published rows of the users `names`, each in one part."""
+    # Users who are not among `names` get -1, and their rows are left out.
     user = names.indices(published.user.tolist())
     item = data.items.indices(published.item.tolist())
     strange = np.flatnonzero((user >= 0) & (item < 0))
@@ -193,12 +197,14 @@ def _distinct(published: Divided, names: Vocabulary, data: Interactions) -> Publ
     kept = np.flatnonzero(user >= 0)
     pair = pair_numbers(user[kept], item[kept], len(data.items))
     labels = published.part[kept].tolist()
-    part = np.array([PARTS.index(label) for label in labels], np.int64)
+    parts = [PARTS.index(label) for label in labels]
+    part = np.array(parts, np.int64)
     # One number for each (pair, part), so that of a pair in several parts the first in the order of
     # PARTS comes first, and counts.
     listed = np.unique(pair * len(PARTS) + part)
-    pair, first_of_pair = np.unique(listed // len(PARTS), return_index=True)
-    left_out = np.delete(listed, first_of_pair) % len(PARTS)
+    pair_of, part_of = np.divmod(listed, len(PARTS))
+    pair, first = np.unique(pair_of, return_index=True)
+    left_out = np.delete(part_of, first)
     notes = []
     repeats = len(kept) - len(listed)
     if repeats:
@@ -212,7 +218,7 @@ def _distinct(published: Divided, names: Vocabulary, data: Interactions) -> Publ
             notes.append(
                 f"published {label} rows left out, as they are also {others} rows: {rows:,}"
             )
-    return PublishedRows(pair, listed[first_of_pair] % len(PARTS), tuple(notes))
+    return PublishedRows(pair, part_of[first], tuple(notes))
 
 
 def _interactions(
@@ -222,6 +228,7 @@ def _interactions(
     (see `Divided.lacking`) have value 1 and no time.
     """
     user, item = np.divmod(rows.pair, len(data.items))
+    # The split numbers users by `names`, the data by its vocabulary.
     number_in_data = data.users.indices(names.ids.tolist())
     at = find_rows(data, number_in_data[user], item)
     absent = at < 0
@@ -277,9 +284,10 @@ def _visits(
     known_visits = some_visits(data.visits, at[present])
     of_present = Moments(time[present], row[present], known_visits)
     of_absent = Moments(time[absent], row[absent], None)
-    # Joined, the present rows come before the absent ones: this is the place of each row there.
-    place = np.argsort(np.argsort(absent, kind="stable"))
-    return some_visits(joined_visits([of_present, of_absent]), place)
+    joined = joined_visits([of_present, of_absent])
+    # The present rows come first there; the place of each row is the inverse of this order.
+    order = np.argsort(absent, kind="stable")
+    return some_visits(joined, np.argsort(order))
 
 
 class Candidates(NamedTuple):
@@ -301,6 +309,7 @@ def _candidates(
     items = len(whole.items)
     user = whole.users.indices(against.user.tolist())
     item = whole.items.indices(against.item.tolist())
+    # Lists of other users, or of items that the data lacks, are of no row here.
     known = np.flatnonzero((user >= 0) & (item >= 0))
     pair_of_line = pair_numbers(user[known], item[known], items)
     # Of several lists of one row, the first counts.
@@ -313,30 +322,32 @@ def _candidates(
             f"{part} rows without published negatives: {len(without):,}; the first is of user"
             f" '{name}'",
         )
-    line = known[first[np.searchsorted(listed, pairs)]]
+    place = np.searchsorted(listed, pairs)
+    line = known[first[place]]
     table = _numbers(against.candidates[line], whole)
-    user_of, held_item = np.divmod(pairs[:, None], items)
+    held_user, held_item = np.divmod(pairs[:, None], items)
     # Each candidate has at most one of three faults.
     itself = table == held_item
     again = _repeats(table) & ~itself
-    consumed = np.isin(user_of * items + table, pairs_of(whole))
+    consumed = np.isin(held_user * items + table, pairs_of(whole))
     consumed &= ~itself & ~again
     faults = {
         "that are the held-out item itself, left out": itself,
         "that repeat in their list, left out": again,
         "that their user has a published row of, kept": consumed,
     }
-    notes = [
-        f"{part} negatives {fault}: {marked.sum():,}"
-        for fault, marked in faults.items()
-        if marked.any()
-    ]
+    notes = []
+    for fault, marked in faults.items():
+        number = int(marked.sum())
+        if number:
+            notes.append(f"{part} negatives {fault}: {number:,}")
     table = np.where(itself | again, np.int32(-1), table)
     return Candidates(table, tuple(notes))
 
 
 def _numbers(texts: Array, whole: Interactions) -> Int32Array:
     """Returns the items of a table of ids, int32 [m, k]. Raises InputError for an unknown id."""
+    # Each id is looked up once, although it stands in many lists.
     names, code = np.unique(texts, return_inverse=True)
     index = whole.items.indices(names.tolist())
     if len(index) and index.min() < 0:

@@ -48,6 +48,7 @@ def splits(
     """
     if protocol == GIVEN:
         return [_given(given, data)]
+    # The numbers in the name, such as 80 and 20, become arguments.
     build, numbers = _parse(protocol)
     if data is None:
         raise InputError(
@@ -72,6 +73,7 @@ def _given(given: Split | Path | str | None, data: Interactions | None) -> Split
         raise InputError(
             "protocol given", "no split was given", expected="a Split or a folder", fix=fix
         )
+    # A folder is read anew each time, since its files may have changed.
     split = given if isinstance(given, Split) else read(given)
     return split if data is None else with_features(split, data)
 
@@ -87,6 +89,5 @@ def _parse(protocol: str) -> tuple[Callable[..., list[Split]], list[int]]:
         match = re.fullmatch(pattern, protocol)
         if match:
             return build, [int(number) for number in match.groups()]
-    raise InputError(
-        "protocol", f"unknown protocol '{protocol}'", fix=did_you_mean(protocol, [*known, GIVEN])
-    )
+    fix = did_you_mean(protocol, [*known, GIVEN])
+    raise InputError("protocol", f"unknown protocol '{protocol}'", fix=fix)

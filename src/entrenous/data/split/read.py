@@ -61,6 +61,7 @@ def _foreign(folder: Path) -> Split:
                 expected=f"{part}.csv, or another of {', '.join(ENDINGS)}",
             )
     present = {part: path for part, path in files.items() if path is not None}
+    # A part of a split is often too small to learn from, and that is no error.
     parts = {part: load_part(path) for part, path in present.items()}
     tables = {part: _foreign_candidates(folder, part) for part in PARTS[1:]}
     return _given(parts, tables, name=folder.name, refit=False)
@@ -79,6 +80,7 @@ def _foreign_candidates(folder: Path, part: str) -> CandidateColumns | None:
     if path is None:
         return None
     frame = read_table(path, Reading()).frame
+    # Others call these columns by their own names.
     usual_names = {
         "user": USUAL["user"],
         "item": USUAL["item"],
@@ -139,6 +141,7 @@ def _exported(folder: Path) -> Split:
             expected="the candidates that each row of the weighting sets is ranked among",
             fix="export the split again",
         )
+    # `given` makes notes anew; those of the export are the right ones.
     split = _given(parts, tables, name=about["name"], refit=about["refit"])
     test = split.test._replace(absent=_absent(folder, ids.users))
     split = split._replace(notes=tuple(about["notes"]), test=test)
@@ -204,6 +207,7 @@ def _load(folder: Path, stem: str) -> Any:
     try:
         if parquet.exists():
             return pl.read_parquet(parquet)
+        # As text: polars would read the id "007" as the number 7.
         frame = pl.read_csv(folder / f"{stem}.csv", infer_schema=False)
         # Undoes the quote that the export puts before a text that a spreadsheet would calculate.
         return frame.with_columns(pl.all().str.replace(ESCAPED, "${1}"))
@@ -254,6 +258,7 @@ def _absent(folder: Path, users: Vocabulary) -> Array | None:
     frame = _load(folder, stem)
     user = _listed(users, _text(frame, "user", path), path)
     rows = _numbers(frame, "rows", path)
+    # Evaluation loops over these numbers, so that a forged file is refused here.
     once = len(np.unique(user)) == len(user)
     if rows is None or not once or not ((rows >= 1) & (rows <= MOST_ABSENT)).all():
         expected = f"columns user and rows, each user once, 1 to {MOST_ABSENT:,}"

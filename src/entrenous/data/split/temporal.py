@@ -44,6 +44,7 @@ def temporal_trained(data: Interactions, train: int, test: int, *, seed: int) ->
 
 def _trained_items(split: Split, name: str) -> Split:
     """Returns the split without the items that the final model has no row of."""
+    # Judged by the final model, so that both trainings have one catalogue.
     known = split.final_train.popularity > 0
     train = split.train.of_items(known)
     validation = split.validation

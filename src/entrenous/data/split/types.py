@@ -78,7 +78,9 @@ class Split(NamedTuple):
     def all_rows(self) -> Interactions:
         """All rows of the data, the held-out ones too. No model may see them."""
         rows = union(self.train, self.test.rows)
-        return rows if self.validation is None else union(rows, self.validation.rows)
+        if self.validation is None:
+            return rows
+        return union(rows, self.validation.rows)
 
     @property
     def final_train(self) -> Interactions:
@@ -92,7 +94,9 @@ def union(left: Interactions, right: Interactions) -> Interactions:
     """Returns the rows of two Interactions that share no row, over the same users and items."""
     user = np.concatenate([left.user, right.user])
     item = np.concatenate([left.item, right.item])
+    # The rows of each user ascend by item, as in every Interactions.
     order = np.lexsort((item, user))
+    # A part without times, or without an order, leaves the whole without.
     time = None
     if left.time is not None and right.time is not None:
         time = np.concatenate([left.time, right.time])[order]
@@ -129,6 +133,7 @@ def describe_cold(train: Interactions, held: Interactions, part: str) -> tuple[s
     cold_users = (held.counts > 0) & (train.counts == 0)
     cold_items = (held.popularity > 0) & (train.popularity == 0)
     notes = []
+    # A model has never seen these, which explains a low score.
     marked = {"user": (train.users, cold_users), "item": (train.items, cold_items)}
     for kind, (names, cold) in marked.items():
         if cold.any():
@@ -145,10 +150,10 @@ def named(indices: Array, names: Vocabulary) -> str:
     >>> named(np.array([0, 2]), Vocabulary(["ann", "bob", "eve"]))
     '(ann, eve)'
     """
-    first = [names[int(index)] for index in indices[:3]]
+    ids = [names[index] for index in indices[:3]]
     if len(indices) > 3:
-        first.append("...")
-    return f"({', '.join(first)})"
+        ids.append("...")
+    return f"({', '.join(ids)})"
 
 
 # ---- the steps that every kind of split is made of -----------------------------------------------
@@ -173,6 +178,7 @@ def _from_end(data: Interactions, order: Int64Array) -> Int64Array:
     """Returns the place of each row counted from the end of its user's rows, int64 [n]. order: the
     rows, user by user.
     """
+    # `order` keeps users together, so that its k-th row is of the user of row k.
     last = data.ptr[1:] - 1
     place = np.empty(len(data), np.int64)
     place[order] = last[data.user] - np.arange(len(data))
@@ -185,6 +191,7 @@ def row_draws(ptr: Int64Array, item: Int32Array, key: np.uint64) -> UInt64Array:
     bits = np.empty(len(item), np.uint64)
     for user in range(len(ptr) - 1):
         user_key = fold(key, user)
+        # Item numbers name the draws, so that the order of the source has no effect.
         for row in range(ptr[user], ptr[user + 1]):
             bits[row] = fold(user_key, item[row])
     return bits
@@ -220,6 +227,7 @@ def hold_out(data: Interactions, place: Int64Array, percent: int) -> tuple[BoolA
     """
     test = share(data.counts, percent)
     both = test + share(data.counts - test, percent)
+    # The first places are test rows, the next ones validation rows.
     is_test = place < np.repeat(test, data.counts)
     is_held = place < np.repeat(both, data.counts)
     return is_held & ~is_test, is_test
@@ -241,6 +249,7 @@ def assemble(
     candidates: those of the validation rows, and those of the test rows. Raises InputError if no
     row would be left to train on or to test.
     """
+    # A single empty part would make a result that means nothing.
     if not test.any() or (test | validation).all():
         part = "test" if not test.any() else "train"
         raise InputError(
@@ -305,7 +314,5 @@ def without_test(data: Interactions, test: BoolArray) -> tuple[str, ...]:
     few = np.flatnonzero((data.counts > 0) & (test_rows == 0))
     if not len(few):
         return ()
-    return (
-        f"users with too few rows for a test row, who stay in training: {len(few)}"
-        f" {named(few, data.users)}",
-    )
+    which = f"{len(few)} {named(few, data.users)}"
+    return (f"users with too few rows for a test row, who stay in training: {which}",)
