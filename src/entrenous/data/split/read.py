@@ -120,7 +120,9 @@ class SplitIds(NamedTuple):
     """The external ids and the item features of an exported split."""
 
     users: Vocabulary
+    """The external ids of the users."""
     items: Vocabulary
+    """The external ids of the items."""
     features: dict[str, Array]
     """Columns of text [items] by name."""
 
