@@ -5,17 +5,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from entrenous import (
-    Float32Array,
-    Settings,
-    Update,
-    axes,
-    fold_name,
-    generator,
-    negatives,
-    real,
-    rows,
-)
+from entrenous import Float32Array, Settings, Update, axes, fold_name, generator, negatives, real, rows
 
 
 class Items(NamedTuple):  # what the server holds and every device receives

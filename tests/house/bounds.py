@@ -2,15 +2,18 @@
 
 The aims are 235,000 nodes, 5.3 nodes a line, comments on 4 % of lines, 45 files from a CSV to
 a recommendation and 25 files of one HTTPS round: these five are not reached yet.
+
+NODES was loosened once, from 271,500, on 2026-11-25: masked sums through relays took 1,388 nodes,
+FBALF's bias switches and `user-mean` about 250, and steps that have a name of their own the rest.
 """
 
-NODES = 271_500
-NODES_A_LINE = 5.65
-LEAST_COMMENTS = 0.025
+NODES = 275_100
+NODES_A_LINE = 5.56
+LEAST_COMMENTS = 0.0385
 MORE_THAN_8 = 12
 MOST_PARAMETERS = 14
-CSV_TO_RECOMMENDATION = 73
-HTTPS_ROUND = 45
-FILES_OF_AN_ALGORITHM = 23
-WEAK_OPENINGS = 54
-AVOIDED_WORDS = 44
+CSV_TO_RECOMMENDATION = 49
+HTTPS_ROUND = 36
+FILES_OF_AN_ALGORITHM = 22
+WEAK_OPENINGS = 33
+AVOIDED_WORDS = 24
