@@ -12,6 +12,7 @@ OURS = ["fpl-devices"]  # beyond the paper: it prints no figures of it
 NAMES = [
     "fpl-fig2",
     "fpl-fig3",
+    "fpl-rates",
     "fpl-table1",
     "fpl-table2",
     "fpl-table3",

@@ -19,7 +19,7 @@ from entrenous.evaluate.ratings import ERRORS
 
 from .effort import ratings
 from .findings import bars_figure
-from .measures import each
+from .measures import each, mean
 from .opened import rated
 from .result import Row, row
 from .study import Study, System
@@ -63,6 +63,7 @@ FEDERATED = (
     FBALF,
     PLAIN,
 )
+USER_MEAN = System("user-mean")
 CENTRAL = (System("pmf"), System("biased-mf"), System("svd++"))
 SOME = (FEDREC_B, FBALF, PLAIN, System("biased-mf"))  # enough to see what the filter does
 # The paper's columns. Its FedRec has the figures of the stochastic style, its FedRec++ those of the
@@ -90,6 +91,13 @@ def partial_note(trained: Trained) -> list[str]:
     """Whether the rows at hand are those of the paper."""
     share = len(trained.study.data) / HETREC_ROWS
     return [worded("fbalf", "partial", share)] if trained.name == "hetrec-ml" and share != 1 else []
+
+
+def trivial_note(trained: Trained) -> list[str]:
+    """States the errors that a rating predictor must beat on a data set."""
+    looks = trained.looks[USER_MEAN]
+    errors = listed({name: mean(looks, name) for name in ERRORS}, ".4f")
+    return [worded("fbalf", "trivial", name=trained.name, said=errors)]
 
 
 def lead(trained: Trained) -> list[str]:
@@ -193,8 +201,9 @@ EXPERIMENTS = {
     "fbalf-trivial": PaperTable(
         title="errors of a predictor that learns nothing of taste, the user's mean (in no paper)",
         data=rated(*SOURCES[:4]),
-        systems=(System("user-mean"),),
+        systems=(USER_MEAN,),
         metrics=ERRORS,
+        findings=(trivial_note,),
     ),
     "fbalf-table3": PaperTable(
         title="accuracy of federated rating prediction (FBALF, table 3)",
