@@ -49,8 +49,8 @@ FEATURES: dict[str, tuple[str, ...]] = {
     "lat": _names("lat latitude"),
     "lon": _names("lon lng long longitude"),
 }
-Duplicates = Literal["same", "last", "first", "error"]
-DUPLICATES: tuple[Duplicates, ...] = ("same", "last", "first", "error")
+Duplicates = Literal["same", "first", "last", "error"]
+DUPLICATES: tuple[Duplicates, ...] = ("same", "first", "last", "error")
 
 
 @final
