@@ -311,5 +311,7 @@ def test_a_stored_table_is_restated_from_its_rows_without_training(tmp_path: Pat
 
 def test_a_table_without_rows_over_data_sets_cannot_be_restated(tmp_path: Path) -> None:
     stored = stored_in(ROOT / "lab" / "results", ["fpl-table2"])["fpl-table2"]
-    with pytest.raises(InputError, match="no rows over several data sets"):
+    with pytest.raises(
+        InputError, match=r"no rows over several data sets.* entrenous papers fpl-table2 --again"
+    ):
         restate(stored, experiments()["fpl-table2"], tmp_path)

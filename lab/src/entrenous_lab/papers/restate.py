@@ -28,7 +28,7 @@ def restate(stored: StoredResult, table: PaperTable, folder: Path) -> int:
             stored.name,
             "it has no rows over several data sets",
             expected="a table with such rows",
-            fix="make it again: entrenous papers NAME --again",
+            fix=f"make it again: entrenous papers {stored.name} --again",
         )
     before = stored.content["rows"]
     labels = {row["data"] for row in table.across(before)}
