@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 from entrenous.core.errors import InputError
-from entrenous.data.columns import Reading
 from entrenous.data.dataset import Dataset
 from entrenous.data.fetch import Archive, Unavailable, Wheel, fetch
 from entrenous.data.folders import read_folder
 from entrenous.data.home import data_home, write_atomic
+from entrenous.data.options import LoadOptions
 
 ROWS = b"user_id,item_id\n1,a\n1,b\n2,b\n2,c\n"
 MEMBERS = {"interactions.csv": "set/data/rows.csv"}
@@ -150,7 +150,7 @@ def test_a_data_set_is_fetched_once_and_then_offline(
         origin="here",
         folder="set",
         files=("interactions",),
-        read=lambda folder: read_folder(folder, Reading(), name="set"),
+        read=lambda folder: read_folder(folder, LoadOptions(), name="set"),
         sources=(Wheel("entrenous-test-set==1.0", wheel(index), MEMBERS),),
     )
     assert not one.present()

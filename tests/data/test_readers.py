@@ -14,8 +14,9 @@ import pytest
 
 from entrenous.core.errors import InputError
 from entrenous.data import text
-from entrenous.data.columns import Reading, find_roles, plain
+from entrenous.data.columns import find_roles, plain
 from entrenous.data.load import load, load_part
+from entrenous.data.options import LoadOptions
 
 ROWS = [
     ("1", "10", "5", "881250949"),
@@ -125,15 +126,15 @@ def test_a_first_line_that_is_one_quoted_field_is_one_column(tmp_path: Path) -> 
 
 def test_usual_names_by_preference_and_without_case() -> None:
     assert plain("User_ID") == plain("userId") == "userid"
-    roles = find_roles(["movieId", "title", "userId", "item_id", "Date"], Reading(), "x")
+    roles = find_roles(["movieId", "title", "userId", "item_id", "Date"], LoadOptions(), "x")
     assert roles == ("userId", "item_id", None, "Date")
-    assert text.is_header(["a", "b", "c"], Reading(user="a")) and not text.is_header(
-        ["a", "b", "c"], Reading()
+    assert text.is_header(["a", "b", "c"], LoadOptions(user="a")) and not text.is_header(
+        ["a", "b", "c"], LoadOptions()
     )
     with pytest.raises(InputError, match="did you mean 'movieId'"):
-        find_roles(["userId", "movieId"], Reading(item="movie_Id"), "x")
+        find_roles(["userId", "movieId"], LoadOptions(item="movie_Id"), "x")
     with pytest.raises(InputError, match="two roles"):
-        find_roles(["user", "item"], Reading(item="user"), "x")
+        find_roles(["user", "item"], LoadOptions(item="user"), "x")
 
 
 @pytest.mark.parametrize(
@@ -220,7 +221,7 @@ def test_a_compressed_file_that_explodes_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"duplicates": "newest"}, "duplicates: unknown policy 'newest'"),
+        ({"duplicates": "newest"}, "load duplicates: got 'newest'"),
         ({"delimiter": "ab"}, "delimiter: got 'ab'"),
         ({"delimiter": "\n"}, "delimiter: got"),
         ({"encoding": "utf-9"}, "encoding: unknown encoding 'utf-9'"),

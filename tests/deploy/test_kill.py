@@ -8,10 +8,12 @@ import random
 import signal
 import time
 from pathlib import Path
+from threading import Event
 
 import numpy as np
 import pytest
 from federation_links import (
+    PATIENCE,
     Hub,
     copied,
     federation,
@@ -22,25 +24,34 @@ from federation_links import (
     server_sha256,
     serving,
     simulated,
-    until,
 )
 
 
 def killed(
     tmp_path: Path, founded, kills: int, rng: random.Random, answers: int
 ) -> tuple[str, int]:
-    """The model after a run whose server is SIGKILLed `kills` times, at some answer and up to 20 ms
-    later; how often it was alive then.
+    """Runs a federation whose server is SIGKILLed `kills` times, each time up to 20 ms after an
+    answer drawn by `rng`. Returns the model's hash and how many servers were alive when killed.
+
+    answers: three fewer than the answers of a whole run, at most. The hub holds back the third
+    answer after each part's last, so that no server ends before its kill, however fast it is.
     """
     nodes, alive = nodes_of(founded), 0
     hub = Hub(tmp_path / "hub", {name: node.answer for name, node in nodes.items()})
     for part in range(kills):
+        first = max(hub.answered, answers * part // kills) + 1
+        last = max(first, answers * (part + 1) // kills)
+        reached = Event()
+        dead = Event()
+        hub.at[rng.randint(first, last)] = reached.set
+        hub.at[last + 3] = lambda dead=dead: dead.wait(PATIENCE)
         server = serving(founded.server, hub.addresses)
-        at = max(hub.answered, answers * part // kills) + rng.randint(1, answers // kills)
-        until(lambda at=at, server=server: hub.answered >= at or server.exitcode is not None)
+        assert reached.wait(PATIENCE), "the server asked for too few answers"
         time.sleep(rng.random() * 0.02)
         server.kill()
         server.join()
+        dead.set()
+        hub.at.pop(last + 3, None)
         alive += server.exitcode == -signal.SIGKILL
     digest = finished(serving(founded.server, hub.addresses), founded.server)
     private = simulated(founded, DATA).devices

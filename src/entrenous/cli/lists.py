@@ -30,7 +30,7 @@ def datasets() -> Iterable[str]:
 
 def load() -> Iterable[str]:
     """The names that --load takes, each with its meaning, as one text."""
-    from ..data.load import LoadOptions
+    from ..data.options import LoadOptions
 
     fields = LoadOptions.model_fields.items()
     # Descriptions have commas, by which `filled` joins the names of other lists.

@@ -1,20 +1,20 @@
-"""The columns of a table to `Interactions`: says how the user wants a table read (`Reading`), finds
-the column of each role, treats repeated pairs, and checks that there is enough to learn from.
+"""The columns of a table to `Interactions`: finds the column of each role, treats repeated pairs,
+and checks that there is enough to learn from.
 """
 
 from __future__ import annotations
 
-import codecs
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, NoReturn, final
+from dataclasses import replace
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 
 from ..core.errors import InputError, did_you_mean
 from ..core.types import BoolArray, Float32Array, Int64Array
 from .interactions import UNREAD_TIMES, Interactions, build, pair_numbers
+from .options import LoadOptions
 from .table import ColumnTable, Times, ids, looks_like_times, times, values
 from .visits import VisitColumns, with_visits
 
@@ -49,86 +49,6 @@ FEATURES: dict[str, tuple[str, ...]] = {
     "lat": _names("lat latitude"),
     "lon": _names("lon lng long longitude"),
 }
-Duplicates = Literal["same", "first", "last", "error"]
-DUPLICATES: tuple[Duplicates, ...] = ("same", "first", "last", "error")
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class Reading:
-    """The user's wishes for reading a table. A file whose header has usual names needs none.
-
-    Raises InputError for a value that no file can be read with.
-    """
-
-    user: str | None = None
-    """The name of the user column; None stands for one of its usual names."""
-    item: str | None = None
-    """The name of the item column, as `user`."""
-    value: str | None = None
-    """The name of the value column, as `user`; "" leaves the column out."""
-    time: str | None = None
-    """The name of the time column, as `user`; "" leaves the column out."""
-    delimiter: str | None = None
-    """One character, or `::`. If it is None, the ending of the file decides (`.csv`: comma, `.tsv`
-    and `.inter`: tab), or else its first line.
-    """
-    encoding: str = "utf-8"
-    """The encoding of a text file."""
-    names: tuple[str, ...] | None = None
-    """The column names of a text file without a header."""
-    duplicates: Duplicates = "same"
-    """The policy for repeated (user, item) pairs. "same" keeps the last row and refuses rows that
-    disagree on the value; "last" and "first" keep that row; "error" refuses any repeat. Rows are in
-    the order of time, then of their place in the file.
-    """
-    scale: tuple[float, float] | None = None
-    """(lowest, highest) value; a value outside is refused."""
-    part: bool = False
-    """True if the file is a part of a whole, such as a test file: then data too small to learn from
-    is no error.
-    """
-
-    def __post_init__(self) -> None:
-        _check_delimiter(self.delimiter)
-        _check_encoding(self.encoding)
-        if self.duplicates not in DUPLICATES:
-            raise InputError(
-                "duplicates",
-                f"unknown policy '{self.duplicates}'",
-                fix=did_you_mean(str(self.duplicates), DUPLICATES),
-            )
-        if self.scale is not None:
-            low, high = self.scale
-            if not (np.isfinite(low) and np.isfinite(high) and low < high):
-                raise InputError(
-                    "scale", f"got {self.scale}", expected="lowest and highest value, such as 1 5"
-                )
-
-
-def _check_delimiter(delimiter: str | None) -> None:
-    if delimiter is None or delimiter == "::":
-        return
-    if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\n\r\0':
-        raise InputError(
-            "delimiter",
-            f"got {delimiter!r}",
-            expected="one character such as , ; | or a tab, or ::",
-        )
-
-
-def _check_encoding(encoding: str) -> None:
-    try:
-        # The registry also knows codecs that are no encodings, such as zlib.
-        known = codecs.lookup(encoding)._is_text_encoding
-    except (LookupError, ValueError):
-        known = False
-    if not known:
-        raise InputError(
-            "encoding",
-            f"unknown encoding '{encoding}'",
-            expected="a name such as utf-8, latin-1, utf-16",
-        )
 
 
 def plain(name: str) -> str:
@@ -161,11 +81,11 @@ class Roles(NamedTuple):
     time: str | None
 
 
-def find_roles(names: Sequence[str], reading: Reading, where: str) -> Roles:
+def find_roles(names: Sequence[str], options: LoadOptions, where: str) -> Roles:
     """Returns the column of each role. Raises InputError if a wanted column is missing, or if one
     column would have two roles.
     """
-    columns = [_find(names, role, getattr(reading, role), where) for role in Roles._fields]
+    columns = [_find(names, role, getattr(options, role), where) for role in Roles._fields]
     user, item, value, time = columns
     if user is None or item is None:
         _refuse_missing(names, "user" if user is None else "item", columns, where)
@@ -206,24 +126,28 @@ def _refuse_missing(
     )
 
 
-def assemble(table: ColumnTable, reading: Reading, *, name: str) -> Interactions:
-    """Returns the interactions in a table. Raises InputError at the first wrong row, or if there
-    are too few rows to learn from.
+def assemble(
+    table: ColumnTable, options: LoadOptions, *, name: str, part: bool = False
+) -> Interactions:
+    """Returns the interactions in a table. part: True for a part of a whole, such as a test file,
+    in which too little to learn from is no error.
+
+    Raises InputError at the first wrong row, or if there are too few rows to learn from.
     """
     # A missing column is an error of the header, the first line.
     where = table.source if table.first_line is None else f"{table.source}:1"
-    roles = find_roles(table.frame.columns, reading, where)
+    roles = find_roles(table.frame.columns, options, where)
     user = ids(table, roles.user, "user")
     item = ids(table, roles.item, "item")
     value = None
     if roles.value is not None:
-        value = values(table, roles.value, reading.scale)
+        value = values(table, roles.value, options.scale)
     time = Times(None, ())
     if roles.time is not None:
         time = times(table, roles.time)
     pair = pair_numbers(user.code, item.code, len(item.names))
     # Repeats are judged before rows are sorted, while each has its place in the file.
-    kept = keep(table, pair, value, time.time, reading)
+    kept = keep(table, pair, value, time.time, options)
     data = build(
         user.code[kept.rows],
         item.code[kept.rows],
@@ -232,10 +156,10 @@ def assemble(table: ColumnTable, reading: Reading, *, name: str) -> Interactions
         users=user.names,
         items=item.names,
         name=name,
-        scale=None if value is None else reading.scale,
+        scale=None if value is None else options.scale,
         notes=(
             _note(table, roles),
-            *_unread_times(table, roles, reading),
+            *_unread_times(table, roles, options),
             *table.notes,
             *user.notes,
             *item.notes,
@@ -247,7 +171,7 @@ def assemble(table: ColumnTable, reading: Reading, *, name: str) -> Interactions
         places = np.arange(len(pair))
         all_rows = VisitColumns(user.code, item.code, time.time, places)
         data = with_visits(data, all_rows, table.source)
-    return data if reading.part else inspect(data, table.source)
+    return data if part else inspect(data, table.source)
 
 
 def _note(table: ColumnTable, roles: Roles) -> str:
@@ -256,9 +180,9 @@ def _note(table: ColumnTable, roles: Roles) -> str:
     return f"read {table.source}: {', '.join(columns)}"
 
 
-def _unread_times(table: ColumnTable, roles: Roles, reading: Reading) -> tuple[str, ...]:
+def _unread_times(table: ColumnTable, roles: Roles, options: LoadOptions) -> tuple[str, ...]:
     """Returns a note on the first unread column that looks like times, if the data has none."""
-    if roles.time is not None or reading.time == "":
+    if roles.time is not None or options.time == "":
         return ()
     for name in table.frame.columns:
         if name not in roles and looks_like_times(table, name):
@@ -286,10 +210,10 @@ def keep(
     pair: Int64Array,
     value: Float32Array | None,
     time: Int64Array | None,
-    reading: Reading,
+    options: LoadOptions,
 ) -> KeptRows:
     """Returns the rows that stay where a pair is repeated. pair: one number for each (user, item),
-    int64 [rows]. Raises InputError for a repeat that `reading.duplicates` refuses.
+    int64 [rows]. Raises InputError for a repeat that `options.duplicates` refuses.
     """
     # Most data has no repeats, and one sort tells so.
     ascending = np.sort(pair)
@@ -300,11 +224,11 @@ def keep(
     ordered = pair[order]
     # True where a row has the pair of the row before it.
     same = ordered[1:] == ordered[:-1]
-    if reading.duplicates == "error":
+    if options.duplicates == "error":
         _refuse_repeat(table, order, same)
-    if reading.duplicates == "same" and value is not None:
+    if options.duplicates == "same" and value is not None:
         _refuse_conflict(table, order, same, value)
-    if reading.duplicates == "first":
+    if options.duplicates == "first":
         which = "first"
         stays = np.concatenate([[True], ~same])
     else:

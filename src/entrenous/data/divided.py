@@ -14,9 +14,9 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.types import Array
-from .columns import Reading
 from .files import read_table
 from .home import find
+from .options import LoadOptions
 from .published import list_column, text_column
 
 PARTS = ("train", "test", "validation")
@@ -83,7 +83,7 @@ def read_frames(folder: Path, name: str) -> Frames:
             fix="make them of the files in github.com/YacineBelal/PEPPER (branch TensorFlow), or"
             " use pepper-85-15",
         )
-    return Frames(read_table(rows, Reading()).frame, read_table(negatives, Reading()).frame)
+    return Frames(read_table(rows, LoadOptions()).frame, read_table(negatives, LoadOptions()).frame)
 
 
 def pepper(folder: Path, name: str, *, tabled: int) -> Divided:

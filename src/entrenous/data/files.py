@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, NoReturn
 
 from ..core.errors import InputError
-from .columns import Reading
+from .options import LoadOptions
 from .table import ColumnTable
 from .text import read_text
 
@@ -63,7 +63,7 @@ MAGIC = (
 )
 
 
-def read_table(path: Path, reading: Reading) -> ColumnTable:
+def read_table(path: Path, options: LoadOptions) -> ColumnTable:
     """Returns the table in a file. Raises InputError with the file, the line if it has one, and a
     fix.
     """
@@ -91,7 +91,7 @@ def read_table(path: Path, reading: Reading) -> ColumnTable:
         kind = suffixes[-2] if len(suffixes) > 1 else ""
     if kind in PARQUET:
         return _parquet(raw, str(path))
-    return read_text(raw, str(path), reading, delimiter=DELIMITERS.get(kind), typed=kind in TYPED)
+    return read_text(raw, str(path), options, delimiter=DELIMITERS.get(kind), typed=kind in TYPED)
 
 
 def read_bytes(path: Path) -> bytes:

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..core.errors import InputError
-from .columns import Reading, assemble
+from .columns import assemble
 from .features import U_ITEM, features
 from .files import read_bytes, read_table
 from .home import find
 from .interactions import Interactions
+from .options import LoadOptions
 from .table import ColumnTable, stack
 
 EXPECTED = "interactions.parquet (or .csv, .tsv), NAME.inter, u.data, ratings.dat or ratings.csv"
@@ -69,13 +70,18 @@ def _recbole(folder: Path, ending: str) -> tuple[str, ...]:
 
 
 def read_folder(
-    folder: Path, reading: Reading, *, name: str, items: Path | None = None
+    folder: Path,
+    options: LoadOptions,
+    *,
+    name: str,
+    items: Path | None = None,
+    part: bool = False,
 ) -> Interactions:
     """Returns the interactions of a folder with the features in its file of items. items: another
-    file of items.
+    file of items. part: see `assemble`.
     """
     files = pair(folder)
-    data = assemble(read_table(files.rows, reading), reading, name=name)
+    data = assemble(read_table(files.rows, options), options, name=name, part=part)
     described = items or files.items
     return data if described is None else add_features(data, described)
 
@@ -83,7 +89,7 @@ def read_folder(
 def read_parts(
     folder: Path,
     rows: Sequence[str],
-    reading: Reading,
+    options: LoadOptions,
     *,
     name: str,
     items: str | None = None,
@@ -95,19 +101,19 @@ def read_parts(
     rows, items: names without ending (see `home.find`). columns: {feature: column}.
     Raises InputError if a file of rows is missing.
     """
-    table = stack([_part(folder, stem, reading) for stem in rows])
-    data = assemble(table, reading, name=name)
+    table = stack([_part(folder, stem, options) for stem in rows])
+    data = assemble(table, options, name=name)
     path = None if items is None else find(folder, items)
     return data if path is None else add_features(data, path, columns=columns)
 
 
-def _part(folder: Path, stem: str, reading: Reading) -> ColumnTable:
+def _part(folder: Path, stem: str, options: LoadOptions) -> ColumnTable:
     path = find(folder, stem)
     if path is None:
         raise InputError(
             str(folder / stem), "no such file", expected=f"{stem}.parquet, .csv or .tsv"
         )
-    return read_table(path, reading)
+    return read_table(path, options)
 
 
 def add_features(
@@ -123,15 +129,15 @@ def add_features(
     return replace(data, features={**data.features, **added}, notes=(*data.notes, note))
 
 
-def _items_reading(path: Path) -> Reading:
+def _items_reading(path: Path) -> LoadOptions:
     """Returns how to read a file of items: those of MovieLens have no header."""
     if path.name == "u.item":
-        return Reading(delimiter="|", encoding="latin-1", names=U_ITEM)
+        return LoadOptions(delimiter="|", encoding="latin-1", names=U_ITEM)
     if path.name == "movies.dat":
         # MovieLens-1M and -10M.
         names = ("item_id", "title", "genres")
-        return Reading(delimiter="::", encoding=_utf8_or_latin1(path), names=names)
-    return Reading()
+        return LoadOptions(delimiter="::", encoding=_utf8_or_latin1(path), names=names)
+    return LoadOptions()
 
 
 def _utf8_or_latin1(path: Path) -> str:

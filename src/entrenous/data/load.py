@@ -1,20 +1,15 @@
-"""`load` and `from_frame`, the two ways in for data; and `LoadOptions`, the options of `load` by
-name, as `--load item=venue` on the command line and the manifest of a stored run have them.
-"""
+"""`load` and `from_frame`, the two ways in for data."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 
-from pydantic import Field, field_validator
-
-from ..core.contract.settings import Settings
 from ..core.errors import InputError, did_you_mean
-from .columns import Duplicates, Reading, assemble
+from .columns import assemble
 from .dataset import datasets
 from .features import features
 from .files import read_table
@@ -22,45 +17,7 @@ from .filters import binarise, k_core
 from .folders import add_features, read_folder
 from .frames import from_any
 from .interactions import Interactions
-
-
-@final
-class LoadOptions(Settings):
-    """The options of `load` that describe an unusual file, under the same names. A value may be the
-    text that the command line has."""
-
-    user: str | None = Field(None, description="name of the user column")
-    item: str | None = Field(None, description="name of the item column")
-    value: str | None = Field(None, description="name of the value column; empty to leave it out")
-    time: str | None = Field(None, description="name of the time column; empty to leave it out")
-    delimiter: str | None = Field(None, description="of a text file: one character, or ::")
-    encoding: str = Field("utf-8", description="of a text file, such as latin-1")
-    names: list[str] | None = Field(
-        None, description="column names of a file without a header, separated by commas"
-    )
-    duplicates: Duplicates = Field(
-        "same",
-        description=(
-            "which of repeated (user, item) rows is kept: same (any, if they agree), first, last,"
-            " or error"
-        ),
-    )
-    scale: tuple[float, float] | None = Field(
-        None, description="lowest and highest value allowed, such as 1,5"
-    )
-    min_value: float | None = Field(
-        None, description="keep rows of at least this value and count them as consumed"
-    )
-    min_rows: int = Field(
-        1, ge=1, description="keep users and items with at least this many rows (the core)"
-    )
-    items: str | None = Field(None, description="a file with title and category of the items")
-
-    @field_validator("names", "scale", mode="before")
-    @classmethod
-    def _separated(cls, given: Any) -> Any:
-        """Returns the parts of a text such as `1,5`; anything else as it is."""
-        return given.split(",") if isinstance(given, str) else given
+from .options import Duplicates, LoadOptions
 
 
 def load_arguments(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,77 +71,77 @@ def load(
 
     Raises InputError: one line with file and line, the problem, the expectation, and a fix.
     """
-    reading = Reading(
-        user=user,
-        item=item,
-        value=value,
-        time=time,
-        delimiter=delimiter,
-        encoding=encoding,
-        names=None if names is None else tuple(names),
-        duplicates=duplicates,
-        scale=scale,
-    )
-    data = _loaded(name_or_path, reading, None if items is None else Path(items), fetch)
-    return _filtered(data, min_value, min_rows)
+    given = {
+        "user": user,
+        "item": item,
+        "value": value,
+        "time": time,
+        "delimiter": delimiter,
+        "encoding": encoding,
+        "names": names,
+        "duplicates": duplicates,
+        "scale": scale,
+        "min_value": min_value,
+        "min_rows": min_rows,
+        "items": None if items is None else str(items),
+    }
+    return _loaded(name_or_path, LoadOptions.parse(given, "load"), fetch=fetch)
 
 
-def load_part(
-    path: Path,
-    *,
-    min_value: float | None = None,
-    min_rows: int = 1,
-    items: str | Path | None = None,
-    names: Sequence[str] | None = None,
-    **options: Any,
-) -> Interactions:
+def load_part(path: Path, **options: Any) -> Interactions:
     """Returns the interactions of a file that is a part of a whole, such as a test file or the rows
     of one device: a single user in it is no error. Options and errors are those of `load`.
     """
-    # Other options pass through, and Reading refuses those that it does not know.
-    reading = Reading(names=None if names is None else tuple(names), part=True, **options)
-    data = _loaded(path, reading, None if items is None else Path(items), fetch=False)
-    return _filtered(data, min_value, min_rows)
+    return _loaded(path, LoadOptions.parse(options, "load"), fetch=False, part=True)
 
 
 def _loaded(
-    name_or_path: str | Path, reading: Reading, items_file: Path | None, fetch: bool
+    name_or_path: str | Path, options: LoadOptions, *, fetch: bool, part: bool = False
 ) -> Interactions:
     path = Path(name_or_path)
+    items_file = None if options.items is None else Path(options.items)
     # A Path is never the name of a data set, so that a file of that name can be read.
     named = datasets() if isinstance(name_or_path, str) else {}
     if name_or_path in named:
-        _refuse_options(str(name_or_path), reading)
+        _refuse_options(str(name_or_path), options)
         data = named[str(name_or_path)].load(fetch=fetch)
     # A folder may have a file of items, which the user's own replaces.
     elif path.is_dir():
-        data = read_folder(path, reading, name=path.resolve().name, items=items_file)
+        name = path.resolve().name
+        data = read_folder(path, options, name=name, items=items_file, part=part)
         items_file = None
     else:
         if isinstance(name_or_path, str):
             _check_path(name_or_path, list(named))
         name = path.name.split(".")[0] or path.name
-        data = assemble(read_table(path, reading), reading, name=name)
-    return data if items_file is None else add_features(data, items_file)
+        data = assemble(read_table(path, options), options, name=name, part=part)
+    if items_file is not None:
+        data = add_features(data, items_file)
+    return _filtered(data, options)
 
 
-def _filtered(data: Interactions, min_value: float | None, min_rows: int) -> Interactions:
+def _filtered(data: Interactions, options: LoadOptions) -> Interactions:
     """Returns the rows of enough value, then the users and items with enough rows."""
-    if min_value is not None:
-        data = binarise(data, at_least=min_value)
-    if min_rows != 1:
-        data = k_core(data, users=min_rows, items=min_rows)
+    if options.min_value is not None:
+        data = binarise(data, at_least=options.min_value)
+    if options.min_rows != 1:
+        data = k_core(data, users=options.min_rows, items=options.min_rows)
     return data
 
 
-def _refuse_options(name: str, reading: Reading) -> None:
-    """Raises InputError for an option of reading: a named data set declares them itself."""
-    for field in fields(reading):
-        if getattr(reading, field.name) != field.default:
+# The options that apply to a named data set too, which declares the others itself.
+ANYWHERE = ("min_value", "min_rows", "items")
+
+
+def _refuse_options(name: str, options: LoadOptions) -> None:
+    """Raises InputError for an option that a named data set declares itself."""
+    default = LoadOptions()
+    for option, value in options:
+        if option not in ANYWHERE and value != getattr(default, option):
             raise InputError(
                 name,
-                f"'{field.name}' does not apply to a named data set",
-                expected="min_value, min_rows, items or fetch",
+                f"'{option}' does not apply to a named data set",
+                expected=f"{', '.join(ANYWHERE)} or fetch",
                 fix="load the file itself instead",
             )
 
@@ -223,11 +180,19 @@ def from_frame(
     which a single user is no error. The other options are those of `load`. Raises InputError: one
     line that names the row (counting from 0), the problem, the expectation, and a fix.
     """
-    reading = Reading(
-        user=user, item=item, value=value, time=time, duplicates=duplicates, scale=scale, part=part
-    )
-    data = assemble(from_any(frame, name), reading, name=name)
+    given = {
+        "user": user,
+        "item": item,
+        "value": value,
+        "time": time,
+        "duplicates": duplicates,
+        "scale": scale,
+        "min_value": min_value,
+        "min_rows": min_rows,
+    }
+    options = LoadOptions.parse(given, "from_frame")
+    data = assemble(from_any(frame, name), options, name=name, part=part)
     if items is not None:
         table = from_any(items, f"{name} items")
         data = replace(data, features=features(table, data.items))
-    return _filtered(data, min_value, min_rows)
+    return _filtered(data, options)

@@ -12,10 +12,10 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.types import Array, Int64Array
-from .columns import Reading
 from .files import read_bytes, read_table
 from .folders import pair
 from .home import find
+from .options import LoadOptions
 
 # (user,item), then its negatives. Nine digits fit in every integer.
 LINE = re.compile(r"\((\d{1,9}),(\d{1,9})\)((?:\t\d{1,9})+)")
@@ -47,7 +47,7 @@ def from_tables(folder: Path, test: str, negatives: str | None = None) -> Publis
     if test_file is None:
         return None
     where = str(test_file)
-    frame = read_table(test_file, Reading()).frame
+    frame = read_table(test_file, LoadOptions()).frame
     user = text_column(frame, "user_id", where)
     item = text_column(frame, "item_id", where)
     candidates = None
@@ -55,10 +55,10 @@ def from_tables(folder: Path, test: str, negatives: str | None = None) -> Publis
         negatives_file = find(folder, negatives)
         if negatives_file is None:
             return None
-        lists = read_table(negatives_file, Reading()).frame
+        lists = read_table(negatives_file, LoadOptions()).frame
         candidates = _lists(lists, user, str(negatives_file))
     # Compared later with the data, to see that no filter was applied.
-    rows = read_table(pair(folder).rows, Reading()).frame.height
+    rows = read_table(pair(folder).rows, LoadOptions()).frame.height
     return Published(user, item, candidates, rows, where)
 
 

@@ -17,7 +17,8 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.types import Array, Int64Array
-from .columns import FEATURES, USUAL, Reading, plain
+from .columns import FEATURES, USUAL, plain
+from .options import LoadOptions
 from .table import ColumnTable
 
 # Bytes in one line.
@@ -66,16 +67,21 @@ class Layout(NamedTuple):
 
 
 def read_text(
-    raw: bytes, source: str, reading: Reading, *, delimiter: str | None = None, typed: bool = False
+    raw: bytes,
+    source: str,
+    options: LoadOptions,
+    *,
+    delimiter: str | None = None,
+    typed: bool = False,
 ) -> ColumnTable:
     """Returns the table in the bytes of a text file.
 
-    delimiter: that of the file's ending. `reading.delimiter` comes first; if both are None, the
+    delimiter: that of the file's ending. `options.delimiter` comes first; if both are None, the
     first line decides. typed: a RecBole header (`user_id:token`) is required. Raises InputError
     with the physical line of the first defect.
     """
     notes: list[str] = []
-    text = plain_text(raw, source, reading.encoding, notes)
+    text = plain_text(raw, source, options.encoding, notes)
     if not text.strip():
         raise InputError(
             source,
@@ -86,7 +92,7 @@ def read_text(
     # The number of the first line that is not blank.
     first = 1 + len(text) - len(text.lstrip(b"\n"))
     text = text.strip(b"\n").rstrip(b" \n") + b"\n"
-    layout = _layout(text, f"{source}:{first}", reading, delimiter, typed, notes)
+    layout = _layout(text, f"{source}:{first}", options, delimiter, typed, notes)
     # Rows are counted from the line after the header.
     if layout.header:
         text = text[text.index(b"\n") + 1 :]
@@ -119,7 +125,12 @@ def read_text(
 
 
 def _layout(
-    text: bytes, where: str, reading: Reading, delimiter: str | None, typed: bool, notes: list[str]
+    text: bytes,
+    where: str,
+    options: LoadOptions,
+    delimiter: str | None,
+    typed: bool,
+    notes: list[str],
 ) -> Layout:
     """Returns the layout of the lines, as the first two of them tell. Adds to `notes` what was
     guessed.
@@ -128,19 +139,19 @@ def _layout(
     if end < 0:
         _refuse_long(where, text.index(b"\n"))
     line = text[:end].decode("utf-8")
-    delimiter = reading.delimiter or delimiter or _guess(line)
+    delimiter = options.delimiter or delimiter or _guess(line)
     # Elsewhere a quote is a character like any other.
     quoted = delimiter in (",", ";") and b'"' in text
     fields = _fields(line, delimiter, quoted, where)
     types: dict[str, str] = {}
     header = True
-    if reading.names is not None:
-        names = _given_names(reading.names, fields, where)
+    if options.names is not None:
+        names = _given_names(options.names, fields, where)
         header = False
     elif typed or all(re.search(r":(token|float)(_seq)?$", field) for field in fields):
         names, types = typed_names(fields, where)
         _check_distinct(names, where, len(fields))
-    elif is_header(fields, reading):
+    elif is_header(fields, options):
         names = [field or f"column {number}" for number, field in enumerate(fields, 1)]
         _check_distinct(names, where, len(fields))
     else:
@@ -204,11 +215,11 @@ def _given_names(names: tuple[str, ...], fields: list[str], where: str) -> list[
     return list(names)
 
 
-def is_header(fields: Sequence[str], reading: Reading) -> bool:
+def is_header(fields: Sequence[str], options: LoadOptions) -> bool:
     """Returns True if the first line of a text file names columns: it holds a usual name, or one
     that the user gave.
     """
-    wanted = {name for name in (reading.user, reading.item, reading.value, reading.time) if name}
+    wanted = {name for name in (options.user, options.item, options.value, options.time) if name}
     return any(field in wanted or plain(field) in _KNOWN for field in fields)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from ..columns import Reading, assemble
+from ..columns import assemble
 from ..dataset import Dataset
 from ..features import features
 from ..files import read_bytes
@@ -21,6 +21,7 @@ from ..filters import min_user_rows
 from ..folders import read_parts
 from ..home import find
 from ..interactions import Interactions
+from ..options import LoadOptions
 from ..table import stack
 from ..text import read_text
 
@@ -41,7 +42,7 @@ def read_all(folder: Path) -> Interactions:
     return read_parts(
         folder,
         ["interactions"],
-        Reading(),
+        LoadOptions(),
         name="foursquare-italy-all",
         items="items",
         columns=FEATURES,
@@ -54,9 +55,9 @@ def _read_cities(folder: Path) -> Interactions:
     for city in CITIES:
         path = folder / f"{city}.tsv"
         raw = read_bytes(path).replace(*BROKEN)
-        tables.append(read_text(raw, str(path), Reading(), delimiter="\t"))
+        tables.append(read_text(raw, str(path), LoadOptions(), delimiter="\t"))
     table = stack(tables)
-    data = assemble(table, Reading(), name="foursquare-italy-all")
+    data = assemble(table, LoadOptions(), name="foursquare-italy-all")
     # Their files have one column for both.
     columns = {"title": "type", "category": "type"}
     return replace(data, features=features(table, data.items, columns=columns))

@@ -10,13 +10,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...core.errors import InputError
-from ..columns import Reading
 from ..dataset import Dataset
 from ..divided import LIST, Divided, Frames, divided, read_frames
 from ..files import read_table
 from ..folders import read_parts
 from ..home import find
 from ..interactions import Interactions
+from ..options import LoadOptions
 
 # Of PEPPER's 24,384 pairs: a reconstructed check-in may be of a neighbouring user.
 LACKING = 328
@@ -26,7 +26,7 @@ FEATURES = {"category": "category_code_pepper", "lat": "lat", "lon": "lon"}
 
 def read(folder: Path) -> Interactions:
     return read_parts(
-        folder, ["checkins"], Reading(), name="foursquare-nyc", items="items", columns=FEATURES
+        folder, ["checkins"], LoadOptions(), name="foursquare-nyc", items="items", columns=FEATURES
     )
 
 
@@ -45,7 +45,7 @@ def _renamed(frames: Frames, folder: Path) -> Frames:
     import polars as pl
 
     items = find(folder, "items")
-    venues = None if items is None else read_table(items, Reading()).frame
+    venues = None if items is None else read_table(items, LoadOptions()).frame
     wanted = {"pepper_user", "pepper_item", "negative_pepper_items"}
     if (
         venues is None

@@ -19,7 +19,6 @@ import numpy as np
 
 from ...core.errors import InputError
 from ...core.vocabulary import Vocabulary
-from ..columns import Reading
 from ..dataset import Dataset
 from ..divided import Divided
 from ..divided import pepper as read_divided
@@ -27,6 +26,7 @@ from ..files import read_table
 from ..folders import add_features, read_parts
 from ..home import find
 from ..interactions import NO_TIME, Interactions, find_rows
+from ..options import LoadOptions
 from ..visits import VisitColumns, with_visits
 
 PLACE = {"lat": "lat", "lon": "lon"}
@@ -35,13 +35,13 @@ MOVES = ("user_id", "row", "item_id", "next_item_id", "delta_seconds")
 
 def read(folder: Path) -> Interactions:
     return read_parts(
-        folder, ["checkins"], Reading(), name="gowalla-nyc", items="items", columns=PLACE
+        folder, ["checkins"], LoadOptions(), name="gowalla-nyc", items="items", columns=PLACE
     )
 
 
 def read_pepper(folder: Path) -> Interactions:
     """Reads the distinct (user, place) pairs, in order of time if the table of moves is there."""
-    data = read_parts(folder, ["pepper_splits"], Reading(), name="gowalla-nyc-pepper")
+    data = read_parts(folder, ["pepper_splits"], LoadOptions(), name="gowalla-nyc-pepper")
     places = find(folder, "pepper_items")
     if places is not None:
         data = add_features(_with_places(data, places), places, columns=PLACE)
@@ -57,7 +57,7 @@ def read_pepper(folder: Path) -> Interactions:
 
 def _with_places(data: Interactions, path: Path) -> Interactions:
     """Returns the data over all places of the file, some of which occur among negatives alone."""
-    listed = read_table(path, Reading()).frame["item_id"].cast(str).to_list()
+    listed = read_table(path, LoadOptions()).frame["item_id"].cast(str).to_list()
     # Known items keep their numbers.
     ids = dict.fromkeys([*data.items.ids.tolist(), *listed])
     return replace(data, items=Vocabulary(list(ids), kind="item"))
@@ -90,7 +90,7 @@ def _ends_of_moves(path: Path) -> Any:
     """
     import polars as pl
 
-    frame = read_table(path, Reading()).frame
+    frame = read_table(path, LoadOptions()).frame
     missing = [name for name in MOVES if name not in frame.columns]
     if missing:
         raise InputError(str(path), f"no column '{missing[0]}'", expected=", ".join(MOVES))

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..columns import Reading
 from ..dataset import Dataset
 from ..folders import read_parts
 from ..interactions import Interactions
+from ..options import LoadOptions
 
 
 def read(folder: Path) -> Interactions:
-    return read_parts(folder, ["valid", "test"], Reading(scale=(0.5, 5)), name="hetrec-ml")
+    return read_parts(folder, ["valid", "test"], LoadOptions(scale=(0.5, 5)), name="hetrec-ml")
 
 
 DATASETS = {

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import numpy as np
 
-from ..columns import Reading
 from ..dataset import Dataset
 from ..divided import Divided
 from ..divided import pepper as read_pepper
 from ..fetch import Archive, Wheel
 from ..folders import read_folder
 from ..interactions import Interactions
+from ..options import LoadOptions
 
 TERMS = (
     "research use, no redistribution, no commercial use without permission, cite Harper & Konstan"
@@ -41,7 +41,7 @@ ARCHIVE = Archive(
 
 
 def read(folder: Path) -> Interactions:
-    data = read_folder(folder, Reading(scale=(1, 5)), name="ml-100k")
+    data = read_folder(folder, LoadOptions(scale=(1, 5)), name="ml-100k")
     if "title" not in data.features:
         return data
     title = data.features["title"]

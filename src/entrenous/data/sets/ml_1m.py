@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 
 from ...core.errors import InputError
-from ..columns import Reading
 from ..dataset import Dataset
 from ..fetch import Archive
 from ..files import read_table
 from ..folders import read_folder
 from ..home import find
 from ..interactions import Interactions
+from ..options import LoadOptions
 from ..published import Published, from_tables, read_negatives
 from .ml_100k import CITATION, TERMS
 
@@ -32,7 +32,7 @@ NEGATIVES = "ml-1m.test.negative"
 
 
 def read(folder: Path) -> Interactions:
-    return read_folder(folder, Reading(scale=(1, 5)), name="ml-1m")
+    return read_folder(folder, LoadOptions(scale=(1, 5)), name="ml-1m")
 
 
 def ncf(folder: Path) -> Published:
@@ -62,7 +62,7 @@ def ncf(folder: Path) -> Published:
 def _renamed(negatives: Path, ratings: Path) -> Published:
     """Returns the rows of NCF's file with the ids of MovieLens."""
     rows = read_negatives(negatives)
-    frame = read_table(ratings, Reading()).frame
+    frame = read_table(ratings, LoadOptions()).frame
     # NCF numbered films in this order, and users by their id less 1.
     films = frame["item_id"].unique(maintain_order=True).to_numpy().astype(np.str_)
     highest = int(max(rows.item.max(), rows.candidates.max()))

@@ -11,10 +11,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...core.errors import InputError
-from ..columns import Reading
 from ..dataset import Dataset
 from ..folders import read_folder
 from ..interactions import Interactions
+from ..options import LoadOptions
 from ..published import Published, from_tables
 
 ORIGIN = (
@@ -24,7 +24,7 @@ ORIGIN = (
 
 
 def read(folder: Path) -> Interactions:
-    return read_folder(folder, Reading(), name="pinterest-20")
+    return read_folder(folder, LoadOptions(), name="pinterest-20")
 
 
 def ncf(folder: Path) -> Published:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..columns import Reading
 from ..dataset import Dataset
 from ..folders import read_parts
 from ..interactions import Interactions
+from ..options import LoadOptions
 
-READING = Reading(scale=(1, 5))
+READING = LoadOptions(scale=(1, 5))
 
 
 def read(folder: Path) -> Interactions:

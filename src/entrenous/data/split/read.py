@@ -19,10 +19,11 @@ from ...core.cells import ESCAPED
 from ...core.errors import InputError
 from ...core.types import Array
 from ...core.vocabulary import Vocabulary
-from ..columns import USUAL, Reading, find_usual
+from ..columns import USUAL, find_usual
 from ..files import read_table
 from ..interactions import NO_TIME, Interactions, build
 from ..load import load_part
+from ..options import LoadOptions
 from ..visits import VisitColumns, with_visits
 from .export import ABOUT, FEATURE
 from .given import CandidateColumns, given
@@ -79,7 +80,7 @@ def _foreign_candidates(folder: Path, part: str) -> CandidateColumns | None:
     path = _find(folder, f"{part}_candidates")
     if path is None:
         return None
-    frame = read_table(path, Reading()).frame
+    frame = read_table(path, LoadOptions()).frame
     # Others call these columns by their own names.
     usual_names = {
         "user": USUAL["user"],

@@ -1,0 +1,103 @@
+"""`LoadOptions`: how the user wants a file or frame read, by the names that `load`, `--load` and
+the manifest of a stored run use.
+"""
+
+from __future__ import annotations
+
+import codecs
+from typing import Any, Literal, final
+
+import numpy as np
+from pydantic import Field, field_validator
+
+from ..core.contract.settings import Settings
+from ..core.errors import InputError
+
+Duplicates = Literal["same", "first", "last", "error"]
+
+
+@final
+class LoadOptions(Settings):
+    """The options of `load`. A file whose header has usual names needs none. A value may be the
+    text that the command line has.
+    """
+
+    user: str | None = Field(None, description="name of the user column")
+    item: str | None = Field(None, description="name of the item column")
+    value: str | None = Field(None, description="name of the value column; empty to leave it out")
+    time: str | None = Field(None, description="name of the time column; empty to leave it out")
+    delimiter: str | None = Field(
+        None,
+        description=(
+            "of a text file: one character, or ::; else the ending of the file decides, or its"
+            " first line"
+        ),
+    )
+    encoding: str = Field("utf-8", description="of a text file, such as latin-1")
+    names: tuple[str, ...] | None = Field(
+        None, description="column names of a file without a header, separated by commas"
+    )
+    duplicates: Duplicates = Field(
+        "same",
+        description=(
+            "which of repeated (user, item) rows is kept: same (any, if they agree), first, last,"
+            " or error"
+        ),
+    )
+    scale: tuple[float, float] | None = Field(
+        None, description="lowest and highest value allowed, such as 1,5"
+    )
+    min_value: float | None = Field(
+        None, description="keep rows of at least this value and count them as consumed"
+    )
+    min_rows: int = Field(
+        1, ge=1, description="keep users and items with at least this many rows (the core)"
+    )
+    items: str | None = Field(None, description="a file with title and category of the items")
+
+    @field_validator("names", "scale", mode="before")
+    @classmethod
+    def _separated(cls, given: Any) -> Any:
+        """Returns the parts of a text such as `1,5`; anything else as it is."""
+        return given.split(",") if isinstance(given, str) else given
+
+    @field_validator("delimiter")
+    @classmethod
+    def _check_delimiter(cls, delimiter: str | None) -> str | None:
+        if delimiter is None or delimiter == "::":
+            return delimiter
+        if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\n\r\0':
+            raise InputError(
+                "delimiter",
+                f"got {delimiter!r}",
+                expected="one character such as , ; | or a tab, or ::",
+            )
+        return delimiter
+
+    @field_validator("encoding")
+    @classmethod
+    def _check_encoding(cls, encoding: str) -> str:
+        try:
+            # The registry also knows codecs that are no encodings, such as zlib.
+            known = codecs.lookup(encoding)._is_text_encoding
+        except (LookupError, ValueError):
+            known = False
+        if not known:
+            raise InputError(
+                "encoding",
+                f"unknown encoding '{encoding}'",
+                expected="a name such as utf-8, latin-1, utf-16",
+            )
+        return encoding
+
+    @field_validator("scale")
+    @classmethod
+    def _check_scale(cls, scale: tuple[float, float] | None) -> tuple[float, float] | None:
+        if scale is None:
+            return None
+        low, high = scale
+        if not (np.isfinite(low) and np.isfinite(high) and low < high):
+            raise InputError(
+                "scale", f"got {scale}", expected="lowest and highest value, such as 1 5"
+            )
+        return scale
