@@ -105,7 +105,8 @@ def test_a_file_without_a_header_is_read_by_position(
 
 def test_a_guess_about_the_header_is_said(tmp_path: Path) -> None:
     data = load(write(tmp_path / "a.csv", joined(",")))
-    assert "no header: columns read as user_id, item_id, rating, timestamp" in data.notes
+    option = "names=user_id,item_id,rating,timestamp"
+    assert [guess.option for guess in data.reading.guesses] == [option]
 
 
 def test_names_make_the_first_line_data(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple, NoReturn
 
 import numpy as np
@@ -15,6 +14,7 @@ from ..core.errors import InputError, did_you_mean
 from ..core.types import BoolArray, Float32Array, Int64Array
 from .interactions import UNREAD_TIMES, Interactions, build, pair_numbers
 from .options import LoadOptions
+from .reading import ColumnUse, Reading
 from .table import ColumnTable, Times, ids, looks_like_times, times, values
 from .visits import VisitColumns, with_visits
 
@@ -157,14 +157,19 @@ def assemble(
         items=item.names,
         name=name,
         scale=None if value is None else options.scale,
-        notes=(
-            _note(table, roles),
-            *_unread_times(table, roles, options),
-            *table.notes,
-            *user.notes,
-            *item.notes,
-            *time.notes,
-            *kept.notes,
+        reading=Reading(
+            table.source,
+            column_uses(table, roles, options),
+            table.guesses,
+            table.left_out,
+            (
+                *_unread_times(table, roles, options),
+                *table.notes,
+                *user.notes,
+                *item.notes,
+                *time.notes,
+                *kept.notes,
+            ),
         ),
     )
     if kept.visits and time.time is not None:
@@ -174,10 +179,19 @@ def assemble(
     return data if part else inspect(data, table.source)
 
 
-def _note(table: ColumnTable, roles: Roles) -> str:
-    named = roles._asdict().items()
-    columns = [f"{role} = {name}" for role, name in named if name is not None]
-    return f"read {table.source}: {', '.join(columns)}"
+def column_uses(table: ColumnTable, roles: Roles, options: LoadOptions) -> tuple[ColumnUse, ...]:
+    """Returns every column of a table with its role and the reason for the role."""
+    role_of = {name: role for role, name in roles._asdict().items() if name is not None}
+    uses = []
+    for name in table.frame.columns:
+        role = role_of.get(name, "")
+        why = "no option and no usual name gives it a role"
+        if role and getattr(options, role) == name:
+            why = f"named by {role}="
+        elif role:
+            why = f"a usual name of the {role} column"
+        uses.append(ColumnUse(name, role, why))
+    return tuple(uses)
 
 
 def _unread_times(table: ColumnTable, roles: Roles, options: LoadOptions) -> tuple[str, ...]:
@@ -309,4 +323,4 @@ def inspect(data: Interactions, where: str) -> Interactions:
     note = (
         f"users with one interaction, which cannot be held out and learned from at once: {single:,}"
     )
-    return replace(data, notes=(*data.notes, note))
+    return data.noted(note)

@@ -84,7 +84,7 @@ def _apply(data: Interactions, keep: BoolArray, what: str) -> Interactions:
     items = len(data.items) - len(small.items)
     dropped = f"rows: {rows:,}, users: {users:,}, items: {items:,}"
     note = f"kept {what}; dropped {dropped}"
-    return replace(small, notes=(*data.notes, note))
+    return small.noted(note)
 
 
 def compact(data: Interactions) -> Interactions:

@@ -15,6 +15,7 @@ from ..core.errors import InputError
 from ..core.types import Array, BoolArray, Float32Array, Int32Array, Int64Array
 from ..core.vocabulary import Vocabulary
 from .interactions import NO_TIME
+from .reading import Guess, LeftOut, add_up
 
 # Characters.
 ID_LIMIT = 256
@@ -64,8 +65,12 @@ class ColumnTable:
     """False if the last line of a text file has no line end, as in a file that was cut off."""
     types: Mapping[str, str] = field(default_factory=dict)
     """RecBole's types of the columns; empty for other files."""
+    guesses: tuple[Guess, ...] = ()
+    """The assumptions of the reader that could be wrong."""
+    left_out: tuple[LeftOut, ...] = ()
+    """The rows that the reader left out, one entry for each reason."""
     notes: tuple[str, ...] = ()
-    """The guesses and changes of the reader."""
+    """Everything else that the reader did, one sentence each."""
     parts: tuple[ColumnTable, ...] = ()
     """The tables that were stacked; empty for a table of one source."""
 
@@ -112,8 +117,21 @@ def stack(tables: Sequence[ColumnTable]) -> ColumnTable:
         parts=tuple(tables),
         whole=all(table.whole for table in tables),
         types=first.types,
+        guesses=merged_guesses(tables),
+        left_out=merged_left_out(tables),
         notes=tuple(note for table in tables for note in table.notes),
     )
+
+
+def merged_guesses(tables: Sequence[ColumnTable]) -> tuple[Guess, ...]:
+    """Returns the guesses of several tables, each once."""
+    return tuple(dict.fromkeys(guess for table in tables for guess in table.guesses))
+
+
+def merged_left_out(tables: Sequence[ColumnTable]) -> tuple[LeftOut, ...]:
+    """Returns the rows that several tables left out, one entry for each reason."""
+    entries = [entry for table in tables for entry in table.left_out]
+    return add_up(entries)
 
 
 class IdColumn(NamedTuple):

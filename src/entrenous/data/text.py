@@ -19,6 +19,7 @@ from ..core.errors import InputError
 from ..core.types import Array, Int64Array
 from .columns import FEATURES, USUAL, plain
 from .options import LoadOptions
+from .reading import Guess
 from .table import ColumnTable
 
 # Bytes in one line.
@@ -81,6 +82,7 @@ def read_text(
     with the physical line of the first defect.
     """
     notes: list[str] = []
+    guesses: list[Guess] = []
     text = plain_text(raw, source, options.encoding, notes)
     if not text.strip():
         raise InputError(
@@ -92,7 +94,7 @@ def read_text(
     # The number of the first line that is not blank.
     first = 1 + len(text) - len(text.lstrip(b"\n"))
     text = text.strip(b"\n").rstrip(b" \n") + b"\n"
-    layout = _layout(text, f"{source}:{first}", options, delimiter, typed, notes)
+    layout = _layout(text, f"{source}:{first}", options, delimiter, typed, guesses)
     # Rows are counted from the line after the header.
     if layout.header:
         text = text[text.index(b"\n") + 1 :]
@@ -117,6 +119,7 @@ def read_text(
         blank=tuple(blank),
         whole=whole,
         types=layout.types,
+        guesses=tuple(guesses),
         notes=tuple(notes),
     )
 
@@ -130,9 +133,9 @@ def _layout(
     options: LoadOptions,
     delimiter: str | None,
     typed: bool,
-    notes: list[str],
+    guesses: list[Guess],
 ) -> Layout:
-    """Returns the layout of the lines, as the first two of them tell. Adds to `notes` what was
+    """Returns the layout of the lines, as the first two of them tell. Adds to `guesses` what was
     guessed.
     """
     end = text.find(b"\n", 0, LINE_LIMIT + 1)
@@ -159,7 +162,8 @@ def _layout(
         if guessed is None:
             second, _, _ = text[end + 1 : end + 1 + LINE_LIMIT].partition(b"\n")
             _refuse_names(fields, second.decode("utf-8", "replace").split(delimiter), where)
-        notes.append(f"no header: columns read as {', '.join(guessed)}")
+        listed = ",".join(guessed)
+        guesses.append(Guess(f"no header; columns are {listed}", f"names={listed}"))
         names = list(guessed)
         header = False
     byte = UNIT if delimiter == "::" else ord(delimiter)
