@@ -176,7 +176,10 @@ def assemble(
         places = np.arange(len(pair))
         all_rows = VisitColumns(user.code, item.code, time.time, places)
         data = with_visits(data, all_rows, table.source)
-    return data if part else inspect(data, table.source)
+    if part:
+        return data
+    inspect(data, table.source)
+    return with_single_rows(data)
 
 
 def column_uses(table: ColumnTable, roles: Roles, options: LoadOptions) -> tuple[ColumnUse, ...]:
@@ -294,33 +297,40 @@ def _refuse_conflict(
     )
 
 
-def inspect(data: Interactions, where: str) -> Interactions:
-    """Checks that a data set can be learned from, and returns it with a note on users with one row.
-    Raises InputError if there is a single user, or if a user consumed every item.
+def inspect(data: Interactions, where: str, after: str = "") -> None:
+    """Checks that a data set can be learned from. Raises InputError if there is a single user, or
+    if a user consumed every item. after: the filter that was applied last, such as "min_rows=5"; ""
+    before all filters.
     """
     counts = data.counts
+    prefix = f"after {after}, " if after else ""
+    look = f"choose another {after.partition('=')[0]}" if after else "check the user column"
     # Learning from others needs others.
     if len(data.users) == 1:
         raise InputError(
             where,
-            f"there is a single user ('{data.users[0]}')",
+            f"{prefix}there is a single user ('{data.users[0]}')",
             expected="at least two users",
-            fix="recommending from others needs others; check the user column",
+            fix=f"recommending from others needs others; {look}",
         )
     most = int(np.argmax(counts))
     # Negatives are drawn from the items that a user did not consume.
     if counts[most] == len(data.items):
+        look = look.replace("user", "item")
         raise InputError(
             where,
-            f"user '{data.users[most]}' consumed all {len(data.items)} items, so there is none to"
-            " recommend or compare with",
+            f"{prefix}user '{data.users[most]}' consumed all {len(data.items)} items, so there is"
+            " none to recommend or compare with",
             expected="items that a user did not consume",
-            fix="remove that user, or check the item column",
+            fix=f"remove that user, or {look}",
         )
-    single = int((counts == 1).sum())
+
+
+def with_single_rows(data: Interactions) -> Interactions:
+    """Returns the data set with a note on the users with one row, if there are any."""
+    single = int((data.counts == 1).sum())
     if not single:
         return data
-    note = (
+    return data.noted(
         f"users with one interaction, which cannot be held out and learned from at once: {single:,}"
     )
-    return data.noted(note)
