@@ -7,6 +7,8 @@ from typing import Any, NamedTuple, final
 
 from pydantic import TypeAdapter
 
+from ..core.errors import InputError
+
 
 @final
 class ColumnUse(NamedTuple):
@@ -108,3 +110,16 @@ class Reading(NamedTuple):
             f"rows left out, {entry.reason}: {entry.rows:,}, the first at {entry.first}"
             for entry in self.left_out
         ]
+
+
+def refuse_guesses(reading: Reading) -> None:
+    """Raises InputError that names every guess of a report with the option that says it."""
+    if not reading.guesses:
+        return
+    listed = "; ".join(f"{guess.assumed} ({guess.option})" for guess in reading.guesses)
+    raise InputError(
+        reading.source,
+        f"strict, and guessed: {listed}",
+        expected="an option for each guess",
+        fix="give them as --load NAME=VALUE",
+    )
