@@ -5,7 +5,7 @@ and checks that there is enough to learn from.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, NoReturn
 
 import numpy as np
@@ -13,11 +13,13 @@ import numpy as np
 from ..core.errors import InputError, did_you_mean
 from ..core.types import Float32Array
 from .bad_rows import Step, read_good_rows
-from .interactions import UNREAD_TIMES, Interactions, build, pair_numbers
+from .interactions import Interactions, build, pair_numbers
+from .odd_ids import odd_ids
 from .options import LoadOptions
-from .reading import ColumnUse, Reading
+from .reading import ColumnUse, Guess, Reading, unread
 from .repeats import keep
-from .table import ColumnTable, Times, ids, looks_like_times, refuse, times, values
+from .table import ColumnTable, Times, ids, refuse, times, values
+from .unread import look_at
 from .visits import VisitColumns, with_visits
 
 
@@ -66,12 +68,16 @@ def find_usual(names: Sequence[str], usual: Sequence[str]) -> str | None:
     """Returns the column among `names` with the first of the `usual` names; None if there is none.
     Of two columns with one plain name, the first counts.
     """
-    # From the last to the first, so that the first of two equal names stays.
-    by_plain = {plain(name): name for name in reversed(names)}
-    for name in usual:
-        if plain(name) in by_plain:
-            return by_plain[plain(name)]
-    return None
+    return next(iter(usual_columns(names, usual)), None)
+
+
+def usual_columns(names: Sequence[str], usual: Sequence[str]) -> list[str]:
+    """Returns the columns among `names` that have one of the `usual` names, in the order of
+    `usual`, then in their own.
+    """
+    rank = {plain(name): number for number, name in reversed(list(enumerate(usual)))}
+    known = [name for name in names if plain(name) in rank]
+    return sorted(known, key=lambda name: rank[plain(name)])
 
 
 class Roles(NamedTuple):
@@ -83,10 +89,13 @@ class Roles(NamedTuple):
     time: str | None
 
 
-def find_roles(names: Sequence[str], options: LoadOptions, where: str) -> Roles:
-    """Returns the column of each role. Raises InputError if a wanted column is missing, or if one
-    column would have two roles.
+def find_roles(table: ColumnTable, options: LoadOptions) -> Roles:
+    """Returns the column of each role. Raises InputError if a wanted column is missing, if one
+    column would have two roles, or if two columns could have one.
     """
+    # A missing column is an error of the header, the first line.
+    where = table.source if table.first_line is None else f"{table.source}:1"
+    names = table.frame.columns
     columns = [_find(names, role, getattr(options, role), where) for role in Roles._fields]
     user, item, value, time = columns
     if user is None or item is None:
@@ -100,7 +109,11 @@ def find_roles(names: Sequence[str], options: LoadOptions, where: str) -> Roles:
             expected="different columns for user, item, value and time",
             fix="check the names given",
         )
-    return Roles(user, item, value, time)
+    roles = Roles(user, item, value, time)
+    for role in ("user", "item", "value"):
+        if getattr(options, role) is None:
+            _refuse_rivals(table, role, rivals(table, role, roles), where)
+    return roles
 
 
 def _find(names: Sequence[str], role: str, wanted: str | None, where: str) -> str | None:
@@ -128,6 +141,41 @@ def _refuse_missing(
     )
 
 
+def rivals(table: ColumnTable, role: str, roles: Roles) -> list[str]:
+    """Returns the columns with a usual name of a role, the one that has the role first. There are
+    none besides it if the others have another role.
+    """
+    chosen = getattr(roles, role)
+    named = usual_columns(table.frame.columns, USUAL[role])
+    return [chosen, *(name for name in named if name not in roles)]
+
+
+def _refuse_rivals(table: ColumnTable, role: str, columns: list[str], where: str) -> None:
+    """Raises InputError if two columns could have a role and differ in more than the names of
+    ids.
+    """
+    if len(columns) == 1 or (role != "value" and _one_to_one(table, columns)):
+        return
+    listed = " and ".join(f"'{name}'" for name in columns)
+    choices = [f"{role}='{name}' (--load {role}={name})" for name in columns]
+    if role == "value":
+        choices.append("value='' for none (--load value=)")
+    raise InputError(
+        where,
+        f"{listed} could each be the {role} column",
+        expected="one of them",
+        fix=f"say which it is: {', or '.join(choices)}",
+    )
+
+
+def _one_to_one(table: ColumnTable, columns: list[str]) -> bool:
+    """Returns True if each value of one column goes with one value of every other, as a number goes
+    with a name.
+    """
+    sizes = {table.frame[name].n_unique() for name in columns}
+    return len(sizes) == 1 and table.frame.select(columns).n_unique() in sizes
+
+
 def assemble(
     table: ColumnTable, options: LoadOptions, *, name: str, part: bool = False
 ) -> Interactions:
@@ -136,9 +184,8 @@ def assemble(
 
     Raises InputError at the first wrong row, or if there are too few rows to learn from.
     """
-    # A missing column is an error of the header, the first line.
-    where = table.source if table.first_line is None else f"{table.source}:1"
-    roles = find_roles(table.frame.columns, options, where)
+    roles = find_roles(table, options)
+    uses = column_uses(table, roles, options)
     table, columns = read_good_rows(table, _steps(roles, options), options)
     user, item, value, time = columns[1:]
     pair = pair_numbers(user.code, item.code, len(item.names))
@@ -155,12 +202,13 @@ def assemble(
         scale=None if kept.value is None else options.scale,
         reading=Reading(
             table.source,
-            column_uses(table, roles, options),
-            table.guesses,
+            uses,
+            (*table.guesses, *guesses_of(table, roles, options, uses)),
             (*table.left_out, *kept.left_out),
             (
-                *_unread_times(table, roles, options),
                 *table.notes,
+                *odd_ids(table, user),
+                *odd_ids(table, item),
                 *user.notes,
                 *item.notes,
                 *time.notes,
@@ -223,24 +271,51 @@ def column_uses(table: ColumnTable, roles: Roles, options: LoadOptions) -> tuple
     uses = []
     for name in table.frame.columns:
         role = role_of.get(name, "")
-        why = "no option and no usual name gives it a role"
-        if role and getattr(options, role) == name:
-            why = f"named by {role}="
-        elif role:
-            why = f"a usual name of the {role} column"
-        uses.append(ColumnUse(name, role, why))
+        if not role:
+            uses.append(ColumnUse(name, "", _why_unread(table, name)))
+        elif getattr(options, role) == name:
+            uses.append(ColumnUse(name, role, f"named by {role}={name}"))
+        else:
+            uses.append(ColumnUse(name, role, f"a usual name of the {role} column"))
     return tuple(uses)
 
 
-def _unread_times(table: ColumnTable, roles: Roles, options: LoadOptions) -> tuple[str, ...]:
-    """Returns a note on the first unread column that looks like times, if the data has none."""
-    if roles.time is not None or options.time == "":
-        return ()
-    for name in table.frame.columns:
-        if name not in roles and looks_like_times(table, name):
-            # `Interactions.time_order` finds this note where times are missed.
-            return (f"'{name}' {UNREAD_TIMES}: say time='{name}' (--load time={name})",)
-    return ()
+def _why_unread(table: ColumnTable, name: str) -> str:
+    loss = look_at(table, name)
+    if loss is None:
+        return "no option and no usual name gives it a role"
+    option = f"{loss.role}={name}"
+    return f"{unread(loss.kind)}: say {loss.role}='{name}' (--load {option})"
+
+
+def guesses_of(
+    table: ColumnTable, roles: Roles, options: LoadOptions, uses: Sequence[ColumnUse]
+) -> Iterator[Guess]:
+    """Yields the guesses about columns: a role by a usual name that is not the first one, one of
+    several columns for a role, and a column left unread that seems to have a missing role.
+    """
+    for role, name in roles._asdict().items():
+        if name is None or getattr(options, role) is not None:
+            continue
+        others = rivals(table, role, roles)[1:]
+        if others:
+            listed = ", ".join(f"'{other}'" for other in others)
+            yield Guess(f"the {role} column is '{name}', not {listed}", f"{role}={name}")
+        elif plain(name) != plain(USUAL[role][0]):
+            yield Guess(f"the {role} column is '{name}'", f"{role}={name}")
+    for role in ("value", "time"):
+        if getattr(roles, role) is None and getattr(options, role) is None:
+            yield from _missed(role, uses)
+
+
+def _missed(role: str, uses: Sequence[ColumnUse]) -> Iterator[Guess]:
+    """Yields the guess that the data has no column of a role, if unread ones look like it."""
+    mark = f"(--load {role}="
+    names = [use.name for use in uses if not use.role and mark in use.why]
+    if names:
+        listed = ", ".join(f"'{name}'" for name in names)
+        options = " or ".join(f"{role}={name}" for name in [*names, ""])
+        yield Guess(f"no column is the {role}, also not {listed}", options)
 
 
 def inspect(data: Interactions, where: str, after: str = "") -> None:

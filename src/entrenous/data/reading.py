@@ -9,6 +9,16 @@ from pydantic import TypeAdapter
 
 from ..core.errors import InputError
 
+# Unread columns in a sentence.
+LISTED = 12
+
+
+def unread(kind: str) -> str:
+    """Returns the words by which the report names an unread column that may be missed. kind: its
+    seeming content, such as times.
+    """
+    return f"looks like a column of {kind} and is not read"
+
 
 @final
 class ColumnUse(NamedTuple):
@@ -97,9 +107,10 @@ class Reading(NamedTuple):
             return []
         read = [f"{use.role} = {use.name}" for use in self.columns if use.role]
         lines = [f"read {self.source}: {', '.join(read)}"]
-        unread = [use.name for use in self.columns if not use.role]
-        if unread:
-            lines.append(f"not read: {', '.join(unread)}")
+        others = [use.name for use in self.columns if not use.role]
+        if others:
+            dots = f", and {len(others) - LISTED} more" if len(others) > LISTED else ""
+            lines.append(f"not read: {', '.join(others[:LISTED])}{dots}")
         return lines
 
     def _guesses(self) -> list[str]:
