@@ -29,7 +29,14 @@ class ColumnUse(NamedTuple):
     role: str
     """user, item, value or time; "" for a column that was not read."""
     why: str
-    """The reason for the role, such as "named so by user=" or "a usual name of users"."""
+    """The reason for the role, such as "named by user=who"; of a column that was not read, what it
+    looks like and the option that reads it.
+    """
+
+    @property
+    def missed(self) -> bool:
+        """True for a column that was not read and looks as if it mattered."""
+        return not self.role and "--load" in self.why
 
 
 @final
