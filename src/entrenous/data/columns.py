@@ -272,7 +272,7 @@ def column_uses(table: ColumnTable, roles: Roles, options: LoadOptions) -> tuple
     for name in table.frame.columns:
         role = role_of.get(name, "")
         if not role:
-            uses.append(ColumnUse(name, "", _why_unread(table, name)))
+            uses.append(ColumnUse(name, "", _why_unread(table, name, options)))
         elif getattr(options, role) == name:
             uses.append(ColumnUse(name, role, f"named by {role}={name}"))
         else:
@@ -280,8 +280,10 @@ def column_uses(table: ColumnTable, roles: Roles, options: LoadOptions) -> tuple
     return tuple(uses)
 
 
-def _why_unread(table: ColumnTable, name: str) -> str:
+def _why_unread(table: ColumnTable, name: str, options: LoadOptions) -> str:
     loss = look_at(table, name)
+    if loss is not None and getattr(options, loss.role) == "":
+        return f"left out by {loss.role}="
     if loss is None:
         return "no option and no usual name gives it a role"
     option = f"{loss.role}={name}"
