@@ -15,7 +15,8 @@ from ..core.errors import InputError, did_you_mean
 from ..core.types import BoolArray, Float32Array, Int64Array
 from .interactions import UNREAD_TIMES, Interactions, build, pair_numbers
 from .options import LoadOptions
-from .table import ColumnTable, Times, ids, looks_like_times, times, values
+from .table import ColumnTable, ids, values
+from .times import Times, looks_like_times, times
 from .visits import VisitColumns, with_visits
 
 
