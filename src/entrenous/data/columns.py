@@ -108,6 +108,10 @@ def _find(names: Sequence[str], role: str, wanted: str | None, where: str) -> st
     # An empty name leaves out a column that a data set can do without.
     if wanted == "" and role in ("value", "time"):
         return None
+    # Days and times of day may stand in two columns.
+    parts = wanted.partition("+")[::2]
+    if role == "time" and wanted not in names and set(parts) <= set(names):
+        return wanted
     if wanted not in names:
         raise InputError(where, f"no column '{wanted}'", fix=did_you_mean(wanted, names))
     return wanted
@@ -145,7 +149,7 @@ def assemble(
         value = values(table, roles.value, options.scale)
     time = Times(None, ())
     if roles.time is not None:
-        time = times(table, roles.time)
+        time = times(table, roles.time, options)
     pair = pair_numbers(user.code, item.code, len(item.names))
     # Repeats are judged before rows are sorted, while each has its place in the file.
     kept = keep(table, pair, value, time.time, options)

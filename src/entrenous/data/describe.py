@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.types import Int64Array
-from .interactions import NO_TIME, Interactions
+from .interactions import NO_TIME, SECOND, Interactions
 
 QUANTILES = {"min": 0, "p10": 10, "median": 50, "p90": 90, "max": 100}
 
@@ -62,5 +62,7 @@ def _times(data: Interactions) -> dict[str, Any] | None:
     return {"first": _iso(known.min()), "last": _iso(known.max()), "missing": missing}
 
 
-def _iso(seconds: np.int64) -> str:
-    return datetime.fromtimestamp(int(seconds), UTC).isoformat()
+def _iso(time: np.int64) -> str:
+    # In whole numbers: a float would round the last microseconds.
+    seconds, micros = divmod(int(time), SECOND)
+    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=micros).isoformat()
