@@ -12,9 +12,12 @@ import numpy as np
 
 from ..core.errors import InputError, did_you_mean
 from ..core.types import BoolArray, Float32Array, Int64Array
+from .filters import compact
 from .interactions import UNREAD_TIMES, Interactions, build, pair_numbers
+from .likes import LABELS, ask_about_labels, judge, rows_that_count
 from .options import LoadOptions
 from .reading import ColumnUse, Reading
+from .scales import check_values, measured, notes_on_values
 from .table import ColumnTable, Times, ids, looks_like_times, times, values
 from .visits import VisitColumns, with_visits
 
@@ -126,42 +129,46 @@ def _refuse_missing(
     )
 
 
-def assemble(
-    table: ColumnTable, options: LoadOptions, *, name: str, part: bool = False
-) -> Interactions:
-    """Returns the interactions in a table. part: True for a part of a whole, such as a test file,
-    in which too little to learn from is no error.
-
-    Raises InputError at the first wrong row, or if there are too few rows to learn from.
+def assemble(table: ColumnTable, options: LoadOptions, *, name: str) -> Interactions:
+    """Returns the interactions in a table. Raises InputError at the first wrong row. `inspect`
+    checks that there is enough to learn from.
     """
     # A missing column is an error of the header, the first line.
     where = table.source if table.first_line is None else f"{table.source}:1"
     roles = find_roles(table.frame.columns, options, where)
+    ask_about_labels(table, _label_columns(table, roles), options.rule)
+    table = rows_that_count(table, roles.value, options.rule, options.not_rated)
     user = ids(table, roles.user, "user")
     item = ids(table, roles.item, "item")
     value = None
     if roles.value is not None:
-        value = values(table, roles.value, options.scale)
+        value = values(table, roles.value)
+        check_values(table, roles.value, value, options.scale, options.rule)
     time = Times(None, ())
     if roles.time is not None:
         time = times(table, roles.time)
     pair = pair_numbers(user.code, item.code, len(item.names))
     # Repeats are judged before rows are sorted, while each has its place in the file.
     kept = keep(table, pair, value, time.time, options)
+    # A rule about values judges the row of a pair that stays.
+    judged = judge(table, value, kept.rows, options.rule, options.bounds)
+    rows = judged.rows
+    if value is not None:
+        value = measured(value[rows], options.scale)
     data = build(
-        user.code[kept.rows],
-        item.code[kept.rows],
-        value=None if value is None else value[kept.rows],
-        time=None if time.time is None else time.time[kept.rows],
+        user.code[rows],
+        item.code[rows],
+        value=value,
+        time=None if time.time is None else time.time[rows],
         users=user.names,
         items=item.names,
         name=name,
-        scale=None if value is None else options.scale,
+        scale=None if value is None else options.bounds,
         reading=Reading(
             table.source,
             column_uses(table, roles, options),
             table.guesses,
-            table.left_out,
+            (*table.left_out, *judged.left_out),
             (
                 *_unread_times(table, roles, options),
                 *table.notes,
@@ -169,14 +176,20 @@ def assemble(
                 *item.notes,
                 *time.notes,
                 *kept.notes,
+                *judged.notes,
+                *notes_on_values(value, options.scale),
             ),
+            options.rule or "",
+            value is not None and options.scale is not None,
         ),
     )
+    if judged.left_out:
+        data = compact(data)
     if kept.visits and time.time is not None:
         places = np.arange(len(pair))
         all_rows = VisitColumns(user.code, item.code, time.time, places)
         data = with_visits(data, all_rows, table.source)
-    return data if part else inspect(data, table.source)
+    return data
 
 
 def column_uses(table: ColumnTable, roles: Roles, options: LoadOptions) -> tuple[ColumnUse, ...]:
@@ -186,12 +199,19 @@ def column_uses(table: ColumnTable, roles: Roles, options: LoadOptions) -> tuple
     for name in table.frame.columns:
         role = role_of.get(name, "")
         why = "no option and no usual name gives it a role"
-        if role and getattr(options, role) == name:
+        if name == options.rule and not role:
+            role, why = "likes", "named by likes="
+        elif role and getattr(options, role) == name:
             why = f"named by {role}="
         elif role:
             why = f"a usual name of the {role} column"
         uses.append(ColumnUse(name, role, why))
     return tuple(uses)
+
+
+def _label_columns(table: ColumnTable, roles: Roles) -> list[str]:
+    """Returns the unread columns with a usual name of labels."""
+    return [name for name in table.frame.columns if name not in roles and plain(name) in LABELS]
 
 
 def _unread_times(table: ColumnTable, roles: Roles, options: LoadOptions) -> tuple[str, ...]:
@@ -294,28 +314,33 @@ def _refuse_conflict(
     )
 
 
-def inspect(data: Interactions, where: str) -> Interactions:
+def inspect(data: Interactions, filters: Sequence[str]) -> Interactions:
     """Checks that a data set can be learned from, and returns it with a note on users with one row.
     Raises InputError if there is a single user, or if a user consumed every item.
+
+    filters: the options that left rows out, such as `min_rows=5`, which an error names.
     """
+    where = data.reading.source or data.name
+    after = f"after {', '.join(filters)} " if filters else ""
+    remedy = f"choose a weaker filter, or leave {filters[-1]} out" if filters else ""
     counts = data.counts
     # Learning from others needs others.
     if len(data.users) == 1:
         raise InputError(
             where,
-            f"there is a single user ('{data.users[0]}')",
+            f"{after}there is a single user ('{data.users[0]}')",
             expected="at least two users",
-            fix="recommending from others needs others; check the user column",
+            fix=remedy or "recommending from others needs others; check the user column",
         )
     most = int(np.argmax(counts))
     # Negatives are drawn from the items that a user did not consume.
     if counts[most] == len(data.items):
         raise InputError(
             where,
-            f"user '{data.users[most]}' consumed all {len(data.items)} items, so there is none to"
-            " recommend or compare with",
+            f"{after}user '{data.users[most]}' consumed all {len(data.items)} items, so there is"
+            " none to recommend or compare with",
             expected="items that a user did not consume",
-            fix="remove that user, or check the item column",
+            fix=remedy or "remove that user, or check the item column",
         )
     single = int((counts == 1).sum())
     if not single:

@@ -1,4 +1,4 @@
-"""Filters: k-core, active users, binarise. Each adds a note on what it did.
+"""Filters: k-core and active users. Each adds a note on what it did.
 
 Users and items that have no row left leave the vocabulary.
 """
@@ -16,24 +16,13 @@ from ..core.vocabulary import Vocabulary
 from .interactions import Interactions
 
 
-def binarise(data: Interactions, *, at_least: float) -> Interactions:
-    """Returns the rows with a value of `at_least` or more, each with value 1. Raises InputError if
-    none is left.
-    """
-    keep = data.value >= np.float32(at_least)
-    kept = _apply(data, keep, f"rows with value >= {at_least:g}, set to 1")
-    # One number that is seen n times: it needs no memory.
-    ones = np.broadcast_to(np.float32(1), len(kept))
-    return replace(kept, value=ones, scale=None)
-
-
 def min_user_rows(data: Interactions, n: int) -> Interactions:
     """Returns the users with at least `n` rows, in a single pass: items may keep any number of
     rows.
     """
     _check("n", n)
     keep = np.repeat(data.counts >= n, data.counts)
-    return _apply(data, keep, f"users with >= {n} rows")
+    return only_rows(data, keep, f"users with >= {n} rows")
 
 
 def k_core(data: Interactions, *, users: int = 1, items: int = 1) -> Interactions:
@@ -46,7 +35,7 @@ def k_core(data: Interactions, *, users: int = 1, items: int = 1) -> Interaction
     _check("users", users)
     _check("items", items)
     what = f"the core of users with >= {users} and items with >= {items} rows"
-    return _apply(data, _core(data, users, items), what)
+    return only_rows(data, _core(data, users, items), what)
 
 
 def _core(data: Interactions, users: int, items: int) -> BoolArray:
@@ -67,7 +56,7 @@ def _check(name: str, n: int) -> None:
         raise InputError(name, f"got {n}", expected="a whole number of at least 1")
 
 
-def _apply(data: Interactions, keep: BoolArray, what: str) -> Interactions:
+def only_rows(data: Interactions, keep: BoolArray, what: str) -> Interactions:
     """Returns the kept rows over the users and items that still occur, with a note. what: names the
     rows that are kept. Raises InputError if none is.
     """
@@ -78,7 +67,8 @@ def _apply(data: Interactions, keep: BoolArray, what: str) -> Interactions:
             expected="a filter that leaves rows",
             fix="choose a smaller number",
         )
-    small = compact(data.select(keep))
+    # What is left is the whole from here on, and so is its scale.
+    small = replace(compact(data.select(keep)), scale=data.scale)
     rows = len(data) - len(small)
     users = len(data.users) - len(small.users)
     items = len(data.items) - len(small.items)

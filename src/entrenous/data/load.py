@@ -9,15 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import InputError, did_you_mean
-from .columns import assemble
+from .columns import assemble, inspect
 from .dataset import datasets
 from .features import features
 from .files import read_table
-from .filters import binarise, k_core
+from .filters import k_core
 from .folders import add_features, read_folder
 from .frames import from_any
 from .interactions import Interactions
+from .likes import keep_likes
 from .options import Duplicates, LoadOptions
+from .scales import Scale
 
 
 def load_arguments(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -40,7 +42,9 @@ def load(
     encoding: str = "utf-8",
     names: Sequence[str] | None = None,
     duplicates: Duplicates = "same",
-    scale: tuple[float, float] | None = None,
+    scale: Scale | None = None,
+    likes: str | tuple[str, float] | None = None,
+    not_rated: float | None = None,
     min_value: float | None = None,
     min_rows: int = 1,
     items: str | Path | None = None,
@@ -61,10 +65,15 @@ def load(
     disagree on the value; "last" and "first" keep that row; "error" refuses repeats. Rows are in
     the order of time, then of their place in the file.
 
-    scale: (lowest, highest) value; a value outside is refused.
+    scale: (lowest, highest) value; a value outside is refused. "log" for counts: values become
+    log(1 + count).
 
-    min_value: keeps rows of at least this value and sets their value to 1. min_rows: then keeps
-    users and items with at least this many rows (the core).
+    likes: the rows that count as likes, for every algorithm and ranking: "any", "positive" (values
+    above 0), "at_least=4", or the name of a column of labels. The others are left out; values stay.
+    min_value=4 is likes="at_least=4". not_rated: a value that means that a row is no rating; such
+    rows are left out before repeats are treated. Data with values of 0 or less needs one of these.
+
+    min_rows: then keeps users and items with at least this many rows (the core).
 
     items: a file with title and category of the items. fetch: True downloads a named data set that
     is missing.
@@ -81,6 +90,8 @@ def load(
         "names": names,
         "duplicates": duplicates,
         "scale": scale,
+        "likes": likes,
+        "not_rated": not_rated,
         "min_value": min_value,
         "min_rows": min_rows,
         "items": None if items is None else str(items),
@@ -105,32 +116,45 @@ def _loaded(
     if name_or_path in named:
         _refuse_options(str(name_or_path), options)
         data = named[str(name_or_path)].load(fetch=fetch)
+        if options.rule is not None:
+            data = keep_likes(data, options.rule)
     # A folder may have a file of items, which the user's own replaces.
     elif path.is_dir():
         name = path.resolve().name
-        data = read_folder(path, options, name=name, items=items_file, part=part)
+        data = read_folder(path, options, name=name, items=items_file)
         items_file = None
     else:
         if isinstance(name_or_path, str):
             _check_path(name_or_path, list(named))
         name = path.name.split(".")[0] or path.name
-        data = assemble(read_table(path, options), options, name=name, part=part)
+        data = assemble(read_table(path, options), options, name=name)
     if items_file is not None:
         data = add_features(data, items_file)
-    return _filtered(data, options)
+    return _filtered(data, options, part)
 
 
-def _filtered(data: Interactions, options: LoadOptions) -> Interactions:
-    """Returns the rows of enough value, then the users and items with enough rows."""
-    if options.min_value is not None:
-        data = binarise(data, at_least=options.min_value)
+def _filtered(data: Interactions, options: LoadOptions, part: bool) -> Interactions:
+    """Returns the users and items with enough rows. part: True for a part of a whole, such as a
+    test file, in which too little to learn from is no error.
+    """
     if options.min_rows != 1:
         data = k_core(data, users=options.min_rows, items=options.min_rows)
-    return data
+    return data if part else inspect(data, _filters(options))
+
+
+def _filters(options: LoadOptions) -> list[str]:
+    """Returns the options that leave rows out, in the order in which they do."""
+    named = {
+        "not_rated": options.not_rated,
+        "likes": options.rule,
+        "min_rows": options.min_rows,
+    }
+    default = LoadOptions()
+    return [f"{name}={value}" for name, value in named.items() if value != getattr(default, name)]
 
 
 # The options that apply to a named data set too, which declares the others itself.
-ANYWHERE = ("min_value", "min_rows", "items")
+ANYWHERE = ("likes", "min_value", "min_rows", "items")
 
 
 def _refuse_options(name: str, options: LoadOptions) -> None:
@@ -166,7 +190,9 @@ def from_frame(
     value: str | None = None,
     time: str | None = None,
     duplicates: Duplicates = "same",
-    scale: tuple[float, float] | None = None,
+    scale: Scale | None = None,
+    likes: str | tuple[str, float] | None = None,
+    not_rated: float | None = None,
     min_value: float | None = None,
     min_rows: int = 1,
     items: Any = None,
@@ -187,12 +213,14 @@ def from_frame(
         "time": time,
         "duplicates": duplicates,
         "scale": scale,
+        "likes": likes,
+        "not_rated": not_rated,
         "min_value": min_value,
         "min_rows": min_rows,
     }
     options = LoadOptions.parse(given, "from_frame")
-    data = assemble(from_any(frame, name), options, name=name, part=part)
+    data = assemble(from_any(frame, name), options, name=name)
     if items is not None:
         table = from_any(items, f"{name} items")
         data = replace(data, features=features(table, data.items))
-    return _filtered(data, options)
+    return _filtered(data, options, part)

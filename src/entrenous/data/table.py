@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, NoReturn, final
 
 import numpy as np
@@ -73,11 +73,16 @@ class ColumnTable:
     """Everything else that the reader did, one sentence each."""
     parts: tuple[ColumnTable, ...] = ()
     """The tables that were stacked; empty for a table of one source."""
+    taken: Int64Array | None = None
+    """The place of each row among those of the source, int64 [rows]; None if no row was left out
+    after reading."""
 
     def where(self, row: int) -> str:
         """Returns `file:line` of a row, or `file:row n` (counting from 0) where the source has no
         lines.
         """
+        if self.taken is not None:
+            row = int(self.taken[row])
         for part in self.parts:
             if row < part.frame.height:
                 return part.where(row)
@@ -90,6 +95,24 @@ class ColumnTable:
             if blank <= line:
                 line += 1
         return f"{self.source}:{line}"
+
+    def only(self, keep: BoolArray, reason: str) -> ColumnTable:
+        """Returns the table without the rows where `keep`, bool [rows], is false. They are counted
+        among those left out, for the `reason`.
+        """
+        if keep.all():
+            return self
+        first = self.where(int(np.argmin(keep)))
+        entry = LeftOut(reason, int(len(keep) - keep.sum()), first)
+        places = np.flatnonzero(keep)
+        return replace(
+            self,
+            frame=self.frame.filter(keep),
+            # Where the last row goes, no field is missing its end.
+            whole=self.whole or not keep[-1],
+            left_out=add_up([*self.left_out, entry]),
+            taken=places if self.taken is None else self.taken[places],
+        )
 
 
 def stack(tables: Sequence[ColumnTable]) -> ColumnTable:
@@ -244,9 +267,9 @@ def _refuse_id(
     refuse(table, (column == bad).to_numpy(), problem, expected=expected, fix=fix)
 
 
-def values(table: ColumnTable, name: str, scale: tuple[float, float] | None) -> Float32Array:
+def values(table: ColumnTable, name: str) -> Float32Array:
     """Returns ratings or counts, float32 [rows]. Raises InputError for one that is missing, no
-    number, not finite or outside `scale`.
+    number or not finite.
     """
     import polars as pl
 
@@ -275,17 +298,6 @@ def values(table: ColumnTable, name: str, scale: tuple[float, float] | None) -> 
             expected=f"a finite number up to {LARGEST:.3g}",
             fix="remove the row or correct it",
         )
-    if scale is not None:
-        low, high = scale
-        bad = (ratings < low) | (ratings > high)
-        if bad.any():
-            refuse(
-                table,
-                bad,
-                f"the value {shown(text, bad)} is outside the scale",
-                expected=f"{low:g} to {high:g}",
-                fix="correct it or the scale",
-            )
     return ratings.astype(np.float32)
 
 
