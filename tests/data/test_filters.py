@@ -98,7 +98,7 @@ def test_the_core_is_the_largest_part_with_both_properties(
 def test_loading_keeps_the_core_of_users_and_items_with_enough_rows(tmp_path):
     """c, v and w have one row each; the others have two or more."""
     path = tmp_path / "rows.csv"
-    rows = "a,x a,y b,x b,z b,v c,w d,y d,z".split()
+    rows = ["a,x", "a,y", "b,x", "b,z", "b,v", "c,w", "d,y", "d,z"]
     path.write_text("user,item\n" + "\n".join(rows) + "\n")
     data = load(path, min_rows=2)
     assert list(data.users.ids) == ["a", "b", "d"] and list(data.items.ids) == ["x", "y", "z"]

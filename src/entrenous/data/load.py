@@ -145,12 +145,11 @@ def _filtered(data: Interactions, options: LoadOptions, part: bool) -> Interacti
 def _filters(options: LoadOptions) -> list[str]:
     """Returns the options that leave rows out, in the order in which they do."""
     named = {
-        "not_rated": options.not_rated,
+        "not_rated": None if options.not_rated is None else f"{options.not_rated:g}",
         "likes": options.rule,
-        "min_rows": options.min_rows,
+        "min_rows": options.min_rows if options.min_rows != 1 else None,
     }
-    default = LoadOptions()
-    return [f"{name}={value}" for name, value in named.items() if value != getattr(default, name)]
+    return [f"{name}={value}" for name, value in named.items() if value is not None]
 
 
 # The options that apply to a named data set too, which declares the others itself.
