@@ -170,7 +170,7 @@ def _label_text(table: ColumnTable, name: str) -> Any:
     return column.str.strip_chars().str.to_lowercase()
 
 
-class Judged(NamedTuple):
+class LikedRows(NamedTuple):
     """The rows that a rule counts as likes."""
 
     rows: Int64Array
@@ -187,7 +187,7 @@ def judge(
     rows: Int64Array,
     rule: str | None,
     scale: tuple[float, float] | None,
-) -> Judged:
+) -> LikedRows:
     """Returns those of `rows` that are likes. value: of all rows of the table; None if the data has
     none. scale: the declared scale of ratings.
 
@@ -197,16 +197,16 @@ def judge(
     if value is None:
         if rule is not None and rule != ANY and not by_column(rule):
             _refuse_without_values(table, f"likes={rule}")
-        return Judged(rows, (), ())
+        return LikedRows(rows, (), ())
     of_rows = value[rows]
     low = of_rows <= 0
     if rule is None:
         if not low.any():
-            return Judged(rows, (), ())
+            return LikedRows(rows, (), ())
         if scale is None or scale[0] > 0:
             refuse_unsaid(table.where(int(rows[low].min())), of_rows)
         note = f"{_count_low(low)}, which are ratings since scale={_of(*scale)} says so"
-        return Judged(rows, (), (note,))
+        return LikedRows(rows, (), (note,))
     keep = liked(of_rows, rule)
     if not keep.any():
         refuse_no_like(table.source, of_rows, rule)
@@ -214,10 +214,10 @@ def judge(
     if (low & keep).any():
         notes = (f"{_count_low(low & keep)}, which count as likes (likes={rule})",)
     if keep.all():
-        return Judged(rows, (), notes)
+        return LikedRows(rows, (), notes)
     first = table.where(int(rows[~keep].min()))
     entry = LeftOut(f"no likes ({said(rule)})", int((~keep).sum()), first)
-    return Judged(rows[keep], (entry,), notes)
+    return LikedRows(rows[keep], (entry,), notes)
 
 
 def _count_low(low: BoolArray) -> str:
