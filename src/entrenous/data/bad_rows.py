@@ -16,6 +16,8 @@ from .options import LoadOptions
 from .reading import LeftOut, add_up
 from .table import BadRows, ColumnTable
 
+# The share of bad rows up to which an error offers to leave them out.
+DIRT = 0.1
 # A step of reading: it returns what it reads of a table, or raises BadRows.
 Step = Callable[[ColumnTable], Any]
 
@@ -60,7 +62,7 @@ def read_good_rows(table: ColumnTable, steps: Sequence[Step], options: LoadOptio
         if not refusals:
             break
         faults += _faults(good, refusals)
-        good = good.without(np.logical_or.reduce([refusal.bad for refusal in refusals]))
+        good = good.only(~np.logical_or.reduce([refusal.bad for refusal in refusals]))
         if not good.frame.height:
             break
     if not faults and not table.left_out:
@@ -107,9 +109,10 @@ def _refuse_first(
     so that leaving them out is a way on.
     """
     first = min(faults, key=lambda fault: fault.row).refusal
-    if not usable:
-        raise first
     bad = sum(entry.rows for entry in left_out)
+    # So many bad rows are no dirt: something else is wrong.
+    if not usable or bad > allowed(lines, DIRT):
+        raise first
     drop = "bad_rows='drop' (--load bad_rows=drop)"
     if bad > allowed(lines, LoadOptions().bad_share):
         share = _enough(bad, lines)

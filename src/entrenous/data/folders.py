@@ -75,13 +75,12 @@ def read_folder(
     *,
     name: str,
     items: Path | None = None,
-    part: bool = False,
 ) -> Interactions:
     """Returns the interactions of a folder with the features in its file of items. items: another
-    file of items. part: see `assemble`.
+    file of items.
     """
     files = pair(folder)
-    data = assemble(read_table(files.rows, options), options, name=name, part=part)
+    data = assemble(read_table(files.rows, options), options, name=name)
     described = items or files.items
     return data if described is None else add_features(data, described)
 

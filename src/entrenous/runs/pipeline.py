@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, final
 
 from ..core.contract.declared import predicts_ratings
 from ..core.contract.protocols import Progress, silent
-from ..core.errors import EntrenousError, EntrenousWarning
+from ..core.errors import EntrenousError, EntrenousWarning, NonFiniteError
 from ..core.keywords import at_least, called_with, values
 from ..core.registry.discover import is_place, lasting, short
 from ..core.types import Array
@@ -21,6 +21,7 @@ from ..data.interactions import Interactions
 from ..data.kept import arrays_of_rows
 from ..data.load import load as load_rows
 from ..data.load import load_arguments
+from ..data.scales import cause_in_values
 from ..data.split.protocol import GIVEN, splits
 from ..data.split.types import Split, refitted
 from ..evaluate.metric_kinds import Metric
@@ -358,7 +359,8 @@ def _fold(
 ) -> Fold:
     """Trains, and then opens the test rows once."""
     began = time.perf_counter()
-    model = train(plan, algorithm, split, watch, trace, fold)
+    with _cause_if_it_diverges(algorithm, split.final_train):
+        model = train(plan, algorithm, split, watch, trace, fold)
     # The clock of training stops before the test rows are opened.
     trained = time.perf_counter()
     evaluation = evaluate(
@@ -381,6 +383,20 @@ def _fold(
         train_seconds=trained - began,
         evaluate_seconds=evaluated - trained,
     )
+
+
+@contextmanager
+def _cause_if_it_diverges(algorithm: Algorithm, rows: Interactions) -> Iterator[None]:
+    """Names the cause in the ratings, if there is one, before the advice of a training that
+    diverges in this context.
+    """
+    try:
+        yield
+    except NonFiniteError as diverged:
+        cause = cause_in_values(rows) if predicts_ratings(algorithm) else ""
+        if not cause:
+            raise
+        raise NonFiniteError(f"{cause}; {diverged}") from diverged
 
 
 def _write(folder: Path, manifest: dict[str, Any], first: Fold, trace: Trace) -> None:
