@@ -15,7 +15,7 @@ from ..core.errors import InputError, did_you_mean
 from ..core.types import BoolArray, Float32Array, Int64Array
 from .interactions import UNREAD_TIMES, Interactions, build, pair_numbers
 from .options import LoadOptions
-from .table import ColumnTable, Times, ids, looks_like_times, times, values
+from .table import ColumnTable, Times, ids, looks_like_times, refuse_control_in, times, values
 from .visits import VisitColumns, with_visits
 
 
@@ -137,6 +137,7 @@ def assemble(
     # A missing column is an error of the header, the first line.
     where = table.source if table.first_line is None else f"{table.source}:1"
     roles = find_roles(table.frame.columns, options, where)
+    dirt = _dirt(table, roles)
     user = ids(table, roles.user, "user")
     item = ids(table, roles.item, "item")
     value = None
@@ -161,6 +162,7 @@ def assemble(
             _note(table, roles),
             *_unread_times(table, roles, options),
             *table.notes,
+            *dirt,
             *user.notes,
             *item.notes,
             *time.notes,
@@ -178,6 +180,19 @@ def _note(table: ColumnTable, roles: Roles) -> str:
     named = roles._asdict().items()
     columns = [f"{role} = {name}" for role, name in named if name is not None]
     return f"read {table.source}: {', '.join(columns)}"
+
+
+def _dirt(table: ColumnTable, roles: Roles) -> tuple[str, ...]:
+    """Returns notes on the control characters in columns that are not read. Raises InputError for
+    one in a column that is.
+    """
+    for name in roles:
+        if name is not None:
+            refuse_control_in(table, name)
+    return tuple(
+        f"control characters in '{name}', which is not read; the first is at {table.where(row)}"
+        for name, row in table.control.items()
+    )
 
 
 def _unread_times(table: ColumnTable, roles: Roles, options: LoadOptions) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..core.errors import InputError
 from .columns import assemble
@@ -83,7 +83,7 @@ def read_folder(
     files = pair(folder)
     data = assemble(read_table(files.rows, options), options, name=name, part=part)
     described = items or files.items
-    return data if described is None else add_features(data, described)
+    return data if described is None else add_features(data, described, options)
 
 
 def read_parts(
@@ -104,7 +104,7 @@ def read_parts(
     table = stack([_part(folder, stem, options) for stem in rows])
     data = assemble(table, options, name=name)
     path = None if items is None else find(folder, items)
-    return data if path is None else add_features(data, path, columns=columns)
+    return data if path is None else add_features(data, path, options, columns=columns)
 
 
 def _part(folder: Path, stem: str, options: LoadOptions) -> ColumnTable:
@@ -117,27 +117,43 @@ def _part(folder: Path, stem: str, options: LoadOptions) -> ColumnTable:
 
 
 def add_features(
-    data: Interactions, path: Path, *, columns: Mapping[str, str] | None = None
+    data: Interactions,
+    path: Path,
+    options: LoadOptions,
+    *,
+    columns: Mapping[str, str] | None = None,
 ) -> Interactions:
     """Returns the data set with item features (title, category and coordinates by default) from a
-    file with one row per item.
+    file with one row per item. options: `items_encoding` and `items_delimiter` count.
     """
-    table = read_table(path, _items_reading(path))
+    table = read_table(path, _items_reading(path, options))
     added = features(table, data.items, columns=columns)
     read = [f"{feature} = {columns[feature]}" if columns else feature for feature in added]
     note = f"read {path}: {', '.join(read) or 'no title and no category'}"
     return replace(data, features={**data.features, **added}, notes=(*data.notes, note))
 
 
-def _items_reading(path: Path) -> LoadOptions:
+def _items_reading(path: Path, options: LoadOptions) -> LoadOptions:
     """Returns how to read a file of items: those of MovieLens have no header."""
+    reading = LoadOptions(delimiter=options.items_delimiter, encoding=options.items_encoding)
     if path.name == "u.item":
-        return LoadOptions(delimiter="|", encoding="latin-1", names=U_ITEM)
+        return _filled(reading, delimiter="|", encoding="latin-1", names=U_ITEM)
     if path.name == "movies.dat":
         # MovieLens-1M and -10M.
         names = ("item_id", "title", "genres")
-        return LoadOptions(delimiter="::", encoding=_utf8_or_latin1(path), names=names)
-    return LoadOptions()
+        return _filled(reading, delimiter="::", encoding=_utf8_or_latin1(path), names=names)
+    return reading
+
+
+def _filled(options: LoadOptions, **values: Any) -> LoadOptions:
+    """Returns the options with values for those that the user left at their default."""
+    default = LoadOptions()
+    missing = {
+        name: value
+        for name, value in values.items()
+        if getattr(options, name) == getattr(default, name)
+    }
+    return options.model_copy(update=missing)
 
 
 def _utf8_or_latin1(path: Path) -> str:

@@ -39,12 +39,15 @@ def load(
     format: str | None = None,
     delimiter: str | None = None,
     encoding: str = "utf-8",
+    skip_lines: int = 0,
     names: Sequence[str] | None = None,
     duplicates: Duplicates = "same",
     scale: tuple[float, float] | None = None,
     min_value: float | None = None,
     min_rows: int = 1,
     items: str | Path | None = None,
+    items_encoding: str = "utf-8",
+    items_delimiter: str | None = None,
     fetch: bool = True,
 ) -> Interactions:
     """Returns the interactions of a named data set ("ml-100k"), a file, or a folder.
@@ -56,7 +59,11 @@ def load(
     user, item, value, time: the names of the columns if they are unusual; value="" or time=""
     leaves that column out.
 
-    delimiter, encoding: those of a text file. names: the columns of a file without a header.
+    format: a format or the preset of a published data set, for a file that is not recognised by its
+    content (`entrenous data formats` lists them).
+
+    delimiter, encoding: those of a text file. skip_lines: the lines before its header or first row.
+    names: the columns of a file without a header.
 
     duplicates: "same" (default) keeps the last of repeated (user, item) rows and refuses rows that
     disagree on the value; "last" and "first" keep that row; "error" refuses repeats. Rows are in
@@ -67,7 +74,8 @@ def load(
     min_value: keeps rows of at least this value and sets their value to 1. min_rows: then keeps
     users and items with at least this many rows (the core).
 
-    items: a file with title and category of the items. fetch: True downloads a named data set that
+    items: a file with title and category of the items, with items_encoding and items_delimiter.
+    fetch: True downloads a named data set that
     is missing.
 
     Raises InputError: one line with file and line, the problem, the expectation, and a fix.
@@ -80,12 +88,15 @@ def load(
         "format": format,
         "delimiter": delimiter,
         "encoding": encoding,
+        "skip_lines": skip_lines,
         "names": names,
         "duplicates": duplicates,
         "scale": scale,
         "min_value": min_value,
         "min_rows": min_rows,
         "items": None if items is None else str(items),
+        "items_encoding": items_encoding,
+        "items_delimiter": items_delimiter,
     }
     return _loaded(name_or_path, LoadOptions.parse(given, "load"), fetch=fetch)
 
@@ -118,7 +129,7 @@ def _loaded(
         name = path.name.split(".")[0] or path.name
         data = assemble(read_table(path, options), options, name=name, part=part)
     if items_file is not None:
-        data = add_features(data, items_file)
+        data = add_features(data, items_file, options)
     return _filtered(data, options)
 
 
@@ -132,7 +143,7 @@ def _filtered(data: Interactions, options: LoadOptions) -> Interactions:
 
 
 # The options that apply to a named data set too, which declares the others itself.
-ANYWHERE = ("min_value", "min_rows", "items")
+ANYWHERE = ("min_value", "min_rows", "items", "items_encoding", "items_delimiter")
 
 
 def _refuse_options(name: str, options: LoadOptions) -> None:

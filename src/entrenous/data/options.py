@@ -37,6 +37,9 @@ class LoadOptions(Settings):
             " first line"
         ),
     )
+    skip_lines: int = Field(
+        0, ge=0, le=1000, description="lines of a text file before its header or first row"
+    )
     encoding: str = Field("utf-8", description="of a text file, such as latin-1")
     names: tuple[str, ...] | None = Field(
         None, description="column names of a file without a header, separated by commas"
@@ -58,6 +61,8 @@ class LoadOptions(Settings):
         1, ge=1, description="keep users and items with at least this many rows (the core)"
     )
     items: str | None = Field(None, description="a file with title and category of the items")
+    items_encoding: str = Field("utf-8", description="of the file of items")
+    items_delimiter: str | None = Field(None, description="of the file of items")
 
     @field_validator("names", "scale", mode="before")
     @classmethod
@@ -65,7 +70,7 @@ class LoadOptions(Settings):
         """Returns the parts of a text such as `1,5`; anything else as it is."""
         return given.split(",") if isinstance(given, str) else given
 
-    @field_validator("delimiter")
+    @field_validator("delimiter", "items_delimiter")
     @classmethod
     def _check_delimiter(cls, delimiter: str | None) -> str | None:
         if delimiter is None or delimiter == "::":
@@ -78,7 +83,7 @@ class LoadOptions(Settings):
             )
         return delimiter
 
-    @field_validator("encoding")
+    @field_validator("encoding", "items_encoding")
     @classmethod
     def _check_encoding(cls, encoding: str) -> str:
         try:

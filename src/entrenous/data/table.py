@@ -14,6 +14,7 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.types import Array, BoolArray, Float32Array, Int32Array, Int64Array
 from ..core.vocabulary import Vocabulary
+from .encoding import CLEAN, control_in
 from .interactions import NO_TIME
 
 # Characters.
@@ -66,6 +67,8 @@ class ColumnTable:
     """False if the last line of a text file has no line end, as in a file that was cut off."""
     types: Mapping[str, str] = field(default_factory=dict)
     """RecBole's types of the columns; empty for other files."""
+    control: Mapping[str, int] = field(default_factory=dict)
+    """The columns with control characters, and the first row that has one in each."""
     notes: tuple[str, ...] = ()
     """The guesses and changes of the reader."""
     parts: tuple[ColumnTable, ...] = ()
@@ -89,6 +92,12 @@ class ColumnTable:
             if blank <= line:
                 line += 1
         return f"{self.source}:{line}"
+
+    def line_numbers(self) -> Int64Array:
+        """Returns the physical line of each row of a text file, int64 [rows]."""
+        assert self.first_line is not None
+        lines = np.arange(self.first_line, self.first_line + self.frame.height + len(self.blank))
+        return np.setdiff1d(lines, self.blank, assume_unique=True)
 
 
 def stack(tables: Sequence[ColumnTable]) -> ColumnTable:
@@ -117,6 +126,19 @@ def stack(tables: Sequence[ColumnTable]) -> ColumnTable:
         whole=all(table.whole for table in tables),
         types=first.types,
         notes=tuple(note for table in tables for note in table.notes),
+    )
+
+
+def refuse_control_in(table: ColumnTable, name: str) -> None:
+    """Raises InputError if a column that is to be read has a control character."""
+    if name not in table.control:
+        return
+    row = table.control[name]
+    raise InputError(
+        table.where(row),
+        f"{control_in(str(table.frame[name][row]))} in column '{name}'",
+        expected="plain text",
+        fix=CLEAN,
     )
 
 
