@@ -20,7 +20,7 @@ from ..core.errors import InputError
 from ..core.registry.discover import offers, pick
 from .formats.kind import Format, RawFile
 from .options import LoadOptions
-from .table import ColumnTable
+from .table import ColumnTable, NoRows
 
 # Bytes in a file, also after decompression.
 LIMIT = 4 << 30
@@ -82,7 +82,7 @@ def read_table(path: Path, options: LoadOptions) -> ColumnTable:
     _refuse_others(path, path.suffix.lower())
     raw = read_bytes(path)
     if not raw:
-        raise InputError(
+        raise NoRows(
             str(path),
             "the file is empty",
             expected="a header and rows of user, item, value, time",

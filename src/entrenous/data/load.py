@@ -46,7 +46,7 @@ def load(
     min_value: float | None = None,
     min_rows: int = 1,
     items: str | Path | None = None,
-    items_encoding: str = "utf-8",
+    items_encoding: str | None = None,
     items_delimiter: str | None = None,
     fetch: bool = True,
 ) -> Interactions:

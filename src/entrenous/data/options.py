@@ -61,8 +61,12 @@ class LoadOptions(Settings):
         1, ge=1, description="keep users and items with at least this many rows (the core)"
     )
     items: str | None = Field(None, description="a file with title and category of the items")
-    items_encoding: str = Field("utf-8", description="of the file of items")
-    items_delimiter: str | None = Field(None, description="of the file of items")
+    items_encoding: str | None = Field(
+        None, description="of the file of items; else UTF-8 if it is that, or that of the rows"
+    )
+    items_delimiter: str | None = Field(
+        None, description="of the file of items; else as in the rows"
+    )
 
     @field_validator("names", "scale", mode="before")
     @classmethod
@@ -85,7 +89,9 @@ class LoadOptions(Settings):
 
     @field_validator("encoding", "items_encoding")
     @classmethod
-    def _check_encoding(cls, encoding: str) -> str:
+    def _check_encoding(cls, encoding: str | None) -> str | None:
+        if encoding is None:
+            return None
         try:
             # The registry also knows codecs that are no encodings, such as zlib.
             known = codecs.lookup(encoding)._is_text_encoding

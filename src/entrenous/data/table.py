@@ -48,6 +48,10 @@ UNITS = (("milliseconds", 1_000), ("microseconds", 1_000_000), ("nanoseconds", 1
 FIRST = 100_000_000
 
 
+class NoRows(InputError):
+    """Raised for a table without rows, which may be a part of one that has some."""
+
+
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ColumnTable:
@@ -165,22 +169,34 @@ def ids(table: ColumnTable, name: str, kind: str) -> IdColumn:
 
     Numbers follow the order of the ids, as numbers if all are whole numbers, else as text; so the
     order of the rows does not matter. Blanks around an id are removed. Raises InputError for an id
-    that is empty, longer than ID_LIMIT, written as a decimal number (`1.0`), or, among whole
-    numbers, beyond 64 bits; and for a column that is neither text nor whole numbers.
+    that is empty, longer than ID_LIMIT, or written as a decimal number (`1.0`); and for a column
+    that is neither text nor whole numbers.
     """
     import polars as pl
 
     column = _id_text(table, name, kind)
     distinct = column.unique()
     whole = bool(distinct.str.contains(WHOLE).all())
-    notes = _check_ids(table, column, distinct, kind, whole)
-    sorted_as = distinct.cast(pl.Int64) if whole else distinct
-    distinct = distinct.gather(sorted_as.arg_sort())
+    notes = _check_ids(table, column, distinct, kind)
+    distinct = _sorted(distinct, whole)
     numbers = pl.Series(np.arange(len(distinct), dtype=np.int32))
     # Each row gets the number of its id.
     code = column.replace_strict(distinct, numbers, return_dtype=pl.Int32)
     names = Vocabulary(distinct.to_numpy().astype(np.str_), kind=kind)
     return IdColumn(code.to_numpy(), names, notes)
+
+
+def _sorted(distinct: Any, whole: bool) -> Any:
+    """Returns distinct ids in ascending order, as numbers if all are whole numbers."""
+    import polars as pl
+
+    if not whole:
+        return distinct.gather(distinct.arg_sort())
+    numbers = distinct.cast(pl.Int64, strict=False)
+    # A hash of 64 bits without a sign, or a longer number.
+    if numbers.is_null().any():
+        return pl.Series(distinct.name, sorted(distinct.to_list(), key=int), pl.String)
+    return distinct.gather(numbers.arg_sort())
 
 
 def _id_text(table: ColumnTable, name: str, kind: str) -> Any:
@@ -207,14 +223,11 @@ def _id_text(table: ColumnTable, name: str, kind: str) -> Any:
     return column.cast(pl.String).fill_null("").str.strip_chars()
 
 
-def _check_ids(
-    table: ColumnTable, column: Any, distinct: Any, kind: str, whole: bool
-) -> tuple[str, ...]:
+def _check_ids(table: ColumnTable, column: Any, distinct: Any, kind: str) -> tuple[str, ...]:
     """Returns notes on unusual ids. Raises InputError at the first row with a wrong one.
 
     Checks read the distinct ids, of which there are far fewer than rows.
     """
-    import polars as pl
 
     empty = distinct == ""
     if empty.any():
@@ -231,14 +244,6 @@ def _check_ids(
         problem = f"{kind} id '{decimal[0]}' is written as a decimal number"
         fix = f"write {decimal[0].split('.')[0]}, or quote it as it is meant"
         _refuse_id(table, column, decimal[0], problem, "a whole number or text", fix)
-    # A number beyond 64 bits among whole numbers overflowed or was rounded; among texts it is a
-    # text like any other. Numbers of 18 characters all fit.
-    if whole and (length > 18).any():
-        beyond = distinct.filter(distinct.cast(pl.Int64, strict=False).is_null())
-        if len(beyond):
-            problem = f"{kind} id {beyond[0]} is beyond 64 bits"
-            fix = "other programs round such a number: write ids as text"
-            _refuse_id(table, column, beyond[0], problem, f"at most {2**63 - 1}", fix)
     formulas = int(distinct.str.contains(FORMULA).sum())
     if not formulas:
         return ()

@@ -14,7 +14,7 @@ from typing import Any
 from ...core.errors import InputError
 from ..encoding import CONTROL, has_control, plain_text, refuse_control
 from ..options import LoadOptions
-from ..table import ColumnTable
+from ..table import ColumnTable, NoRows
 from .kind import Format, RawFile
 from .layout import UNIT, Layout, delimiter_of, layout_of, refuse_lists, start_of
 from .lines import check_lines, tidy_quotes
@@ -66,7 +66,7 @@ def read_text(
         refuse_control(names, source, line=first)
         first += 1
     if not text:
-        raise InputError(
+        raise NoRows(
             f"{source}:{first - 1}",
             "there are no rows after the header",
             expected="at least one row",

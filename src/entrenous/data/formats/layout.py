@@ -13,7 +13,8 @@ from ...core.errors import InputError
 from ..columns import FEATURES, USUAL, plain
 from ..encoding import refuse_long
 from ..options import LoadOptions
-from .positions import is_date, is_number, readings, usual
+from ..table import NoRows
+from .positions import SAMPLE, is_date, is_number, readings, usual
 
 # Bytes in one line.
 LINE_LIMIT = 65_536
@@ -26,9 +27,7 @@ UNIT = 0x1F
 RECBOLE = ("token", "token_seq", "float", "float_seq")
 # A line that begins with one of these, before the table, is a comment: KONECT has %, SNAP has #.
 COMMENT = (b"#", b"%")
-# Rows by which the columns of a file without a header are judged.
-SAMPLE = 200
-# The share of them that tells.
+# The share of the first rows that tells how long all are.
 MOST = 0.9
 # Lines in which a header is looked for that other lines precede.
 BEFORE = 20
@@ -98,7 +97,7 @@ def start_of(text: bytes, options: LoadOptions, source: str, notes: list[str]) -
         comments.append(place)
         place = _past_blanks(text, _next(text, place))
     if place >= len(text):
-        raise InputError(
+        raise NoRows(
             source,
             "the file holds nothing but blank lines or comments",
             expected="a header and rows of user, item, value, time",

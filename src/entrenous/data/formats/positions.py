@@ -11,6 +11,8 @@ LATE = 1e8
 LATEST = 4.2e18
 # No rating scale goes beyond this; a larger number may be an item.
 HIGHEST_RATING = 10
+# Rows by which columns are judged.
+SAMPLE = 200
 # The share of the fields that decides what a column is.
 SHARE = 0.9
 USER, ITEM, RATING, TIME = "user_id", "item_id", "rating", "timestamp"
@@ -70,7 +72,7 @@ def usual(names: tuple[str, ...]) -> bool:
 
 
 def _fits(names: tuple[str, ...], columns: Sequence[Sequence[str]]) -> bool:
-    fitting = {USER: _may_be_ids, ITEM: _may_be_ids, RATING: _may_be_ratings, TIME: _may_be_times}
+    fitting = {USER: _may_be_ids, ITEM: _may_be_ids, RATING: _may_be_ratings, TIME: may_be_times}
     for name, column in zip(names, columns, strict=True):
         if not fitting[name](column):
             return False
@@ -89,7 +91,7 @@ def _is_id(field: str) -> bool:
 
 
 def _may_be_ratings(column: Sequence[str]) -> bool:
-    return _most(is_number, column) and not _may_be_times(column)
+    return _most(is_number, column) and not may_be_times(column)
 
 
 def _must_be_ratings(column: Sequence[str]) -> bool:
@@ -97,7 +99,10 @@ def _must_be_ratings(column: Sequence[str]) -> bool:
     return _most(lambda field: is_number(field) and abs(float(field)) <= HIGHEST_RATING, column)
 
 
-def _may_be_times(column: Sequence[str]) -> bool:
+def may_be_times(column: Sequence[str]) -> bool:
+    """Returns True if nearly all fields are dates or numbers of seconds since 1973, or of a smaller
+    unit.
+    """
     return _most(is_date, column) or _most(_is_late, column)
 
 
