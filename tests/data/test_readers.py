@@ -17,6 +17,7 @@ from entrenous.data.columns import find_roles, plain
 from entrenous.data.formats import layout, lines, positions
 from entrenous.data.load import load, load_part
 from entrenous.data.options import LoadOptions
+from entrenous.data.table import ColumnTable
 
 ROWS = [
     ("1", "10", "5", "881250949"),
@@ -111,7 +112,8 @@ def test_the_columns_that_a_file_without_a_header_may_have(
 
 def test_a_guess_about_the_header_is_said(tmp_path: Path) -> None:
     data = load(write(tmp_path / "a.csv", joined(",")))
-    assert "no header: columns read as user_id, item_id, rating, timestamp" in data.notes
+    option = "names=user_id,item_id,rating,timestamp"
+    assert [guess.option for guess in data.reading.guesses] == [option]
 
 
 def test_names_make_the_first_line_data(tmp_path: Path) -> None:
@@ -130,17 +132,21 @@ def test_a_first_line_that_is_one_quoted_field_is_one_column(tmp_path: Path) -> 
         load(path)
 
 
+def headed(*names: str) -> ColumnTable:
+    return ColumnTable(frame=pl.DataFrame({name: ["1", "2"] for name in names}), source="x")
+
+
 def test_usual_names_by_preference_and_without_case() -> None:
     assert plain("User_ID") == plain("userId") == "userid"
-    roles = find_roles(["movieId", "title", "userId", "item_id", "Date"], LoadOptions(), "x")
-    assert roles == ("userId", "item_id", None, "Date")
+    roles = find_roles(headed("movieId", "title", "userId", "Date"), LoadOptions())
+    assert roles == ("userId", "movieId", None, "Date")
     assert layout.is_header(["a", "b", "c"], LoadOptions(user="a")) and not layout.is_header(
         ["a", "b", "c"], LoadOptions()
     )
     with pytest.raises(InputError, match="did you mean 'movieId'"):
-        find_roles(["userId", "movieId"], LoadOptions(item="movie_Id"), "x")
+        find_roles(headed("userId", "movieId"), LoadOptions(item="movie_Id"))
     with pytest.raises(InputError, match="two roles"):
-        find_roles(["user", "item"], LoadOptions(item="user"), "x")
+        find_roles(headed("user", "item"), LoadOptions(item="user"))
 
 
 @pytest.mark.parametrize(

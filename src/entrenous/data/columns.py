@@ -5,17 +5,21 @@ and checks that there is enough to learn from.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, NoReturn
 
 import numpy as np
 
 from ..core.errors import InputError, did_you_mean
-from ..core.types import BoolArray, Float32Array, Int64Array
-from .interactions import UNREAD_TIMES, Interactions, build, pair_numbers
+from ..core.types import Float32Array
+from .bad_rows import Step, read_good_rows
+from .interactions import Interactions, build, pair_numbers
+from .odd_ids import odd_ids
 from .options import LoadOptions
-from .table import ColumnTable, Times, ids, looks_like_times, refuse_control_in, times, values
+from .reading import ColumnUse, Guess, Reading, unread
+from .repeats import keep
+from .table import ColumnTable, Times, control_rows, ids, refuse, refuse_control_in, times, values
+from .unread import look_at
 from .visits import VisitColumns, with_visits
 
 
@@ -64,12 +68,16 @@ def find_usual(names: Sequence[str], usual: Sequence[str]) -> str | None:
     """Returns the column among `names` with the first of the `usual` names; None if there is none.
     Of two columns with one plain name, the first counts.
     """
-    # From the last to the first, so that the first of two equal names stays.
-    by_plain = {plain(name): name for name in reversed(names)}
-    for name in usual:
-        if plain(name) in by_plain:
-            return by_plain[plain(name)]
-    return None
+    return next(iter(usual_columns(names, usual)), None)
+
+
+def usual_columns(names: Sequence[str], usual: Sequence[str]) -> list[str]:
+    """Returns the columns among `names` that have one of the `usual` names, in the order of
+    `usual`, then in their own.
+    """
+    rank = {plain(name): number for number, name in reversed(list(enumerate(usual)))}
+    known = [name for name in names if plain(name) in rank]
+    return sorted(known, key=lambda name: rank[plain(name)])
 
 
 class Roles(NamedTuple):
@@ -81,10 +89,13 @@ class Roles(NamedTuple):
     time: str | None
 
 
-def find_roles(names: Sequence[str], options: LoadOptions, where: str) -> Roles:
-    """Returns the column of each role. Raises InputError if a wanted column is missing, or if one
-    column would have two roles.
+def find_roles(table: ColumnTable, options: LoadOptions) -> Roles:
+    """Returns the column of each role. Raises InputError if a wanted column is missing, if one
+    column would have two roles, or if two columns could have one.
     """
+    # A missing column is an error of the header, the first line.
+    where = table.source if table.first_line is None else f"{table.source}:1"
+    names = table.frame.columns
     columns = [_find(names, role, getattr(options, role), where) for role in Roles._fields]
     user, item, value, time = columns
     if user is None or item is None:
@@ -98,7 +109,11 @@ def find_roles(names: Sequence[str], options: LoadOptions, where: str) -> Roles:
             expected="different columns for user, item, value and time",
             fix="check the names given",
         )
-    return Roles(user, item, value, time)
+    roles = Roles(user, item, value, time)
+    for role in ("user", "item", "value"):
+        if getattr(options, role) is None:
+            _refuse_rivals(table, role, rivals(table, role, roles), where)
+    return roles
 
 
 def _find(names: Sequence[str], role: str, wanted: str | None, where: str) -> str | None:
@@ -126,6 +141,41 @@ def _refuse_missing(
     )
 
 
+def rivals(table: ColumnTable, role: str, roles: Roles) -> list[str]:
+    """Returns the columns with a usual name of a role, the one that has the role first. There are
+    none besides it if the others have another role.
+    """
+    chosen = getattr(roles, role)
+    named = usual_columns(table.frame.columns, USUAL[role])
+    return [chosen, *(name for name in named if name not in roles)]
+
+
+def _refuse_rivals(table: ColumnTable, role: str, columns: list[str], where: str) -> None:
+    """Raises InputError if two columns could have a role and differ in more than the names of
+    ids.
+    """
+    if len(columns) == 1 or (role != "value" and _one_to_one(table, columns)):
+        return
+    listed = " and ".join(f"'{name}'" for name in columns)
+    choices = [f"{role}='{name}' (--load {role}={name})" for name in columns]
+    if role == "value":
+        choices.append("value='' for none (--load value=)")
+    raise InputError(
+        where,
+        f"{listed} could each be the {role} column",
+        expected="one of them",
+        fix=f"say which it is: {', or '.join(choices)}",
+    )
+
+
+def _one_to_one(table: ColumnTable, columns: list[str]) -> bool:
+    """Returns True if each value of one column goes with one value of every other, as a number goes
+    with a name.
+    """
+    sizes = {table.frame[name].n_unique() for name in columns}
+    return len(sizes) == 1 and table.frame.select(columns).n_unique() in sizes
+
+
 def assemble(
     table: ColumnTable, options: LoadOptions, *, name: str, part: bool = False
 ) -> Interactions:
@@ -134,194 +184,194 @@ def assemble(
 
     Raises InputError at the first wrong row, or if there are too few rows to learn from.
     """
-    # A missing column is an error of the header, the first line.
-    where = table.source if table.first_line is None else f"{table.source}:1"
-    roles = find_roles(table.frame.columns, options, where)
-    dirt = _dirt(table, roles)
-    user = ids(table, roles.user, "user")
-    item = ids(table, roles.item, "item")
-    value = None
-    if roles.value is not None:
-        value = values(table, roles.value, options.scale)
-    time = Times(None, ())
-    if roles.time is not None:
-        time = times(table, roles.time)
+    roles = find_roles(table, options)
+    uses = column_uses(table, roles, options)
+    table, columns = read_good_rows(table, _steps(roles, options), options)
+    user, item, value, time = columns[2:]
     pair = pair_numbers(user.code, item.code, len(item.names))
     # Repeats are judged before rows are sorted, while each has its place in the file.
     kept = keep(table, pair, value, time.time, options)
     data = build(
         user.code[kept.rows],
         item.code[kept.rows],
-        value=None if value is None else value[kept.rows],
+        value=kept.value,
         time=None if time.time is None else time.time[kept.rows],
         users=user.names,
         items=item.names,
         name=name,
-        scale=None if value is None else options.scale,
-        notes=(
-            _note(table, roles),
-            *_unread_times(table, roles, options),
-            *table.notes,
-            *dirt,
-            *user.notes,
-            *item.notes,
-            *time.notes,
-            *kept.notes,
+        scale=None if kept.value is None else options.scale,
+        reading=Reading(
+            table.source,
+            uses,
+            (*table.guesses, *guesses_of(table, roles, options, uses)),
+            (*table.left_out, *kept.left_out),
+            (
+                *table.notes,
+                *_unread_control(table, roles),
+                *odd_ids(table, user),
+                *odd_ids(table, item),
+                *user.notes,
+                *item.notes,
+                *time.notes,
+                *kept.notes,
+            ),
         ),
     )
     if kept.visits and time.time is not None:
         places = np.arange(len(pair))
         all_rows = VisitColumns(user.code, item.code, time.time, places)
         data = with_visits(data, all_rows, table.source)
-    return data if part else inspect(data, table.source)
+    if part:
+        return data
+    inspect(data, table.source)
+    return with_single_rows(data)
 
 
-def _note(table: ColumnTable, roles: Roles) -> str:
-    named = roles._asdict().items()
-    columns = [f"{role} = {name}" for role, name in named if name is not None]
-    return f"read {table.source}: {', '.join(columns)}"
-
-
-def _dirt(table: ColumnTable, roles: Roles) -> tuple[str, ...]:
-    """Returns notes on the control characters in columns that are not read. Raises InputError for
-    one in a column that is.
+def _steps(roles: Roles, options: LoadOptions) -> list[Step]:
+    """Returns the steps that read a table: checks of headers that are repeated and of control
+    characters, then the columns of users, items, values and times.
     """
+
+    def read_values(table: ColumnTable) -> Float32Array | None:
+        return None if roles.value is None else values(table, roles.value, options.scale)
+
+    def read_times(table: ColumnTable) -> Times:
+        return Times(None, ()) if roles.time is None else times(table, roles.time)
+
+    return [
+        lambda table: _check_headers(table, roles),
+        lambda table: _check_control(table, roles),
+        lambda table: ids(table, roles.user, "user"),
+        lambda table: ids(table, roles.item, "item"),
+        read_values,
+        read_times,
+    ]
+
+
+def _check_headers(table: ColumnTable, roles: Roles) -> None:
+    """Refuses rows that repeat the names of the columns, as in files that were put together."""
+    import polars as pl
+
+    pair = table.frame[roles.user], table.frame[roles.item]
+    if any(column.dtype != pl.String for column in pair):
+        return
+    user, item = pair
+    bad = (user == roles.user) & (item == roles.item)
+    if bad.any():
+        refuse(
+            table,
+            bad.fill_null(False).to_numpy(),
+            "the line repeats the header",
+            expected="one header",
+            fix="remove the line",
+        )
+
+
+def _check_control(table: ColumnTable, roles: Roles) -> None:
+    """Refuses rows with control characters in a column that is read."""
     for name in roles:
         if name is not None:
             refuse_control_in(table, name)
-    return tuple(
-        f"control characters in '{name}', which is not read; the first is at {table.where(row)}"
-        for name, row in table.control.items()
-    )
 
 
-def _unread_times(table: ColumnTable, roles: Roles, options: LoadOptions) -> tuple[str, ...]:
-    """Returns a note on the first unread column that looks like times, if the data has none."""
-    if roles.time is not None or options.time == "":
-        return ()
+def _unread_control(table: ColumnTable, roles: Roles) -> Iterator[str]:
+    """Yields a note on each column with control characters that is not read."""
+    for name in table.control:
+        bad = control_rows(table, name)
+        if name not in roles and bad.any():
+            place = table.where(int(np.argmax(bad)))
+            yield f"control characters in '{name}', which is not read; the first is at {place}"
+
+
+def column_uses(table: ColumnTable, roles: Roles, options: LoadOptions) -> tuple[ColumnUse, ...]:
+    """Returns every column of a table with its role and the reason for the role."""
+    role_of = {name: role for role, name in roles._asdict().items() if name is not None}
+    uses = []
     for name in table.frame.columns:
-        if name not in roles and looks_like_times(table, name):
-            # `Interactions.time_order` finds this note where times are missed.
-            return (f"'{name}' {UNREAD_TIMES}: say time='{name}' (--load time={name})",)
-    return ()
+        role = role_of.get(name, "")
+        if not role:
+            uses.append(ColumnUse(name, "", _why_unread(table, name, options)))
+        elif getattr(options, role) == name:
+            uses.append(ColumnUse(name, role, f"named by {role}={name}"))
+        else:
+            uses.append(ColumnUse(name, role, f"a usual name of the {role} column"))
+    return tuple(uses)
 
 
-# ---- repeated pairs ------------------------------------------------------------------------------
+def _why_unread(table: ColumnTable, name: str, options: LoadOptions) -> str:
+    loss = look_at(table, name)
+    if loss is not None and getattr(options, loss.role) == "":
+        return f"left out by {loss.role}="
+    if loss is None:
+        return "no option and no usual name gives it a role"
+    option = f"{loss.role}={name}"
+    return f"{unread(loss.kind)}: say {loss.role}='{name}' (--load {option})"
 
 
-class KeptRows(NamedTuple):
-    """The rows that stay where pairs are repeated."""
-
-    rows: Int64Array
-    """Positions in the table, ascending, int64."""
-    notes: tuple[str, ...]
-    """The number of rows that were left out."""
-    visits: bool = False
-    """True if repeats are visits, each of which counts."""
-
-
-def keep(
-    table: ColumnTable,
-    pair: Int64Array,
-    value: Float32Array | None,
-    time: Int64Array | None,
-    options: LoadOptions,
-) -> KeptRows:
-    """Returns the rows that stay where a pair is repeated. pair: one number for each (user, item),
-    int64 [rows]. Raises InputError for a repeat that `options.duplicates` refuses.
+def guesses_of(
+    table: ColumnTable, roles: Roles, options: LoadOptions, uses: Sequence[ColumnUse]
+) -> Iterator[Guess]:
+    """Yields the guesses about columns: a role by a usual name that is not the first one, one of
+    several columns for a role, and a column left unread that seems to have a missing role.
     """
-    # Most data has no repeats, and one sort tells so.
-    ascending = np.sort(pair)
-    if not (ascending[1:] == ascending[:-1]).any():
-        return KeptRows(np.arange(len(pair)), ())
-    # Both sorts are stable: ties keep the order of the file.
-    order = np.lexsort((pair,) if time is None else (time, pair))
-    ordered = pair[order]
-    # True where a row has the pair of the row before it.
-    same = ordered[1:] == ordered[:-1]
-    if options.duplicates == "error":
-        _refuse_repeat(table, order, same)
-    if options.duplicates == "same" and value is not None:
-        _refuse_conflict(table, order, same, value)
-    if options.duplicates == "first":
-        which = "first"
-        stays = np.concatenate([[True], ~same])
-    else:
-        which = "last"
-        stays = np.concatenate([~same, [True]])
-    rows = np.sort(order[stays])
-    by = "in the file" if time is None else "by time, then by place in the file"
-    # Without a value, the rows of a pair differ in time alone: each is a visit.
-    visits = time is not None and value is None and which == "last"
-    and_times = ", with the times of all" if visits else ""
-    note = (
-        f"repeats of a (user, item) pair, of which the {which} {by} is kept{and_times}:"
-        f" {len(pair) - len(rows):,}"
-    )
-    return KeptRows(rows, (note,), visits)
+    for role, name in roles._asdict().items():
+        if name is None or getattr(options, role) is not None:
+            continue
+        others = rivals(table, role, roles)[1:]
+        if others:
+            listed = ", ".join(f"'{other}'" for other in others)
+            yield Guess(f"the {role} column is '{name}', not {listed}", f"{role}={name}")
+        elif plain(name) != plain(USUAL[role][0]):
+            yield Guess(f"the {role} column is '{name}'", f"{role}={name}")
+    for role in ("value", "time"):
+        if getattr(roles, role) is None and getattr(options, role) is None:
+            yield from _missed(role, uses)
 
 
-def _refuse_repeat(table: ColumnTable, order: Int64Array, same: BoolArray) -> NoReturn:
-    """Refuses the first row of the table whose pair occurs before."""
-    # By time, either of two rows may stand first in the file.
-    later = np.maximum(order[1:], order[:-1])[same]
-    raise InputError(
-        table.where(int(later.min())),
-        "the (user, item) pair occurs before",
-        expected="one row per pair",
-        fix="choose duplicates='last' or 'first' (--load duplicates=last)",
-    )
+def _missed(role: str, uses: Sequence[ColumnUse]) -> Iterator[Guess]:
+    """Yields the guess that the data has no column of a role, if unread ones look like it."""
+    mark = f"(--load {role}="
+    names = [use.name for use in uses if not use.role and mark in use.why]
+    if names:
+        listed = ", ".join(f"'{name}'" for name in names)
+        options = " or ".join(f"{role}={name}" for name in [*names, ""])
+        yield Guess(f"no column is the {role}, also not {listed}", options)
 
 
-def _refuse_conflict(
-    table: ColumnTable, order: Int64Array, same: BoolArray, value: Float32Array
-) -> None:
-    """Refuses the first row of the table that disagrees on the value with a row of its pair."""
-    ordered = value[order]
-    conflict = same & (ordered[1:] != ordered[:-1])
-    if not conflict.any():
-        return
-    neighbours = np.sort(np.stack([order[1:], order[:-1]]), axis=0)
-    earlier, later = neighbours[:, conflict]
-    first = np.argmin(later)
-    row = int(later[first])
-    other = int(earlier[first])
-    line = table.where(other).rpartition(":")[2]
-    raise InputError(
-        table.where(row),
-        f"the (user, item) pair has value {value[row]:g} here and {value[other]:g} at {line}",
-        expected="repeats that agree",
-        fix="choose duplicates='last' or 'first' (--load duplicates=last)",
-    )
-
-
-def inspect(data: Interactions, where: str) -> Interactions:
-    """Checks that a data set can be learned from, and returns it with a note on users with one row.
-    Raises InputError if there is a single user, or if a user consumed every item.
+def inspect(data: Interactions, where: str, after: str = "") -> None:
+    """Checks that a data set can be learned from. Raises InputError if there is a single user, or
+    if a user consumed every item. after: the filter that was applied last, such as "min_rows=5"; ""
+    before all filters.
     """
     counts = data.counts
+    prefix = f"after {after}, " if after else ""
+    look = f"choose another {after.partition('=')[0]}" if after else "check the user column"
     # Learning from others needs others.
     if len(data.users) == 1:
         raise InputError(
             where,
-            f"there is a single user ('{data.users[0]}')",
+            f"{prefix}there is a single user ('{data.users[0]}')",
             expected="at least two users",
-            fix="recommending from others needs others; check the user column",
+            fix=f"recommending from others needs others; {look}",
         )
     most = int(np.argmax(counts))
     # Negatives are drawn from the items that a user did not consume.
     if counts[most] == len(data.items):
+        look = look.replace("user", "item")
         raise InputError(
             where,
-            f"user '{data.users[most]}' consumed all {len(data.items)} items, so there is none to"
-            " recommend or compare with",
+            f"{prefix}user '{data.users[most]}' consumed all {len(data.items)} items, so there is"
+            " none to recommend or compare with",
             expected="items that a user did not consume",
-            fix="remove that user, or check the item column",
+            fix=f"remove that user, or {look}",
         )
-    single = int((counts == 1).sum())
+
+
+def with_single_rows(data: Interactions) -> Interactions:
+    """Returns the data set with a note on the users with one row, if there are any."""
+    single = int((data.counts == 1).sum())
     if not single:
         return data
-    note = (
+    return data.noted(
         f"users with one interaction, which cannot be held out and learned from at once: {single:,}"
     )
-    return replace(data, notes=(*data.notes, note))

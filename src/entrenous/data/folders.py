@@ -195,7 +195,7 @@ def add_features(
     read = [f"{feature} = {columns[feature]}" if columns else feature for feature in added]
     notes = [f"read {path}: {', '.join(read) or 'no title and no category'}"]
     notes += [f"{path.name}: {note}" for note in table.notes]
-    return replace(data, features={**data.features, **added}, notes=(*data.notes, *notes))
+    return replace(data.noted(*notes), features={**data.features, **added})
 
 
 def _items_table(path: Path, options: LoadOptions) -> ColumnTable:

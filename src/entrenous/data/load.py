@@ -13,11 +13,12 @@ from .columns import assemble
 from .dataset import datasets
 from .features import features
 from .files import read_table
-from .filters import binarise, k_core
+from .filters import binarise, k_core, max_user_items
 from .folders import add_features, read_folder
 from .frames import from_any
 from .interactions import Interactions
-from .options import Duplicates, LoadOptions
+from .options import BadRows, Duplicates, LoadOptions
+from .reading import refuse_guesses
 
 
 def load_arguments(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -42,6 +43,10 @@ def load(
     skip_lines: int = 0,
     names: Sequence[str] | None = None,
     duplicates: Duplicates = "same",
+    bad_rows: BadRows = "refuse",
+    bad_share: float = 0.01,
+    max_items_of_a_user: int | None = None,
+    strict: bool = False,
     scale: tuple[float, float] | None = None,
     min_value: float | None = None,
     min_rows: int = 1,
@@ -66,8 +71,13 @@ def load(
     names: the columns of a file without a header.
 
     duplicates: "same" (default) keeps the last of repeated (user, item) rows and refuses rows that
-    disagree on the value; "last" and "first" keep that row; "error" refuses repeats. Rows are in
-    the order of time, then of their place in the file.
+    disagree on the value; "last" and "first" keep that row; "sum" adds the values up, as of plays
+    and purchases (rows without a value are counted); "refuse" refuses repeats. Rows are in the
+    order of time, then of their place in the file.
+
+    bad_rows: "refuse" (default) refuses the first row that cannot be read; "drop" leaves such rows
+    out, at most `bad_share` of all rows, but always one. max_items_of_a_user: leaves out users with
+    more items. strict: True refuses whatever had to be guessed.
 
     scale: (lowest, highest) value; a value outside is refused.
 
@@ -91,6 +101,10 @@ def load(
         "skip_lines": skip_lines,
         "names": names,
         "duplicates": duplicates,
+        "bad_rows": bad_rows,
+        "bad_share": bad_share,
+        "max_items_of_a_user": max_items_of_a_user,
+        "strict": strict,
         "scale": scale,
         "min_value": min_value,
         "min_rows": min_rows,
@@ -134,7 +148,13 @@ def _loaded(
 
 
 def _filtered(data: Interactions, options: LoadOptions) -> Interactions:
-    """Returns the rows of enough value, then the users and items with enough rows."""
+    """Returns the rows of users with few enough items, then those of enough value, then the users
+    and items with enough rows. Raises InputError if `strict` finds a guess in the report.
+    """
+    if options.strict:
+        refuse_guesses(data.reading)
+    if options.max_items_of_a_user is not None:
+        data = max_user_items(data, options.max_items_of_a_user)
     if options.min_value is not None:
         data = binarise(data, at_least=options.min_value)
     if options.min_rows != 1:
@@ -143,7 +163,15 @@ def _filtered(data: Interactions, options: LoadOptions) -> Interactions:
 
 
 # The options that apply to a named data set too, which declares the others itself.
-ANYWHERE = ("min_value", "min_rows", "items", "items_encoding", "items_delimiter")
+ANYWHERE = (
+    "min_value",
+    "min_rows",
+    "items",
+    "items_encoding",
+    "items_delimiter",
+    "max_items_of_a_user",
+    "strict",
+)
 
 
 def _refuse_options(name: str, options: LoadOptions) -> None:
@@ -179,6 +207,10 @@ def from_frame(
     value: str | None = None,
     time: str | None = None,
     duplicates: Duplicates = "same",
+    bad_rows: BadRows = "refuse",
+    bad_share: float = 0.01,
+    max_items_of_a_user: int | None = None,
+    strict: bool = False,
     scale: tuple[float, float] | None = None,
     min_value: float | None = None,
     min_rows: int = 1,
@@ -199,6 +231,10 @@ def from_frame(
         "value": value,
         "time": time,
         "duplicates": duplicates,
+        "bad_rows": bad_rows,
+        "bad_share": bad_share,
+        "max_items_of_a_user": max_items_of_a_user,
+        "strict": strict,
         "scale": scale,
         "min_value": min_value,
         "min_rows": min_rows,

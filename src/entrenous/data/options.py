@@ -13,7 +13,8 @@ from pydantic import Field, field_validator
 from ..core.contract.settings import Settings
 from ..core.errors import InputError
 
-Duplicates = Literal["same", "first", "last", "error"]
+Duplicates = Literal["same", "first", "last", "sum", "refuse"]
+BadRows = Literal["refuse", "drop"]
 
 
 @final
@@ -47,9 +48,28 @@ class LoadOptions(Settings):
     duplicates: Duplicates = Field(
         "same",
         description=(
-            "which of repeated (user, item) rows is kept: same (any, if they agree), first, last,"
-            " or error"
+            "what becomes of repeated (user, item) rows: same (one, if they agree), first, last,"
+            " sum (values add up, as of plays and purchases), or refuse"
         ),
+    )
+    bad_rows: BadRows = Field(
+        "refuse",
+        description=(
+            "what becomes of rows that cannot be read (no id, no number, too few fields): refuse,"
+            " or drop, which counts them"
+        ),
+    )
+    bad_share: float = Field(
+        0.01,
+        gt=0,
+        le=1,
+        description="the largest share of rows that bad_rows=drop leaves out; always one row",
+    )
+    max_items_of_a_user: int | None = Field(
+        None, ge=1, description="leave out users with more items than this, such as programs"
+    )
+    strict: bool = Field(
+        False, description="refuse whatever had to be guessed, and name the option that says it"
     )
     scale: tuple[float, float] | None = Field(
         None, description="lowest and highest value allowed, such as 1,5"
@@ -73,6 +93,15 @@ class LoadOptions(Settings):
     def _separated(cls, given: Any) -> Any:
         """Returns the parts of a text such as `1,5`; anything else as it is."""
         return given.split(",") if isinstance(given, str) else given
+
+    @field_validator("duplicates", mode="before")
+    @classmethod
+    def _check_duplicates(cls, given: Any) -> Any:
+        if given == "error":
+            raise InputError(
+                "duplicates", "'error' has another name now", expected="duplicates=refuse"
+            )
+        return given
 
     @field_validator("delimiter", "items_delimiter")
     @classmethod

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, NoReturn, final
 
 import numpy as np
@@ -14,8 +14,9 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.types import Array, BoolArray, Float32Array, Int32Array, Int64Array
 from ..core.vocabulary import Vocabulary
-from .encoding import CLEAN, control_in
+from .encoding import CLEAN, CONTROL, control_in
 from .interactions import NO_TIME
+from .reading import Guess, LeftOut, add_up
 
 # Characters.
 ID_LIMIT = 256
@@ -71,17 +72,24 @@ class ColumnTable:
     """False if the last line of a text file has no line end, as in a file that was cut off."""
     types: Mapping[str, str] = field(default_factory=dict)
     """RecBole's types of the columns; empty for other files."""
-    control: Mapping[str, int] = field(default_factory=dict)
-    """The columns with control characters, and the first row that has one in each."""
+    control: tuple[str, ...] = ()
+    """The columns with control characters, which may not be read."""
+    guesses: tuple[Guess, ...] = ()
+    """The assumptions of the reader that could be wrong."""
+    left_out: tuple[LeftOut, ...] = ()
+    """The rows that the reader left out, one entry for each reason."""
     notes: tuple[str, ...] = ()
-    """The guesses and changes of the reader."""
+    """Everything else that the reader did, one sentence each."""
     parts: tuple[ColumnTable, ...] = ()
     """The tables that were stacked; empty for a table of one source."""
+    places: Int64Array | None = None
+    """The row of the source that each row was, int64 [rows]; None if no row was left out."""
 
     def where(self, row: int) -> str:
         """Returns `file:line` of a row, or `file:row n` (counting from 0) where the source has no
         lines.
         """
+        row = self.place(row)
         for part in self.parts:
             if row < part.frame.height:
                 return part.where(row)
@@ -102,6 +110,19 @@ class ColumnTable:
         assert self.first_line is not None
         lines = np.arange(self.first_line, self.first_line + self.frame.height + len(self.blank))
         return np.setdiff1d(lines, self.blank, assume_unique=True)
+
+    def place(self, row: int) -> int:
+        """Returns the row of the source that a row was before others were left out."""
+        return row if self.places is None else int(self.places[row])
+
+    def has_row(self, place: int) -> bool:
+        """Returns True if a row of the source was not left out."""
+        return self.places is None or bool(np.isin(place, self.places))
+
+    def without(self, bad: BoolArray) -> ColumnTable:
+        """Returns the table without the rows where `bad`, bool [rows], is true."""
+        places = np.arange(len(bad)) if self.places is None else self.places
+        return replace(self, frame=self.frame.filter(~bad), places=places[~bad])
 
 
 def stack(tables: Sequence[ColumnTable]) -> ColumnTable:
@@ -129,21 +150,44 @@ def stack(tables: Sequence[ColumnTable]) -> ColumnTable:
         parts=tuple(tables),
         whole=all(table.whole for table in tables),
         types=first.types,
+        guesses=merged_guesses(tables),
+        left_out=merged_left_out(tables),
         notes=tuple(note for table in tables for note in table.notes),
     )
 
 
+def control_rows(table: ColumnTable, name: str) -> BoolArray:
+    """Returns True for each row of a text column that has a control character, bool [rows]."""
+    pattern = "[" + re.escape(CONTROL.decode("ascii")) + "]"
+    rows: BoolArray = table.frame[name].str.contains(pattern).fill_null(False).to_numpy()
+    return rows
+
+
 def refuse_control_in(table: ColumnTable, name: str) -> None:
-    """Raises InputError if a column that is to be read has a control character."""
+    """Refuses rows with a control character in a column that is to be read."""
     if name not in table.control:
         return
-    row = table.control[name]
-    raise InputError(
-        table.where(row),
-        f"{control_in(str(table.frame[name][row]))} in column '{name}'",
-        expected="plain text",
-        fix=CLEAN,
-    )
+    bad = control_rows(table, name)
+    if bad.any():
+        refuse(
+            table,
+            bad,
+            f"{control_in(str(table.frame[name][int(np.argmax(bad))]))} in column '{name}'",
+            expected="plain text",
+            fix=CLEAN,
+            reason=f"a control character in column '{name}'",
+        )
+
+
+def merged_guesses(tables: Sequence[ColumnTable]) -> tuple[Guess, ...]:
+    """Returns the guesses of several tables, each once."""
+    return tuple(dict.fromkeys(guess for table in tables for guess in table.guesses))
+
+
+def merged_left_out(tables: Sequence[ColumnTable]) -> tuple[LeftOut, ...]:
+    """Returns the rows that several tables left out, one entry for each reason."""
+    entries = [entry for table in tables for entry in table.left_out]
+    return add_up(entries)
 
 
 class IdColumn(NamedTuple):
@@ -157,11 +201,46 @@ class IdColumn(NamedTuple):
     """The unusual ids."""
 
 
+@final
+class BadRows(InputError):
+    """Refuses rows of a table and names the first. `bad_rows=drop` leaves them out instead."""
+
+    def __init__(self, error: InputError, bad: BoolArray, reason: str) -> None:
+        super().__init__(error.where, error.problem, expected=error.expected, fix=error.fix)
+        self.error = error
+        """The refusal itself."""
+        self.bad = bad
+        """The rows of the table that are refused, bool [rows]."""
+        self.reason = reason
+        """The reason in a few words that are true of each row."""
+
+    def with_remedy(self, remedy: str) -> BadRows:
+        """Returns the refusal with a further remedy; `error` stays without."""
+        fix = "; ".join(filter(None, [self.error.fix, remedy]))
+        told = BadRows(
+            InputError(self.where, self.problem, expected=self.expected, fix=fix),
+            self.bad,
+            self.reason,
+        )
+        told.error = self.error
+        return told
+
+
 def refuse(
-    table: ColumnTable, bad: BoolArray, problem: str, *, expected: str, fix: str = ""
+    table: ColumnTable,
+    bad: BoolArray,
+    problem: str,
+    *,
+    expected: str,
+    fix: str = "",
+    reason: str = "",
 ) -> NoReturn:
-    """Raises InputError for the first row where `bad`, bool [rows], is true."""
-    raise InputError(table.where(int(np.argmax(bad))), problem, expected=expected, fix=fix)
+    """Raises BadRows for the rows where `bad`, bool [rows], is true. problem: of the first of them.
+    reason: the problem in words that are true of each; by default `problem`.
+    """
+    where = table.where(int(np.argmax(bad)))
+    error = InputError(where, problem, expected=expected, fix=fix)
+    raise BadRows(error, bad, reason or problem)
 
 
 def ids(table: ColumnTable, name: str, kind: str) -> IdColumn:
@@ -229,32 +308,38 @@ def _check_ids(table: ColumnTable, column: Any, distinct: Any, kind: str) -> tup
     Checks read the distinct ids, of which there are far fewer than rows.
     """
 
-    empty = distinct == ""
-    if empty.any():
+    if (distinct == "").any():
+        bad = (column == "").to_numpy()
         fix = "fill it in or remove the row"
-        _refuse_id(table, column, "", f"the {kind} id is empty", "an id on every row", fix)
+        refuse(table, bad, f"the {kind} id is empty", expected="an id on every row", fix=fix)
     length = distinct.str.len_chars()
     long = distinct.filter(length > ID_LIMIT)
     if len(long):
-        problem = f"the {kind} id is {len(long[0]):,} characters long"
-        fix = "check the columns and the delimiter"
-        _refuse_id(table, column, long[0], problem, f"at most {ID_LIMIT}", fix)
+        bad = column.is_in(long.implode()).to_numpy()
+        refuse(
+            table,
+            bad,
+            f"the {kind} id is {len(column[int(np.argmax(bad))]):,} characters long",
+            expected=f"at most {ID_LIMIT}",
+            fix="check the columns and the delimiter",
+            reason=f"the {kind} id is longer than {ID_LIMIT} characters",
+        )
     decimal = distinct.filter(distinct.str.contains(DECIMAL))
     if len(decimal):
-        problem = f"{kind} id '{decimal[0]}' is written as a decimal number"
-        fix = f"write {decimal[0].split('.')[0]}, or quote it as it is meant"
-        _refuse_id(table, column, decimal[0], problem, "a whole number or text", fix)
+        bad = column.is_in(decimal.implode()).to_numpy()
+        first = column[int(np.argmax(bad))]
+        refuse(
+            table,
+            bad,
+            f"{kind} id '{first}' is written as a decimal number",
+            expected="a whole number or text",
+            fix=f"write {first.split('.')[0]}, or quote it as it is meant",
+            reason=f"the {kind} id is written as a decimal number",
+        )
     formulas = int(distinct.str.contains(FORMULA).sum())
     if not formulas:
         return ()
     return (f"{kind} ids that start like a formula, kept as text: {formulas:,}",)
-
-
-def _refuse_id(
-    table: ColumnTable, column: Any, bad: str, problem: str, expected: str, fix: str
-) -> NoReturn:
-    """Raises InputError for the first row with the id `bad`."""
-    refuse(table, (column == bad).to_numpy(), problem, expected=expected, fix=fix)
 
 
 def values(table: ColumnTable, name: str, scale: tuple[float, float] | None) -> Float32Array:
@@ -287,6 +372,7 @@ def values(table: ColumnTable, name: str, scale: tuple[float, float] | None) -> 
             f"the value is {shown(text, bad)}",
             expected=f"a finite number up to {LARGEST:.3g}",
             fix="remove the row or correct it",
+            reason="the value is not finite, or too large",
         )
     if scale is not None:
         low, high = scale
@@ -298,6 +384,7 @@ def values(table: ColumnTable, name: str, scale: tuple[float, float] | None) -> 
                 f"the value {shown(text, bad)} is outside the scale",
                 expected=f"{low:g} to {high:g}",
                 fix="correct it or the scale",
+                reason=f"the value is outside the scale {low:g} to {high:g}",
             )
     return ratings.astype(np.float32)
 
@@ -316,7 +403,8 @@ def refuse_number(table: ColumnTable, bad: BoolArray, text: object, what: str) -
         # The first bad row is the last one of a file without a line end at its end.
         if not table.whole and int(np.argmax(bad)) == len(bad) - 1:
             fix = "the last line has no line end: the file seems cut off"
-        refuse(table, bad, f"the {what} is empty", expected="a number", fix=fix)
+        reason = f"the {what} is empty or not a number"
+        refuse(table, bad, f"the {what} is empty", expected="a number", fix=fix, reason=reason)
     if THOUSANDS.fullmatch(field):
         fix = "write it without separators between the thousands"
     elif COMMA_DECIMAL.fullmatch(field):
@@ -324,7 +412,8 @@ def refuse_number(table: ColumnTable, bad: BoolArray, text: object, what: str) -
     else:
         fix = "correct it, check which column it is, or remove the row"
     problem = f"the {what} '{field}' is not a number"
-    refuse(table, bad, problem, expected="a number such as 4 or 3.5", fix=fix)
+    reason = f"the {what} is empty or not a number"
+    refuse(table, bad, problem, expected="a number such as 4 or 3.5", fix=fix, reason=reason)
 
 
 # ---- times ---------------------------------------------------------------------------------------

@@ -12,8 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 from ...core.errors import InputError
-from ..encoding import CONTROL, has_control, plain_text, refuse_control
+from ..encoding import has_control, plain_text, refuse_control
 from ..options import LoadOptions
+from ..reading import Guess
 from ..table import ColumnTable, NoRows
 from .kind import Format, RawFile
 from .layout import UNIT, Layout, delimiter_of, layout_of, refuse_lists, start_of
@@ -51,6 +52,7 @@ def read_text(
     with the physical line of the first defect.
     """
     notes: list[str] = []
+    guesses: list[Guess] = []
     text = plain_text(raw, source, options.encoding, notes)
     start = start_of(text, options, source, notes)
     whole = text.endswith(b"\n")
@@ -59,7 +61,7 @@ def read_text(
         text = _single_blanks(text, notes)
     start = start._replace(text=text)
     first = start.line
-    layout = layout_of(start, f"{source}:{first}", options, delimiter, typed, notes)
+    layout = layout_of(start, f"{source}:{first}", options, delimiter, typed, notes, guesses)
     # Rows are counted from the line after the header.
     if layout.header:
         names, _, text = text.partition(b"\n")
@@ -89,7 +91,8 @@ def read_text(
         blank=tuple(blank),
         whole=whole,
         types=layout.types,
-        control=_control(frame) if dirty else {},
+        control=tuple(frame.columns) if dirty else (),
+        guesses=tuple(guesses),
         notes=tuple(notes),
     )
     if layout.guessed:
@@ -156,17 +159,6 @@ def _without_spare(table: ColumnTable) -> ColumnTable:
             fix="put a field that holds a delimiter in quotes",
         )
     return replace(table, frame=frame.drop(frame.columns[-1]))
-
-
-def _control(frame: Any) -> dict[str, int]:
-    """Returns the columns with control characters, and the first row that has one in each."""
-    pattern = "[" + re.escape(CONTROL.decode("ascii")) + "]"
-    first = {}
-    for name in frame.columns:
-        rows = frame[name].str.contains(pattern).arg_true()
-        if len(rows):
-            first[name] = int(rows[0])
-    return first
 
 
 def _split(text: bytes, layout: Layout, source: str) -> Any:

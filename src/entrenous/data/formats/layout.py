@@ -13,6 +13,7 @@ from ...core.errors import InputError
 from ..columns import FEATURES, USUAL, plain
 from ..encoding import refuse_long
 from ..options import LoadOptions
+from ..reading import Guess
 from ..table import NoRows
 from .positions import SAMPLE, is_date, is_number, readings, usual
 
@@ -170,8 +171,10 @@ def layout_of(
     delimiter: str | None,
     typed: bool,
     notes: list[str],
+    guesses: list[Guess],
 ) -> Layout:
-    """Returns the layout of the lines, as the first of them tell. Adds to `notes` what was guessed.
+    """Returns the layout of the lines, as the first of them tell. Adds to `notes` and `guesses`
+    what was skipped and assumed.
 
     delimiter: that of the file's ending. typed: a RecBole header (`user_id:token`) is required.
     """
@@ -205,7 +208,8 @@ def layout_of(
         _check_distinct(names, where, len(fields))
     else:
         names = _positional(rows, where, _header_below(text, options))
-        notes.append(f"no header: columns read as {', '.join(names)}")
+        listed = ",".join(names)
+        guesses.append(Guess(f"no header; columns are {listed}", f"names={listed}"))
         header = False
         guessed = True
     # Of a single row it is the row that is wrong.
