@@ -16,6 +16,9 @@ from ..core.errors import InputError
 Duplicates = Literal["same", "first", "last", "sum", "refuse"]
 BadRows = Literal["refuse", "drop"]
 
+# Delimiters by name.
+SPELLED = {"tab": "\t", "\\t": "\t", "blank": " "}
+
 
 @final
 class LoadOptions(Settings):
@@ -34,8 +37,8 @@ class LoadOptions(Settings):
     delimiter: str | None = Field(
         None,
         description=(
-            "of a text file: one character, or ::; else the ending of the file decides, or its"
-            " first line"
+            "of a text file: one character, tab, blank or ::; else the ending of the file decides,"
+            " or its first line"
         ),
     )
     skip_lines: int = Field(
@@ -106,13 +109,15 @@ class LoadOptions(Settings):
     @field_validator("delimiter", "items_delimiter")
     @classmethod
     def _check_delimiter(cls, delimiter: str | None) -> str | None:
+        # A shell does not pass a tab or a blank easily.
+        delimiter = SPELLED.get(delimiter or "", delimiter)
         if delimiter is None or delimiter == "::":
             return delimiter
         if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\n\r\0':
             raise InputError(
                 "delimiter",
                 f"got {delimiter!r}",
-                expected="one character such as , ; | or a tab, or ::",
+                expected="one character such as , ; |, or tab, blank or ::",
             )
         return delimiter
 

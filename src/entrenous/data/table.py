@@ -66,7 +66,7 @@ class ColumnTable:
     """The physical line of row 0 in a text file; None elsewhere."""
     lines: Int64Array | None = None
     """The physical line of each row, int64 [rows], where rows are not one line each; else None."""
-    blank: tuple[int, ...] = ()
+    blank: Int64Array = field(default_factory=lambda: np.empty(0, np.int64))
     """The numbers of the lines from `first_line` on that were skipped."""
     whole: bool = True
     """False if the last line of a text file has no line end, as in a file that was cut off."""
@@ -98,12 +98,10 @@ class ColumnTable:
             return f"{self.source}:{self.lines[row]}"
         if self.first_line is None:
             return f"{self.source}:row {row}"
-        line = self.first_line + row
-        # Blank lines ascend, so that each one at or before the row moves it on by one.
-        for blank in self.blank:
-            if blank <= line:
-                line += 1
-        return f"{self.source}:{line}"
+        # The number of rows before each blank line.
+        rows_before = self.blank - self.first_line - np.arange(len(self.blank))
+        blanks = int(np.searchsorted(rows_before, row, side="right"))
+        return f"{self.source}:{self.first_line + row + blanks}"
 
     def line_numbers(self) -> Int64Array:
         """Returns the physical line of each row of a text file, int64 [rows]."""

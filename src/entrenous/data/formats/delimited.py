@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 from ...core.errors import InputError
 from ..encoding import has_control, plain_text, refuse_control
@@ -18,7 +18,7 @@ from ..reading import Guess
 from ..table import ColumnTable, NoRows
 from .kind import Format, RawFile
 from .layout import UNIT, Layout, delimiter_of, layout_of, refuse_lists, start_of
-from .lines import check_lines, tidy_quotes
+from .lines import Checked, check_lines, tidy_quotes
 
 # The delimiters of some endings.
 BY_ENDING = {".csv": ",", ".tsv": "\t", ".inter": "\t", ".item": "\t", ".user": "\t"}
@@ -79,20 +79,23 @@ def read_text(
         text = text.replace(b"::", bytes([UNIT]))
     text, layout = _quotes(text, layout, notes)
     # Checked before polars reads it, which fills a short line with nulls without a word.
-    blank = check_lines(text, layout, source, first, whole)
-    if blank:
-        text = re.sub(rb"\n{2,}", b"\n", text).lstrip(b"\n")
-        notes.append(f"blank lines skipped: {len(blank):,}")
-    frame = _split(text, layout, source)
+    drop = options.bad_rows == "drop"
+    checked = check_lines(text, layout, source, first, whole=whole, drop=drop)
+    if checked.blank:
+        notes.append(f"blank lines skipped: {checked.blank:,}")
+    if not checked.text:
+        _refuse_all(checked, source)
+    frame = _split(checked.text, layout, source)
     table = ColumnTable(
         frame=frame,
         source=source,
         first_line=first,
-        blank=tuple(blank),
+        blank=checked.skipped,
         whole=whole,
         types=layout.types,
         control=tuple(frame.columns) if dirty else (),
         guesses=tuple(guesses),
+        left_out=checked.left_out,
         notes=tuple(notes),
     )
     if layout.guessed:
@@ -159,6 +162,17 @@ def _without_spare(table: ColumnTable) -> ColumnTable:
             fix="put a field that holds a delimiter in quotes",
         )
     return replace(table, frame=frame.drop(frame.columns[-1]))
+
+
+def _refuse_all(checked: Checked, source: str) -> NoReturn:
+    """Raises InputError for a text of which no line can be split."""
+    first = checked.left_out[0]
+    raise InputError(
+        first.first,
+        f"{first.reason}, and no line can be read",
+        expected="rows like the first line",
+        fix="check the delimiter",
+    )
 
 
 def _split(text: bytes, layout: Layout, source: str) -> Any:

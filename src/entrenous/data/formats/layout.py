@@ -22,6 +22,8 @@ LINE_LIMIT = 65_536
 # The first two never stand inside a field by chance: one in the first line decides.
 DELIMITERS = ("::", "\t", ",", ";", "|", " ")
 NAMES = {"\t": "a tab", " ": "a blank"}
+# Those that a shell does not pass easily.
+SPELLED = {"\t": "tab", " ": "blank"}
 # Stands in for `::`, which is two bytes; a file that holds it is refused before.
 UNIT = 0x1F
 # The types that a RecBole header gives its columns.
@@ -183,10 +185,14 @@ def layout_of(
     if end < 0:
         refuse_long(where, text.index(b"\n"), LINE_LIMIT)
     line = text[:end].decode("utf-8")
+    declared = options.delimiter or start.delimiter or delimiter
     delimiter = delimiter_of(start, options, delimiter)
+    if declared is None and delimiter not in DELIMITERS[:2]:
+        said = f"the delimiter is {name_of(delimiter)}, as the first line has it"
+        guesses.append(Guess(said, option_of(delimiter)))
     # Elsewhere a quote is a character like any other, unless all quotes enclose fields.
     quoted = delimiter in (",", ";") and b'"' in text
-    fields = _fields(line, delimiter, quoted or line.startswith('"'))
+    fields = split_line(line, delimiter, quoted or line.startswith('"'))
     if len(fields) == 1:
         _refuse_undivided(line, delimiter, where, _header_below(text, options))
     rows = _rows(text, delimiter, quoted)
@@ -252,7 +258,7 @@ def _guess(line: str) -> str:
     return max(DELIMITERS[2:], key=line.count)
 
 
-def _fields(line: str, delimiter: str, quoted: bool) -> list[str]:
+def split_line(line: str, delimiter: str, quoted: bool) -> list[str]:
     """Returns the fields of a line."""
     fields = line.split(delimiter)
     if quoted and len(delimiter) == 1:
@@ -264,7 +270,7 @@ def _rows(text: bytes, delimiter: str, quoted: bool) -> list[list[str]]:
     """Returns the fields of the first lines that are not blank."""
     lines = text[:LINE_LIMIT].split(b"\n")[:-1]
     present = [_decoded(line) for line in lines if line]
-    return [_fields(line, delimiter, quoted) for line in present[:SAMPLE]]
+    return [split_line(line, delimiter, quoted) for line in present[:SAMPLE]]
 
 
 def _header_below(text: bytes, options: LoadOptions) -> int:
@@ -272,7 +278,7 @@ def _header_below(text: bytes, options: LoadOptions) -> int:
     lines = text[:LINE_LIMIT].split(b"\n")[:BEFORE]
     for number, raw in enumerate(lines):
         line = _decoded(raw)
-        fields = _fields(line, _guess(line), quoted=True)
+        fields = split_line(line, _guess(line), quoted=True)
         if len(fields) > 1 and is_header(fields, options):
             return number
     return 0
@@ -291,7 +297,7 @@ def _refuse_undivided(line: str, delimiter: str, where: str, above: int) -> NoRe
         where,
         f"no {name_of(delimiter)} in the line but {name_of(other)}",
         expected=f"columns separated by {name_of(delimiter)}",
-        fix=f"pass delimiter={other!r} (--load delimiter={other!r})",
+        fix=f"pass {option_of(other)} (--load {option_of(other)})",
     )
 
 
@@ -305,6 +311,11 @@ def _refuse_title(line: str, where: str, above: int) -> NoReturn:
         expected="a header in the first line",
         fix=f"skip what precedes it: skip_lines={skipped} (--load skip_lines={skipped})",
     )
+
+
+def option_of(delimiter: str) -> str:
+    """Returns the option that says a delimiter, as a shell takes it."""
+    return f"delimiter={SPELLED.get(delimiter, repr(delimiter))}"
 
 
 def name_of(delimiter: str) -> str:

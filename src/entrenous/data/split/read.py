@@ -28,12 +28,12 @@ from ..reading import Reading
 from ..visits import VisitColumns, with_visits
 from .export import ABOUT, FEATURE
 from .given import CandidateColumns, given
+from .parts import ENDINGS, part_files
 from .types import Split, between_peers
 
 PARTS = ("train", "validation", "test")
 # Held-out rows of one user. Evaluation gives each a rank, so that a huge number would fill memory.
 MOST_ABSENT = 100_000
-ENDINGS = ("parquet", "csv", "tsv", "csv.gz", "tsv.gz", "inter", "dat", "txt")
 
 
 def read(folder: Path | str) -> Split:
@@ -41,7 +41,7 @@ def read(folder: Path | str) -> Split:
     one, and the expectation.
     """
     folder = Path(folder)
-    if not folder.is_dir():
+    if not folder.is_dir() and not folder.parent.is_dir():
         raise InputError(
             str(folder), "no such folder", expected="a folder with train and test files"
         )
@@ -54,15 +54,7 @@ def read(folder: Path | str) -> Split:
 
 
 def _foreign(folder: Path) -> Split:
-    files = {part: _find(folder, part) for part in PARTS}
-    for part in ("train", "test"):
-        if files[part] is None:
-            raise InputError(
-                str(folder),
-                f"no {part} file",
-                expected=f"{part}.csv, or another of {', '.join(ENDINGS)}",
-            )
-    present = {part: path for part, path in files.items() if path is not None}
+    present = part_files(folder)
     # A part of a split is often too small to learn from, and that is no error.
     parts = {part: load_part(path) for part, path in present.items()}
     tables = {part: _foreign_candidates(folder, part) for part in PARTS[1:]}
