@@ -30,7 +30,7 @@ from entrenous.core.contract.protocols import some_visits
 from entrenous.core.errors import InputError
 from entrenous.core.keys import folds, key
 from entrenous.core.vocabulary import Vocabulary
-from entrenous.data.interactions import Interactions, build, pairs_of
+from entrenous.data.interactions import SECOND, Interactions, build, pairs_of
 from entrenous.data.load import load
 from entrenous.data.visits import VisitColumns, with_visits
 from entrenous.deploy.peers.replay import joined
@@ -78,7 +78,7 @@ def towns(**change: Any) -> Interactions:
     )
     places += random.normal(0, 0.01, places.shape)
     given = {
-        "time": random.integers(0, 10**7, len(user)),
+        "time": SECOND * random.integers(0, 10**7, len(user)),
         "features": {"lat": places[:, 0].astype(str), "lon": places[:, 1].astype(str)},
     }
     return build(
@@ -302,7 +302,7 @@ def parts(models: np.ndarray) -> np.ndarray:
 def visited() -> Interactions:
     """The same towns, in which everybody goes up to four times to where they go at all."""
     again = np.arange(len(DATA)).repeat(np.arange(len(DATA)) % 4 + 1)
-    time = np.random.default_rng(2).integers(0, 10**7, len(again))
+    time = SECOND * np.random.default_rng(2).integers(0, 10**7, len(again))
     return with_visits(
         DATA,
         VisitColumns(

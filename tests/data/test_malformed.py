@@ -20,6 +20,7 @@ import pytest
 from forked import run
 
 from entrenous.core.errors import InputError
+from entrenous.data.interactions import SECOND
 from entrenous.data.load import from_frame, load
 
 HEADER = "user_id,item_id,rating,timestamp\n"
@@ -289,10 +290,10 @@ def test_22_items_only_in_the_test_part_are_counted_and_named() -> None:
 def test_what_was_accepted_is_what_the_file_says(tmp_path: Path) -> None:
     milliseconds = load(ACCEPTED["16 milliseconds among seconds"].make(tmp_path))
     assert milliseconds.time is not None
-    assert milliseconds.time.tolist() == list(range(881250949, 881250955))
+    assert milliseconds.time.tolist() == [n * SECOND for n in range(881250949, 881250955)]
     repeated = load(ACCEPTED["19 duplicates"].make(tmp_path))
     assert repeated.time is not None
-    assert repeated.time[0] == 881250960
+    assert repeated.time[0] == 881250960 * SECOND
     conflict = ACCEPTED["20 conflict, policy chosen"].make(tmp_path)
     assert load(conflict, duplicates="last").value[0] == 2
     assert load(conflict, duplicates="first").value[0] == 5

@@ -17,7 +17,7 @@ from paths import SHARED, absent
 
 from entrenous.core.errors import InputError
 from entrenous.data.dataset import dataset, datasets
-from entrenous.data.interactions import NO_TIME, Interactions
+from entrenous.data.interactions import NO_TIME, SECOND, Interactions
 from entrenous.data.load import load
 
 SHAPES = {  # users, items, rows
@@ -114,7 +114,7 @@ def test_movielens_titles_categories_and_first_row() -> None:
     assert data.row is not None and data.time is not None
     first = int(np.argmin(data.row))
     assert (data.users[int(data.user[first])], data.items[int(data.item[first])]) == ("196", "242")
-    assert (data.value[first], data.time[first]) == (3, 881250949)
+    assert (data.value[first], data.time[first]) == (3, 881250949 * SECOND)
     assert data.features["title"][data.items.index("267")] == "unknown"
 
 

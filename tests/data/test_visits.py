@@ -14,7 +14,7 @@ import pytest
 from entrenous.core.contract.protocols import Moments, Visits, joined_visits
 from entrenous.core.errors import EntrenousError, InputError
 from entrenous.data.filters import k_core, min_user_rows
-from entrenous.data.interactions import NO_TIME, Interactions
+from entrenous.data.interactions import NO_TIME, SECOND, Interactions, in_seconds
 from entrenous.data.kept import arrays_of_rows, rows_from_arrays
 from entrenous.data.load import load
 from entrenous.data.split.protocol import splits
@@ -31,13 +31,13 @@ def data(tmp_path: Path) -> Interactions:
 
 
 def by_name(data: Interactions) -> dict[tuple[str, str], list[int]]:
-    """The times of the visits of each row."""
+    """The times of the visits of each row, in seconds."""
     assert data.visits is not None
     pairs = [
         (data.users[int(u)], data.items[int(i)]) for u, i in zip(data.user, data.item, strict=True)
     ]
     return {
-        pair: data.visits.time[data.visits.ptr[r] : data.visits.ptr[r + 1]].tolist()
+        pair: in_seconds(data.visits.time[data.visits.ptr[r] : data.visits.ptr[r + 1]]).tolist()
         for r, pair in enumerate(pairs)
     }
 
@@ -111,7 +111,7 @@ def test_devices_hold_the_visits_of_their_own_rows(data: Interactions) -> None:
     assert own.visits is not None
     names = [data.items[int(i)] for i in own.item]
     found = [
-        own.visits.time[own.visits.ptr[r] : own.visits.ptr[r + 1]].tolist()
+        in_seconds(own.visits.time[own.visits.ptr[r] : own.visits.ptr[r + 1]]).tolist()
         for r in range(len(names))
     ]
     assert found == [
@@ -121,7 +121,7 @@ def test_devices_hold_the_visits_of_their_own_rows(data: Interactions) -> None:
 
 def test_visits_tell_data_apart(data: Interactions) -> None:
     assert data.visits is not None
-    later = data.visits._replace(time=data.visits.time + (data.visits.time == 5))
+    later = data.visits._replace(time=data.visits.time + (data.visits.time == 5 * SECOND))
     assert (
         len(
             {

@@ -17,8 +17,8 @@ from ..core.types import Float32Array, Int64Array
 from ..kernels import prme
 from ..kernels.geography import flat_points
 
-# In seconds.
-HOUR = 3600
+# In microseconds, as the times of rows.
+HOUR = 3_600_000_000
 HOW = {"nearest": prme.NEAREST, "mean": prme.MEAN, "latest": prme.LATEST}
 
 
@@ -110,7 +110,7 @@ class PRMESettings(Settings):
             rate=np.float32(self.learning_rate),
             reg=np.float32(self.reg),
             alpha=np.float32(self.preference),
-            tau=int(self.tau * HOUR),
+            tau=round(self.tau * HOUR),
             epochs=self.local_epochs,
         )
 

@@ -18,7 +18,8 @@ from .odd_ids import odd_ids
 from .options import LoadOptions
 from .reading import ColumnUse, Guess, Reading, unread
 from .repeats import keep
-from .table import ColumnTable, Times, control_rows, ids, refuse, refuse_control_in, times, values
+from .table import ColumnTable, control_rows, ids, refuse, refuse_control_in, values
+from .times import Times, day_and_clock, times
 from .unread import look_at
 from .visits import VisitColumns, with_visits
 
@@ -109,6 +110,8 @@ def find_roles(table: ColumnTable, options: LoadOptions) -> Roles:
             expected="different columns for user, item, value and time",
             fix="check the names given",
         )
+    if time is not None and options.time is None:
+        time = day_and_clock(table, time)
     roles = Roles(user, item, value, time)
     for role in ("user", "item", "value"):
         if getattr(options, role) is None:
@@ -122,6 +125,10 @@ def _find(names: Sequence[str], role: str, wanted: str | None, where: str) -> st
     # An empty name leaves out a column that a data set can do without.
     if wanted == "" and role in ("value", "time"):
         return None
+    # Days and times of day may stand in two columns.
+    parts = wanted.partition("+")[::2]
+    if role == "time" and wanted not in names and set(parts) <= set(names):
+        return wanted
     if wanted not in names:
         raise InputError(where, f"no column '{wanted}'", fix=did_you_mean(wanted, names))
     return wanted
@@ -141,20 +148,28 @@ def _refuse_missing(
     )
 
 
+def columns_of(table: ColumnTable, roles: Roles, role: str) -> list[str]:
+    """Returns the columns that have a role: none, one, or those of days and of times of day."""
+    name = getattr(roles, role)
+    if name is None or name in table.frame.columns:
+        return [] if name is None else [name]
+    return list(name.partition("+")[::2])
+
+
 def rivals(table: ColumnTable, role: str, roles: Roles) -> list[str]:
     """Returns the columns with a usual name of a role, the one that has the role first. There are
     none besides it if the others have another role.
     """
-    chosen = getattr(roles, role)
+    chosen = columns_of(table, roles, role)
     named = usual_columns(table.frame.columns, USUAL[role])
-    return [chosen, *(name for name in named if name not in roles)]
+    return [*chosen, *(name for name in named if name not in (*roles, *chosen))]
 
 
 def _refuse_rivals(table: ColumnTable, role: str, columns: list[str], where: str) -> None:
     """Raises InputError if two columns could have a role and differ in more than the names of
     ids.
     """
-    if len(columns) == 1 or (role != "value" and _one_to_one(table, columns)):
+    if len(columns) < 2 or (role != "value" and _one_to_one(table, columns)):
         return
     listed = " and ".join(f"'{name}'" for name in columns)
     choices = [f"{role}='{name}' (--load {role}={name})" for name in columns]
@@ -236,7 +251,7 @@ def _steps(roles: Roles, options: LoadOptions) -> list[Step]:
         return None if roles.value is None else values(table, roles.value, options.scale)
 
     def read_times(table: ColumnTable) -> Times:
-        return Times(None, ()) if roles.time is None else times(table, roles.time)
+        return Times(None, ()) if roles.time is None else times(table, roles.time, options)
 
     return [
         lambda table: _check_headers(table, roles),
@@ -285,14 +300,14 @@ def _unread_control(table: ColumnTable, roles: Roles) -> Iterator[str]:
 
 def column_uses(table: ColumnTable, roles: Roles, options: LoadOptions) -> tuple[ColumnUse, ...]:
     """Returns every column of a table with its role and the reason for the role."""
-    role_of = {name: role for role, name in roles._asdict().items() if name is not None}
+    role_of = {name: role for role in Roles._fields for name in columns_of(table, roles, role)}
     uses = []
     for name in table.frame.columns:
         role = role_of.get(name, "")
         if not role:
             uses.append(ColumnUse(name, "", _why_unread(table, name, options)))
-        elif getattr(options, role) == name:
-            uses.append(ColumnUse(name, role, f"named by {role}={name}"))
+        elif getattr(options, role) is not None:
+            uses.append(ColumnUse(name, role, f"named by {role}={getattr(options, role)}"))
         else:
             uses.append(ColumnUse(name, role, f"a usual name of the {role} column"))
     return tuple(uses)
@@ -317,8 +332,11 @@ def guesses_of(
     for role, name in roles._asdict().items():
         if name is None or getattr(options, role) is not None:
             continue
-        others = rivals(table, role, roles)[1:]
-        if others:
+        others = rivals(table, role, roles)[len(columns_of(table, roles, role)) :]
+        if name not in table.frame.columns:
+            day, _, clock = name.partition("+")
+            yield Guess(f"the time is in '{day}' and '{clock}'", f"time={name} or time={day}")
+        elif others:
             listed = ", ".join(f"'{other}'" for other in others)
             yield Guess(f"the {role} column is '{name}', not {listed}", f"{role}={name}")
         elif plain(name) != plain(USUAL[role][0]):

@@ -8,10 +8,17 @@ from typing import Any
 import numpy as np
 
 from ..core.types import Int32Array, Int64Array
-from .interactions import NO_TIME, Interactions
+from .interactions import NO_TIME, SECOND, Interactions
 
-# The units of times in seconds, the largest first.
-RESOLUTIONS = {"days": 86_400, "hours": 3_600, "minutes": 60, "seconds": 1}
+# The units of times in microseconds, the largest first.
+RESOLUTIONS = {
+    "days": 86_400 * SECOND,
+    "hours": 3_600 * SECOND,
+    "minutes": 60 * SECOND,
+    "seconds": SECOND,
+    "milliseconds": 1_000,
+    "microseconds": 1,
+}
 QUANTILES = {"min": 0, "p10": 10, "median": 50, "p90": 90, "max": 100}
 
 
@@ -87,5 +94,7 @@ def users_with_ties(user: Int32Array, time: Int64Array) -> int:
     return len(np.unique(by_user[1:][tied]))
 
 
-def _iso(seconds: np.int64) -> str:
-    return datetime.fromtimestamp(int(seconds), UTC).isoformat()
+def _iso(time: np.int64) -> str:
+    # In whole numbers: a float would round the last microseconds.
+    seconds, micros = divmod(int(time), SECOND)
+    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=micros).isoformat()

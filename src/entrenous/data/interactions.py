@@ -23,6 +23,8 @@ from .reading import Reading, unread
 NO_TIME = np.iinfo(np.int64).min
 # The report on rows that were made.
 NOT_READ = Reading()
+# The microseconds of a second: times are whole microseconds.
+SECOND = 1_000_000
 WITHOUT_TIMES = "use random-80-20, or ncf-99 for a data set of which NCF published test rows"
 
 
@@ -40,8 +42,8 @@ class Interactions:
     value: Float32Array
     """The rating or count of each row, float32 [n]; 1 if the data has none."""
     time: Int64Array | None
-    """Seconds since 1970 (UTC), int64 [n], `NO_TIME` for a row without a time; None if the data has
-    no times.
+    """Microseconds since 1970 (UTC), int64 [n], `NO_TIME` for a row without a time; None if the
+    data has no times.
     """
     row: Int64Array | None
     """The place of each row in the source, int64 [n], which breaks ties in time; None if the source
@@ -234,7 +236,8 @@ class Interactions:
 
     def sha256(self) -> str:
         """Returns the hash of the rows in hexadecimal: of users, items, values, times and visits,
-        with their external ids.
+        with their external ids. Whole seconds are hashed as seconds, as in versions that had no
+        other times.
         """
         digest = hashlib.sha256()
         for vocabulary in (self.users, self.items):
@@ -242,9 +245,17 @@ class Interactions:
             digest.update(f"{vocabulary.kind} {len(vocabulary)} ".encode())
             if not vocabulary.is_range:
                 digest.update("\n".join(vocabulary.ids.tolist()).encode())
-        columns = [self.ptr, self.item, self.value, self.time]
-        if self.visits is not None:
-            columns += [self.visits.ptr, self.visits.time]
+        time = self.time
+        visits = self.visits
+        if whole_seconds(time) and (visits is None or whole_seconds(visits.time)):
+            time = None if time is None else in_seconds(time)
+            visits = None if visits is None else visits._replace(time=in_seconds(visits.time))
+        else:
+            # Set apart, so that no microseconds are taken for seconds.
+            digest.update(b"microseconds ")
+        columns = [self.ptr, self.item, self.value, time]
+        if visits is not None:
+            columns += [visits.ptr, visits.time]
         for column in columns:
             digest.update(b"none" if column is None else np.ascontiguousarray(column).tobytes())
         return digest.hexdigest()
@@ -274,6 +285,21 @@ class Interactions:
             )
         row = np.arange(len(self)) if self.row is None else self.row
         return np.lexsort((row, self.time, self.user))
+
+
+def whole_seconds(time: Int64Array | None) -> bool:
+    """Returns True if every time that is known is a whole number of seconds."""
+    return time is None or not (time[time != NO_TIME] % SECOND).any()
+
+
+def in_seconds(time: Int64Array) -> Int64Array:
+    """Returns times in seconds, fractions cut, int64 [n]; NO_TIME stays."""
+    return np.where(time == NO_TIME, NO_TIME, time // SECOND)
+
+
+def from_seconds(time: Int64Array) -> Int64Array:
+    """Returns times in seconds as microseconds, int64 [n]; NO_TIME stays."""
+    return np.where(time == NO_TIME, NO_TIME, time * SECOND)
 
 
 def pairs_of(rows: Interactions) -> Int64Array:

@@ -12,7 +12,7 @@ from ..core.contract.protocols import Visits
 from ..core.errors import EntrenousError
 from ..core.types import Array, Int64Array
 from ..core.vocabulary import Vocabulary
-from .interactions import Interactions
+from .interactions import Interactions, from_seconds
 from .reading import Reading
 
 # The columns of `Interactions` that are arrays, and their types.
@@ -39,6 +39,8 @@ def arrays_of_rows(data: Interactions) -> dict[str, Array]:
         "name": data.name,
         "scale": data.scale,
         "reading": data.reading.as_json(),
+        # Earlier versions have seconds, and no such word.
+        "times": "microseconds",
     }
     columns["words"] = np.frombuffer(json.dumps(words).encode(), np.uint8)
     return columns
@@ -70,6 +72,10 @@ def _read(arrays: Mapping[str, Array]) -> Interactions:
     visits = None
     if VISITS[0] in arrays:
         visits = Visits(*(arrays[name] for name in VISITS))
+    time = arrays.get("time")
+    if "times" not in words:
+        time = None if time is None else from_seconds(time)
+        visits = None if visits is None else visits._replace(time=from_seconds(visits.time))
     scale = words["scale"]
     if scale is not None:
         scale = scale[0], scale[1]
@@ -77,7 +83,7 @@ def _read(arrays: Mapping[str, Array]) -> Interactions:
         ptr=arrays["ptr"],
         item=arrays["item"],
         value=arrays["value"],
-        time=arrays.get("time"),
+        time=time,
         row=arrays.get("row"),
         visits=visits,
         users=Vocabulary(np.array(words["users"], np.str_), kind="user"),

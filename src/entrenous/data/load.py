@@ -17,7 +17,7 @@ from .filters import binarise, k_core, max_user_items
 from .folders import add_features, read_folder
 from .frames import from_any
 from .interactions import Interactions
-from .options import BadRows, Duplicates, LoadOptions
+from .options import BadRows, BadTimes, Duplicates, LoadOptions, TimeForm
 from .reading import refuse_guesses
 
 
@@ -37,6 +37,8 @@ def load(
     item: str | None = None,
     value: str | None = None,
     time: str | None = None,
+    time_form: TimeForm | None = None,
+    bad_times: BadTimes = "refuse",
     format: str | None = None,
     delimiter: str | None = None,
     encoding: str = "utf-8",
@@ -62,7 +64,12 @@ def load(
     result lists what loading did. External ids are text: "007" and "7" are two users.
 
     user, item, value, time: the names of the columns if they are unusual; value="" or time=""
-    leaves that column out.
+    leaves that column out. time="date+time" takes the days from one column and the times of day
+    from another.
+
+    time_form: the form of times that could be read in two ways, such as "day-first". bad_times:
+    "missing" takes a time that cannot be read, is before 1970 or after 2100 as missing; "refuse"
+    (default) raises InputError.
 
     format: a format or the preset of a published data set, for a file that is not recognised by its
     content (`entrenous data formats` lists them).
@@ -95,6 +102,8 @@ def load(
         "item": item,
         "value": value,
         "time": time,
+        "time_form": time_form,
+        "bad_times": bad_times,
         "format": format,
         "delimiter": delimiter,
         "encoding": encoding,
@@ -206,6 +215,8 @@ def from_frame(
     item: str | None = None,
     value: str | None = None,
     time: str | None = None,
+    time_form: TimeForm | None = None,
+    bad_times: BadTimes = "refuse",
     duplicates: Duplicates = "same",
     bad_rows: BadRows = "refuse",
     bad_share: float = 0.01,
@@ -230,6 +241,8 @@ def from_frame(
         "item": item,
         "value": value,
         "time": time,
+        "time_form": time_form,
+        "bad_times": bad_times,
         "duplicates": duplicates,
         "bad_rows": bad_rows,
         "bad_share": bad_share,

@@ -15,6 +15,17 @@ from ..core.errors import InputError
 
 Duplicates = Literal["same", "first", "last", "sum", "refuse"]
 BadRows = Literal["refuse", "drop"]
+# The forms of times between which the column itself may not decide.
+TimeForm = Literal[
+    "seconds",
+    "milliseconds",
+    "microseconds",
+    "nanoseconds",
+    "yyyymmdd",
+    "month-first",
+    "day-first",
+]
+BadTimes = Literal["refuse", "missing"]
 
 # Delimiters by name.
 SPELLED = {"tab": "\t", "\\t": "\t", "blank": " "}
@@ -29,7 +40,27 @@ class LoadOptions(Settings):
     user: str | None = Field(None, description="name of the user column")
     item: str | None = Field(None, description="name of the item column")
     value: str | None = Field(None, description="name of the value column; empty to leave it out")
-    time: str | None = Field(None, description="name of the time column; empty to leave it out")
+    time: str | None = Field(
+        None,
+        description=(
+            "name of the time column, or of those of days and times of day, date+time; empty to"
+            " leave it out"
+        ),
+    )
+    time_form: TimeForm | None = Field(
+        None,
+        description=(
+            "form of the times where the column leaves it open: seconds, milliseconds,"
+            " microseconds, nanoseconds, yyyymmdd, month-first or day-first"
+        ),
+    )
+    bad_times: BadTimes = Field(
+        "refuse",
+        description=(
+            "what becomes of a time that cannot be read, is before 1970 or after 2100: refuse, or"
+            " missing (the row has no time)"
+        ),
+    )
     format: str | None = Field(
         None,
         description="of a file: a format or a published data set of entrenous data formats",

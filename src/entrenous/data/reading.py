@@ -112,7 +112,11 @@ class Reading(NamedTuple):
     def _columns(self) -> list[str]:
         if not self.columns:
             return []
-        read = [f"{use.role} = {use.name}" for use in self.columns if use.role]
+        read = []
+        roles = dict.fromkeys(use.role for use in self.columns if use.role)
+        for role in roles:
+            names = [use.name for use in self.columns if use.role == role]
+            read.append(f"{role} = {' + '.join(names)}")
         lines = [f"read {self.source}: {', '.join(read)}"]
         others = [use.name for use in self.columns if not use.role]
         if others:

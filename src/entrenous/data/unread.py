@@ -7,7 +7,8 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
-from .table import ColumnTable, looks_like_times
+from .table import ColumnTable
+from .times import looks_like_times
 
 
 def _set(text: str) -> frozenset[str]:

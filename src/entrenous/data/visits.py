@@ -23,7 +23,7 @@ class VisitColumns(NamedTuple):
     item: Array
     """The number of the item, int."""
     time: Int64Array
-    """Seconds since 1970, int64; NO_TIME if not known."""
+    """Microseconds since 1970, int64; NO_TIME if not known."""
     row: Int64Array
     """The place in the source, int64."""
 

@@ -44,7 +44,7 @@ def in_order(time: Int64Array, row: Int64Array) -> Int64Array:
 @njit(cache=True, nogil=True)
 def previous(time: Int64Array, order: Int64Array, tau: int) -> Int64Array:
     """Returns the predecessor of each visit of a device, as its position, int64 [n]; NOWHERE for
-    the first, after one without a time, and where more than `tau` seconds lie between.
+    the first, after one without a time, and where more than `tau` microseconds lie between.
     """
     out = np.full(len(order), NOWHERE, np.int64)
     for t in range(1, len(order)):

@@ -13,7 +13,7 @@ from ..core.contract.enforce import check_kept, check_received, check_update
 from ..core.contract.protocols import arrays_of, grouped_visits
 from ..core.errors import one_line
 from ..core.keys import key
-from ..data.interactions import Interactions
+from ..data.interactions import SECOND, Interactions
 from ..data.synthetic import synthetic
 from ..federation.executors import Debug, Threads
 from ..federation.rounds import Rounds, Training
@@ -128,11 +128,11 @@ def _made_up(rated: bool) -> Interactions:
     """
     data = synthetic(users=USERS, items=ITEMS, interactions=ROWS, seed=0)
     row, item = np.arange(ROWS), np.arange(ITEMS)
-    time = 1_500_000_000 + 600 * row
+    time = SECOND * (1_500_000_000 + 600 * row)
     # Every third row is of two visits, the first one some time before.
     again = row[::3]
     each = np.append(again, row)
-    when = np.append(time[again] - 5_000, time)
+    when = np.append(time[again] - 5_000 * SECOND, time)
     ratings = np.float32(1) + (7 * row % 5).astype(np.float32)
     return replace(
         data,

@@ -236,8 +236,8 @@ def exported(tmp_path):
         ("train.csv", lambda text: text + "u1,i3,nan,3,99999\n", r"train:\d+: the value is 'nan'"),
         (
             "train.csv",
-            lambda text: text + "u1,i3,1.0,3.5,99999\n",
-            r"train:\d+: the time is '3.5'; expected an integer",
+            lambda text: text + "u1,i3,1.0,soon,99999\n",
+            r"train:\d+: the time is 'soon'; expected seconds since 1970",
         ),
         ("train.csv", lambda text: text + ",i3,1.0,3,99999\n", r"train:\d+: the user is empty"),
         ("test.csv", lambda text: "", "test: cannot be read"),

@@ -18,7 +18,7 @@ from small_data import Popular, interactions, random_data, rows_of
 
 from entrenous.core.errors import InputError
 from entrenous.data.dataset import dataset
-from entrenous.data.interactions import NO_TIME, Interactions
+from entrenous.data.interactions import NO_TIME, SECOND, Interactions
 from entrenous.data.load import load
 from entrenous.data.split.export import write
 from entrenous.data.split.protocol import splits
@@ -434,7 +434,12 @@ def test_gowallas_times_are_the_seconds_to_the_last_visit(home: Path) -> None:
     places = pl.DataFrame({"item_id": ITEMS[:9], "lat": np.arange(9) / 4, "lon": [-74.0] * 9})
     places.write_parquet(folder / "pepper_items.parquet")
     data = load("gowalla-nyc-pepper", fetch=False)
-    assert data.time is not None and data.time.tolist() == [15, 15, 22, NO_TIME]
+    assert data.time is not None and data.time.tolist() == [
+        15 * SECOND,
+        15 * SECOND,
+        22 * SECOND,
+        NO_TIME,
+    ]
     assert len(data.items) == 9 and set(data.items.ids) == set(ITEMS[:9])
     assert data.features["lat"][data.items.index("i006")] == "1.5"
     split = splits("pepper-given", data)[0]

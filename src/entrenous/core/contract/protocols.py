@@ -59,7 +59,7 @@ class Visits(NamedTuple):
     ptr: Int64Array
     """int64 [n + 1] from 0."""
     time: Int64Array
-    """int64 [ptr[n]] in seconds, NO_TIME where not known."""
+    """int64 [ptr[n]] in microseconds, NO_TIME where not known."""
     row: Int64Array
     """int64 [ptr[n]], the place of each visit in the source, which breaks ties in time."""
 

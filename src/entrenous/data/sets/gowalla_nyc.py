@@ -25,7 +25,7 @@ from ..divided import pepper as read_divided
 from ..files import read_table
 from ..folders import add_features, read_parts
 from ..home import find
-from ..interactions import NO_TIME, Interactions, find_rows
+from ..interactions import NO_TIME, Interactions, find_rows, from_seconds
 from ..options import LoadOptions
 from ..visits import VisitColumns, with_visits
 
@@ -70,7 +70,7 @@ def _visits(data: Interactions, path: Path) -> VisitColumns:
     visits = _ends_of_moves(path)
     user = data.users.indices(visits["user_id"].to_list()).astype(np.int64)
     item = data.items.indices(visits["item"].to_list()).astype(np.int64)
-    time = visits["time"].to_numpy().astype(np.int64)
+    time = from_seconds(visits["time"].to_numpy().astype(np.int64))
     row = find_rows(data, user, item)
     known = row >= 0
     # Rows of which no move tells come behind the visits.

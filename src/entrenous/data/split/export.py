@@ -3,8 +3,9 @@
     split.json            name, refit, weighting, notes, name of the data, report of its reading
     users, items          external ids in the order of their numbers; items with their features
                           (title, category, ...)
-    train, validation,    user, item, value, time, row (its place in the source); validation only
-    test                  if there is one
+    train, validation,    user, item, value, time (seconds since 1970, with six decimals if any time
+    test                  has a fraction), row (its place in the source); validation only if there
+                          is one
     train_visits, ...     user, item, time, row: every visit, where a row stands for several
                           (Interactions.visits)
     test_candidates, ...  user, item, candidate: an item that a held-out item is ranked against, if
@@ -31,7 +32,7 @@ import numpy as np
 from ...core.cells import FORMULA
 from ...core.errors import InputError
 from ...core.types import Int32Array
-from ..interactions import NO_TIME, Interactions
+from ..interactions import NO_TIME, SECOND, Interactions, whole_seconds
 from ..visits import visit_columns
 from .given import CandidateColumns
 from .types import Held, Split
@@ -156,15 +157,22 @@ def _candidate_columns(rows: Interactions, candidates: Int32Array) -> CandidateC
 
 
 def _save(path: Path, columns: dict[str, Any], format: Format) -> None:
-    """Writes columns as a file of the format: an unknown time as an empty cell, and in CSV a text
-    that looks like a formula behind a quote.
+    """Writes columns as a file of the format: times in seconds, an unknown time as an empty cell,
+    and in CSV a text that looks like a formula behind a quote.
     """
     import polars as pl
 
     frame = pl.DataFrame(columns)
     if "time" in columns:
-        known = pl.col("time") != NO_TIME
-        frame = frame.with_columns(pl.when(known).then(pl.col("time")))
+        time = pl.col("time")
+        seconds = time // SECOND
+        if not whole_seconds(columns["time"]):
+            seconds = time / SECOND
+            if format == "csv":
+                # As text, since a float is written with as many digits as it needs.
+                fraction = (time % SECOND).cast(pl.String).str.zfill(6)
+                seconds = (time // SECOND).cast(pl.String) + "." + fraction
+        frame = frame.with_columns(pl.when(time != NO_TIME).then(seconds).alias("time"))
     if format == "parquet":
         frame.write_parquet(path.with_suffix(".parquet"))
         return

@@ -21,7 +21,7 @@ from ...core.types import Array
 from ...core.vocabulary import Vocabulary
 from ..columns import USUAL, find_usual
 from ..files import read_table
-from ..interactions import NO_TIME, Interactions, build
+from ..interactions import NO_TIME, SECOND, Interactions, build
 from ..load import load_part
 from ..options import LoadOptions
 from ..reading import Reading
@@ -34,6 +34,8 @@ from .types import Split, between_peers
 PARTS = ("train", "validation", "test")
 # Held-out rows of one user. Evaluation gives each a rank, so that a huge number would fill memory.
 MOST_ABSENT = 100_000
+# The expectation of a column of numbers that need not be integers.
+EXPECTED = {"value": "a finite number", "time": "seconds since 1970"}
 
 
 def read(folder: Path | str) -> Split:
@@ -336,29 +338,35 @@ def _text(frame: Any, name: str, path: Path) -> Array:
 
 
 def _numbers(frame: Any, name: str, path: Path) -> Array | None:
-    """Returns the column `value` (float32), or another one such as `time` or `row` (int64); None if
-    there is none. A missing time becomes NO_TIME. Raises InputError for any other field that is not
-    such a number.
+    """Returns the column `value` (float32), or another one such as `row` (int64); `time` becomes
+    microseconds, NO_TIME where it is missing. Returns None if there is no such column. Raises
+    InputError for any other field that is not such a number.
     """
     import polars as pl
 
     if name not in frame.columns:
         return None
-    text = frame[name].cast(pl.String).fill_null("").to_numpy()
+    column = frame[name]
+    text = column.cast(pl.String).fill_null("").to_numpy()
     kind = pl.Float32 if name == "value" else pl.Int64
-    number = frame[name].cast(kind, strict=False)
-    bad = number.is_null().to_numpy()
     missing = 0
+    if name == "time":
+        missing = NO_TIME
+        # Exact, unlike a float: seconds with six decimals.
+        column = column.cast(pl.String).cast(pl.Decimal(38, 6), strict=False) * SECOND
+    number = column.cast(kind, strict=False)
+    bad = number.is_null().to_numpy()
     if name == "time":
         # Only a time may be missing.
         bad &= text != ""
-        missing = NO_TIME
     number = number.fill_null(missing).to_numpy()
     if name == "value":
         bad |= ~np.isfinite(number)
     if bad.any():
         line = int(np.argmax(bad))
-        expected = "a finite number" if name == "value" else "an integer"
+        expected = "an integer"
+        if name in EXPECTED:
+            expected = EXPECTED[name]
         problem = f"the {name} is '{text[line]}'"
         raise InputError(f"{path}:{line + 2}", problem, expected=expected)
     return number

@@ -23,7 +23,7 @@ from ...core.errors import EntrenousError, InputError, NotYet, may_pass
 from ...core.files import write_private
 from ...core.types import Array, Int64Array
 from ...core.vocabulary import Vocabulary
-from ...data.interactions import NO_TIME, Interactions, build
+from ...data.interactions import NO_TIME, Interactions, build, from_seconds
 from ...data.visits import VisitColumns, visit_columns, with_visits
 from ...privacy.secure_sum.memory import PastSum, sharing
 from ..agreement.catalogue import Items
@@ -34,6 +34,8 @@ NODE = "node.json"  # the decisions of a node's owner, and the address of the se
 # Private states and answers of so many newest rounds are kept: a server may ask for a round again,
 # and a request may come twice.
 KEPT = 4
+# The unit of times, a fact of the store; stores of earlier versions have seconds, and no such fact.
+TIMES, MICROSECONDS = "times", "microseconds"
 TABLES = """
 create table fact (name text primary key, value text not null) strict;
 create table user (number integer primary key, id text not null) strict;
@@ -139,7 +141,8 @@ class NodeStore:
         # Made empty first, so that nobody else can read it from the first byte on.
         write_private(path, b"")
         # The secret is drawn here, on the node, and never leaves this file.
-        facts = {"format": str(FORMAT), "secret": str(secrets.randbits(256))}
+        secret = str(secrets.randbits(256))
+        facts = {"format": str(FORMAT), "secret": secret, TIMES: MICROSECONDS}
         times: list[int | None] = [None] * len(rows)
         if rows.time is not None:
             times = rows.time.tolist()
@@ -202,9 +205,12 @@ class NodeStore:
         query = self.connection.execute("select user, item, value, time from row order by source")
         table = query.fetchall()
         user = np.array([row[0] for row in table], np.int64)
+        in_micros = self.fact(TIMES) == MICROSECONDS
         time = None
         if any(row[3] is not None for row in table):
-            time = [NO_TIME if row[3] is None else row[3] for row in table]
+            times = [NO_TIME if row[3] is None else row[3] for row in table]
+            time = np.array(times, np.int64)
+            time = time if in_micros else from_seconds(time)
         features = {}
         if items.places is not None:
             latitudes, longitudes = items.places.astype(str).T
@@ -222,9 +228,11 @@ class NodeStore:
         visits = self.connection.execute("select user, item, time, source from visit").fetchall()
         if not visits:
             return data
-        visitor, *columns = np.array(visits, np.int64).T
+        visitor, item, visited, source = np.array(visits, np.int64).T
         user_of_visit = np.searchsorted(numbers, visitor)
-        return with_visits(data, VisitColumns(user_of_visit, *columns), str(self.path))
+        visited = visited if in_micros else from_seconds(visited)
+        columns = VisitColumns(user_of_visit, item, visited, source)
+        return with_visits(data, columns, str(self.path))
 
     # ---- rounds ----------------------------------------------------------------------------------
 

@@ -1,0 +1,483 @@
+"""The conversion of a column of times to microseconds since 1970 (UTC): numbers of seconds or of
+smaller units, dates (`dates`), and days and times of day in two columns.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+
+from ..core.errors import InputError
+from ..core.types import BoolArray, Float64Array, Int8Array, Int64Array
+from .dates import CLOCK, read_dates
+from .interactions import NO_TIME, SECOND
+from .options import LoadOptions
+from .table import COMMA_DECIMAL, THOUSANDS, ColumnTable, refuse, refuse_number, shown
+
+# 2100-01-01; a later time is a mistake.
+LATEST = 4_102_444_800
+# The units, and how many are in a second. They are told apart by size: no time between 1973 and
+# 2100 fits two of them.
+UNITS = {
+    "seconds": 1,
+    "milliseconds": 1_000,
+    "microseconds": SECOND,
+    "nanoseconds": 1_000_000_000,
+}
+# 1973: smaller numbers are read as seconds.
+FIRST = 100_000_000
+# The usual names of a column of days that stands beside one of times of day.
+DAY_COLUMNS = ("date", "day")
+CLOCK_ALONE = rf"^{CLOCK}$"
+DECIMAL = r"^([+-]?[0-9]+)(\.[0-9]+)$"
+# A number whose digits are those of a day: 20191115, or 201911150855, or 20191115085522.
+DIGITS = r"^([0-9]{8})(?:([0-9]{2})([0-9]{2})([0-9]{2})?)?$"
+YYYYMMDD = "yyyymmdd"
+EXPECTED = (
+    "seconds or smaller units since 1970, or a date such as 2019-11-15,"
+    " 2019-11-15T08:55:22.5+01:00, 11/15/2019 8:55:22 AM, 15.11.2019 08:55 or 15 Nov 2019"
+)
+# The fault of a row: none, no time, no time that can be read, before 1970, after LATEST.
+FINE, MISSING, UNREADABLE, NEGATIVE, LATE = range(5)
+
+
+class Times(NamedTuple):
+    """A column of times."""
+
+    time: Int64Array | None
+    """Microseconds since 1970 (UTC), int64 [rows], `NO_TIME` for a row without a time; None if no
+    row has one.
+    """
+    notes: tuple[str, ...]
+    """The form of the times, and the number of missing ones."""
+
+
+class Read(NamedTuple):
+    """The content of n rows of a column of times."""
+
+    micros: Int64Array
+    """Microseconds since 1970, int64 [n]; of no meaning where `fault` is not FINE."""
+    fault: Int8Array
+    """int8 [n], FINE or a fault."""
+    notes: tuple[str, ...]
+    """The forms that were found."""
+
+
+def times(table: ColumnTable, name: str, options: LoadOptions) -> Times:
+    """Returns the times of a column in microseconds since 1970 (UTC), from seconds, milli-, micro-
+    or nanoseconds (told apart by size, row by row), or from dates. name: `date+time` stands for the
+    days in one column and the times of day in another.
+
+    A missing time is allowed and counted. Raises InputError for one that is negative, after 2100,
+    or not a time, unless `options.bad_times` takes it as missing; and for a column that can be read
+    in two ways.
+    """
+    column = _column(table, name)
+    micros, fault, notes = _read(table, column, options.time_form)
+    bad = fault > MISSING
+    if bad.any():
+        if options.bad_times == "refuse":
+            _refuse(table, column, fault)
+        row = int(np.argmax(bad))
+        notes += (
+            f"times that cannot be used, taken as missing: {int(bad.sum()):,} of {len(bad):,}, the"
+            f" first '{shown(column, bad)}' at {table.where(row)}",
+        )
+    missing = fault != FINE
+    if missing.all():
+        return Times(None, (*notes, "no row has a time"))
+    if not table.whole:
+        _check_cut(table, micros, missing)
+    if missing.any():
+        notes += (f"rows without a time: {int(missing.sum()):,} of {len(missing):,}",)
+    notes += _resolution(micros[~missing], column)
+    return Times(np.where(missing, NO_TIME, micros), notes)
+
+
+def looks_like_times(table: ColumnTable, name: str) -> bool:
+    """Returns True if a column could be times, by its first row: a date, or a number of seconds
+    since 1973 (or of a smaller unit).
+    """
+    import polars as pl
+
+    column = table.frame[name].head(1)
+    if column.dtype in (pl.Datetime, pl.Date):
+        return True
+    first = str(column[0]).strip()
+    if first.isdigit():
+        return FIRST <= int(first) <= LATEST * UNITS["nanoseconds"]
+    if column.dtype != pl.String:
+        return False
+    dates = read_dates(table, pl.Series([first]), np.arange(1), "month-first")
+    return bool(dates.read[0])
+
+
+def _resolution(micros: Int64Array, column: Any) -> tuple[str, ...]:
+    """Returns a note on times that have fractions of a second, and on times that are whole days; no
+    note on whole seconds. column: the polars column that they are from.
+    """
+    import polars as pl
+
+    if (micros % SECOND).any():
+        finest = "microsecond" if (micros % 1_000).any() else "millisecond"
+        note = f"times have fractions of a second, which are kept to the {finest}"
+        if column.dtype == pl.String and column.str.contains("[.,][0-9]{7}").any():
+            note += "; further digits are left out"
+        return (note,)
+    if (micros % (86_400 * SECOND)).any() or not micros.any():
+        return ()
+    return ("times are whole days, so that the rows of one day have equal times",)
+
+
+# ---- the column, or the two columns --------------------------------------------------------------
+
+
+def day_and_clock(table: ColumnTable, name: str) -> str:
+    """Returns `date+time` for a column of times of day beside one of days; else the name."""
+    usual = _days(table)
+    return f"{usual[0]}+{name}" if usual and _is_clock(table.frame[name]) else name
+
+
+def _days(table: ColumnTable) -> list[str]:
+    return [name for name in table.frame.columns if name.lower() in DAY_COLUMNS]
+
+
+def _column(table: ColumnTable, name: str) -> Any:
+    """Returns the column of times; of two columns, the days and the times of day as one text.
+    Raises InputError for a column of another type, and for times of day alone.
+    """
+    import polars as pl
+
+    frame = table.frame
+    if name not in frame.columns and "+" in name:
+        day, _, clock = name.partition("+")
+        return _joined(frame[day], frame[clock])
+    column = frame[name]
+    if column.dtype == pl.String:
+        column = column.str.strip_chars()
+    if column.dtype.is_decimal():
+        column = column.cast(pl.String)
+    if _is_clock(column):
+        day = next(iter(_days(table)), "DAYS")
+        raise InputError(
+            table.source,
+            f"the time column '{name}' holds times of day without a day",
+            expected=EXPECTED,
+            fix="leave times out with time='' (--load time=), or name the column of days too,"
+            f" time='{day}+{name}' (--load time={day}+{name})",
+        )
+    kinds = (pl.Datetime, pl.Date, pl.String)
+    if not (column.dtype in kinds or column.dtype.is_numeric()):
+        raise InputError(
+            table.source,
+            f"the time column '{name}' holds {column.dtype}",
+            expected="seconds or dates",
+            fix="convert the column",
+        )
+    return column
+
+
+def _is_clock(column: Any) -> bool:
+    """Returns True for a column of times of day, by its first text."""
+    import polars as pl
+
+    if column.dtype == pl.Time:
+        return True
+    if column.dtype != pl.String:
+        return False
+    present = column.filter(column != "").head(1).str.strip_chars()
+    return bool(present.str.contains(CLOCK_ALONE).any())
+
+
+def _joined(days: Any, clocks: Any) -> Any:
+    """Returns the texts of two columns side by side; "" where there is no day."""
+    import polars as pl
+
+    if clocks.dtype == pl.Time:
+        clocks = clocks.dt.to_string("%H:%M:%S%.6f")
+    day = days.cast(pl.String).fill_null("").str.strip_chars()
+    clock = clocks.cast(pl.String).fill_null("").str.strip_chars()
+    both = (day + " " + clock).str.strip_chars()
+    return both.zip_with(day != "", pl.repeat("", len(both), eager=True))
+
+
+# ---- the forms -----------------------------------------------------------------------------------
+
+
+def _read(table: ColumnTable, column: Any, form: str | None) -> Read:
+    import polars as pl
+
+    if column.dtype in (pl.Datetime, pl.Date):
+        return _stamps(column)
+    missing = column.is_null().to_numpy()
+    if column.dtype == pl.String:
+        missing |= (column == "").fill_null(False).to_numpy()
+    if form == YYYYMMDD:
+        return _digits(table, column.cast(pl.String), missing)
+    read = _numbers(column, form)
+    read.fault[missing] = MISSING
+    if form is None and _may_be_days(column, read.fault):
+        return _as_days(table, column, read)
+    rest = np.flatnonzero(read.fault == UNREADABLE)
+    if not len(rest) or column.dtype != pl.String:
+        return read
+    return _with_dates(table, column, rest, read, form)
+
+
+def _stamps(column: Any) -> Read:
+    """Reads a column of dates; a date without a time zone is UTC."""
+    import polars as pl
+
+    stamps = column.cast(pl.Datetime("us")) if column.dtype == pl.Date else column
+    # A missing stamp is 0 here, and no fault of its own.
+    micros = stamps.dt.epoch("us").fill_null(0).to_numpy()
+    fault = _outside(micros, np.zeros(len(micros), np.int8))
+    fault[column.is_null().to_numpy()] = MISSING
+    return Read(micros, fault, ())
+
+
+def _outside(micros: Int64Array, fault: Int8Array) -> Int8Array:
+    """Returns the faults with those of times before 1970 and after LATEST."""
+    fault[(fault == FINE) & (micros < 0)] = NEGATIVE
+    fault[(fault == FINE) & (micros > LATEST * SECOND)] = LATE
+    return fault
+
+
+def _with_dates(
+    table: ColumnTable, column: Any, rest: Int64Array, read: Read, form: str | None
+) -> Read:
+    """Reads the rows `rest`, int64 [m], which are no numbers, as dates."""
+    dates = read_dates(table, column.gather(rest), rest, form)
+    at = rest[dates.read]
+    read.micros[at] = dates.micros[dates.read]
+    read.fault[at] = FINE
+    zoned = int(dates.zoned.sum())
+    several = len(at) - zoned
+    notes = dates.notes
+    if zoned and several:
+        notes += (
+            f"times are dates: {zoned:,} with their offset from UTC, {several:,} without, read as"
+            " UTC",
+        )
+    elif zoned:
+        notes += ("times are dates with their offset from UTC",)
+    elif several:
+        notes += ("times are dates, read as UTC",)
+    days = int(dates.days.sum())
+    if 0 < days < len(at):
+        notes += (f"dates without a time of day, read as midnight: {days:,} of {len(at):,}",)
+    numbers = int((read.fault == FINE).sum()) - len(at)
+    if numbers and len(at):
+        notes += (f"times are a mix of dates, {len(at):,}, and of numbers, {numbers:,}",)
+    return Read(read.micros, _outside(read.micros, read.fault), (*read.notes, *notes))
+
+
+def _numbers(column: Any, form: str | None) -> Read:
+    """Reads the rows that are numbers. form: the name of a unit, or another form."""
+    import polars as pl
+
+    if column.dtype.is_float():
+        real = column.cast(pl.Float64).fill_null(np.nan).to_numpy()
+        read = _scaled(*_parts(real), real, form)
+        return _with_precision(column, read)
+    number = column.cast(pl.Int64, strict=False)
+    whole = number.fill_null(0).to_numpy()
+    if not number.null_count():
+        return _scaled(whole, None, whole.astype(np.float64), form)
+    real = column.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()
+    odd = np.flatnonzero(number.is_null().to_numpy() & ~np.isnan(real))
+    if not len(odd):
+        return _scaled(whole, None, real, form)
+    # These are no whole numbers of 64 bits: 1573804522.5, 1.57e9, a number beyond all times.
+    whole = whole.copy()
+    fraction = np.zeros(len(whole))
+    whole[odd], fraction[odd] = _parts(real[odd])
+    notes: tuple[str, ...] = ()
+    if column.dtype == pl.String:
+        # The digits themselves, since a float64 has no room for microseconds of every unit.
+        texts = column.gather(odd)
+        digits = texts.str.extract(DECIMAL, 1).cast(pl.Int64, strict=False)
+        exact = digits.is_not_null().to_numpy()
+        behind = texts.str.extract(DECIMAL, 2).cast(pl.Float64).fill_null(0.0).to_numpy()
+        whole[odd[exact]] = digits.drop_nulls().to_numpy()
+        fraction[odd[exact]] = behind[exact]
+        powers = int(texts.str.contains("[eE]").sum())
+        if powers:
+            notes = (f"times written with a power of ten, which often lacks digits: {powers:,}",)
+    read = _scaled(whole, fraction, real, form)
+    return read._replace(notes=(*read.notes, *notes))
+
+
+def _with_precision(column: Any, read: Read) -> Read:
+    """Returns the times with a note, if their numbers have too few digits for seconds."""
+    import polars as pl
+
+    if column.dtype != pl.Float32:
+        return read
+    note = "times are 32-bit floats, in which times of today are 64 seconds or more apart"
+    return read._replace(notes=(*read.notes, note))
+
+
+def _parts(real: Float64Array) -> tuple[Int64Array, Float64Array]:
+    """Returns whole numbers, int64 [n], and what is left of each, from 0 to 1."""
+    # The bound keeps a huge number within int64; it is a fault later.
+    bounded = np.nan_to_num(real).clip(-9e18, 9e18)
+    below = np.floor(bounded)
+    return below.astype(np.int64), bounded - below
+
+
+def _scaled(
+    whole: Int64Array, fraction: Float64Array | None, real: Float64Array, form: str | None
+) -> Read:
+    """Reads numbers, each of the unit that its size tells, or all of the unit `form`.
+
+    whole, fraction: the numbers; real: the same as float64 [n], NaN where a row has none.
+    """
+    fault = np.where(np.isnan(real), np.int8(UNREADABLE), np.int8(FINE))
+    fault[real < 0] = NEGATIVE
+    micros = np.zeros(len(whole), np.int64)
+    left = fault == FINE
+    count = int(left.sum())
+    notes = []
+    units = {form: UNITS[form]} if form in UNITS else UNITS
+    for unit, of_a_second in units.items():
+        chosen = left & (real <= float(LATEST) * of_a_second)
+        if form is None and unit != "seconds":
+            chosen &= real >= float(FIRST) * of_a_second
+        if not chosen.any():
+            continue
+        parts = None if fraction is None else fraction[chosen]
+        micros[chosen] = _micros(whole[chosen], parts, of_a_second)
+        left &= ~chosen
+        if unit != "seconds":
+            kept = "cut to microseconds" if unit == "nanoseconds" else "read as such"
+            notes.append(f"times in {unit}, {kept}: {int(chosen.sum()):,} of {count:,}")
+    fault[left] = LATE
+    small = (fault == FINE) & (micros < FIRST * SECOND)
+    if form is None and small.any():
+        notes.append(
+            f"numbers below {FIRST:,} are read as seconds, and so are times before 1973:"
+            f" {int(small.sum()):,} of {count:,}"
+        )
+    return Read(micros, fault, tuple(notes))
+
+
+def _micros(whole: Int64Array, fraction: Float64Array | None, of_a_second: int) -> Int64Array:
+    """Returns microseconds from numbers of a unit, of which a second has `of_a_second`."""
+    if of_a_second > SECOND:
+        return whole // (of_a_second // SECOND)
+    each = SECOND // of_a_second
+    micros = whole * each
+    if fraction is not None:
+        micros += np.rint(fraction * each).astype(np.int64)
+    return micros
+
+
+# ---- days as digits ------------------------------------------------------------------------------
+
+
+def _digits(table: ColumnTable, texts: Any, missing: BoolArray) -> Read:
+    """Reads days that are written as digits: 20191115, 201911150855 or 20191115085522."""
+    rows = np.flatnonzero(~missing)
+    present = texts.gather(rows)
+    plain = present.str.replace(DIGITS, "${1} ${2}:${3}:${4}").str.replace(r" ::?$", "")
+    # A form without seconds ends with a colon.
+    plain = plain.str.replace(":$", "")
+    dates = read_dates(table, plain, rows, YYYYMMDD)
+    fault = np.full(len(missing), UNREADABLE, np.int8)
+    fault[missing] = MISSING
+    fault[rows[dates.read]] = FINE
+    micros = np.zeros(len(missing), np.int64)
+    micros[rows] = dates.micros
+    return Read(micros, _outside(micros, fault), ("times are days in digits, read as UTC",))
+
+
+def _may_be_days(column: Any, fault: Int8Array) -> bool:
+    """Returns True if every number of a column has the digits of a day."""
+    import polars as pl
+
+    if column.dtype.is_float() or np.isin(fault, (UNREADABLE, NEGATIVE)).any():
+        return False
+    texts = column.filter(fault != MISSING).cast(pl.String)
+    # One number tells most columns apart, without a look at the others.
+    return all(bool(part.str.contains(DIGITS).all()) for part in (texts.head(1), texts))
+
+
+def _as_days(table: ColumnTable, column: Any, read: Read) -> Read:
+    """Returns numbers with the digits of days as these days, or as numbers if one of them is no
+    day. Raises InputError if they could be either.
+    """
+    import polars as pl
+
+    texts = column.cast(pl.String)
+    missing = read.fault == MISSING
+    days = _digits(table, texts, missing)
+    if missing.all() or (days.fault > MISSING).any():
+        return read
+    # No unit fits 14 digits that begin with a year.
+    if (read.fault[~missing] == LATE).all():
+        return days
+    row = int(np.argmax(~missing))
+    day = str(days.micros[row].astype("datetime64[us]").astype("datetime64[m]"))
+    number = str(read.micros[row].astype("datetime64[us]").astype("datetime64[m]"))
+    unit = "milliseconds" if len(texts[row]) > 8 else "seconds"
+    raise InputError(
+        table.where(row),
+        f"the time {texts[row]} can be read as {day}, or as {unit} since 1970, {number}; and so can"
+        " every other of the column",
+        expected="a form of the times",
+        fix=f"say time_form='{YYYYMMDD}' or '{unit}' (--load time_form={YYYYMMDD})",
+    )
+
+
+# ---- faults --------------------------------------------------------------------------------------
+
+
+def _refuse(table: ColumnTable, column: Any, fault: Int8Array) -> NoReturn:
+    """Raises InputError for the first row whose time cannot be used."""
+    bad = fault > MISSING
+    text = shown(column, bad)
+    kind = int(fault[np.argmax(bad)])
+    of_kind = fault == kind
+    others = (
+        "correct it, check which column it is, or take such times as missing with"
+        " bad_times='missing' (--load bad_times=missing)"
+    )
+    if not table.whole and int(np.argmax(bad)) == len(bad) - 1:
+        others = "the last line has no line end: the file seems cut off; get it again"
+    if kind == NEGATIVE:
+        problem = f"the time {text} is before 1970"
+        reason = "the time is before 1970"
+        expected = "seconds since 1970, not negative"
+        refuse(table, of_kind, problem, expected=expected, fix=others, reason=reason)
+    if kind == LATE:
+        problem = f"the time {text} is after the year 2100"
+        reason = "the time is after the year 2100"
+        expected = "seconds since 1970"
+        refuse(table, of_kind, problem, expected=expected, fix=others, reason=reason)
+    if THOUSANDS.fullmatch(text) or COMMA_DECIMAL.fullmatch(text):
+        refuse_number(table, of_kind, text, "time")
+    problem = f"the time '{text}' cannot be read"
+    reason = "the time cannot be read"
+    refuse(table, of_kind, problem, expected=EXPECTED, fix=others, reason=reason)
+
+
+def _check_cut(table: ColumnTable, micros: Int64Array, missing: BoolArray) -> None:
+    """Raises InputError for a file that was cut off within the digits of its last time. It looks
+    whole, but that time is missing or much smaller than all others.
+    """
+    last = len(micros) - 1
+    # Compared with the others, since data may have small times by design.
+    others = micros[:last][~missing[:last]]
+    plausible = len(others) and others.min() >= FIRST * SECOND
+    if plausible and (missing[last] or micros[last] < FIRST * SECOND):
+        its_time = f"its time is {micros[last] / SECOND:g}"
+        if missing[last]:
+            its_time = "its time is missing"
+        raise InputError(
+            table.where(last),
+            f"the last line has no line end and {its_time}",
+            expected="a whole file",
+            fix="it seems cut off; get it again",
+        )
