@@ -13,8 +13,8 @@ import polars as pl
 import pytest
 
 from entrenous.core.errors import InputError
-from entrenous.data import text
 from entrenous.data.columns import find_roles, plain
+from entrenous.data.formats import layout, lines, positions
 from entrenous.data.interactions import SECOND
 from entrenous.data.load import load, load_part
 from entrenous.data.options import LoadOptions
@@ -87,22 +87,28 @@ def test_parquet_and_zip(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "names"),
+    ("first", "orders"),
     [
-        (["1", "2"], ("user_id", "item_id")),
-        (["1", "2", "3.5"], ("user_id", "item_id", "rating")),
-        (["1", "2", "881250949"], ("user_id", "item_id", "timestamp")),
-        (["u1", "i1", "3", "4"], ("user_id", "item_id", "rating", "timestamp")),
-        (["alice", "bread"], None),
-        (["1", "2", "x"], None),
-        (["1;2;3", "4"], None),
-        (["1", "2", "3", "4", "5"], None),
+        (["1", "2"], ["user_id,item_id"]),
+        (["1", "2", "3.5"], ["user_id,item_id,rating"]),
+        (["1", "2", "881250949"], ["user_id,item_id,timestamp"]),
+        (["1", "2", "2014-04-07"], ["user_id,item_id,timestamp"]),
+        (["u1", "i1", "3", "881250949"], ["user_id,item_id,rating,timestamp"]),
+        (["123456789", "214536502", "3", "881250949"], ["user_id,item_id,rating,timestamp"]),
+        (["881250949", "196", "242"], ["user_id,item_id,rating", "timestamp,user_id,item_id"]),
+        (["1", "2014-04-07", "214", "3"], ["user_id,timestamp,item_id,rating"]),
+        (["1", "2014-04-07T10:51:09.277Z", "214536502"], ["user_id,timestamp,item_id"]),
+        (["u1", "i1", "3", "4"], []),
+        (["alice", "bread"], []),
+        (["1", "2", "x"], []),
+        (["1;2;3", "4"], []),
+        (["1", "2", "3", "4", "5"], []),
     ],
 )
-def test_a_file_without_a_header_is_read_by_position(
-    first: list[str], names: tuple[str, ...] | None
+def test_the_columns_that_a_file_without_a_header_may_have(
+    first: list[str], orders: list[str]
 ) -> None:
-    assert text.positional(first) == names
+    assert [",".join(names) for names in positions.readings([first])] == orders
 
 
 def test_a_guess_about_the_header_is_said(tmp_path: Path) -> None:
@@ -135,7 +141,7 @@ def test_usual_names_by_preference_and_without_case() -> None:
     assert plain("User_ID") == plain("userId") == "userid"
     roles = find_roles(headed("movieId", "title", "userId", "Date"), LoadOptions())
     assert roles == ("userId", "movieId", None, "Date")
-    assert text.is_header(["a", "b", "c"], LoadOptions(user="a")) and not text.is_header(
+    assert layout.is_header(["a", "b", "c"], LoadOptions(user="a")) and not layout.is_header(
         ["a", "b", "c"], LoadOptions()
     )
     with pytest.raises(InputError, match="did you mean 'movieId'"):
@@ -188,7 +194,7 @@ def test_blocks_do_not_change_what_is_found(
     path = write(tmp_path / "a.csv", many + "9,9,9\n" + "8,8,8,8\n")
     messages = []
     for block in (64, 1000, 1 << 24):
-        monkeypatch.setattr(text, "BLOCK", block)
+        monkeypatch.setattr(lines, "BLOCK", block)
         with pytest.raises(InputError) as refusal:
             load(path)
         messages.append(str(refusal.value))
@@ -199,7 +205,7 @@ def test_blocks_do_not_change_what_is_found(
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
-        ("a.json", "{}", "files of type .json are not read"),
+        ("a.json", "x", "the name says JSON (.json), the content is not"),
         ("a.pkl", b"\x80\x04.", "files of type .pkl are not read"),
         ("a.parquet", CSV, "the name says Parquet, the content is not"),
         ("a.gz", CSV, "the name says gzip, the content is not"),

@@ -21,7 +21,15 @@ from .options import LoadOptions
 from .reading import ColumnUse, Guess, Reading, unread
 from .repeats import keep
 from .scales import check_values, measured, notes_on_values
-from .table import ColumnTable, IdColumn, ids, refuse, values
+from .table import (
+    ColumnTable,
+    IdColumn,
+    control_rows,
+    ids,
+    refuse,
+    refuse_control_in,
+    values,
+)
 from .times import Times, day_and_clock, times
 from .unread import look_at
 from .visits import VisitColumns, with_visits
@@ -202,7 +210,7 @@ def assemble(table: ColumnTable, options: LoadOptions, *, name: str) -> Interact
     uses = column_uses(table, roles, options)
     ask_about_labels(table, _label_columns(table, roles), options.rule)
     table, columns = read_good_rows(table, _steps(roles, options), options)
-    user, item, value, time, labels = columns[1:]
+    user, item, value, time, labels = columns[2:]
     odd = (*odd_ids(table, user), *odd_ids(table, item))
     # Rows that say nothing of their pair go before repeats are treated.
     counting = rows_that_count(table, value, labels, options.rule, options.not_rated)
@@ -218,7 +226,15 @@ def assemble(table: ColumnTable, options: LoadOptions, *, name: str) -> Interact
     if kept.value is not None:
         value = measured(kept.value[judged.stays], options.scale)
     left_out = (*table.left_out, *counting.left_out, *kept.left_out, *judged.left_out)
-    notes = (*table.notes, *odd, *user.notes, *item.notes, *time.notes, *counting.notes)
+    notes = (
+        *table.notes,
+        *_unread_control(table, roles),
+        *odd,
+        *user.notes,
+        *item.notes,
+        *time.notes,
+        *counting.notes,
+    )
     notes += (*kept.notes, *judged.notes, *notes_on_values(value, options.scale))
     data = build(
         user.code[rows],
@@ -247,8 +263,8 @@ def assemble(table: ColumnTable, options: LoadOptions, *, name: str) -> Interact
 
 
 def _steps(roles: Roles, options: LoadOptions) -> list[Step]:
-    """Returns the steps that read a table: a check of headers that are repeated, then the columns
-    of users, items, values, times and labels.
+    """Returns the steps that read a table: checks of headers that are repeated and of control
+    characters, then the columns of users, items, values, times and labels.
     """
 
     def read_values(table: ColumnTable) -> Float32Array | None:
@@ -268,6 +284,7 @@ def _steps(roles: Roles, options: LoadOptions) -> list[Step]:
 
     return [
         lambda table: _check_headers(table, roles),
+        lambda table: _check_control(table, roles),
         lambda table: ids(table, roles.user, "user"),
         lambda table: ids(table, roles.item, "item"),
         read_values,
@@ -307,6 +324,22 @@ def _check_headers(table: ColumnTable, roles: Roles) -> None:
             expected="one header",
             fix="remove the line",
         )
+
+
+def _check_control(table: ColumnTable, roles: Roles) -> None:
+    """Refuses rows with control characters in a column that is read."""
+    for name in roles:
+        if name is not None:
+            refuse_control_in(table, name)
+
+
+def _unread_control(table: ColumnTable, roles: Roles) -> Iterator[str]:
+    """Yields a note on each column with control characters that is not read."""
+    for name in table.control:
+        bad = control_rows(table, name)
+        if name not in roles and bad.any():
+            place = table.where(int(np.argmax(bad)))
+            yield f"control characters in '{name}', which is not read; the first is at {place}"
 
 
 def column_uses(table: ColumnTable, roles: Roles, options: LoadOptions) -> tuple[ColumnUse, ...]:

@@ -10,7 +10,7 @@ from ..core.errors import InputError
 from ..core.types import Array
 from ..core.vocabulary import Vocabulary
 from .columns import FEATURES, USUAL, find_usual
-from .table import ColumnTable
+from .table import ColumnTable, refuse_control_in
 
 # Characters of a title or a category; the rest is cut.
 LONGEST = 300
@@ -82,6 +82,7 @@ def _text(table: ColumnTable, name: str) -> list[str]:
     """Returns the fields of a column as text; a list of texts with "|" between them."""
     import polars as pl
 
+    refuse_control_in(table, name)
     column = table.frame[name]
     if column.dtype == pl.List(pl.String):
         column = column.list.join("|")

@@ -41,8 +41,10 @@ def load(
     time: str | None = None,
     time_form: TimeForm | None = None,
     bad_times: BadTimes = "refuse",
+    format: str | None = None,
     delimiter: str | None = None,
     encoding: str = "utf-8",
+    skip_lines: int = 0,
     names: Sequence[str] | None = None,
     duplicates: Duplicates = "same",
     bad_rows: BadRows = "refuse",
@@ -55,6 +57,8 @@ def load(
     min_value: float | None = None,
     min_rows: int = 1,
     items: str | Path | None = None,
+    items_encoding: str | None = None,
+    items_delimiter: str | None = None,
     fetch: bool = True,
 ) -> Interactions:
     """Returns the interactions of a named data set ("ml-100k"), a file, or a folder.
@@ -71,7 +75,11 @@ def load(
     "missing" takes a time that cannot be read, is before 1970 or after 2100 as missing; "refuse"
     (default) raises InputError.
 
-    delimiter, encoding: those of a text file. names: the columns of a file without a header.
+    format: a format or the preset of a published data set, for a file that is not recognised by its
+    content (`entrenous data formats` lists them).
+
+    delimiter, encoding: those of a text file. skip_lines: the lines before its header or first row.
+    names: the columns of a file without a header.
 
     duplicates: "same" (default) keeps the last of repeated (user, item) rows and refuses rows that
     disagree on the value; "last" and "first" keep that row; "sum" adds the values up, as of plays
@@ -92,8 +100,8 @@ def load(
 
     min_rows: then keeps users and items with at least this many rows (the core).
 
-    items: a file with title and category of the items. fetch: True downloads a named data set that
-    is missing.
+    items: a file with title and category of the items, with items_encoding and items_delimiter.
+    fetch: True downloads a named data set that is missing.
 
     Raises InputError: one line with file and line, the problem, the expectation, and a fix.
     """
@@ -104,8 +112,10 @@ def load(
         "time": time,
         "time_form": time_form,
         "bad_times": bad_times,
+        "format": format,
         "delimiter": delimiter,
         "encoding": encoding,
+        "skip_lines": skip_lines,
         "names": names,
         "duplicates": duplicates,
         "bad_rows": bad_rows,
@@ -118,6 +128,8 @@ def load(
         "min_value": min_value,
         "min_rows": min_rows,
         "items": None if items is None else str(items),
+        "items_encoding": items_encoding,
+        "items_delimiter": items_delimiter,
     }
     return _loaded(name_or_path, LoadOptions.parse(given, "load"), fetch=fetch)
 
@@ -152,7 +164,7 @@ def _loaded(
         name = path.name.split(".")[0] or path.name
         data = assemble(read_table(path, options), options, name=name)
     if items_file is not None:
-        data = add_features(data, items_file)
+        data = add_features(data, items_file, options)
     return _filtered(data, options, part)
 
 
@@ -183,7 +195,16 @@ def _filters(options: LoadOptions) -> list[str]:
 
 
 # The options that apply to a named data set too, which declares the others itself.
-ANYWHERE = ("likes", "min_value", "min_rows", "items", "max_items_of_a_user", "strict")
+ANYWHERE = (
+    "likes",
+    "min_value",
+    "min_rows",
+    "items",
+    "items_encoding",
+    "items_delimiter",
+    "max_items_of_a_user",
+    "strict",
+)
 
 
 def _refuse_options(name: str, options: LoadOptions) -> None:

@@ -29,6 +29,9 @@ TimeForm = Literal[
 ]
 BadTimes = Literal["refuse", "missing"]
 
+# Delimiters by name.
+SPELLED = {"tab": "\t", "\\t": "\t", "blank": " "}
+
 
 @final
 class LoadOptions(Settings):
@@ -60,12 +63,19 @@ class LoadOptions(Settings):
             " missing (the row has no time)"
         ),
     )
+    format: str | None = Field(
+        None,
+        description="of a file: a format or a published data set of entrenous data formats",
+    )
     delimiter: str | None = Field(
         None,
         description=(
-            "of a text file: one character, or ::; else the ending of the file decides, or its"
-            " first line"
+            "of a text file: one character, tab, blank or ::; else the ending of the file decides,"
+            " or its first line"
         ),
+    )
+    skip_lines: int = Field(
+        0, ge=0, le=1000, description="lines of a text file before its header or first row"
     )
     encoding: str = Field("utf-8", description="of a text file, such as latin-1")
     names: tuple[str, ...] | None = Field(
@@ -118,6 +128,12 @@ class LoadOptions(Settings):
         1, ge=1, description="keep users and items with at least this many rows (the core)"
     )
     items: str | None = Field(None, description="a file with title and category of the items")
+    items_encoding: str | None = Field(
+        None, description="of the file of items; else UTF-8 if it is that, or that of the rows"
+    )
+    items_delimiter: str | None = Field(
+        None, description="of the file of items; else as in the rows"
+    )
 
     @model_validator(mode="after")
     def _check_one_rule(self) -> Self:
@@ -163,22 +179,26 @@ class LoadOptions(Settings):
             )
         return given
 
-    @field_validator("delimiter")
+    @field_validator("delimiter", "items_delimiter")
     @classmethod
     def _check_delimiter(cls, delimiter: str | None) -> str | None:
+        # A shell does not pass a tab or a blank easily.
+        delimiter = SPELLED.get(delimiter or "", delimiter)
         if delimiter is None or delimiter == "::":
             return delimiter
         if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\n\r\0':
             raise InputError(
                 "delimiter",
                 f"got {delimiter!r}",
-                expected="one character such as , ; | or a tab, or ::",
+                expected="one character such as , ; |, or tab, blank or ::",
             )
         return delimiter
 
-    @field_validator("encoding")
+    @field_validator("encoding", "items_encoding")
     @classmethod
-    def _check_encoding(cls, encoding: str) -> str:
+    def _check_encoding(cls, encoding: str | None) -> str | None:
+        if encoding is None:
+            return None
         try:
             # The registry also knows codecs that are no encodings, such as zlib.
             known = codecs.lookup(encoding)._is_text_encoding

@@ -15,6 +15,7 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.types import BoolArray, Float32Array, Int32Array, Int64Array
 from ..core.vocabulary import Vocabulary
+from .encoding import CLEAN, CONTROL, control_in
 from .reading import Guess, LeftOut, add_up
 
 # Characters.
@@ -31,6 +32,10 @@ COMMA_DECIMAL = re.compile(r"[+-]?\d+,\d+")
 THOUSANDS = re.compile(r"[+-]?\d{1,3}([,.' ]\d{3})+([.,]\d+)?")
 
 
+class NoRows(InputError):
+    """Raised for a table without rows, which may be a part of one that has some."""
+
+
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ColumnTable:
@@ -42,12 +47,16 @@ class ColumnTable:
     """The path of the file, or the name of the frame."""
     first_line: int | None = None
     """The physical line of row 0 in a text file; None elsewhere."""
-    blank: tuple[int, ...] = ()
+    lines: Int64Array | None = None
+    """The physical line of each row, int64 [rows], where rows are not one line each; else None."""
+    blank: Int64Array = field(default_factory=lambda: np.empty(0, np.int64))
     """The numbers of the lines from `first_line` on that were skipped."""
     whole: bool = True
     """False if the last line of a text file has no line end, as in a file that was cut off."""
     types: Mapping[str, str] = field(default_factory=dict)
     """RecBole's types of the columns; empty for other files."""
+    control: tuple[str, ...] = ()
+    """The columns with control characters, which may not be read."""
     guesses: tuple[Guess, ...] = ()
     """The assumptions of the reader that could be wrong."""
     left_out: tuple[LeftOut, ...] = ()
@@ -68,14 +77,20 @@ class ColumnTable:
             if row < part.frame.height:
                 return part.where(row)
             row -= part.frame.height
+        if self.lines is not None:
+            return f"{self.source}:{self.lines[row]}"
         if self.first_line is None:
             return f"{self.source}:row {row}"
-        line = self.first_line + row
-        # Blank lines ascend, so that each one at or before the row moves it on by one.
-        for blank in self.blank:
-            if blank <= line:
-                line += 1
-        return f"{self.source}:{line}"
+        # The number of rows before each blank line.
+        rows_before = self.blank - self.first_line - np.arange(len(self.blank))
+        blanks = int(np.searchsorted(rows_before, row, side="right"))
+        return f"{self.source}:{self.first_line + row + blanks}"
+
+    def line_numbers(self) -> Int64Array:
+        """Returns the physical line of each row of a text file, int64 [rows]."""
+        assert self.first_line is not None
+        lines = np.arange(self.first_line, self.first_line + self.frame.height + len(self.blank))
+        return np.setdiff1d(lines, self.blank, assume_unique=True)
 
     def place(self, row: int) -> int:
         """Returns the row of the source that a row was before others were left out."""
@@ -122,6 +137,29 @@ def stack(tables: Sequence[ColumnTable]) -> ColumnTable:
         left_out=merged_left_out(tables),
         notes=tuple(note for table in tables for note in table.notes),
     )
+
+
+def control_rows(table: ColumnTable, name: str) -> BoolArray:
+    """Returns True for each row of a text column that has a control character, bool [rows]."""
+    pattern = "[" + re.escape(CONTROL.decode("ascii")) + "]"
+    rows: BoolArray = table.frame[name].str.contains(pattern).fill_null(False).to_numpy()
+    return rows
+
+
+def refuse_control_in(table: ColumnTable, name: str) -> None:
+    """Refuses rows with a control character in a column that is to be read."""
+    if name not in table.control:
+        return
+    bad = control_rows(table, name)
+    if bad.any():
+        refuse(
+            table,
+            bad,
+            f"{control_in(str(table.frame[name][int(np.argmax(bad))]))} in column '{name}'",
+            expected="plain text",
+            fix=CLEAN,
+            reason=f"a control character in column '{name}'",
+        )
 
 
 def merged_guesses(tables: Sequence[ColumnTable]) -> tuple[Guess, ...]:
@@ -193,22 +231,34 @@ def ids(table: ColumnTable, name: str, kind: str) -> IdColumn:
 
     Numbers follow the order of the ids, as numbers if all are whole numbers, else as text; so the
     order of the rows does not matter. Blanks around an id are removed. Raises InputError for an id
-    that is empty, longer than ID_LIMIT, written as a decimal number (`1.0`), or, among whole
-    numbers, beyond 64 bits; and for a column that is neither text nor whole numbers.
+    that is empty, longer than ID_LIMIT, or written as a decimal number (`1.0`); and for a column
+    that is neither text nor whole numbers.
     """
     import polars as pl
 
     column = _id_text(table, name, kind)
     distinct = column.unique()
     whole = bool(distinct.str.contains(WHOLE).all())
-    notes = _check_ids(table, column, distinct, kind, whole)
-    sorted_as = distinct.cast(pl.Int64) if whole else distinct
-    distinct = distinct.gather(sorted_as.arg_sort())
+    notes = _check_ids(table, column, distinct, kind)
+    distinct = _sorted(distinct, whole)
     numbers = pl.Series(np.arange(len(distinct), dtype=np.int32))
     # Each row gets the number of its id.
     code = column.replace_strict(distinct, numbers, return_dtype=pl.Int32)
     names = Vocabulary(distinct.to_numpy().astype(np.str_), kind=kind)
     return IdColumn(code.to_numpy(), names, notes)
+
+
+def _sorted(distinct: Any, whole: bool) -> Any:
+    """Returns distinct ids in ascending order, as numbers if all are whole numbers."""
+    import polars as pl
+
+    if not whole:
+        return distinct.gather(distinct.arg_sort())
+    numbers = distinct.cast(pl.Int64, strict=False)
+    # A hash of 64 bits without a sign, or a longer number.
+    if numbers.is_null().any():
+        return pl.Series(distinct.name, sorted(distinct.to_list(), key=int), pl.String)
+    return distinct.gather(numbers.arg_sort())
 
 
 def _id_text(table: ColumnTable, name: str, kind: str) -> Any:
@@ -235,14 +285,11 @@ def _id_text(table: ColumnTable, name: str, kind: str) -> Any:
     return column.cast(pl.String).fill_null("").str.strip_chars()
 
 
-def _check_ids(
-    table: ColumnTable, column: Any, distinct: Any, kind: str, whole: bool
-) -> tuple[str, ...]:
+def _check_ids(table: ColumnTable, column: Any, distinct: Any, kind: str) -> tuple[str, ...]:
     """Returns notes on unusual ids. Raises InputError at the first row with a wrong one.
 
     Checks read the distinct ids, of which there are far fewer than rows.
     """
-    import polars as pl
 
     if (distinct == "").any():
         bad = (column == "").to_numpy()
@@ -272,20 +319,6 @@ def _check_ids(
             fix=f"write {first.split('.')[0]}, or quote it as it is meant",
             reason=f"the {kind} id is written as a decimal number",
         )
-    # A number beyond 64 bits among whole numbers overflowed or was rounded; among texts it is a
-    # text like any other. Numbers of 18 characters all fit.
-    if whole and (length > 18).any():
-        beyond = distinct.filter(distinct.cast(pl.Int64, strict=False).is_null())
-        if len(beyond):
-            bad = column.is_in(beyond.implode()).to_numpy()
-            refuse(
-                table,
-                bad,
-                f"{kind} id {shown(column, bad)} is beyond 64 bits",
-                expected=f"at most {2**63 - 1}",
-                fix="other programs round such a number: write ids as text",
-                reason=f"the {kind} id is beyond 64 bits",
-            )
     formulas = int(distinct.str.contains(FORMULA).sum())
     if not formulas:
         return ()

@@ -28,6 +28,7 @@ from ..reading import Reading
 from ..visits import VisitColumns, with_visits
 from .export import ABOUT, FEATURE
 from .given import CandidateColumns, given
+from .parts import ENDINGS, part_files
 from .types import Split, between_peers
 
 PARTS = ("train", "validation", "test")
@@ -35,7 +36,6 @@ PARTS = ("train", "validation", "test")
 MOST_ABSENT = 100_000
 # The expectation of a column of numbers that need not be integers.
 EXPECTED = {"value": "a finite number", "time": "seconds since 1970"}
-ENDINGS = ("parquet", "csv", "tsv", "csv.gz", "tsv.gz", "inter", "dat", "txt")
 
 
 def read(folder: Path | str) -> Split:
@@ -43,7 +43,7 @@ def read(folder: Path | str) -> Split:
     one, and the expectation.
     """
     folder = Path(folder)
-    if not folder.is_dir():
+    if not folder.is_dir() and not folder.parent.is_dir():
         raise InputError(
             str(folder), "no such folder", expected="a folder with train and test files"
         )
@@ -56,15 +56,7 @@ def read(folder: Path | str) -> Split:
 
 
 def _foreign(folder: Path) -> Split:
-    files = {part: _find(folder, part) for part in PARTS}
-    for part in ("train", "test"):
-        if files[part] is None:
-            raise InputError(
-                str(folder),
-                f"no {part} file",
-                expected=f"{part}.csv, or another of {', '.join(ENDINGS)}",
-            )
-    present = {part: path for part, path in files.items() if path is not None}
+    present = part_files(folder)
     # A part of a split is often too small to learn from, and that is no error.
     parts = {part: load_part(path) for part, path in present.items()}
     tables = {part: _foreign_candidates(folder, part) for part in PARTS[1:]}
