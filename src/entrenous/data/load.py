@@ -18,6 +18,7 @@ from .folders import add_features, read_folder
 from .frames import from_any
 from .interactions import Interactions
 from .options import BadRows, BadTimes, Duplicates, LoadOptions, TimeForm
+from .presets import preset_options
 from .reading import refuse_guesses
 
 
@@ -141,19 +142,24 @@ def _loaded(
     if name_or_path in named:
         _refuse_options(str(name_or_path), options)
         data = named[str(name_or_path)].load(fetch=fetch)
-    # A folder may have a file of items, which the user's own replaces.
-    elif path.is_dir():
-        name = path.resolve().name
-        data = read_folder(path, options, name=name, items=items_file, part=part)
-        items_file = None
     else:
         if isinstance(name_or_path, str):
             _check_path(name_or_path, list(named))
-        name = path.name.split(".")[0] or path.name
-        data = assemble(read_table(path, options), options, name=name, part=part)
-    if items_file is not None:
+        options = preset_options(path, options)
+        data = _read(path, options, items_file, part=part)
+    # A folder may have a file of items, which the user's own replaces.
+    if items_file is not None and not path.is_dir():
         data = add_features(data, items_file, options)
     return _filtered(data, options)
+
+
+def _read(path: Path, options: LoadOptions, items_file: Path | None, *, part: bool) -> Interactions:
+    """Returns the interactions of a file, or of a folder with its features."""
+    if path.is_dir():
+        name = path.resolve().name
+        return read_folder(path, options, name=name, items=items_file, part=part)
+    name = path.name.split(".")[0] or path.name
+    return assemble(read_table(path, options), options, name=name, part=part)
 
 
 def _filtered(data: Interactions, options: LoadOptions) -> Interactions:
