@@ -88,6 +88,33 @@ def _declared(dataset: Dataset) -> dict[str, Any]:
     }
 
 
+@app.command(name="formats")
+def formats_(*, json: Json = False) -> None:
+    """List the formats of files, and the published files that --load format=NAME reads untouched.
+
+    A format is recognised by the content of a file; format=NAME is for one that is not.
+    """
+    from ..data.files import formats
+    from ..data.presets import PRESETS
+
+    known = {name: form.summary for name, form in formats().items()}
+    if json:
+        presets = {
+            name: {"about": preset.about, "files": [file.name for file in preset.files]}
+            for name, preset in PRESETS.items()
+        }
+        _print_json({"formats": known, "presets": presets})
+        return
+    width = max(map(len, [*known, *PRESETS]))
+    tell("formats, recognised by the content:")
+    for name, summary in known.items():
+        tell(f"  {name:{width}}  {summary}")
+    tell("published files, read as they are:")
+    for name, preset in PRESETS.items():
+        files = ", ".join(dict.fromkeys(file.name for file in preset.files))
+        tell(f"  {name:{width}}  {preset.about}: {files}")
+
+
 @app.command
 def fetch(name: str, *, json: Json = False) -> None:
     """Fetch a named data set into the data folder; afterwards it can be used offline.

@@ -60,7 +60,7 @@ USUAL: dict[str, tuple[str, ...]] = {
 }
 # Those of the columns that describe items.
 FEATURES: dict[str, tuple[str, ...]] = {
-    "title": _names("title movie_title name item_name item_title product_title"),
+    "title": _names("title movie_title name item_name item_title product_title book_title"),
     "category": _names("category categories genres genre root_category class class_name tags"),
     "lat": _names("lat latitude"),
     "lon": _names("lon lng long longitude"),

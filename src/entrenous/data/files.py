@@ -5,6 +5,7 @@ fit its content is refused.
 from __future__ import annotations
 
 import bz2
+import codecs
 import gzip
 import io
 import lzma
@@ -111,8 +112,8 @@ def _unpacked(raw: bytes, path: Path) -> RawFile:
     name = path.name.lower()
     if kind == ".zip":
         file = _unzip(raw, path)
-    elif kind in UNPACKERS:
-        file = RawFile(UNPACKERS[kind](raw, path), str(path), name.removesuffix(kind))
+    elif kind in OPENERS:
+        file = RawFile(_unpack(raw, path), str(path), name.removesuffix(kind))
     else:
         return RawFile(raw, str(path), name)
     _refuse_others(path, file.ending)
@@ -218,7 +219,7 @@ def _check_magic(raw: bytes, path: Path, suffix: str) -> None:
             if suffix == usual or (usual == ".parquet" and suffix in PARQUET):
                 return
             # `ratings.csv` that is gzip becomes `ratings.csv.gz`; a wrong ending is replaced.
-            if usual == ".zip" or usual in UNPACKERS:
+            if usual == ".zip" or usual in OPENERS:
                 fix = f"rename it to {path.name}{usual}"
             elif usual:
                 fix = f"rename it to {path.stem}{usual}"
@@ -239,25 +240,19 @@ def _check_magic(raw: bytes, path: Path, suffix: str) -> None:
             )
 
 
-def _unpack(open_file: Callable[[IO[bytes]], IO[bytes]]) -> Callable[[bytes, Path], bytes]:
-    """Returns the function that decompresses what `open_file` reads."""
-
-    def unpack(raw: bytes, path: Path) -> bytes:
-        try:
-            with open_file(io.BytesIO(raw)) as file:
-                return _bounded(file, _limit(raw), str(path))
-        except InputError:
-            raise
-        # A damaged stream raises EOFError, OSError, zlib.error, LZMAError, ...
-        except Exception as wrong:
-            problem = f"the compressed file is damaged ({wrong})"
-            if isinstance(wrong, EOFError):
-                problem = "the compressed file is cut off"
-            raise InputError(
-                str(path), problem, expected="a whole file", fix="get it again"
-            ) from None
-
-    return unpack
+def _unpack(raw: bytes, path: Path) -> bytes:
+    """Returns the content of a compressed file, of which the ending tells the kind."""
+    try:
+        with OPENERS[path.suffix.lower()](io.BytesIO(raw)) as file:
+            return _bounded(file, _limit(raw), str(path))
+    except InputError:
+        raise
+    # A damaged stream raises EOFError, OSError, zlib.error, LZMAError, ...
+    except Exception as wrong:
+        problem = f"the compressed file is damaged ({wrong})"
+        if isinstance(wrong, EOFError):
+            problem = "the compressed file is cut off"
+        raise InputError(str(path), problem, expected="a whole file", fix="get it again") from None
 
 
 def _limit(raw: bytes) -> int:
@@ -336,9 +331,31 @@ def _open_zstd(file: IO[bytes]) -> IO[bytes]:
     )
 
 
-UNPACKERS: dict[str, Callable[[bytes, Path], bytes]] = {
-    ".gz": _unpack(lambda file: gzip.GzipFile(fileobj=file)),  # type: ignore[arg-type,return-value]
-    ".bz2": _unpack(bz2.BZ2File),
-    ".xz": _unpack(lzma.LZMAFile),
-    ".zst": _unpack(_open_zstd),
+# What opens a stream of each ending.
+OPENERS: dict[str, Callable[[IO[bytes]], IO[bytes]]] = {
+    ".gz": lambda file: cast(IO[bytes], gzip.GzipFile(fileobj=file)),
+    ".bz2": bz2.BZ2File,
+    ".xz": lzma.LZMAFile,
+    ".zst": _open_zstd,
 }
+
+
+def first_line(path: Path) -> str:
+    """Returns the first line of a file, decompressed, without a byte order mark. Raises InputError
+    as `read_table` does.
+    """
+    kind = path.suffix.lower()
+    try:
+        with open(path, "rb") as file:
+            if kind in OPENERS:
+                with OPENERS[kind](file) as unpacked:
+                    head = unpacked.read(HEAD)
+            elif kind == ".zip":
+                head = _unzip(file.read(), path).content
+            else:
+                head = file.read(HEAD)
+    # A damaged stream raises errors of a dozen kinds; reading all of it tells which.
+    except Exception:
+        head = _unpacked(read_bytes(path), path).content
+    line = head.removeprefix(codecs.BOM_UTF8).lstrip(b"\r\n").partition(b"\n")[0]
+    return line[:HEAD].decode("utf-8", "replace").rstrip("\r")

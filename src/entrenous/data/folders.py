@@ -116,6 +116,12 @@ def part_files(folder: Path) -> list[Path]:
     return [folder / name for name in sorted(blocks, key=_numbered)]
 
 
+def first_file(folder: Path) -> Path:
+    """Returns the file of rows in a folder, the first one of several parts."""
+    parts = part_files(folder)
+    return parts[0] if parts else pair(folder).rows
+
+
 def _numbered(name: str) -> list[tuple[int, str]]:
     """Returns a key by which part-10 follows part-9."""
     pieces = re.findall(r"\d+|\D+", name)

@@ -19,6 +19,7 @@ from .frames import from_any
 from .interactions import Interactions
 from .likes import keep_likes
 from .options import BadRows, BadTimes, Duplicates, LoadOptions, TimeForm
+from .presets import preset_options
 from .reading import refuse_guesses
 from .scales import Scale
 
@@ -153,19 +154,24 @@ def _loaded(
         data = named[str(name_or_path)].load(fetch=fetch)
         if options.rule is not None:
             data = keep_likes(data, options.rule)
-    # A folder may have a file of items, which the user's own replaces.
-    elif path.is_dir():
-        name = path.resolve().name
-        data = read_folder(path, options, name=name, items=items_file)
-        items_file = None
     else:
         if isinstance(name_or_path, str):
             _check_path(name_or_path, list(named))
-        name = path.name.split(".")[0] or path.name
-        data = assemble(read_table(path, options), options, name=name)
-    if items_file is not None:
+        options = preset_options(path, options)
+        data = _read(path, options, items_file)
+    # A folder may have a file of items, which the user's own replaces.
+    if items_file is not None and not path.is_dir():
         data = add_features(data, items_file, options)
     return _filtered(data, options, part)
+
+
+def _read(path: Path, options: LoadOptions, items_file: Path | None) -> Interactions:
+    """Returns the interactions of a file, or of a folder with its features."""
+    if path.is_dir():
+        name = path.resolve().name
+        return read_folder(path, options, name=name, items=items_file)
+    name = path.name.split(".")[0] or path.name
+    return assemble(read_table(path, options), options, name=name)
 
 
 def _filtered(data: Interactions, options: LoadOptions, part: bool) -> Interactions:

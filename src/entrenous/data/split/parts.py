@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from ...core.errors import InputError
-from ..files import UNPACKERS
+from ..files import OPENERS
 
 # The words for a part, in order of preference; `base` is MovieLens-100K's.
 WORDS = {
@@ -17,7 +17,7 @@ WORDS = {
     "test": ("test",),
 }
 FORMATS = ("parquet", "csv", "tsv", "inter", "dat", "txt", "rating", "jsonl", "json", "ndjson")
-ENDINGS = (*FORMATS, *(name + packed for name in FORMATS[1:] for packed in UNPACKERS))
+ENDINGS = (*FORMATS, *(name + packed for name in FORMATS[1:] for packed in (*OPENERS, ".zip")))
 # `ml.train.inter`, `u1.base`, `clicks_train.csv`: the name of the split, then the part.
 NAMED = re.compile(r"(.+)[._-](train|base|validation|valid|val|test)(\.[\w.]+)?")
 
