@@ -59,10 +59,11 @@ def _times(data: Interactions) -> dict[str, Any] | None:
         return None
     known = data.time[data.time != NO_TIME]
     missing = len(data) - len(known)
-    return {"first": _iso(known.min()), "last": _iso(known.max()), "missing": missing}
+    return {"first": iso(known.min()), "last": iso(known.max()), "missing": missing}
 
 
-def _iso(time: np.int64) -> str:
+def iso(time: int) -> str:
+    """Returns a time in ISO 8601 (UTC)."""
     # In whole numbers: a float would round the last microseconds.
     seconds, micros = divmod(int(time), SECOND)
     return datetime.fromtimestamp(seconds, UTC).replace(microsecond=micros).isoformat()
