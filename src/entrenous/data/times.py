@@ -27,6 +27,9 @@ UNITS = {
 }
 # 1973: smaller numbers are read as seconds.
 FIRST = 100_000_000
+# The seconds of the year 9999, which stands for "never" in some programs. In milliseconds these
+# numbers would be a few hours of January 1978.
+NEVER = (253_370_764_800, 253_402_300_800)
 # The usual names of a column of days that stands beside one of times of day.
 DAY_COLUMNS = ("date", "day")
 CLOCK_ALONE = rf"^{CLOCK}$"
@@ -346,6 +349,8 @@ def _scaled(
         chosen = left & (real <= float(LATEST) * of_a_second)
         if form is None and unit != "seconds":
             chosen &= real >= float(FIRST) * of_a_second
+            never = real / (of_a_second // 1_000)
+            chosen &= (never < NEVER[0]) | (never >= NEVER[1])
         if not chosen.any():
             continue
         parts = None if fraction is None else fraction[chosen]
