@@ -260,11 +260,21 @@ class Interactions:
             digest.update(b"none" if column is None else np.ascontiguousarray(column).tobytes())
         return digest.hexdigest()
 
-    def time_order(self) -> Int64Array:
+    def time_order(self, tie: Array | None = None) -> Int64Array:
         """Returns the positions of the rows sorted by user, then time, then place in the source,
         int64 [n]: the one meaning of "latest" in Entrenous.
 
-        Raises InputError if the data has no times or a row lacks one.
+        tie: numbers [n] that order rows of one time, instead of their places. Raises InputError as
+        `known_times` does.
+        """
+        time = self.known_times()
+        if tie is None:
+            tie = np.arange(len(self)) if self.row is None else self.row
+        return np.lexsort((tie, time, self.user))
+
+    def known_times(self) -> Int64Array:
+        """Returns the times, int64 [n]. Raises InputError if the data has no times or a row lacks
+        one.
         """
         if self.time is None:
             # A column that was not read may hold them: loading said so.
@@ -283,8 +293,7 @@ class Interactions:
                 expected="a time on every row",
                 fix=WITHOUT_TIMES,
             )
-        row = np.arange(len(self)) if self.row is None else self.row
-        return np.lexsort((row, self.time, self.user))
+        return self.time
 
 
 def whole_seconds(time: Int64Array | None) -> bool:

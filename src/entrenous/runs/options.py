@@ -21,7 +21,9 @@ class BasicOptions:
 
     protocol: str | None = None
     """How rows are held out: {protocols}. Numbers may differ, as in loo-50. X-given and ncf-99 need
-    a data set that comes with the parts which X published; given reads a split from files. Default:
+    a data set that comes with the parts which X published; given reads a split from files. Behind
+    a split by time, ties=file, random or refuse says which of rows with one time is the latest, as
+    in loo-99,ties=random. Default:
     loo-99; kfold-5 for an algorithm that predicts ratings; for one that gossips pepper-given where
     the data set has those parts, else pepper-85-15."""
     rounds: int | None = None

@@ -21,7 +21,8 @@ from ...core.contract.protocols import some_visits
 from ...core.errors import InputError
 from ...core.types import Array, Int32Array
 from ...core.vocabulary import Vocabulary
-from ..interactions import Interactions, build, find_rows, pair_name, pair_numbers, pairs_of
+from ..interactions import Interactions, build, find_rows, pair_name, pairs_of
+from .candidates import only_negatives
 from .types import Held, Split, cold_notes
 
 
@@ -72,13 +73,18 @@ def given(
     candidate_ids = [table.candidate for table in tables.values() if table is not None]
     parts = _share_ids(parts, candidate_ids)
     _refuse_overlap(parts)
+    positives = np.concatenate([pairs_of(part) for part in parts.values()])
     # Held-out rows with their candidates, over the united vocabularies.
     held = {}
     for label, rows in parts.items():
         if label != "train":
-            of_rows = _rows(rows, tables[label], label)
-            held[label] = Held(rows, of_rows)
-            notes += _consumed(parts, held[label], label)
+            held[label] = Held(rows)
+            table = tables[label]
+            if table is not None:
+                listed = _rows(rows, table, label)
+                of_rows = only_negatives(label, listed, rows.user, rows.item, positives, rows)
+                held[label] = Held(rows, of_rows.table)
+                notes += of_rows.notes
     split = Split(name, parts["train"], held.get("validation"), held["test"], refit)
     return split._replace(notes=notes + cold_notes(split, split.final_train))
 
@@ -250,12 +256,10 @@ def _refuse_overlap(parts: dict[str, Interactions]) -> None:
             )
 
 
-def _rows(rows: Interactions, table: CandidateColumns | None, label: str) -> Int32Array | None:
+def _rows(rows: Interactions, table: CandidateColumns, label: str) -> Int32Array:
     """Returns the candidates of each held-out row, int32 [rows, k], in the order of the table; -1
     where a row has fewer. Raises InputError for a line of no row, and for a row without a line.
     """
-    if table is None:
-        return None
     user = rows.users.indices(list(table.user))
     item = rows.items.indices(list(table.item))
     # The held-out row of each line.
@@ -289,19 +293,3 @@ def _rows(rows: Interactions, table: CandidateColumns | None, label: str) -> Int
     candidates = np.full((len(rows), most), -1, np.int32)
     candidates[row[order], column] = candidate[order]
     return candidates
-
-
-def _consumed(parts: dict[str, Interactions], held: Held, label: str) -> tuple[str, ...]:
-    """Returns a note on the candidates that their user interacted with, which are no negatives; no
-    note if there are none.
-    """
-    if held.candidates is None:
-        return ()
-    user = held.rows.user[:, None]
-    # One number for each candidate, [rows, k], compared with those of all rows.
-    pairs = pair_numbers(user, held.candidates, len(held.rows.items))
-    consumed = np.concatenate([pairs_of(part) for part in parts.values()])
-    known = np.isin(pairs, consumed) & (held.candidates >= 0)
-    if not known.any():
-        return ()
-    return (f"{label} candidates that their user interacted with: {int(known.sum())}",)
