@@ -68,8 +68,10 @@ def test_info_counts_by_hand(file: Path, capsys: pytest.CaptureFixture[str]) -> 
         "first": "1997-12-04T15:55:49+00:00",
         "last": "1997-12-04T15:55:53+00:00",
         "missing": 0,
+        "resolution": "seconds",
+        "users_with_ties": 0,
     }
-    assert about["notes"][-1].endswith("at once: 1")
+    assert about["reading"]["notes"][-1].endswith("at once: 1")
     run("info", file)
     printed = capsys.readouterr().out
     assert "density        0.5556" in printed and "rows per user  min 1" in printed

@@ -17,6 +17,7 @@ from entrenous.data import text
 from entrenous.data.columns import find_roles, plain
 from entrenous.data.load import load, load_part
 from entrenous.data.options import LoadOptions
+from entrenous.data.table import ColumnTable
 
 ROWS = [
     ("1", "10", "5", "881250949"),
@@ -125,17 +126,21 @@ def test_a_first_line_that_is_one_quoted_field_is_one_column(tmp_path: Path) -> 
         load(path)
 
 
+def headed(*names: str) -> ColumnTable:
+    return ColumnTable(frame=pl.DataFrame({name: ["1", "2"] for name in names}), source="x")
+
+
 def test_usual_names_by_preference_and_without_case() -> None:
     assert plain("User_ID") == plain("userId") == "userid"
-    roles = find_roles(["movieId", "title", "userId", "item_id", "Date"], LoadOptions(), "x")
-    assert roles == ("userId", "item_id", None, "Date")
+    roles = find_roles(headed("movieId", "title", "userId", "Date"), LoadOptions())
+    assert roles == ("userId", "movieId", None, "Date")
     assert text.is_header(["a", "b", "c"], LoadOptions(user="a")) and not text.is_header(
         ["a", "b", "c"], LoadOptions()
     )
     with pytest.raises(InputError, match="did you mean 'movieId'"):
-        find_roles(["userId", "movieId"], LoadOptions(item="movie_Id"), "x")
+        find_roles(headed("userId", "movieId"), LoadOptions(item="movie_Id"))
     with pytest.raises(InputError, match="two roles"):
-        find_roles(["user", "item"], LoadOptions(item="user"), "x")
+        find_roles(headed("user", "item"), LoadOptions(item="user"))
 
 
 @pytest.mark.parametrize(

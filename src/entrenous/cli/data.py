@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_text
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +17,7 @@ from .options import Load, LoadListed, assignments, loading
 
 if TYPE_CHECKING:
     from ..data.dataset import Dataset
+    from ..data.reading import Reading
 
 app = cyclopts.App(
     name="data",
@@ -134,23 +136,27 @@ def info(data: str, *, load: LoadListed = None, json: Json = False) -> None:
     from ..data.describe import describe
     from ..data.load import load as load_data
 
-    about = describe(load_data(data, **loading(load)))
+    loaded = load_data(data, **loading(load))
+    about = describe(loaded)
     if json:
         _print_json(about)
         return
+    reading = loaded.reading
+    del about["reading"]
     for name, value in about.items():
-        # Notes are sentences, each on its own line.
-        lines = value if name == "notes" else [_text(value)]
-        for line in lines:
-            tell(f"{name.replace('_', ' '):14} {line}")
+        tell(f"{name.replace('_', ' '):14} {_text(value)}")
+    for line in _report(reading):
+        tell(line)
 
 
 @app.command
-def check(file: str, *, load: LoadListed = None, json: Json = False) -> None:
-    """Check a file or folder: print OK and how it was read, or one line on what is wrong, where,
-    and how to fix it.
+def check(file: str, *, load: LoadListed = None, strict: bool = False, json: Json = False) -> None:
+    """Check a file or folder: print OK and the report of its reading, or one line on what is wrong,
+    where, and how to fix it.
 
-    Exit code 0 if it can be used, 2 if not. Nothing is written.
+    The report says for each column which role it has and why, or that it is not read; what was
+    assumed, with the option that says it; which rows were left out; and which ids look odd. Exit
+    code 0 if the file can be used, 2 if not. Nothing is written.
 
     Parameters
     ----------
@@ -158,18 +164,40 @@ def check(file: str, *, load: LoadListed = None, json: Json = False) -> None:
         A file or folder with interactions, or a named data set.
     load:
         How to read a file, name=value; may be repeated, such as item=venue. {load}.
+    strict:
+        Refuse whatever was guessed. The same as --load strict=true.
     """
     from ..data.describe import describe
     from ..data.load import load as load_data
 
     # A check downloads nothing, also for the name of a data set.
-    loaded = load_data(file, fetch=False, **loading(load))
+    how = loading(load)
+    if strict:
+        how["strict"] = True
+    loaded = load_data(file, fetch=False, **how)
+    about = describe(loaded)
     if json:
-        _print_json({"ok": True, **describe(loaded)})
+        _print_json({"ok": True, **about})
         return
     tell(f"OK: {loaded}")
-    for note in loaded.notes:
-        tell(f"  {note}")
+    for line in _report(loaded.reading):
+        tell(f"  {line}")
+    if about["times"] is not None:
+        tell(f"  times: {_text(about['times'])}")
+
+
+def _report(reading: Reading) -> Iterator[str]:
+    """Yields the lines of the report of a reading: a line for each column that is read or may be
+    missed, then the other sentences.
+    """
+    read, *others = reading.sentences if reading.columns else ("", *reading.sentences)
+    shown = [use for use in reading.columns if use.role or use.missed]
+    if read:
+        yield read
+    width = max((len(use.name) for use in shown), default=0)
+    for use in shown:
+        yield f"  {use.name:{width}}  {use.role or '-':5}  {use.why}"
+    yield from others
 
 
 def _text(value: object) -> str:
@@ -177,7 +205,8 @@ def _text(value: object) -> str:
     if value is None:
         return "none"
     if isinstance(value, dict):
-        return "  ".join(f"{name} {_text(part)}" for name, part in value.items())
+        parts = {name.replace("_", " "): _text(part) for name, part in value.items()}
+        return "  ".join(f"{name} {part}" for name, part in parts.items())
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, list):

@@ -5,20 +5,31 @@ and checks that there is enough to learn from.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, NoReturn
 
 import numpy as np
 
 from ..core.errors import InputError, did_you_mean
-from ..core.types import BoolArray, Float32Array, Int64Array
-from .filters import compact
-from .interactions import UNREAD_TIMES, Interactions, build, pair_numbers
-from .likes import LABELS, ask_about_labels, judge, rows_that_count
+from ..core.types import Float32Array
+from .bad_rows import Step, read_good_rows
+from .interactions import Interactions, build, pair_numbers
+from .likes import (
+    LABELS,
+    ReadColumns,
+    ask_about_labels,
+    judge,
+    labels,
+    only_likes,
+    rows_that_count,
+)
+from .odd_ids import odd_ids
 from .options import LoadOptions
-from .reading import ColumnUse, Reading
-from .scales import check_values, measured, notes_on_values
-from .table import ColumnTable, Times, ids, looks_like_times, times, values
+from .reading import ColumnUse, Guess, Reading, unread
+from .repeats import keep
+from .scales import on_scale, values_on_scale
+from .table import ColumnTable, Times, ids, refuse, times
+from .unread import look_at
 from .visits import VisitColumns, with_visits
 
 
@@ -67,12 +78,16 @@ def find_usual(names: Sequence[str], usual: Sequence[str]) -> str | None:
     """Returns the column among `names` with the first of the `usual` names; None if there is none.
     Of two columns with one plain name, the first counts.
     """
-    # From the last to the first, so that the first of two equal names stays.
-    by_plain = {plain(name): name for name in reversed(names)}
-    for name in usual:
-        if plain(name) in by_plain:
-            return by_plain[plain(name)]
-    return None
+    return next(iter(usual_columns(names, usual)), None)
+
+
+def usual_columns(names: Sequence[str], usual: Sequence[str]) -> list[str]:
+    """Returns the columns among `names` that have one of the `usual` names, in the order of
+    `usual`, then in their own.
+    """
+    rank = {plain(name): number for number, name in reversed(list(enumerate(usual)))}
+    known = [name for name in names if plain(name) in rank]
+    return sorted(known, key=lambda name: rank[plain(name)])
 
 
 class Roles(NamedTuple):
@@ -84,10 +99,13 @@ class Roles(NamedTuple):
     time: str | None
 
 
-def find_roles(names: Sequence[str], options: LoadOptions, where: str) -> Roles:
-    """Returns the column of each role. Raises InputError if a wanted column is missing, or if one
-    column would have two roles.
+def find_roles(table: ColumnTable, options: LoadOptions) -> Roles:
+    """Returns the column of each role. Raises InputError if a wanted column is missing, if one
+    column would have two roles, or if two columns could have one.
     """
+    # A missing column is an error of the header, the first line.
+    where = table.source if table.first_line is None else f"{table.source}:1"
+    names = table.frame.columns
     columns = [_find(names, role, getattr(options, role), where) for role in Roles._fields]
     user, item, value, time = columns
     if user is None or item is None:
@@ -101,7 +119,11 @@ def find_roles(names: Sequence[str], options: LoadOptions, where: str) -> Roles:
             expected="different columns for user, item, value and time",
             fix="check the names given",
         )
-    return Roles(user, item, value, time)
+    roles = Roles(user, item, value, time)
+    for role in ("user", "item", "value"):
+        if getattr(options, role) is None:
+            _refuse_rivals(table, role, rivals(table, role, roles), where)
+    return roles
 
 
 def _find(names: Sequence[str], role: str, wanted: str | None, where: str) -> str | None:
@@ -129,67 +151,133 @@ def _refuse_missing(
     )
 
 
+def rivals(table: ColumnTable, role: str, roles: Roles) -> list[str]:
+    """Returns the columns with a usual name of a role, the one that has the role first. There are
+    none besides it if the others have another role.
+    """
+    chosen = getattr(roles, role)
+    named = usual_columns(table.frame.columns, USUAL[role])
+    return [chosen, *(name for name in named if name not in roles)]
+
+
+def _refuse_rivals(table: ColumnTable, role: str, columns: list[str], where: str) -> None:
+    """Raises InputError if two columns could have a role and differ in more than the names of
+    ids.
+    """
+    if len(columns) == 1 or (role != "value" and _one_to_one(table, columns)):
+        return
+    listed = " and ".join(f"'{name}'" for name in columns)
+    choices = [f"{role}='{name}' (--load {role}={name})" for name in columns]
+    if role == "value":
+        choices.append("value='' for none (--load value=)")
+    raise InputError(
+        where,
+        f"{listed} could each be the {role} column",
+        expected="one of them",
+        fix=f"say which it is: {', or '.join(choices)}",
+    )
+
+
+def _one_to_one(table: ColumnTable, columns: list[str]) -> bool:
+    """Returns True if each value of one column goes with one value of every other, as a number goes
+    with a name.
+    """
+    sizes = {table.frame[name].n_unique() for name in columns}
+    return len(sizes) == 1 and table.frame.select(columns).n_unique() in sizes
+
+
 def assemble(table: ColumnTable, options: LoadOptions, *, name: str) -> Interactions:
     """Returns the interactions in a table. Raises InputError at the first wrong row. `inspect`
     checks that there is enough to learn from.
     """
-    # A missing column is an error of the header, the first line.
-    where = table.source if table.first_line is None else f"{table.source}:1"
-    roles = find_roles(table.frame.columns, options, where)
+    roles = find_roles(table, options)
+    uses = column_uses(table, roles, options)
     ask_about_labels(table, _label_columns(table, roles), options.rule)
-    table = rows_that_count(table, roles.value, options.rule, options.not_rated)
-    user = ids(table, roles.user, "user")
-    item = ids(table, roles.item, "item")
-    value = None
-    if roles.value is not None:
-        value = values(table, roles.value)
-        check_values(table, roles.value, value, options.scale, options.rule)
-    time = Times(None, ())
-    if roles.time is not None:
-        time = times(table, roles.time)
+    table, columns = read_good_rows(table, _steps(roles, options), options)
+    table, (user, item, value, time) = rows_that_count(table, ReadColumns(*columns[1:]), options)
     pair = pair_numbers(user.code, item.code, len(item.names))
     # Repeats are judged before rows are sorted, while each has its place in the file.
     kept = keep(table, pair, value, time.time, options)
     # A rule about values judges the row of a pair that stays.
-    judged = judge(table, value, kept.rows, options.rule, options.bounds)
-    rows = judged.rows
-    if value is not None:
-        value = measured(value[rows], options.scale)
+    judged = judge(table, kept.rows, kept.value, options)
     data = build(
-        user.code[rows],
-        item.code[rows],
-        value=value,
-        time=None if time.time is None else time.time[rows],
+        user.code[kept.rows],
+        item.code[kept.rows],
+        value=kept.value,
+        time=None if time.time is None else time.time[kept.rows],
         users=user.names,
         items=item.names,
         name=name,
-        scale=None if value is None else options.bounds,
+        scale=None if kept.value is None else options.bounds,
         reading=Reading(
             table.source,
-            column_uses(table, roles, options),
-            table.guesses,
-            (*table.left_out, *judged.left_out),
+            uses,
+            (*table.guesses, *guesses_of(table, roles, options, uses)),
+            (*table.left_out, *kept.left_out, *judged.left_out),
             (
-                *_unread_times(table, roles, options),
                 *table.notes,
+                *odd_ids(table, user),
+                *odd_ids(table, item),
                 *user.notes,
                 *item.notes,
                 *time.notes,
                 *kept.notes,
                 *judged.notes,
-                *notes_on_values(value, options.scale),
             ),
             options.rule or "",
-            value is not None and options.scale is not None,
+            kept.value is not None and options.scale is not None,
         ),
     )
-    if judged.left_out:
-        data = compact(data)
     if kept.visits and time.time is not None:
         places = np.arange(len(pair))
         all_rows = VisitColumns(user.code, item.code, time.time, places)
         data = with_visits(data, all_rows, table.source)
-    return data
+    return on_scale(only_likes(data, judged.likes), options.scale)
+
+
+def _steps(roles: Roles, options: LoadOptions) -> list[Step]:
+    """Returns the steps that read a table: a check of headers that are repeated, then the columns
+    of users, items, values, times and labels.
+    """
+
+    def read_values(table: ColumnTable) -> Float32Array | None:
+        return None if roles.value is None else values_on_scale(table, roles.value, options)
+
+    def read_times(table: ColumnTable) -> Times:
+        return Times(None, ()) if roles.time is None else times(table, roles.time)
+
+    return [
+        lambda table: _check_headers(table, roles),
+        lambda table: ids(table, roles.user, "user"),
+        lambda table: ids(table, roles.item, "item"),
+        read_values,
+        read_times,
+        lambda table: labels(table, options.rule),
+    ]
+
+
+def _check_headers(table: ColumnTable, roles: Roles) -> None:
+    """Refuses rows that repeat the names of the columns, as in files that were put together."""
+    import polars as pl
+
+    pair = table.frame[roles.user], table.frame[roles.item]
+    if any(column.dtype != pl.String for column in pair):
+        return
+    user, item = pair
+    bad = (user == roles.user) & (item == roles.item)
+    if bad.any():
+        refuse(
+            table,
+            bad.fill_null(False).to_numpy(),
+            "the line repeats the header",
+            expected="one header",
+            fix="remove the line",
+        )
+
+
+def _label_columns(table: ColumnTable, roles: Roles) -> list[str]:
+    """Returns the unread columns with a usual name of labels."""
+    return [name for name in table.frame.columns if name not in roles and plain(name) in LABELS]
 
 
 def column_uses(table: ColumnTable, roles: Roles, options: LoadOptions) -> tuple[ColumnUse, ...]:
@@ -198,132 +286,64 @@ def column_uses(table: ColumnTable, roles: Roles, options: LoadOptions) -> tuple
     uses = []
     for name in table.frame.columns:
         role = role_of.get(name, "")
-        why = "no option and no usual name gives it a role"
         if name == options.rule and not role:
-            role, why = "likes", "named by likes="
-        elif role and getattr(options, role) == name:
-            why = f"named by {role}="
-        elif role:
-            why = f"a usual name of the {role} column"
-        uses.append(ColumnUse(name, role, why))
+            uses.append(ColumnUse(name, "likes", f"named by likes={name}"))
+        elif not role:
+            uses.append(ColumnUse(name, "", _why_unread(table, name, options)))
+        elif getattr(options, role) == name:
+            uses.append(ColumnUse(name, role, f"named by {role}={name}"))
+        else:
+            uses.append(ColumnUse(name, role, f"a usual name of the {role} column"))
     return tuple(uses)
 
 
-def _label_columns(table: ColumnTable, roles: Roles) -> list[str]:
-    """Returns the unread columns with a usual name of labels."""
-    return [name for name in table.frame.columns if name not in roles and plain(name) in LABELS]
+def _why_unread(table: ColumnTable, name: str, options: LoadOptions) -> str:
+    loss = look_at(table, name)
+    if loss is not None and getattr(options, loss.role) == "":
+        return f"left out by {loss.role}="
+    if loss is None:
+        return "no option and no usual name gives it a role"
+    option = f"{loss.role}={name}"
+    return f"{unread(loss.kind)}: say {loss.role}='{name}' (--load {option})"
 
 
-def _unread_times(table: ColumnTable, roles: Roles, options: LoadOptions) -> tuple[str, ...]:
-    """Returns a note on the first unread column that looks like times, if the data has none."""
-    if roles.time is not None or options.time == "":
-        return ()
-    for name in table.frame.columns:
-        if name not in roles and looks_like_times(table, name):
-            # `Interactions.time_order` finds this note where times are missed.
-            return (f"'{name}' {UNREAD_TIMES}: say time='{name}' (--load time={name})",)
-    return ()
-
-
-# ---- repeated pairs ------------------------------------------------------------------------------
-
-
-class KeptRows(NamedTuple):
-    """The rows that stay where pairs are repeated."""
-
-    rows: Int64Array
-    """Positions in the table, ascending, int64."""
-    notes: tuple[str, ...]
-    """The number of rows that were left out."""
-    visits: bool = False
-    """True if repeats are visits, each of which counts."""
-
-
-def keep(
-    table: ColumnTable,
-    pair: Int64Array,
-    value: Float32Array | None,
-    time: Int64Array | None,
-    options: LoadOptions,
-) -> KeptRows:
-    """Returns the rows that stay where a pair is repeated. pair: one number for each (user, item),
-    int64 [rows]. Raises InputError for a repeat that `options.duplicates` refuses.
+def guesses_of(
+    table: ColumnTable, roles: Roles, options: LoadOptions, uses: Sequence[ColumnUse]
+) -> Iterator[Guess]:
+    """Yields the guesses about columns: a role by a usual name that is not the first one, one of
+    several columns for a role, and a column left unread that seems to have a missing role.
     """
-    # Most data has no repeats, and one sort tells so.
-    ascending = np.sort(pair)
-    if not (ascending[1:] == ascending[:-1]).any():
-        return KeptRows(np.arange(len(pair)), ())
-    # Both sorts are stable: ties keep the order of the file.
-    order = np.lexsort((pair,) if time is None else (time, pair))
-    ordered = pair[order]
-    # True where a row has the pair of the row before it.
-    same = ordered[1:] == ordered[:-1]
-    if options.duplicates == "error":
-        _refuse_repeat(table, order, same)
-    if options.duplicates == "same" and value is not None:
-        _refuse_conflict(table, order, same, value)
-    if options.duplicates == "first":
-        which = "first"
-        stays = np.concatenate([[True], ~same])
-    else:
-        which = "last"
-        stays = np.concatenate([~same, [True]])
-    rows = np.sort(order[stays])
-    by = "in the file" if time is None else "by time, then by place in the file"
-    # Without a value, the rows of a pair differ in time alone: each is a visit.
-    visits = time is not None and value is None and which == "last"
-    and_times = ", with the times of all" if visits else ""
-    note = (
-        f"repeats of a (user, item) pair, of which the {which} {by} is kept{and_times}:"
-        f" {len(pair) - len(rows):,}"
-    )
-    return KeptRows(rows, (note,), visits)
+    for role, name in roles._asdict().items():
+        if name is None or getattr(options, role) is not None:
+            continue
+        others = rivals(table, role, roles)[1:]
+        if others:
+            listed = ", ".join(f"'{other}'" for other in others)
+            yield Guess(f"the {role} column is '{name}', not {listed}", f"{role}={name}")
+        elif plain(name) != plain(USUAL[role][0]):
+            yield Guess(f"the {role} column is '{name}'", f"{role}={name}")
+    for role in ("value", "time"):
+        if getattr(roles, role) is None and getattr(options, role) is None:
+            yield from _missed(role, uses)
 
 
-def _refuse_repeat(table: ColumnTable, order: Int64Array, same: BoolArray) -> NoReturn:
-    """Refuses the first row of the table whose pair occurs before."""
-    # By time, either of two rows may stand first in the file.
-    later = np.maximum(order[1:], order[:-1])[same]
-    raise InputError(
-        table.where(int(later.min())),
-        "the (user, item) pair occurs before",
-        expected="one row per pair",
-        fix="choose duplicates='last' or 'first' (--load duplicates=last)",
-    )
+def _missed(role: str, uses: Sequence[ColumnUse]) -> Iterator[Guess]:
+    """Yields the guess that the data has no column of a role, if unread ones look like it."""
+    mark = f"(--load {role}="
+    names = [use.name for use in uses if not use.role and mark in use.why]
+    if names:
+        listed = ", ".join(f"'{name}'" for name in names)
+        options = " or ".join(f"{role}={name}" for name in [*names, ""])
+        yield Guess(f"no column is the {role}, also not {listed}", options)
 
 
-def _refuse_conflict(
-    table: ColumnTable, order: Int64Array, same: BoolArray, value: Float32Array
-) -> None:
-    """Refuses the first row of the table that disagrees on the value with a row of its pair."""
-    ordered = value[order]
-    conflict = same & (ordered[1:] != ordered[:-1])
-    if not conflict.any():
-        return
-    neighbours = np.sort(np.stack([order[1:], order[:-1]]), axis=0)
-    earlier, later = neighbours[:, conflict]
-    first = np.argmin(later)
-    row = int(later[first])
-    other = int(earlier[first])
-    line = table.where(other).rpartition(":")[2]
-    raise InputError(
-        table.where(row),
-        f"the (user, item) pair has value {value[row]:g} here and {value[other]:g} at {line}",
-        expected="repeats that agree",
-        fix="choose duplicates='last' or 'first' (--load duplicates=last)",
-    )
-
-
-def inspect(data: Interactions, filters: Sequence[str]) -> Interactions:
-    """Checks that a data set can be learned from, and returns it with a note on users with one row.
-    Raises InputError if there is a single user, or if a user consumed every item.
-
-    filters: the options that left rows out, such as `min_rows=5`, which an error names.
+def inspect(data: Interactions, where: str, filters: Sequence[str] = ()) -> None:
+    """Checks that a data set can be learned from. Raises InputError if there is a single user, or
+    if a user consumed every item. filters: the options that left rows out, such as "min_rows=5".
     """
-    where = data.reading.source or data.name
-    after = f"after {', '.join(filters)} " if filters else ""
-    remedy = f"choose a weaker filter, or leave {filters[-1]} out" if filters else ""
     counts = data.counts
+    after = f"after {', '.join(filters)}, " if filters else ""
+    remedy = f"choose a weaker filter, or leave {filters[-1]} out" if filters else ""
     # Learning from others needs others.
     if len(data.users) == 1:
         raise InputError(
@@ -342,10 +362,13 @@ def inspect(data: Interactions, filters: Sequence[str]) -> Interactions:
             expected="items that a user did not consume",
             fix=remedy or "remove that user, or check the item column",
         )
-    single = int((counts == 1).sum())
+
+
+def with_single_rows(data: Interactions) -> Interactions:
+    """Returns the data set with a note on the users with one row, if there are any."""
+    single = int((data.counts == 1).sum())
     if not single:
         return data
-    note = (
+    return data.noted(
         f"users with one interaction, which cannot be held out and learned from at once: {single:,}"
     )
-    return data.noted(note)

@@ -1,4 +1,4 @@
-"""Filters: k-core and active users. Each adds a note on what it did.
+"""Filters: k-core, active users, users with few items. Each adds a note on what it did.
 
 Users and items that have no row left leave the vocabulary.
 """
@@ -23,6 +23,15 @@ def min_user_rows(data: Interactions, n: int) -> Interactions:
     _check("n", n)
     keep = np.repeat(data.counts >= n, data.counts)
     return only_rows(data, keep, f"users with >= {n} rows")
+
+
+def max_user_items(data: Interactions, n: int) -> Interactions:
+    """Returns the users with at most `n` items: a program that follows every link has more than a
+    person. Raises InputError if none is left.
+    """
+    _check("n", n)
+    keep = np.repeat(data.counts <= n, data.counts)
+    return only_rows(data, keep, f"users with <= {n} items", fix="choose a larger number")
 
 
 def k_core(data: Interactions, *, users: int = 1, items: int = 1) -> Interactions:
@@ -56,7 +65,9 @@ def _check(name: str, n: int) -> None:
         raise InputError(name, f"got {n}", expected="a whole number of at least 1")
 
 
-def only_rows(data: Interactions, keep: BoolArray, what: str) -> Interactions:
+def only_rows(
+    data: Interactions, keep: BoolArray, what: str, fix: str = "choose a smaller number"
+) -> Interactions:
     """Returns the kept rows over the users and items that still occur, with a note. what: names the
     rows that are kept. Raises InputError if none is.
     """
@@ -65,7 +76,7 @@ def only_rows(data: Interactions, keep: BoolArray, what: str) -> Interactions:
             data.name,
             f"no row is left by the filter: {what}",
             expected="a filter that leaves rows",
-            fix="choose a smaller number",
+            fix=fix,
         )
     # What is left is the whole from here on, and so is its scale.
     small = replace(compact(data.select(keep)), scale=data.scale)

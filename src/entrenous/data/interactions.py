@@ -17,12 +17,10 @@ from ..core.errors import InputError
 from ..core.rows import rows_of, starts_of
 from ..core.types import Array, BoolArray, Float32Array, Float64Array, Int32Array, Int64Array
 from ..core.vocabulary import Vocabulary
-from .reading import Reading
+from .reading import Reading, unread
 
 # The time of a row whose time is not known.
 NO_TIME = np.iinfo(np.int64).min
-# Stands in the note on an unread column, by which `time_order` finds it again.
-UNREAD_TIMES = "looks like a column of times and is not read"
 # The report on rows that were made.
 NOT_READ = Reading()
 WITHOUT_TIMES = "use random-80-20, or ncf-99 for a data set of which NCF published test rows"
@@ -258,10 +256,13 @@ class Interactions:
         Raises InputError if the data has no times or a row lacks one.
         """
         if self.time is None:
-            # A column that was not read may hold them: loading left a note on it.
+            # A column that was not read may hold them: loading said so.
             # The remedy depends on whether there is a column to read.
-            unread = [note for note in self.notes if UNREAD_TIMES in note]
-            fix = "; or ".join([*unread, WITHOUT_TIMES])
+            missed = unread("times")
+            columns = [
+                f"'{use.name}' {use.why}" for use in self.reading.columns if missed in use.why
+            ]
+            fix = "; or ".join([*columns, WITHOUT_TIMES])
             raise InputError(self.name, "the data has no times", expected="a time column", fix=fix)
         missing = int((self.time == NO_TIME).sum())
         if missing:

@@ -9,7 +9,6 @@ values of 0 or less, or an unread column of labels.
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any, NamedTuple, NoReturn
 
@@ -17,16 +16,15 @@ import numpy as np
 
 from ..core.errors import InputError, did_you_mean
 from ..core.types import BoolArray, Float32Array, Int64Array
-from .filters import only_rows
+from .filters import compact, only_rows
 from .interactions import Interactions
+from .options import ANY, AT_LEAST, POSITIVE, RULES, LoadOptions, span_of
 from .reading import LeftOut
-from .table import ColumnTable, refuse, values
+from .table import ColumnTable, IdColumn, Times, refuse, shown
 
-ANY, POSITIVE, AT_LEAST = "any", "positive", "at_least"
-RULES = "any, positive, at_least=X, or the name of a column of labels"
 # The plain forms of labels. -1 is the dislike of data that has dislikes beside likes.
-YES = frozenset(("1", "1.0", "true", "t", "yes", "y"))
-NO = frozenset(("0", "0.0", "-1", "-1.0", "false", "f", "no", "n"))
+YES = ("1", "1.0", "true", "t", "yes", "y")
+NO = ("0", "0.0", "-1", "-1.0", "false", "f", "no", "n")
 # The usual names of columns of labels, as `columns.plain` compares them.
 LABELS = (
     *(
@@ -46,31 +44,6 @@ LABELS = (
 
 
 # ---- rules ---------------------------------------------------------------------------------------
-
-
-def read_rule(given: Any) -> str:
-    """Returns a rule in its one form: ("at_least", 4) and "at_least=4.0" are "at_least=4".
-
-    Raises InputError for a bar that is no finite number, and for anything but text.
-
-    >>> read_rule(("at_least", 4))
-    'at_least=4'
-    """
-    if isinstance(given, list | tuple) and len(given) == 2 and given[0] == AT_LEAST:
-        given = f"{AT_LEAST}={given[1]}"
-    if not isinstance(given, str) or not given.strip():
-        raise InputError("likes", f"got {given!r:.80}", expected=RULES)
-    name, _, bar = given.partition("=")
-    if name.strip() != AT_LEAST:
-        return given.strip()
-    try:
-        number = float(bar)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise InputError("likes", f"got {given!r:.80}", expected="a number, such as at_least=4")
-    # Nine digits tell all numbers of float32 apart.
-    return f"{AT_LEAST}={number:.9g}"
 
 
 def by_column(rule: str | None) -> bool:
@@ -110,54 +83,94 @@ def said(rule: str) -> str:
 # ---- rows of a table -----------------------------------------------------------------------------
 
 
-def rows_that_count(
-    table: ColumnTable, value: str | None, rule: str | None, not_rated: float | None
-) -> ColumnTable:
-    """Returns the table without the rows that a column of labels calls no likes, and without those
-    whose value means "not rated": neither says anything of the pair, so that both go before repeats
-    are treated. value: the name of the value column.
+class ReadColumns(NamedTuple):
+    """The columns of a table, read: one entry for each of its rows."""
 
-    Raises InputError for a column that does not exist or holds no labels, and if no row is left.
+    user: IdColumn
+    item: IdColumn
+    value: Float32Array | None
+    """float32 [rows]; None without a column of values."""
+    time: Times
+    yes: BoolArray | None
+    """True where the label of the rule says yes, bool [rows]; None without such a rule."""
+
+
+class CountingRows(NamedTuple):
+    """The rows of a table that say something of their pair."""
+
+    table: ColumnTable
+    """These rows; its `left_out` counts the others."""
+    columns: tuple[IdColumn, IdColumn, Float32Array | None, Times]
+    """Their users, items, values and times."""
+
+
+def rows_that_count(table: ColumnTable, columns: ReadColumns, options: LoadOptions) -> CountingRows:
+    """Returns the rows without those that a column of labels calls no likes, and without those
+    whose value means "not rated". Neither says anything of the pair, so that both go before repeats
+    are treated. Raises InputError if no row is left.
     """
-    if not_rated is not None:
+    user, item, value, time, yes = columns
+    keep = np.ones(len(user.code), bool)
+    if options.not_rated is not None:
         if value is None:
             _refuse_without_values(table, "not_rated")
-        rated = values(table, value) != np.float32(not_rated)
-        table = _only(table, rated, f"a value of {not_rated:g} (not_rated)")
-    if rule is not None and by_column(rule):
-        yes = _labels(table, rule)
-        table = _only(table, yes, f"'{rule}' says no (likes={rule})")
-    return table
+        rated = value != np.float32(options.not_rated)
+        reason = f"the value is {options.not_rated:g} (not_rated={options.not_rated:g})"
+        table = _counted(table, keep, rated, reason)
+        keep &= rated
+    if yes is not None:
+        reason = f"'{options.rule}' says no (likes={options.rule})"
+        table = _counted(table, keep, yes, reason)
+        keep = keep & yes
+    if not keep.all():
+        user = user._replace(code=user.code[keep])
+        item = item._replace(code=item.code[keep])
+        value = None if value is None else value[keep]
+        time = time._replace(time=None if time.time is None else time.time[keep])
+        table = table.without(~keep)
+    return CountingRows(table, (user, item, value, time))
 
 
-def _only(table: ColumnTable, keep: BoolArray, reason: str) -> ColumnTable:
-    if not keep.any():
-        problem = f"no row is left, since every row has: {reason}"
-        raise InputError(table.source, problem, expected="an option that leaves rows")
-    if keep.all():
-        return replace(table, notes=(*table.notes, f"no row has: {reason}"))
-    return table.only(keep, reason)
-
-
-def _labels(table: ColumnTable, name: str) -> BoolArray:
-    """Returns True for every row whose label says yes, bool [rows]."""
-    columns = table.frame.columns
-    if name not in columns:
-        fix = did_you_mean(name, [ANY, POSITIVE, f"{AT_LEAST}=X", *columns])
+def _counted(table: ColumnTable, before: BoolArray, stays: BoolArray, reason: str) -> ColumnTable:
+    """Returns the same rows, with those of `before` that do not stay among the counts of rows that
+    are left out. before, stays: bool [rows].
+    """
+    goes = before & ~stays
+    if not goes.any():
+        return replace(table, notes=(*table.notes, f"no row was left out for: {reason}"))
+    if not (before & stays).any():
         raise InputError(
-            "likes", f"no rule and no column '{name}' in {table.source}", expected=RULES, fix=fix
+            table.source,
+            f"no row is left, since of each one {reason}",
+            expected="an option that leaves rows",
         )
-    text = _label_text(table, name)
-    yes = text.is_in(list(YES)).to_numpy()
-    strange = ~(yes | text.is_in(list(NO)).to_numpy())
+    entry = LeftOut(reason, int(goes.sum()), table.where(int(np.argmax(goes))))
+    return replace(table, left_out=(*table.left_out, entry))
+
+
+def labels(table: ColumnTable, rule: str | None) -> BoolArray | None:
+    """Returns True for every row whose label says yes, bool [rows]; None for a rule without a
+    column. Raises InputError for a column that does not exist, and for a field that is no label.
+    """
+    if rule is None or not by_column(rule):
+        return None
+    columns = table.frame.columns
+    if rule not in columns:
+        fix = did_you_mean(rule, [ANY, POSITIVE, f"{AT_LEAST}=X", *columns])
+        raise InputError(
+            "likes", f"no rule and no column '{rule}' in {table.source}", expected=RULES, fix=fix
+        )
+    text = _label_text(table, rule)
+    yes = text.is_in(YES).to_numpy()
+    strange = ~(yes | text.is_in(NO).to_numpy())
     if strange.any():
-        shown = text[int(np.argmax(strange))][:40]
         refuse(
             table,
             strange,
-            f"the label '{name}' is '{shown}'",
+            f"the label '{rule}' is '{shown(text, strange)}'",
             expected="0 or 1, true or false, yes or no",
-            fix=f"for ratings or counts say value={name} with likes=positive or likes=at_least=X",
+            fix=f"for ratings or counts say value={rule} with likes=positive or likes=at_least=X",
+            reason=f"the label '{rule}' is neither yes nor no",
         )
     return yes
 
@@ -170,83 +183,85 @@ def _label_text(table: ColumnTable, name: str) -> Any:
     return column.str.strip_chars().str.to_lowercase()
 
 
-class LikedRows(NamedTuple):
-    """The rows that a rule counts as likes."""
-
-    rows: Int64Array
-    """Positions in the table, ascending, int64."""
-    left_out: tuple[LeftOut, ...]
-    """The rows that are no likes."""
-    notes: tuple[str, ...]
-    """The rows with a value of 0 or less that count as likes."""
-
-
-def judge(
-    table: ColumnTable,
-    value: Float32Array | None,
-    rows: Int64Array,
-    rule: str | None,
-    scale: tuple[float, float] | None,
-) -> LikedRows:
-    """Returns those of `rows` that are likes. value: of all rows of the table; None if the data has
-    none. scale: the declared scale of ratings.
-
-    Raises InputError for values of 0 or less about which nothing was said, for a rule about values
-    that the data does not have, and if no row is a like.
-    """
-    if value is None:
-        if rule is not None and rule != ANY and not by_column(rule):
-            _refuse_without_values(table, f"likes={rule}")
-        return LikedRows(rows, (), ())
-    of_rows = value[rows]
-    low = of_rows <= 0
-    if rule is None:
-        if not low.any():
-            return LikedRows(rows, (), ())
-        if scale is None or scale[0] > 0:
-            refuse_unsaid(table.where(int(rows[low].min())), of_rows)
-        note = f"{_count_low(low)}, which are ratings since scale={_of(*scale)} says so"
-        return LikedRows(rows, (), (note,))
-    keep = liked(of_rows, rule)
-    if not keep.any():
-        refuse_no_like(table.source, of_rows, rule)
-    notes: tuple[str, ...] = ()
-    if (low & keep).any():
-        notes = (f"{_count_low(low & keep)}, which count as likes (likes={rule})",)
-    if keep.all():
-        return LikedRows(rows, (), notes)
-    first = table.where(int(rows[~keep].min()))
-    entry = LeftOut(f"no likes ({said(rule)})", int((~keep).sum()), first)
-    return LikedRows(rows[keep], (entry,), notes)
-
-
-def _count_low(low: BoolArray) -> str:
-    return f"rows with a value of 0 or less: {int(low.sum()):,}"
-
-
-def _of(low: float, high: float) -> str:
-    """Returns a scale as the option has it. Nine digits tell all numbers of float32 apart."""
-    return f"{low:.9g},{high:.9g}"
-
-
 def ask_about_labels(table: ColumnTable, names: list[str], rule: str | None) -> None:
-    """Raises InputError if one of the columns `names` looks like labels that say no somewhere, and
-    nobody said what counts as a like.
+    """Raises InputError if one of the unread columns `names` holds labels that say no somewhere,
+    and nobody said what counts as a like.
     """
     if rule is not None:
         return
     for name in names:
         text = _label_text(table, name)
-        no = text.is_in(list(NO))
-        if no.any() and (no | text.is_in(list(YES))).all():
+        no = text.is_in(NO).to_numpy()
+        if no.any() and (no | text.is_in(YES).to_numpy()).all():
             raise InputError(
-                table.where(int(np.argmax(no.to_numpy()))),
+                table.where(int(np.argmax(no))),
                 f"the column '{name}' is not read and says no in {int(no.sum()):,} of"
                 f" {len(no):,} rows, which may be likes all the same or not",
                 expected="one meaning",
                 fix=f"say likes={name} (without these rows) or likes=any (every row is a like), as"
                 f" in --load likes={name}",
             )
+
+
+class JudgedRows(NamedTuple):
+    """The rows that a rule counts as likes."""
+
+    likes: BoolArray | None
+    """True for a like, bool [rows]; None if every row is one."""
+    left_out: tuple[LeftOut, ...] = ()
+    """The rows that are no likes."""
+    notes: tuple[str, ...] = ()
+    """The rows with a value of 0 or less that count as likes."""
+
+
+def judge(
+    table: ColumnTable, rows: Int64Array, value: Float32Array | None, options: LoadOptions
+) -> JudgedRows:
+    """Returns which of some rows are likes. rows: positions in the table, ascending. value: of
+    these rows, float32 [rows]; None if they have none.
+
+    Raises InputError for values of 0 or less about which nothing was said, for a rule about values
+    that the data does not have, and if no row is a like.
+    """
+    rule, scale = options.rule, options.bounds
+    if value is None:
+        if rule is not None and rule != ANY and not by_column(rule):
+            _refuse_without_values(table, f"likes={rule}")
+        return JudgedRows(None)
+    low = value <= 0
+    if rule is None:
+        if not low.any():
+            return JudgedRows(None)
+        if scale is None or scale[0] > 0:
+            refuse_unsaid(table.where(int(rows[np.argmax(low)])), value)
+        note = f"{_count_low(low)}, which are ratings since scale={span_of(*scale)} says so"
+        return JudgedRows(None, (), (note,))
+    likes = liked(value, rule)
+    if not likes.any():
+        refuse_no_like(table.source, value, rule)
+    notes: tuple[str, ...] = ()
+    if (low & likes).any():
+        notes = (f"{_count_low(low & likes)}, which count as likes (likes={rule})",)
+    if likes.all():
+        return JudgedRows(None, (), notes)
+    first = table.where(int(rows[np.argmin(likes)]))
+    entry = LeftOut(f"no likes ({said(rule)})", int((~likes).sum()), first)
+    return JudgedRows(likes, (entry,), notes)
+
+
+def only_likes(data: Interactions, likes: BoolArray | None) -> Interactions:
+    """Returns the likes among rows that were built of a table, over the users and items that occur.
+    likes: by place in the source, bool [rows]; None if every row is one.
+    """
+    if likes is not None:
+        assert data.row is not None
+        # What is left is the whole from here on, and so is its scale.
+        data = replace(data.select(likes[data.row]), scale=data.scale)
+    return compact(data)
+
+
+def _count_low(low: BoolArray) -> str:
+    return f"rows with a value of 0 or less: {int(low.sum()):,}"
 
 
 # ---- rows of any source --------------------------------------------------------------------------
@@ -297,7 +312,7 @@ def refuse_unsaid(where: str, value: Float32Array, scaled: bool = False) -> NoRe
     if len(missing) == 1 and highest > 0:
         options.append(f"not_rated={missing[0]:.9g} (such rows are no ratings)")
     if lowest < highest and not scaled:
-        options.append(f"scale={_of(lowest, highest)} (all are ratings, to be predicted)")
+        options.append(f"scale={span_of(lowest, highest)} (all are ratings, to be predicted)")
     raise InputError(
         where,
         f"{_count_low(low)} of {len(value):,} (the lowest is {lowest:.9g}), which may be likes all"

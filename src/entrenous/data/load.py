@@ -9,16 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import InputError, did_you_mean
-from .columns import assemble, inspect
+from .columns import assemble, inspect, with_single_rows
 from .dataset import datasets
 from .features import features
 from .files import read_table
-from .filters import k_core
+from .filters import k_core, max_user_items
 from .folders import add_features, read_folder
 from .frames import from_any
 from .interactions import Interactions
 from .likes import keep_likes
-from .options import Duplicates, LoadOptions
+from .options import BadRows, Duplicates, LoadOptions
+from .reading import refuse_guesses
 from .scales import Scale
 
 
@@ -42,6 +43,10 @@ def load(
     encoding: str = "utf-8",
     names: Sequence[str] | None = None,
     duplicates: Duplicates = "same",
+    bad_rows: BadRows = "refuse",
+    bad_share: float = 0.01,
+    max_items_of_a_user: int | None = None,
+    strict: bool = False,
     scale: Scale | None = None,
     likes: str | tuple[str, float] | None = None,
     not_rated: float | None = None,
@@ -62,8 +67,13 @@ def load(
     delimiter, encoding: those of a text file. names: the columns of a file without a header.
 
     duplicates: "same" (default) keeps the last of repeated (user, item) rows and refuses rows that
-    disagree on the value; "last" and "first" keep that row; "error" refuses repeats. Rows are in
-    the order of time, then of their place in the file.
+    disagree on the value; "last" and "first" keep that row; "sum" adds the values up, as of plays
+    and purchases (rows without a value are counted); "refuse" refuses repeats. Rows are in the
+    order of time, then of their place in the file.
+
+    bad_rows: "refuse" (default) refuses the first row that cannot be read; "drop" leaves such rows
+    out, at most `bad_share` of all rows, but always one. max_items_of_a_user: leaves out users with
+    more items. strict: True refuses whatever had to be guessed.
 
     scale: (lowest, highest) value; a value outside is refused. "log" for counts: values become
     log(1 + count).
@@ -89,6 +99,10 @@ def load(
         "encoding": encoding,
         "names": names,
         "duplicates": duplicates,
+        "bad_rows": bad_rows,
+        "bad_share": bad_share,
+        "max_items_of_a_user": max_items_of_a_user,
+        "strict": strict,
         "scale": scale,
         "likes": likes,
         "not_rated": not_rated,
@@ -134,12 +148,20 @@ def _loaded(
 
 
 def _filtered(data: Interactions, options: LoadOptions, part: bool) -> Interactions:
-    """Returns the users and items with enough rows. part: True for a part of a whole, such as a
-    test file, in which too little to learn from is no error.
+    """Returns the rows of users with few enough items, then the users and items with enough rows.
+    Raises InputError if `strict` finds a guess in the report, and if the filters leave too little
+    to learn from. part: True for a part of a whole, such as a test file, in which that is no error.
     """
+    if options.strict:
+        refuse_guesses(data.reading)
+    if options.max_items_of_a_user is not None:
+        data = max_user_items(data, options.max_items_of_a_user)
     if options.min_rows != 1:
         data = k_core(data, users=options.min_rows, items=options.min_rows)
-    return data if part else inspect(data, _filters(options))
+    if part:
+        return data
+    inspect(data, data.reading.source or data.name, _filters(options))
+    return with_single_rows(data)
 
 
 def _filters(options: LoadOptions) -> list[str]:
@@ -147,13 +169,14 @@ def _filters(options: LoadOptions) -> list[str]:
     named = {
         "not_rated": None if options.not_rated is None else f"{options.not_rated:g}",
         "likes": options.rule,
+        "max_items_of_a_user": options.max_items_of_a_user,
         "min_rows": options.min_rows if options.min_rows != 1 else None,
     }
     return [f"{name}={value}" for name, value in named.items() if value is not None]
 
 
 # The options that apply to a named data set too, which declares the others itself.
-ANYWHERE = ("likes", "min_value", "min_rows", "items")
+ANYWHERE = ("likes", "min_value", "min_rows", "items", "max_items_of_a_user", "strict")
 
 
 def _refuse_options(name: str, options: LoadOptions) -> None:
@@ -189,6 +212,10 @@ def from_frame(
     value: str | None = None,
     time: str | None = None,
     duplicates: Duplicates = "same",
+    bad_rows: BadRows = "refuse",
+    bad_share: float = 0.01,
+    max_items_of_a_user: int | None = None,
+    strict: bool = False,
     scale: Scale | None = None,
     likes: str | tuple[str, float] | None = None,
     not_rated: float | None = None,
@@ -211,6 +238,10 @@ def from_frame(
         "value": value,
         "time": time,
         "duplicates": duplicates,
+        "bad_rows": bad_rows,
+        "bad_share": bad_share,
+        "max_items_of_a_user": max_items_of_a_user,
+        "strict": strict,
         "scale": scale,
         "likes": likes,
         "not_rated": not_rated,

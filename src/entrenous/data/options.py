@@ -5,17 +5,53 @@ the manifest of a stored run use.
 from __future__ import annotations
 
 import codecs
-from typing import Any, Literal, Self, final
+import math
+from typing import Any, Literal, Self, TypeAlias, final
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from ..core.contract.settings import Settings
 from ..core.errors import InputError
-from .likes import AT_LEAST, read_rule
-from .scales import LOG, Scale
 
-Duplicates = Literal["same", "first", "last", "error"]
+Duplicates = Literal["same", "first", "last", "sum", "refuse"]
+BadRows = Literal["refuse", "drop"]
+# (lowest, highest) rating, or counts that become logarithms.
+Scale: TypeAlias = tuple[float, float] | Literal["log"]
+LOG = "log"
+# The rules of `likes`, see `data.likes`.
+ANY, POSITIVE, AT_LEAST = "any", "positive", "at_least"
+RULES = "any, positive, at_least=X, or the name of a column of labels"
+
+
+def read_rule(given: Any) -> str:
+    """Returns a rule in its one form: ("at_least", 4) and "at_least=4.0" are "at_least=4".
+
+    Raises InputError for a bar that is no finite number, and for anything but text.
+
+    >>> read_rule(("at_least", 4))
+    'at_least=4'
+    """
+    if isinstance(given, list | tuple) and len(given) == 2 and given[0] == AT_LEAST:
+        given = f"{AT_LEAST}={given[1]}"
+    if not isinstance(given, str) or not given.strip():
+        raise InputError("likes", f"got {given!r:.80}", expected=RULES)
+    name, _, bar = given.partition("=")
+    if name.strip() != AT_LEAST:
+        return given.strip()
+    try:
+        number = float(bar)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise InputError("likes", f"got {given!r:.80}", expected="a number, such as at_least=4")
+    # Nine digits tell all numbers of float32 apart.
+    return f"{AT_LEAST}={number:.9g}"
+
+
+def span_of(low: float, high: float) -> str:
+    """Returns a scale as the option has it. Nine digits tell all numbers of float32 apart."""
+    return f"{low:.9g},{high:.9g}"
 
 
 @final
@@ -42,9 +78,28 @@ class LoadOptions(Settings):
     duplicates: Duplicates = Field(
         "same",
         description=(
-            "which of repeated (user, item) rows is kept: same (any, if they agree), first, last,"
-            " or error"
+            "what becomes of repeated (user, item) rows: same (one, if they agree), first, last,"
+            " sum (values add up, as of plays and purchases), or refuse"
         ),
+    )
+    bad_rows: BadRows = Field(
+        "refuse",
+        description=(
+            "what becomes of rows that cannot be read (no id, no number, too few fields): refuse,"
+            " or drop, which counts them"
+        ),
+    )
+    bad_share: float = Field(
+        0.01,
+        gt=0,
+        le=1,
+        description="the largest share of rows that bad_rows=drop leaves out; always one row",
+    )
+    max_items_of_a_user: int | None = Field(
+        None, ge=1, description="leave out users with more items than this, such as programs"
+    )
+    strict: bool = Field(
+        False, description="refuse whatever had to be guessed, and name the option that says it"
     )
     scale: Scale | None = Field(
         None,
@@ -67,6 +122,12 @@ class LoadOptions(Settings):
         1, ge=1, description="keep users and items with at least this many rows (the core)"
     )
     items: str | None = Field(None, description="a file with title and category of the items")
+
+    @field_validator("names", "scale", mode="before")
+    @classmethod
+    def _separated(cls, given: Any) -> Any:
+        """Returns the parts of a text such as `1,5`; anything else as it is."""
+        return given.split(",") if isinstance(given, str) and given != LOG else given
 
     @model_validator(mode="after")
     def _check_one_rule(self) -> Self:
@@ -97,11 +158,14 @@ class LoadOptions(Settings):
     def _read_likes(cls, likes: Any) -> str | None:
         return None if likes is None else read_rule(likes)
 
-    @field_validator("names", "scale", mode="before")
+    @field_validator("duplicates", mode="before")
     @classmethod
-    def _separated(cls, given: Any) -> Any:
-        """Returns the parts of a text such as `1,5`; anything else as it is."""
-        return given.split(",") if isinstance(given, str) and given != LOG else given
+    def _check_duplicates(cls, given: Any) -> Any:
+        if given == "error":
+            raise InputError(
+                "duplicates", "'error' has another name now", expected="duplicates=refuse"
+            )
+        return given
 
     @field_validator("delimiter")
     @classmethod

@@ -7,6 +7,18 @@ from typing import Any, NamedTuple, final
 
 from pydantic import TypeAdapter
 
+from ..core.errors import InputError
+
+# Unread columns in a sentence.
+LISTED = 12
+
+
+def unread(kind: str) -> str:
+    """Returns the words by which the report names an unread column that may be missed. kind: its
+    seeming content, such as times.
+    """
+    return f"looks like a column of {kind} and is not read"
+
 
 @final
 class ColumnUse(NamedTuple):
@@ -17,7 +29,14 @@ class ColumnUse(NamedTuple):
     role: str
     """user, item, value, time or likes; "" for a column that was not read."""
     why: str
-    """The reason for the role, such as "named so by user=" or "a usual name of users"."""
+    """The reason for the role, such as "named by user=who"; of a column that was not read, what it
+    looks like and the option that reads it.
+    """
+
+    @property
+    def missed(self) -> bool:
+        """True for a column that was not read and looks as if it mattered."""
+        return not self.role and "--load" in self.why
 
 
 @final
@@ -101,9 +120,10 @@ class Reading(NamedTuple):
             return []
         read = [f"{use.role} = {use.name}" for use in self.columns if use.role]
         lines = [f"read {self.source}: {', '.join(read)}"]
-        unread = [use.name for use in self.columns if not use.role]
-        if unread:
-            lines.append(f"not read: {', '.join(unread)}")
+        others = [use.name for use in self.columns if not use.role]
+        if others:
+            dots = f", and {len(others) - LISTED} more" if len(others) > LISTED else ""
+            lines.append(f"not read: {', '.join(others[:LISTED])}{dots}")
         return lines
 
     def _guesses(self) -> list[str]:
@@ -114,3 +134,16 @@ class Reading(NamedTuple):
             f"rows left out, {entry.reason}: {entry.rows:,}, the first at {entry.first}"
             for entry in self.left_out
         ]
+
+
+def refuse_guesses(reading: Reading) -> None:
+    """Raises InputError that names every guess of a report with the option that says it."""
+    if not reading.guesses:
+        return
+    listed = "; ".join(f"{guess.assumed} ({guess.option})" for guess in reading.guesses)
+    raise InputError(
+        reading.source,
+        f"strict, and guessed: {listed}",
+        expected="an option for each guess",
+        fix="give them as --load NAME=VALUE",
+    )

@@ -6,7 +6,7 @@ ratings. They are no hindrance to algorithms that learn from consumption.
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,28 +14,29 @@ from ..core.errors import InputError
 from ..core.types import Float32Array
 from .interactions import Interactions
 from .likes import liked
-from .table import ColumnTable, refuse, shown
+from .options import LOG, LoadOptions, Scale, span_of
+from .table import ColumnTable, refuse, shown, values
 
-# (lowest, highest) rating, or counts that become logarithms.
-Scale: TypeAlias = tuple[float, float] | Literal["log"]
-LOG = "log"
 # Published scales of ratings end here: Yahoo's songs and Jester's jokes have up to 100 steps.
 LARGEST_RATING = 100
 # A training that diverges on wider ratings than these is told of their width.
 USUAL_WIDTH = 10
 
 
-def check_values(
-    table: ColumnTable, name: str, value: Float32Array, scale: Scale | None, rule: str | None
-) -> None:
-    """Raises InputError for the first value that the scale does not allow. A row that is no like is
-    left out, and its value with it. value: float32 [rows], of the column `name`.
+def values_on_scale(table: ColumnTable, name: str, options: LoadOptions) -> Float32Array:
+    """Returns the values of a column, float32 [rows]. Raises InputError for one that is no number,
+    or that the scale does not allow, unless its row is left out: for it is no like, or not rated.
     """
+    value = values(table, name)
+    scale = options.scale
     if scale is None:
-        return
+        return value
+    counts = liked(value, options.rule)
+    if options.not_rated is not None:
+        counts &= value != np.float32(options.not_rated)
     text = table.frame[name]
     if isinstance(scale, str):
-        bad = (value < 0) & liked(value, rule)
+        bad = (value < 0) & counts
         if bad.any():
             refuse(
                 table,
@@ -43,12 +44,12 @@ def check_values(
                 f"the value {shown(text, bad)} is negative, and scale=log is for counts",
                 expected="0 or more",
                 fix="leave scale=log out, or say likes=positive",
+                reason="the value is negative, and scale=log is for counts",
             )
-        return
+        return value
     low, high = scale
     # As values are kept, in float32.
-    bad = (value < np.float32(low)) | (value > np.float32(high))
-    bad &= liked(value, rule)
+    bad = ((value < np.float32(low)) | (value > np.float32(high))) & counts
     if bad.any():
         refuse(
             table,
@@ -56,28 +57,27 @@ def check_values(
             f"the value {shown(text, bad)} is outside the scale",
             expected=f"{low:g} to {high:g}",
             fix="correct it or the scale, or say not_rated=X if X means that a row is no rating",
+            reason=f"the value is outside the scale {low:g} to {high:g}",
         )
+    return value
 
 
-def measured(value: Float32Array, scale: Scale | None) -> Float32Array:
-    """Returns values on their scale, float32 [rows]: log(1 + count) of counts, others as they
-    are.
+def on_scale(data: Interactions, scale: Scale | None) -> Interactions:
+    """Returns the rows with log(1 + count) in place of counts where the scale says so, and with a
+    note on values that became logarithms or look like counts.
     """
-    return np.log1p(value, dtype=np.float64).astype(np.float32) if scale == LOG else value
-
-
-def notes_on_values(value: Float32Array | None, scale: Scale | None) -> tuple[str, ...]:
-    """Returns a note on values, float32 [rows], that became logarithms or look like counts."""
-    if value is None or not len(value):
-        return ()
     if scale == LOG:
-        return (f"scale=log: values are log(1 + count), {_span(value.min(), value.max())}",)
-    if scale is None and value.max() > LARGEST_RATING:
+        # In float64: one rounding, at the end.
+        value = np.log1p(data.value, dtype=np.float64).astype(np.float32)
         span = _span(value.min(), value.max())
-        return (
-            f"values {span} look like counts, which an algorithm that predicts ratings refuses",
+        note = f"scale=log: values are log(1 + count), {span}"
+        return replace(data.noted(note), value=value)
+    if scale is None and data.value.max() > LARGEST_RATING:
+        span = _span(data.value.min(), data.value.max())
+        return data.noted(
+            f"values {span} look like counts, which an algorithm that predicts ratings refuses"
         )
-    return ()
+    return data
 
 
 def check_counts(data: Interactions, algorithm: str) -> None:
@@ -91,7 +91,7 @@ def check_counts(data: Interactions, algorithm: str) -> None:
         data.name,
         f"values {_span(low, high)} look like counts, not ratings, which {algorithm} predicts",
         expected=f"ratings up to {LARGEST_RATING}",
-        fix=f"say scale=log, or scale={low:.9g},{high:.9g} if they are ratings (--load scale=log);"
+        fix=f"say scale=log, or scale={span_of(low, high)} if they are ratings (--load scale=log);"
         " or choose an algorithm that learns from consumption, such as fcf",
     )
 

@@ -73,16 +73,14 @@ class ColumnTable:
     """Everything else that the reader did, one sentence each."""
     parts: tuple[ColumnTable, ...] = ()
     """The tables that were stacked; empty for a table of one source."""
-    taken: Int64Array | None = None
-    """The place of each row among those of the source, int64 [rows]; None if no row was left out
-    after reading."""
+    places: Int64Array | None = None
+    """The row of the source that each row was, int64 [rows]; None if no row was left out."""
 
     def where(self, row: int) -> str:
         """Returns `file:line` of a row, or `file:row n` (counting from 0) where the source has no
         lines.
         """
-        if self.taken is not None:
-            row = int(self.taken[row])
+        row = self.place(row)
         for part in self.parts:
             if row < part.frame.height:
                 return part.where(row)
@@ -96,23 +94,18 @@ class ColumnTable:
                 line += 1
         return f"{self.source}:{line}"
 
-    def only(self, keep: BoolArray, reason: str) -> ColumnTable:
-        """Returns the table without the rows where `keep`, bool [rows], is false. They are counted
-        among those left out, for the `reason`.
-        """
-        if keep.all():
-            return self
-        first = self.where(int(np.argmin(keep)))
-        entry = LeftOut(reason, int(len(keep) - keep.sum()), first)
-        places = np.flatnonzero(keep)
-        return replace(
-            self,
-            frame=self.frame.filter(keep),
-            # Where the last row goes, no field is missing its end.
-            whole=self.whole or not keep[-1],
-            left_out=add_up([*self.left_out, entry]),
-            taken=places if self.taken is None else self.taken[places],
-        )
+    def place(self, row: int) -> int:
+        """Returns the row of the source that a row was before others were left out."""
+        return row if self.places is None else int(self.places[row])
+
+    def has_row(self, place: int) -> bool:
+        """Returns True if a row of the source was not left out."""
+        return self.places is None or bool(np.isin(place, self.places))
+
+    def without(self, bad: BoolArray) -> ColumnTable:
+        """Returns the table without the rows where `bad`, bool [rows], is true."""
+        places = np.arange(len(bad)) if self.places is None else self.places
+        return replace(self, frame=self.frame.filter(~bad), places=places[~bad])
 
 
 def stack(tables: Sequence[ColumnTable]) -> ColumnTable:
@@ -168,11 +161,46 @@ class IdColumn(NamedTuple):
     """The unusual ids."""
 
 
+@final
+class BadRows(InputError):
+    """Refuses rows of a table and names the first. `bad_rows=drop` leaves them out instead."""
+
+    def __init__(self, error: InputError, bad: BoolArray, reason: str) -> None:
+        super().__init__(error.where, error.problem, expected=error.expected, fix=error.fix)
+        self.error = error
+        """The refusal itself."""
+        self.bad = bad
+        """The rows of the table that are refused, bool [rows]."""
+        self.reason = reason
+        """The reason in a few words that are true of each row."""
+
+    def with_remedy(self, remedy: str) -> BadRows:
+        """Returns the refusal with a further remedy; `error` stays without."""
+        fix = "; ".join(filter(None, [self.error.fix, remedy]))
+        told = BadRows(
+            InputError(self.where, self.problem, expected=self.expected, fix=fix),
+            self.bad,
+            self.reason,
+        )
+        told.error = self.error
+        return told
+
+
 def refuse(
-    table: ColumnTable, bad: BoolArray, problem: str, *, expected: str, fix: str = ""
+    table: ColumnTable,
+    bad: BoolArray,
+    problem: str,
+    *,
+    expected: str,
+    fix: str = "",
+    reason: str = "",
 ) -> NoReturn:
-    """Raises InputError for the first row where `bad`, bool [rows], is true."""
-    raise InputError(table.where(int(np.argmax(bad))), problem, expected=expected, fix=fix)
+    """Raises BadRows for the rows where `bad`, bool [rows], is true. problem: of the first of them.
+    reason: the problem in words that are true of each; by default `problem`.
+    """
+    where = table.where(int(np.argmax(bad)))
+    error = InputError(where, problem, expected=expected, fix=fix)
+    raise BadRows(error, bad, reason or problem)
 
 
 def ids(table: ColumnTable, name: str, kind: str) -> IdColumn:
@@ -231,40 +259,52 @@ def _check_ids(
     """
     import polars as pl
 
-    empty = distinct == ""
-    if empty.any():
+    if (distinct == "").any():
+        bad = (column == "").to_numpy()
         fix = "fill it in or remove the row"
-        _refuse_id(table, column, "", f"the {kind} id is empty", "an id on every row", fix)
+        refuse(table, bad, f"the {kind} id is empty", expected="an id on every row", fix=fix)
     length = distinct.str.len_chars()
     long = distinct.filter(length > ID_LIMIT)
     if len(long):
-        problem = f"the {kind} id is {len(long[0]):,} characters long"
-        fix = "check the columns and the delimiter"
-        _refuse_id(table, column, long[0], problem, f"at most {ID_LIMIT}", fix)
+        bad = column.is_in(long.implode()).to_numpy()
+        refuse(
+            table,
+            bad,
+            f"the {kind} id is {len(column[int(np.argmax(bad))]):,} characters long",
+            expected=f"at most {ID_LIMIT}",
+            fix="check the columns and the delimiter",
+            reason=f"the {kind} id is longer than {ID_LIMIT} characters",
+        )
     decimal = distinct.filter(distinct.str.contains(DECIMAL))
     if len(decimal):
-        problem = f"{kind} id '{decimal[0]}' is written as a decimal number"
-        fix = f"write {decimal[0].split('.')[0]}, or quote it as it is meant"
-        _refuse_id(table, column, decimal[0], problem, "a whole number or text", fix)
+        bad = column.is_in(decimal.implode()).to_numpy()
+        first = column[int(np.argmax(bad))]
+        refuse(
+            table,
+            bad,
+            f"{kind} id '{first}' is written as a decimal number",
+            expected="a whole number or text",
+            fix=f"write {first.split('.')[0]}, or quote it as it is meant",
+            reason=f"the {kind} id is written as a decimal number",
+        )
     # A number beyond 64 bits among whole numbers overflowed or was rounded; among texts it is a
     # text like any other. Numbers of 18 characters all fit.
     if whole and (length > 18).any():
         beyond = distinct.filter(distinct.cast(pl.Int64, strict=False).is_null())
         if len(beyond):
-            problem = f"{kind} id {beyond[0]} is beyond 64 bits"
-            fix = "other programs round such a number: write ids as text"
-            _refuse_id(table, column, beyond[0], problem, f"at most {2**63 - 1}", fix)
+            bad = column.is_in(beyond.implode()).to_numpy()
+            refuse(
+                table,
+                bad,
+                f"{kind} id {shown(column, bad)} is beyond 64 bits",
+                expected=f"at most {2**63 - 1}",
+                fix="other programs round such a number: write ids as text",
+                reason=f"the {kind} id is beyond 64 bits",
+            )
     formulas = int(distinct.str.contains(FORMULA).sum())
     if not formulas:
         return ()
     return (f"{kind} ids that start like a formula, kept as text: {formulas:,}",)
-
-
-def _refuse_id(
-    table: ColumnTable, column: Any, bad: str, problem: str, expected: str, fix: str
-) -> NoReturn:
-    """Raises InputError for the first row with the id `bad`."""
-    refuse(table, (column == bad).to_numpy(), problem, expected=expected, fix=fix)
 
 
 def values(table: ColumnTable, name: str) -> Float32Array:
@@ -297,6 +337,7 @@ def values(table: ColumnTable, name: str) -> Float32Array:
             f"the value is {shown(text, bad)}",
             expected=f"a finite number up to {LARGEST:.3g}",
             fix="remove the row or correct it",
+            reason="the value is not finite, or too large",
         )
     return ratings.astype(np.float32)
 
@@ -315,7 +356,8 @@ def refuse_number(table: ColumnTable, bad: BoolArray, text: object, what: str) -
         # The first bad row is the last one of a file without a line end at its end.
         if not table.whole and int(np.argmax(bad)) == len(bad) - 1:
             fix = "the last line has no line end: the file seems cut off"
-        refuse(table, bad, f"the {what} is empty", expected="a number", fix=fix)
+        reason = f"the {what} is empty or not a number"
+        refuse(table, bad, f"the {what} is empty", expected="a number", fix=fix, reason=reason)
     if THOUSANDS.fullmatch(field):
         fix = "write it without separators between the thousands"
     elif COMMA_DECIMAL.fullmatch(field):
@@ -323,7 +365,8 @@ def refuse_number(table: ColumnTable, bad: BoolArray, text: object, what: str) -
     else:
         fix = "correct it, check which column it is, or remove the row"
     problem = f"the {what} '{field}' is not a number"
-    refuse(table, bad, problem, expected="a number such as 4 or 3.5", fix=fix)
+    reason = f"the {what} is empty or not a number"
+    refuse(table, bad, problem, expected="a number such as 4 or 3.5", fix=fix, reason=reason)
 
 
 # ---- times ---------------------------------------------------------------------------------------
