@@ -15,8 +15,9 @@ import entrenous
 from entrenous.core.errors import InputError, NonFiniteError
 from entrenous.data.interactions import Interactions
 from entrenous.data.kept import arrays_of_rows, rows_from_arrays
-from entrenous.data.likes import keep_likes, liked, read_rule, said
+from entrenous.data.likes import keep_likes, liked, said
 from entrenous.data.load import from_frame, load, load_part
+from entrenous.data.options import read_rule
 from entrenous.data.split import export, read
 from entrenous.data.split.protocol import splits
 
@@ -252,7 +253,7 @@ def test_values_are_judged_after_repeats() -> None:
 def test_a_rule_that_leaves_nothing_says_what_there_is(file: Callable[..., Path]) -> None:
     with pytest.raises(InputError, match=r"no row is a like under likes=at_least=6.*from 0 to 1"):
         load(file(LABELS), likes="at_least=6")
-    with pytest.raises(InputError, match=r"no row is left, since every row has: 'rating' says no"):
+    with pytest.raises(InputError, match=r"no row is left, since of each one 'rating' says no"):
         load(file(LABELS.replace(",1\n", ",0\n")), likes="rating")
 
 
@@ -287,7 +288,7 @@ def test_a_value_that_means_not_rated_is_left_out_and_the_others_stay(
     data = load(file(text), not_rated=0)
     assert sorted(data.value.tolist()) == [5, 7, 8, 9] and data.rating_scale == (5, 9)
     (left,) = data.reading.left_out
-    assert left.rows == 2 and left.first.endswith("rows.csv:2") and "not_rated" in left.reason
+    assert left.rows == 2 and left.first.endswith("rows.csv:2") and "not_rated=0" in left.reason
     # The zeros are on no scale of ratings.
     assert load(file(text), not_rated=0, scale=(1, 10)).rating_scale == (1, 10)
     with pytest.raises(InputError, match=r"rows\.csv:2: the value 0 is outside.*say not_rated=X"):
@@ -303,7 +304,7 @@ def test_a_missing_rating_is_no_repeat(file: Callable[..., Path]) -> None:
 
 def test_a_mark_that_does_not_occur_is_said(file: Callable[..., Path]) -> None:
     data = from_frame([("a", "x", 1), ("a", "z", 2), ("b", "y", 3)], not_rated=0)
-    assert "no row has: a value of 0 (not_rated)" in data.notes
+    assert "no row was left out for: the value is 0 (not_rated=0)" in data.notes
 
 
 def test_the_lines_of_later_errors_are_those_of_the_file(file: Callable[..., Path]) -> None:
@@ -329,16 +330,18 @@ def test_a_filter_that_leaves_too_little_is_named(file: Callable[..., Path]) -> 
     core = "user,item\n1,a\n1,b\n2,a\n2,b\n3,c\n"
     assert len(load(file(core))) == 5
     with pytest.raises(
-        InputError, match=r"after min_rows=2 user '1' consumed all 2 .*min_rows=2 o"
+        InputError, match=r"after min_rows=2, user '1' consumed all 2 .*min_rows=2 o"
     ):
         load(file(core), min_rows=2)
     one = "user,item,rating\n1,a,5\n1,b,5\n2,a,1\n2,c,1\n"
-    with pytest.raises(InputError, match=r"after likes=at_least=4 there is a single user \('1'\)"):
+    with pytest.raises(InputError, match=r"after likes=at_least=4, there is a single user \('1'\)"):
         load(file(one), likes="at_least=4")
     # Two stay of users 1, 2 and 3, and each has both items.
     two = "user,item,rating\n1,a,5\n1,b,5\n2,a,1\n2,b,1\n2,c,0\n3,a,0\n3,c,1\n4,d,1\n"
     assert len(load(file(two), likes="positive")) == 6
-    with pytest.raises(InputError, match=r"after likes=positive, min_rows=2 user '1' consumed all"):
+    with pytest.raises(
+        InputError, match=r"after likes=positive, min_rows=2, user '1' consumed all"
+    ):
         load(file(two), likes="positive", min_rows=2)
 
 
