@@ -17,7 +17,8 @@ from .interactions import UNREAD_TIMES, Interactions, build, pair_numbers
 from .options import LoadOptions
 from .reading import ColumnUse, Reading
 from .repeats import keep
-from .table import ColumnTable, Times, ids, looks_like_times, refuse, times, values
+from .table import ColumnTable, ids, refuse, values
+from .times import Times, looks_like_times, times
 from .visits import VisitColumns, with_visits
 
 
