@@ -27,6 +27,10 @@ class LoadOptions(Settings):
     item: str | None = Field(None, description="name of the item column")
     value: str | None = Field(None, description="name of the value column; empty to leave it out")
     time: str | None = Field(None, description="name of the time column; empty to leave it out")
+    format: str | None = Field(
+        None,
+        description="of a file: a format or a published data set of entrenous data formats",
+    )
     delimiter: str | None = Field(
         None,
         description=(

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, NoReturn, final
 import numpy as np
 
 from ..core.errors import InputError
-from ..core.types import BoolArray, Float32Array, Int32Array
+from ..core.types import BoolArray, Float32Array, Int32Array, Int64Array
 from ..core.vocabulary import Vocabulary
 from .reading import Guess, LeftOut, add_up
 
@@ -42,6 +42,8 @@ class ColumnTable:
     """The path of the file, or the name of the frame."""
     first_line: int | None = None
     """The physical line of row 0 in a text file; None elsewhere."""
+    lines: Int64Array | None = None
+    """The physical line of each row, int64 [rows], where rows are not one line each; else None."""
     blank: tuple[int, ...] = ()
     """The numbers of the lines from `first_line` on that were skipped."""
     whole: bool = True
@@ -68,6 +70,8 @@ class ColumnTable:
             if row < part.frame.height:
                 return part.where(row)
             row -= part.frame.height
+        if self.lines is not None:
+            return f"{self.source}:{self.lines[row]}"
         if self.first_line is None:
             return f"{self.source}:row {row}"
         line = self.first_line + row
