@@ -100,7 +100,7 @@ def _own_first(plan: type) -> list[Field[Any]]:
 
 def option_name(name: str, kind: Any = None) -> str:
     """Returns the option of a field: `--checkpoint-every`; `--set` for settings; `--attack` for a
-    tuple of attacks, since each attack is typed with an option of its own.
+    tuple of attacks, since each attack is typed with its own option.
     """
     if name in SPELLED:
         return "--" + SPELLED[name]

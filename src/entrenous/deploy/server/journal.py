@@ -45,7 +45,7 @@ class JournalRecord(NamedTuple):
 
 
 class JournalContent(NamedTuple):
-    """What a journal holds. records: in the order in which they were written; damaged: what could
+    """The content of a journal. records: in the order in which they were written; damaged: what could
     not be read, a line for each place; mark: its mark, b"" of one that has none that can be told;
     whole: bytes without an append that was cut short.
     """
