@@ -45,8 +45,8 @@ class JournalRecord(NamedTuple):
 
 
 class JournalContent(NamedTuple):
-    """The content of a journal. records: in the order in which they were written; damaged: what could
-    not be read, a line for each place; mark: its mark, b"" of one that has none that can be told;
+    """The content of a journal. records: in the order in which they were written; damaged: a line
+    for each place that could not be read; mark: its mark, b"" of one that has none that can be told;
     whole: bytes without an append that was cut short.
     """
 

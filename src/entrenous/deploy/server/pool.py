@@ -236,8 +236,8 @@ class WorkerPool(Generic[H]):
         return total
 
     def sums(self, works: Mapping[int, GroupWork]) -> Generator[GroupSum, None, None]:
-        """Yields the secure sums of some groups. Each worker makes the sums of its groups in turn; a
-        sum that is under way when the caller stops is still made.
+        """Yields the secure sums of some groups. Each worker makes the sums of its groups in turn;
+        a sum that is under way when the caller stops is still made.
         """
         self._works, self._summed = works, []
         left = [sorted(n for n in works if n % self._count == at) for at in range(self._count)]
