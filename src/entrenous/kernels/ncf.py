@@ -503,7 +503,8 @@ def train(
     that a device touches are read. network: float32 [groups, network]; device d starts from row
     group[d] (int32 [m]). The anchors, float32 like user and [m, network] or [1, network], matter
     with rates.pull. beside: a second network, float32 [1, network], which every device trains in
-    the same pass: on the same samples, and on the embeddings as they are then, which it does not move.
+    the same pass: on the same samples, and on the embeddings as they are then, which it does not
+    move.
     Raises InputError for a group without a network.
     """
     _check_groups(group, network)

@@ -34,8 +34,8 @@ T = TypeVar("T")
 
 class Collecting(Protocol):
     """The port by which a server has a round collected, here or in other processes. counts:
-    answers by what became of them; lengths: of each node's answer of the open round; bytes_up, bytes_down,
-    messages: so far.
+    answers by what became of them; lengths: of each node's answer of the open round; bytes_up,
+    bytes_down, messages: so far.
     """
 
     @property

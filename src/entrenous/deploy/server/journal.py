@@ -46,8 +46,9 @@ class JournalRecord(NamedTuple):
 
 class JournalContent(NamedTuple):
     """The content of a journal. records: in the order in which they were written; damaged: a line
-    for each place that could not be read; mark: its mark, b"" of one that has none that can be told;
-    whole: bytes without an append that was cut short.
+    for each place that could not be read; mark: its mark, b"" if no mark can be
+    told; whole: bytes before
+    an append that was cut short.
     """
 
     records: list[JournalRecord]
