@@ -270,7 +270,8 @@ class Cali3F(NCFSettings):
         cluster = download.cluster[users]
         among, at = np.unique(cluster, return_inverse=True)
         if not self.personalised:
-            among, at = among[:0], np.full(len(users), -1)
+            among = among[:0]
+            at = np.full(len(users), -1)
         return Cali3FDownload(
             download.user[users],
             download.item,
@@ -322,7 +323,8 @@ class Cali3F(NCFSettings):
         [m, network].
         """
         embeddings = (self.shape, self.rates(), download.user, download.item)
-        w, v = download.network, download.local
+        w = download.network
+        v = download.local
         if self.personalised and self.one_pass:
             both = ncf.train(*embeddings, v, download.at, data, beside=w)  # lines 5 and 6
             return both, both.beside
@@ -388,9 +390,11 @@ class Cali3F(NCFSettings):
         """Returns the logit of y_ui for every item by the model of the user's cluster, float32 [m,
         items].
         """
-        networks, at = download.local, download.at
+        networks = download.local
+        at = download.at
         if not self.personalised:
-            networks, at = download.network, one_network(len(download.at))
+            networks = download.network
+            at = one_network(len(download.at))
         return ncf.scores(self.shape, download.user, download.item, networks, at)
 
 

@@ -235,7 +235,8 @@ class FedMF(Settings):
         """Returns u after its step, and the rows of rated items, float32 [n, width]."""
         u = devices.u.copy()
         g = np.empty((len(histories.item), self.width), np.float32)
-        rate, reg = np.float32(self.learning_rate), np.float32(self.reg)
+        rate = np.float32(self.learning_rate)
+        reg = np.float32(self.reg)
         _gradients(download.v, u, histories, FedMFNumbers(rate, reg, self.step == "mean"), g)
         return u, g
 
@@ -273,12 +274,14 @@ def _gradients(
     two = np.float32(2)
     g_u = np.empty(factors, np.float32)
     for d in range(len(u)):
-        start, stop = histories.ptr[d], histories.ptr[d + 1]
+        start = histories.ptr[d]
+        stop = histories.ptr[d + 1]
         # the device's step
         for f in range(factors):
             g_u[f] = 0
         for r in range(start, stop):
-            j, e = histories.item[r], histories.value[r]
+            j = histories.item[r]
+            e = histories.value[r]
             for f in range(factors):
                 e -= u[d, f] * v[j, f]
             for f in range(factors):
@@ -288,7 +291,8 @@ def _gradients(
             u[d, f] -= rate * (g_u[f] / count)
         # Gradient_ij with the new u_i
         for r in range(start, stop):
-            j, e = histories.item[r], histories.value[r]
+            j = histories.item[r]
+            e = histories.value[r]
             for f in range(factors):
                 e -= u[d, f] * v[j, f]
             for f in range(factors):

@@ -26,7 +26,9 @@ from ..kernels.sampling import cohort
 from .transcript import Transcript
 
 SHARE = 0.5  # of a history
-TARGETS, LEAST = 50, 10  # tastes that are asked for, and interactions of their owners
+# tastes that are asked for, and interactions of their owners
+TARGETS = 50
+LEAST = 10
 
 
 def known_half(data: Interactions) -> dict[str, Array]:

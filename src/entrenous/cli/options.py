@@ -128,7 +128,8 @@ def _parameter(option: Field[Any], kind: Any) -> inspect.Parameter:
         kind = Path | None  # `str | Path` of Python
     elif _repeated(kind):
         # Read as texts: `_read` makes the mapping or tuple of them.
-        kind, default = list[str] | None, None
+        kind = list[str] | None
+        default = None
     annotation = Annotated[kind, Parameter(name=spelled, negative=negative)]
     return inspect.Parameter(
         option.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation

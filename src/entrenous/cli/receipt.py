@@ -127,7 +127,8 @@ def _grouped(rounds: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for low in range(0, len(rounds), size):
         part = rounds[low : low + size]
         # People count rounds from 1.
-        first, last = part[0]["round"] + 1, part[-1]["round"] + 1
+        first = part[0]["round"] + 1
+        last = part[-1]["round"] + 1
         line: dict[str, Any] = {"rounds": str(first) if first == last else f"{first} to {last}"}
         for name in COUNTS:
             line[name] = _sum([row[name] for row in part])

@@ -44,7 +44,8 @@ class Spread(NamedTuple):
     def draw(self, keys: UInt64Array) -> Float64Array:
         """One number from each key, float64 [len(keys)]."""
         at = uniforms(keys)
-        low, high = self.numbers[0], self.numbers[-1]
+        low = self.numbers[0]
+        high = self.numbers[-1]
         match self.kind:
             case "constant":
                 return np.full(len(keys), low)

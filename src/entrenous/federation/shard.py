@@ -106,7 +106,8 @@ class Shard:
     ) -> None:
         self.algorithm = algorithm
         self.catalogue = catalogue
-        self.data, self.avoid = data, avoid
+        self.data = data
+        self.avoid = avoid
         self.users = users
         self.executor: Executor = executor or Threads(1)
         self.block = block

@@ -33,7 +33,10 @@ Series: TypeAlias = Mapping[str, tuple[ArrayLike, ArrayLike]]
 COLOURS = ("#1d5fd1", "#c2410c", "#0b7a53", "#9d1fae", "#8a6100", "#0a6c86", "#be1860", "#4b5563")
 MARKS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)), (0, (3, 1, 1, 1, 1, 1)))
-INK, MUTED, GRID, PAPER = "#1b1f26", "#59616e", "#dde1e7", "#ffffff"
+INK = "#1b1f26"
+MUTED = "#59616e"
+GRID = "#dde1e7"
+PAPER = "#ffffff"
 # Marks a reference in the legend.
 PAPERS = " (paper)"
 # Characters of a name; the rest is cut.

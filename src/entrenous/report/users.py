@@ -47,9 +47,11 @@ def spread(group: Group) -> Html:
 def _whose(group: Group) -> Html:
     """Sentences that help to read the values of single users."""
     first = main_of(group)
-    better, ranking = "lower", f" in the {group.ranking}"
+    better = "lower"
+    ranking = f" in the {group.ranking}"
     if is_error(first):
-        better, ranking = "higher", ""
+        better = "higher"
+        ranking = ""
     text = f"Values of single users{ranking}. "
     if figures.can_draw():
         text += (

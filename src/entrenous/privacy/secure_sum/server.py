@@ -50,7 +50,8 @@ class SecureSumServer:
     def __init__(
         self, terms: SumTerms, roll: Roll, journal: Callable[[bytes], None] | None = None
     ) -> None:
-        self.terms, self.roll = terms, checked(roll)
+        self.terms = terms
+        self.roll = checked(roll)
         self.stage = m.ADVERT  # the one that is open
         self._journal = journal or (lambda record: None)
         self._digest = terms.digest(self.roll)
@@ -227,7 +228,8 @@ class SecureSumServer:
         """The message to a client after stage 3: who sent a masked vector, and its neighbours'
         signatures for theirs. Closes the stage."""
         self._close(m.MASKED)
-        me, said = self._on(m.MASKED, name), self._said[m.MASKED]
+        me = self._on(m.MASKED, name)
+        said = self._said[m.MASKED]
         near = [self._names[place] for place in self._graph.neighbours(me)]
         uploads = [m.Upload(*said[neighbour]) for neighbour in near if neighbour in said]
         return m.encode(m.Survivors(self._bits(m.MASKED), uploads))
@@ -252,7 +254,8 @@ class SecureSumServer:
         require(self.stage == m.UNMASKING, "stage", f"{m.STAGES[self.stage]} is still open")
         if self._total is None:
             adverts = [self._adverts[name] for name in self._names]
-            sharers, survivors = self._lists[m.SHARES], self._lists[m.MASKED]
+            sharers = self._lists[m.SHARES]
+            survivors = self._lists[m.MASKED]
             view = self._views[m.SHARES]
             answers = Answers(view, self._graph, adverts, sharers, survivors, self._shares)
             try:
@@ -335,7 +338,8 @@ class SecureSumServer:
         `_read`.
         """
         said = m.decode(body, m.Shares, len(body))
-        near, around = self._graph.neighbours(place), self._graph.around(place)
+        near = self._graph.neighbours(place)
+        around = self._graph.around(place)
         require(
             len(said.boxes) == len(near),
             "box",
@@ -412,7 +416,8 @@ class SecureSumServer:
             return
         require(stage == self.stage, "stage", f"{m.STAGES[self.stage]} is still open")
         # With fewer than a quorum no list of this attempt could become binding.
-        heard, least = self._said[stage], self._graph.quorum or 2
+        heard = self._said[stage]
+        least = self._graph.quorum or 2
         require(
             len(heard) >= least,
             "threshold",
