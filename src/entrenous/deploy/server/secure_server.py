@@ -371,10 +371,12 @@ class SecureRound:
         if found.head.kind in (COMPLAINT, OPENED):
             self._read_aside(found, node)
             return
+        own = self._sum
+        assert own is not None  # while frames are taken
         message, shown = uploaded(found, self._contract, self._now.asked[node])
         self._taking = frame
         try:
-            self._add(KINDS.index(found.head.kind))(message)
+            own.add(KINDS.index(found.head.kind), message)
         finally:
             self._taking = None
         if found.head.kind == "mask":
@@ -393,13 +395,6 @@ class SecureRound:
         dealer = own.add_complaint(bytes(found.body))
         line = f"{self._what}: {node} complains of the box of {dealer}"
         self._folder.log(LogLine(line, "complaint", level="warning", node=node))
-
-    def _add(self, stage: int) -> Callable[[bytes], bool]:
-        own = self._sum
-        assert own is not None  # while frames are taken
-        return (own.add_advert, own.add_shares, own.add_masked, own.add_consent, own.add_unmasking)[
-            stage
-        ]
 
     def _record(self, record: bytes) -> None:
         """Journals an event of the sum: the frame of the message that is being taken, or that a

@@ -32,10 +32,10 @@ class Said(NamedTuple):
 
 @final
 class SecureSumServer:
-    """add_advert, roster, add_shares, inbox, add_masked, survivors, add_consent, consents,
-    add_unmasking, total.
+    """Takes the messages of five stages by `add`, and after each of the first four gives out what
+    clients need for the next one: `roster`, `inbox`, `survivors`, `consents`; at the end `total`.
 
-    An `add_` takes a client's envelope and returns False for one that came before: an answer whose
+    `add` takes a client's envelope and returns False for one that came before: an answer whose
     receipt was lost. The first `roster()`, `inbox()`, `survivors()` and `consents()` each close the
     stage before them; SumRefused `threshold` then says that too few have answered: the caller waits
     longer, or gives the attempt up. Every other refusal leaves the state as it was, too.
@@ -98,7 +98,7 @@ class SecureSumServer:
                 require(entry.stage == server.stage, "stage", "the journal is not in order")
                 server._close(entry.stage)
             else:
-                server._add(entry.stage, record)
+                server.add(entry.stage, record)
         server._journal = journal or server._journal
         return server
 
@@ -110,35 +110,29 @@ class SecureSumServer:
 
     # ---- what clients send -----------------------------------------------------------------------
 
-    def add_advert(self, data: bytes) -> bool:
-        """Accepts a client's public keys. Returns False for a copy of a message that was accepted
-        before. Raises SumRefused.
-        """
-        return self._add(m.ADVERT, data)
+    def add(self, stage: int, data: bytes) -> bool:
+        """Accepts a client's message of a stage: its public keys (`messages.ADVERT`), its encrypted
+        shares for its neighbours (SHARES), its masked vector (MASKED), its signature of the list of
+        survivors (CONSENT), or the shares that remove masks (UNMASKING).
 
-    def add_shares(self, data: bytes) -> bool:
-        """Accepts a client's encrypted shares for its neighbours. Returns False for a copy. Raises
-        SumRefused.
+        Returns False for a copy of a message that was accepted before. Raises SumRefused.
         """
-        return self._add(m.SHARES, data)
-
-    def add_masked(self, data: bytes) -> bool:
-        """Accepts a client's masked vector and adds it to the sum. Returns False for a copy. Raises
-        SumRefused.
-        """
-        return self._add(m.MASKED, data)
-
-    def add_consent(self, data: bytes) -> bool:
-        """Accepts a client's signature of the list of survivors. Returns False for a copy. Raises
-        SumRefused.
-        """
-        return self._add(m.CONSENT, data)
-
-    def add_unmasking(self, data: bytes) -> bool:
-        """Accepts the shares by which the masks of dropped clients, and survivors' own masks, are
-        removed. Returns False for a copy. Raises SumRefused.
-        """
-        return self._add(m.UNMASKING, data)
+        signed = m.decode(data, m.Signed, m.limit_of(stage, self.terms.nbytes))
+        said_by(self.terms, self.roll, signed, stage)
+        said = Said(hashlib.sha256(signed.body).digest(), signed.signature)
+        # A copy is welcome at any time: its sender has not got the receipt.
+        earlier = self._said[stage].get(signed.sender)
+        if earlier == said:
+            return False
+        untimely = "too late" if stage < self.stage else "too early"
+        require(stage == self.stage, "stage", f"{m.STAGES[stage]}: {untimely}")
+        take = self._read(stage, signed, said.body)
+        require(earlier is None, "duplicate", f"'{signed.sender[:40]}' said something else before")
+        # The journal first: after a crash the message is either unknown, or has its effect.
+        self._journal(data)
+        self._said[stage][signed.sender] = said
+        take()
+        return True
 
     # ---- when a box is bad -------------------------------------------------------------------
 
@@ -274,25 +268,6 @@ class SecureSumServer:
         return self._total.copy()
 
     # ---- stages ----------------------------------------------------------------------------------
-
-    def _add(self, stage: int, data: bytes) -> bool:
-        """Accepts a message of a stage. Returns False for a copy. Raises SumRefused."""
-        signed = m.decode(data, m.Signed, m.limit_of(stage, self.terms.nbytes))
-        said_by(self.terms, self.roll, signed, stage)
-        said = Said(hashlib.sha256(signed.body).digest(), signed.signature)
-        # A copy is welcome at any time: its sender has not got the receipt.
-        earlier = self._said[stage].get(signed.sender)
-        if earlier == said:
-            return False
-        untimely = "too late" if stage < self.stage else "too early"
-        require(stage == self.stage, "stage", f"{m.STAGES[stage]}: {untimely}")
-        take = self._read(stage, signed, said.body)
-        require(earlier is None, "duplicate", f"'{signed.sender[:40]}' said something else before")
-        # The journal first: after a crash the message is either unknown, or has its effect.
-        self._journal(data)
-        self._said[stage][signed.sender] = said
-        take()
-        return True
 
     def _read(self, stage: int, signed: m.Signed, body: bytes) -> Callable[[], None]:
         """Checks a message. Returns the effect of accepting it. Raises SumRefused."""
