@@ -248,7 +248,9 @@ class Cali3F(NCFSettings):
         """Returns G and its centroids: by k-means on w[U], from `centroids`; or the groups that are
         given.
         """
-        return k_means(user, centroids) if self.groups is None else (self.groups.of, centroids)
+        if self.groups is None:
+            return k_means(user, centroids)
+        return (self.groups.of, centroids)
 
     def select(self, server: Cali3FServer, catalogue: Catalogue, key: np.uint64) -> Int64Array:
         """Draws D, the devices of a round: one client of each cluster at random, in a round robin

@@ -227,7 +227,9 @@ class FedMF(Settings):
 
     def _sum_in(self, total: Total) -> Int64Array:
         """Returns the sums of Gradient_ij (and of ones), int64 [items, width] in fixed point."""
-        return total.rows["v"] if self.part else total.dense["v"][0]
+        if self.part:
+            return total.rows["v"]
+        return total.dense["v"][0]
 
     def _gradients(
         self, download: FedMFServer, devices: FedMFDevices, histories: Histories

@@ -332,7 +332,9 @@ def _rounds_to_half(judged: BesideTruth, transcript: Transcript) -> int | None:
         reached = len(places) >= half
         rounds.append(float(after[places[half - 1]]) if reached else np.inf)
     middle = float(np.median(rounds)) if rounds else np.inf
-    return int(np.ceil(middle)) if np.isfinite(middle) else None
+    if np.isfinite(middle):
+        return int(np.ceil(middle))
+    return None
 
 
 def _by_round(judged: BesideTruth, transcript: Transcript) -> list[tuple[int, float]]:
@@ -366,7 +368,9 @@ def _worst(values: Float64Array) -> float | None:
 def _mean(values: Float64Array) -> float | None:
     """The mean of the values that are not NaN; None without any."""
     numbers = values[~np.isnan(values)]
-    return float(numbers.mean()) if len(numbers) else None
+    if len(numbers):
+        return float(numbers.mean())
+    return None
 
 
 def _ratio(part: int, whole: int) -> float | None:
@@ -374,4 +378,6 @@ def _ratio(part: int, whole: int) -> float | None:
 
 
 def _harmonic(a: float | None, b: float | None) -> float | None:
-    return 2 * a * b / (a + b) if a and b else None
+    if a and b:
+        return 2 * a * b / (a + b)
+    return None

@@ -305,7 +305,9 @@ def summed(given: list[GivenAway], epsilon: float | None) -> dict[str, Any]:
 def _sum(counts: list[int | None]) -> int | None:
     """A sum; None where one of them was not counted."""
     known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
+    if len(known) == len(counts):
+        return sum(known)
+    return None
 
 
 def _different(given: list[GivenAway]) -> int:
@@ -377,7 +379,9 @@ def _ahead(watched: Rounds, others: Rounds, training: Training, who: int, until:
         if int(selected[0]) == who:
             break
         number += 1
-    return others.advance(training, number) if number > training.round else training
+    if number > training.round:
+        return others.advance(training, number)
+    return training
 
 
 def _of_one(seen: Seen, history: Any, contract: Contract) -> GivenAway:

@@ -78,4 +78,6 @@ def table_of_sets(ptr: Array, item: Array, items: int) -> BoolArray:
 
 def known_items(transcript: Transcript) -> BoolArray | None:
     """The items that the onlooker knew of every user, bool [users, items]; None = nothing."""
-    return sets_of(transcript, "known") if "known/ptr" in transcript.model else None
+    if "known/ptr" in transcript.model:
+        return sets_of(transcript, "known")
+    return None

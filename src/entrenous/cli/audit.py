@@ -143,7 +143,9 @@ def _row(attack: dict[str, Any]) -> list[str]:
 
 
 def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}"
+    if value is None:
+        return ""
+    return f"{value:.3f}"
 
 
 def _rounds(number: int) -> str:

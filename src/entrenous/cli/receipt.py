@@ -139,4 +139,6 @@ def _grouped(rounds: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _sum(counts: list[int | None]) -> int | None:
     """Returns the sum of counts; None if one of them is not known."""
     known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
+    if len(known) == len(counts):
+        return sum(known)
+    return None

@@ -39,7 +39,9 @@ class Spread(NamedTuple):
     @property
     def least(self) -> float:
         """A lower bound of all draws."""
-        return 0.0 if self.kind == "exponential" else min(self.numbers)
+        if self.kind == "exponential":
+            return 0.0
+        return min(self.numbers)
 
     def draw(self, keys: UInt64Array) -> Float64Array:
         """One number from each key, float64 [len(keys)]."""
@@ -199,7 +201,9 @@ def _interval(text: str) -> tuple[float, float] | None:
         low, high = map(float, text.split(":"))
     except ValueError:
         return None
-    return (low, high) if 0 <= low < high < math.inf else None
+    if 0 <= low < high < math.inf:
+        return (low, high)
+    return None
 
 
 @final

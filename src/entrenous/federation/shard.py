@@ -333,7 +333,9 @@ def _index(rows: Int64Array) -> Any:
         return rows
     first = int(rows[0])
     last = int(rows[-1])
-    return slice(first, last + 1) if last - first + 1 == len(rows) else rows
+    if last - first + 1 == len(rows):
+        return slice(first, last + 1)
+    return rows
 
 
 def _write_back(devices: State, rows: Int64Array, private: State) -> None:

@@ -188,7 +188,9 @@ def percent(value: float | None) -> str:
     >>> percent(0.513), percent(None)
     ('51.3 %', '')
     """
-    return "" if value is None else f"{100 * value:.1f} %"
+    if value is None:
+        return ""
+    return f"{100 * value:.1f} %"
 
 
 def _figure(value: float) -> str:

@@ -142,7 +142,9 @@ def _alike(value: Any, other: Any) -> bool:
 
 
 def _short(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:g}"
+    return str(value)
 
 
 def in_words(lines: Sequence[Mapping[str, Any]], history: int) -> list[str]:

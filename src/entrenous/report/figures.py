@@ -260,7 +260,9 @@ def _said(name: str) -> str:
     # Matplotlib leaves names that begin with `_` out of the legend.
     if clean.startswith("_"):
         clean = f" {clean}"
-    return clean if len(clean) <= LONGEST else clean[: LONGEST - 1] + "…"
+    if len(clean) <= LONGEST:
+        return clean
+    return clean[: LONGEST - 1] + "…"
 
 
 # ---- from axes to text ---------------------------------------------------------------------------
@@ -358,7 +360,9 @@ def _tidied(text: str, look: FigureFormat) -> str:
     new = {old: f"{prefix}-{number}" for number, old in enumerate(used)}
 
     def renamed(match: re.Match[str]) -> str:
-        return f' id="{new[match[1]]}"' if match[1] in new else ""
+        if match[1] in new:
+            return f' id="{new[match[1]]}"'
+        return ""
 
     text = re.sub(r' id="([^"]*)"', renamed, text)
     text = reference.sub(lambda match: match[1] + new[match[2]], text)

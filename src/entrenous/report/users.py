@@ -276,7 +276,9 @@ def higher(test: TestedPair) -> ShownRun | None:
     # Both tests must agree: t is sensitive to single users, Wilcoxon to ties.
     if max(test.t_holm, test.w_holm) > LEVEL:
         return None
-    return test.pair.a if test.t.difference > 0 else test.pair.b
+    if test.t.difference > 0:
+        return test.pair.a
+    return test.pair.b
 
 
 def _verdict(test: TestedPair) -> Html:

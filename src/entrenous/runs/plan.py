@@ -46,7 +46,9 @@ def usual_protocol(data: str | Interactions, *algorithms_named: str) -> str:
     for algorithm in algorithms_named:
         traits = declared(algorithm_of(algorithm, {})).traits
         usual.add(_usual(traits, name))
-    return usual.pop() if len(usual) == 1 else LEAVE_ONE_OUT
+    if len(usual) == 1:
+        return usual.pop()
+    return LEAVE_ONE_OUT
 
 
 def _usual(traits: Traits, data: str) -> str:

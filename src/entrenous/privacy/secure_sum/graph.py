@@ -130,7 +130,9 @@ def threshold(k: int, parties: int, dropout: float, malicious: float) -> int:
     for t in range(1, k + 1):
         if parties * sum(in_league[t:]) < TOO_MANY:
             # A larger t only makes it more likely that too few survive.
-            return t if parties * sum(surviving[:t]) < TOO_FEW else 0
+            if parties * sum(surviving[:t]) < TOO_FEW:
+                return t
+            return 0
     return 0
 
 
