@@ -100,7 +100,9 @@ class NonFiniteError(EntrenousError):
 def one_line(text: str, limit: int = 600) -> str:
     """Returns a text without line breaks or control characters, cut at `limit` characters."""
     clean = "".join(letter if letter.isprintable() else " " for letter in text)
-    return clean if len(clean) <= limit else clean[: limit - 1] + "…"
+    if len(clean) <= limit:
+        return clean
+    return clean[: limit - 1] + "…"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

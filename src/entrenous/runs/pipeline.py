@@ -80,7 +80,8 @@ class RunResult:
         """Recommendations for a user: the n best items by external ids, [{"item", "title",
         "score"}].
         """
-        label, seed = short(self.manifest["algorithm"]), self.manifest["seed"]
+        label = short(self.manifest["algorithm"])
+        seed = self.manifest["seed"]
         return recommendations(self.recommender, self.train, user, n, label=label, seed=seed)
 
 

@@ -33,9 +33,9 @@ T = TypeVar("T")
 
 
 class Collecting(Protocol):
-    """What a server needs to have a round collected, here or in other processes. counts: answers by
-    what became of them; lengths: of each node's answer of the open round; bytes_up, bytes_down,
-    messages: so far.
+    """The port by which a server has a round collected, here or in other processes. counts:
+    answers by what became of them; lengths: of each node's answer of the open round; bytes_up,
+    bytes_down, messages: so far.
     """
 
     @property
@@ -184,7 +184,7 @@ class Collector:
 
     @property
     def work(self) -> RoundWork:
-        """What was begun or offered last."""
+        """The work that was begun or offered last."""
         assert self._work is not None
         return self._work
 

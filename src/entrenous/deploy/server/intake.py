@@ -1,8 +1,8 @@
 """The server's intake: every answer passes here, is checked, is written to the journal, and only
 then counts, once.
 
-Whatever is wrong with it has a code of its own, one line in the log, a counter, and no effect on
-the model; the same node may still send a good one."""
+Each fault of an answer has its own code, one line in the log, a counter, and no effect on the
+model; the same node may still send a good answer."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class Open(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """What became of an answer. node: who signed it, None if nobody is known to have; text: what is
-    wrong with it.
+    """The outcome of an answer. node: its signer, None if unknown; text: what is wrong with the
+    answer.
     """
 
     code: Code
@@ -129,7 +129,7 @@ class RoundIntake:
 
     @property
     def asked(self) -> Mapping[str, Int64Array]:
-        """Which users each node was asked for; nothing between rounds."""
+        """The users that each node was asked for; empty between rounds."""
         return {} if self._open is None else self._open.asked
 
     def missing(self) -> Collection[str]:
@@ -199,7 +199,9 @@ class RoundIntake:
         return name
 
     def _checked(self, frame: Frame, node: str, digest: bytes) -> tuple[Update | Total, Int64Array]:
-        """What a frame contributes, and whose devices are in it. Raises FrameRefused."""
+        """Returns the contribution of a frame and the users whose devices are in it. Raises
+        FrameRefused.
+        """
         head = frame.head
         if head.kind == "refused":
             why = reason(bytes(frame.body[:120]))

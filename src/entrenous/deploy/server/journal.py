@@ -45,9 +45,10 @@ class JournalRecord(NamedTuple):
 
 
 class JournalContent(NamedTuple):
-    """What a journal holds. records: in the order in which they were written; damaged: what could
-    not be read, a line for each place; mark: its mark, b"" of one that has none that can be told;
-    whole: bytes without an append that was cut short.
+    """The content of a journal. records: in the order in which they were written; damaged: a line
+    for each place that could not be read; mark: its mark, b"" if no mark can be
+    told; whole: bytes before
+    an append that was cut short.
     """
 
     records: list[JournalRecord]

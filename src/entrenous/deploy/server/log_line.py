@@ -13,8 +13,8 @@ LogFormat = Literal["text", "json"]
 
 @final
 class LogLine(str):
-    """A text for people; beside it an event, a level, and where they are known a round, a node's
-    name and a code.
+    """A text for people, an event and a level; where they are known a round, a node's name and a
+    code.
     """
 
     event: str

@@ -1,5 +1,5 @@
-"""Where a federation stands by its server's folder, and what its next round asks of whom: the same
-for a server and for its workers.
+"""The standing of a federation by its server's folder, and the work of its next round: the same for
+a server and for its workers.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from .server_folder import RoundCount, ServerFolder, ServerStanding
 
 
 def standing(folder: ServerFolder, algorithm: FederatedAlgorithm) -> ServerStanding:
-    """Where a federation stands. Raises InputError for checkpoints none of which is whole."""
+    """Returns the standing of a federation. Raises InputError if no checkpoint is whole."""
     return folder.newest(algorithm) or first_standing(folder, algorithm)
 
 
 def first_standing(folder: ServerFolder, algorithm: FederatedAlgorithm) -> ServerStanding:
-    """Where a federation stands before its first round."""
+    """Returns the standing of a federation before its first round."""
     terms = folder.terms
     return ServerStanding(
         0, algorithm.init_server(terms.catalogue, key(terms.seed, "server")), Ledger(), RoundCount()
@@ -36,8 +36,8 @@ def round_work(
     state: State,
     drawn: int | None = None,
 ) -> RoundWork:
-    """What round `number` asks: the users that the algorithm selects, by their nodes, and its
-    download. drawn: which draw of users it has, None = that of its number."""
+    """Returns the work of round `number`: the users that the algorithm selects, by their nodes, and
+    the download. drawn: the number of its draw of users, None = the round's number."""
     terms = folder.terms
     chosen = np.uint64(select_key(key(terms.seed, "rounds"), number if drawn is None else drawn))
     users, download = algorithm.select(state, terms.catalogue, chosen), algorithm.download(state)

@@ -115,7 +115,7 @@ class FederationServer:
 
     @property
     def collecting(self) -> Collecting:
-        """What collects the rounds."""
+        """The collector of the rounds."""
         assert self._collecting is not None  # from `served_by` on
         return self._collecting
 

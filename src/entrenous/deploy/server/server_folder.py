@@ -48,7 +48,7 @@ LIARS = "liars.json"
 
 
 class RoundCount(NamedTuple):
-    """What became of the rounds so far. counted: those whose sum is in the model; lost: under
+    """The outcomes of the rounds so far. counted: those whose sum is in the model; lost: under
     masks, those whose masked inputs were asked for and gave no sum, since the start or since
     somebody last went back to a kept model; asked: all rounds ever whose masked inputs were asked
     for, which is how many each node may have answered; drawn: which draw of users the next round
@@ -62,7 +62,7 @@ class RoundCount(NamedTuple):
     drawn: int = 0
 
     def about(self) -> dict[str, str]:
-        """The counts as a checkpoint has them beside its arrays."""
+        """The counts as the metadata of a checkpoint."""
         return {name: str(value) for name, value in self._asdict().items()}
 
     @classmethod
@@ -76,7 +76,7 @@ class RoundCount(NamedTuple):
 
 
 class ServerStanding(NamedTuple):
-    """Where a federation stands. round: the number of the next round, larger than that of every
+    """The standing of a federation. round: the number of the next round, larger than that of every
     round before; state: the server's; ledger: what was sent; parties: whose sums it has had from
     this state, as `Members.parties` says it, "" = of all who were ever members; lengths: of its
     newest sums, a device (`watch`).
@@ -140,8 +140,7 @@ class ServerFolder:
             self.disk.failed(LOG, cause)
 
     def newest(self, algorithm: FederatedAlgorithm) -> ServerStanding | None:
-        """Where the newest checkpoint that verifies stands; None before the first. Damaged ones are
-        logged.
+        """Returns the newest checkpoint that verifies; None before the first. Logs damaged ones.
 
         Raises InputError if there are checkpoints and none of them verifies, since starting anew is
         for the operator to decide.
@@ -164,8 +163,8 @@ class ServerFolder:
         return self._standing(algorithm, found.arrays, found.about)
 
     def kept(self, algorithm: FederatedAlgorithm, path: Path) -> ServerStanding:
-        """Where the federation stood when it kept a model. Raises EntrenousError for a damaged
-        file.
+        """Returns the federation's standing when it kept a model. Raises EntrenousError for a
+        damaged file.
         """
         return self._standing(algorithm, *store.read_arrays(path))
 
@@ -293,7 +292,7 @@ class ServerFolder:
         )
 
     def liars(self) -> dict[str, str]:
-        """Who has lied in a secure sum, by name, and when and how."""
+        """The nodes that have lied in a secure sum, by name, and when and how."""
         path = self.path / LIARS
         return dict(read_json(path)["liars"]) if path.exists() else {}
 
@@ -320,8 +319,8 @@ class ServerFolder:
             self.disk.failed(STATUS, cause)
 
     def standing(self) -> dict[str, Any]:
-        """What an operator watches beside the rounds: when the last one was committed (seconds
-        since 1970), how many writes have failed, and the version of this package."""
+        """The figures that an operator watches in addition to the rounds: when the last round was
+        committed (seconds since 1970), how many writes have failed, and this package's version."""
         return {
             "committed": round(self.committed, 3),
             "disk_errors": self.disk.errors,
@@ -386,8 +385,8 @@ def choose_kept(found: Mapping[int, Path], counted: int) -> None:
 
 
 def drop_models(folder: Path, above: int, but: int = -1) -> None:
-    """Delete the kept models of more rounds than `above`, and the trained one. but: the number of a
-    checkpoint beside which all others are deleted, too; -1 = none is."""
+    """Deletes the kept models of more rounds than `above`, and the trained one. but: the number of
+    the only checkpoint that stays; -1 = no checkpoint is deleted."""
     for path in folder.glob(f"kept-{PHASE}-*.safetensors"):
         if int(path.stem.rpartition("-")[2]) > above:
             path.unlink(missing_ok=True)
@@ -463,8 +462,8 @@ def told(folder: Path) -> dict[str, Any]:
 
 
 def _newest_write(path: Path) -> float:
-    """When the newest checkpoint in a server's folder was written, in seconds since 1970; 0 where
-    there is none.
+    """Returns the time at which the newest checkpoint of a server's folder was written, in seconds
+    since 1970; 0 if there is none.
     """
     return max(
         (found.stat().st_mtime for found in path.glob(f"checkpoint-{PHASE}-*.safetensors")),

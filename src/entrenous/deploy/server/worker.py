@@ -45,7 +45,7 @@ LOOK = 0.1  # seconds between two looks for orders, and two reports
 
 
 class WorkerPlan(NamedTuple):
-    """What a worker process is told at its start."""
+    """The configuration of a worker process at its start."""
 
     folder: str
     start: int
