@@ -19,7 +19,7 @@ from ..frames import contribution
 from ..frames.contribution import Caps, largest_body
 from ..frames.frames import Code, Frame, FrameRefused, opened, reason, signed_by
 from .journal import FRAME, Journal
-from .log_line import LogLine
+from .server_folder import LogLine
 
 Log = Callable[[str], None]
 UPDATE = "update"  # of one device
