@@ -13,14 +13,22 @@ import numpy as np
 from ..core.errors import InputError, did_you_mean
 from ..core.types import BoolArray, Float32Array
 from .bad_rows import Step, read_good_rows
-from .filters import compact
 from .interactions import Interactions, build, pair_numbers
-from .likes import ANY, LABELS, ask_about_labels, by_column, judge, labels_of, rows_that_count
+from .likes import (
+    ANY,
+    LABELS,
+    ask_about_labels,
+    by_column,
+    judge,
+    labels_of,
+    only_likes,
+    rows_that_count,
+)
 from .odd_ids import odd_ids
 from .options import LoadOptions
 from .reading import ColumnUse, Guess, Reading, unread
 from .repeats import keep
-from .scales import check_values, measured, notes_on_values
+from .scales import check_values, on_scale
 from .table import (
     ColumnTable,
     IdColumn,
@@ -221,10 +229,7 @@ def assemble(table: ColumnTable, options: LoadOptions, *, name: str) -> Interact
     kept = keep(table, pair, value, time.time, options)
     # A rule about values judges the row of a pair that stays.
     judged = judge(table, kept.value, kept.rows, options.rule, options.bounds)
-    rows = kept.rows[judged.stays]
-    value = None
-    if kept.value is not None:
-        value = measured(kept.value[judged.stays], options.scale)
+    rows = kept.rows
     left_out = (*table.left_out, *counting.left_out, *kept.left_out, *judged.left_out)
     notes = (
         *table.notes,
@@ -235,16 +240,16 @@ def assemble(table: ColumnTable, options: LoadOptions, *, name: str) -> Interact
         *time.notes,
         *counting.notes,
     )
-    notes += (*kept.notes, *judged.notes, *notes_on_values(value, options.scale))
+    notes += (*kept.notes, *judged.notes)
     data = build(
         user.code[rows],
         item.code[rows],
-        value=value,
+        value=kept.value,
         time=None if time.time is None else time.time[rows],
         users=user.names,
         items=item.names,
         name=name,
-        scale=None if value is None else options.bounds,
+        scale=None if kept.value is None else options.bounds,
         reading=Reading(
             table.source,
             uses,
@@ -252,14 +257,15 @@ def assemble(table: ColumnTable, options: LoadOptions, *, name: str) -> Interact
             left_out,
             notes,
             options.rule or "",
-            value is not None and options.scale is not None,
+            kept.value is not None and options.scale is not None,
         ),
     )
     if kept.visits and time.time is not None:
         places = np.arange(len(pair))
         all_rows = VisitColumns(user.code, item.code, time.time, places)
         data = with_visits(data, all_rows, table.source)
-    return compact(data)
+    # Visits are of all rows, so that rows leave after them.
+    return on_scale(only_likes(data, judged.stays), options.scale)
 
 
 def _steps(roles: Roles, options: LoadOptions) -> list[Step]:
@@ -421,7 +427,7 @@ def inspect(data: Interactions, filters: Sequence[str]) -> Interactions:
     filters: the options that left rows out, such as `min_rows=5`, which an error names.
     """
     where = data.reading.source or data.name
-    after = f"after {', '.join(filters)} " if filters else ""
+    after = f"after {', '.join(filters)}, " if filters else ""
     remedy = f"choose a weaker filter, or leave {filters[-1]} out" if filters else ""
     counts = data.counts
     # Learning from others needs others.

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..core.errors import InputError, did_you_mean
 from ..core.types import BoolArray, Float32Array, Int64Array
-from .filters import only_rows
+from .filters import compact, only_rows
 from .interactions import Interactions
 from .reading import LeftOut
 from .table import ColumnTable, refuse
@@ -29,19 +29,9 @@ YES = frozenset(("1", "1.0", "true", "t", "yes", "y"))
 NO = frozenset(("0", "0.0", "-1", "-1.0", "false", "f", "no", "n"))
 # The usual names of columns of labels, as `columns.plain` compares them.
 LABELS = (
-    *(
-        "label",
-        "labels",
-        "target",
-        "feedback",
-        "click",
-        "clicks",
-        "clicked",
-        "isclick",
-        "isclicked",
-    ),
-    *("like", "liked", "islike", "isliked", "favorite", "isfavorite", "purchased", "ispurchased"),
-    "bought",
+    *("label", "labels", "target", "feedback", "click", "clicks", "clicked", "isclick"),
+    *("isclicked", "like", "liked", "islike", "isliked", "favorite", "isfavorite"),
+    *("purchased", "ispurchased", "bought"),
 )
 
 
@@ -139,7 +129,7 @@ def rows_that_count(
         if value is None:
             _refuse_without_values(table, "not_rated")
         rated = value != np.float32(not_rated)
-        reason = f"a value of {not_rated:g} (not_rated)"
+        reason = f"the value is {not_rated:g} (not_rated={not_rated:g})"
         counting = _without(table, counting, rated, reason)
     if yes is not None:
         reason = f"'{rule}' says no (likes={rule})"
@@ -151,12 +141,12 @@ def _without(table: ColumnTable, counting: Counting, keep: BoolArray, reason: st
     rows, left_out, notes = counting
     gone = rows & ~keep
     if gone.all():
-        problem = f"no row is left, since every row has: {reason}"
+        problem = f"no row is left, since of each one {reason}"
         raise InputError(table.source, problem, expected="an option that leaves rows")
     if not gone.any():
-        return Counting(rows, left_out, (*notes, f"no row has: {reason}"))
+        return Counting(rows, left_out, (*notes, f"no row was left out for: {reason}"))
     if not (rows & keep).any():
-        problem = f"no row is left, the last ones have: {reason}"
+        problem = f"no row is left, since of each other one {reason}"
         raise InputError(table.source, problem, expected="options that leave rows")
     entry = LeftOut(reason, int(gone.sum()), table.where(int(np.argmax(gone))))
     return Counting(rows & keep, (*left_out, entry), notes)
@@ -181,6 +171,7 @@ def labels_of(table: ColumnTable, name: str) -> BoolArray:
             f"the label '{name}' is '{shown}'",
             expected="0 or 1, true or false, yes or no",
             fix=f"for ratings or counts say value={name} with likes=positive or likes=at_least=X",
+            reason=f"the label '{name}' is neither yes nor no",
         )
     return yes
 
@@ -241,6 +232,17 @@ def judge(
     first = table.where(int(rows[~keep].min()))
     entry = LeftOut(f"no likes ({said(rule)})", int((~keep).sum()), first)
     return LikedRows(keep, (entry,), notes)
+
+
+def only_likes(data: Interactions, stays: BoolArray) -> Interactions:
+    """Returns the likes among the rows of a table, over the users and items that occur. stays: by
+    the place of a row in the table, bool [rows].
+    """
+    if not stays.all():
+        assert data.row is not None
+        # What is left is the whole from here on, and so is its scale.
+        data = replace(data.select(stays[data.row]), scale=data.scale)
+    return compact(data)
 
 
 def _count_low(low: BoolArray) -> str:

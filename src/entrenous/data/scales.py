@@ -6,6 +6,7 @@ ratings. They are no hindrance to algorithms that learn from consumption.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -69,25 +70,21 @@ def check_values(
         )
 
 
-def measured(value: Float32Array, scale: Scale | None) -> Float32Array:
-    """Returns values on their scale, float32 [rows]: log(1 + count) of counts, others as they
-    are.
+def on_scale(data: Interactions, scale: Scale | None) -> Interactions:
+    """Returns the rows with log(1 + count) in place of counts where the scale says so, and with a
+    note on values that became logarithms or look like counts.
     """
-    return np.log1p(value, dtype=np.float64).astype(np.float32) if scale == LOG else value
-
-
-def notes_on_values(value: Float32Array | None, scale: Scale | None) -> tuple[str, ...]:
-    """Returns a note on values, float32 [rows], that became logarithms or look like counts."""
-    if value is None or not len(value):
-        return ()
     if scale == LOG:
-        return (f"scale=log: values are log(1 + count), {_span(value.min(), value.max())}",)
-    if scale is None and value.max() > LARGEST_RATING:
-        span = _span(value.min(), value.max())
-        return (
-            f"values {span} look like counts, which an algorithm that predicts ratings refuses",
+        # In float64: one rounding, at the end.
+        value = np.log1p(data.value, dtype=np.float64).astype(np.float32)
+        note = f"scale=log: values are log(1 + count), {_span(value.min(), value.max())}"
+        return replace(data.noted(note), value=value)
+    if scale is None and data.value.max() > LARGEST_RATING:
+        span = _span(data.value.min(), data.value.max())
+        return data.noted(
+            f"values {span} look like counts, which an algorithm that predicts ratings refuses"
         )
-    return ()
+    return data
 
 
 def check_counts(data: Interactions, algorithm: str) -> None:

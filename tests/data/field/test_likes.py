@@ -269,6 +269,26 @@ def test_named_data_and_rows_in_memory() -> None:
         load("synthetic-fpl-canada", not_rated=0)
 
 
+def test_visits_that_add_up_are_counted_and_judged() -> None:
+    """Who came once does not count; the visits of who came twice go with the row."""
+    places = {
+        "user": ["1", "1", "1", "2", "2", "3", "3", "4"],
+        "item": ["a", "a", "b", "a", "a", "c", "c", "d"],
+        "time": [1, 2, 3, 4, 5, 6, 7, 8],
+    }
+    data = from_frame(places, duplicates="sum", likes="at_least=2")
+    assert pairs(data) == {("1", "a"), ("2", "a"), ("3", "c")} and data.value.tolist() == [2] * 3
+    assert data.visits is not None and np.diff(data.visits.ptr).tolist() == [2, 2, 2]
+
+
+def test_a_bad_label_is_a_bad_row() -> None:
+    columns = {"user": ["1", "2", "3", "1"], "item": ["a", "b", "c", "d"]}
+    labels = {**columns, "liked": ["yes", "maybe", "yes", "no"]}
+    data = from_frame(labels, likes="liked", bad_rows="drop")
+    assert pairs(data) == {("1", "a"), ("3", "c")}
+    assert {entry.rows for entry in data.reading.left_out} == {1}
+
+
 # ---- not rated -----------------------------------------------------------------------------------
 
 
