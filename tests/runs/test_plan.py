@@ -48,7 +48,7 @@ from entrenous.runs.reopen import LATER, plan_of
         ({"load": {"usr": "venue"}}, "^--load usr: unknown setting; did you mean 'user'"),
         (
             {"load": {"duplicates": "maybe"}},
-            "^--load duplicates: got 'maybe'; expected 'same', 'first', 'last' or 'error'",
+            "^--load duplicates: got 'maybe'; expected 'same', 'first', 'last', 'sum' or 'refuse'",
         ),
         ({"settings": {"pie": "1"}}, "^--set pie: unknown setting; did you mean 'pi'"),
         (

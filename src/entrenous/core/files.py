@@ -86,7 +86,7 @@ def write_private(path: Path, content: bytes, *, new: bool = True) -> None:
 
 
 def _temporary(path: Path) -> Path:
-    """Returns a name beside a file that no other process uses."""
+    """Returns a name in the folder of a file that no other process uses."""
     return path.with_name(f".{path.name}.{os.getpid()}.tmp")
 
 

@@ -313,7 +313,9 @@ class Goal(NamedTuple):
 
     def key(self, metrics: dict[str, float]) -> float:
         """A sort key that puts the best first, whatever the metric."""
-        return metrics[self.metric] if self.lower else -metrics[self.metric]
+        if self.lower:
+            return metrics[self.metric]
+        return -metrics[self.metric]
 
 
 RANKING = Goal("ndcg@10", lower=False)

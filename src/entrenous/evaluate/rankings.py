@@ -162,7 +162,8 @@ def rank_full(
     part: the positions of these users in full.ranking.user. scores: float32 [users of the part,
     items].
     """
-    ranking, best = full.ranking, full.best
+    ranking = full.ranking
+    best = full.best
     users = ranking.user[part]
     competing = (field.known, field.ptr, field.item, field.place)
     # Both write into views of the whole ranking: the rows of these users.

@@ -98,7 +98,9 @@ def best_of_one(score: Array, competing: Array, n: int, seed: int) -> Array:
 def title_of(train: Interactions, item: int) -> str:
     """The title of an item in the data; "" if there is none."""
     titles = train.features.get("title")
-    return "" if titles is None else str(titles[item])
+    if titles is None:
+        return ""
+    return str(titles[item])
 
 
 def empty_lists(m: int, n: int) -> TopN:

@@ -81,7 +81,8 @@ class RunResult:
         """Recommendations for a user: the n best items by external ids, [{"item", "title",
         "score"}].
         """
-        label, seed = short(self.manifest["algorithm"]), self.manifest["seed"]
+        label = short(self.manifest["algorithm"])
+        seed = self.manifest["seed"]
         lists = list_of_each(
             self.recommender, self.train, [user], n, ListOptions(), label=label, seed=seed
         )

@@ -30,7 +30,8 @@ from .recommenders import Algorithm, check_trainable, federated
 SEEDS = 1 << 63
 # The start of the name of a file of numbers, in a setting of the network.
 TRACE = "trace:"
-LEAVE_ONE_OUT, CROSS_VALIDATION = "loo-99", "kfold-5"
+LEAVE_ONE_OUT = "loo-99"
+CROSS_VALIDATION = "kfold-5"
 
 
 def usual_protocol(data: str | Interactions, *algorithms_named: str) -> str:
@@ -45,7 +46,9 @@ def usual_protocol(data: str | Interactions, *algorithms_named: str) -> str:
     for algorithm in algorithms_named:
         traits = declared(algorithm_of(algorithm, {})).traits
         usual.add(_usual(traits, name))
-    return usual.pop() if len(usual) == 1 else LEAVE_ONE_OUT
+    if len(usual) == 1:
+        return usual.pop()
+    return LEAVE_ONE_OUT
 
 
 def _usual(traits: Traits, data: str) -> str:

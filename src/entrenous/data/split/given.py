@@ -199,7 +199,7 @@ def _over(part: Interactions, users: Vocabulary, items: Vocabulary) -> Interacti
         users=users,
         items=items,
         name=part.name,
-        notes=part.notes,
+        reading=part.reading,
     )
     # `build` sets `row` to the position of each row in `part`.
     position = moved.row

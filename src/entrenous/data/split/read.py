@@ -25,6 +25,7 @@ from ..files import read_table
 from ..interactions import NO_TIME, Interactions, build
 from ..load import load_part
 from ..options import LoadOptions
+from ..reading import Reading
 from ..visits import VisitColumns, with_visits
 from .export import ABOUT, FEATURE
 from .given import CandidateColumns, Repeats, given
@@ -209,7 +210,7 @@ def _about(path: Path) -> dict[str, Any]:
         "repeats": bool,
         "notes": list,
         "data": str,
-        "data_notes": list,
+        "data_reading": dict,
     }
     try:
         about = json.loads(path.read_text(encoding="utf-8"))
@@ -217,14 +218,28 @@ def _about(path: Path) -> dict[str, Any]:
         raise InputError(
             str(path), f"cannot be read: {problem}", expected="JSON", fix="mend or remove it"
         ) from None
-    # Files of earlier versions lack `weighting` and `repeats`.
+    # Files of earlier versions lack these.
     if isinstance(about, dict):
-        about = {"weighting": False, "repeats": False, **about}
+        of_data = {"notes": about.get("data_notes", [])}
+        earlier = {"weighting": False, "repeats": False, "data_reading": of_data}
+        about = {**earlier, **about}
         if all(isinstance(about.get(name), kind) for name, kind in kinds.items()):
-            return about
+            return {**about, "data_reading": _reading(about["data_reading"], path)}
     raise InputError(
         str(path), "does not describe a split", expected=f"an object with {', '.join(kinds)}"
     )
+
+
+def _reading(given: dict[str, Any], path: Path) -> Reading:
+    try:
+        return Reading.parse(given)
+    except ValueError:
+        raise InputError(
+            str(path),
+            "data_reading is no report of a reading",
+            expected="an object with source, columns, guesses, left_out and notes",
+            fix="export the split again",
+        ) from None
 
 
 def _present(folder: Path, stem: str) -> bool:
@@ -274,7 +289,7 @@ def _part(folder: Path, part: str, ids: SplitIds, about: dict[str, Any]) -> Inte
     if row is not None:
         # `build` sets `row` to the position of each row in the file.
         row = row[built.row]
-    rows = replace(built, row=row, name=about["data"], notes=tuple(about["data_notes"]))
+    rows = replace(built, row=row, name=about["data"], reading=about["data_reading"])
     visits = f"{part}_visits"
     return _visited(rows, folder, visits) if _present(folder, visits) else rows
 
