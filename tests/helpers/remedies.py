@@ -29,6 +29,9 @@ from paths import SOURCE
 from entrenous.core.errors import InputError
 
 Attempt: TypeAlias = Callable[[], Any]
+# The parameters by which a function is given a remedy.
+REMEDIES = {"fix", "remedy"}
+
 Case: TypeAlias = Generator[Attempt, InputError, None]
 
 
@@ -46,19 +49,26 @@ class Site(NamedTuple):
         return f"{self.file} {self.function}"
 
 
+class Maker(NamedTuple):
+    """A function that makes an error with the remedy that it is given."""
+
+    place: int
+    """The place of the remedy among the arguments of a call; -1 if it has to be named."""
+    usual: bool
+    """True if a call without a remedy gets a usual one."""
+
+
 def sites(*rooms: str) -> list[Site]:
     """Every call in some rooms that names a remedy: of an error, or of a function with a parameter
-    `fix` that makes one. A function that hands its own `fix` on is none.
+    `fix` or `remedy` that makes one. A function that hands its own on is none.
     """
     files = sorted(path for room in rooms for path in (SOURCE / room).rglob("*.py"))
     trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in files}
-    makers = {"InputError": -1, "NotYet": -1}
+    makers = {"InputError": Maker(-1, False), "NotYet": Maker(-1, False)}
     for tree in trees.values():
         for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef):
-                names = [argument.arg for argument in node.args.args]
-                if "fix" in names + [argument.arg for argument in node.args.kwonlyargs]:
-                    makers[node.name] = names.index("fix") if "fix" in names else -1
+            if isinstance(node, ast.FunctionDef) and REMEDIES & _parameters(node).keys():
+                makers[node.name] = _maker(node)
     found = []
     for path, tree in trees.items():
         file = path.relative_to(SOURCE).as_posix()
@@ -70,6 +80,25 @@ def sites(*rooms: str) -> list[Site]:
                     if _names_a_remedy(call, function, makers)
                 ]
     return found
+
+
+def _parameters(function: ast.FunctionDef) -> dict[str, ast.expr | None]:
+    """The parameters of a function with their defaults; `self` is left out."""
+    listed = [argument.arg for argument in function.args.args]
+    defaults: list[ast.expr | None] = [None] * (len(listed) - len(function.args.defaults))
+    parameters = dict(zip(listed, [*defaults, *function.args.defaults], strict=True))
+    parameters.pop("self", None)
+    named = [argument.arg for argument in function.args.kwonlyargs]
+    return parameters | dict(zip(named, function.args.kw_defaults, strict=True))
+
+
+def _maker(function: ast.FunctionDef) -> Maker:
+    parameters = _parameters(function)
+    (name,) = REMEDIES & parameters.keys()
+    default = parameters[name]
+    in_order = [argument.arg for argument in function.args.args if argument.arg != "self"]
+    place = in_order.index(name) if name in in_order else -1
+    return Maker(place, isinstance(default, ast.Constant) and bool(default.value))
 
 
 def _own_calls(function: ast.FunctionDef) -> Iterator[ast.Call]:
@@ -84,24 +113,32 @@ def _own_calls(function: ast.FunctionDef) -> Iterator[ast.Call]:
         waiting += ast.iter_child_nodes(node)
 
 
-def _names_a_remedy(call: ast.Call, function: ast.FunctionDef, makers: dict[str, int]) -> bool:
-    name = getattr(call.func, "id", "")
+def _names_a_remedy(call: ast.Call, function: ast.FunctionDef, makers: dict[str, Maker]) -> bool:
+    name = getattr(call.func, "id", getattr(call.func, "attr", ""))
     if name not in makers:
         return False
-    values = [keyword.value for keyword in call.keywords if keyword.arg == "fix"]
-    place = makers[name]
-    if 0 <= place < len(call.args):
-        values.append(call.args[place])
-    own = {argument.arg for argument in (*function.args.args, *function.args.kwonlyargs)}
+    maker = makers[name]
+    values = [keyword.value for keyword in call.keywords if keyword.arg in REMEDIES]
+    if 0 <= maker.place < len(call.args):
+        values.append(call.args[maker.place])
+    if not values:
+        return maker.usual
+    own = _parameters(function)
     return any(not (isinstance(value, ast.Name) and value.id in own) for value in values)
 
 
+class Made(NamedTuple):
+    """An error as it was made, whether it was raised or not."""
+
+    error: InputError
+    stack: list[tuple[str, int]]
+    """The places in the source that were at work, the innermost first, as (file, line)."""
+
+
 @contextmanager
-def _recorded() -> Iterator[list[list[tuple[str, int]]]]:
-    """For each error that is made inside `with`: the places in the source that were at work, the
-    innermost first, as (file, line).
-    """
-    stacks: list[list[tuple[str, int]]] = []
+def _recorded() -> Iterator[list[Made]]:
+    """Every error that is made inside `with`."""
+    made: list[Made] = []
     usual = InputError.__init__
 
     def noted(self: InputError, *arguments: Any, **named: Any) -> None:
@@ -111,14 +148,26 @@ def _recorded() -> Iterator[list[list[tuple[str, int]]]]:
             if path.is_relative_to(SOURCE):
                 stack.append((path.relative_to(SOURCE).as_posix(), frame.f_lineno))
             frame = frame.f_back  # type: ignore[assignment]
-        stacks.append(stack)
         usual(self, *arguments, **named)
+        made.append(Made(self, stack))
 
     InputError.__init__ = noted  # type: ignore[method-assign]
     try:
-        yield stacks
+        yield made
     finally:
         InputError.__init__ = usual  # type: ignore[method-assign]
+
+
+def _behind(raised: InputError, made: list[Made]) -> Iterator[Made]:
+    """The errors that the raised one was made of: with its problem, and a part of its remedy."""
+    # In Python an error is made once more, in the words of Python.
+    if len(made) > 1 and made[-1].stack[0][0] == "api/arguments.py":
+        made = made[:-1]
+        raised = made[-1].error
+    for each in made:
+        same = each.error.problem == raised.problem
+        if same and each.error.fix and each.error.fix in raised.fix:
+            yield each
 
 
 class Trial(NamedTuple):
@@ -138,19 +187,16 @@ def tried(case: Case, known: list[Site]) -> Trial:
     before: InputError | None = None
     hit: set[Site] = set()
     while True:
-        with _recorded() as stacks:
+        with _recorded() as made:
             try:
                 attempt()
             except InputError as error:
                 now = error
             else:
                 break
-        # In Python an error is made once more, in the words of Python.
-        again = len(stacks) > 1 and stacks[-1][0][0] == "api/arguments.py"
-        stack = stacks[-2] if again else stacks[-1]
-        own = {site for site in known if _at_work(site, stack)}
         same = before is not None and (now.problem, now.fix) == (before.problem, before.fix)
         assert not same, f"the remedy leads nowhere: {now}"
+        own = {site for site in known for each in _behind(now, made) if _at_work(site, each.stack)}
         assert own, f"not an error of these rooms with a remedy: {now}"
         assert now.fix, f"no remedy: {now}"
         hit |= own
@@ -167,6 +213,14 @@ def tried(case: Case, known: list[Site]) -> Trial:
 
 def _at_work(site: Site, stack: list[tuple[str, int]]) -> bool:
     return any(file == site.file and site.first <= line <= site.last for file, line in stack)
+
+
+def must_lead_further(error: InputError, attempt: Attempt) -> None:
+    """Follows a second remedy of an error: it may end in another error, not in the same."""
+    try:
+        attempt()
+    except InputError as other:
+        assert other.problem != error.problem, f"the remedy leads nowhere: {other}"
 
 
 def load_options(error: InputError) -> dict[str, str]:
