@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, NoReturn, final
 
 import numpy as np
 
 from ..core.errors import InputError
-from ..core.types import BoolArray, Float32Array, Int32Array
+from ..core.types import BoolArray, Float32Array, Int32Array, Int64Array
 from ..core.vocabulary import Vocabulary
+from .reading import Guess, LeftOut, add_up
 
 # Characters.
 ID_LIMIT = 256
@@ -41,25 +42,36 @@ class ColumnTable:
     """The path of the file, or the name of the frame."""
     first_line: int | None = None
     """The physical line of row 0 in a text file; None elsewhere."""
+    lines: Int64Array | None = None
+    """The physical line of each row, int64 [rows], where rows are not one line each; else None."""
     blank: tuple[int, ...] = ()
     """The numbers of the lines from `first_line` on that were skipped."""
     whole: bool = True
     """False if the last line of a text file has no line end, as in a file that was cut off."""
     types: Mapping[str, str] = field(default_factory=dict)
     """RecBole's types of the columns; empty for other files."""
+    guesses: tuple[Guess, ...] = ()
+    """The assumptions of the reader that could be wrong."""
+    left_out: tuple[LeftOut, ...] = ()
+    """The rows that the reader left out, one entry for each reason."""
     notes: tuple[str, ...] = ()
-    """The guesses and changes of the reader."""
+    """Everything else that the reader did, one sentence each."""
     parts: tuple[ColumnTable, ...] = ()
     """The tables that were stacked; empty for a table of one source."""
+    places: Int64Array | None = None
+    """The row of the source that each row was, int64 [rows]; None if no row was left out."""
 
     def where(self, row: int) -> str:
         """Returns `file:line` of a row, or `file:row n` (counting from 0) where the source has no
         lines.
         """
+        row = self.place(row)
         for part in self.parts:
             if row < part.frame.height:
                 return part.where(row)
             row -= part.frame.height
+        if self.lines is not None:
+            return f"{self.source}:{self.lines[row]}"
         if self.first_line is None:
             return f"{self.source}:row {row}"
         line = self.first_line + row
@@ -68,6 +80,19 @@ class ColumnTable:
             if blank <= line:
                 line += 1
         return f"{self.source}:{line}"
+
+    def place(self, row: int) -> int:
+        """Returns the row of the source that a row was before others were left out."""
+        return row if self.places is None else int(self.places[row])
+
+    def has_row(self, place: int) -> bool:
+        """Returns True if a row of the source was not left out."""
+        return self.places is None or bool(np.isin(place, self.places))
+
+    def without(self, bad: BoolArray) -> ColumnTable:
+        """Returns the table without the rows where `bad`, bool [rows], is true."""
+        places = np.arange(len(bad)) if self.places is None else self.places
+        return replace(self, frame=self.frame.filter(~bad), places=places[~bad])
 
 
 def stack(tables: Sequence[ColumnTable]) -> ColumnTable:
@@ -95,8 +120,21 @@ def stack(tables: Sequence[ColumnTable]) -> ColumnTable:
         parts=tuple(tables),
         whole=all(table.whole for table in tables),
         types=first.types,
+        guesses=merged_guesses(tables),
+        left_out=merged_left_out(tables),
         notes=tuple(note for table in tables for note in table.notes),
     )
+
+
+def merged_guesses(tables: Sequence[ColumnTable]) -> tuple[Guess, ...]:
+    """Returns the guesses of several tables, each once."""
+    return tuple(dict.fromkeys(guess for table in tables for guess in table.guesses))
+
+
+def merged_left_out(tables: Sequence[ColumnTable]) -> tuple[LeftOut, ...]:
+    """Returns the rows that several tables left out, one entry for each reason."""
+    entries = [entry for table in tables for entry in table.left_out]
+    return add_up(entries)
 
 
 class IdColumn(NamedTuple):
@@ -110,11 +148,46 @@ class IdColumn(NamedTuple):
     """The unusual ids."""
 
 
+@final
+class BadRows(InputError):
+    """Refuses rows of a table and names the first. `bad_rows=drop` leaves them out instead."""
+
+    def __init__(self, error: InputError, bad: BoolArray, reason: str) -> None:
+        super().__init__(error.where, error.problem, expected=error.expected, fix=error.fix)
+        self.error = error
+        """The refusal itself."""
+        self.bad = bad
+        """The rows of the table that are refused, bool [rows]."""
+        self.reason = reason
+        """The reason in a few words that are true of each row."""
+
+    def with_remedy(self, remedy: str) -> BadRows:
+        """Returns the refusal with a further remedy; `error` stays without."""
+        fix = "; ".join(filter(None, [self.error.fix, remedy]))
+        told = BadRows(
+            InputError(self.where, self.problem, expected=self.expected, fix=fix),
+            self.bad,
+            self.reason,
+        )
+        told.error = self.error
+        return told
+
+
 def refuse(
-    table: ColumnTable, bad: BoolArray, problem: str, *, expected: str, fix: str = ""
+    table: ColumnTable,
+    bad: BoolArray,
+    problem: str,
+    *,
+    expected: str,
+    fix: str = "",
+    reason: str = "",
 ) -> NoReturn:
-    """Raises InputError for the first row where `bad`, bool [rows], is true."""
-    raise InputError(table.where(int(np.argmax(bad))), problem, expected=expected, fix=fix)
+    """Raises BadRows for the rows where `bad`, bool [rows], is true. problem: of the first of them.
+    reason: the problem in words that are true of each; by default `problem`.
+    """
+    where = table.where(int(np.argmax(bad)))
+    error = InputError(where, problem, expected=expected, fix=fix)
+    raise BadRows(error, bad, reason or problem)
 
 
 def ids(table: ColumnTable, name: str, kind: str) -> IdColumn:
@@ -173,40 +246,52 @@ def _check_ids(
     """
     import polars as pl
 
-    empty = distinct == ""
-    if empty.any():
+    if (distinct == "").any():
+        bad = (column == "").to_numpy()
         fix = "fill it in or remove the row"
-        _refuse_id(table, column, "", f"the {kind} id is empty", "an id on every row", fix)
+        refuse(table, bad, f"the {kind} id is empty", expected="an id on every row", fix=fix)
     length = distinct.str.len_chars()
     long = distinct.filter(length > ID_LIMIT)
     if len(long):
-        problem = f"the {kind} id is {len(long[0]):,} characters long"
-        fix = "check the columns and the delimiter"
-        _refuse_id(table, column, long[0], problem, f"at most {ID_LIMIT}", fix)
+        bad = column.is_in(long.implode()).to_numpy()
+        refuse(
+            table,
+            bad,
+            f"the {kind} id is {len(column[int(np.argmax(bad))]):,} characters long",
+            expected=f"at most {ID_LIMIT}",
+            fix="check the columns and the delimiter",
+            reason=f"the {kind} id is longer than {ID_LIMIT} characters",
+        )
     decimal = distinct.filter(distinct.str.contains(DECIMAL))
     if len(decimal):
-        problem = f"{kind} id '{decimal[0]}' is written as a decimal number"
-        fix = f"write {decimal[0].split('.')[0]}, or quote it as it is meant"
-        _refuse_id(table, column, decimal[0], problem, "a whole number or text", fix)
+        bad = column.is_in(decimal.implode()).to_numpy()
+        first = column[int(np.argmax(bad))]
+        refuse(
+            table,
+            bad,
+            f"{kind} id '{first}' is written as a decimal number",
+            expected="a whole number or text",
+            fix=f"write {first.split('.')[0]}, or quote it as it is meant",
+            reason=f"the {kind} id is written as a decimal number",
+        )
     # A number beyond 64 bits among whole numbers overflowed or was rounded; among texts it is a
     # text like any other. Numbers of 18 characters all fit.
     if whole and (length > 18).any():
         beyond = distinct.filter(distinct.cast(pl.Int64, strict=False).is_null())
         if len(beyond):
-            problem = f"{kind} id {beyond[0]} is beyond 64 bits"
-            fix = "other programs round such a number: write ids as text"
-            _refuse_id(table, column, beyond[0], problem, f"at most {2**63 - 1}", fix)
+            bad = column.is_in(beyond.implode()).to_numpy()
+            refuse(
+                table,
+                bad,
+                f"{kind} id {shown(column, bad)} is beyond 64 bits",
+                expected=f"at most {2**63 - 1}",
+                fix="other programs round such a number: write ids as text",
+                reason=f"the {kind} id is beyond 64 bits",
+            )
     formulas = int(distinct.str.contains(FORMULA).sum())
     if not formulas:
         return ()
     return (f"{kind} ids that start like a formula, kept as text: {formulas:,}",)
-
-
-def _refuse_id(
-    table: ColumnTable, column: Any, bad: str, problem: str, expected: str, fix: str
-) -> NoReturn:
-    """Raises InputError for the first row with the id `bad`."""
-    refuse(table, (column == bad).to_numpy(), problem, expected=expected, fix=fix)
 
 
 def values(table: ColumnTable, name: str, scale: tuple[float, float] | None) -> Float32Array:
@@ -239,6 +324,7 @@ def values(table: ColumnTable, name: str, scale: tuple[float, float] | None) -> 
             f"the value is {shown(text, bad)}",
             expected=f"a finite number up to {LARGEST:.3g}",
             fix="remove the row or correct it",
+            reason="the value is not finite, or too large",
         )
     if scale is not None:
         low, high = scale
@@ -250,6 +336,7 @@ def values(table: ColumnTable, name: str, scale: tuple[float, float] | None) -> 
                 f"the value {shown(text, bad)} is outside the scale",
                 expected=f"{low:g} to {high:g}",
                 fix="correct it or the scale",
+                reason=f"the value is outside the scale {low:g} to {high:g}",
             )
     return ratings.astype(np.float32)
 
@@ -268,7 +355,8 @@ def refuse_number(table: ColumnTable, bad: BoolArray, text: object, what: str) -
         # The first bad row is the last one of a file without a line end at its end.
         if not table.whole and int(np.argmax(bad)) == len(bad) - 1:
             fix = "the last line has no line end: the file seems cut off"
-        refuse(table, bad, f"the {what} is empty", expected="a number", fix=fix)
+        reason = f"the {what} is empty or not a number"
+        refuse(table, bad, f"the {what} is empty", expected="a number", fix=fix, reason=reason)
     if THOUSANDS.fullmatch(field):
         fix = "write it without separators between the thousands"
     elif COMMA_DECIMAL.fullmatch(field):
@@ -276,4 +364,5 @@ def refuse_number(table: ColumnTable, bad: BoolArray, text: object, what: str) -
     else:
         fix = "correct it, check which column it is, or remove the row"
     problem = f"the {what} '{field}' is not a number"
-    refuse(table, bad, problem, expected="a number such as 4 or 3.5", fix=fix)
+    reason = f"the {what} is empty or not a number"
+    refuse(table, bad, problem, expected="a number such as 4 or 3.5", fix=fix, reason=reason)
