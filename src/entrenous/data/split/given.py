@@ -94,9 +94,9 @@ def given(
         table = tables[label]
         if table is not None:
             listed = _rows(rows, table, label, dropped)
-            of_rows = only_negatives(label, listed, rows.user, rows.item, positives, rows)
-            held[label] = held[label]._replace(candidates=of_rows.table)
-            notes += of_rows.notes
+            left = only_negatives(label, listed, rows.user, rows.item, positives, rows)
+            held[label] = held[label]._replace(candidates=left.table)
+            notes += left.notes
     split = Split(name, parts["train"], held.get("validation"), held["test"], refit)
     return split._replace(notes=notes + cold_notes(split, split.final_train))
 

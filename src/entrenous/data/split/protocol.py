@@ -1,5 +1,5 @@
-"""`splits`: splits data by the name of a protocol, such as `loo-99`, `temporal-80-20` or `kfold-5`.
-Its options follow the name: `loo-99,ties=random`, `given,repeats=drop`.
+"""`splits`: splits data by the name of a protocol, such as `loo-99`, `temporal-80-20` or
+`kfold-5`. Its options follow the name: `given,repeats=drop`, `loo-99,ties=random`.
 """
 
 from __future__ import annotations
@@ -103,6 +103,7 @@ def splits(
             fix="pass data",
         )
     parts = build(data, *numbers, seed=seed, **options)
+    # The options are part of the name, since they decide what is held out.
     behind = "".join(f",{option}={value}" for option, value in options.items())
     return [part._replace(name=f"{part.name}{behind}") for part in parts]
 

@@ -18,8 +18,10 @@ from ...core.types import Array, BoolArray, Int32Array, Int64Array, UInt64Array
 from ...core.vocabulary import Vocabulary
 from ..interactions import Interactions, pair_numbers
 
-# The orders of rows that have one time.
 Ties = Literal["file", "random", "refuse"]
+"""The choices for rows of one user at one time: file: the last one in the source is the latest;
+random: drawn by (seed, user, item); refuse the split where they decide which row is held out.
+"""
 
 
 class Held(NamedTuple):
@@ -174,11 +176,9 @@ def named(indices: Array, names: Vocabulary) -> str:
 
 def newest_first(data: Interactions, ties: Ties, seed: int) -> Int64Array:
     """Returns the number of rows of the same user that are later than each row, int64 [n]: 0 is the
-    latest.
+    latest. Raises InputError for data without times.
 
-    ties: the order of rows of one time. `file` is that of their places in the source; `random` is
-    drawn by (seed, user, item); `refuse` is as `file`, and `tie_notes` refuses where it decides.
-    Raises InputError for another word, and for data without times.
+    ties: see `Ties`. `refuse` is as `file` here; `tie_notes` refuses.
     """
     if ties == "random":
         draws = row_draws(data.ptr, data.item, key(seed, "split", "ties"))
