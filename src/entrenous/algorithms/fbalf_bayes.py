@@ -253,7 +253,8 @@ class FBALFBayes(SendsDecoys):
     def init_server(self, catalogue: Catalogue, key: np.uint64) -> FBALFBayesServer:
         """Returns the initial state: item factors q ~ N(0, init_std^2), item biases b = 0."""
         items = catalogue.items
-        drawn = normals(folds(key, np.arange(items)), self.members * self.factors, self.init_std)
+        keys = folds(key, np.arange(items))
+        drawn = normals(keys, self.members * self.factors, self.init_std)
         q = drawn.reshape(items, self.members, self.factors)
         b = np.zeros((items, self.members), np.float32)
         return FBALFBayesServer(
@@ -315,7 +316,8 @@ class FBALFBayes(SendsDecoys):
             rows["b"] = g_b
         if self.counts:
             rows["count"] = np.full(len(mixed.item), self.counts, np.float32)
-        return after, Update(mixed.ptr, mixed.item, rows, {}, np.ones(len(users), np.float32))
+        weight = np.ones(len(users), np.float32)
+        return after, Update(mixed.ptr, mixed.item, rows, {}, weight)
 
     def rates(self, iteration: int) -> biased_mf.BiasedMFRates:
         """Returns the constants of local training in an iteration, which counts from 0."""
@@ -338,7 +340,8 @@ class FBALFBayes(SendsDecoys):
             return np.full(len(counts), middle, np.float32)
         device = np.repeat(np.arange(len(counts)), counts)
         total = np.bincount(device, histories.value.astype(np.float64), minlength=len(counts))
-        return np.where(counts > 0, total / np.maximum(counts, 1), middle).astype(np.float32)
+        mean = total / np.maximum(counts, 1)
+        return np.where(counts > 0, mean, middle).astype(np.float32)
 
     # ---- on the server (section 4.3.2) -----------------------------------------------------------
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.contract.declared import Contract, bound, is_central, is_federated, is_gossip
-from ..core.contract.protocols import Progress, silent
+from ..core.contract.protocols import Progress, model_sha256, silent
 from ..core.errors import EntrenousError, InputError
 from ..core.keys import key, select_key
 from ..core.registry.discover import short
@@ -30,7 +30,7 @@ from ..runs.options import RunPlan
 from ..runs.plan import algorithm_of, leaky, make, network_of, protection_in
 from ..runs.recommenders import fitted
 from ..runs.reopen import material_of, plan_of
-from ..runs.store import StoredRun, model_sha256
+from ..runs.store import StoredRun
 from ..runs.train import Setup, federation_of
 
 BESIDE = ("ptr", "item", "weight")  # names in a message that are no declared arrays

@@ -38,7 +38,8 @@ class Neighbours(NamedTuple):
 
 def transpose(table: NeighbourTable, columns: int) -> NeighbourTable:
     """Returns the transposed table: the same ones, column by column."""
-    row = np.repeat(np.arange(len(table.ptr) - 1, dtype=np.int32), np.diff(table.ptr))
+    rows = np.arange(len(table.ptr) - 1, dtype=np.int32)
+    row = np.repeat(rows, np.diff(table.ptr))
     order = np.argsort(table.column, kind="stable")
     return NeighbourTable(_starts(table.column, columns), row[order])
 
@@ -48,9 +49,11 @@ def reverse(links: Neighbours) -> Neighbours:
     to, by ascending origin.
     """
     rows = len(links.ptr) - 1
-    origin = np.repeat(np.arange(rows, dtype=np.int32), np.diff(links.ptr))
+    numbers = np.arange(rows, dtype=np.int32)
+    origin = np.repeat(numbers, np.diff(links.ptr))
     order = np.argsort(links.other, kind="stable")
-    return Neighbours(_starts(links.other, rows), origin[order], links.similarity[order])
+    ptr = _starts(links.other, rows)
+    return Neighbours(ptr, origin[order], links.similarity[order])
 
 
 def nearest(table: NeighbourTable, columns: int, k: int, progress: Progress) -> Neighbours:
@@ -70,7 +73,8 @@ def nearest(table: NeighbourTable, columns: int, k: int, progress: Progress) -> 
         progress(stop, rows, "neighbours")
     # Rows with fewer than k others in common leave places empty, which the links do not have.
     linked = other >= 0
-    ptr = np.concatenate([[0], np.cumsum(linked.sum(axis=1))]).astype(np.int64)
+    counts = linked.sum(axis=1)
+    ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     return Neighbours(ptr, other[linked], similarity[linked])
 
 

@@ -72,7 +72,8 @@ class RatingSettings(Settings):
     def passes(self, key: np.uint64, progress: Progress) -> Iterator[tuple[np.uint64, np.float32]]:
         """Yields the key and the step size alpha of each epoch; reports progress."""
         for epoch in range(self.epochs):
-            yield fold_name(key, "epoch", epoch), np.float32(self.learning_rate * self.decay**epoch)
+            alpha = np.float32(self.learning_rate * self.decay**epoch)
+            yield fold_name(key, "epoch", epoch), alpha
             progress(epoch + 1, self.epochs, "epochs")
 
 
@@ -174,5 +175,6 @@ def implicit(
             for r in range(start, stop):
                 total += Y[item[r], f]
             if stop > start:
-                out[d, f] += total / np.float32(np.sqrt(np.float64(stop - start)))
+                length = np.float64(stop - start)
+                out[d, f] += total / np.float32(np.sqrt(length))
     return out

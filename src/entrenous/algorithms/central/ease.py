@@ -80,7 +80,8 @@ class Ease(Settings):
         B of the items that each user consumed.
         """
         train = consumed(data)
-        return _sums_of_rows(train.ptr, train.item, np.asarray(users, np.int64), model.B)
+        who = np.asarray(users, np.int64)
+        return _sums_of_rows(train.ptr, train.item, who, model.B)
 
 
 @njit(cache=True, nogil=True)

@@ -71,7 +71,8 @@ class Ials(Settings):
         return IalsModel(solver.user_factors, solver.item_factors)
 
     def score(self, model: IalsModel, data: Interactions, users: Int64Array) -> Float32Array:
-        return scores(model.P[users], model.Q, np.zeros(len(model.Q), np.float32))
+        no_bias = np.zeros(len(model.Q), np.float32)
+        return scores(model.P[users], model.Q, no_bias)
 
     def _solver(self) -> Any:
         from implicit.cpu.als import AlternatingLeastSquares

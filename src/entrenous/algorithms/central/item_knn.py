@@ -44,13 +44,15 @@ class ItemKnn(Settings):
         """
         train = consumed(data)
         # Items as rows, whose ones are their users.
-        by_item = transpose(NeighbourTable(train.ptr, train.item), len(train.items))
+        table = NeighbourTable(train.ptr, train.item)
+        by_item = transpose(table, len(train.items))
         near = nearest(by_item, len(train.users), self.k, progress)
         return reverse(normalised(near) if self.normalise else near)
 
     def score(self, model: Neighbours, data: Interactions, users: Int64Array) -> Float32Array:
         train = consumed(data)
-        return votes(model, train.ptr, train.item, np.asarray(users, np.int64))
+        who = np.asarray(users, np.int64)
+        return votes(model, train.ptr, train.item, who)
 
 
 def normalised(near: Neighbours) -> Neighbours:

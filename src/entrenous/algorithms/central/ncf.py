@@ -171,9 +171,11 @@ class CentralNCF(Settings):
             state = self._start(train, key)
         # Progress counts the epochs of pre-training, too.
         before = 2 * self.pretrain_epochs
-        self._learn(state, train, key, partial(_ahead, progress, before, before + self.epochs))
+        told = partial(_ahead, progress, before, before + self.epochs)
+        self._learn(state, train, key, told)
         row = ncf.unpadded(self.shape, state.table)
-        return NCFModel(row[: len(train.users)], row[len(train.users) :], state.net)
+        m = len(train.users)
+        return NCFModel(row[:m], row[m:], state.net)
 
     def score(self, model: NCFModel, data: Interactions, users: Int64Array) -> Float32Array:
         """Returns the scores of every item, float32 [m, items]: the logit of y_ui."""
@@ -189,12 +191,15 @@ class CentralNCF(Settings):
         items = len(train.items)
         state = _state(shape, users + items, self.optimiser == "adam")
         for name, table in (("user", state.table[:users]), ("item", state.table[users:])):
-            keys = folds(fold_name(key, name), np.arange(len(table)))
+            rows = np.arange(len(table))
+            keys = folds(fold_name(key, name), rows)
             # The two parts of an embedding are padded apart.
             first = normals(keys, shape.row, self.init_std)
             table[:, : shape.factors] = first[:, : shape.factors]
-            table[:, shape.gmf : shape.gmf + shape.embedding] = first[:, shape.factors :]
-        state.net[0] = ncf.init_network(shape, self.layers, fold_name(key, "network"))
+            mlp = slice(shape.gmf, shape.gmf + shape.embedding)
+            table[:, mlp] = first[:, shape.factors :]
+        net_key = fold_name(key, "network")
+        state.net[0] = ncf.init_network(shape, self.layers, net_key)
         return state
 
     def _learn(
@@ -218,7 +223,8 @@ class CentralNCF(Settings):
         rows = NCFRows(train.ptr, user, train.item, len(train.items))
         room = _room(self.shape, rates, len(state.table), len(train.item))
         for epoch in range(self.epochs):
-            learn(self.shape, rates, state, rows, fold_name(key, "epoch", epoch), room)
+            epoch_key = fold_name(key, "epoch", epoch)
+            learn(self.shape, rates, state, rows, epoch_key, room)
             progress(epoch + 1, self.epochs, "epochs")
 
     # ---- section 3.4.1 ---------------------------------------------------------------------------
@@ -266,7 +272,8 @@ def joined(shape: ncf.NCFShape, gmf: _State, mlp: _State, alpha: float, adam: bo
     state.net[0, :head] = mlp.net[0, :head]
     state.net[0, head:last] = share * gmf.net[0, : shape.gmf]
     state.net[0, last:] = (1 - share) * mlp.net[0, head:]
-    state.net[0, last + int(shape.width[-1])] += share * gmf.net[0, shape.gmf]
+    bias = last + int(shape.width[-1])
+    state.net[0, bias] += share * gmf.net[0, shape.gmf]
     return state
 
 
@@ -278,12 +285,15 @@ def _state(shape: ncf.NCFShape, rows: int, adam: bool) -> _State:
     else:
         moments = zeros(1, LANES)
         net_moments = zeros(1, LANES)
-    return _State(zeros(rows, width), zeros(1, shape.network), moments, net_moments, np.ones(2))
+    table = zeros(rows, width)
+    net = zeros(1, shape.network)
+    return _State(table, net, moments, net_moments, np.ones(2))
 
 
 def _room(shape: ncf.NCFShape, rates: ncf.NCFRates, rows: int, interactions: int) -> _NCFEpochRoom:
     # A sample touches a user and an item.
-    batch = min(rates.batch, max(1, interactions * (1 + rates.negatives)))
+    samples = interactions * (1 + rates.negatives)
+    batch = min(rates.batch, max(1, samples))
     touched = min(2 * batch, rows)
     return _NCFEpochRoom(
         tower=ncf.tower_of(shape),
@@ -439,7 +449,8 @@ def _step(rates: ncf.NCFRates, state: _State, room: _NCFEpochRoom, filled: int, 
             if rates.adam:
                 m = 2 * r * width + f
                 step = ncf.adam(moments, m, m + width, step, c1, c2, epsilon)
-            store(table, r * width + f, load(table, r * width + f) - rate * step)
+            before = load(table, r * width + f)
+            store(table, r * width + f, before - rate * step)
 
 
 ALGORITHMS = {

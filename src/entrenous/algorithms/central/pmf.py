@@ -60,7 +60,8 @@ class Pmf(RatingSettings):
         rated(data.rating_scale, "pmf")
         P = self.table(len(data.users), key, "P")
         Q = self.table(len(data.items), key, "Q")
-        mean = mean_rating(data) if self.centred else np.zeros(1, np.float32)
+        nothing = np.zeros(1, np.float32)
+        mean = mean_rating(data) if self.centred else nothing
         model = PmfModel(P, Q, mean)
         rows = RatingRows(data.user, data.item, data.value)
         for epoch_key, alpha in self.passes(key, progress):

@@ -37,7 +37,8 @@ class UserKnn(Settings):
 
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> Neighbours:
         train = consumed(data)
-        return nearest(NeighbourTable(train.ptr, train.item), len(train.items), self.k, progress)
+        table = NeighbourTable(train.ptr, train.item)
+        return nearest(table, len(train.items), self.k, progress)
 
     def score(self, model: Neighbours, data: Interactions, users: Int64Array) -> Float32Array:
         train = consumed(data)

@@ -110,7 +110,9 @@ def device_of_rows(seen: Seen) -> Int64Array:
 def users_seen(transcript: Transcript) -> Int64Array:
     """The users who took part in some round, ascending."""
     users = [seen.users for seen in transcript.rounds]
-    return np.unique(np.concatenate([np.empty(0, np.int64), *users]))
+    # Without any round there would be nothing to concatenate.
+    parts = [np.empty(0, np.int64), *users]
+    return np.unique(np.concatenate(parts))
 
 
 def rounds_of_rows(transcript: Transcript) -> Iterator[RowsSeen]:
@@ -118,7 +120,8 @@ def rounds_of_rows(transcript: Transcript) -> Iterator[RowsSeen]:
     how many others there are. The users of the claims are those of `users_seen`.
     """
     users = users_seen(transcript)
-    names = [place_of(sent["name"]) for sent in transcript.about["sends"] if sent["way"] == "rows"]
+    sends = transcript.about["sends"]
+    names = [place_of(sent["name"]) for sent in sends if sent["way"] == "rows"]
     for place, whole in enumerate(transcript.rounds):
         if not len(whole.sent.get("item", ())):
             continue
@@ -175,7 +178,8 @@ def odds_of(left: Array, sd: float, chance: Array) -> Float32Array:
     slope = float(left @ centred) / squares
     typical = max(slope - sd / np.sqrt(squares), 0.0)
     # ln N(left; typical, sd) - ln N(left; 0, sd)
-    odds = (left * typical - typical**2 / 2) / max(sd, 1e-9) ** 2
+    scale = max(sd, 1e-9) ** 2
+    odds = (left * typical - typical**2 / 2) / scale
     return np.clip(odds, -9, 9).astype(np.float32)
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol, Self, TypeVar, final
 import numpy as np
 
 from ... import __version__
-from ...core.contract.protocols import FederatedAlgorithm, State, arrays_of
+from ...core.contract.protocols import FederatedAlgorithm, State, arrays_of, model_sha256
 from ...core.errors import EntrenousError, EntrenousWarning, InputError, NotYet, may_pass, one_line
 from ...core.files import DiskHealth, Trouble, failed, write_text
 from ...core.lock import holding, locked
@@ -306,7 +306,7 @@ class ServerFolder:
         """Write the trained model to model.safetensors. Returns its sha256."""
         arrays = {f"server.{name}": array for name, array in arrays_of(state).items()}
         store.write_arrays(self.path / "model.safetensors", arrays, run=self.terms.run)
-        return store.model_sha256(arrays)
+        return model_sha256(arrays)
 
     def status(self, said: Mapping[str, Any]) -> None:
         """Write the server's status for people to read. After a disk error the status of the last
