@@ -44,6 +44,7 @@ from ..core.contract.declarations import SentArray, Traits, axes, rows
 from ..core.contract.protocols import Catalogue, Histories, rated
 from ..core.contract.update import Total, Update, real
 from ..core.keys import fold_name, folds, normals
+from ..core.rows import owners_of
 from ..core.types import Float32Array, Float64Array, Int64Array, UInt64Array
 from ..kernels import biased_mf, bpr_mf
 from ..kernels.sampling import cohort
@@ -338,7 +339,7 @@ class FBALFBayes(SendsDecoys):
         counts = np.diff(histories.ptr)
         if self.start != "mean" or not self.user_bias:
             return np.full(len(counts), middle, np.float32)
-        device = np.repeat(np.arange(len(counts)), counts)
+        device = owners_of(histories.ptr)
         total = np.bincount(device, histories.value.astype(np.float64), minlength=len(counts))
         mean = total / np.maximum(counts, 1)
         return np.where(counts > 0, mean, middle).astype(np.float32)

@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from ..core.registry.discover import offers, with_plugins
+from ..core.rows import owners_of, starts_of
 from ..core.types import Array, BoolArray, Float64Array, Int32Array, Int64Array
 
 ARROWS = {"higher": "↑", "lower": "↓"}
@@ -62,7 +63,7 @@ class Ranking(NamedTuple):
     def total(self, values: Array) -> Float64Array:
         """The sum of `values` [ptr[q]] over each query, float64 [q]."""
         queries = len(self.candidates)
-        query = np.repeat(np.arange(queries), self.relevant)
+        query = owners_of(self.ptr)
         sums = np.bincount(query, weights=values.astype(np.float64), minlength=queries)
         return sums.astype(np.float64)
 
@@ -76,7 +77,7 @@ def with_absent(ranking: Ranking, absent: Int64Array) -> Ranking:
     array([2, 6, 1])
     """
     relevant = ranking.relevant + absent
-    ptr = np.concatenate([[0], np.cumsum(relevant)])
+    ptr = starts_of(relevant)
     # All are missed at first; then the known ranks move to the start of their query.
     rank = np.repeat(ranking.candidates + 1, relevant)
     moved_by = ptr[:-1] - ranking.ptr[:-1]

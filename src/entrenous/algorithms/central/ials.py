@@ -111,6 +111,7 @@ class Ials(Settings):
         """Returns c = 1 + alpha at every consumed item, as a sparse matrix [users, items]."""
         from scipy.sparse import csr_matrix
 
+        # `implicit` reads a stored value as c_ui itself.
         stored = np.full(len(train), 1.0 + self.alpha, np.float32)
         shape = (len(train.users), len(train.items))
         return csr_matrix((stored, train.item, train.ptr), shape=shape)

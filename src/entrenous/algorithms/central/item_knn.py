@@ -10,6 +10,7 @@ from pydantic import Field
 
 from ...core.contract.protocols import Progress, silent
 from ...core.contract.settings import Settings
+from ...core.rows import owners_of
 from ...core.types import Float32Array, Int32Array, Int64Array
 from ...data.interactions import Interactions
 from ._neighbours import Neighbours, NeighbourTable, nearest, reverse, transpose
@@ -58,7 +59,8 @@ class ItemKnn(Settings):
 def normalised(near: Neighbours) -> Neighbours:
     """Returns the links with similarities that sum to 1 in each row."""
     rows = len(near.ptr) - 1
-    row = np.repeat(np.arange(rows), np.diff(near.ptr))
+    row = owners_of(near.ptr)
+    # Only rows with links are divided, and the similarity of a link is above 0.
     total = np.bincount(row, weights=near.similarity, minlength=rows)
     share = near.similarity / total[row]
     return near._replace(similarity=share.astype(np.float32))
@@ -74,6 +76,7 @@ def votes(links: Neighbours, ptr: Int64Array, item: Int32Array, users: Int64Arra
     similarity = links.similarity
     out = np.zeros((len(users), len(link_ptr) - 1), np.float32)
     for r in range(len(users)):
+        # Each consumed item votes for the items that have it among their nearest.
         for j in item[ptr[users[r]] : ptr[users[r] + 1]]:
             for at in range(link_ptr[j], link_ptr[j + 1]):
                 out[r, target[at]] += similarity[at]

@@ -98,6 +98,7 @@ def learn(
     item = rows.item
     value = rows.value
     width = P.shape[1]
+    # The rows in a drawn order: in their own, the last users would always come last.
     order = np.empty(len(item), np.int32)
     shuffled(order, 0, len(item), key)
     for n in range(len(item)):
@@ -105,6 +106,7 @@ def learn(
         u = int(user[r])
         i = int(item[r])
         product = dot(P, u * width, Q, i * width, width)
+        # Both vectors take the error before either has moved.
         e = value[r] - (mean + product)
         pull(P, u * width, Q, i * width, width, e, alpha, reg)
 

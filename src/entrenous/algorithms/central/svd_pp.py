@@ -194,6 +194,7 @@ def _gather(
         total = every(np.float32(0))
         store(a, f, total)
         for r in range(start, stop):
+            # s is the sum of the y_j over the root of their number.
             total = total + load(Y, int(item[r]) * width + f)
         store(s, f, every(g) * total)
 
@@ -239,6 +240,7 @@ def _pull(
         store(Q, to + f, keep * q + gain * (p + s_f))
         store(P, at + f, keep * p + gain * q)
         store(s, f, keep * s_f + gain * q)
+        # What the y_j of I_u would have gained: it is added to all of them at the end.
         store(a, f, keep * load(a, f) + share * q)
 
 

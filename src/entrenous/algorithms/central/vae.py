@@ -99,6 +99,7 @@ class Vae(Settings):
         random = torch.Generator().manual_seed(seed)
         layers = self._start(torch, random, len(train.items))
         adam = torch.optim.Adam(layers, lr=self.learning_rate)
+        # Users without a history teach nothing.
         users = np.flatnonzero(train.counts)
         steps = 0
         per_epoch = math.ceil(len(users) / self.batch_size)
@@ -110,6 +111,7 @@ class Vae(Settings):
                 # The weight of the KL term grows with the steps taken.
                 annealed = steps / (self.anneal_epochs * per_epoch)
                 beta = self.beta * min(1.0, annealed)
+                # One step of Adam for each batch of users.
                 adam.zero_grad()
                 self.loss(torch, random, layers, x, beta).backward()
                 adam.step()
@@ -132,6 +134,7 @@ class Vae(Settings):
             # Glorot's standard deviation.
             spread = math.sqrt(2 / (width + out))
             layers.append(torch.randn(width, out, generator=random) * spread)
+            # Biases start near 0, as the authors' do.
             layers.append(torch.randn(out, generator=random) * 0.001)
         return [layer.requires_grad_() for layer in layers]
 
@@ -171,6 +174,7 @@ def one_thread(torch: Any) -> Iterator[None]:
     """Runs torch on one thread within the context, so that a sum is added up in one order;
     restores its setting afterwards.
     """
+    # Sums over several threads would depend on their number.
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...core.rows import owners_of, starts_of
 from ...core.types import Array, BoolArray, Float32Array, Int32Array, Int64Array
 from ...federation.recorder import TAKEN, Seen
 from ..claims import Claims
@@ -103,8 +104,7 @@ def place_of(name: str) -> str:
 
 def device_of_rows(seen: Seen) -> Int64Array:
     """The place of each row's device in a round of single updates, int64 [n]."""
-    counts = np.diff(seen.sent["ptr"])
-    return np.repeat(np.arange(len(seen.users)), counts)
+    return owners_of(seen.sent["ptr"])
 
 
 def users_seen(transcript: Transcript) -> Int64Array:
@@ -143,7 +143,7 @@ def _with_numbers(seen: Seen, names: list[str]) -> Seen:
         return seen
     sent = {name: seen.sent[name][some] for name in ("item", *names)}
     # Each device's rows begin behind as many kept rows as there were before it.
-    kept_before = np.append(0, np.cumsum(some))
+    kept_before = starts_of(some)
     sent["ptr"] = kept_before[seen.sent["ptr"]]
     return seen._replace(sent={**seen.sent, **sent})
 

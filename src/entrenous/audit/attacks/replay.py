@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...core.rows import starts_of
 from ...core.types import Array
 from ...federation.recorder import Seen
 from ..claims import Attack, Claims
@@ -75,7 +76,7 @@ def _solved(transcript: Transcript, same: list[Seen]) -> Seen | None:
     sent: dict[str, Array] = {
         **dense,
         **{name: array[touched] for name, array in rows.items()},
-        "ptr": np.append(0, np.cumsum(touched.sum(axis=1))),
+        "ptr": starts_of(touched.sum(axis=1)),
         "item": np.nonzero(touched)[1].astype(np.int32),
         "weight": np.ones(len(who), np.float32),
     }
