@@ -155,6 +155,7 @@ def report(
     from ..runs.reopen import recommended
 
     stored = [store.read(name, folder) for name in names or ("latest",)]
+    # Only the first run is opened: to load each model would take long.
     items = recommended(stored[0], user) if user is not None else None
     page = out or stored[0].path / "report.html"
     tell(write_report(stored, page, recommendations=items, user=user))

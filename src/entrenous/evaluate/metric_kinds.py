@@ -46,6 +46,7 @@ class Ranking(NamedTuple):
     def position(self) -> Int64Array:
         """The place of each relevant item among those of its query: 1, 2, ..., int64 [ptr[q]]."""
         number = np.arange(1, len(self.rank) + 1)
+        # Ranks ascend within a query, so that a place is a number less those of other queries.
         items_before_query = np.repeat(self.ptr[:-1], self.relevant)
         return number - items_before_query
 
@@ -113,6 +114,7 @@ class Lists(NamedTuple):
     def counts(self, n: int) -> Int64Array:
         """The number of lists with each item among their first n, int64 [all items]."""
         top = self.item[:, :n]
+        # A list that is shorter than n ends in -1.
         listed = top[top >= 0]
         return np.bincount(listed, minlength=len(self.popularity))
 
