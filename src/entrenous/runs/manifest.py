@@ -26,7 +26,7 @@ from ..data.interactions import Interactions
 from ..data.split.types import Split
 from ..evaluate.fairness import fairness
 from ..evaluate.protocol import Evaluation
-from ..federation.ledger import Ledger
+from ..federation.shard import Ledger
 from ..privacy import evidence
 from ..privacy.protection import PAPER
 from .options import RunPlan

@@ -9,7 +9,7 @@ import numpy as np
 from ...core.contract.declared import Contract
 from ...core.contract.protocols import FederatedAlgorithm, State, arrays_of
 from ...core.keys import key, select_key
-from ...federation.ledger import Ledger
+from ...federation.shard import Ledger
 from ..frames.request import RoundWork, announced_of
 from .log_line import LogLine
 from .server_folder import RoundCount, ServerFolder, ServerStanding

@@ -20,7 +20,7 @@ from ...core.errors import EntrenousError, EntrenousWarning, InputError, NotYet,
 from ...core.files import DiskHealth, Trouble, failed, write_text
 from ...core.lock import holding, locked
 from ...core.types import Array
-from ...federation.ledger import Ledger
+from ...federation.shard import Ledger
 from ...privacy.secure_sum.memory import PastSum
 from ...runs import store
 from ...runs.recommenders import restore_state

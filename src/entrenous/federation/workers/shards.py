@@ -16,8 +16,7 @@ from ...core.vocabulary import Vocabulary
 from ...data.interactions import Interactions
 from ...privacy.protection import Protection
 from ..executors import Threads
-from ..ledger import Ledger
-from ..shard import Shard
+from ..shard import Ledger, Shard
 from .crew import About, Crew, about_here
 
 # The features of items that devices use.
