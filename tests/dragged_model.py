@@ -38,9 +38,8 @@ from entrenous.core.errors import EntrenousError
 from entrenous.core.types import Float64Array, Int64Array
 from entrenous.deploy.server.grouped_round import shortened, times_the_median
 from entrenous.deploy.server.watch import FURTHER, length, made_up_length, reference
-from entrenous.federation.ledger import Ledger
 from entrenous.federation.rounds import Rounds, Training
-from entrenous.federation.shard import Shard
+from entrenous.federation.shard import Ledger, Shard
 from entrenous.privacy.secure_sum.vector import pack, unpack
 from entrenous.runs.options import RunPlan
 from entrenous.runs.pipeline import material

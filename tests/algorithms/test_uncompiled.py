@@ -20,7 +20,7 @@ from entrenous.algorithms.reptile import Reptile
 from entrenous.data.synthetic import synthetic
 from entrenous.federation.rounds import Rounds
 from entrenous.runs.recommenders import fitted
-from entrenous.runs.store import model_sha256
+from entrenous.core.contract.protocols import model_sha256
 
 data = synthetic(users=12, items=90, interactions=150, skew=0.5, seed=2)
 for algorithm, until in (
@@ -48,7 +48,7 @@ from small_federations import gossiping, shop
 from entrenous.federation.gossip import Gossip
 from entrenous.federation.network import Network
 from entrenous.runs.recommenders import fitted
-from entrenous.runs.store import model_sha256
+from entrenous.core.contract.protocols import model_sha256
 
 rough = Network.read({"clock": "random", "latency": "uniform:0.2:2", "churn": 0.2, "restarts": 0.05, "loss": 0.1, "bad": 0.2})
 for name in sys.argv[1:]:

@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from federation_links import federation, server_of
 from safetensors.numpy import load
 
-from entrenous.core.contract.protocols import arrays_of
+from entrenous.core.contract.protocols import arrays_of, model_sha256
 from entrenous.core.keys import key
 from entrenous.deploy.agreement.files import read_identity
 from entrenous.deploy.frames import frames
@@ -35,7 +35,6 @@ from entrenous.deploy.server.intake import Open, RoundIntake
 from entrenous.deploy.server.journal import Journal, read
 from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.deploy.wire import tensors
-from entrenous.runs.store import model_sha256
 
 BAD, OTHER, CALM = "node-01", "node-02", "node-03"  # of 20 with one user each
 

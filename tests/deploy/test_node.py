@@ -28,7 +28,7 @@ from federation_links import (
     virtual_time,
 )
 
-from entrenous.core.contract.protocols import arrays_of
+from entrenous.core.contract.protocols import arrays_of, model_sha256
 from entrenous.core.errors import EntrenousError, InputError
 from entrenous.core.keys import key
 from entrenous.deploy.agreement.files import read_identity
@@ -39,7 +39,6 @@ from entrenous.deploy.operate.membership import rewind
 from entrenous.deploy.server import exchange
 from entrenous.deploy.server.server import serve
 from entrenous.deploy.wire import tensors
-from entrenous.runs.store import model_sha256
 
 
 class Asked:

@@ -18,7 +18,7 @@ from federation_links import FaultyLink, federation, nodes_of, server_of, virtua
 from secure_sum_in_memory import roll, terms
 
 from entrenous.algorithms.named import kind_of
-from entrenous.core.contract.protocols import State
+from entrenous.core.contract.protocols import State, model_sha256
 from entrenous.deploy.agreement.files import read_identity
 from entrenous.deploy.frames.agreed_model import OfferedModel, check_agreed, written
 from entrenous.deploy.frames.frames import Frame, FrameParts, FrameRefused, opened, seal, seal_parts
@@ -33,7 +33,6 @@ from entrenous.deploy.server.server import serve
 from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.privacy.secure_sum import messages as stages
 from entrenous.privacy.secure_sum.terms import Floors
-from entrenous.runs.store import model_sha256
 
 LOW = Floors(people=20, parties=3)
 VICTIM = "node-2"

@@ -12,12 +12,12 @@ import pytest
 from federation_links import federation, ratings, simulated
 from over_https import over_https
 
+from entrenous.core.contract.protocols import model_sha256
 from entrenous.core.errors import InputError
 from entrenous.deploy.operate.founding import FoundedFederation, Place
 from entrenous.federation.executors import Threads
 from entrenous.privacy.secure_sum.terms import Floors
 from entrenous.runs.recommenders import checkpoint_arrays
-from entrenous.runs.store import model_sha256
 
 ALGORITHMS: dict[str, dict[str, Any]] = {
     "fpl": {"factors": 4, "triples": 5},

@@ -12,7 +12,7 @@ import pytest
 from command_line import Command
 from federation_links import federation
 
-from entrenous.core.contract.protocols import arrays_of
+from entrenous.core.contract.protocols import arrays_of, model_sha256
 from entrenous.core.keys import key
 from entrenous.deploy.agreement.files import read_identity
 from entrenous.deploy.frames import contribution
@@ -22,7 +22,6 @@ from entrenous.deploy.operate.receipt import receipt_of_node
 from entrenous.deploy.wire import tensors
 from entrenous.privacy.secure_sum.terms import Floors
 from entrenous.privacy.unsampled import epsilon_of_gaussian
-from entrenous.runs.store import model_sha256
 
 
 @pytest.fixture

@@ -19,12 +19,13 @@ from network_namespace import quiet
 from paths import SOURCE
 from small_gossip import shop
 
+from entrenous.core.contract.protocols import model_sha256
 from entrenous.deploy.operate.founding import FoundedFederation, Place, found, free_ports
 from entrenous.deploy.operate.plans import FoundingPlan
 from entrenous.deploy.operate.processes import LOG, PARENT
 from entrenous.deploy.operate.running import gathered
 from entrenous.deploy.peers.running import status
-from entrenous.runs.store import model_sha256, read_arrays
+from entrenous.runs.store import read_arrays
 
 pytest.importorskip("uvicorn")
 

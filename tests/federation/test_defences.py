@@ -11,6 +11,7 @@ from entrenous.algorithms.fcf import FCF
 from entrenous.algorithms.fedavg import FedAvg
 from entrenous.algorithms.fpl import FPL, FPLServer
 from entrenous.core.contract.declared import bound
+from entrenous.core.contract.protocols import model_sha256
 from entrenous.core.contract.update import Update
 from entrenous.core.errors import InputError
 from entrenous.core.keys import key
@@ -22,7 +23,6 @@ from entrenous.federation.shard import Shard
 from entrenous.federation.visible import VisibleRound, sound_devices
 from entrenous.privacy.protection import Protection, protection_of
 from entrenous.runs.recommenders import fitted
-from entrenous.runs.store import model_sha256
 
 DATA = synthetic(users=60, items=80, interactions=900, seed=1)
 ITEMS, FACTORS = 40, 3

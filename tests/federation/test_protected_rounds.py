@@ -15,6 +15,7 @@ from entrenous.algorithms.fedavg import FedAvg
 from entrenous.algorithms.fpl import FPL
 from entrenous.algorithms.named import algorithms
 from entrenous.core.contract.declared import is_federated
+from entrenous.core.contract.protocols import model_sha256
 from entrenous.core.errors import InputError
 from entrenous.core.keys import key
 from entrenous.core.vocabulary import Vocabulary
@@ -26,7 +27,6 @@ from entrenous.federation.rounds import Rounds
 from entrenous.federation.shard import Shard
 from entrenous.privacy.protection import PROFILES, Protection
 from entrenous.runs.recommenders import fitted
-from entrenous.runs.store import model_sha256
 
 DATA = synthetic(users=60, items=80, interactions=900, seed=1)
 

@@ -11,6 +11,7 @@ import pytest
 
 from entrenous.algorithms.fcf import FCF
 from entrenous.algorithms.fpl import FPL
+from entrenous.core.contract.protocols import model_sha256
 from entrenous.core.contract.update import Update
 from entrenous.core.errors import NonFiniteError
 from entrenous.core.keys import key
@@ -21,7 +22,6 @@ from entrenous.federation.executors import Debug, DeviceError, Threads
 from entrenous.federation.rounds import Rounds, Training
 from entrenous.privacy.limit import Limit
 from entrenous.runs.recommenders import checkpoint_arrays, fitted, restore_training
-from entrenous.runs.store import model_sha256
 from entrenous.runs.train import Periodic, advance
 
 ALGORITHMS = {

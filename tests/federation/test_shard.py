@@ -21,8 +21,7 @@ from entrenous.core.errors import NonFiniteError
 from entrenous.core.keys import key
 from entrenous.data.interactions import Interactions
 from entrenous.federation.executors import Threads
-from entrenous.federation.ledger import Ledger
-from entrenous.federation.shard import Shard
+from entrenous.federation.shard import Ledger, Shard
 from tests.algorithms.test_conformance import FEDERATED, interactions, make
 
 CUTS = (

@@ -28,6 +28,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
+from entrenous.core.contract.protocols import model_sha256
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import Interactions, build
 from entrenous.deploy.frames.frames import FrameParts, opened
@@ -43,7 +44,6 @@ from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.federation.rounds import Rounds, Training
 from entrenous.privacy.secure_sum.terms import Floors
 from entrenous.runs.recommenders import checkpoint_arrays
-from entrenous.runs.store import model_sha256
 
 FPL = {"factors": 4, "triples": 5}
 HERE = Path(__file__).resolve()

@@ -18,7 +18,7 @@ from hostile_values import Hostile, finite, signed, taken_apart
 from entrenous.algorithms.named import algorithms, kind_of
 from entrenous.core.contract.declared import Contract
 from entrenous.core.contract.enforce import check_kept, check_received
-from entrenous.core.contract.protocols import FederatedAlgorithm, State, arrays_of
+from entrenous.core.contract.protocols import FederatedAlgorithm, State, arrays_of, model_sha256
 from entrenous.core.contract.update import LIMIT
 from entrenous.core.errors import EntrenousError
 from entrenous.core.types import Array, Int64Array
@@ -32,7 +32,6 @@ from entrenous.deploy.server.intake import Open, RoundIntake
 from entrenous.deploy.server.journal import Journal
 from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.deploy.wire import tensors
-from entrenous.runs.store import model_sha256
 
 SMALL: dict[str, Any] = {
     "factors": 4,

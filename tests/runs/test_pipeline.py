@@ -16,6 +16,7 @@ import pytest
 from command_line import shop, write_shop
 
 from entrenous.algorithms.central.popular import Popular
+from entrenous.core.contract.protocols import model_sha256
 from entrenous.core.errors import InputError, NonFiniteError
 from entrenous.data.interactions import Interactions
 from entrenous.evaluate.fairness import fairness
@@ -323,7 +324,7 @@ def test_a_stored_run_holds_its_model_its_users_and_no_leftovers(tmp_path: Path)
     assert stored.manifest == {"format": store.FORMAT, **json.loads(json.dumps(made.manifest))}
     assert stored.users["hr@10"].mean() == made.metrics["hr@10"] and len(stored.users["user"]) == 40
     arrays, _ = store.read_arrays(made.path / "model.safetensors")
-    assert store.model_sha256(arrays) == made.manifest["model_sha256"]
+    assert model_sha256(arrays) == made.manifest["model_sha256"]
 
 
 def test_a_stored_run_is_used_from_any_folder(

@@ -18,6 +18,7 @@ import pytest
 from command_line import Command, Printed, write_shop
 from forked import Forked
 
+from entrenous.core.contract.protocols import model_sha256
 from entrenous.core.errors import EntrenousWarning, InputError
 from entrenous.runs import store
 from entrenous.runs.options import RunOptions
@@ -180,8 +181,7 @@ def assert_same(finished: Printed, expected: dict[str, Any], out: Path) -> None:
     left = {child.name for child in path.iterdir()}
     assert left - {"trace.jsonl"} == {"manifest.json", "model.safetensors", "users.safetensors"}
     assert (
-        store.model_sha256(store.read_arrays(path / "model.safetensors")[0])
-        == expected["model_sha256"]
+        model_sha256(store.read_arrays(path / "model.safetensors")[0]) == expected["model_sha256"]
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from entrenous.core.contract.protocols import model_sha256
 from entrenous.core.errors import EntrenousError, EntrenousWarning, InputError
 from entrenous.runs import store
 
@@ -43,7 +44,7 @@ RESULT = {
 
 
 def same(left: dict[str, np.ndarray], right: dict[str, np.ndarray]) -> bool:
-    return left.keys() == right.keys() and store.model_sha256(left) == store.model_sha256(right)
+    return left.keys() == right.keys() and model_sha256(left) == model_sha256(right)
 
 
 def finished(root: Path, name: str, **more: Any) -> Path:
@@ -57,10 +58,8 @@ def finished(root: Path, name: str, **more: Any) -> Path:
 
 def test_a_model_is_identified_by_names_types_shapes_and_bytes_and_by_nothing_else() -> None:
     q = ARRAYS["server.q"]
-    sha = store.model_sha256({"q": q, "b": q[:, 0]})
-    assert sha == store.model_sha256(
-        {"b": np.ascontiguousarray(q[:, 0]), "q": np.asfortranarray(q)}
-    )
+    sha = model_sha256({"q": q, "b": q[:, 0]})
+    assert sha == model_sha256({"b": np.ascontiguousarray(q[:, 0]), "q": np.asfortranarray(q)})
     others = [
         {"q": q},
         {"q": q, "c": q[:, 0]},
@@ -69,7 +68,7 @@ def test_a_model_is_identified_by_names_types_shapes_and_bytes_and_by_nothing_el
     ]
     changed = q.copy()
     changed[4, 6] = np.nextafter(changed[4, 6], np.float32(0))
-    assert len({sha, *map(store.model_sha256, [*others, {"q": changed, "b": q[:, 0]}])}) == 6
+    assert len({sha, *map(model_sha256, [*others, {"q": changed, "b": q[:, 0]}])}) == 6
 
 
 # ---- writing -------------------------------------------------------------------------------------

@@ -38,7 +38,8 @@ class GlobalNCF(NamedTuple):
 def _lengths(value: Any) -> Any:
     """Reads `16,8` as (16, 8) and an empty text as ()."""
     if isinstance(value, str):
-        return tuple(part.strip() for part in value.split(",") if part.strip())
+        names = [part.strip() for part in value.split(",")]
+        return tuple(name for name in names if name)
     return value
 
 
@@ -202,7 +203,8 @@ class NCFSettings(ServedModel):
 
     def scores(self, w: Any, user: Float32Array, histories: Histories) -> Float32Array:
         """Returns the logit of y_ui for every item, float32 [m, items]."""
-        return ncf.scores(self.shape, user, w.item, w.network, one_network(len(user)))
+        here = one_network(len(user))
+        return ncf.scores(self.shape, user, w.item, w.network, here)
 
     def adapted_scores(
         self,
@@ -305,7 +307,8 @@ def mean_network(
     """Returns the new non-embedding parts, w + rate sum_k (n_k / n) (w_k - w) within each group:
     float32 [groups, network]. A group without devices keeps its own."""
     n = real(weight)[:, None]
-    return moved_by(network, rate * (real(sums) / np.where(n > 0, n, 1)))
+    senders = np.where(n > 0, n, 1)
+    return moved_by(network, rate * (real(sums) / senders))
 
 
 # ---- a mean of item embeddings that is weighted by moves: FedFast, Cali3F ------------------------
@@ -329,7 +332,8 @@ def weighted_mean(item: Float32Array, total: Total) -> Float32Array:
     # Where nobody moved an item both sums are 0.
     sizes = real(total.rows["share"]) / SHARE
     sums = real(total.rows["item"]) / SQUARE
-    return moved_by(item, sums / np.where(sizes > 0, sizes, 1))
+    weight = np.where(sizes > 0, sizes, 1)
+    return moved_by(item, sums / weight)
 
 
 # ---- a plain mean of what the devices of a round learnt: FedAvg, Ditto, Reptile ------------------

@@ -57,7 +57,8 @@ class FederatedPRME(PRMESettings, ServedModel):
         venue (vectors), and the venues that a device touches with a history of the mean length and
         no venue drawn twice (usual_rows)."""
         # Each visit brings another venue in every epoch.
-        touched = catalogue.interactions / max(1, catalogue.users) * (1 + self.local_epochs)
+        usual = catalogue.interactions / max(1, catalogue.users)
+        touched = usual * (1 + self.local_epochs)
         return {
             "row": self.factors,
             "vectors": 2 * self.factors,
@@ -70,7 +71,8 @@ class FederatedPRME(PRMESettings, ServedModel):
         self, w: Any, user: Float32Array, histories: Histories, users: Int64Array, key: np.uint64
     ) -> Learnt:
         """Trains each device for E epochs on its transitions from w and its U, user[d]."""
-        return moves(w.item, user, self.rows(histories), self.rates(), folds(key, users))
+        rows = self.rows(histories)
+        return moves(w.item, user, rows, self.rates(), folds(key, users))
 
     def scores(self, w: Any, user: Float32Array, histories: Histories) -> Float32Array:
         """Returns the scores of every venue l, float32 [m, items]: -D(u, c, l) (Feng et al. 2015,
@@ -147,14 +149,16 @@ def moves(
     """Returns the moves that each of m devices learns on its rows from `table`, float32 [items, 2
     factors], and its own U, user[d]. Neither changes."""
     # The most rows that can move: a device's own venues, and one drawn for each visit and epoch.
-    touched = np.diff(rows.ptr) + rates.epochs * np.diff(rows.visits.ptr[rows.ptr])
+    visits = np.diff(rows.visits.ptr[rows.ptr])
+    touched = np.diff(rows.ptr) + rates.epochs * visits
     most = int(np.minimum(touched, len(table)).sum())
     ptr = np.zeros(len(user) + 1, np.int64)
     item = np.empty(most, np.int32)
     row = np.empty((most, table.shape[1]), np.float32)
     learnt = user.copy()
     sent = PRMEMovesRoom(ptr, item, row)
-    n = _moves(sealed(table), np.array(table, order="C"), learnt, rows, rates, keys, sent)
+    own_table = np.array(table, order="C")
+    n = _moves(sealed(table), own_table, learnt, rows, rates, keys, sent)
     return Learnt(ptr, item[:n], row[:n], learnt, {})
 
 

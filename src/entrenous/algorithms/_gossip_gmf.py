@@ -113,11 +113,13 @@ class GMFModel(GossipModel):
         """
         shape = self.shape
         model = np.zeros(shape.width, np.float32)
-        table = model[: shape.factors * shape.stride].reshape(shape.factors, shape.stride)
+        size = shape.factors * shape.stride
+        table = model[:size].reshape(shape.factors, shape.stride)
         table[:, : shape.items] = normals(
             folds(key, np.arange(shape.items)), shape.factors, self.init_std
         ).T
-        model[shape.factors * shape.stride :][: shape.factors] = 1
+        # h begins where the table of items ends.
+        model[size:][: shape.factors] = 1
         return model
 
     def init_private(self, users: Int64Array, key: np.uint64) -> gmf_node.GMFPrivate:
@@ -142,7 +144,8 @@ class GMFModel(GossipModel):
     ) -> None:
         """Trains each of m models in place for `local_epochs` steps on the rows of its node."""
         private = part_of(nodes, gmf_node.GMFPrivate)
-        gmf_train.train(pool, at, private, who, rows_of(data), self.rates(), self.shape, keys)
+        rows = rows_of(data)
+        gmf_train.train(pool, at, private, who, rows, self.rates(), self.shape, keys)
 
     def rates(self) -> gmf_train.GMFRates:
         """The constants of a node's training."""

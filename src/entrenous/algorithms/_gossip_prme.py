@@ -59,7 +59,8 @@ class PRMEModel(PRMESettings, GossipModel):
         items, 2 factors].
         """
         width = 2 * self.factors
-        return models[:, : width * self._items].reshape(len(models), self._items, width)
+        size = width * self._items
+        return models[:, :size].reshape(len(models), self._items, width)
 
     def init_model(self, key: np.uint64) -> Float32Array:
         """The initial model, float32 [width]: the venues' vectors P and S ~ N(0, init_std^2)."""
@@ -84,7 +85,8 @@ class PRMEModel(PRMESettings, GossipModel):
         """Trains each of m models in place for `local_epochs` passes over the transitions of its
         node.
         """
-        prme.train(pool, at, nodes.user, who, self.rows(data.histories), self.rates(), keys)
+        rows = self.rows(data.histories)
+        prme.train(pool, at, nodes.user, who, rows, self.rates(), keys)
 
     def judged(
         self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData
@@ -102,7 +104,8 @@ class PRMEModel(PRMESettings, GossipModel):
     ) -> Float32Array:
         """Scores of every venue l, float32 [m, items]: -D(u, c, l) (Feng et al. 2015, section 4), c
         being the previous venues that `contexts` chooses."""
-        return prme.scores(pool, at, nodes.user, who, self.rows(data.histories), self.scoring())
+        rows = self.rows(data.histories)
+        return prme.scores(pool, at, nodes.user, who, rows, self.scoring())
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -128,7 +131,8 @@ def performance(
         high = sets.ptr[u + 1]
         if high > low:
             weighed = sets.item[low:high]
-            venue = np.concatenate((weighed, others(sets.candidates[low], weighed)))
+            drawn = others(sets.candidates[low], weighed)
+            venue = np.concatenate((weighed, drawn))
             out = np.empty(len(venue), np.float32)
             start = prme.starts_of(rows, u, scoring.how)
             prme.score(pool[at[d]], user[u], start, venue, rows.point, scoring, room, out)

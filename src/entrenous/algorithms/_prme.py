@@ -91,7 +91,9 @@ class PRMESettings(Settings):
                 expected="places, as in foursquare-nyc and gowalla-nyc",
                 fix="give items with columns lat and lon, in degrees",
             )
-        row = np.arange(len(histories.item)) if histories.row is None else histories.row
+        row = histories.row
+        if row is None:
+            row = np.arange(len(histories.item))
         every_visit = histories.visits if self.visits == "all" else None
         return prme.PRMERows(
             histories.ptr,
@@ -127,4 +129,5 @@ class PRMESettings(Settings):
         """Returns the initial vectors of every venue, P and S side by side, drawn from
         N(0, init_std^2), float32 [items, 2 factors].
         """
-        return normals(folds(key, np.arange(items)), 2 * self.factors, self.init_std)
+        keys = folds(key, np.arange(items))
+        return normals(keys, 2 * self.factors, self.init_std)

@@ -63,12 +63,15 @@ def delegates_of(cluster: Int32Array, m: int, key: np.uint64) -> Int64Array:
     round robin over the clusters. cluster: int32 [users].
     """
     # The users in a random order, and then cluster by cluster in that order.
-    order = np.argsort(folds(key, np.arange(len(cluster))), kind="stable")
+    luck = folds(key, np.arange(len(cluster)))
+    order = np.argsort(luck, kind="stable")
     by_cluster = np.argsort(cluster[order], kind="stable")
     # A user's turn is their place within the cluster.
     turn = np.empty(len(cluster), np.int64)
-    turn[by_cluster] = np.concatenate([np.arange(size) for size in np.bincount(cluster)])
-    return np.sort(order[np.argsort(turn, kind="stable")[:m]])
+    turns = [np.arange(size) for size in np.bincount(cluster)]
+    turn[by_cluster] = np.concatenate(turns)
+    first = np.argsort(turn, kind="stable")[:m]
+    return np.sort(order[first])
 
 
 def with_progress(
@@ -86,9 +89,12 @@ def with_progress(
     """
     # The sum of delegates' moves in each cluster, and how many they are.
     moves = np.zeros((clusters, user.shape[1]))
-    np.add.at(moves, cluster[delegates], (learnt - user[delegates]).astype(np.float64))
-    counted = np.maximum(np.bincount(cluster[delegates], minlength=clusters), 1)[:, None]
-    after = user + (discount * moves / counted)[cluster].astype(np.float32)
+    moved = learnt - user[delegates]
+    np.add.at(moves, cluster[delegates], moved.astype(np.float64))
+    delegated = np.bincount(cluster[delegates], minlength=clusters)
+    counted = np.maximum(delegated, 1)[:, None]
+    mean = discount * moves / counted
+    after = user + mean[cluster].astype(np.float32)
     after[delegates] = learnt
     return after
 
@@ -160,7 +166,8 @@ def gamma_of(decay: float, number: Int64Array, startup: bool) -> float:
     """Returns the discount gamma_t of subordinates' moves, t = 1, 2, ... after the start-up round
     (its decay as found). number: int64 [1], rounds done.
     """
-    return math.exp(-decay * (int(number[0]) + (not startup)))
+    rounds = int(number[0]) + (not startup)
+    return math.exp(-decay * rounds)
 
 
 # ---- k-means -------------------------------------------------------------------------------------
@@ -293,6 +300,8 @@ def _distance(points: Float32Array, k: int, centroids: Float32Array, c: int) -> 
     width = points.shape[1]
     total = every(np.float32(0))
     for f in range(0, width, LANES):
-        gap = load(points, k * width + f, width - f) - load(centroids, c * width + f, width - f)
+        here = load(points, k * width + f, width - f)
+        there = load(centroids, c * width + f, width - f)
+        gap = here - there
         total = total + gap * gap
     return np.float64(sum_of(total))

@@ -221,7 +221,8 @@ class Cali3F(NCFSettings):
         """Returns the initial global model w, the cluster models v_p = w, and the initial clusters
         of users.
         """
-        user = self.first_users(np.arange(catalogue.users), fold_name(key, "user"))
+        own_key = fold_name(key, "user")
+        user = self.first_users(np.arange(catalogue.users), own_key)
         item, network = self.first_model(catalogue, key)
         drawn = first_centroids(user, self.clusters, fold_name(key, "clusters"))
         cluster, centroids = self._clustered(user, drawn)  # line 1: G
@@ -363,7 +364,9 @@ class Cali3F(NCFSettings):
         far = self.phi * np.linalg.norm(step, axis=1, keepdims=True)
         if self.pull == "bounded":
             far = np.minimum(far, distance)
-        back = far * away / np.where(distance > 0, distance, 1)
+        # Users that lie on their centroid have nowhere to go.
+        length = np.where(distance > 0, distance, 1)
+        back = far * away / length
         return (server.local + step - back).astype(np.float32)  # line 12, (6)
 
     def _fast_agg(
@@ -375,7 +378,8 @@ class Cali3F(NCFSettings):
         delegates, shows = gathered(total)
         discount = 0.0
         if self.fast:
-            discount = self.discount ** (int(server.round[0]) + 1 if self.fading else 1)
+            number = int(server.round[0]) + 1 if self.fading else 1
+            discount = self.discount**number
         # (3), (4)
         user = with_progress(
             server.user, server.cluster, self.clusters, delegates, shows["user"], discount
@@ -411,13 +415,15 @@ def _clus_avg(
     together = np.zeros((clusters, clusters))
     np.add.at(together, (new, old), n.astype(np.float64))
     of_new = together.sum(axis=1, keepdims=True)
-    shares = np.where(of_new > 0, together / np.where(of_new > 0, of_new, 1), np.eye(clusters))
+    size = np.where(of_new > 0, of_new, 1)
+    shares = np.where(of_new > 0, together / size, np.eye(clusters))
     return _product(shares, local.astype(np.float64)).astype(np.float32)
 
 
 def _product(a: Float64Array, b: Float64Array) -> Float64Array:
     """Returns a b, added in one order: BLAS would not promise the same bits everywhere."""
-    return (a[:, :, None] * b[None]).sum(axis=1)
+    products = a[:, :, None] * b[None]
+    return products.sum(axis=1)
 
 
 ALGORITHMS = {

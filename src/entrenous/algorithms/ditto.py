@@ -71,7 +71,8 @@ class Ditto(UniformRounds, AveragedNCF):
         """
         user = self.first_users(users, key)
         network = np.zeros((len(users), self.shape.network), np.float32)
-        return DittoDevices(user, user.copy(), network, np.zeros(len(users), bool))
+        started = np.zeros(len(users), bool)
+        return DittoDevices(user, user.copy(), network, started)
 
     def local(
         self,
@@ -85,8 +86,10 @@ class Ditto(UniformRounds, AveragedNCF):
         of v_k on the same samples, which stays.
         """
         learnt = self.trained(download, devices.user, histories, users, key)
-        own_user, own_network = self._personal(download, devices, data_of(histories, users, key))
-        after = DittoDevices(learnt.user, own_user, own_network, np.ones(len(users), bool))
+        data = data_of(histories, users, key)
+        own_user, own_network = self._personal(download, devices, data)
+        started = np.ones(len(users), bool)
+        after = DittoDevices(learnt.user, own_user, own_network, started)
         return after, update_of(learnt, counts(histories))
 
     def _personal(
@@ -130,7 +133,8 @@ class Ditto(UniformRounds, AveragedNCF):
 def own_networks(download: GlobalNCF, devices: DittoDevices) -> Float32Array:
     """Returns the non-embedding part v_k[N] of each device's personal model, float32 [m, network];
     of a device that has none yet, the one it received."""
-    return np.where(devices.started[:, None], devices.own_network, download.network)
+    started = devices.started[:, None]
+    return np.where(started, devices.own_network, download.network)
 
 
 ALGORITHMS = {

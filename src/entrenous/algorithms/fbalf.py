@@ -266,7 +266,8 @@ class FBALF(SendsDecoys):
         [m, items].
         """
         of_user, of_item = self.biases(download, devices, histories)
-        return bpr_mf.scores(devices.p, download.q, of_item) + of_user[:, None]  # (4)
+        products = bpr_mf.scores(devices.p, download.q, of_item)
+        return products + of_user[:, None]  # (4)
 
     def biases(
         self, download: FBALFServer, devices: FBALFDevices, histories: Histories
@@ -279,7 +280,8 @@ class FBALF(SendsDecoys):
     def starts(self, download: FBALFServer, histories: Histories) -> Float32Array:
         """Returns the constant of each device's predictions, float32 [m]: the middle of the scale,
         a given number, or the mean of the user's ratings."""
-        constant = np.float32(download.scale.mean() if isinstance(self.start, str) else self.start)
+        middle = download.scale.mean()
+        constant = np.float32(middle if isinstance(self.start, str) else self.start)
         if self.start == "mean":
             return biased_sgd.means(histories, constant)
         return np.full(len(histories.ptr) - 1, constant, np.float32)
@@ -337,7 +339,8 @@ class FBALF(SendsDecoys):
         rows = {"q": g_q, "b": g_b}
         if self.counts:
             rows["count"] = np.full(len(mixed.item), self.counts, np.float32)
-        update = Update(mixed.ptr, mixed.item, rows, {}, np.ones(len(users), np.float32))
+        weight = np.ones(len(users), np.float32)
+        update = Update(mixed.ptr, mixed.item, rows, {}, weight)
         return devices._replace(p=p, bias=bias), update
 
     # ---- on the server (section 4.3.2) -----------------------------------------------------------
@@ -353,8 +356,10 @@ class FBALF(SendsDecoys):
         senders = np.maximum(counts[sent], self.least)
         q = server.q.copy()
         b = server.b.copy()
-        q[sent] -= (eta * real(total.rows["q"][sent]) / senders[:, None]).astype(np.float32)  # (13)
-        b[sent] -= (eta * real(total.rows["b"][sent]) / senders).astype(np.float32)  # (13)
+        of_q = eta * real(total.rows["q"][sent])
+        q[sent] -= (of_q / senders[:, None]).astype(np.float32)  # (13)
+        of_b = eta * real(total.rows["b"][sent])
+        b[sent] -= (of_b / senders).astype(np.float32)  # (13)
         return server._replace(q=q, b=b, step=server.step + 1)
 
     # ---- a run of rounds with one device each, compiled ------------------------------------------

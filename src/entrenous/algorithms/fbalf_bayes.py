@@ -44,6 +44,7 @@ from ..core.contract.declarations import SentArray, Traits, axes, rows
 from ..core.contract.protocols import Catalogue, Histories, rated
 from ..core.contract.update import Total, Update, real
 from ..core.keys import fold_name, folds, normals
+from ..core.rows import owners_of
 from ..core.types import Float32Array, Float64Array, Int64Array, UInt64Array
 from ..kernels import biased_mf, bpr_mf
 from ..kernels.sampling import cohort
@@ -253,7 +254,8 @@ class FBALFBayes(SendsDecoys):
     def init_server(self, catalogue: Catalogue, key: np.uint64) -> FBALFBayesServer:
         """Returns the initial state: item factors q ~ N(0, init_std^2), item biases b = 0."""
         items = catalogue.items
-        drawn = normals(folds(key, np.arange(items)), self.members * self.factors, self.init_std)
+        keys = folds(key, np.arange(items))
+        drawn = normals(keys, self.members * self.factors, self.init_std)
         q = drawn.reshape(items, self.members, self.factors)
         b = np.zeros((items, self.members), np.float32)
         return FBALFBayesServer(
@@ -315,7 +317,8 @@ class FBALFBayes(SendsDecoys):
             rows["b"] = g_b
         if self.counts:
             rows["count"] = np.full(len(mixed.item), self.counts, np.float32)
-        return after, Update(mixed.ptr, mixed.item, rows, {}, np.ones(len(users), np.float32))
+        weight = np.ones(len(users), np.float32)
+        return after, Update(mixed.ptr, mixed.item, rows, {}, weight)
 
     def rates(self, iteration: int) -> biased_mf.BiasedMFRates:
         """Returns the constants of local training in an iteration, which counts from 0."""
@@ -336,9 +339,10 @@ class FBALFBayes(SendsDecoys):
         counts = np.diff(histories.ptr)
         if self.start != "mean" or not self.user_bias:
             return np.full(len(counts), middle, np.float32)
-        device = np.repeat(np.arange(len(counts)), counts)
+        device = owners_of(histories.ptr)
         total = np.bincount(device, histories.value.astype(np.float64), minlength=len(counts))
-        return np.where(counts > 0, total / np.maximum(counts, 1), middle).astype(np.float32)
+        mean = total / np.maximum(counts, 1)
+        return np.where(counts > 0, mean, middle).astype(np.float32)
 
     # ---- on the server (section 4.3.2) -----------------------------------------------------------
 

@@ -35,6 +35,7 @@ from ..core.contract.settings import Settings
 from ..core.contract.update import Total, Update, real
 from ..core.errors import InputError
 from ..core.keys import folds, normals
+from ..core.rows import owners_of
 from ..core.types import Float32Array, Float64Array, Int64Array
 from ..kernels import bpr_mf
 from ..kernels import fcf as kernels
@@ -327,7 +328,7 @@ class FCF(Settings):
         if self.reg_by == "vector":
             return np.full(devices, self.reg)
         # All items weigh `unobserved`; the consumed ones weigh more.
-        user = np.repeat(np.arange(devices), np.diff(consumed.ptr))
+        user = owners_of(consumed.ptr)
         weights = consumed.c.astype(np.float64) - self.unobserved
         extra = np.bincount(user, weights=weights, minlength=devices)
         return self._reg_by(np.asarray(self.unobserved * items + extra, np.float64))

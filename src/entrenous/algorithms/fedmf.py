@@ -39,6 +39,7 @@ from ..core.contract.update import LIMIT, STEP, Total, Update, add_devices, add_
 from ..core.errors import NonFiniteError
 from ..core.keys import folds, normals
 from ..core.lanes.memory import sealed
+from ..core.rows import owners_of
 from ..core.types import Float32Array, Int64Array
 from ..kernels import bpr_mf
 
@@ -193,7 +194,7 @@ class FedMF(Settings):
             return FedMFDevices(u), Update(histories.ptr, histories.item, {"v": g}, {}, weight)
         # "full": a row for every item, zeros but for the rated ones
         table = np.zeros((len(users), len(download.v), self.width), np.float32)
-        device = np.repeat(np.arange(len(users)), np.diff(histories.ptr))
+        device = owners_of(histories.ptr)
         table[device, histories.item] = g
         return FedMFDevices(u), _without_rows(len(users))._replace(dense={"v": table})
 

@@ -76,6 +76,7 @@ def audited_once(
     canaries = _drawn(bound(configured, data.catalogue), data, many, seed)
     loud: Any = LoudCanaries(configured, canaries, LOUD * protection.clip)
     recorder = Recorder("sum")
+    # The coin decided before training who takes part; nobody else is left out.
     outside = canaries.users[~canaries.inside]
     federation = Rounds(
         loud,
@@ -87,11 +88,13 @@ def audited_once(
         cohorts=lambda number, users: np.setdiff1d(users, outside),
     )
     rate = federation.protected.rate
+    # Without noise honest messages alone blur a cell: a spread of 0 would make every guess sure.
     spread = max(protection.noise / protection.clip, FLOOR)
     score = np.zeros(many)
     training = federation.start()
     for number in range(rounds):
         progress(number, rounds, "round with canaries")
+        # A clip that rounds move is that of the round, not that of the protection.
         clip = training.clip or protection.clip
         training = federation.one_round(training)
         # Rounds are independent, so their log odds add up.
@@ -132,7 +135,9 @@ def _drawn(contract: Contract, data: Interactions, many: int, seed: int) -> Cana
             f"{contract.name} sends nothing for each item",
             expected="another algorithm, such as fcf",
         )
+    # The widest array has most cells, so that canaries share none.
     array = max(widths, key=lambda name: widths[name])
+    # A stream of their own: who is drawn says nothing of who takes part.
     coins = generator(key(seed, "audit", "canaries", "coins")).uniform(many)
     users = cohort(key(seed, "audit", "canaries"), many, len(data.users))
     # A row each, of the coldest items; with more canaries than items the next number of the row.

@@ -73,6 +73,7 @@ def write_claims(path: Path, claims: Claims) -> None:
         arrays["claimed"] = claims.claimed
     if claims.first is not None:
         arrays["first"] = claims.first
+    # safetensors writes the memory of an array as it lies.
     whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     about = {"named": claims.named, "note": claims.note, "asks": claims.asks, "tried": claims.tried}
     save_file(whole, path, metadata={"about": json.dumps(about)})

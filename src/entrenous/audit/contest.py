@@ -80,8 +80,10 @@ def trained(contest: Contest, name: str, target: int, seed: int, *, lying: bool)
     """
     plot = plot_of(contest, target, seed)
     rows = joined_by(contest.train, plot, contest.poison) if lying else contest.train
+    # Both kinds of training are driven alike from here on.
     begin = _peers if is_gossip(contest.algorithm) else _devices
     running = begin(contest, name, plot, rows, lying)
+    # Lists of everybody take long, so that they are made after some rounds only.
     every = max(1, contest.rounds // LOOKS)
     half = None
     exposed = 0.0
@@ -91,8 +93,10 @@ def trained(contest: Contest, name: str, target: int, seed: int, *, lying: bool)
         model = running.until(number)
         if contest.poison.promotes:
             exposed = exposure(model, contest.train, target, contest.k)
+        # The first look at which half of the users have it: later ones do not change that.
         if half is None and exposed > EXPOSED:
             half = number
+    # The other half of an attack: what it costs those whom it does not aim at.
     evaluation = tested(model, contest.split, label="the attacked model", seed=seed)
     return AttackOutcome(evaluation.metrics["hr@10"], exposed, half, running.refused())
 
@@ -112,11 +116,13 @@ def _devices(contest: Contest, name: str, plot: Plot, rows: Interactions, lying:
     honest_users = len(contest.train.users)
     contract = bound(algorithm, rows.catalogue)
     server = algorithm.init_server(rows.catalogue, key(plot.seed, "server"))
+    # Colluders know what every device is told: the first model, and which arrays are of items.
     known = known_of(algorithm, contract, server)
     sending = honest
     if lying:
         sending = Colluders(contest.poison, plot, algorithm, contract, known.tables)
     shard = Shard(algorithm, rows.catalogue, rows, np.arange(rows.catalogue.users))
+    # A defence needs single updates, so no sum is masked here.
     devices = VisibleRound(shard, sending=sending, defence=defence(name, known))
     federation = Rounds(algorithm, rows, seed=plot.seed, everybody=devices)
     training = federation.start()
@@ -124,6 +130,7 @@ def _devices(contest: Contest, name: str, plot: Plot, rows: Interactions, lying:
     def until(number: int) -> Recommender:
         nonlocal training
         training = federation.advance(training, number)
+        # Colluders stand behind the honest users, whose lists are what counts.
         own = type(training.devices)(*(array[:honest_users].copy() for array in training.devices))
         download = algorithm.download(training.server)
         return FederatedRecommender(algorithm, download, own, contest.train)
@@ -135,6 +142,7 @@ def _peers(contest: Contest, name: str, plot: Plot, rows: Interactions, lying: b
     """A network of peers, which push models to each other."""
     defended = contest.algorithm.model_copy(update=dict(PEER_DEFENCES[name]))
     algorithm = defended.configured(rows.catalogue)
+    # Colluders hold no row out: their sets of validation rows are empty.
     weighting = with_nobody(contest.split.weighting_sets, rows.catalogue.users)
     lies = LyingPeers(PEERS[contest.attack], plot, algorithm.model) if lying else None
     gossip = Gossip(algorithm, rows, seed=plot.seed, weighting=weighting, lies=lies)
@@ -151,6 +159,7 @@ def plot_of(contest: Contest, target: int, seed: int) -> Plot:
     """
     data = contest.train
     xi = float(contest.settings.get("xi", 0.0))
+    # The same interactions under every defence, or their figures could not be compared.
     shown = generator(key(seed, "public interactions")).uniform(len(data)) < xi
     public = np.stack([data.user[shown], data.item[shown]], axis=1).astype(np.int64)
     return Plot(

@@ -36,6 +36,7 @@ def trained_to_end(subject: Subject, todays_code: bool, progress: Progress) -> E
     """Trains the algorithm of an audit to the end, or reopens the stored run."""
     plan = subject.audit
     if subject.stored is not None:
+        # A stored run has been trained to its end already.
         reopened = reopen.reopen(subject.stored, algorithm=plan.algorithm, todays_code=todays_code)
         recommender: Any = reopened.recommender
         manifest = subject.stored.manifest
@@ -62,6 +63,7 @@ def _run(subject: Subject, progress: Progress) -> pipeline.RunResult:
     plan = subject.audit
     settings = dict(plan.settings)
     if plan.in_a_round and selects_cohort(subject.made):
+        # The accuracy is that of the cohort which the onlooker sees.
         settings["cohort"] = min(plan.in_a_round, len(subject.train.users))
     return pipeline.run(
         plan.algorithm,

@@ -48,6 +48,7 @@ def audited(
     stored run though its algorithm's code has changed. Raises InputError for what cannot be
     audited, before anything is trained.
     """
+    # Names and numbers first: a training takes minutes.
     check_names(plan.attacks)
     check_scene(plan)
     began = time.perf_counter()
@@ -72,6 +73,7 @@ def audited(
         ending = trained_to_end(subject, todays_code, progress)
     if ending.final is not None:
         attacks += _attacked(ending.final, subject, progress)
+        # Who was in training can be asked only where some were not: one more training.
         if not plan.attacks or MEMBERS in plan.attacks:
             without, inside = without_some(subject, progress)
             attacks += _attacked(without, subject, progress, inside)
@@ -111,8 +113,10 @@ def audited(
 def _canaries(subject: Subject, progress: Progress) -> dict[str, Any]:
     """The findings of canaries: in sums, with all noise added by the server."""
     plan = subject.audit
+    # Canaries are read from sums, whatever the onlooker of the audit sees.
     if plan.view == "model":
         plan = replace(plan, view="sum")
+    # The bound holds for the noise of a sum, whoever adds it; the server does it fastest.
     settings = dict(protection_in(subject.plan, subject.made)) | {"noise_by": "server"}
     protection = Protection.parse(settings, "--protect")
     return by_canaries(plan, subject.made, subject.train, protection, progress)
@@ -134,6 +138,7 @@ def _attacked(
             "source": known()[attempt.name].source,
             "seconds": round(attempt.seconds, 2),
         }
+        # A failed attack is an entry of its own: that it was tried is part of the report.
         if attempt.claims is None:
             entry |= {"asks": "histories", **dict.fromkeys(FIGURES), "named": True, "note": ""}
             entry["verdict"] = f"failed: {attempt.failed}"
@@ -162,6 +167,7 @@ def equations(seen: Transcript) -> dict[str, int] | None:
     Dense arrays give equations, and so do rows where devices send those of the same items in every
     round. None where nothing of the kind is summed.
     """
+    # Arrays with numbers for every item: only those are of the same unknowns in each round.
     widths = []
     for sent in seen.about["sends"]:
         shape = sent["shape"]

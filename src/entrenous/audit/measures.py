@@ -156,6 +156,7 @@ def measured(claims: Claims, transcript: Transcript, data: Interactions) -> dict
     low, high = bootstrap(advantage)
     right = int(judged.right.sum())
     consumed = int(judged.history.sum())
+    # An attack that only ranks is sure of nothing.
     claimed = 0 if judged.claimed is None else int(judged.claimed.sum())
     if claims.named:
         whole = int(data.counts[seen].sum())

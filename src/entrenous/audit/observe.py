@@ -72,6 +72,7 @@ def observe(
     check_scene(plan)
     check_parties(plan, data)
     made: Any = algorithm or algorithm_of(plan.algorithm, plan.settings, plan.profile)
+    # Asked for parties, the onlooker sees rounds of just as many.
     if not as_it_is(plan):
         made = with_cohort(made, plan.in_a_round)
     protection = protection_of(plan.profile, plan.protect, declared(made).traits)
@@ -107,10 +108,12 @@ def _around_server(
     configured = made.configured(data.catalogue)
     contract = bound(configured, data.catalogue)
     if plan.view == "model":
+        # A final model is that of a training to its end.
         usual = configured.default_rounds(data.catalogue)
     else:
         usual = USUAL_ROUNDS[plan.view or "individual"]
     rounds = plan.rounds or usual
+    # A budget of epsilon becomes a number here: rounds need the noise itself.
     protection = with_noise(protection, made, data, rounds)
     parties = parties_of(made, data, plan, protection)
     watched = watched_of(contract, data, plan, rounds)
@@ -142,12 +145,14 @@ def _around_server(
         before = _copied(training) if less_one is not None else training
         training = whole.one_round(training)
         if plan.replayed:
+            # The server shows its old model again: what devices have learnt stays with them.
             training = training._replace(server=before.server)
         if less_one is not None and masked:
             training = less_one.one_round(training)
         elif less_one is not None:
             less_one.one_round(before)
     progress(rounds, rounds, "round")
+    # Only draws that nobody else makes have the sampling's effect on epsilon.
     by_chance = parties is None and protection.sampling == "poisson"
     about = _about(plan, configured, contract, data, protection) | {
         "cohort": taking_part(plan, data),
@@ -156,6 +161,7 @@ def _around_server(
     }
     known: Mapping[str, Array] = {}
     if plan.view == "individual":
+        # What an onlooker may know of public sets of items, which no message tells.
         known = target_sets(data)
     elif plan.view == "model":
         known = arrays_of(configured.download(training.server)) | known_half(data)

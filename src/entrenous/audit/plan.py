@@ -20,7 +20,23 @@ SUM_PARTIES = 100  # usual parties in a sum: as many as the profile `private` as
 
 
 @dataclass(frozen=True, kw_only=True)
-class AuditOptions:
+class JudgedOptions:
+    """The options of every training that is judged here: how it is set up, and on which rows."""
+
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Hyper-parameters by name, where they differ from the algorithm's own."""
+    protocol: str | None = None
+    """How rows are held out, as for `entrenous run`. Attacks are judged by the rows that are
+    left."""
+    refit: bool | None = None
+    """Whether devices train on validation rows too, as for `entrenous run`; --no-refit: on the
+    training rows alone."""
+    load: Mapping[str, Any] = field(default_factory=dict)
+    """How to read a file, such as item=venue. `entrenous data check --help` lists the names."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditOptions(JudgedOptions):
     """The options of an audit, without the algorithm and the data."""
 
     view: View | None = None
@@ -53,16 +69,6 @@ class AuditOptions:
     """Users among whom an active server draws every cohort. 0 = all."""
     attacks: tuple[str, ...] = ()
     """Attacks by name; default: all that apply."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    """Hyper-parameters by name, where they differ from the algorithm's own."""
-    protocol: str | None = None
-    """How rows are held out, as for `entrenous run`. Attacks are judged by the rows that are
-    left."""
-    refit: bool | None = None
-    """Whether devices train on validation rows too, as for `entrenous run`; --no-refit: on the
-    training rows alone."""
-    load: Mapping[str, Any] = field(default_factory=dict)
-    """How to read a file, such as item=venue. `entrenous data check --help` lists the names."""
     network: Mapping[str, Any] = field(default_factory=dict)
     """The network between peers that gossip, as for `entrenous run`; default: rounds in lock
     step."""
@@ -80,6 +86,7 @@ class AuditOptions:
     @property
     def parties(self) -> int:
         """Parties in a round, 0 = everybody."""
+        # One party is left out of the smaller of two sums.
         usual = {"sum": SUM_PARTIES, "difference": SUM_PARTIES + 1}
         return self.cohort or usual.get(self.view or "individual", 0)
 
@@ -101,7 +108,7 @@ class AuditPlan(AuditOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AttackOptions:
+class AttackOptions(JudgedOptions):
     """The options of an attack on training by colluding devices or peers, and of the defences,
     without the algorithm and the data.
     """
@@ -119,17 +126,8 @@ class AttackOptions:
     defences: tuple[str, ...] = ()
     """Defences by name. With a server: {defences}; default: none and robust. Between peers:
     {peerdefences}; default: all of these."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    """Hyper-parameters by name, where they differ from the algorithm's own."""
     attack_settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings of the attack by name, such as strength=10. An unknown name lists the known ones."""
-    protocol: str | None = None
-    """How rows are held out, as for `entrenous run`."""
-    refit: bool | None = None
-    """Whether devices train on validation rows too, as for `entrenous run`; --no-refit: on the
-    training rows alone."""
-    load: Mapping[str, Any] = field(default_factory=dict)
-    """How to read a file, such as item=venue. `entrenous data check --help` lists the names."""
     rounds: int | None = None
     """Rounds of training; default: the algorithm's own."""
     seed: int = 0

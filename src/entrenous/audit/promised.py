@@ -35,9 +35,11 @@ def spent_by(seen: Transcript, trained: Mapping[str, Any]) -> dict[str, Any]:
         there is no budget or no such model.
     """
     protect = seen.about["protect"]
+    # Noise without a budget promises nothing, so nothing is said of it.
     if protect["epsilon"] is None:
         return {"epsilon": None, "budget": None, "delta": None}
     epsilon = trained.get("epsilon")
+    # The onlooker has seen these sums alone, not those of a whole training.
     if seen.about["view"] in ("sum", "difference"):
         mechanism = SampledGaussian(protect["noise"] / protect["clip"], seen.about["rate"])
         epsilon = epsilon_of(mechanism, len(seen.rounds), protect["delta"])
@@ -59,6 +61,7 @@ def by_canaries(
             "--canaries", "there is no sum to read", expected="an algorithm around a server"
         )
     check_canaries(protection, data, plan.canaries)
+    # The bound is compared with the promise for the same cohort and number of rounds.
     made = with_cohort(made, plan.in_a_round)
     rounds = plan.rounds or made.configured(data.catalogue).default_rounds(data.catalogue)
     protection = with_noise(protection, made, data, rounds)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.contract.declared import Contract, bound, is_central, is_federated, is_gossip
-from ..core.contract.protocols import Progress, silent
+from ..core.contract.protocols import Progress, model_sha256, silent
 from ..core.errors import EntrenousError, InputError
 from ..core.keys import key, select_key
 from ..core.registry.discover import short
@@ -30,7 +30,7 @@ from ..runs.options import RunPlan
 from ..runs.plan import algorithm_of, leaky, make, network_of, protection_in
 from ..runs.recommenders import fitted
 from ..runs.reopen import material_of, plan_of
-from ..runs.store import StoredRun, model_sha256
+from ..runs.store import StoredRun
 from ..runs.train import Setup, federation_of
 
 BESIDE = ("ptr", "item", "weight")  # names in a message that are no declared arrays
@@ -147,6 +147,7 @@ def receipt_of_run(
     material = material_of(run, plan)
     made = make(plan, material.rows)
     split = material.parts[0]
+    # Another code of the same name would repeat another training.
     check_algorithm(run.manifest, made, str(run.path))
     again = Repetition(run, plan, made, split, split.final_train.users.index(user))
     history = len(again.history)
@@ -159,6 +160,7 @@ def receipt_of_run(
         "protect": dict(plan.protect),
         "history": history,
     }
+    # Where nobody can say who took part, there is nothing to repeat.
     epsilon = run.manifest.get("privacy", {}).get("epsilon")
     if is_federated(made) and _not_kept(again.protection):
         return {**about, **_without_rounds(again), "epsilon": epsilon}
@@ -186,6 +188,7 @@ def _in_force(again: Repetition) -> tuple[dict[str, Any], dict[str, Any]]:
     made = again.made
     if is_central(made):
         return {}, {}
+    # The settings with which the audits behind our expectations ran.
     of_audits: Any = algorithm_of(plan.algorithm, {}, plan.profile)
     usual = dict(of_audits)
     chosen = {name for name, value in made if name == "cohort" or value != usual.get(name)}
@@ -225,7 +228,9 @@ def _without_rounds(again: Repetition) -> dict[str, Any]:
         IN_SUMS if protection.secure_sum else ALONE,
         *_limits(again.run),
     ]
+    # These follow from the rounds, and have no value here instead of a guess.
     unknown = ("rounds_answered", "rows", "positives", "different_positives", "numbers")
+    # Expectations need a number of rounds: the mean, and at least one.
     likely = max(1, round(rate * again.rounds))
     return {
         "rounds": [],
@@ -261,6 +266,7 @@ def _sentences(given: list[GivenAway], again: Repetition) -> list[str]:
 
 def _of_rows(given: list[GivenAway], protection: Protection, history: int) -> list[str]:
     """The information in the rows of a device by themselves."""
+    # The strongest statement that holds comes first.
     if any(sent.rows is None for sent in given):
         return [WHOLE.format(", ".join(given[0].arrays), history)]
     if not any(sent.rows for sent in given):
@@ -346,6 +352,7 @@ def _answered(again: Repetition, threads: int, progress: Progress) -> Iterator[G
         protection=again.protection,
         executor=Threads(threads),
     )
+    # Rounds without the device run in `others`, which records nothing and so is faster.
     recorder = Recorder("individual", np.array([again.who]))
     watched = federation(recorder=recorder)
     others = federation()
@@ -355,10 +362,12 @@ def _answered(again: Repetition, threads: int, progress: Progress) -> Iterator[G
         training = _ahead(watched, others, training, again.who, until)
         if training.round < until:
             training = watched.one_round(training)
+            # Each round is told and forgotten: memory does not grow with the training.
             seen = recorder.rounds.pop()
             if len(seen.users):
                 yield _of_one(seen, history, watched.contract)
     progress(until, until, "round")
+    # With noise of the operating system no repetition ends with the same bytes.
     if again.protection.noise_from == "seed":
         _check(again.run, model_sha256(fitted(watched, training).arrays))
 
@@ -391,6 +400,7 @@ def _of_one(seen: Seen, history: Any, contract: Contract) -> GivenAway:
     if _at_once(contract) and not contract.way("rows"):
         return GivenAway(seen.round, None, None, numbers, arrays, history)
     item = seen.sent["item"]
+    # Rows of other items are decoys or negatives; these are what the user consumed.
     positive = item[np.isin(item, history)]
     return GivenAway(seen.round, len(item), len(positive), numbers, arrays, positive)
 
@@ -418,6 +428,7 @@ def _pushed(again: Repetition, threads: int, progress: Progress) -> Iterator[Giv
     until = again.rounds
     for number in range(until):
         progress(number, until, "round")
+        # The engine counts pushes: in one unit of time a peer may push never or more than once.
         before = int(swarm.counts.pushed[again.who])
         swarm = gossip.advance(swarm, number + 1)  # type: ignore[arg-type]
         pushes = int(swarm.counts.pushed[again.who]) - before

@@ -51,6 +51,7 @@ def attack(
     attack), `hr@10_attacked`, `er@K` (mean and most over targets and seeds), `er@K_before` and
     `rounds_to_half`. Raises InputError for options that do not go together.
     """
+    # Who colludes depends on who there is: devices around a server, or peers.
     kind = declared(maker_of(plan.algorithm)()).kind
     if kind == "central":
         raise InputError(
@@ -58,6 +59,7 @@ def attack(
             f"{plan.algorithm} is trained in one place",
             expected="devices with a server, or peers",
         )
+    # Peers have defences of their own, and some algorithms lack the settings of some.
     if kind == "gossip":
         attacks = {name: peer.poison for name, peer in PEERS.items()}
         known = _defences_of_peers(plan.algorithm)
@@ -69,6 +71,7 @@ def attack(
     poison = pick("attack", plan.attack, attacks)
     defences = plan.defences or usual
     _check(plan, defences, known)
+    # The usual protocol depends on the data, which may be at hand already.
     data = plan.data if rows is None else rows
     name = plan.data if rows is None else rows.name
     training = RunPlan(
@@ -81,6 +84,7 @@ def attack(
         load=plan.load,
         refit=plan.refit,
     )
+    # All options are refused before anything is trained.
     check(training)
     all_rows, parts = material(training, rows)
     train = parts[0].final_train
@@ -134,6 +138,7 @@ def _outcomes(
     progress: Progress,
 ) -> list[dict[str, Any]]:
     """Trains under each defence with every seed: once without the attack, and once a target."""
+    # For each seed one training without the attack, and one for each target.
     work = len(defences) * plan.seeds * (1 + len(targets))
     done = 0
     rows = []
@@ -141,6 +146,7 @@ def _outcomes(
         clean = []
         attacked = []
         for seed in range(plan.seed, plan.seed + plan.seeds):
+            # Without colluders the target plays no part, so any will do.
             clean.append(trained(contest, defence, targets[0], seed, lying=False))
             done += 1
             progress(done, work, f"{defence}: without the attack")
@@ -189,6 +195,7 @@ def _check(plan: AttackPlan, defences: Sequence[str], known: Sequence[str]) -> N
 
 def _defences_of_peers(algorithm: str) -> list[str]:
     """The defences that a gossip algorithm has settings for."""
+    # A defence of peers is a set of settings; an algorithm without them cannot have it.
     settings = {name for name, _ in maker_of(algorithm)()}
     return [name for name, needed in PEER_DEFENCES.items() if needed.keys() <= settings]
 
@@ -207,9 +214,11 @@ def _among_honest(made: Any, plan: AttackPlan, train: Interactions, poison: Pois
             )
         return made
     configured = made.configured(train.catalogue)
+    # A cohort of 0 stands for everybody: with the colluders it is everybody again.
     if selects_cohort(made) and made.cohort == 0:
         configured = configured.model_copy(update={"cohort": 0})
     contract = bound(configured.configured(train.catalogue), train.catalogue)
+    # Whether rows of items leave devices can be told from the first model alone.
     server = configured.init_server(train.catalogue, key(plan.seed, "server"))
     if poison.needs_rows and not known_of(configured, contract, server).tables.field:
         raise InputError(
@@ -232,6 +241,7 @@ def _settings(poison: Poison, given: Mapping[str, Any]) -> dict[str, float]:
                 f"the attack has no setting '{name}'",
                 expected=", ".join(poison.settings) or "none",
             )
+        # A number that float cannot read is refused below, with those that are not finite.
         try:
             settings[name] = float(value)
         except (TypeError, ValueError):
@@ -264,5 +274,6 @@ def _targets(plan: AttackPlan, train: Interactions) -> list[int]:
             expected=f"at least {plan.targets}",
             fix="name them with --target ITEM",
         )
+    # Drawn by the seed alone: the same targets under every attack and defence.
     order = generator(key(plan.seed, "targets")).permutation(len(cold))
     return cold[order[: plan.targets]].tolist()

@@ -36,8 +36,10 @@ def check_scene(plan: AuditPlan) -> None:
             expected=" or ".join(VIEWS),
             fix=did_you_mean(view, VIEWS),
         )
+    # 0 stands for all, or for the usual number; nothing below it means anything.
     for name, least in LEAST.items():
         at_least(f"--{name}", getattr(plan, name), least)
+    # A passive onlooker has no say in what is sent to whom.
     if view not in ("individual", "sum"):
         for option, used in (("--replayed", plan.replayed), ("--chosen", plan.chosen)):
             if used:
@@ -56,6 +58,7 @@ def check_parties(plan: AuditPlan, data: Interactions) -> None:
     """Refuses more parties than there are users for."""
     users = len(data.users)
     if plan.cohort * plan.people > users:
+        # The message names the numbers as they were typed.
         problem = f"got {plan.cohort}"
         if plan.people > 1:
             problem = f"{plan.cohort} parties of {plan.people}"
@@ -100,6 +103,7 @@ def parties_of(
     """
     users = len(data.users)
     size = taking_part(plan, data)
+    # Drawn once: every round asks the same parties.
     if plan.fixed:
         same = _same(plan, size, users)
         return lambda number, selected: same
@@ -114,7 +118,9 @@ def parties_of(
         return None
 
     def gateways(number: int, selected: Int64Array) -> Int64Array:
+        # Both rounds of a pair draw from one key, and so the same gateways.
         draw = key(plan.seed, "audit", "gateways", number // 2 if pairs else number)
+        # A gateway answers for neighbouring numbers: its first user names it.
         first = drawn(draw, size // plan.people, users // plan.people) * plan.people
         return (first[:, None] + np.arange(plan.people)).ravel()
 
@@ -136,6 +142,7 @@ def but_one(parties: Parties | None, people: int) -> Parties:
 
     def rest(number: int, selected: Int64Array) -> Int64Array:
         users = selected if parties is None else parties(number, selected)
+        # One party after another, so that each is left out in its turn.
         left_out = number % max(1, len(users) // people) * people
         return np.delete(users, slice(left_out, left_out + people))
 
@@ -152,8 +159,10 @@ def watched_of(
     size = taking_part(plan, data)
     # Bytes that one user sends in all rounds, on average.
     sent = contract.block_bytes * rounds * size / users
+    # As many as memory holds, if the plan does not say how many.
     most = plan.watched or int(KEPT_BYTES / max(1.0, sent))
     if most >= users:
         return None
+    # With fixed parties, others would never send anything to be watched.
     among = _same(plan, size, users) if plan.fixed else np.arange(users)
     return among[drawn(key(plan.seed, "audit", "watched"), max(1, most), len(among))]

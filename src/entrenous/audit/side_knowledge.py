@@ -19,6 +19,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..core.keys import key
+from ..core.rows import owners_of, starts_of
 from ..core.types import Array, BoolArray, Int64Array
 from ..data.interactions import Interactions
 from ..kernels.generator import generator
@@ -36,7 +37,7 @@ def known_half(data: Interactions) -> dict[str, Array]:
     draws = generator(key(0, "audit", "known"))
     some = draws.uniform(len(data.item)) < SHARE
     counts = np.bincount(data.user[some], minlength=len(data.users))
-    ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    ptr = starts_of(counts)
     return {"known/ptr": ptr, "known/item": data.item[some]}
 
 
@@ -71,8 +72,7 @@ def sets_of(transcript: Transcript, name: str) -> BoolArray:
 def table_of_sets(ptr: Array, item: Array, items: int) -> BoolArray:
     """Sets of items as a table, bool [sets, items]; set s is item[ptr[s]:ptr[s + 1]]."""
     table = np.zeros((len(ptr) - 1, items), np.bool_)
-    row = np.repeat(np.arange(len(table)), np.diff(ptr))
-    table[row, item] = True
+    table[owners_of(ptr), item] = True
     return table
 
 

@@ -44,6 +44,7 @@ def subject_of(audit: AuditPlan, rows: Interactions | None, stored: StoredRun | 
     plan = _run_plan(audit, rows) if stored is None else reopen.plan_of(stored, audit.algorithm)
     if stored is None:
         check(plan)
+    # Before the data is loaded, which may take long.
     if is_central(algorithm_of(audit.algorithm, {})):
         raise InputError(
             audit.algorithm,
@@ -52,6 +53,7 @@ def subject_of(audit: AuditPlan, rows: Interactions | None, stored: StoredRun | 
         )
     own = pipeline.material(plan, rows) if stored is None else reopen.material_of(stored, plan)
     made = make(plan, own.rows)
+    # From here on the audit says what is in force, not what was typed.
     audit = replace(
         audit,
         view=audit.view or _usual_view(plan, made),
@@ -89,6 +91,7 @@ def same_noise(subject: Subject) -> Mapping[str, Any]:
     the same distribution, ten times as fast as with a share of noise from every device.
     """
     protection = protection_in(subject.plan, subject.made)
+    # Without a server there is nobody else who could add the noise.
     by_devices = protection.noise > 0 and protection.noise_by == "devices"
     if by_devices and is_federated(subject.made):
         return {**subject.plan.protect, "noise_by": "server"}

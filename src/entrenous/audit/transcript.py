@@ -83,6 +83,7 @@ def write_transcript(path: Path, transcript: Transcript) -> None:
         arrays[f"{place}/users"] = seen.users
         arrays |= {f"{place}/received/{name}": array for name, array in seen.received.items()}
         arrays |= {f"{place}/sent/{name}": array for name, array in seen.sent.items()}
+    # A place in the file is not the number of a round, which is kept apart.
     about = {**transcript.about, "rounds_seen": [seen.round for seen in transcript.rounds]}
     # safetensors writes the memory of an array as it lies.
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
@@ -96,6 +97,7 @@ def read_transcript(path: Path) -> Transcript:
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # no mapping
     rounds = []
     for place, number in enumerate(about.pop("rounds_seen")):
+        # Round by round, as the names of the arrays say.
         received = _below(arrays, f"{place}/received/")
         sent = _below(arrays, f"{place}/sent/")
         rounds.append(Seen(number, received, arrays[f"{place}/users"], sent))

@@ -93,6 +93,7 @@ def _collecting(words: Sequence[str]) -> Iterator[None]:
 
 def _is_service(words: Sequence[str]) -> bool:
     """Returns True for the command line of a service: a server, a node, a relay or a peer."""
+    # Options before the command are those of entrenous itself.
     command = next((word for word in words if not word.startswith("-")), "")
     return command in SERVICES
 
@@ -116,6 +117,7 @@ def _run(arguments: Sequence[str] | None) -> Any:
 
     app = _app()
     try:
+        # Lists of names in help texts are made for the command that was asked alone.
         fill(app, sys.argv[1:] if arguments is None else arguments)
         return app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as bad:

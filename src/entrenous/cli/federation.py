@@ -94,6 +94,7 @@ def _show_trial(found: dict[str, Any], json: bool) -> None:
         f"{found['rounds']} rounds, {found['seconds_a_round']:.2f} s each over the network;"
         f" held-out rows under {found['protocol']}:"
     )
+    # Lists and ratings have other metrics; the table shows those that were measured.
     names = [name for name in ("hr@10", "ndcg@10", "mae", "rmse") if name in found["metrics"]]
     # The price of the protection: the same training as published stands in the next row.
     profiles = {found["profile"]: found["metrics"], "paper": found["paper"]}
@@ -164,6 +165,7 @@ def _server_status(folder: Path, json: bool) -> None:
     if (folder / "server").is_dir():
         folder = folder / "server"
     about = status_of_server(folder)
+    # A certificate that has run out stops all nodes at once, so that its end is shown early.
     ends = certificate_ends(folder)
     if ends is not None:
         about["certificate_ends"] = f"{ends:%Y-%m-%d}"
@@ -218,6 +220,7 @@ def _peers(folders: tuple[Path, ...]) -> list[Path]:
         )
     peers = []
     for path in folders:
+        # The folder of a federation stands for all peers below it.
         inside = sorted(path.glob("nodes/*/node.json"))
         peers += [file.parent for file in inside] or [path]
     return peers
@@ -245,6 +248,7 @@ def recommend(folder: Path, /, *, user: str | None = None, n: int = 10, json: bo
 
     at_least("--n", n, 1)
     who, number, items = best(folder, user, n)
+    # Whoever reads a list also reads what its federation does not protect.
     limits = FederationTerms.read(folder / TERMS).limits()
     if json:
         emit_json({"user": who, "round": number, "items": items, "profile": limits})

@@ -81,6 +81,7 @@ def run(
                 raise InputError(
                     "--tune", "an interrupted run has its settings", fix="leave --tune out"
                 )
+            # Options that were typed are compared with the manifest; the others come from it.
             asked = {name: options.pop(name) for name in names_of(RunPlan) if name in options}
             if algorithm is not None:
                 asked["algorithm"] = algorithm
@@ -105,6 +106,7 @@ def run(
                     request, tuned = chosen_before(request, tune)
             finished = carry_out(request)
     if json:
+        # Without --tune nothing was chosen, and the object has no such key.
         about = {"tuned": tuned} if tuned else {}
         emit_json({**finished.manifest, **about})
         return
@@ -177,6 +179,7 @@ def show_run(manifest: dict[str, Any], name: str) -> None:
         headers.append("full ranking")
     rows = []
     for metric in SHOWN:
+        # A protocol has metrics of lists or of ratings, rarely both.
         if metric not in metrics:
             continue
         # Metrics of ratings, such as mae, have no value over a full ranking.

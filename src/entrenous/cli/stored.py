@@ -161,8 +161,8 @@ def report(
     from ..runs import store
     from ..runs.reopen import recommended
 
+    # Only the first run is opened, since to load each model would take long; the others need no data.
     first, *others = names or ("latest",)
-    # The data is needed for a list alone: everything else of the page is in the runs.
     stored = [store.read(first, folder, data), *(store.read(name, folder) for name in others)]
     items = recommended(stored[0], [user])[user] if user is not None else None
     page = out or stored[0].path / "report.html"

@@ -36,8 +36,9 @@ def rows_of(ptr: Int64Array, owners: Array) -> tuple[Int64Array, Int64Array]:
     >>> [found.tolist() for found in rows_of(np.array([0, 2, 2, 5]), np.array([2, 0]))]
     [[0, 3, 5], [2, 3, 4, 0, 1]]
     """
-    counts = np.diff(ptr)[owners]
+    first = ptr[owners]
+    counts = ptr[owners + 1] - first
     starts = starts_of(counts)
     # A row lies as far behind the first of its owner in `ptr` as it does here.
-    moved = np.repeat(ptr[owners] - starts[:-1], counts)
+    moved = np.repeat(first - starts[:-1], counts)
     return starts, moved + np.arange(starts[-1])

@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from ..core.registry.discover import offers, with_plugins
+from ..core.rows import owners_of, starts_of
 from ..core.types import Array, BoolArray, Float64Array, Int32Array, Int64Array
 
 ARROWS = {"higher": "↑", "lower": "↓"}
@@ -45,6 +46,7 @@ class Ranking(NamedTuple):
     def position(self) -> Int64Array:
         """The place of each relevant item among those of its query: 1, 2, ..., int64 [ptr[q]]."""
         number = np.arange(1, len(self.rank) + 1)
+        # Ranks ascend within a query, so that a place is a number less those of other queries.
         items_before_query = np.repeat(self.ptr[:-1], self.relevant)
         return number - items_before_query
 
@@ -62,7 +64,7 @@ class Ranking(NamedTuple):
     def total(self, values: Array) -> Float64Array:
         """The sum of `values` [ptr[q]] over each query, float64 [q]."""
         queries = len(self.candidates)
-        query = np.repeat(np.arange(queries), self.relevant)
+        query = owners_of(self.ptr)
         sums = np.bincount(query, weights=values.astype(np.float64), minlength=queries)
         return sums.astype(np.float64)
 
@@ -76,7 +78,7 @@ def with_absent(ranking: Ranking, absent: Int64Array) -> Ranking:
     array([2, 6, 1])
     """
     relevant = ranking.relevant + absent
-    ptr = np.concatenate([[0], np.cumsum(relevant)])
+    ptr = starts_of(relevant)
     # All are missed at first; then the known ranks move to the start of their query.
     rank = np.repeat(ranking.candidates + 1, relevant)
     moved_by = ptr[:-1] - ranking.ptr[:-1]
@@ -112,6 +114,7 @@ class Lists(NamedTuple):
     def counts(self, n: int) -> Int64Array:
         """The number of lists with each item among their first n, int64 [all items]."""
         top = self.item[:, :n]
+        # A list that is shorter than n ends in -1.
         listed = top[top >= 0]
         return np.bincount(listed, minlength=len(self.popularity))
 

@@ -25,6 +25,7 @@ from numba import njit
 
 from ..core.contract.protocols import TopN
 from ..core.errors import InputError
+from ..core.rows import starts_of
 from ..core.types import BoolArray, Float32Array, Float64Array, Int32Array, Int64Array
 from ..data.interactions import Interactions, pairs_of
 from ..data.split.types import Held
@@ -147,8 +148,7 @@ def empty_full(users: Int64Array, rows: Interactions, n: int) -> Full:
 
 
 def _one_query_per_user(users: Int64Array, rows: Interactions) -> Ranking:
-    ends = np.cumsum(rows.counts[users])
-    ptr = np.concatenate([[0], ends]).astype(np.int64)
+    ptr = starts_of(rows.counts[users])
     rank = np.empty(len(rows), np.int64)
     candidates = np.empty(len(users), np.int64)
     return Ranking(ptr, rank, candidates, users)

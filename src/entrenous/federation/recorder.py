@@ -75,8 +75,10 @@ class Recorder:
     def sent(self, users: Int64Array, update: Update) -> None:
         """Records the update of a block of devices, after its limits."""
         if self.view == "sum":
+            # A server of sums sees who took part and no update.
             update = NO_UPDATE
         elif self._watched is not None:
+            # Copies of the watched rows alone: all updates may exceed memory.
             rows = np.flatnonzero(np.isin(users, self._watched))
             users = users[rows]
             update = of_some(update, rows)
@@ -125,6 +127,7 @@ class NeighbourRecorder:
         time: float64 [m], in units of time; who: int64 [m], the receivers; models: float32
         [m, at least width]; base: float32 [width].
         """
+        # Copies: the engine reuses the memory of its messages.
         for row in np.flatnonzero(np.isin(who, self.peers)).tolist():
             message = slice(row, row + 1)
             sender = headers.sender[message].copy()
@@ -136,6 +139,7 @@ class NeighbourRecorder:
                 "peers": headers.peers[message].copy(),
                 "receiver": who[message].copy(),
             }
+            # All nodes begin with one model, so that it is kept once.
             received = {} if self.rounds else {"model": base.copy()}
             self.rounds.append(Seen(int(time[row]), received, sender, sent))
 
@@ -144,6 +148,7 @@ def _singly(contract: Contract, updates: list[Update]) -> dict[str, Array]:
     """Updates of blocks side by side, with the declared arrays in the order of the declaration."""
     if not updates:
         return {}
+    # The row ranges of blocks begin at 0 each: lengths can be joined, ranges cannot.
     counts = np.concatenate([np.diff(update.ptr) for update in updates])
     arrays: dict[str, Array] = {
         "ptr": starts_of(counts),

@@ -21,9 +21,8 @@ from ..privacy.limit import Limit
 from ..privacy.protection import Protection
 from .defences import defence, known_of
 from .executors import Executor, Threads
-from .ledger import Ledger
 from .recorder import Recorder
-from .shard import AGAIN, FederatedDevices, Shard
+from .shard import AGAIN, FederatedDevices, Ledger, Shard
 from .visible import VisibleRound
 
 

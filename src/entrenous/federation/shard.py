@@ -1,5 +1,6 @@
 """`Shard`: the devices of some users in one place: of all users in a simulation, of a part of them
-in a worker process or on a node.
+in a worker process or on a node. `Ledger`: the traffic of devices, counted from their updates and
+never estimated.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 
 from ..core.contract.declared import Contract, bound, read_only
 from ..core.contract.enforce import LocalCall, check_received, check_update, local, try_local
-from ..core.contract.protocols import Catalogue, FederatedAlgorithm, Histories, State
+from ..core.contract.protocols import Catalogue, FederatedAlgorithm, Histories, State, arrays_of
 from ..core.contract.update import Total, Update, add_update, by_item, clear_total, merge_totals
 from ..core.keys import fold_name, folds
 from ..core.types import Int64Array
@@ -21,7 +22,6 @@ from ..privacy.in_force import ProtectionInForce
 from ..privacy.limit import Limit
 from ..privacy.protection import Protection
 from .executors import Executor, Threads
-from .ledger import Ledger
 from .recorder import UpdateWatch
 
 # Update bytes of a block of devices: a part of the third-level cache, and enough to share the costs
@@ -33,6 +33,52 @@ SHARES = 4
 AGAIN = "again"
 # Devices that are tried out before the first round.
 TRIED = 4
+
+
+class Ledger(NamedTuple):
+    """The traffic of a training since round 0."""
+
+    bytes_up: int = 0
+    """Bytes of arrays (framing excluded) that devices sent."""
+    bytes_down: int = 0
+    """Bytes of arrays that reached devices."""
+    rows_up: int = 0
+    """Item rows sent."""
+    vectors: int = 0
+    """Exchanged vectors as FPL section 6.3 counts them: items down and rows up."""
+    device_rounds: int = 0
+    """The sum over rounds of the devices that took part."""
+    messages: int = 0
+    """Messages sent between peers."""
+    lost: int = 0
+    """Messages that did not arrive."""
+    refused: int = 0
+    """Models that their receiver did not take."""
+
+    def down(self, received: State, devices: int, items: int) -> Ledger:
+        """The ledger after `devices` devices each received the arrays `received`."""
+        size = sum(array.nbytes for array in arrays_of(received).values())
+        return self._replace(
+            bytes_down=self.bytes_down + size * devices,
+            vectors=self.vectors + items * devices,
+            device_rounds=self.device_rounds + devices,
+        )
+
+    def up(self, update: Update) -> Ledger:
+        """The ledger after the server received `update`."""
+        return self.up_counts(len(update.item), update.nbytes)
+
+    def up_counts(self, rows: int, nbytes: int) -> Ledger:
+        """The ledger after the server received `rows` item rows in `nbytes` bytes."""
+        return self._replace(
+            bytes_up=self.bytes_up + nbytes,
+            rows_up=self.rows_up + rows,
+            vectors=self.vectors + rows,
+        )
+
+    def plus(self, other: Ledger) -> Ledger:
+        """The sum of two ledgers, count by count."""
+        return Ledger(*(a + b for a, b in zip(self, other, strict=True)))
 
 
 class PrivateHistories(Protocol):

@@ -15,8 +15,8 @@ from ..core.contract.gossip import Headers
 from ..core.contract.protocols import State
 from ..core.rows import starts_of
 from ..core.types import Array, BoolArray, Float32Array, Float64Array, Int32Array, Int64Array
-from .ledger import Ledger
 from .pool import Pool
+from .shard import Ledger
 
 # Kinds of events. At the same time the lower one comes first, so that all push before any receives.
 RESTART, SWITCH, TIMER, ARRIVAL = range(4)

@@ -15,8 +15,7 @@ from ..core.contract.protocols import State
 from ..core.contract.update import LIMIT, Total, Update, add_update
 from ..core.types import Array, BoolArray, Int64Array
 from .item_rows import of_some, side_by_side
-from .ledger import Ledger
-from .shard import Shard
+from .shard import Ledger, Shard
 
 Defence = Callable[[Update, State], Update]
 """A server's defence: (updates of the cohort, the model that devices received) -> updates to add.

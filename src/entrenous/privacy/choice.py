@@ -34,6 +34,7 @@ class Choice:
         by_user: Mapping[int, float] | None = None,
         by_item: Mapping[tuple[int, int], float] | None = None,
     ) -> None:
+        # A wrong probability is refused here, before a device draws with it.
         self.default = _checked("default", default)
         # Sorted keys and their values, for a binary search.
         of_users = sorted((by_user or {}).items())
@@ -48,6 +49,7 @@ class Choice:
 
     def __repr__(self) -> str:
         parts: list[Array] = [self._users, self._user_pi, self._pairs, self._pair_pi]
+        # The manifest of a run keeps this text: it must differ where a choice differs.
         digest = hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()[:12]
         return (
             f"Choice(default={self.default}, users={len(self._users)}, pairs={len(self._pairs)},"
@@ -56,6 +58,7 @@ class Choice:
 
     def of(self, users: Int64Array, histories: Histories) -> Float32Array:
         """The pi of every history row of the devices of `users`, float32 [ptr[m]]."""
+        # A choice is about a user; a device needs it for each of its rows.
         counts = np.diff(histories.ptr)
         of_users = _looked_up(self._users, self._user_pi, users, np.float32(self.default))
         pi = np.repeat(of_users, counts)
@@ -86,6 +89,7 @@ def read_choice(path: str, data: Interactions) -> Choice:
             ) from None
         user = row["user"]
         item = row.get("item") or ""
+        # The last rule is the narrowest: everybody, a user, a user and an item.
         if user == "*":
             default = pi
         elif item:
@@ -100,6 +104,7 @@ def _read_rows(path: Path) -> list[tuple[str, dict[str, str]]]:
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
+            # utf-8-sig above: spreadsheets write a mark before the header.
             header = reader.fieldnames or []
             if not {"user", "pi"} <= set(header):
                 raise InputError(
@@ -115,6 +120,7 @@ def _read_rows(path: Path) -> list[tuple[str, dict[str, str]]]:
             expected="a CSV file with the header user,pi or user,item,pi",
         ) from None
     for where, row in rows:
+        # DictReader gives None for a field too many and for one too few.
         if None in row or None in row.values():
             raise InputError(
                 where, "a wrong number of columns", expected="as many as in the header"
@@ -165,5 +171,6 @@ def _looked_up(
     """The values at the `wanted` keys, `otherwise` for keys without one. keys: ascending."""
     if not len(keys):
         return np.broadcast_to(np.float32(otherwise), len(wanted)).astype(np.float32)
+    # A key behind the last one would point outside; it is not equal to the last key.
     place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     return np.where(keys[place] == wanted, values[place], otherwise).astype(np.float32)

@@ -26,6 +26,7 @@ def clip(bound: float) -> Limit:
     """
 
     def clipped(update: Update, keys: UInt64Array) -> Update:
+        # Rows and dense arrays share one length: clipping each by itself would allow more.
         factor = _factor(bound, lengths(update))
         # Every row of a device has the device's factor.
         of_rows = np.repeat(factor, np.diff(update.ptr))
@@ -42,6 +43,7 @@ def row_clip(bound: float) -> Limit:
     """
 
     def clipped(update: Update, keys: UInt64Array) -> Update:
+        # All arrays of an item together are one row.
         squares = np.zeros(len(update.item))
         for row in update.rows.values():
             squares += _squares(row)
@@ -61,6 +63,7 @@ def lengths(update: Update) -> Float64Array:
     """The Euclidean length of each device's message, its rows and dense arrays together: float64
     [m].
     """
+    # In float64: the bound must hold for the sum of many small squares.
     square = np.zeros(update.devices)
     for row in update.rows.values():
         square += _by_device(_squares(row), update.ptr)

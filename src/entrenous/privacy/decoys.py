@@ -17,6 +17,7 @@ from ..core.contract.declarations import rows
 from ..core.contract.protocols import Catalogue, Histories
 from ..core.contract.settings import Settings
 from ..core.keys import below, draw, fold, folds, local_key
+from ..core.rows import starts_of
 from ..core.types import BoolArray, Float32Array, Int32Array, Int64Array, UInt64Array
 
 # For a sum with noise, in which nobody can count the senders of a row.
@@ -101,7 +102,7 @@ def with_decoys(histories: Histories, rho: float, keys: UInt64Array, items: int)
     """
     counts = np.diff(histories.ptr)
     extra = np.minimum((rho * counts).astype(np.int64), items - counts)
-    ptr = np.concatenate([[0], np.cumsum(counts + extra)]).astype(np.int64)
+    ptr = starts_of(counts + extra)
     rows = ptr[-1]
     mixed = Mixed(
         ptr, np.empty(rows, np.int32), np.zeros(rows, np.float32), np.zeros(rows, np.bool_)

@@ -35,6 +35,7 @@ SUMS: Final = ("sum", "model")  # the views under every other profile
 @cache
 def entries() -> Sequence[Entry]:
     """All measurements, in the order of the file."""
+    # Read once in a process: the file is part of the installed package.
     text = files(__package__).joinpath(FILE).read_text(encoding="utf-8")
     return tuple(json.loads(text)["entries"])
 
@@ -48,6 +49,7 @@ def measured(algorithm: str, profile: str = "") -> list[Entry]:
 
 def best(entry: Entry) -> Mapping[str, Any] | None:
     """The attack of an entry that ranks histories best; None if none ran."""
+    # Ties go to the later name, so that the answer does not hang on the order of the file.
     ran = [attack for attack in on_histories(entry) if attack.get("r_precision") is not None]
     return max(ran, key=lambda attack: (attack["r_precision"], attack["name"]), default=None)
 
@@ -84,6 +86,7 @@ def found_out(attack: Mapping[str, Any]) -> str:
     """The findings of an attack, in figures."""
     guess = _figure(attack["popularity_r_precision"])
     ranked = f"R-precision {_figure(attack['r_precision'])} (popularity alone {guess})"
+    # An attack that is sure of nothing only ranks.
     if attack.get("precision") is None or not attack.get("recall"):
         return f"'{attack['name']}' has {ranked}"
     named = f"'{attack['name']}' names {attack['recall']:.0%} of a history"
@@ -129,6 +132,7 @@ def expected(algorithm: str, profile: str, rounds: int) -> dict[str, Any]:
     Returns under `expected` an entry for each attack with the protocol by which it was measured,
     and under `not_measured` the reason if there are none, else "".
     """
+    # A profile with masked sums leaves nothing else to see.
     views = SEEN_UNDER.get(profile, SUMS)
     lines = []
     for entry in measured(algorithm, profile):
@@ -147,6 +151,7 @@ def expected(algorithm: str, profile: str, rounds: int) -> dict[str, Any]:
 
 def _expected(entry: Entry, attack: Mapping[str, Any], rounds: int) -> dict[str, Any]:
     """The entry of one attack. `beyond`: the user took part in more rounds than were measured."""
+    # Without a curve, the recall at the end is the best that is known.
     curve = attack.get("by_round") or []
     recall = at(curve, rounds) if curve else attack.get("recall")
     return {

@@ -43,6 +43,7 @@ class ProtectionInForce:
         self.items = contract.sizes["items"]
         _check(protection, contract)
         self._noisy = protection.noisy
+        # Each device adds a share of the noise, so that no server has to be trusted with it.
         self._shared_noise = protection.noise > 0 and protection.noise_by == "devices"
         self.adaptive: AdaptiveClip | None = None
         self._of_bits: GaussianTable | None = None
@@ -99,6 +100,7 @@ class ProtectionInForce:
         """
         if not self._shared_noise:
             return 1
+        # Shares are made large enough for what is left when some are lost.
         arriving = self.in_sum * (1 - self.protection.lost)
         # 1e-9, since 100 (1 - 0.1) is a little above 90 in binary.
         return math.ceil(arriving - 1e-9)
@@ -114,11 +116,13 @@ class ProtectionInForce:
         """
         limited = self.protection
         limits: list[Limit] = []
+        # A weight says how many rows a device has: under noise all weigh alike.
         if self._noisy and self.contract.weighs:
             limits.append(even_weight(self.contract.usual_weight))
         if limited.row_clip:
             limits.append(row_clip(limited.row_clip))
         if limited.clip:
+            # Rounds that move the clip say which one holds now.
             bound = moved or limited.clip
             limits.append(counting_clip(bound) if self.adaptive else clip(bound))
         if limited.quantise:

@@ -145,6 +145,7 @@ class Protection(Settings):
 
     @model_validator(mode="after")
     def _together(self) -> Self:
+        # Each rule names two settings that take each other's ground away, and why.
         if self.groups > 1 and not self.secure_sum:
             raise ValueError(
                 "groups together with secure_sum: where nodes are seen singly, `defence` is for"
@@ -190,6 +191,7 @@ class Protection(Settings):
     @property
     def active(self) -> bool:
         """Checks whether the protection limits anything but the order of rows."""
+        # Rows that are sorted say no less; padded ones, or one for each item, do.
         return self != Protection(rows=self.rows) or self.rows in ("padded", "all")
 
 
@@ -231,6 +233,7 @@ def protection_of(profile: str, asked: Mapping[str, Any], traits: Traits) -> Pro
     Raises InputError for a profile or a setting that does not exist, and for settings that do not
     go together.
     """
+    # Checked here, not by a type: the name may come from a file or from Python.
     if profile not in PROFILES:
         expected = ", ".join(PROFILES)
         fix = did_you_mean(profile, PROFILES)

@@ -31,8 +31,7 @@ def all_rows(items: int) -> Limit:
         if not update.rows:
             return update._replace(dense=dense)
         # Device d has the rows d items to (d + 1) items, in the order of the items.
-        first = np.repeat(np.arange(m) * items, np.diff(update.ptr))
-        place = first + update.item
+        place = update.device * items + update.item
         rows = {}
         for name, row in update.rows.items():
             rows[name] = np.zeros((m * items, *row.shape[1:]), np.float32)

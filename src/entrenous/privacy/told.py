@@ -34,6 +34,7 @@ def verdict_of(entry: Entry) -> str:
     """The verdict on an entry: that of its best attack; without one, that attacks declined or that
     there were none.
     """
+    # That an attack declined is no finding: it says nothing for the protection.
     attack = best(entry)
     if attack is not None:
         return str(attack["verdict"])
@@ -64,11 +65,13 @@ def of_the_list(algorithm: str) -> str:
     """A sentence on the list of the items that somebody consumed, which no device sends, where an
     algorithm runs as it is published.
     """
+    # Of messages alone: the final model is another question.
     verdicts = {
         verdict_of(entry)
         for entry in measured(algorithm, "paper")
         if entry["view"] in ("individual", "neighbour")
     }
+    # The worst that was measured decides.
     if "EXPOSED" in verdicts:
         return "Your list is not sent; it can be computed from what is."
     if "LEAKS" in verdicts:
@@ -95,6 +98,7 @@ def expected(
     if not rounds:
         return {"expected": [], "not_measured": ""}
     findings = evidence.expected(algorithm, profile, rounds)
+    # A line names its entry by what was seen, of which there is one for each entry.
     entries = {evidence.seen(entry): entry for entry in measured(algorithm, profile)}
     lines = []
     for line in findings["expected"]:
@@ -111,6 +115,7 @@ def otherwise(entry: Entry, settings: Mapping[str, Any], protect: Mapping[str, A
     The number of devices in a round counts where sums were measured; the number of rounds does not:
     expectations go by rounds.
     """
+    # Some measurements were kept without their settings.
     if "settings" not in entry:
         return "settings that were not kept"
     left_out = set(OF_TRAINING)
@@ -135,6 +140,7 @@ def _differing(
 
 def _alike(value: Any, other: Any) -> bool:
     """Checks whether two values of a setting are the same, however they are written."""
+    # A setting may come as text from a command line or a file.
     try:
         return math.isclose(float(value), float(other))
     except (TypeError, ValueError):
@@ -155,6 +161,7 @@ def in_words(lines: Sequence[Mapping[str, Any]], history: int) -> list[str]:
     """
     messages = [line for line in lines if line["view"] in MESSAGES]
     model = [line for line in lines if line["view"] == "model"]
+    # Messages and the final model are read by different people, so each has a sentence.
     sentences = [f"{_who(line)} {_known(line, history)}" for line in _strongest(messages)]
     return sentences + [f"{OF_THE_MODEL} {_known(line, history)}" for line in _strongest(model)]
 
@@ -192,6 +199,7 @@ def _known(line: Mapping[str, Any], history: int) -> str:
     ranked = round(line["r_precision"] * 100)
     popular = round((line["popularity"] or 0) * 100)
     compared = "" if _exact(line) else f", a list of what is popular {popular}"
+    # A figure of other settings is not carried over to this user's own list.
     if line["otherwise"]:
         finding = f"guessed {ranked} of 100 items rightly"
         if _exact(line):
@@ -209,6 +217,7 @@ def of_anybody(
     """The information in the final model about somebody who was not asked; "" if it was not
     measured.
     """
+    # One round stands for a training: the final model is the same for all.
     lines = expected(algorithm, profile, 1, settings, protect)["expected"]
     of_others = "measured on people who took part, not on others"
     return "".join(

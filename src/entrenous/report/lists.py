@@ -29,11 +29,13 @@ def by_category(group: Group) -> Html | None:
     measured = []
     for shown in group.runs:
         for name, values in shown.manifest["by_category"].items():
+            # A metric without a category has nothing to draw.
             if values:
                 measured.append(name)
     names = in_order(measured)
     if not names:
         return None
+    # A figure for every metric would fill pages; the tables have all of them.
     main = [name for name in names if is_main(name)] or names
     return join(
         [_bars(group, name) for name in main],
@@ -61,6 +63,7 @@ def _bars(group: Group, name: str) -> Html:
         return max(abs(of_run.get(category, 0.0)) for of_run in values.values())
 
     # Too many bars cannot be read; those nearest to 0 say least.
+    # By the run that differs most: a category counts if it matters to one of them.
     furthest = sorted(categories, key=distance, reverse=True)[:MOST]
     drawn = [category for category in categories if category in furthest]
     half = len(drawn)
@@ -86,11 +89,13 @@ def _column(
         span = f"{first} to {categories[-1]}"
     bars = {}
     for shown, of_run in values.items():
+        # NaN leaves a gap where a run has no value, instead of a bar of 0.
         bars[shown.label] = [of_run.get(category, float("nan")) for category in categories]
     # Both columns have the same axis, that of all categories.
     every = [value for of_run in values.values() for value in of_run.values()]
     lowest = min(every)
     highest = max(every)
+    # Values that are all the same still need an axis of some length.
     room = 0.04 * (highest - lowest) or 0.1
     metric = kind(name)
     svg = figures.bars(

@@ -18,6 +18,7 @@ import numpy as np
 
 from .. import __version__
 from ..core.contract.declared import declared, is_central, is_federated, is_gossip
+from ..core.contract.protocols import model_sha256
 from ..core.errors import InputError
 from ..core.registry.discover import short
 from ..core.registry.program import program_sha256, source_sha256
@@ -26,10 +27,9 @@ from ..data.reading import Reading
 from ..data.split.types import Split
 from ..evaluate.fairness import fairness
 from ..evaluate.protocol import Evaluation
-from ..federation.ledger import Ledger
+from ..federation.shard import Ledger
 from ..privacy import evidence
 from ..privacy.protection import PAPER
-from . import store
 from .options import RunPlan
 from .recommenders import Algorithm, Fitted, federated
 
@@ -177,7 +177,7 @@ def closing(
         "seconds": {name: round(value, 3) for name, value in seconds.items()},
         "bytes": {"up": ledger.bytes_up, "down": ledger.bytes_down},
         "ledger": ledger._asdict(),
-        "model_sha256": store.model_sha256(first.fitted.arrays),
+        "model_sha256": model_sha256(first.fitted.arrays),
         "users_evaluated": len(first.evaluation.user),
         "protocol_text": [*leak, *first.evaluation.protocol],
         "reading": [reading.as_json() for reading in readings],

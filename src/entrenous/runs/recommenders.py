@@ -27,8 +27,8 @@ from ..data.interactions import Interactions
 from ..data.split.types import Split
 from ..evaluate.protocol import Evaluation, evaluate
 from ..federation.gossip import Gossip, device_data
-from ..federation.ledger import Ledger
 from ..federation.rounds import Rounds, Training
+from ..federation.shard import Ledger
 from ..federation.swarm import Swarm
 from ..federation.workers.rounds import ShardedRounds
 

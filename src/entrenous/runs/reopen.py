@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..core.contract.protocols import Progress, silent
+from ..core.contract.protocols import Progress, model_sha256, silent
 from ..core.errors import EntrenousError, InputError
 from ..core.keywords import at_least, names_of
 from ..core.registry.discover import is_place, short
@@ -186,7 +186,7 @@ def reopen(
     check_algorithm(run.manifest, made, str(run.path), todays_code)
     arrays, _ = store.read_arrays(run.path / "model.safetensors")
     # The file's own seal holds for any model; the manifest names this one.
-    if store.model_sha256(arrays) != run.manifest["model_sha256"]:
+    if model_sha256(arrays) != run.manifest["model_sha256"]:
         raise EntrenousError(f"{run.path}: the model is not the one in the manifest; run it again")
     return ReopenedRun(restore(made, arrays, train), train, split, arrays)
 

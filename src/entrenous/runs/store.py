@@ -34,6 +34,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.contract.protocols import bytes_of, model_sha256
 from ..core.errors import EntrenousError, EntrenousWarning, InputError, Interrupted, did_you_mean
 from ..core.files import write_atomically
 from ..core.lock import holding, is_held
@@ -73,19 +74,6 @@ def protocol_of(manifest: Mapping[str, Any]) -> str:
     if refit is not None:
         words.append("refit" if refit else "no-refit")
     return " ".join(words)
-
-
-def model_sha256(arrays: Mapping[str, Array]) -> str:
-    """The identity of a model: the SHA-256 of the names, types, shapes and bytes of its arrays, in
-    the order of their names.
-    """
-    digest = hashlib.sha256()
-    for name in sorted(arrays):
-        array = np.asarray(arrays[name], order="C")
-        digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
-        # Type and shape come before the bytes, so that no two models have one text.
-        digest.update(_bytes_of(array))
-    return digest.hexdigest()
 
 
 def new_folder(root: Path, stem: str) -> Path:
@@ -193,7 +181,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Array], **about: str) -> None:
     # The header is filled up with blanks, so that the arrays begin at a multiple of 8 bytes.
     text += b" " * (-len(text) % 8)
     size = len(text).to_bytes(8, "little")
-    content = [_bytes_of(contiguous[name]) for name in names]
+    content = [bytes_of(contiguous[name]) for name in names]
     write_atomically(path, [size, text, *content])
 
 
@@ -203,11 +191,6 @@ def _kind(array: Array) -> str:
         return "BOOL"
     bits = 8 * array.itemsize
     return f"{LETTERS[array.dtype.kind]}{bits}"
-
-
-def _bytes_of(array: Array) -> memoryview:
-    """The bytes of a contiguous array, without a copy."""
-    return array.reshape(-1).view(np.uint8).data
 
 
 def _seal(arrays: Mapping[str, Array], about: Mapping[str, str]) -> str:

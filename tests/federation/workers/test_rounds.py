@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from entrenous.core.contract.protocols import model_sha256
 from entrenous.core.errors import EntrenousError, EntrenousWarning, NonFiniteError
 from entrenous.data.interactions import Interactions
 from entrenous.data.synthetic import synthetic
@@ -27,7 +28,6 @@ from entrenous.federation.workers.rounds import ShardedRounds
 from entrenous.federation.workers.shards import ShardHand, bounds
 from entrenous.privacy.protection import Protection
 from entrenous.runs.recommenders import checkpoint_arrays, fitted, restore_training
-from entrenous.runs.store import model_sha256
 from tests.algorithms.test_conformance import make
 from tests.algorithms.test_prme import FedAvgPRME, made, visited
 

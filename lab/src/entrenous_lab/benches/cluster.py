@@ -11,7 +11,7 @@ import numpy as np
 
 from entrenous.algorithms.fcf import FCF
 from entrenous.algorithms.fpl import FPL
-from entrenous.core.contract.protocols import Progress
+from entrenous.core.contract.protocols import Progress, model_sha256
 from entrenous.core.errors import EntrenousError
 from entrenous.data.interactions import Interactions
 from entrenous.data.synthetic import synthetic
@@ -22,7 +22,6 @@ from entrenous.federation.workers.engine import crew
 from entrenous.federation.workers.rounds import ShardedRounds
 from entrenous.federation.workers.shards import ShardHand
 from entrenous.runs.recommenders import fitted
-from entrenous.runs.store import model_sha256
 
 from .timing import cost, interleaved
 

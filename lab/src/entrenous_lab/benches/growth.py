@@ -23,8 +23,8 @@ from entrenous.data.split.types import Held
 from entrenous.data.synthetic import synthetic
 from entrenous.federation.executors import Threads
 from entrenous.federation.gossip import Gossip
-from entrenous.federation.ledger import Ledger
 from entrenous.federation.rounds import Rounds
+from entrenous.federation.shard import Ledger
 
 from .timing import cost
 

@@ -11,6 +11,7 @@ import numpy as np
 from numba import njit
 
 from ...core.contract.protocols import Progress
+from ...core.rows import starts_of
 from ...core.types import Float32Array, Int32Array, Int64Array
 
 # Rows between two reports of progress.
@@ -38,7 +39,9 @@ class Neighbours(NamedTuple):
 
 def transpose(table: NeighbourTable, columns: int) -> NeighbourTable:
     """Returns the transposed table: the same ones, column by column."""
-    row = np.repeat(np.arange(len(table.ptr) - 1, dtype=np.int32), np.diff(table.ptr))
+    rows = np.arange(len(table.ptr) - 1, dtype=np.int32)
+    row = np.repeat(rows, np.diff(table.ptr))
+    # Stable: the rows of one column stay in ascending order.
     order = np.argsort(table.column, kind="stable")
     return NeighbourTable(_starts(table.column, columns), row[order])
 
@@ -48,9 +51,12 @@ def reverse(links: Neighbours) -> Neighbours:
     to, by ascending origin.
     """
     rows = len(links.ptr) - 1
-    origin = np.repeat(np.arange(rows, dtype=np.int32), np.diff(links.ptr))
+    numbers = np.arange(rows, dtype=np.int32)
+    origin = np.repeat(numbers, np.diff(links.ptr))
+    # Stable: links to one row stay in the order of their origins.
     order = np.argsort(links.other, kind="stable")
-    return Neighbours(_starts(links.other, rows), origin[order], links.similarity[order])
+    ptr = _starts(links.other, rows)
+    return Neighbours(ptr, origin[order], links.similarity[order])
 
 
 def nearest(table: NeighbourTable, columns: int, k: int, progress: Progress) -> Neighbours:
@@ -70,14 +76,14 @@ def nearest(table: NeighbourTable, columns: int, k: int, progress: Progress) -> 
         progress(stop, rows, "neighbours")
     # Rows with fewer than k others in common leave places empty, which the links do not have.
     linked = other >= 0
-    ptr = np.concatenate([[0], np.cumsum(linked.sum(axis=1))]).astype(np.int64)
+    ptr = starts_of(linked.sum(axis=1))
     return Neighbours(ptr, other[linked], similarity[linked])
 
 
 def _starts(numbers: Int32Array, size: int) -> Int64Array:
     """The place at which each number begins once `numbers` are sorted, int64 [size + 1]."""
     counts = np.bincount(numbers, minlength=size)
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    return starts_of(counts)
 
 
 @njit(cache=True, nogil=True)
@@ -102,6 +108,7 @@ def _nearest(
         common[:] = 0
         for at in range(ptr[a], ptr[a + 1]):
             c = column[at]
+            # Only rows with a column in common are met, which are few of all pairs.
             for b in row_of[across_ptr[c] : across_ptr[c + 1]]:
                 common[b] += 1
         # A row is no neighbour of itself.

@@ -64,6 +64,7 @@ class RatingSettings(Settings):
     def table(self, rows: int, key: np.uint64, name: str) -> Float32Array:
         """Returns initial factors, float32 [rows, padded factors], drawn from N(0, init_std^2) by
         the key, the table's name and the number of the row."""
+        # A row's numbers depend on its own key alone, not on how many rows there are.
         keys = folds(fold_name(key, name), np.arange(rows))
         table = zeros(rows, padded(self.factors))
         table[:, : self.factors] = normals(keys, self.factors, self.init_std)
@@ -72,7 +73,8 @@ class RatingSettings(Settings):
     def passes(self, key: np.uint64, progress: Progress) -> Iterator[tuple[np.uint64, np.float32]]:
         """Yields the key and the step size alpha of each epoch; reports progress."""
         for epoch in range(self.epochs):
-            yield fold_name(key, "epoch", epoch), np.float32(self.learning_rate * self.decay**epoch)
+            alpha = np.float32(self.learning_rate * self.decay**epoch)
+            yield fold_name(key, "epoch", epoch), alpha
             progress(epoch + 1, self.epochs, "epochs")
 
 
@@ -119,6 +121,7 @@ def shuffled(order: Int32Array, start: int, stop: int, key: np.uint64) -> None:
     """Writes start .. stop - 1 to order[start:stop] in an order drawn by Fisher and Yates."""
     for r in range(start, stop):
         order[r] = r
+    # Fisher and Yates: each place is swapped with one that is not yet final.
     for n in range(stop - start - 1, 0, -1):
         a = start + n
         b = start + below(draw(key, n), n + 1)
@@ -174,5 +177,6 @@ def implicit(
             for r in range(start, stop):
                 total += Y[item[r], f]
             if stop > start:
-                out[d, f] += total / np.float32(np.sqrt(np.float64(stop - start)))
+                length = np.float64(stop - start)
+                out[d, f] += total / np.float32(np.sqrt(length))
     return out

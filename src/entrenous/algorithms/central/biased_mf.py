@@ -109,8 +109,10 @@ def learn(model: BiasedMfModel, rows: RatingRows, step: RatingStep, key: np.uint
         i = int(item[r])
         product = dot(P, u * width, Q, i * width, width)
         e = value[r] - (mean + b[u] + c[i] + product)
-        b[u] += step.alpha * (e - step.reg_bias * b[u])
-        c[i] += step.alpha * (e - step.reg_bias * c[i])
+        slope = e - step.reg_bias * b[u]
+        b[u] += step.alpha * slope
+        slope = e - step.reg_bias * c[i]
+        c[i] += step.alpha * slope
         pull(P, u * width, Q, i * width, width, e, step.alpha, step.reg)
 
 

@@ -93,8 +93,10 @@ class BprMf(Settings):
         users = len(data.users)
         items = len(data.items)
         # A key for each row: a row's start does not depend on how many others there are.
-        P = normals(folds(fold_name(key, "P"), np.arange(users)), self.factors, 0.1)
-        Q = normals(folds(fold_name(key, "Q"), np.arange(items)), self.factors, 0.1)
+        user_keys = folds(fold_name(key, "P"), np.arange(users))
+        P = normals(user_keys, self.factors, 0.1)
+        item_keys = folds(fold_name(key, "Q"), np.arange(items))
+        Q = normals(item_keys, self.factors, 0.1)
         model = BprMfModel(P, Q, np.zeros(items, np.float32))
         draws = self._draws(data)
         rates = self._rates()
@@ -108,7 +110,10 @@ class BprMf(Settings):
 
     def _draws(self, train: Interactions) -> BprDraws:
         by_row = self.sample == "interaction"
-        pool = train.user if by_row else np.flatnonzero(train.counts).astype(np.int32)
+        pool = train.user
+        # By user, each user with rows is as likely as any other.
+        if not by_row:
+            pool = np.flatnonzero(train.counts).astype(np.int32)
         return BprDraws(train.ptr, train.item, pool, by_row)
 
     def _rates(self) -> Float32Array:
@@ -165,9 +170,12 @@ def step(
         p_f = p[f]
         i_f = Q[i, f]
         j_f = Q[j, f]
-        p[f] += alpha * (s * (i_f - j_f) - reg_user * p_f)
-        Q[i, f] += alpha * (s * p_f - reg_positive * i_f)
-        Q[j, f] += alpha * (-s * p_f - reg_negative * j_f)
+        slope = s * (i_f - j_f) - reg_user * p_f
+        p[f] += alpha * slope
+        slope = s * p_f - reg_positive * i_f
+        Q[i, f] += alpha * slope
+        slope = -s * p_f - reg_negative * j_f
+        Q[j, f] += alpha * slope
     b[i] += alpha * (s - reg_bias * b[i])
     b[j] += alpha * (-s - reg_bias * b[j])
 
@@ -176,7 +184,8 @@ def step(
 def loss_slope(x: float) -> float:
     """Returns the slope of ln sigma(x), sigma(-x) = d ln sigma(x) / d x, without overflow."""
     if x > 0:
-        return math.exp(-x) / (1.0 + math.exp(-x))
+        small = math.exp(-x)
+        return small / (1.0 + small)
     return 1.0 / (1.0 + math.exp(x))
 
 

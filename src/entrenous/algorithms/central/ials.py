@@ -70,7 +70,8 @@ class Ials(Settings):
         return IalsModel(solver.user_factors, solver.item_factors)
 
     def score(self, model: IalsModel, data: Interactions, users: Int64Array) -> Float32Array:
-        return scores(model.P[users], model.Q, np.zeros(len(model.Q), np.float32))
+        no_bias = np.zeros(len(model.Q), np.float32)
+        return scores(model.P[users], model.Q, no_bias)
 
     def _solver(self) -> Any:
         from implicit.cpu.als import AlternatingLeastSquares
@@ -109,6 +110,7 @@ class Ials(Settings):
         """Returns c = 1 + alpha at every consumed item, as a sparse matrix [users, items]."""
         from scipy.sparse import csr_matrix
 
+        # `implicit` reads a stored value as c_ui itself.
         stored = np.full(len(train), 1.0 + self.alpha, np.float32)
         shape = (len(train.users), len(train.items))
         return csr_matrix((stored, train.item, train.ptr), shape=shape)

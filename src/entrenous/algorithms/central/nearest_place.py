@@ -57,7 +57,8 @@ class NearestPlace(Settings):
         for row, user in enumerate(users.tolist()):
             # The nearest of the user's places counts, so the largest score does.
             for place in data.item[data.ptr[user] : data.ptr[user + 1]]:
-                apart = sum((point[:, axis] - point[place, axis]) ** 2 for axis in range(AXES))
+                squares = [(point[:, axis] - point[place, axis]) ** 2 for axis in range(AXES)]
+                apart = sum(squares)
                 np.maximum(out[row], -apart, out=out[row])
         return out
 

@@ -60,7 +60,8 @@ class Pmf(RatingSettings):
         rated(data.rating_scale, "pmf")
         P = self.table(len(data.users), key, "P")
         Q = self.table(len(data.items), key, "Q")
-        mean = mean_rating(data) if self.centred else np.zeros(1, np.float32)
+        nothing = np.zeros(1, np.float32)
+        mean = mean_rating(data) if self.centred else nothing
         model = PmfModel(P, Q, mean)
         rows = RatingRows(data.user, data.item, data.value)
         for epoch_key, alpha in self.passes(key, progress):
@@ -97,6 +98,7 @@ def learn(
     item = rows.item
     value = rows.value
     width = P.shape[1]
+    # The rows in a drawn order: in their own, the last users would always come last.
     order = np.empty(len(item), np.int32)
     shuffled(order, 0, len(item), key)
     for n in range(len(item)):
@@ -104,6 +106,7 @@ def learn(
         u = int(user[r])
         i = int(item[r])
         product = dot(P, u * width, Q, i * width, width)
+        # Both vectors take the error before either has moved.
         e = value[r] - (mean + product)
         pull(P, u * width, Q, i * width, width, e, alpha, reg)
 

@@ -35,7 +35,8 @@ class Random(Settings):
         return RandomModel(np.asarray(key, np.uint64))
 
     def score(self, model: RandomModel, data: Interactions, users: Int64Array) -> Float32Array:
-        return uniforms(np.uint64(model.key), np.asarray(users, np.int64), len(data.items))
+        who = np.asarray(users, np.int64)
+        return uniforms(np.uint64(model.key), who, len(data.items))
 
 
 @njit(cache=True, nogil=True)

@@ -118,7 +118,8 @@ class SvdPp(RatingSettings):
 
     def score(self, model: SvdPpModel, data: Interactions, users: Int64Array) -> Float32Array:
         p = implicit(model.P, model.Y, data.ptr, data.item, users)
-        return predictions(p, model.Q, model.mean[0] + model.user[users], model.item)
+        base = model.mean[0] + model.user[users]
+        return predictions(p, model.Q, base, model.item)
 
     def biases(
         self, model: SvdPpModel, data: Interactions, users: Int64Array
@@ -169,8 +170,10 @@ def learn(
                 product = _product(P, u * width, Q, i * width, s)
                 e = value[r] - (mean + b[u] + c[i] + product)
                 # The steps of the module's docstring, all at the error before them.
-                b[u] += step.alpha * (e - step.reg_bias * b[u])
-                c[i] += step.alpha * (e - step.reg_bias * c[i])
+                slope = e - step.reg_bias * b[u]
+                b[u] += step.alpha * slope
+                slope = e - step.reg_bias * c[i]
+                c[i] += step.alpha * slope
                 _pull(P, u * width, Q, i * width, s, a, SvdPpSteps(e, g, step.alpha, step.reg))
             _scatter(Y, item, start, stop, step.alpha, step.reg, a)
 
@@ -191,6 +194,7 @@ def _gather(
         total = every(np.float32(0))
         store(a, f, total)
         for r in range(start, stop):
+            # s is the sum of the y_j over the root of their number.
             total = total + load(Y, int(item[r]) * width + f)
         store(s, f, every(g) * total)
 
@@ -200,7 +204,8 @@ def _product(P: Float32Array, at: int, Q: Float32Array, to: int, s: Float32Array
     """Returns q . (p + s)."""
     out: Lanes = every(np.float32(0))
     for f in range(0, s.shape[1], LANES):
-        out = out + (load(P, at + f) + load(s, f)) * load(Q, to + f)
+        user = load(P, at + f) + load(s, f)
+        out = out + user * load(Q, to + f)
     return sum_of(out)
 
 
@@ -235,6 +240,7 @@ def _pull(
         store(Q, to + f, keep * q + gain * (p + s_f))
         store(P, at + f, keep * p + gain * q)
         store(s, f, keep * s_f + gain * q)
+        # What the y_j of I_u would have gained: it is added to all of them at the end.
         store(a, f, keep * load(a, f) + share * q)
 
 
@@ -257,7 +263,8 @@ def _scatter(
     for r in range(start, stop):
         at = int(item[r]) * width
         for f in range(0, width, LANES):
-            store(Y, at + f, every(keep) * load(Y, at + f) + load(a, f))
+            kept = every(keep) * load(Y, at + f)
+            store(Y, at + f, kept + load(a, f))
 
 
 ALGORITHMS = {"svd++": SvdPp}

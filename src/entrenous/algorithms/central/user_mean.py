@@ -42,7 +42,8 @@ class UserMean(Settings):
         return UserMeanModel(means.astype(np.float32))
 
     def score(self, model: UserMeanModel, data: Interactions, users: Int64Array) -> Float32Array:
-        return np.repeat(model.means[users][:, None], len(data.items), axis=1)
+        means = model.means[users][:, None]
+        return np.repeat(means, len(data.items), axis=1)
 
 
 ALGORITHMS = {"user-mean": UserMean}

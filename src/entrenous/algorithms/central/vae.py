@@ -93,9 +93,11 @@ class Vae(Settings):
 
     def _train(self, torch: Any, train: Interactions, key: np.uint64, progress: Progress) -> Layers:
         # Torch's own generator, seeded by the key: a shift, because its seeds are signed.
-        random = torch.Generator().manual_seed(int(fold_name(key, "vae")) >> 1)
+        seed = int(fold_name(key, "vae")) >> 1
+        random = torch.Generator().manual_seed(seed)
         layers = self._start(torch, random, len(train.items))
         adam = torch.optim.Adam(layers, lr=self.learning_rate)
+        # Users without a history teach nothing.
         users = np.flatnonzero(train.counts)
         steps = 0
         per_epoch = math.ceil(len(users) / self.batch_size)
@@ -105,7 +107,9 @@ class Vae(Settings):
                 batch = order[start : start + self.batch_size]
                 x = torch.from_numpy(dense(train, batch))
                 # The weight of the KL term grows with the steps taken.
-                beta = self.beta * min(1.0, steps / (self.anneal_epochs * per_epoch))
+                annealed = steps / (self.anneal_epochs * per_epoch)
+                beta = self.beta * min(1.0, annealed)
+                # One step of Adam for each batch of users.
                 adam.zero_grad()
                 self.loss(torch, random, layers, x, beta).backward()
                 adam.step()
@@ -125,7 +129,10 @@ class Vae(Settings):
             (self.hidden, items),
         ]
         for width, out in shapes:
-            layers.append(torch.randn(width, out, generator=random) * math.sqrt(2 / (width + out)))
+            # Glorot's standard deviation.
+            spread = math.sqrt(2 / (width + out))
+            layers.append(torch.randn(width, out, generator=random) * spread)
+            # Biases start near 0, as the authors' do.
             layers.append(torch.randn(out, generator=random) * 0.001)
         return [layer.requires_grad_() for layer in layers]
 
@@ -134,13 +141,18 @@ class Vae(Settings):
         W1, b1, W2, b2, W3, b3, W4, b4 = layers
         shown = torch.rand(x.shape, generator=random) >= self.dropout
         # Dropout hides items of the history, and the others count for more.
-        seen = torch.nn.functional.normalize(x) * shown / (1 - self.dropout)
-        mu, log_var = torch.split(torch.tanh(seen @ W1 + b1) @ W2 + b2, self.latent, dim=1)
+        unit = torch.nn.functional.normalize(x)
+        seen = unit * shown / (1 - self.dropout)
+        hidden = torch.tanh(seen @ W1 + b1)
+        mu, log_var = torch.split(hidden @ W2 + b2, self.latent, dim=1)
         # A latent vector is drawn; its noise does not depend on the weights.
-        z = mu + torch.randn(mu.shape, generator=random) * torch.exp(log_var / 2)
-        log_pi = torch.log_softmax(torch.tanh(z @ W3 + b3) @ W4 + b4, dim=1)
+        noise = torch.randn(mu.shape, generator=random)
+        z = mu + noise * torch.exp(log_var / 2)
+        decoded = torch.tanh(z @ W3 + b3)
+        log_pi = torch.log_softmax(decoded @ W4 + b4, dim=1)
         # KL(N(mu, sigma^2) || N(0, 1)), and the multinomial likelihood of the history.
-        kl = 0.5 * (mu**2 + torch.exp(log_var) - 1 - log_var).sum(dim=1)
+        gap = mu**2 + torch.exp(log_var) - 1 - log_var
+        kl = 0.5 * gap.sum(dim=1)
         likelihood = (x * log_pi).sum(dim=1)
         return (beta * kl - likelihood).mean()
 
@@ -160,6 +172,7 @@ def one_thread(torch: Any) -> Iterator[None]:
     """Runs torch on one thread within the context, so that a sum is added up in one order;
     restores its setting afterwards.
     """
+    # Sums over several threads would depend on their number.
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -180,7 +193,9 @@ def encode(
         u = users[r]
         history = item[ptr[u] : ptr[u + 1]]
         # 1 / |x|, for a history of ones.
-        scale = np.float32(1.0 / math.sqrt(max(len(history), 1)))
+        # A user without a history has a vector of zeros, of any length.
+        length = max(len(history), 1)
+        scale = np.float32(1.0 / math.sqrt(length))
         out[r] = b
         for i in history:
             for h in range(len(b)):

@@ -65,7 +65,8 @@ def _directions(
             size = np.sqrt((ahead * ahead).sum())
             gap = 0.0
             for f in range(factors):
-                gap += (ahead[f] / size - unit[d, f]) ** 2
+                difference = ahead[f] / size - unit[d, f]
+                gap += difference**2
                 unit[d, f] = ahead[f] / size
             if gap < 1e-18:
                 break
@@ -74,7 +75,10 @@ def _directions(
         for r in range(low, high):
             along[r] = _dot(rows, r, unit, d)
             explained += along[r] ** 2
-        around[d] = np.sqrt(max(whole - explained, 0.0) / max((high - low) * (factors - 1), 1))
+        # A direction takes one of the numbers of each row: the others are free.
+        free = (high - low) * (factors - 1)
+        left_over = max(whole - explained, 0.0)
+        around[d] = np.sqrt(left_over / max(free, 1))
 
 
 @njit(cache=True, nogil=True)

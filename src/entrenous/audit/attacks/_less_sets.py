@@ -136,7 +136,8 @@ def _look(sums: Sums, rest: Float64Array, i: int, ways: Float64Array, look: Floa
     look[:] = 0
     for r in range(len(rest)):
         # x = k E with g (E . y) k^2 - c k + 1 = 0, as in `_peeling._alone`.
-        inside = sums.c**2 - 4 * sums.g * (rest[r] * sums.items[r, i]).sum()
+        product = (rest[r] * sums.items[r, i]).sum()
+        inside = sums.c**2 - 4 * sums.g * product
         if inside < 0 or (rest[r] ** 2).sum() < (SMALL * sums.noise) ** 2:
             return False
         scale = 2 / (sums.c + np.sqrt(inside))

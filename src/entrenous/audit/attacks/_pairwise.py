@@ -135,12 +135,15 @@ def _solve(
         # p_u, from the vector's update without the regularisation; and q_k . p_u on the way.
         score = 0.0
         for f in range(q.shape[1]):
-            value = sign * (np.float64(dq[n, f]) + reg * q[k, f]) / s
+            push = np.float64(dq[n, f]) + reg * q[k, f]
+            value = sign * push / s
             score += value * q[k, f]
             out.p[n, f] = value
         out.s[n] = s
         # x of the partner: x of this item, and ln(1/s - 1) away from it.
-        out.partner[n] = b[k] + score - sign * np.log(1 / s - 1)
+        # The score of the other item, by the inverse of the sigmoid.
+        log_odds = np.log(1 / s - 1)
+        out.partner[n] = b[k] + score - sign * log_odds
 
 
 def nearest(
@@ -214,7 +217,8 @@ def precision_of(transcript: Transcript) -> Precision:
     for rows in rounds_of_rows(transcript):
         negatives = np.flatnonzero(rows.bias < 0)
         some = negatives[:: max(1, len(negatives) // ENOUGH)]
-        on_grid = bool((rows.bias * 2.0**16 % 1 == 0).all())
+        steps = rows.bias * 2.0**16
+        on_grid = bool((steps % 1 == 0).all())
         tolerance = GRID if on_grid else EXACT
         match = matched(rows, pairwise_rates(transcript), some, tolerance)
         if match.fit.any() and float(match.sure[match.fit].mean()) > 0.5:
@@ -249,10 +253,12 @@ def taste(rows: RowsSeen, rates: PairwiseRates) -> Float32Array:
     db = rows.bias.astype(np.float64)
     reg = np.where(db > 0, rates.positive, rates.negative)[:, None]
     # A row without its regularisation is +-s p_u, and db is +-s: their product is s^2 p_u.
-    weighed = (rows.array("q") + reg * q[rows.item]) * db[:, None]
+    push = rows.array("q") + reg * q[rows.item]
+    weighed = push * db[:, None]
     sums = [np.bincount(rows.device, column, minlength=devices) for column in weighed.T]
     size = np.bincount(rows.device, db * db, minlength=devices)
-    mean = np.stack(sums, axis=1) / np.maximum(size, 1e-12)[:, None]
+    weight = np.maximum(size, 1e-12)
+    mean = np.stack(sums, axis=1) / weight[:, None]
     return mean.astype(np.float32)
 
 

@@ -59,7 +59,8 @@ def peeled(sums: Sums, parties: int) -> Peeled:
     are.
     """
     rounds, n, factors = sums.rows.shape
-    known = Peeled(np.zeros((rounds, 0, factors)), np.zeros((n, 0)), np.zeros(n, np.bool_))
+    nobody = np.zeros((rounds, 0, factors))
+    known = Peeled(nobody, np.zeros((n, 0)), np.zeros(n, np.bool_))
     scale = np.stack([_whitener(rows) for rows in sums.rows])
     best = known
     turns_without = 0
@@ -89,15 +90,18 @@ def _explained(sums: Sums, vectors: Float64Array, scale: Float64Array) -> Peeled
         weight = _weights(sums, vectors)
         rounds = list(zip(weight, vectors, sums.rows, strict=True))
         # Rows that whole codes explain to the precision of the numbers.
-        left = sum(np.square((codes * w) @ x - rows).sum(axis=1) for w, x, rows in rounds)
-        error = np.sqrt(left / (len(vectors) * vectors.shape[2]))
+        squares = [np.square((codes * w) @ x - rows) for w, x, rows in rounds]
+        left = sum(square.sum(axis=1) for square in squares)
+        values = len(vectors) * vectors.shape[2]
+        error = np.sqrt(left / values)
         good = error < EXPLAINED * sums.noise
         # A vector that explains a single row is of no party that is known.
         used = codes[good].sum(axis=0) > 1
         sure = codes[good][:, used]
         fits = []
         for w, _, rows in rounds:
-            fit = np.linalg.lstsq(sure * w[good][:, used], rows[good], rcond=None)
+            columns = sure * w[good][:, used]
+            fit = np.linalg.lstsq(columns, rows[good], rcond=None)
             fits.append(fit[0])
         vectors = np.stack(fits)
         if used.all():
@@ -128,9 +132,11 @@ def _solved(
         square = sum(
             w[part, :, None] * w[part, None, :] * k for w, k in zip(weight, kernel, strict=True)
         )
-        ridge = 1e-12 * np.trace(square, axis1=1, axis2=2)[:, None, None]
+        size = np.trace(square, axis1=1, axis2=2)
+        ridge = 1e-12 * size[:, None, None]
         square += ridge * np.eye(square.shape[1])
-        codes = np.linalg.solve(square, slope[part, :, None])[:, :, 0]
+        solution = np.linalg.solve(square, slope[part, :, None])
+        codes = solution[:, :, 0]
         whole[part] = np.rint(codes).clip(0, 1)
         _descend(square, slope[part].copy(), free[part], SWEEPS)
     return whole, free
@@ -151,7 +157,8 @@ def _new(sums: Sums, known: Peeled, most: int) -> list[Float64Array]:
 
     def alone(place: int) -> Float64Array:
         at = int(sets.row[place])
-        members = _members(int(sets.code[place]), doubts.doubted[at], doubts.likely[at])
+        code = int(sets.code[place])
+        members = _members(code, doubts.doubted[at], doubts.likely[at])
         return _alone(sums, known.vectors, weight, int(rows[at]), members)
 
     new: list[Float64Array] = []
@@ -188,13 +195,19 @@ def _sets(
     x = np.ascontiguousarray(vectors[:HASHED])
     weight = np.ascontiguousarray(weights[:HASHED])
     # Random directions on which vectors are projected.
-    ways = generator(key(0, "audit", "separation")).normal((len(e), e.shape[2], LOOKS))
+    draws = generator(key(0, "audit", "separation"))
+    ways = draws.normal((len(e), e.shape[2], LOOKS))
     ways = ways / np.sqrt(len(e) * e.shape[2])
     # Room for no party, one or two of those that pair, and all sets of doubts.
-    pairs = known if len(rows) * known * (known + 1) // 2 <= MOST else 0
+    # Sets of two known parties are tried only where there is room for all of them.
+    fits = len(rows) * known * (known + 1) // 2 <= MOST
+    pairs = known if fits else 0
     by_doubts = 1 << doubts.doubted.shape[1]
-    most = len(rows) * (1 + pairs * (pairs + 1) // 2 + by_doubts)
-    sets = Sets(np.empty((most, LOOKS)), np.empty(most, np.int64), np.empty(most, np.int64))
+    by_known = pairs * (pairs + 1) // 2
+    most = len(rows) * (1 + by_known + by_doubts)
+    row = np.empty(most, np.int64)
+    code = np.empty(most, np.int64)
+    sets = Sets(np.empty((most, LOOKS)), row, code)
     count = tried(sums._replace(rows=e, items=y), x, weight, doubts, pairs, ways, sets)
     return Sets(sets.look[:count], sets.row[:count], sets.code[:count])
 
@@ -210,11 +223,14 @@ def _collisions(sets: Sets, cell: float) -> Iterator[tuple[int, int]]:
         for column in cells.T:
             index = index * 1_000_003 + column
         order = np.argsort(index, kind="stable")
-        near = np.abs(np.diff(sets.look[order], axis=0)).max(axis=1, initial=0) < cell / 2
+        apart = np.abs(np.diff(sets.look[order], axis=0))
+        near = apart.max(axis=1, initial=0) < cell / 2
         same_cell = np.diff(index[order]) == 0
         other_row = np.diff(sets.row[order]) != 0
         pairs = np.flatnonzero(near & same_cell & other_row)
-        yield from zip(order[pairs].tolist(), order[pairs + 1].tolist(), strict=True)
+        left = order[pairs].tolist()
+        right = order[pairs + 1].tolist()
+        yield from zip(left, right, strict=True)
 
 
 def _members(code: int, doubted: Int64Array, likely: BoolArray) -> list[int]:
@@ -243,14 +259,16 @@ def _alone(
 
 def _weights(sums: Sums, vectors: Float64Array) -> Float64Array:
     """c - g x_u . y_i, float64 [rounds, n, m]."""
-    return np.stack([sums.c - sums.g * y @ x.T for y, x in zip(sums.items, vectors, strict=True)])
+    rounds = zip(sums.items, vectors, strict=True)
+    return np.stack([sums.c - sums.g * y @ x.T for y, x in rounds])
 
 
 def _whitener(rows: Float64Array) -> Float64Array:
     """The symmetric matrix after which numbers of rows are uncorrelated and of variance 1, float64
     [F, F].
     """
-    size, way = np.linalg.eigh(rows.T @ rows / len(rows))
+    covariance = rows.T @ rows / len(rows)
+    size, way = np.linalg.eigh(covariance)
     # Directions with hardly any variance are not blown up.
     deviation = np.sqrt(size.clip(1e-6 * size[-1]))
     return (way / deviation) @ way.T  # type: ignore[no-any-return]
@@ -269,4 +287,5 @@ def _descend(square: Float64Array, slope: Float64Array, codes: Float64Array, swe
                 best = before + slope[i, k] / square[i, k, k]
                 codes[i, k] = min(1.0, max(0.0, best))
                 if codes[i, k] != before:
-                    slope[i] -= (codes[i, k] - before) * square[i, k]
+                    moved = codes[i, k] - before
+                    slope[i] -= moved * square[i, k]

@@ -72,7 +72,9 @@ def whole_steps_apart(z: Float64Array, step: float, rated: int) -> tuple[BoolArr
     fraction = z / step % 1.0
     width = WHOLE / step
     # How many numbers have nearly the same fraction, round the circle of fractions.
-    circle = np.sort(np.concatenate([fraction - 1, fraction, fraction + 1]))
+    # The fractions lie on a circle: 0.99 is near 0.01.
+    turns = [fraction - 1, fraction, fraction + 1]
+    circle = np.sort(np.concatenate(turns))
     below = np.searchsorted(circle, fraction - width, "left")
     counts = np.searchsorted(circle, fraction + width, "right") - below
     # One number of each fraction, those with the most companions first.
@@ -82,7 +84,8 @@ def whole_steps_apart(z: Float64Array, step: float, rated: int) -> tuple[BoolArr
     for place in places[by_count]:
         if best.sum() >= counts[place]:
             break
-        away = np.abs((fraction - fraction[place] + 0.5) % 1.0 - 0.5)
+        offset = (fraction - fraction[place] + 0.5) % 1.0
+        away = np.abs(offset - 0.5)
         near = away < width
         # A single level is not enough: decoys rated by the mean have one.
         if np.ptp(z[near]) > step / 2:

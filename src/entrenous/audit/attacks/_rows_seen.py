@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...core.rows import owners_of, starts_of
 from ...core.types import Array, BoolArray, Float32Array, Int32Array, Int64Array
 from ...federation.recorder import TAKEN, Seen
 from ..claims import Claims
@@ -103,14 +104,15 @@ def place_of(name: str) -> str:
 
 def device_of_rows(seen: Seen) -> Int64Array:
     """The place of each row's device in a round of single updates, int64 [n]."""
-    counts = np.diff(seen.sent["ptr"])
-    return np.repeat(np.arange(len(seen.users)), counts)
+    return owners_of(seen.sent["ptr"])
 
 
 def users_seen(transcript: Transcript) -> Int64Array:
     """The users who took part in some round, ascending."""
     users = [seen.users for seen in transcript.rounds]
-    return np.unique(np.concatenate([np.empty(0, np.int64), *users]))
+    # Without any round there would be nothing to concatenate.
+    parts = [np.empty(0, np.int64), *users]
+    return np.unique(np.concatenate(parts))
 
 
 def rounds_of_rows(transcript: Transcript) -> Iterator[RowsSeen]:
@@ -118,7 +120,8 @@ def rounds_of_rows(transcript: Transcript) -> Iterator[RowsSeen]:
     how many others there are. The users of the claims are those of `users_seen`.
     """
     users = users_seen(transcript)
-    names = [place_of(sent["name"]) for sent in transcript.about["sends"] if sent["way"] == "rows"]
+    sends = transcript.about["sends"]
+    names = [place_of(sent["name"]) for sent in sends if sent["way"] == "rows"]
     for place, whole in enumerate(transcript.rounds):
         if not len(whole.sent.get("item", ())):
             continue
@@ -140,7 +143,7 @@ def _with_numbers(seen: Seen, names: list[str]) -> Seen:
         return seen
     sent = {name: seen.sent[name][some] for name in ("item", *names)}
     # Each device's rows begin behind as many kept rows as there were before it.
-    kept_before = np.append(0, np.cumsum(some))
+    kept_before = starts_of(some)
     sent["ptr"] = kept_before[seen.sent["ptr"]]
     return seen._replace(sent={**seen.sent, **sent})
 
@@ -175,7 +178,8 @@ def odds_of(left: Array, sd: float, chance: Array) -> Float32Array:
     slope = float(left @ centred) / squares
     typical = max(slope - sd / np.sqrt(squares), 0.0)
     # ln N(left; typical, sd) - ln N(left; 0, sd)
-    odds = (left * typical - typical**2 / 2) / max(sd, 1e-9) ** 2
+    scale = max(sd, 1e-9) ** 2
+    odds = (left * typical - typical**2 / 2) / scale
     return np.clip(odds, -9, 9).astype(np.float32)
 
 

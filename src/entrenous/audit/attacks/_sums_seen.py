@@ -34,7 +34,8 @@ def summed_items(transcript: Transcript, seen: Seen) -> Float64Array | None:
         # Dense arrays come as one sum for each group of parties.
         table = array.sum(axis=0) if way == "dense" else array
         if table.ndim and len(table) == items:
-            tables.append(np.asarray(table, np.float64).reshape(items, -1))
+            rows = np.asarray(table, np.float64).reshape(items, -1)
+            tables.append(rows)
     return np.concatenate(tables, axis=1) if tables else None
 
 
@@ -58,4 +59,5 @@ def as_single_rows(place: int, seen: Seen, item: Int64Array) -> RowsSeen:
     """Rows of a sum of FPL that have one sender, as if each were a single update of somebody."""
     sent: dict[str, Array] = {name: seen.sent[name][item].astype(np.float32) for name in ("q", "b")}
     nobody = np.zeros(len(item), np.int64)
-    return RowsSeen(place, seen._replace(sent=sent), nobody, nobody, item.astype(np.int32))
+    alone = seen._replace(sent=sent)
+    return RowsSeen(place, alone, nobody, nobody, item.astype(np.int32))

@@ -37,7 +37,8 @@ def _headers(transcript: Transcript) -> str:
             ages.append(int(seen.sent["age"][0]))
         if "samples" in seen.sent:
             sizes[sender] = int(seen.sent["samples"][0])
-    parts = [f"{len(senders)} senders", f"{len(named - senders)} more nodes named by them"]
+    more = len(named - senders)
+    parts = [f"{len(senders)} senders", f"{more} more nodes named by them"]
     if ages:
         parts.append(f"models of {min(ages)} to {max(ages)} updates")
     if sizes:

@@ -34,7 +34,8 @@ def run(transcript: Transcript) -> Claims:
     for rows in rounds_of_rows(transcript):
         q = rows.seen.received["q"][rows.item]
         # Read as rows of negatives, without lambda_n q, all are multiples of p_u.
-        as_negatives = (rows.array("q") + rates.negative * q).astype(np.float32)
+        push = rows.array("q") + rates.negative * q
+        as_negatives = push.astype(np.float32)
         unit, along, around = directions(as_negatives, rows.seen.sent["ptr"])
         sign = more_popular(transcript, rows, along)[rows.device]
         # The same rows read as positives, which have another lambda.

@@ -71,7 +71,8 @@ def _rows(seen: Seen, name: str, items: int) -> tuple[Array, Array, Array, Array
     # A dense array has a row for every item of each device.
     device, item = np.divmod(np.arange(many * items), items)
     rows = sent.reshape(many * items, -1).astype(np.float32)
-    return rows, np.arange(many + 1, dtype=np.int64) * items, device, item
+    ptr = np.arange(many + 1, dtype=np.int64) * items
+    return rows, ptr, device, item
 
 
 def _towards(moved: Float64Array, popularity: Array) -> Float64Array:
@@ -91,11 +92,12 @@ def widest(transcript: Transcript) -> str:
     """
     widths = {}
     for sent in transcript.about["sends"]:
+        name = sent["name"]
         shape = sent["shape"]
         if sent["way"] == "rows":
-            widths[sent["name"]] = int(np.prod(shape))
+            widths[name] = int(np.prod(shape))
         elif sent["way"] == "dense" and shape[:1] == [transcript.items]:
-            widths[sent["name"]] = int(np.prod(shape[1:]))
+            widths[name] = int(np.prod(shape[1:]))
     return max(widths, key=lambda name: widths[name], default="")
 
 

@@ -39,7 +39,8 @@ def run(transcript: Transcript) -> Claims:
     first = best.first
     if first is not None:
         # Places among differences become places of the second sums.
-        second = np.minimum(2 * first + 1, len(transcript.rounds) - 1)
+        last = len(transcript.rounds) - 1
+        second = np.minimum(2 * first + 1, last)
         first = np.where(first >= 0, second, -1).astype(np.int32)
     return best._replace(first=first, note=note)
 
@@ -59,7 +60,8 @@ def best_of(transcript: Transcript, alone: tuple[Seen, ...]) -> tuple[str, Claim
         claims = attack.run(single)
         if claims.named:
             claims_by_name[attack.name] = claims
-            counts[attack.name] = 0 if claims.claimed is None else int(claims.claimed.sum())
+            claimed = claims.claimed
+            counts[attack.name] = 0 if claimed is None else int(claimed.sum())
     most = max(counts.values(), default=0)
     many = [name for name, count in counts.items() if 2 * count >= most]
     if not many:
@@ -72,7 +74,10 @@ def apart(transcript: Transcript) -> tuple[Seen, ...]:
     """The updates of single users by which two entries of a transcript, one after the other,
     differ, as if they had been seen singly.
     """
-    pairs = zip(transcript.rounds[::2], transcript.rounds[1::2], strict=False)
+    # Two rounds after each other: with one party, and without it.
+    with_it = transcript.rounds[::2]
+    without = transcript.rounds[1::2]
+    pairs = zip(with_it, without, strict=False)
     differences = (_difference(transcript, whole, less) for whole, less in pairs)
     return tuple(seen for seen in differences if seen is not None)
 
@@ -99,7 +104,8 @@ def _difference(transcript: Transcript, whole: Seen, less: Seen) -> Seen | None:
     for left in rows.values():
         touched |= left.reshape(transcript.items, -1).any(axis=1)
     item = np.flatnonzero(touched)
-    sent: dict[str, Array] = {"ptr": np.array([0, len(item)]), "item": item.astype(np.int32)}
+    ptr = np.array([0, len(item)])
+    sent: dict[str, Array] = {"ptr": ptr, "item": item.astype(np.int32)}
     sent |= {name: left[item].astype(np.float32) for name, left in rows.items()}
     sent |= {name: left.astype(np.float32) for name, left in dense.items()}
     if "weight" in whole.sent:
@@ -110,7 +116,8 @@ def _difference(transcript: Transcript, whole: Seen, less: Seen) -> Seen | None:
 
 def applies(transcript: Transcript) -> bool:
     """Checks whether devices send rows or dense arrays, which are added up."""
-    return any(sent["way"] in ("rows", "dense") for sent in transcript.about["sends"])
+    ways = {sent["way"] for sent in transcript.about["sends"]}
+    return not ways.isdisjoint(("rows", "dense"))
 
 
 ATTACK = Attack("differencing", ("difference",), "ours", applies, run)

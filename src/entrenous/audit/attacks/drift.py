@@ -50,10 +50,12 @@ def _others(transcript: Transcript) -> Iterator[Float64Array]:
     of the base model in their absence.
     """
     times = [seen.round for seen in transcript.rounds]
-    senders = np.array([int(seen.users[0]) for seen in transcript.rounds])
+    names = [int(seen.users[0]) for seen in transcript.rounds]
+    senders = np.array(names)
 
     def model(place: int) -> Float64Array:
-        return np.asarray(transcript.rounds[place].sent["model"][0], np.float64)
+        sent = transcript.rounds[place].sent
+        return np.asarray(sent["model"][0], np.float64)
 
     # The sum of the models of a window of time, from low to high, as it moves on.
     low = high = 0
@@ -66,8 +68,10 @@ def _others(transcript: Transcript) -> Iterator[Float64Array]:
             total -= model(low)
             low += 1
         # Less the sender's own messages in the window.
-        own = (low + np.flatnonzero(senders[low:high] == senders[place])).tolist()
-        rest = total - sum((model(message) for message in own), start=np.zeros(()))
+        alike = np.flatnonzero(senders[low:high] == senders[place])
+        own = (low + alike).tolist()
+        mine = sum((model(message) for message in own), start=np.zeros(()))
+        rest = total - mine
         many = high - low - len(own)
         yield item_vectors(transcript, rest / many) if many else base_vectors(transcript)
 

@@ -38,7 +38,8 @@ def run(transcript: Transcript) -> Claims:
         who = np.searchsorted(tally.users, seen.users)
         way = _relative(along(moves, transcript.popularity))
         tally.claim(who, np.flatnonzero(way > SURELY), place)
-        tally.evidence[who] += way.clip(-MOST, MOST).astype(np.float32)
+        evidence = way.clip(-MOST, MOST)
+        tally.evidence[who] += evidence.astype(np.float32)
     messages = len(transcript.rounds)
     if not pushes:
         return declined(transcript, f"none of {messages} messages was a first push")
@@ -59,7 +60,8 @@ def _relative(way: Float64Array) -> Float64Array:
     noise = 0.0
     if np.mean(way == 0) <= STAYED:
         noise = 1.4826 * float(np.median(np.abs(way)))
-    return way / max(noise, float(np.abs(way).max(initial=0)) / 100, 1e-30)
+    largest = float(np.abs(way).max(initial=0))
+    return way / max(noise, largest / 100, 1e-30)
 
 
 ATTACK = Attack("first-push", ("neighbour",), "ours", gossiped, run)

@@ -64,7 +64,8 @@ def _gradients(transcript: Transcript, seen: Seen) -> tuple[Array, float]:
         return seen.sent["f"], float(transcript.setting("unobserved"))
     # `form=gram`: rows of consumed items alone.
     own = seen.sent["own"]
-    rows = np.zeros((len(seen.users), transcript.items, own.shape[1]), np.float32)
+    shape = (len(seen.users), transcript.items, own.shape[1])
+    rows = np.zeros(shape, np.float32)
     rows[device_of_rows(seen), seen.sent["item"]] = own
     return rows, 0.0
 
@@ -81,9 +82,13 @@ def residuals(
     slope = _squared_length(e, along, unobserved) * unobserved
     left = e + slope * along
     # Most items were not consumed, so the median deviation is theirs.
-    sd = 1.4826 * float(np.median(np.abs(left - np.median(left))))
+    # 1.4826 median deviations are a standard deviation of normal errors.
+    deviation = np.abs(left - np.median(left))
+    sd = 1.4826 * float(np.median(deviation))
     # The largest residual is of a consumed item.
-    sign = 1.0 if left.max(initial=0) >= -left.min(initial=0) else -1.0
+    # The sign is the one under which the largest residual is positive.
+    upward = left.max(initial=0) >= -left.min(initial=0)
+    sign = 1.0 if upward else -1.0
     return sign * left, sd
 
 
@@ -92,11 +97,13 @@ def _squared_length(e: Float64Array, along: Float64Array, unobserved: float) -> 
     if not unobserved or not along.any():
         return 0.0
     # Items across the direction say nothing: their ratio is of two small numbers.
-    some = np.abs(along) > 0.1 * np.abs(along).max()
+    size = np.abs(along)
+    some = size > 0.1 * size.max()
     ratio = -e[some] / (unobserved * along[some])
     weight = np.abs(along[some])
     order = np.argsort(ratio)
-    half = np.searchsorted(np.cumsum(weight[order]), weight.sum() / 2)
+    reached = np.cumsum(weight[order])
+    half = np.searchsorted(reached, weight.sum() / 2)
     middle = order[min(half, len(order) - 1)]
     return max(float(ratio[middle]), 0.0)
 

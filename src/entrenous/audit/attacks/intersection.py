@@ -35,10 +35,12 @@ def run(transcript: Transcript) -> Claims:
     sizes = history_sizes(transcript)[0]
     visits = no_visits(tally)
     # Sizes that are all alike are no measurement, unless decoys tell them.
-    known = "rho" in transcript.settings or len(np.unique(sizes)) > 1
+    differ = len(np.unique(sizes)) > 1
+    known = "rho" in transcript.settings or differ
     longest = 0
     for rows in rounds_of_rows(transcript):
-        longest = max(longest, int(np.bincount(rows.who).max(initial=0)))
+        most = int(np.bincount(rows.who).max(initial=0))
+        longest = max(longest, most)
         visits.add(rows)
         always = (visits.touched == visits.rounds) & (visits.rounds > 0)
         enough = always.sum(axis=1) <= MOST * sizes
@@ -48,7 +50,8 @@ def run(transcript: Transcript) -> Claims:
             tally.first[new] = rows.place
     keep_constant(tally, visits)
     always_came = (visits.touched == visits.rounds).sum(axis=1)
-    left = np.median(always_came / np.maximum(sizes, 1)) if len(sizes) else np.nan
+    share = always_came / np.maximum(sizes, 1)
+    left = np.median(share) if len(sizes) else np.nan
     note = f"what always came is {left:.2f} times the history (median)"
     return claims_of(transcript, tally, note)
 

@@ -88,7 +88,9 @@ def _longer(table: Array) -> BoolArray:
 def _rated(v: Array, noise: Array) -> BoolArray:
     """The rows whose two parts differ by a count of 1."""
     # In steps of 2^-16. With pads a number is two limbs of 24 bits, modulo 2^48.
-    steps = np.rint(v.astype(np.float64) * 2.0**16) - np.rint(noise.astype(np.float64) * 2.0**16)
+    whole = np.rint(v.astype(np.float64) * 2.0**16)
+    noise_steps = np.rint(noise.astype(np.float64) * 2.0**16)
+    steps = whole - noise_steps
     count = steps[:, -1, 0]
     if steps.shape[-1] > 1:
         count = count + steps[:, -1, 1] * 2.0**24

@@ -61,7 +61,9 @@ def run(transcript: Transcript) -> Claims:
     """Claims the items of lone rows for the pseudonyms that their vectors make."""
     users = transcript.users
     most = MOST * users
-    factors = transcript.rounds[0].received["q"].shape[1] if transcript.rounds else 1
+    # Without a round there is nothing to read, and any width will do.
+    rounds = transcript.rounds
+    factors = rounds[0].received["q"].shape[1] if rounds else 1
     unseen = np.full((most, factors), np.inf, np.float32)
     anybody = np.ones((most, users), bool)
     pseudonyms = Pseudonyms(unseen, anybody, [], [])
@@ -97,7 +99,8 @@ def _lone(transcript: Transcript, place: int, seen: Seen) -> LoneRows:
         own = rows.item[some[match.sure]]
         consumed, other = (own, partner) if positive else (partner, own)
         parts.append((match.p[match.sure], consumed, other))
-    return LoneRows(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+    columns = zip(*parts, strict=True)
+    return LoneRows(*(np.concatenate(arrays) for arrays in columns))
 
 
 def _find(pseudonyms: Pseudonyms, p: Float32Array, took_part: BoolArray) -> int:

@@ -89,7 +89,8 @@ def _likely(
         here = negatives[part]
         scores = p[rows.device[here]] @ q.T + b
         # The score of the partner: that of the row's own item, and ln(1/s - 1) above it.
-        own = scores[np.arange(len(here)), rows.item[here]]
+        row = np.arange(len(here))
+        own = scores[row, rows.item[here]]
         wanted = own + np.log(1 / s[part] - 1)
         users, who = np.unique(rows.who[here], return_inverse=True)
         product = np.ones((len(users), len(b)))
@@ -120,11 +121,13 @@ def _multiply(
         mean = np.float32(1e-9)
         for k in range(len(row)):
             z = (row[k] - wanted[r]) * sharp[r]
-            row[k] = one / ((one + z * z) * (one + z * z))
+            spread = one + z * z
+            row[k] = one / (spread * spread)
             mean += row[k] * chance[k]
         # The odds of each item.
         for k in range(len(row)):
-            out[k] *= one + (row[k] / mean - one) / many
+            excess = row[k] / mean - one
+            out[k] *= one + excess / many
 
 
 ATTACK = Attack("match", ("individual",), "ours", pairwise, run)

@@ -37,7 +37,8 @@ def run(transcript: Transcript) -> Claims:
     fits = fitted(vectors, known)
     by_popularity = popular.astype(np.float64)
     score = np.stack([by_popularity + TRUST * _standard(row) for row in fits])
-    note = f"with {known.sum() / max(1, len(users)):.0f} known items of each user"
+    usual = known.sum() / max(1, len(users))
+    note = f"with {usual:.0f} known items of each user"
     return Claims(users, score.astype(np.float32), note=note)
 
 
@@ -70,7 +71,8 @@ def fitted(vectors: Float64Array, known: BoolArray) -> Float64Array:
     """Scores of all items by vectors fitted to the known items, float64 [users, items]."""
     factors = vectors.shape[1]
     # The part of the normal equations that all users share: every item at weight OTHERS.
-    whole = OTHERS * vectors.T @ vectors + RIDGE * np.eye(factors)
+    others = OTHERS * vectors.T @ vectors
+    whole = others + RIDGE * np.eye(factors)
     tastes = np.empty((len(known), factors))
     for user, row in enumerate(known):
         # Known items have weight 1 and the target 1, the others the target 0.

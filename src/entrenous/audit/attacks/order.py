@@ -77,7 +77,8 @@ def _odds(ptr: Int64Array, popular: Array, pi: float, history: float) -> Float64
     device.
     """
     out = np.zeros(len(popular))
-    ahead = np.zeros((np.max(np.append(np.diff(ptr), 1)), 2))
+    longest = np.max(np.append(np.diff(ptr), 1))
+    ahead = np.zeros((longest, 2))
     for d in range(len(ptr) - 1):
         low = ptr[d]
         n = ptr[d + 1] - ptr[d]

@@ -52,7 +52,8 @@ def paired(device: Int64Array, bias: Float32Array, *, opposite: bool) -> BoolArr
     order = np.lexsort((sign, size, device))
     size_then = size[order]
     same_device = np.diff(device[order]) == 0
-    same_size = (np.diff(size_then) == 0) & (size_then[1:] > 0)
+    unchanged = np.diff(size_then) == 0
+    same_size = unchanged & (size_then[1:] > 0)
     other_sign = np.diff(sign[order]) != 0
     pair = same_device & same_size & (other_sign == opposite)
     has_partner = np.zeros(len(bias), np.bool_)

@@ -56,7 +56,8 @@ def run(transcript: Transcript) -> Claims:
     for rows in rounds_of_rows(transcript):
         negative = rows.bias < 0
         # The keys from which devices drew in this round, as anybody with the seed makes them.
-        keys = folds(np.uint64(local_key(rounds_key, rows.seen.round)), tally.users)
+        round_key = np.uint64(local_key(rounds_key, rows.seen.round))
+        keys = folds(round_key, tally.users)
         for who in np.unique(rows.who).tolist():
             own = negative & (rows.who == who)
             items = np.sort(rows.item[own]).astype(np.int64)
@@ -86,11 +87,13 @@ def _decided(past: list[Drawing], lengths: BoolArray) -> tuple[Float32Array, Boo
             _note(drawing, items - n, rank)
         share = np.clip(_between(rank, n), 1e-4, 1 - 1e-4)
         sure &= share > 1 - 1e-3
-        log_odds = np.clip(np.log(share / (1 - share)), -MAYBE, MAYBE)
+        ratio = np.log(share / (1 - share))
+        log_odds = np.clip(ratio, -MAYBE, MAYBE)
         odds += log_odds.astype(np.float32)
     # With more lengths than were tried nothing is sure.
     decided = bool(0 < len(possible) < MOST)
-    return odds / np.float32(max(len(possible), 1)), sure & decided
+    sharers = np.float32(max(len(possible), 1))
+    return odds / sharers, sure & decided
 
 
 @njit(cache=True, nogil=True)
@@ -169,9 +172,11 @@ def _between(rank: Int64Array, n: int) -> Array:
         # Consumed items before j: all of them at the end, else j less its place among the others.
         here = np.int64(n)
         if j < items:
-            here = j - _place(np.uint64(rank[j]), items - n)
+            rank_place = _place(np.uint64(rank[j]), items - n)
+            here = j - rank_place
         if j > start:
-            out[start:j] = min(1.0, max(0.0, (here - before) / (j - start)))
+            share = (here - before) / (j - start)
+            out[start:j] = min(1.0, max(0.0, share))
         start = j + 1
         before = here
     return out

@@ -37,7 +37,8 @@ def run(transcript: Transcript) -> Claims:
     if len(rounds) < LEAST:
         return declined(transcript, f"{len(rounds)} sums of items, expected at least {LEAST}")
     # A, who took part in which round, and y, a number of each item.
-    part = np.array([np.isin(tally.users, seen.users) for seen in rounds], np.float64)
+    present = [np.isin(tally.users, seen.users) for seen in rounds]
+    part = np.array(present, np.float64)
     if not _centred(part).any():
         return declined(transcript, "cohorts do not change")
     numbers = np.stack([_one_number(transcript, seen) for seen in rounds])
@@ -80,7 +81,8 @@ def _level(sums: Float64Array) -> Float64Array:
     time = np.linspace(-1, 1, len(sums))
     terms = [np.ones_like(time), time, time**2]
     # Fewer terms where there are few rounds.
-    slow = np.stack(terms[: max(1, len(sums) // LEAST)], axis=1)
+    many = max(1, len(sums) // LEAST)
+    slow = np.stack(terms[:many], axis=1)
     fit = np.linalg.lstsq(slow, sums, rcond=None)[0]
     return sums - slow @ fit  # type: ignore[no-any-return]
 
@@ -96,7 +98,8 @@ def _solution(part: Float64Array, sums: Float64Array) -> Float64Array:
     # In its dual form: there are fewer rounds than users.
     kernel = part @ part.T
     ridge = max(np.trace(kernel) / len(kernel), 1e-9)
-    weights = np.linalg.solve(kernel + ridge * np.eye(len(kernel)), sums)
+    identity = np.eye(len(kernel))
+    weights = np.linalg.solve(kernel + ridge * identity, sums)
     beta = part.T @ weights
     return _centred(beta) / np.maximum(beta.std(axis=0), 1e-30)
 
@@ -108,10 +111,12 @@ def _shift(even: Float64Array, odd: Float64Array, shared: Array) -> float:
     some = shared > KNOWN
     if not some.any():
         return 0.0
-    half = max(float((even[:, some] * odd[:, some]).mean()), 0.0)
+    agreement = even[:, some] * odd[:, some]
+    half = max(float(agreement.mean()), 0.0)
     # Spearman and Brown: the reliability of both halves together.
     whole = 2 * half / (1 + half)
-    spread = float((shared[some] * (1 - shared[some])).mean())
+    variance = shared[some] * (1 - shared[some])
+    spread = float(variance.mean())
     return float(np.sqrt(whole / max(spread, 1e-9)))
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...core.rows import starts_of
 from ...core.types import Array
 from ...federation.recorder import Seen
 from ..claims import Attack, Claims
@@ -43,7 +44,8 @@ def _solved(transcript: Transcript, same: list[Seen]) -> Seen | None:
     single out nobody.
     """
     users = users_seen(transcript)
-    part = np.array([np.isin(users, seen.users) for seen in same], np.float64)
+    present = [np.isin(users, seen.users) for seen in same]
+    part = np.array(present, np.float64)
     inverse = np.linalg.pinv(part, rcond=1e-9)
     # A row of inverse x part that is a unit vector is of one user alone.
     off = np.abs(inverse @ part - np.eye(len(users)))
@@ -57,7 +59,8 @@ def _solved(transcript: Transcript, same: list[Seen]) -> Seen | None:
     rows = {}
     dense = {}
     for name, (way, _) in added_up(transcript, same[0]).items():
-        sums = np.stack([np.asarray(seen.sent[name], np.float64) for seen in same])
+        tables = [np.asarray(seen.sent[name], np.float64) for seen in same]
+        sums = np.stack(tables)
         if way == "dense":
             # Summed over the groups of parties.
             sums = sums.sum(axis=1)
@@ -67,16 +70,18 @@ def _solved(transcript: Transcript, same: list[Seen]) -> Seen | None:
             continue
         rows[name] = update
         # Anything below half a step of the grid is an error of the solution.
-        largest = np.abs(update).reshape(*touched.shape, -1).max(axis=2)
+        numbers = np.abs(update).reshape(*touched.shape, -1)
+        largest = numbers.max(axis=2)
         touched |= largest > least
     sent: dict[str, Array] = {
         **dense,
         **{name: array[touched] for name, array in rows.items()},
-        "ptr": np.append(0, np.cumsum(touched.sum(axis=1))),
+        "ptr": starts_of(touched.sum(axis=1)),
         "item": np.nonzero(touched)[1].astype(np.int32),
         "weight": np.ones(len(who), np.float32),
     }
-    return Seen(same[0].round, same[0].received, users[who], sent)
+    first = same[0]
+    return Seen(first.round, first.received, users[who], sent)
 
 
 def applies(transcript: Transcript) -> bool:

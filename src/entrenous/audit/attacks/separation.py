@@ -61,7 +61,8 @@ def run(transcript: Transcript) -> Claims:
     odds = sure * (2 * peels.codes.T - 1)
     score[:m, some] += odds.astype(np.float32)
     score[:, ~some] -= SURE
-    claimed[:m, some] = (peels.codes > 0.5).T & peels.explained
+    said = (peels.codes > 0.5).T
+    claimed[:m, some] = said & peels.explained
     share = 100 * float(peels.explained.mean())
     note = (
         f"{size}; {m} of {parties} parties found, {share:.0f} % of the consumed items explained to"
@@ -81,7 +82,8 @@ def _consumed(transcript: Transcript) -> tuple[Sums, BoolArray] | None:
     """
     if not sends(transcript, "f"):
         return _sent_alone(transcript)
-    sums = [np.asarray(seen.sent["f"], np.float64).sum(axis=0) for seen in transcript.rounds]
+    sent = [np.asarray(seen.sent["f"], np.float64) for seen in transcript.rounds]
+    sums = [table.sum(axis=0) for table in sent]
     items = _item_factors(transcript)
     nobody = _nobody_in_some_round(sums, items, transcript)
     if nobody is None:
@@ -89,7 +91,8 @@ def _consumed(transcript: Transcript) -> tuple[Sums, BoolArray] | None:
     # Those items give -w S exactly, which is then taken off all others.
     rows = []
     for total, y in zip(sums, items, strict=True):
-        shared = np.linalg.lstsq(y[nobody], total[nobody], rcond=None)[0]
+        fit = np.linalg.lstsq(y[nobody], total[nobody], rcond=None)
+        shared = fit[0]
         rows.append(total - y @ shared)
     if not all(_stands_out(np.linalg.norm(row, axis=1), nobody) for row in rows):
         return None
@@ -121,7 +124,9 @@ def _sent_alone(transcript: Transcript) -> tuple[Sums, BoolArray] | None:
         return None
     # Each of the parties rounds to the grid: a variance of step^2 / 12.
     parties = len(transcript.rounds[0].users)
-    rounding = float(transcript.about["step"]) * float(np.sqrt(parties / 12))
+    # Each party rounds its numbers to a step: an even error of each, of variance 1/12.
+    spread = float(np.sqrt(parties / 12))
+    rounding = float(transcript.about["step"]) * spread
     return _sums(transcript, rows, some, rounding), some
 
 
@@ -138,7 +143,8 @@ def _sums(transcript: Transcript, rows: list[Float64Array], some: BoolArray, noi
     c = 1 + float(transcript.setting("alpha")) if w else 1.0
     noise = max(noise, float(transcript.about["step"]))
     items = np.stack(_item_factors(transcript))
-    return Sums(np.stack(rows)[:, some], items[:, some], c, c - w, noise)
+    tables = np.stack(rows)[:, some]
+    return Sums(tables, items[:, some], c, c - w, noise)
 
 
 def _robust(total: Float64Array, y: Float64Array, transcript: Transcript) -> Float64Array:
@@ -150,7 +156,8 @@ def _robust(total: Float64Array, y: Float64Array, transcript: Transcript) -> Flo
     for _ in range(STEPS):
         weighted = (y * weight[:, None]).T
         square = weighted @ y
-        ridge = 1e-9 * np.trace(square) * np.eye(len(square))
+        identity = np.eye(len(square))
+        ridge = 1e-9 * np.trace(square) * identity
         shared = np.linalg.solve(square + ridge, weighted @ total)
         # S is symmetric.
         shared = (shared + shared.T) / 2
@@ -176,7 +183,9 @@ def _nobody(left: Float64Array) -> BoolArray | None:
 
 def _stands_out(left: Float64Array, nobody: BoolArray) -> bool:
     """Checks whether items that nobody consumed have smaller residuals than all others."""
-    return bool((~nobody).any() and left[~nobody].min() > 2 * left[nobody].max())
+    if nobody.all():
+        return False
+    return bool(left[~nobody].min() > 2 * left[nobody].max())
 
 
 def applies(transcript: Transcript) -> bool:

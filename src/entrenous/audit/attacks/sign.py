@@ -46,8 +46,10 @@ def _odds(transcript: Transcript, rows: RowsSeen, sd: float) -> Array:
         positive = min(1.0, triples / history)
         negative = min(1.0, triples / max(items - history, 1))
     # Likelihood ratios of +1/2 and of -1/2 against 0, under normal noise.
-    up = np.exp(np.clip((db / 2 - 1 / 8) / sd**2, -30, 30))
-    down = np.exp(np.clip((-db / 2 - 1 / 8) / sd**2, -30, 30))
+    for_up = (db / 2 - 1 / 8) / sd**2
+    up = np.exp(np.clip(for_up, -30, 30))
+    for_down = (-db / 2 - 1 / 8) / sd**2
+    down = np.exp(np.clip(for_down, -30, 30))
     # Of a consumed item against one that is not.
     consumed = np.log(1 - positive + positive * up)
     other = np.log(1 - negative + negative * down)

@@ -64,7 +64,9 @@ def _lengths_for(
     items = transcript.items
     # The expected number of rows, and its variance, at every length n.
     n = np.arange(1, items, dtype=np.float64)
-    positives = triples * (float(pi) if isinstance(pi, int | float) else 1.0)
+    # Of a setting that is no number, one negative for each positive.
+    known = float(pi) if isinstance(pi, int | float) else 1.0
+    positives = triples * known
     rows = _distinct(items - n, triples) + _distinct(n, positives)
     variance = _variance(items - n, triples) + _variance(n, positives)
     # Only where rows grow with the length does a number of rows have one length.
@@ -85,7 +87,8 @@ def _lengths_for(
     error = np.sqrt(np.interp(mean, rows, variance) / rounds)
     low = np.interp(mean - error, rows, n)
     high = np.interp(mean + error, rows, n)
-    relative = np.abs(high - low) / 2 / np.maximum(length, 1)
+    half = np.abs(high - low) / 2
+    relative = half / np.maximum(length, 1)
     return length, np.minimum(relative, UNKNOWN)
 
 
@@ -99,7 +102,9 @@ def _variance(m: Array, drawn: float) -> Array:
     # The chances that one of m, and that two of them, never come.
     one = (1 - 1 / m) ** drawn
     two = np.maximum(1 - 2 / m, 0) ** drawn
-    return np.maximum(m * one + m * (m - 1) * two - (m * one) ** 2, 0)
+    both = m * (m - 1) * two
+    mean = m * one
+    return np.maximum(mean + both - mean**2, 0)
 
 
 def run(transcript: Transcript) -> Claims:
@@ -108,7 +113,8 @@ def run(transcript: Transcript) -> Claims:
     tally = empty_tally(transcript)
     if not len(sizes):
         return claims_of(transcript, tally, "nobody was seen")
-    span = f"{np.median(sizes):.0f} interactions (median; {sizes.min():.0f} to {sizes.max():.0f})"
+    middle = np.median(sizes)
+    span = f"{middle:.0f} interactions (median; {sizes.min():.0f} to {sizes.max():.0f})"
     within = f"each to within {100 * np.median(error):.1f} % (one standard error)"
     return claims_of(transcript, tally, f"histories of {span}, {within}")
 

@@ -72,7 +72,8 @@ def run(transcript: Transcript) -> Claims:
     rates = pairwise_rates(transcript)
     factors = transcript.rounds[0].received["q"].shape[1]
     # The first p_u of each user in its next round; rounds are read backwards.
-    ahead = np.full((len(tally.users), HEADS, factors), np.inf, np.float32)
+    shape = (len(tally.users), HEADS, factors)
+    ahead = np.full(shape, np.inf, np.float32)
     for rows in reversed(list(rounds_of_rows(transcript))):
         negatives = np.flatnonzero(rows.bias < 0)
         everything = _every(rows, rates)
@@ -90,7 +91,8 @@ def _every(rows: RowsSeen, rates: PairwiseRates) -> Solved:
     up = np.flatnonzero(positive)
     parts = solved(rows, rates, down), solved(rows, rates, up, positive=True)
     order = np.argsort(np.concatenate([down, up]))
-    return Solved(*(np.concatenate(pair)[order] for pair in zip(*parts, strict=True)))
+    columns = zip(*parts, strict=True)
+    return Solved(*(np.concatenate(pair)[order] for pair in columns))
 
 
 def verified(
@@ -143,7 +145,8 @@ def _verify(
             item = steps.candidate[r, c]
             size = np.float32(0)
             for f in range(factors):
-                step = alpha * steps.solution.s[r] * (q[item, f] - q[steps.item[r], f])
+                apart = q[item, f] - q[steps.item[r], f]
+                step = alpha * steps.solution.s[r] * apart
                 after[f] = keep * steps.solution.p[r, f] + step
                 size += step * step
             limit = CLOSE * CLOSE * size

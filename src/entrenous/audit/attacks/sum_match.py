@@ -61,7 +61,8 @@ def _lone(transcript: Transcript, place: int) -> SolvedSums:
     rows = as_single_rows(place, seen, np.flatnonzero(negative))
     every = np.arange(len(rows.item))
     match = matched(rows, pairwise_rates(transcript), every, GRID)
-    return SolvedSums(match.p[match.sure].astype(np.float64), match.item[match.sure])
+    sure = match.sure
+    return SolvedSums(match.p[sure].astype(np.float64), match.item[sure])
 
 
 def _linked(rounds: list[SolvedSums], took_part: list[BoolArray]) -> list[Int64Array]:
@@ -102,7 +103,9 @@ def _neighbours(mine: Float64Array, others: Float64Array, possible: Array) -> In
         return label
     # |a - b|^2 = |a|^2 + |b|^2 - 2 a . b
     lengths = (mine**2).sum(axis=1)
-    squares = lengths[:, None] + (others**2).sum(axis=1) - 2 * mine @ others.T
+    other_lengths = (others**2).sum(axis=1)
+    products = 2 * mine @ others.T
+    squares = lengths[:, None] + other_lengths - products
     squares[:, ~possible.any(axis=1)] = np.inf
     best = squares.argmin(axis=1)
     distance = squares[np.arange(len(mine)), best]

@@ -102,7 +102,8 @@ def messages(transcript: Transcript, place: int, seen: Seen) -> dict[int, Messag
         else:
             item = np.flatnonzero(table[device].any(axis=1))
             rows = table[device][item]
-        rows = rows[:, : v.shape[1]].astype(np.float64) / factor
+        sent = rows[:, : v.shape[1]]
+        rows = sent.astype(np.float64) / factor
         push = rows - reg * v[item]
         messages_by_user[user] = Message(place, seen.round, item, push, v)
     return messages_by_user
@@ -120,12 +121,14 @@ def ratings_of(transcript: Transcript, old: Message, new: Message) -> Float64Arr
     a = a - (a @ toward) * toward
     b = b - (b @ toward) * toward
     # So |u|^2 = -(A' . B') / |A'|^2.
-    square = -(a @ b) / max(float(a @ a), 1e-300)
+    length = max(float(a @ a), 1e-300)
+    square = -(a @ b) / length
     if not square > 0:
         return np.full(len(along), np.nan)
     size = np.sqrt(square)
     # r_j = eps_j / |u| + |u| d . v_j
-    predicted = size * (old.v[old.item].astype(np.float64) @ unit)
+    vectors = old.v[old.item].astype(np.float64)
+    predicted = size * (vectors @ unit)
     rating = -along / size + predicted
     # The direction's sign is arbitrary; ratings are positive.
     return rating if np.median(rating) > 0 else -rating  # type: ignore[no-any-return]
@@ -149,14 +152,18 @@ def _step(
     n = max(1, len(old.item))
     if "send" not in settings:
         # FedRec: the step of the round itself, along the mean over its rows.
-        rate = float(settings["learning_rate"] or 0.8) * float(settings["decay"]) ** old.number
-        return (1 - rate * reg) * unit, rate / n * (eps @ v)
+        # The rate falls from round to round.
+        first = float(settings["learning_rate"] or 0.8)
+        rate = first * float(settings["decay"]) ** old.number
+        kept = (1 - rate * reg) * unit
+        return kept, rate / n * (eps @ v)
     # FedMF: the next round's step, with its factors.
     after = new.v[old.item].astype(np.float64)
     rows = n if settings["step"] == "mean" else 1
     share = 2 * float(settings["learning_rate"]) / rows
     moved = ((v - after) @ unit) @ after
-    a = (1 - share * n * reg) * unit + share * moved
+    kept = (1 - share * n * reg) * unit
+    a = kept + share * moved
     return a, share * (eps @ after)
 
 
@@ -166,7 +173,9 @@ def _whole(rating: Float64Array, transcript: Transcript) -> BoolArray:
     step = step_of(transcript)
     steps = rating / step
     off = np.abs(steps - np.rint(steps)) * step
-    within = (rating > low - step / 2) & (rating < high + step / 2)
+    above = rating > low - step / 2
+    below = rating < high + step / 2
+    within = above & below
     return (off < WHOLE) & within  # type: ignore[no-any-return]
 
 

@@ -31,7 +31,8 @@ def run(transcript: Transcript) -> Claims:
         note = "the model has no vectors of items"
         return Claims(users, nothing, note=note, asks="members", tried=False)
     scores = fitted(vectors, histories)
-    fit = np.array([_above(score, own) for score, own in zip(scores, histories, strict=True)])
+    pairs = zip(scores, histories, strict=True)
+    fit = np.array([_above(score, own) for score, own in pairs])
     # The part of the fit that length and popularity do not explain.
     left = fit - _predicted(fit, histories, transcript.popularity.astype(np.float64))
     score = left.astype(np.float32)[:, None]

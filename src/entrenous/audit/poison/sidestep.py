@@ -24,7 +24,7 @@ def begin(plot: Plot) -> Craft:
         vectors = [name for name in update.rows if name in tables.field and name != tables.bias]
         if tables.bias not in update.rows or not vectors:
             return update
-        device = np.repeat(np.arange(update.devices), np.diff(update.ptr))
+        device = update.device
         aside = (update.item == plot.target) & (device % 2 == 1)
         # A little of the vector's length, so that the row counts as one that lowers the target.
         vector = update.rows[vectors[0]].reshape(len(device), -1).astype(np.float64)

@@ -68,6 +68,7 @@ def axes(
     >>> axes("devices", below="clusters").least
     0
     """
+    # Numbers with an upper bound are places in an array, and places count from 0.
     if below is not None and least is None:
         least = 0
     return Axes(sizes, below, least, finite)
@@ -105,6 +106,7 @@ class SentArray(NamedTuple):
         '[rows, factors] float32'
         """
         extents = [str(size) for size in self.sizes]
+        # A device decides how many rows it sends, so that the first axis has no number.
         if self.way == "rows":
             extents = ["rows", *extents]
         if extents:

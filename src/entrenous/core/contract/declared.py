@@ -201,6 +201,7 @@ def fields_of(state: type, where: str, bare: bool = False) -> tuple[DeclaredArra
 
     Raises ContractError for a class that declares none.
     """
+    # Only a NamedTuple has fields in an order that files and frames can rely on.
     names = getattr(state, "_fields", None)
     if names is None:
         problem = f"{state!r:.60} is no NamedTuple class"
@@ -351,6 +352,7 @@ class Contract:
         """Returns the part of a delivered download that some of its devices receive, not to be
         written to. rows: int64, their places among the devices that it was delivered for.
         """
+        # Arrays without an axis of devices are the same for all.
         arrays = arrays_of(delivered)
         for field in self.receives:
             if field.axes.sizes[:1] == ("devices",):
@@ -449,6 +451,7 @@ class Contract:
         named = upper_bound(size)
         if isinstance(named, int):
             return named
+        # Found here, before a device runs, rather than by an array of the wrong shape.
         if named not in self.sizes:
             problem = f"nothing says how much '{named}' is"
             raise ContractError(
@@ -536,8 +539,10 @@ def _sizes(algorithm: Any, catalogue: Catalogue) -> dict[str, int]:
     sizes = {name: value for name, value in settings if type(value) is int}
     sizes |= {"items": catalogue.items, "users": catalogue.users}
     if hasattr(algorithm, "sizes"):
+        # The algorithm's own word goes last, and may replace a setting of the same name.
         sizes |= algorithm.sizes(catalogue)
     rows = sizes.get("rows", catalogue.items)
+    # An algorithm that says nothing of its usual message is taken to send its largest.
     sizes.setdefault("usual_rows", rows)
     sizes["rows"] = min(rows, catalogue.items)
     return sizes

@@ -58,6 +58,7 @@ def local(
     except Exception as error:
         if not any(word in str(error) for word in READ_ONLY):
             raise
+        # NumPy does not name the array: a second call on copies tells which one changes.
         name = _written(algorithm, call)
         where = f"{contract.name}: download '{name}'" if name else f"{contract.name}: download"
         expected = "what a device receives stays as it is; copy first"
@@ -93,11 +94,13 @@ def try_local(contract: Contract, algorithm: FederatedAlgorithm, call: LocalCall
     """
     on_copy = call._replace(devices=_copied(call.devices))
     private, update = local(contract, algorithm, on_copy)
+    # A device that fails halfway must still have its state from before.
     written = _changed(call.devices, on_copy.devices)
     if written:
         where = f"{contract.name}: private state '{written}'"
         raise ContractError(where, "`local` writes to it", expected="a new array returned")
     check_update(contract, update, call.users, private, call.devices)
+    # The same call twice: draws that do not come from the key show here.
     _, again = local(contract, algorithm, on_copy)
     check_same(contract, update, again)
     lost = vanishing(update)
@@ -174,6 +177,7 @@ def _check_shape(
     """Raises ContractError unless each extent is what its name says; the first extent of a free
     size decides it.
     """
+    # Every axis is compared, so that free sizes are known for the message below.
     fits = len(shape) == len(wanted)
     for extent, size in zip(shape, wanted, strict=False):
         if isinstance(size, UpTo) and size.name not in sizes:
@@ -318,6 +322,7 @@ def _check_arrays_sent(contract: Contract, way: str, arrays: Mapping[str, Any], 
     a first axis of length `first`.
     """
     declared = contract.way(way)
+    # What is not declared must not leave: nobody has said what it reveals.
     undeclared = sorted(arrays.keys() - declared.keys())
     if undeclared:
         _bad(
@@ -326,6 +331,7 @@ def _check_arrays_sent(contract: Contract, way: str, arrays: Mapping[str, Any], 
             "is not declared",
             f"{', '.join(declared) or 'none'} in `sends`",
         )
+    # Sums of a round need the same arrays from everybody.
     absent = sorted(declared.keys() - arrays.keys())
     if absent:
         _bad(

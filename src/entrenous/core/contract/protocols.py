@@ -5,7 +5,8 @@ a trained one. An algorithm is a set of hyper-parameters and pure functions over
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -282,3 +283,21 @@ class TopN(NamedTuple):
 def arrays_of(state: State) -> dict[str, Array]:
     """Returns the arrays of a state by field name, in field order."""
     return {name: np.asarray(value) for name, value in state._asdict().items()}
+
+
+def model_sha256(arrays: Mapping[str, Array]) -> str:
+    """The identity of a model: the SHA-256 of the names, types, shapes and bytes of its arrays, in
+    the order of their names.
+    """
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        array = np.asarray(arrays[name], order="C")
+        digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        # Type and shape come before the bytes, so that no two models have one text.
+        digest.update(bytes_of(array))
+    return digest.hexdigest()
+
+
+def bytes_of(array: Array) -> memoryview:
+    """The bytes of a contiguous array, without a copy."""
+    return array.reshape(-1).view(np.uint8).data

@@ -69,6 +69,7 @@ def names_offered(path: Path, constant: str) -> list[str]:
     one literal dictionary, behind everything that it defines.
     """
     source = path.read_text(encoding="utf-8")
+    # To parse a whole file would take much longer than its last lines.
     _, assigned, rest = source.partition(f"\n{constant} = ")
     if not assigned:
         return []
@@ -90,6 +91,7 @@ def with_plugins(group: str, own: dict[str, Any]) -> dict[str, Any]:
     `entrenous.GROUP`. Raises InputError for a name that is taken.
     """
     brought = plugged(group)
+    # A package that took over a name of ours would change old commands silently.
     taken = own.keys() & brought.keys()
     if taken:
         raise InputError(

@@ -29,7 +29,7 @@ from ...core.contract.declared import (
     predicts_ratings,
     upper_bound,
 )
-from ...core.contract.protocols import Catalogue, State, arrays_of, grouped_visits
+from ...core.contract.protocols import Catalogue, State, arrays_of, grouped_visits, model_sha256
 from ...core.contract.settings import Settings
 from ...core.types import Array
 from ...core.vocabulary import Vocabulary
@@ -39,7 +39,6 @@ from ...federation.recorder import NeighbourRecorder, Recorder, Seen
 from ...federation.rounds import Rounds
 from ...privacy.protection import Protection
 from ...runs.manifest import in_force
-from ...runs.store import model_sha256
 
 USERS, ITEMS = 64, 40  # of the test round
 FEWEST, MORE = 3, 18  # rows of its users: the fewest, and up to so many more

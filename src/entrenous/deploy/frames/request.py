@@ -15,9 +15,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ...core.contract.declarations import UpTo
 from ...core.contract.declared import Contract, read_only, upper_bound
 from ...core.contract.enforce import check_arrays
-from ...core.contract.protocols import State, arrays_of
+from ...core.contract.protocols import State, arrays_of, model_sha256
 from ...core.types import Array, Int64Array
-from ...runs.store import model_sha256
 from ..agreement.terms import FederationTerms
 from ..wire import tensors
 from ..wire.tensors import Buffer, Extent, TensorField

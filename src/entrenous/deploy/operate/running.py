@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ...core.contract.protocols import model_sha256
 from ...core.errors import EntrenousError, InputError
 from ...core.keywords import at_least
 from ...core.lock import holding, is_held
 from ...core.types import Array
 from ...federation.workers.engine import EngineOptions, engine
-from ...runs.store import model_sha256, read_arrays
+from ...runs.store import read_arrays
 from ..agreement.address import checked_address, is_loopback
 from ..agreement.files import read_json
 from ..agreement.members import MEMBERS, Members

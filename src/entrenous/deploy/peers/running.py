@@ -13,10 +13,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
-from ...core.contract.protocols import arrays_of
+from ...core.contract.protocols import arrays_of, model_sha256
 from ...core.errors import InputError
 from ...core.files import DiskHealth, Trouble
-from ...runs.store import model_sha256
 from ..links.metrics import counter, counters, gauge, process, served, text_of
 from .folder import PeerFolder
 from .node import PeerNode

@@ -20,7 +20,7 @@ from ...core.errors import CheckFailed
 from ...core.keys import key as key_of
 from ...core.keys import local_key, select_key
 from ...federation.defences import defence_of
-from ...federation.ledger import Ledger
+from ...federation.shard import Ledger
 from ...federation.visible import defended_sum
 from ...privacy.in_force import ProtectionInForce
 from ...privacy.secure_sum.vector import size

@@ -16,14 +16,14 @@ from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar, final
 import numpy as np
 
 from ... import __version__
-from ...core.contract.protocols import FederatedAlgorithm, State, arrays_of
+from ...core.contract.protocols import FederatedAlgorithm, State, arrays_of, model_sha256
 from ...core.errors import EntrenousError, EntrenousWarning, InputError, NotYet, may_pass, one_line
 from ...core.files import DiskHealth, Trouble, failed, write_text
 from ...core.keys import key
 from ...core.lock import holding, locked
 from ...core.printed import plain
 from ...core.types import Array
-from ...federation.ledger import Ledger
+from ...federation.shard import Ledger
 from ...privacy.secure_sum.memory import PastSum
 from ...runs import store
 from ...runs.recommenders import restore_state
@@ -291,7 +291,7 @@ class ServerFolder:
         """Writes the trained model to model.safetensors. Returns its sha256."""
         arrays = _server_arrays(state)
         store.write_arrays(self.path / MODEL, arrays, run=self.terms.run)
-        return store.model_sha256(arrays)
+        return model_sha256(arrays)
 
     # ---- journals ----
 

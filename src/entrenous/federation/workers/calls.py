@@ -29,6 +29,7 @@ def spread(
     deaths = Counter[int]()
     while waiting or busy:
         working = {number for number, _ in busy.values()}
+        # Each worker has one call at a time: the next goes to whoever is free.
         free = [number for number in range(crew.many) if number not in working]
         for number in free[: len(waiting)]:
             place = waiting.pop()
@@ -38,6 +39,7 @@ def spread(
         try:
             result = crew.result(number, ref)
         except WorkerDied as died:
+            # Counted by the work: work that kills its worker would kill them all, one by one.
             deaths[place] += 1
             if deaths[place] == TRIES:
                 raise EntrenousError(
@@ -45,6 +47,7 @@ def spread(
                 ) from None
             warnings.warn(f"{died}; another begins its work again", EntrenousWarning, stacklevel=2)
             crew.renew([number])
+            # Calls of one worker keep their order, so there is no need to wait for this one.
             crew.begin(number, *first)
             waiting.append(place)
             continue

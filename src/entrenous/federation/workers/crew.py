@@ -74,6 +74,7 @@ class Crew:
         """
         crew = Crew(ray, kind, many, threads)
         try:
+            # All start at once, and are waited for together: a start takes seconds.
             crew._hands = [crew._new() for _ in range(many)]
             try:
                 crew._wait(range(many))
@@ -82,6 +83,7 @@ class Crew:
                 raise InputError("--workers", f"{died} at the start", fix=fix) from None
             yield crew
         finally:
+            # Also after an error: a worker holds memory until it is ended.
             for hand in crew._hands:
                 ray.kill(hand)
 
@@ -114,6 +116,7 @@ class Crew:
 
     def result(self, number: int, ref: Any) -> Any:
         """Waits for a worker's result. Raises WorkerDied, or the error that the worker raised."""
+        # Ray is imported by whoever asks for workers, so its errors are reached through it.
         errors = self._ray.exceptions
         try:
             return self._ray.get(ref)
@@ -161,6 +164,7 @@ class Crew:
         """Refuses workers with other versions than this process."""
         here = about_here().versions
         for about in self.about.values():
+            # Other versions of NumPy or Python may round otherwise, and models would differ.
             for name, version in about.versions.items():
                 if version != here[name]:
                     raise InputError(

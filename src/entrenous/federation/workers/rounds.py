@@ -73,12 +73,14 @@ class ShardedRounds:
         """Trains until round `until`, and then gathers the private state from the workers. Raises
         EntrenousError when workers die again and again.
         """
+        # Another training had the workers: their state is not ours.
         if self._crew.owner is not self:
             self._shards.forget()
             self._crew.owner = self
         for tried in range(TRIES):
             try:
                 if tried:
+                    # The first repetition begins at once, later ones wait for the cluster.
                     time.sleep(PAUSE * (tried - 1))
                     self._crew.renew()
                 return self._advanced(training, until)
@@ -93,6 +95,7 @@ class ShardedRounds:
 
     def _advanced(self, training: Training, until: int) -> Training:
         try:
+            # The given training stays as it was, so that it can be repeated from there.
             advanced = self._rounds.advance(training, until)
             self._shards.gather(advanced.devices)
         # Workers are ahead of `training`.

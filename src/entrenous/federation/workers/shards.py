@@ -16,8 +16,7 @@ from ...core.vocabulary import Vocabulary
 from ...data.interactions import NOT_READ, Interactions
 from ...privacy.protection import Protection
 from ..executors import Threads
-from ..ledger import Ledger
-from ..shard import Shard
+from ..shard import Ledger, Shard
 from .crew import About, Crew, about_here
 
 # The features of items that devices use.
@@ -84,6 +83,7 @@ class ShardHand:
 
     def gather(self) -> tuple[Int64Array, State]:
         """The users trained since the last call, int64, and their private state."""
+        # State that no round has touched is the caller's already.
         rows = np.flatnonzero(self.changed)
         self.changed[:] = False
         if len(rows) == len(self.changed):
@@ -135,14 +135,18 @@ class Shards:
         """Trains `users` for one round in the workers. Returns the sum of their updates, and the
         ledger of the bytes sent. `devices` keep their values until `gather`. Raises WorkerDied.
         """
+        # Private state travels at the start and after a death alone, not in every round.
         if self._loaded is not devices:
             self.load(devices)
+        # Stored once on each machine, whatever the number of its workers.
         received = self._crew.put(download)
         arguments = {}
         for number, (low, high) in enumerate(self._bounds):
+            # Shards are ranges of users, so a comparison finds those of a worker.
             of_shard = users[(users >= low) & (users < high)]
             if len(of_shard):
                 arguments[number] = (received, of_shard, key, clip)
+        # The sum of nobody: memory of this process, to which all others are added.
         total, sent = self._nobody.work(download, self._nothing, self._none, key)
         for part, up in self._crew.call("work", arguments):
             total = merge_totals(total, part)
@@ -170,6 +174,7 @@ class Shards:
         died, nothing.
         """
         everybody = dict.fromkeys(range(self._crew.many), ())
+        # All answers are here before anything is overwritten.
         gathered = list(self._crew.call("gather", everybody))
         for users, private in gathered:
             for array, new in zip(devices, private, strict=True):
@@ -199,10 +204,12 @@ def bounds(counts: Int64Array, many: int) -> list[tuple[int, int]]:
     >>> bounds(np.array([9, 0, 0, 0, 9]), 2)
     [(0, 2), (2, 5)]
     """
+    # A user costs as much as a usual history, and each row of its own once more.
     work = np.cumsum(counts + max(1, int(counts.mean())))
     cuts = np.searchsorted(work, work[-1] * np.arange(1, many) / many).tolist()
     ends = [0]
     for number, cut in enumerate(cuts, 1):
+        # Each range has at least one user, and leaves one for each of those behind it.
         ends.append(min(max(cut, ends[-1] + 1), len(counts) - many + number))
     return list(zip(ends, [*ends[1:], len(counts)], strict=True))
 

@@ -26,6 +26,7 @@ def split(secret: bytes, t: int, points: Sequence[int]) -> list[bytes]:
     for x in points:
         value = 0
         for coefficient in (*coefficients, constant):
+            # Horner's rule, from the highest coefficient down to the secret.
             value = value * x + coefficient
         shares.append((value % PRIME).to_bytes(SHARE, "big"))
     return shares
@@ -38,6 +39,7 @@ def weights(points: Sequence[int]) -> list[int]:
         over = under = 1
         for other in points:
             if other != x:
+                # Numerator and denominator apart: one inverse a point, since inverses are slow.
                 over = over * other % PRIME
                 under = under * (other - x) % PRIME
         at_zero.append(over * pow(under, -1, PRIME) % PRIME)
@@ -51,6 +53,7 @@ def combine(shares: Mapping[int, bytes], factors: Sequence[int] | None = None) -
     factors = factors or weights(list(shares))
     values = [int.from_bytes(share, "big") for share in shares.values()]
     number = sum(w * value for w, value in zip(factors, values, strict=True)) % PRIME
+    # A share that lies gives a number of the field that may be no secret at all.
     if number < 1 << 256:
         return number.to_bytes(32, "big")
     return None

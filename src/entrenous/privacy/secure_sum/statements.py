@@ -34,6 +34,7 @@ def committed(view: bytes, owner: int, holder: int, secret: Secret, share: bytes
     view: of the roster; owner: of the secret; holder: of the share. A share is a number of 256
     random bits, so its hash hides it.
     """
+    # All that a share is about, so that no hash fits another share.
     about = ("entrenous secure sum share", view, owner, holder, secret, share)
     return hashlib.sha256(m.encode(about)).digest()
 
@@ -85,6 +86,7 @@ def unsealed(
     """
     try:
         common = p.agree(private, public)
+    # A key that nobody can agree with opens nothing.
     except SumRefused:
         return None
     key = p.derive(common, *about_box_key(view, sender, receiver))

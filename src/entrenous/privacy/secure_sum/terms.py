@@ -52,6 +52,7 @@ class SumTerms:
             raise InputError(
                 "secure sum model", f"got {len(self.model)} bytes", expected="a sha256, 32 bytes"
             )
+        # These numbers come from a server that may lie.
         if self.length < 1 or min(self.round, self.attempt) < 0:
             raise InputError("secure sum", "a length below 1, or a negative round or attempt")
         if min(self.dropout, self.malicious) < 0 or self.dropout + self.malicious >= 1:
@@ -77,6 +78,7 @@ class SumTerms:
         The model is left out: each advert states it by itself, so that a wrong model has a separate
         error, and the messages after the adverts bind it.
         """
+        # All fields in their order: one that is added later is signed without further care.
         about = [getattr(self, field.name) for field in fields(self) if field.name != "model"]
         return hashlib.sha256(encode((DOMAIN, about, sorted(roll.items())))).digest()
 

@@ -50,6 +50,7 @@ def rows_of(total: Total, same_rows: bool = False) -> SumRows:
     items = len(total.senders)
     width = 0
     for array in total.dense.values():
+        # An array with numbers for each item is as many equations in each person's items.
         if array.ndim > 1 and array.shape[1] == items:
             width += array[0, 0].size
     if same_rows:
@@ -69,6 +70,7 @@ def pack(total: Total) -> Int64Array:
             "the algorithm shows arrays singly, with their senders",
             fix="choose one that only adds up",
         )
+    # The number of devices is summed too: the mean of a sum needs it.
     parts = [array.ravel() for array in _parts(total)]
     return np.concatenate([*parts, np.array([total.devices], np.int64)])
 
@@ -84,6 +86,7 @@ def unpack(vector: Int64Array, like: Total) -> Total:
         )
     arrays = []
     low = 0
+    # Copies: a caller may keep the vector, and a total is changed in place.
     for part in _parts(like):
         arrays.append(vector[low : low + part.size].reshape(part.shape).copy())
         low += part.size
@@ -106,6 +109,7 @@ def size(like: Total) -> int:
 
 
 def _parts(total: Total) -> Iterator[Int64Array]:
+    # By name: clients of two versions may declare arrays in another order.
     yield from (total.rows[name] for name in sorted(total.rows))
     yield total.senders
     yield from (total.dense[name] for name in sorted(total.dense))
