@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from multiprocessing.util import Finalize
 from pathlib import Path
 
 import pytest
@@ -52,11 +53,13 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[IN_MEMORY] = folder
 
 
+@pytest.hookimpl(trylast=True)  # after the workers have ended
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Gives the memory back."""
     folder = session.config.stash.get(IN_MEMORY, None)
     if folder is not None and exitstatus == pytest.ExitCode.OK:
-        shutil.rmtree(folder, ignore_errors=True)
+        # Listeners that a test left open remove their sockets first, at priority 0.
+        Finalize(None, shutil.rmtree, (folder, True), exitpriority=-1)
 
 
 def _has_room(folder: Path) -> bool:
