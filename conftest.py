@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from multiprocessing.util import Finalize
+from pathlib import Path
 
 import pytest
 
@@ -25,8 +29,44 @@ COMPILED = ("tests/federation/workers", "tests/audit", "tests/deploy")
 FREE = len(COMPILING + COMPILED)
 LATER = ("tests/core", "tests/cli", "tests/golden", "tests/api", "tests/runs", "tests/federation")
 
+MEMORY = Path("/dev/shm")
+ROOM = 8 << 30  # bytes that must be free in memory for the files of all tests; they take about 1 GB
+ROOT = "PYTEST_DEBUG_TEMPROOT"  # the variable by which pytest knows where the files of tests go
+
 MANY = 200  # open files, after which those of nodes that no test holds any more are closed
+IN_MEMORY = pytest.StashKey[str]()
 SPINNING = 0.3  # of a module's time, which a thread of an earlier module may use of a core
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Puts the files of tests into memory where it has room: servers and nodes wait for the disk
+    tens of thousands of times, and a kill leaves a process's files as they are on either.
+
+    `--basetemp` or PYTEST_DEBUG_TEMPROOT names another place. After a run in which a test failed,
+    the files stay.
+    """
+    is_worker = hasattr(config, "workerinput")
+    if is_worker or config.option.basetemp or ROOT in os.environ or not _has_room(MEMORY):
+        return
+    folder = tempfile.mkdtemp(prefix="entrenous-tests-", dir=MEMORY)
+    os.environ[ROOT] = folder
+    config.stash[IN_MEMORY] = folder
+
+
+@pytest.hookimpl(trylast=True)  # after the workers have ended
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Gives the memory back."""
+    folder = session.config.stash.get(IN_MEMORY, None)
+    if folder is not None and exitstatus == pytest.ExitCode.OK:
+        # Listeners that a test left open remove their sockets first, at priority 0.
+        Finalize(None, shutil.rmtree, (folder, True), exitpriority=-1)
+
+
+def _has_room(folder: Path) -> bool:
+    """Tells whether a folder takes the files of all tests, and programs among them run there."""
+    if not folder.is_dir() or os.statvfs(folder).f_flag & os.ST_NOEXEC:
+        return False
+    return shutil.disk_usage(folder).free > ROOM and os.access(folder, os.W_OK)
 
 
 def pytest_collection_finish() -> None:

@@ -161,7 +161,7 @@ def report(
     from ..runs import store
     from ..runs.reopen import recommended
 
-    # Only the first run is opened, since to load each model would take long; the others need no data.
+    # Only the first run is opened, since to load each model would take long.
     first, *others = names or ("latest",)
     stored = [store.read(first, folder, data), *(store.read(name, folder) for name in others)]
     items = recommended(stored[0], [user])[user] if user is not None else None

@@ -1,5 +1,5 @@
-"""`Collector`: one round of a server, in this process: who was asked, what came, what it adds up
-to. What has come is on the disk.
+"""`Collector`: one round of a server in this process: the nodes that were asked, the answers that
+came, and their sum. What has come is on the disk.
 """
 
 from __future__ import annotations
@@ -32,25 +32,36 @@ T = TypeVar("T")
 
 
 class Collecting(Protocol):
-    """The port by which a server has a round collected, here or in other processes. counts:
-    answers by what became of them; lengths: of each node's answer of the open round; bytes_up,
-    bytes_down, messages: so far.
-    """
+    """The collector of a server's rounds, in this process or in others."""
 
     @property
-    def counts(self) -> Mapping[Code, int]: ...
+    def counts(self) -> Mapping[Code, int]:
+        """The number of answers by what became of them."""
+        ...
+
     @property
-    def lengths(self) -> Mapping[str, float]: ...
+    def lengths(self) -> Mapping[str, float]:
+        """The length of each node's answer of the open round."""
+        ...
+
     @property
-    def bytes_up(self) -> int: ...
+    def bytes_up(self) -> int:
+        """Bytes of the answers that counted so far."""
+        ...
+
     @property
-    def bytes_down(self) -> int: ...
+    def bytes_down(self) -> int:
+        """Bytes of the requests so far."""
+        ...
+
     @property
-    def messages(self) -> int: ...
+    def messages(self) -> int:
+        """Requests so far."""
+        ...
 
     @property
     def present(self) -> int:
-        """Returns how many nodes are connected."""
+        """The number of nodes that are connected."""
         ...
 
     @property
@@ -60,59 +71,60 @@ class Collecting(Protocol):
 
     @property
     def devices(self) -> int:
-        """Returns how many devices are in what was taken."""
+        """The number of devices in the answers that were taken."""
         ...
 
     def begin(self, work: RoundWork) -> None:
-        """Open a round, with what its journals hold of it."""
+        """Opens a round, with the answers that its journals hold."""
         ...
 
     def gather(self, seconds: float) -> None:
-        """Ask and hear nodes until all have answered or the time is up. Raises ServerStopped."""
+        """Asks and hears nodes until all have answered or the time is up. Raises ServerStopped."""
         ...
 
     def end(self) -> Total:
-        """Close the round. Returns the sum of what was taken."""
+        """Closes the round. Returns the sum of the answers that were taken."""
         ...
 
     def sums(self, works: Mapping[int, GroupWork]) -> Generator[GroupSum, None, None]:
-        """Make secure sums of some groups of nodes, by their numbers; see `grouped_round.Sums`.
+        """Makes secure sums of some groups of nodes, by their numbers; see `grouped_round.Sums`.
         Raises ServerStopped.
         """
         ...
 
     def offer(self, work: RoundWork) -> None:
-        """Have a model to give to all nodes."""
+        """Makes a model ready to be given to all nodes."""
         ...
 
     def give(self, seconds: float) -> None:
-        """Give it to every node that is there, until all have it or the time is up. Raises
-        ServerStopped.
+        """Gives the offered model to every node that is there, until all have it or the time is up.
+        Raises ServerStopped.
         """
         ...
 
     def rest(self, seconds: float) -> None:
-        """Ask nobody for some seconds. Raises ServerStopped."""
+        """Asks nobody for some seconds. Raises ServerStopped."""
         ...
 
     @property
     def without(self) -> Collection[str]:
-        """The names of the nodes that have not got the model."""
+        """The names of the nodes that do not have the model."""
         ...
 
     def agree(self, digest: bytes, seconds: float) -> set[str]:
-        """Tell the nodes that have taken the offered model of each other's words, by which they
-        know that all have the same, and keep it. Returns the names of those that do.
+        """Brings each other's words to the nodes that have taken the offered model: by these words
+        the nodes know that all have the same model, and keep it. Returns the names of those that
+        do. Raises ServerStopped.
 
-        digest: sha256 of what all nodes get of the model alike. Raises ServerStopped.
+        digest: sha256 of the part of the model that all nodes get alike.
         """
         ...
 
 
 @final
 class Collector:
-    """The `Collecting` of one process. part, of: its number among as many processes that share the
-    round's journals.
+    """The `Collecting` of one process. part, of: the number of this process, and the number of
+    processes that share the round's journals.
     """
 
     def __init__(
@@ -129,7 +141,9 @@ class Collector:
         self.folder, self._part, self._of = folder, part, of
         self.requests = Requests(folder.key, terms, contract, folder.start)
         self.exchange = Exchange(link, stop, waits)
-        only, least = UPDATE if terms.defended else "", 1
+        only, least = "", 1
+        if terms.defended:
+            only = UPDATE
         if terms.of_relays:
             only, least = PART, sum_terms(terms, contract, 0, 0, bytes(32)).people
         self.intake = RoundIntake(
@@ -175,7 +189,8 @@ class Collector:
     @property
     def heard(self) -> Int64Array:
         """The users whose devices are in what was taken, ascending."""
-        return np.sort(np.concatenate(list(self.intake.heard.values()) or [np.empty(0, np.int64)]))
+        nobody: Int64Array = np.empty(0, np.int64)
+        return np.sort(np.concatenate([nobody, *self.intake.heard.values()]))
 
     @property
     def taken(self) -> Collection[str]:
@@ -191,12 +206,9 @@ class Collector:
         """`Collecting.begin`. without: nodes whose answers another process has taken."""
         self._work, self._sent = work, {}
         self._journal = self.kept("journal", lambda: self.folder.journal(work.round, self._part))
-        recorded = [
-            record.content
-            for record in self.folder.recorded_of(work.round, self._part, self._of)
-            if record.kind == FRAME
-        ]
-        recorded = [frame for frame in recorded if opened(frame).node not in without]
+        records = self.folder.recorded_of(work.round, self._part, self._of)
+        frames = [record.content for record in records if record.kind == FRAME]
+        recorded = [frame for frame in frames if opened(frame).node not in without]
         self.intake.begin(Open(work.round, work.model, work.asked), self._journal, recorded)
         if recorded:
             line = f"round {work.round}: {len(self.intake.taken)} answers from the journal"
@@ -208,13 +220,11 @@ class Collector:
         self.exchange.gather(self.intake.missing, request, self.take, seconds, self._sent)
 
     def take(self, frames: Sequence[bytes]) -> None:
-        """Take answers that came together."""
+        """Takes answers that came together."""
         receipts = self.kept("journal", lambda: self.intake.receive_all(frames))
-        self.bytes_up += sum(
-            len(frame)
-            for frame, receipt in zip(frames, receipts, strict=True)
-            if receipt.code is Code.ACCEPTED
-        )
+        for frame, receipt in zip(frames, receipts, strict=True):
+            if receipt.code is Code.ACCEPTED:
+                self.bytes_up += len(frame)
 
     def end(self) -> Total:
         total = self.intake.total
@@ -283,7 +293,7 @@ class Collector:
         memory: SumMemory | None = None,
         seconds: float | None = None,
     ) -> GroupSum:
-        """The secure sum of one group; see `SecureRound`. Raises ServerStopped."""
+        """Makes the secure sum of one group; see `SecureRound`. Raises ServerStopped."""
         asking = SecureRound(self, work, number, of_group, memory, seconds)
         total = asking.run()
         return GroupSum(number, total, asking.begun, asking.names)
@@ -301,19 +311,20 @@ class Collector:
         self.exchange.rest(seconds, self.thank)
 
     def thank(self, frames: Sequence[bytes]) -> None:
-        """Take the words of nodes that have a model now."""
+        """Takes the words of nodes that have a model now."""
         for frame in frames:
             with suppress(FrameRefused):
-                found = opened(frame)
-                if found.head.kind in CONTRIBUTIONS:
-                    self.intake.receive(frame)  # late
+                word = opened(frame)
+                # An answer that comes late is counted as such.
+                if word.head.kind in CONTRIBUTIONS:
+                    self.intake.receive(frame)
                     continue
-                node = self.intake.identified(found)
-                self.words[node] = found
+                node = self.intake.identified(word)
+                self.words[node] = word
                 self.without.discard(node)
 
     def words_of(self, digest: bytes) -> dict[str, Frame]:
-        """The words of the nodes that have taken the offered model, by name."""
+        """Returns the words of the nodes that have taken the offered model, by name."""
         taken = (TAKEN, self.work.round, digest)
         return {
             name: word
@@ -328,7 +339,7 @@ class Collector:
         return self.pass_on(digest, agreed_model.written(words.values()), seconds)
 
     def pass_on(self, digest: bytes, body: bytes, seconds: float) -> set[str]:
-        """Bring the words of all nodes (`agreed_model.written`) to those that have given theirs
+        """Brings the words of all nodes (`agreed_model.written`) to those that have given theirs
         here. Returns the names of the nodes that keep the model then. Raises ServerStopped.
         """
         number, items = self.work.round, self.intake.contract.sizes["items"]
@@ -341,16 +352,16 @@ class Collector:
         def take(frames: Sequence[bytes]) -> None:
             for frame in frames:
                 with suppress(FrameRefused):
-                    found = opened(frame)
-                    node = self.intake.identified(found)
+                    word = opened(frame)
+                    node = self.intake.identified(word)
                     waiting.discard(node)
-                    if found.head.kind == KEPT:
+                    if word.head.kind == KEPT:
                         kept.add(node)
 
         self.exchange.gather(lambda: waiting, request, take, seconds)
         return kept
 
     def kept(self, what: str, act: Callable[[], T]) -> T:
-        """Write something to the disk, however long that takes."""
+        """Writes something to the disk, however long that takes."""
         number = 0 if self._work is None else self._work.round
         return kept(self.folder, f"round {number}: the {what}", act, self.exchange.pause)

@@ -18,6 +18,7 @@ from ...core.contract.declared import Contract
 from ...core.contract.protocols import arrays_of
 from ...core.contract.update import Total
 from ...core.errors import StartAgain
+from ...core.types import Int64Array
 from ...privacy.secure_sum.memory import PastSum
 from ..frames import agreed_model
 from ..frames.contribution import add, read_sum
@@ -32,25 +33,27 @@ from .worker import homes, said_of
 
 STOP = Order("stop", {})
 READY = 120.0  # seconds for a worker to come up, and to answer
-# so many deaths of workers within so many seconds mean something that a restart does not mend
+# So many deaths of workers within so many seconds have a cause that a restart does not mend.
 DEATHS, PERIOD = 10, 60.0
+# The words by which orders are answered.
+ANSWERS = {"stop": "stopped", "words": "words"}
 
 
 class Hired(Protocol):
     """One worker, as the server's process has it."""
 
     def send(self, order: Order) -> None:
-        """Send an order. Raises OSError when the worker has died."""
+        """Sends an order. Raises OSError when the worker has died."""
         ...
 
     def receive(self, seconds: float) -> Order | None:
-        """The next message; None if none has come in time. Raises EOFError when the worker has
-        died.
+        """Returns the next message; None if none has come in time. Raises EOFError when the worker
+        has died.
         """
         ...
 
     def end(self) -> None:
-        """End the worker, also one that has died."""
+        """Ends the worker, also one that has died."""
         ...
 
 
@@ -66,12 +69,12 @@ class Workers(Protocol[H]):
         ...
 
     def hire(self, part: int) -> H:
-        """Start worker number `part`."""
+        """Starts worker number `part`."""
         ...
 
     def ready(self, workers: Sequence[H], seconds: float) -> Sequence[H]:
-        """The workers from which a message has come, or that have died; waits at most `seconds` for
-        the first.
+        """Returns the workers from which a message has come, or that have died; waits at most
+        `seconds` for the first.
         """
         ...
 
@@ -79,7 +82,7 @@ class Workers(Protocol[H]):
 
 
 class WorkerStanding:
-    """The reports of one worker, and its orders."""
+    """The reports of one worker, and its order."""
 
     def __init__(self) -> None:
         self.process = 0
@@ -87,28 +90,37 @@ class WorkerStanding:
         self.address = ""
         """HOST:PORT for the other workers, "" where they need none."""
         self.order: Order | None = None
-        """What it is doing, which its successor would be told."""
+        """The order that it works on, which its successor would be given."""
         self.done: set[str] = set()
         """The nodes that it has heard, or that have the model."""
         self.counts: Mapping[str, int] = {}
-        self.sent, self.present, self.devices, self.link = [0, 0, 0], 0, 0, LinkTally()
+        """Answers by what became of them."""
+        self.sent = [0, 0, 0]
+        """Bytes up, bytes down and messages so far."""
+        self.present = 0
+        """The nodes that are connected to it."""
+        self.devices = 0
+        """The devices in the answers that it has taken."""
+        self.link = LinkTally()
+        """The counts of its port."""
 
 
 class Summed(NamedTuple):
     """The answer of a worker to `sum`."""
 
     at: int
+    """The number of the worker."""
     about: Mapping[str, Any]
     body: bytes
 
 
 @final
 class WorkerPool(Generic[H]):
-    """The `Collecting` of several workers. One that dies is started again, and has lost nothing
-    that it acknowledged.
+    """The `Collecting` of several workers. A worker that dies is started again, and has lost
+    nothing that it acknowledged.
 
-    Under masks each node is served by one worker, which makes the sums of its group. waits: is
-    called now and then with the names of missing nodes.
+    Under masks each node is served by one worker, which makes the sums of its group. waits: called
+    now and then with the names of missing nodes.
     """
 
     def __init__(
@@ -125,8 +137,9 @@ class WorkerPool(Generic[H]):
         self._home = homes(folder.terms, folder.members, count)
         self.lengths: dict[str, float] = {}
         self._accepted = 0  # answers in the totals of all rounds
-        # what workers that have died had counted
-        self._before, self._sent_before = Counter[str](), np.zeros(3, np.int64)
+        # The counts of workers that have died.
+        self._before = Counter[str]()
+        self._sent_before: Int64Array = np.zeros(3, np.int64)
         self._link_before = LinkTally()
         self._deaths: list[float] = []
         self._word = ""  # of what was begun last
@@ -141,12 +154,12 @@ class WorkerPool(Generic[H]):
         self._introduce()
 
     def close(self) -> None:
-        """End all workers and give the port back."""
+        """Ends all workers and gives the port back."""
         for worker in self.workers:
             worker.end()
         self._hiring.close()
 
-    # ---- what a server asks of it ----------------------------------------------------------------
+    # ---- rounds: `Collecting` --------------------------------------------------------------------
 
     @property
     def present(self) -> int:
@@ -154,8 +167,8 @@ class WorkerPool(Generic[H]):
 
     @property
     def devices(self) -> int:
-        """Returns how many devices are in what the workers have taken; one that two of them have
-        counts twice until the end.
+        """The number of devices in the answers that the workers have taken. A device that two of
+        them have counts twice until the end.
         """
         return sum(standing.devices for standing in self.standing)
 
@@ -170,13 +183,12 @@ class WorkerPool(Generic[H]):
 
     @property
     def counts(self) -> Mapping[Code, int]:
-        """Answers by what became of them. Those of updates that count are as many as do: a worker
-        takes those of its journal again.
-        """
+        """The number of answers by what became of them."""
         counts = self._before.copy()
         for standing in self.standing:
             counts.update(standing.counts)
         by_code = {Code(name): count for name, count in counts.items()}
+        # A worker that is started again takes the answers of its journal again.
         if not self._folder.terms.masked:
             now = len(self.taken) if self._word == "round" else 0
             by_code[Code.ACCEPTED] = self._accepted + now
@@ -195,7 +207,7 @@ class WorkerPool(Generic[H]):
         return self._sent(2)
 
     def tally(self) -> LinkTally:
-        """The sum of the counts of all workers' ports so far."""
+        """Returns the counts of all workers' ports so far."""
         links = [standing.link for standing in self.standing]
         return reduce(LinkTally.plus, links, self._link_before)
 
@@ -215,37 +227,44 @@ class WorkerPool(Generic[H]):
         rest(seconds, self._stop, self._listen)
 
     def end(self) -> Total:
-        """The sums of all workers. Who was taken by two of them counts with the first: the others
-        leave it out.
+        """Closes the round. Returns the sum of all workers' sums. A node that two of them have
+        taken counts with the first: the others leave it out.
         """
-        seen, total, work = set[str](), self._contract.empty_total(), self._work
-        assert work is not None
-        for at in range(len(self.workers)):
+        work = self._work
+        assert work is not None  # from `begin` on
+        counted: set[str] = set()
+        total = self._contract.empty_total()
+        for at in range(self._count):
             self._tell(at, STOP)
-        for at in range(len(self.workers)):
-            names = set(self._answer(at, "stopped", [STOP]).about["taken"])
-            order = Order("total", {"without": sorted(names & seen)})
+        for at in range(self._count):
+            taken = set(self._answer(at, "stopped", [STOP]).about["taken"])
+            order = Order("total", {"without": sorted(taken & counted)})
             self._tell(at, order)
             _, about, body = self._answer(at, "total", [STOP, order])
             if about["names"]:
-                seen |= set(about["names"])
+                counted |= set(about["names"])
                 total = add(total, self._read(work, about, body))
         self._close()
-        self._accepted += len(seen)
+        self._accepted += len(counted)
         return total
 
     def sums(self, works: Mapping[int, GroupWork]) -> Generator[GroupSum, None, None]:
-        """Yields the secure sums of some groups. Each worker makes the sums of its groups in turn;
-        a sum that is under way when the caller stops is still made.
+        """Yields the secure sums of some groups. Each worker makes those of its own groups, one
+        after the other. Sums that are under way when nobody takes further ones are made
+        nevertheless.
         """
         self._works, self._summed = works, []
-        left = [sorted(n for n in works if n % self._count == at) for at in range(self._count)]
-        idle, ended = set(range(self._count)), 0
+        left: list[list[int]] = [[] for _ in range(self._count)]
+        for number in sorted(works):
+            left[number % self._count].append(number)
+        idle = set(range(self._count))
+        ended = 0
         try:
             while ended < len(works):
-                for at in [at for at in idle if left[at]]:
-                    idle.discard(at)
-                    self._order(at, self._sum_order(left[at].pop(0)))
+                for at in list(idle):
+                    if left[at]:
+                        idle.discard(at)
+                        self._order(at, self._sum_order(left[at].pop(0)))
                 for at, about, body in self._some_summed():
                     idle.add(at)
                     ended += 1
@@ -258,15 +277,16 @@ class WorkerPool(Generic[H]):
             self._close()
 
     def agree(self, digest: bytes, seconds: float) -> set[str]:
-        words, kept = dict[str, agreed_model.Word](), set[str]()
+        words: dict[str, agreed_model.Word] = {}
         asking = Order("words", {"model": digest})
         for at in range(self._count):
             self._tell(at, asking)
         for at in range(self._count):
-            said = self._answer(at, "words", [asking]).about["words"]
-            words |= {name: agreed_model.Word(*word) for name, word in said.items()}
+            of_worker = self._answer(at, "words", [asking]).about["words"]
+            words |= {name: agreed_model.Word(*word) for name, word in of_worker.items()}
         if len(words) < agreed_model.enough(self._folder.members):
-            return kept
+            return set()
+        kept: set[str] = set()
         body = agreed_model.written(words.values())
         order = Order("agree", {"model": digest, "seconds": seconds}, body)
         for at in range(self._count):
@@ -294,13 +314,14 @@ class WorkerPool(Generic[H]):
         return self._home.get(name, at) == at
 
     def _sum_order(self, number: int) -> Order:
-        """Returns the order for the worker of a group, with the server's memory of earlier sums."""
+        """Returns the order for the worker of a group. It has the server's memory of earlier sums
+        of that group.
+        """
         group = self._works[number]
-        past = [
-            (summed.model, dict(summed.parties))
-            for summed in self._folder.summed()
-            if not group.of_group or not group.of_group.isdisjoint(summed.parties)
-        ]
+        past = []
+        for summed in self._folder.summed():
+            if not group.of_group or not group.of_group.isdisjoint(summed.parties):
+                past.append((summed.model, dict(summed.parties)))
         about = {
             **_said_of_work(group.work),
             "asked": _said_of_asked(group.work.asked),
@@ -317,7 +338,8 @@ class WorkerPool(Generic[H]):
         self._tell(at, order)
 
     def _tell(self, at: int, order: Order) -> None:
-        with suppress(OSError):  # it has died, which is noticed when it is listened to
+        # One that has died is noticed when it is listened to.
+        with suppress(OSError):
             self.workers[at].send(order)
 
     def _close(self) -> None:
@@ -325,7 +347,7 @@ class WorkerPool(Generic[H]):
         for standing in self.standing:
             standing.order = None
 
-    # ---- what workers say ------------------------------------------------------------------------
+    # ---- messages of workers ---------------------------------------------------------------------
 
     def _listen(self, seconds: float = POLL) -> None:
         """Takes messages for a moment."""
@@ -338,7 +360,7 @@ class WorkerPool(Generic[H]):
                     self._replace(at, [])
 
     def _some_summed(self) -> list[Summed]:
-        """The sums that have come. Raises ServerStopped."""
+        """Returns the sums that have come. Raises ServerStopped."""
         if self._stop.is_set():
             raise ServerStopped
         self._listen()
@@ -346,8 +368,8 @@ class WorkerPool(Generic[H]):
         return summed
 
     def _answer(self, at: int, word: str, orders: list[Order]) -> Order:
-        """A worker's answer to the last of some orders; all of them are said again to one that died
-        over them.
+        """Returns a worker's answer to the last of some orders. A worker that dies meanwhile is
+        replaced, and its successor is given all of them.
         """
         while True:
             try:
@@ -358,8 +380,8 @@ class WorkerPool(Generic[H]):
                     self._heard(at, ANSWERS[orders[0].word])
 
     def _heard(self, at: int, word: str) -> Order:
-        """Reports are taken until the message that is waited for comes. Raises EOFError when the
-        worker has died.
+        """Takes reports until the message that is waited for comes, and returns that message.
+        Raises EOFError when the worker has died, StartAgain when it does not answer.
         """
         until = time.monotonic() + READY
         worker = self.workers[at]
@@ -391,7 +413,7 @@ class WorkerPool(Generic[H]):
                 self._waits(about["waiting"])
 
     def _remember(self, about: Mapping[str, Any]) -> None:
-        """Has the server's disk know what a secure sum must not forget."""
+        """Stores on the server's disk what must be known of all secure sums."""
         if "sum" in about:
             what, act = "list of sums", partial(self._folder.remember_sum, PastSum(*about["sum"]))
         else:
@@ -431,15 +453,15 @@ class WorkerPool(Generic[H]):
                 self._tell(at, Order("siblings", {"addresses": addresses}))
 
     def _replace(self, at: int, orders: list[Order]) -> None:
-        """A worker has died: another takes its place, with its journal. Raises StartAgain when too
-        many have.
+        """Puts another worker in the place of one that has died, with its journal. Raises
+        StartAgain when too many have.
         """
         worker, dead, now = self.workers[at], self.standing[at], time.monotonic()
         worker.end()
         self._before.update(dead.counts)
         self._link_before = self._link_before.plus(dead.link._replace(open=0))
         self._sent_before += np.array(dead.sent)
-        self._deaths = [when for when in self._deaths if now - when < PERIOD] + [now]
+        self._deaths = [*(when for when in self._deaths if now - when < PERIOD), now]
         line = f"worker {at} has ended (process {dead.process}); starting it again"
         self._folder.log(LogLine(line, "worker", level="error"))
         if len(self._deaths) >= DEATHS:
@@ -448,19 +470,18 @@ class WorkerPool(Generic[H]):
         self.workers[at], self.standing[at] = self._hiring.hire(at), WorkerStanding()
         self._await_ready(at)
         self._introduce()
-        if dead.order is not None:
-            is_sum = dead.order.word == "sum"
-            # the sum that the dead worker was making may be one to remember by now
-            self._order(at, self._sum_order(dead.order.about["group"]) if is_sum else dead.order)
-        for order in orders:
-            self._tell(at, order)
-
-
-ANSWERS = {"stop": "stopped", "words": "words"}  # the words by which orders are answered
+        order = dead.order
+        # The sum that the dead worker was making may be one to remember by now.
+        if order is not None and order.word == "sum":
+            order = self._sum_order(order.about["group"])
+        if order is not None:
+            self._order(at, order)
+        for further in orders:
+            self._tell(at, further)
 
 
 def _said_of_work(work: RoundWork) -> dict[str, Any]:
-    """Returns the fields of a round's order other than the nodes that are asked."""
+    """Returns the part of an order that says what a round is, without the asked users."""
     assert work.state is not None  # of a server's own work
     state = {f"server.{name}": said_of(array) for name, array in arrays_of(work.state).items()}
     return {"round": work.round, "model": work.model, "state": state}

@@ -1,9 +1,10 @@
-"""A round in which the server learns the sum of its nodes and none of them: the stages of a secure
-sum over frames, journalled.
+"""A round in which the server learns the sum of its nodes' updates and no single update: the stages
+of a secure sum over frames, journalled.
 
-What is signed, boxed and masked is privacy/secure_sum; here its messages are asked for, taken, and
-survive a restart. Once masked inputs have been asked for, the round is counted or lost: it is never
-tried again, for two sums of one round over different nodes would tell what a node sent."""
+privacy/secure_sum signs, boxes and masks. Here its messages are asked for, taken, and survive a
+restart. Once masked inputs have been asked for, the round is counted or lost. It is never tried
+again: two sums of one round over different nodes would tell what a node sent.
+"""
 
 from __future__ import annotations
 
@@ -36,22 +37,22 @@ LONGEST = 30.0  # seconds between two attempts, at most
 
 
 class SumMemory(Protocol):
-    """The server's memory of all secure sums: the nodes that each had, and the liars."""
+    """A server's memory of all secure sums: the parties of each, and the nodes that have lied."""
 
     def summed(self) -> tuple[PastSum, ...]:
-        """The newest sums that nodes were asked to consent to."""
+        """Returns the newest sums that nodes were asked to consent to."""
         ...
 
     def liars(self) -> Mapping[str, str]:
-        """The lie of each node that has lied in a sum, by its name."""
+        """Returns the lie of each node that has lied in a sum, by its name."""
         ...
 
     def remember_sum(self, summed: PastSum) -> None:
-        """Store whose sum nodes are about to be asked to consent to. Raises OSError."""
+        """Stores whose sum nodes are about to be asked to consent to. Raises OSError."""
         ...
 
     def remember_liar(self, name: str, lie: str) -> None:
-        """Store who has lied, and how. Raises OSError."""
+        """Stores who has lied, and how. Raises OSError."""
         ...
 
 
@@ -66,12 +67,12 @@ class Asks(Protocol):
 
 
 class Stage(NamedTuple):
-    """One stage of a secure sum. number: as in privacy/secure_sum; request: makes the frame for a
-    node.
-    """
+    """One stage of a secure sum."""
 
     number: int
+    """The number of the stage, as in privacy/secure_sum."""
     request: Callable[[str], FrameParts]
+    """Makes the frame for a node."""
 
 
 @final
@@ -79,11 +80,15 @@ class SecureRound:
     """One round of a server by a secure sum: the server learns the sum of the updates and no single
     one.
 
-    group, of_group: where there are groups, the number of the one whose sum this is, from 0, and
-    all nodes that are or were in it. Its attempts are numbered apart, and earlier sums of
-    other groups do not count: no node is in both. memory: None = that of the collector's folder,
-    which is the server's own. seconds: for all of it, since a relay's answer has to be in time;
-    None = it waits for as many nodes as count.
+    group: the number of the group whose sum this is, from 0. of_group: all nodes that are or were
+    in the group; empty where there is one group. The attempts of a group have numbers of their own,
+    and earlier sums of other groups do not count, since no node is in two.
+
+    memory: None = that of the collector's folder, which is the server's. seconds: the time for the
+    whole sum, since a relay's answer has to be in time; None = it waits for as many nodes as count.
+
+    begun: True once nodes are asked: without a sum the round is lost then, and otherwise passed
+    over. names: the nodes whose sum it is, once the sum is there.
     """
 
     def __init__(
@@ -97,112 +102,119 @@ class SecureRound:
     ) -> None:
         self._collector, self._folder = collector, collector.folder
         self._until = None if seconds is None else time.monotonic() + seconds
-        self._late = False  # whether the time was too short for enough nodes
+        self._late = False  # True if the time was too short for enough nodes
         self._contract = collector.intake.contract
         self._memory = memory or self._folder
-        self._past, terms = self._memory.summed(), self._folder.terms
+        self._past = self._memory.summed()
+        terms = self._folder.terms
         self._first = group * SPAN
         self._what = f"round {work.round}"
         self._unsummed = "the model is unchanged"
         if of_group:
-            self._past = tuple(
-                before for before in self._past if not before.parties.keys().isdisjoint(of_group)
-            )
+            members = frozenset(of_group)
+            of_these = [past for past in self._past if not members.isdisjoint(past.parties)]
+            self._past = tuple(of_these)
             self._what += f", group {group + 1}"
             self._unsummed = "the group is left out"
         self._floors = Floors(terms.protection.people, terms.protection.parties, apart=terms.apart)
-        # as nodes have it
+        # The fewest people of a sum, as the nodes compute them.
         self._least = sum_terms(terms, self._contract, work.round, 0, work.model).people
         self._work = work._replace(asked=self._of_before(work))
         self._now = Open(work.round, work.model, self._work.asked)
         self._roll = self._folder.members.roll()
         self._empty = self._contract.empty_total()  # the sum of nobody
-        self._gone: set[str] = (
-            set()
-        )  # who has refused a stage of this attempt, or was not heard in time
+        # Nodes that have refused a stage of this attempt, or were not heard in time.
+        self._gone: set[str] = set()
         self._shown: dict[str, tuple[ShownArrays, ...]] = {}
-        self._sum: SecureSumServer | None = (
-            None  # None: what was asked for is not known, as far as a damaged journal tells
-        )
+        # None: a damaged journal does not tell what was asked for.
+        self._sum: SecureSumServer | None = None
         self._attempt_number = 0
         self._taking: bytes | None = None  # the frame whose message is being taken
-        # whether nodes are asked at all: if there is no sum then, the round is lost, else passed
-        # over
         self.begun = False
-        self.names = frozenset[str]()  # the nodes whose sum it is, once it is there
+        self.names = frozenset[str]()
 
     def run(self) -> Total:
-        """Run the stages of the sum, in several attempts if need be. Returns the sum, which has no
-        devices if the round is lost."""
-        number = self._now.round
-        alone = (
-            "all who were asked are of one node, whom a sum would not hide"
-            if len(self._now.asked) < 2
-            else ""
-        )
-        people = sum(len(users) for users in self._now.asked.values())
-        few = (
-            ""
-            if people >= self._least
-            else f"{people} people are asked, and a sum is of at least {self._least}"
-        )
-        if never := alone or few or self._too_near(self._now.asked):
-            line = f"{self._what}: {never}; {self._unsummed}"
-            self._folder.log(LogLine(line, "lost", level="warning", round=number))
+        """Runs the stages of the sum, in several attempts if need be. Returns the sum, which has no
+        devices if the round is lost.
+        """
+        never = self._hopeless()
+        if never:
+            self._log(f"{self._what}: {never}; {self._unsummed}", "lost")
             return self._empty
         self.begun = True
-        attempt = self._folder.newest_attempt(number, self._first)
+        attempt = self._folder.newest_attempt(self._now.round, self._first)
         while True:
-            # used at once
-            journal = self._kept("journal", lambda: self._folder.journal(number, attempt))  # noqa: B023
-            self._folder.drop_attempts(number, attempt, self._first)
-            try:
-                return self._attempt(attempt, journal)
-            except SumRefused as why:
-                line = (
-                    f"{self._what}, attempt {attempt - self._first}: {why.text}; nothing was"
-                    f" revealed, {self._unsummed}"
-                )
-                self._folder.log(LogLine(line, "lost", level="warning", round=number))
-                if self._late or self._sum is None or self._sum.stage >= stages.MASKED:
-                    return self._empty
-            finally:
-                journal.close()
-                self._name_liars()
+            total = self._tried(attempt)
+            if total is not None:
+                return total
             self._collector.exchange.pause(min(LONGEST, 1.0 + attempt - self._first))
             attempt += 1
 
-    def _of_before(self, work: RoundWork) -> Mapping[str, Int64Array]:
-        """Returns the nodes to ask: all of a round's nodes but those that have lied.
+    def _hopeless(self) -> str:
+        """Returns why nobody needs to be asked, since no sum of the asked nodes could be made;
+        empty where one can.
+        """
+        if len(self._now.asked) < 2:
+            return "all who were asked are of one node, whom a sum would not hide"
+        people = sum(len(users) for users in self._now.asked.values())
+        if people < self._least:
+            return f"{people} people are asked, and a sum is of at least {self._least}"
+        return self._too_near(self._now.asked)
 
-        Where these and those of an earlier sum differ by too few for nodes to consent, all of the
-        round's nodes; or where they do not fit either, those of an earlier sum.
+    def _tried(self, attempt: int) -> Total | None:
+        """Makes an attempt. Returns its sum, which has no devices if the round is lost; None if
+        another attempt may follow.
+        """
+        number = self._now.round
+        journal = self._kept("journal", lambda: self._folder.journal(number, attempt))
+        self._folder.drop_attempts(number, attempt, self._first)
+        try:
+            return self._attempt(attempt, journal)
+        except SumRefused as why:
+            line = (
+                f"{self._what}, attempt {attempt - self._first}: {why.text}; nothing was"
+                f" revealed, {self._unsummed}"
+            )
+            self._log(line, "lost")
+            # Masked inputs may have been asked for: two sums over different nodes tell more.
+            if self._late or self._sum is None or self._sum.stage >= stages.MASKED:
+                return self._empty
+            return None
+        finally:
+            journal.close()
+            self._name_liars()
+
+    def _log(self, line: str, event: str) -> None:
+        self._folder.log(LogLine(line, event, level="warning", round=self._now.round))
+
+    def _of_before(self, work: RoundWork) -> Mapping[str, Int64Array]:
+        """Returns the users to ask, by node: those of all nodes of a round that have not lied.
+
+        If these and the parties of an earlier sum differ by too few for nodes to consent, all nodes
+        of the round are asked; if they do not fit either, the parties of an earlier sum.
         """
         everybody = work.asked.keys()
         honest = everybody - self._memory.liars().keys()
-        earlier = (before.parties.keys() for before in reversed(self._past))
-        for some in (honest, everybody, *earlier):
-            if len(some) > 1 and some <= everybody and not self._too_near(some, work):
-                return {name: work.asked[name] for name in sorted(some)}
+        earlier = [past.parties.keys() for past in reversed(self._past)]
+        for names in (honest, everybody, *earlier):
+            if len(names) > 1 and names <= everybody and not self._too_near(names, work):
+                return {name: work.asked[name] for name in sorted(names)}
         return {name: work.asked[name] for name in sorted(everybody)}
 
     def _too_near(self, names: Collection[str], work: RoundWork | None = None) -> str:
-        """Returns why nodes would not consent to this sum, given the earlier sums; empty if they
-        would.
+        """Returns why nodes would not consent to the sum of these nodes after earlier ones; empty
+        if they would.
         """
         work = work or self._work
+        parties = {name: len(work.asked[name]) for name in names}
         try:
-            check_parties(
-                self._past,
-                work.model,
-                {name: len(work.asked[name]) for name in names},
-                self._floors,
-            )
+            check_parties(self._past, work.model, parties, self._floors)
         except SumRefused as why:
             return why.text
         return ""
 
     def _attempt(self, attempt: int, journal: Journal) -> Total:
+        """Runs the stages once. Returns the sum; raises SumRefused if there is none."""
         self._gone, self._shown, self._sum = set(), {}, None
         self._attempt_number = attempt
         now = self._now
@@ -214,12 +226,13 @@ class SecureRound:
         if own.heard(stages.ADVERT) - self._now.asked.keys():
             raise SumRefused("roster", "nodes were in it that are asked no more, since a restart")
         for stage in self._stages(attempt, own):
-            if own.stage <= stage.number:  # those before were closed before a restart
+            # The stages before were closed before a restart.
+            if own.stage <= stage.number:
                 self._hear(stage, own)
         return self._total(own)
 
     def _stages(self, attempt: int, own: SecureSumServer) -> list[Stage]:
-        """Yields the requests of each stage, for the nodes that answered at the stage before."""
+        """Returns the stages. Each asks the nodes that were heard at the one before."""
 
         def work(name: str) -> FrameParts:
             return self._collector.requests.work(
@@ -236,7 +249,7 @@ class SecureRound:
         return [Stage(number, ask) for number, ask in enumerate(asks)]
 
     def _seal(self, kind: str, body: bytes, name: str) -> FrameParts:
-        """Returns a request to a node; its frame has no arrays."""
+        """Returns a request to a node, of a kind that carries no arrays."""
         return self._collector.requests.seal(
             kind,
             body,
@@ -249,8 +262,8 @@ class SecureRound:
 
     def _hear(self, stage: Stage, own: SecureSumServer) -> None:
         """Asks for the messages of a stage until all have come, or enough of them when the time is
-        up. The first question of a stage closes the one before. Raises NotTaken if too few are
-        there for it to be worth going on.
+        up. The first question of a stage closes the stage before. Raises SumRefused if too few
+        nodes are there to go on.
         """
         number = stage.number
         before = set(self._now.asked) if number == 0 else set(own.heard(number - 1))
@@ -259,26 +272,21 @@ class SecureRound:
             return before - own.heard(number) - self._gone
 
         if number == stages.CONSENT:
-            some = {name: len(self._now.asked[name]) for name in own.heard(stages.MASKED)}
-            self._kept(
-                "list of sums", lambda: self._memory.remember_sum(PastSum(self._work.model, some))
-            )
+            parties = {name: len(self._now.asked[name]) for name in own.heard(stages.MASKED)}
+            summed = PastSum(self._work.model, parties)
+            self._kept("list of sums", lambda: self._memory.remember_sum(summed))
         self._collector.exchange.gather(missing, stage.request, self._take, self._patience())
         if number == stages.MASKED:
             self._settle(own)
         while number <= stages.MASKED and not self._enough(set(own.heard(number))):
+            name = stages.STAGES[number]
             if not missing():
-                raise SumRefused(
-                    "threshold", f"{stages.STAGES[number]}: too many nodes withhold theirs"
-                )
+                raise SumRefused("threshold", f"{name}: too many nodes withhold theirs")
             if self._until is not None:
                 self._late = True
-                raise SumRefused(
-                    "threshold", f"{stages.STAGES[number]}: too few nodes have answered in time"
-                )
-            self._collector.exchange.gather(
-                missing, stage.request, self._take, self._folder.terms.deadline
-            )
+                raise SumRefused("threshold", f"{name}: too few nodes have answered in time")
+            seconds = self._folder.terms.deadline
+            self._collector.exchange.gather(missing, stage.request, self._take, seconds)
         self._gone |= missing()
 
     def _patience(self) -> float:
@@ -286,12 +294,12 @@ class SecureRound:
         deadline = self._folder.terms.deadline
         if self._until is None:
             return deadline
-        # Nodes that miss one stage are not waited for at the next, which so takes far less; half of
-        # the time is left for those whose nodes go away later.
+        # Nodes that miss one stage are not waited for at the next, which so takes far less. Half of
+        # the time is left for stages whose nodes go away later.
         return min(deadline, max(0.0, self._until - time.monotonic()) / 2)
 
     def _settle(self, own: SecureSumServer) -> None:
-        """Has boxes opened that somebody complained of, which tells which of the two lied."""
+        """Has the boxes opened that somebody complained of: that shows which of the two lied."""
 
         def opening(name: str) -> FrameParts:
             return self._seal(OPEN, own.accused[name], name)
@@ -306,26 +314,26 @@ class SecureRound:
     def _name_liars(self) -> None:
         """Stores and logs who has lied in an attempt."""
         own, number = self._sum, self._now.round
-        for name, lie in sorted({} if own is None else own.liars.items()):
+        if own is None:
+            return
+        for name, lie in sorted(own.liars.items()):
             line = f"round {number}: {name} lied: {lie}"
             self._folder.log(LogLine(line, "liar", level="error", round=number, node=name))
             self._kept("liars", partial(self._memory.remember_liar, name, line))
 
     def _enough(self, heard: set[str]) -> bool:
-        """Tells whether these are enough for their sum to count, and not nearly those of an earlier
-        sum; if not, that is logged.
+        """Returns whether these nodes are enough for their sum to count, and not nearly the nodes
+        of an earlier sum; logs it if not.
         """
         if not enough(self._folder, self._work, heard):
             return False
         people = sum(len(self._now.asked[name]) for name in heard)
         if people < self._least:
-            line = f"{self._what}: {people} people, at least {self._least}"
-            self._folder.log(LogLine(line, "few", level="warning", round=self._now.round))
+            self._log(f"{self._what}: {people} people, at least {self._least}", "few")
             return False
-        if why := self._too_near(heard):
-            self._folder.log(
-                LogLine(f"{self._what}: {why}", "apart", level="warning", round=self._now.round)
-            )
+        why = self._too_near(heard)
+        if why:
+            self._log(f"{self._what}: {why}", "apart")
         return not why
 
     def _kept(self, what: str, act: Callable[[], T]) -> T:
@@ -340,89 +348,92 @@ class SecureRound:
             self._take_one(frame)
 
     def _take_one(self, frame: bytes) -> None:
-        """One answer. A disk that refuses leaves all as it was."""
+        """Takes one answer. A disk that refuses leaves all as it was."""
+        intake = self._collector.intake
         node = None
         try:
-            found = opened(frame, self._largest)
-            node = self._collector.intake.identified(found)
-            self._check(found)
-            self._kept("journal", lambda: self._read(frame, found, node))
+            answer = opened(frame, self._largest)
+            node = intake.identified(answer)
+            self._check(answer)
+            self._kept("journal", lambda: self._read(frame, answer, node))
             self._collector.bytes_up += len(frame)
-            self._collector.intake.said(Code.ACCEPTED, node, "")
+            intake.said(Code.ACCEPTED, node, "")
         except FrameRefused as why:
             if why.code is Code.WITHHELD and node is not None:
                 self._gone.add(node)
-            self._collector.intake.said(why.code, node, why.text)
+            intake.said(why.code, node, why.text)
         except SumRefused as why:
-            self._collector.intake.said(Code.NOT_SUMMED, node, f"{why.code}: {why.text}")
+            intake.said(Code.NOT_SUMMED, node, f"{why.code}: {why.text}")
 
-    def _check(self, found: Frame) -> None:
-        head, attempt = found.head, self._attempt_number
-        self._collector.intake.belonging(found, found.node, self._now)
-        if head.kind == "refused" and head.attempt == attempt:
-            raise FrameRefused(Code.WITHHELD, reason(bytes(found.body[:120])))
+    def _check(self, answer: Frame) -> None:
+        """Raises FrameRefused for a refusal, and for a frame that is no message of this sum."""
+        head = answer.head
+        self._collector.intake.belonging(answer, answer.node, self._now)
+        if head.kind == "refused" and head.attempt == self._attempt_number:
+            raise FrameRefused(Code.WITHHELD, reason(bytes(answer.body[:120])))
         if head.kind not in (*KINDS, COMPLAINT, OPENED):
             raise FrameRefused(Code.WRONG_KIND)
 
-    def _read(self, frame: bytes, found: Frame, node: str) -> None:
+    def _read(self, frame: bytes, answer: Frame, node: str) -> None:
         """Hands a message to the sum, which journals the frame before it counts."""
-        if found.head.kind in (COMPLAINT, OPENED):
-            self._read_aside(found, node)
+        kind = answer.head.kind
+        if kind in (COMPLAINT, OPENED):
+            self._read_aside(answer, node)
             return
-        own = self._sum
-        assert own is not None  # while frames are taken
-        message, shown = uploaded(found, self._contract, self._now.asked[node])
+        message, shown = uploaded(answer, self._contract, self._now.asked[node])
+        secure_sum = self._sum
+        # There is one while frames are taken.
+        assert secure_sum is not None
         self._taking = frame
         try:
-            own.add(KINDS.index(found.head.kind), message)
+            secure_sum.add(KINDS.index(kind), message)
         finally:
             self._taking = None
-        if found.head.kind == "mask":
+        if kind == "mask":
             self._shown[node] = shown
 
-    def _read_aside(self, found: Frame, node: str) -> None:
-        """A complaint about a box, whose author is missing from this sum; or the key of that
+    def _read_aside(self, answer: Frame, node: str) -> None:
+        """Takes a complaint about a box, whose author is missing from this sum; or the key of that
         box.
         """
         own = self._sum
         assert own is not None  # while frames are taken
-        if found.head.kind == OPENED:
-            own.add_opening(bytes(found.body))
+        if answer.head.kind == OPENED:
+            own.add_opening(bytes(answer.body))
             return
         self._gone.add(node)
-        dealer = own.add_complaint(bytes(found.body))
+        dealer = own.add_complaint(bytes(answer.body))
         line = f"{self._what}: {node} complains of the box of {dealer}"
         self._folder.log(LogLine(line, "complaint", level="warning", node=node))
 
     def _record(self, record: bytes) -> None:
-        """Journals an event of the sum: the frame of the message that is being taken, or that a
-        stage is closed.
-        """
+        """Journals the message that is being taken, by its frame; or that a stage is closed."""
         if self._taking is None:
             self._kept("journal", lambda: self._journal.append(MARK, record))
         else:
             self._journal.append(FRAME, self._taking)
 
     def _restored(self, terms: SumTerms, attempt: int) -> SecureSumServer:
-        """The sum as the journal has it."""
+        """Returns the sum as the journal has it."""
+        nobody: Int64Array = np.empty(0, np.int64)
         records = []
         for record in self._folder.recorded(self._now.round, attempt):
-            if record.kind == FRAME:
-                found = opened(record.content)
-                users = self._now.asked.get(found.node, np.empty(0, np.int64))
-                message, shown = uploaded(found, self._contract, users)
-                records.append(message)
-                if found.head.kind == "mask":
-                    self._shown[found.node] = shown
-            else:
+            if record.kind != FRAME:
                 records.append(record.content)
+                continue
+            answer = opened(record.content)
+            users = self._now.asked.get(answer.node, nobody)
+            message, shown = uploaded(answer, self._contract, users)
+            records.append(message)
+            if answer.head.kind == "mask":
+                self._shown[answer.node] = shown
         return SecureSumServer.rebuilt(terms, self._roll, records, self._record)
 
     # ---- the end ---------------------------------------------------------------------------------
 
     def _total(self, own: SecureSumServer) -> Total:
-        """The sum of the survivors, held against what their devices can have sent. Raises
-        NotTaken.
+        """Returns the sum of the survivors. Raises SumRefused for a sum that their devices cannot
+        have sent.
         """
         names = sorted(own.heard(stages.MASKED))
         total = unpack(own.total(), self._empty)

@@ -44,7 +44,7 @@ LOOK = 0.1  # seconds between two looks for orders, and two reports
 
 
 class WorkerPlan(NamedTuple):
-    """The configuration of a worker process at its start."""
+    """The arguments of a worker process."""
 
     folder: str
     start: int
@@ -67,18 +67,18 @@ class OrderChannel(Protocol):
     """A worker's end of its connection to the server's process. Any thread may send."""
 
     def send(self, word: str, about: Mapping[str, Any], body: bytes = b"") -> None:
-        """Send a message. Raises OSError when the server is gone."""
+        """Sends a message. Raises OSError when the server is gone."""
         ...
 
     def receive(self, seconds: float | None = None) -> Order | None:
-        """The next order; None if none has come in `seconds`. Raises EOFError when the server is
-        gone.
+        """Returns the next order; None if none has come in `seconds`. Raises EOFError when the
+        server is gone.
         """
         ...
 
 
 def main(arguments: list[str]) -> None:
-    """Serve until the channel is closed. arguments: a `WorkerPlan` as JSON."""
+    """Serves until the channel is closed. arguments: a `WorkerPlan` as JSON."""
     plan = WorkerPlan(*json.loads(arguments[0]))
     channel = Channel(socket.socket(fileno=plan.fd))
     keys = Path(plan.keys) if plan.keys else None
@@ -96,7 +96,7 @@ def serve(
     part: int,
     of: int,
 ) -> None:
-    """Serve as worker number `part` of `of` until the channel is closed."""
+    """Serves as worker number `part` of `of` until the channel is closed."""
     largest = largest_answer(held.terms, held.members, held.algorithm)
     home = homes(held.terms, held.members, of)
     siblings = Siblings(home, part) if home else None
@@ -108,18 +108,19 @@ def serve(
 
 
 def homes(terms: FederationTerms, members: Members, workers: int) -> dict[str, int]:
-    """The number of the worker that speaks with each node, by name: under masks that of its group's
-    worker. Empty where any worker may speak with any node.
+    """Returns the number of the worker that speaks with each node, by name: under masks that of its
+    group's worker. Empty where any worker may speak with any node.
     """
-    if not terms.masked or workers == 1:
-        return {}
-    groups = groups_of(members, terms)
-    return {name: number % workers for number, group in enumerate(groups) for name in group}
+    home: dict[str, int] = {}
+    if terms.masked and workers > 1:
+        for number, group in enumerate(groups_of(members, terms)):
+            home |= dict.fromkeys(group, number % workers)
+    return home
 
 
 @final
 class Worker:
-    """One worker: a collector, and what it is told to do."""
+    """One worker: a collector that obeys the orders of the server's process."""
 
     def __init__(
         self,
@@ -139,13 +140,14 @@ class Worker:
             held, self._contract, link, self._stop, self._note_waiting, part=part, of=of
         )
         self._waiting: list[str] = []  # nodes of a secure sum that have been missing for long
-        self._doing, self._told = "", set[str]()  # names that were reported
+        self._doing = ""  # the word of the order that it works on
+        self._told = set[str]()  # names that were reported
         self._memory = AskedMemory(channel)
         self._summing: threading.Thread | None = None
         self._failure: BaseException | None = None  # of the thread that makes a secure sum
 
     def run(self) -> None:
-        """Do as told until the channel is closed."""
+        """Obeys orders until the channel is closed."""
         try:
             about = {"address": self._link.nearby, "process": os.getpid()}
             self._channel.send("ready", about)
@@ -155,8 +157,9 @@ class Worker:
                     self._obey(order)
                 elif self._doing:
                     self._step()
+        # The server has ended, or will start this worker again.
         except (EOFError, OSError):
-            pass  # the server has ended, or will start this worker again
+            pass
         finally:
             self._stop.set()
             self._memory.give_up()
@@ -196,14 +199,14 @@ class Worker:
             self._channel.send("agreed", {"kept": sorted(kept)})
 
     def _work(self, about: Mapping[str, Any]) -> RoundWork:
-        arrays = {name: array_of(*said) for name, said in about["state"].items()}
+        arrays = {name: array_of(*array) for name, array in about["state"].items()}
         state = restore_state(self._algorithm, "holds", "server", arrays)
         asked = {name: np.frombuffer(users, np.int64) for name, users in about["asked"].items()}
         download = self._algorithm.download(state)
         return RoundWork(about["round"], about["model"], asked, download, state=state)
 
     def _begin(self, word: str, work: RoundWork) -> None:
-        """Opens a round, or has a model to give."""
+        """Opens a round, or begins to give a model."""
         if word == "model":
             self._collector.offer(work)
         else:
@@ -213,17 +216,18 @@ class Worker:
 
     def _step(self, seconds: float = LOOK) -> None:
         """Asks and hears nodes for a moment, and reports."""
-        own = self._collector
-        done = set[str]()
+        collector = self._collector
+        done: set[str] = set()
         if self._doing == "round":
-            own.gather(seconds)
-            done = set(own.taken)
+            collector.gather(seconds)
+            done = set(collector.taken)
         elif self._doing == "model":
-            own.give(seconds)
-            done = set(own.work.asked) - own.without
+            collector.give(seconds)
+            done = set(collector.work.asked) - collector.without
         elif self._doing == "":
             return
-        new, self._told = done - self._told, self._told | done
+        new = done - self._told
+        self._told |= done
         self._channel.send("report", self._report(new))
 
     def _report(self, new: set[str]) -> Mapping[str, Any]:
@@ -243,27 +247,26 @@ class Worker:
         }
 
     def _total(self, without: list[str]) -> None:
-        """The sum of what counts here. What another worker has taken too is left out: its journal
-        has it.
+        """Sends the sum of the answers that count here, without those that another worker has taken
+        too.
         """
-        own = self._collector
-        work, total = own.work, own.end()
+        collector = self._collector
+        work, total = collector.work, collector.end()
         if without:
-            own.begin(work, without)
-            total = own.end()
-        names = sorted(own.taken)
-        self._channel.send(
-            "total",
-            {"names": names, "heard": len(own.heard)},
-            of_part(total, own.heard) if names else b"",
-        )
+            # The journal has the others: they are added up anew.
+            collector.begin(work, without)
+            total = collector.end()
+        names, heard = sorted(collector.taken), collector.heard
+        body = of_part(total, heard) if names else b""
+        self._channel.send("total", {"names": names, "heard": len(heard)}, body)
 
     # ---- secure sums -----------------------------------------------------------------------------
 
     def _begin_sum(self, work: RoundWork, about: Mapping[str, Any]) -> None:
         """Begins the secure sum of a group in a thread, while this one listens to the server."""
+        # The thread of the sum before has sent its sum.
         if self._summing is not None:
-            self._summing.join()  # it has said its sum
+            self._summing.join()
         self._memory.told(about["past"], about["liars"])
         arguments = (work, about["group"], frozenset(about["of_group"]))
         self._summing = threading.Thread(target=self._sum, args=arguments, daemon=True, name="sum")
@@ -280,8 +283,9 @@ class Worker:
             about = {"group": group, "begun": summed.begun, "names": names, "heard": len(users)}
             body = of_part(total, np.sort(users)) if total.devices else b""
             self._channel.send("summed", about, body)
+        # The server is gone, which the other thread sees too.
         except (ServerStopped, EOFError, OSError):
-            pass  # the server is gone, as the other thread sees, too
+            pass
         except BaseException as failure:
             self._failure = failure
 
@@ -291,7 +295,7 @@ class Worker:
 
 @final
 class AskedMemory:
-    """The `SumMemory` of a worker: the server's own, which is asked to remember."""
+    """The `SumMemory` of a worker, which asks the server to remember."""
 
     def __init__(self, channel: OrderChannel) -> None:
         self._channel = channel
@@ -300,7 +304,7 @@ class AskedMemory:
         self._answered, self._over = threading.Event(), False
 
     def told(self, past: list[tuple[bytes, dict[str, int]]], liars: Mapping[str, str]) -> None:
-        """Take what the server remembers."""
+        """Takes over the server's memory."""
         self._past = tuple(PastSum(model, parties) for model, parties in past)
         self._liars = dict(liars)
 
@@ -317,11 +321,11 @@ class AskedMemory:
         self._remember({"liar": (name, lie)})
 
     def remembered(self) -> None:
-        """The server has it on its disk."""
+        """Notes that the server has stored what it was asked to remember."""
         self._answered.set()
 
     def give_up(self) -> None:
-        """The server is gone: nobody remembers anything any more."""
+        """Notes that the server is gone, so that nobody waits for it any more."""
         self._over = True
         self._answered.set()
 
@@ -335,14 +339,14 @@ class AskedMemory:
 
 
 def said_of(array: Array) -> tuple[str, list[int], bytes]:
-    """An array as an order says it: its type, shape and bytes."""
+    """Returns an array in the form that an order has: its type, shape and bytes."""
     return array.dtype.str, list(array.shape), np.ascontiguousarray(array).tobytes()
 
 
 def array_of(kind: str, shape: list[int], content: bytes) -> Array:
-    """The array that `said_of` has said."""
-    found: Array = np.frombuffer(content, np.dtype(kind)).reshape(shape).copy()
-    return found
+    """Returns the array of which `said_of` gave the form."""
+    array: Array = np.frombuffer(content, np.dtype(kind)).reshape(shape).copy()
+    return array
 
 
 if __name__ == "__main__":
