@@ -26,7 +26,7 @@ from .fpl_accuracy import ACCURACY, DIVERSITY, TABLE_2, TABLE_3
 from .fpl_bias import disparities_of
 from .fpl_cost import COST, UNIT, tcc
 from .fpl_pi import METRIC as F1
-from .fpl_pi import f1_at
+from .fpl_pi import PRINTED_F1, PRINTED_PATH, f1_at
 from .fpl_search import READINGS, Chosen, Search, first_best
 from .measures import each
 from .opened import Country, countries
@@ -41,6 +41,7 @@ PI = (0.1, 0.2, 0.4, 1.0)
 FACTORS = 50
 SEEDS = 5
 CHOSEN_RATE = "chosen rate"
+PRINTED_OVER_PI = {**PRINTED_F1, **PRINTED_PATH}
 BPR = System("bpr-mf")
 SEQUENTIAL, PARALLEL = System("sfpl", reading=PRINTED), System("pfpl", reading=PRINTED)
 SEQUENTIAL_PLUS = {reading: System("sfpl+", reading=reading) for reading in (PRINTED, RUN)}
@@ -204,6 +205,10 @@ def rows_of(trained: Trained) -> list[Row]:
     rows = list[Row]()
     for point in trained.more.points:
         figures = {metric: each(point.looks, metric) for metric in (*ACCURACY, *DIVERSITY)}
+        if point.system in FPL and point.looks:
+            figures[COST] = [_cost(trained.study, point.chosen, point.system.reading)] * len(
+                point.looks
+            )
         of_seeds = disparities_of(point.looks)
         for metric in of_seeds[0] if of_seeds else ():
             figures[metric] = [of[metric] for of in of_seeds]
@@ -291,33 +296,53 @@ def diverged_note(trained: Trained) -> list[str]:
     ]
 
 
-# ---- figures 2 to 4 ------------------------------------------------------------------------------
+def _cost(study: Study, chosen: Chosen, reading: str) -> float:
+    """The communication cost of a training by the formula of section 6.3, in UNIT vectors."""
+    catalogue = study.part("test").trained.catalogue
+    shape = Country(
+        study.name, study.name, catalogue.users, catalogue.items, catalogue.interactions
+    )
+    pi = chosen.settings["pi"]
+    return tcc(shape, chosen.algorithm, pi, chosen.epochs, reading) / UNIT
+
+
+def cost_figures(trained: Trained) -> dict[str, str]:
+    """Draws figure 4, cost against precision, at each rate."""
+    drawn = dict[str, str]()
+    rates = dict.fromkeys(point.rate for point in trained.more.points if point.rate)
+    for rate in rates:
+        series = {
+            str(point.system): (
+                [_cost(trained.study, point.chosen, point.system.reading)],
+                [_mean(point, ACCURACY[0])],
+            )
+            for point in trained.more.points
+            if point.rate == rate and point.system in FPL and point.looks
+        }
+        axes = FigureFormat(title=f"Figure 4: {trained.name}, {rate}", x_label=COST, y_label="P@10")
+        drawn[f"cost-precision-{rate.replace(' ', '-')}-{trained.name}"] = scatter(series, axes)
+    return drawn
+
+
+# ---- figures 2 and 3 -----------------------------------------------------------------------------
 
 
 def rows_over_pi(trained: Trained) -> list[Row]:
     """Returns F1, coverage, precision and cost of each system, rate and pi."""
-    catalogue = trained.study.part("test").trained.catalogue
-    shape = Country(
-        trained.name, trained.name, catalogue.users, catalogue.items, catalogue.interactions
-    )
     rows = list[Row]()
     for point in trained.more.over_pi:
-        chosen = point.chosen
-        cost = tcc(
-            shape,
-            point.system.algorithm,
-            chosen.settings["pi"],
-            chosen.epochs,
-            point.system.reading,
-        )
+        cost = _cost(trained.study, point.chosen, point.system.reading)
         figures = {
             F1: [f1_at(look) for look in point.looks],
             DIVERSITY[0]: each(point.looks, DIVERSITY[0]),
             ACCURACY[0]: each(point.looks, ACCURACY[0]),
-            COST: [cost / UNIT] * len(point.looks),
+            COST: [cost] * len(point.looks),
         }
+        pi = point.chosen.settings["pi"]
+        printed_under = f"{point.chosen.algorithm} pi {pi:g}"
         for metric, values in figures.items():
-            rows.append(_row(trained, point, point.label_of_pi, metric, values, None))
+            paper = PRINTED_OVER_PI.get((trained.name, printed_under, metric))
+            rows.append(_row(trained, point, point.label_of_pi, metric, values, paper))
     return rows
 
 
@@ -346,7 +371,7 @@ def tests_over_pi(trained: Trained) -> list[dict[str, Any]]:
 
 
 def figures_over_pi(trained: Trained) -> dict[str, str]:
-    """Draws figures 2 and 3 at each rate, and figure 4 at the chosen rate."""
+    """Draws figures 2 and 3 at each rate."""
     drawn = dict[str, str]()
     for rate in dict.fromkeys(point.rate for point in trained.more.over_pi):
         of_rate = [point for point in trained.more.over_pi if point.rate == rate and point.looks]
@@ -412,7 +437,8 @@ def _opened(context: Context, notes: Sequence[str] = ()) -> list[Study]:
 
 EXPERIMENTS = {
     "fpl-rates": PaperTable(
-        title="FPL at every learning rate of its grid (FPL, section 5.3, tables 2, 3 and 6)",
+        title="FPL at every learning rate of its grid (FPL, section 5.3, tables 2, 3 and 6,"
+        " figure 4)",
         data=_opened,
         train=trained_at_every_rate,
         metrics=(*ACCURACY, *DIVERSITY),
@@ -420,12 +446,14 @@ EXPERIMENTS = {
         rows=rows_of,
         tests=tests_of,
         findings=(diverged_note,),
+        figures=cost_figures,
     ),
     "fpl-rates-pi": PaperTable(
-        title="FPL over pi at every learning rate of its grid (FPL, figures 2 to 4)",
+        title="FPL over pi at every learning rate of its grid (FPL, figures 2 and 3)",
         data=_opened,
         train=trained_at_every_pi,
         metrics=(F1, DIVERSITY[0], ACCURACY[0], COST),
+        printed=PRINTED_OVER_PI,
         rows=rows_over_pi,
         tests=tests_over_pi,
         findings=(diverged_note, top_note),
