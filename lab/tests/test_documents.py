@@ -11,7 +11,7 @@ from entrenous_lab.papers.documents import filled, pages, unmarked
 from entrenous_lab.papers.runner import experiments
 from entrenous_lab.papers.stored import StoredResult, stored_in
 from entrenous_lab.papers.values import stored
-from entrenous_lab.papers.verdicts import JudgedClaim, judged
+from entrenous_lab.papers.verdicts import JudgedClaim, claims_of, judged
 from paths import ROOT
 
 from entrenous.core.errors import InputError
@@ -289,10 +289,30 @@ def test_opposite_signs_and_unlike_changes_are_seen(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("paper", ["fpl", "cali3f", "fbalf", "pepper"])
 def test_a_claim_names_an_experiment_and_rows_that_there_are(paper: str) -> None:
     results = stored_in(ROOT / "lab" / "results", experiments())
-    for asked, found in zip(stored("claims", paper)["claims"], judged(paper, results), strict=True):
+    for asked, found in zip(claims_of(paper), judged(paper, results), strict=True):
         assert asked.get("by", "fpl-table2") in experiments() and (
             found.text or found.verdict == "not run yet"
         ), asked["says"]
+
+
+def test_a_claim_is_judged_at_each_of_its_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [
+        row("a, rate 1", "m", 2.0, values=[1.9, 2.1]),
+        row("a, rate 2", "m", None, protocol="on rows; training diverged"),
+        row("b", "m", 1.0, values=[0.9, 1.1]),
+    ]
+    asked = claim(says="a leads at {at}", at=["rate 1", "rate 2"], above=[["a, {at}", "b"]])
+    monkeypatch.setattr(
+        "entrenous_lab.papers.verdicts.stored", lambda folder, name: {"claims": [asked]}
+    )
+    first, second = judged("p", {"t": StoredResult("t", {**CONTENT, "rows": rows, "tests": []})})
+    assert (first.says, first.on, first.verdict) == (
+        "a leads at rate 1",
+        "`a, rate 1`",
+        "reproduced",
+    )
+    assert (second.says, second.verdict) == ("a leads at rate 2", "refuted")
+    assert "`a, rate 2` diverged" in second.text
 
 
 # ---- what a comparison can decide ----------------------------------------------------------------

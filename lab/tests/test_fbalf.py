@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from entrenous_lab.papers import fbalf_accuracy, fbalf_variants, values
+from entrenous_lab.papers import fbalf_accuracy, fbalf_reg, fbalf_variants, values
 from entrenous_lab.papers.cell import parts_of
 from entrenous_lab.papers.effort import Budget, ratings
 from entrenous_lab.papers.fbalf_variance import (
@@ -44,7 +44,7 @@ from entrenous.runs.plan import check
 from tests.algorithms.test_fbalf_bayes import SMALL
 from tests.algorithms.test_fbalf_bayes import rated as rows
 
-NAMES = ["fbalf-bias", "fbalf-factors", "fbalf-rho", "fbalf-table3"]
+NAMES = ["fbalf-bias", "fbalf-factors", "fbalf-filter", "fbalf-reg", "fbalf-rho", "fbalf-table3"]
 FEW = {
     name: value
     for name, value in {**SMALL, "rounds": 3}.items()
@@ -258,6 +258,28 @@ def test_decoys_cost_bytes_in_proportion_and_fedrec_plus_plus_nothing_else() -> 
         == of["fedrec, hybrid filling, rho 0", "rmse"]
     )
     assert of["fedrec, user average, rho 3", "rmse"] != of["fedrec, user average, rho 0", "rmse"]
+
+
+def test_reg_is_chosen_on_validation_rows_and_its_test_rows_are_opened_once(tmp_path: Path) -> None:
+    found = run_experiment("fbalf-reg", data=data(), cache=tmp_path, threads=1)
+    validation = {
+        row["system"]: row["obtained"]
+        for row in found.rows
+        if row["metric"] == fbalf_reg.VALIDATION
+    }
+    named = [f"{system}, reg {reg}" for system in fbalf_reg.SEARCHED for reg in fbalf_reg.REGS]
+    assert list(validation) == named
+    for system in fbalf_reg.SEARCHED:
+        (row,) = (
+            row
+            for row in found.rows
+            if (row["system"], row["metric"]) == (f"{system}, reg chosen", "rmse")
+        )
+        best = min(fbalf_reg.REGS, key=lambda reg: validation[f"{system}, reg {reg}"])
+        assert row["settings"]["reg"] == best and len(row["values"]) == FOLDS
+        assert f"{system} {best:g}" in found.notes[0]
+    tested = {row["system"] for row in found.rows if row["metric"] == "mae"}
+    assert tested == {*(f"{s}, reg chosen" for s in fbalf_reg.SEARCHED), "fbalf, reg chosen, rho 0"}
 
 
 def test_absent_data_are_named_and_left_out(

@@ -49,8 +49,10 @@ Spec = Mapping[str, str]
 
 
 def pages(root: Path) -> list[Path]:
-    """The pages of a checkout that may have blocks."""
-    return [root / "README.md", *sorted((root / "docs").glob("*.md"))]
+    """The pages of a checkout that may have blocks: README.md, docs/ and lab/notes/."""
+    docs = sorted((root / "docs").glob("*.md"))
+    notes = sorted((root / "lab" / "notes").glob("*.md"))
+    return [root / "README.md", *docs, *notes]
 
 
 def filled(text: str, stored: Stored, where: str = "") -> str:

@@ -4,7 +4,7 @@ recommendations move that bias (eq. 10).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from entrenous.evaluate.metrics.lists import source_bias
 from entrenous.evaluate.protocol import categories
 from entrenous.report.figures import FigureFormat, bars
 
+from .cell import CurvePoint
 from .fpl_accuracy import AS_RUN, protocol_note
 from .fpl_search import row_of, searched, twin
 from .opened import countries
@@ -66,10 +67,7 @@ def disparity_rows(trained: Trained, bias: list[Row]) -> list[Row]:
     """
     rows, metrics = [], [row["metric"].replace("B_T", "BD") for row in bias]
     for system in trained.looks:
-        each = [
-            {f"BD {short(name)}": value for name, value in of.items()}
-            for of in disparities(trained, system)
-        ]
+        each = disparities_of(trained.looks[system])
         rows += [
             row_of(trained, system, metric, [of[metric] for of in each if metric in of], PAPER)
             for metric in metrics
@@ -77,6 +75,15 @@ def disparity_rows(trained: Trained, bias: list[Row]) -> list[Row]:
     return [
         {name: value for name, value in row.items() if name not in ("pi", "settings", "epochs")}
         for row in rows
+    ]
+
+
+def disparities_of(looks: Sequence[CurvePoint]) -> list[dict[str, float]]:
+    """BD@10 of each category, named as in table 6, once a seed; empty without categories."""
+    return [
+        {f"BD {short(name)}": value for name, value in named.items()}
+        for look in looks
+        if (named := look.by_category.get("bias_disparity@10"))
     ]
 
 

@@ -14,6 +14,9 @@ metric that it names (see `comparisons` for what a comparison can be found to be
 - `most = [["a", 0.05]]`: a's figure is at most that.
 - `same_sign = [["a", "b"]]`: both are above 0, or both below.
 
+With `at = ["P", "Q"]` a claim is judged once at each of these points: `{at}` in its text and in the
+names of systems stands for the point.
+
 `margin_of` derives a margin from a difference that the paper printed; `margin` with `margin_why` is
 for what the paper prints none of.
 """
@@ -22,7 +25,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .comparisons import KINDS, Check, Claim, Standing, checks
 from .stored import StoredResult
@@ -35,6 +38,8 @@ UNDECIDED = "undecided"  # the rest: what was run cannot tell
 NOT_TESTED = "not tested"
 NOT_RUN = "not run yet"
 EXCERPT = "excerpt"  # stands after the verdict on a quick result
+AT = "at"  # the points at which a claim is judged
+MARK = "{at}"  # stands for the point in a claim
 SHOWN = 2  # comparisons whose figures are printed
 BETWEEN_DATA_SETS = ", "
 
@@ -54,7 +59,31 @@ class JudgedClaim(NamedTuple):
 
 def judged(paper: str, results: Mapping[str, StoredResult]) -> list[JudgedClaim]:
     """Returns every claim of a paper with its verdict."""
-    return [_judged(claim, results) for claim in stored("claims", paper)["claims"]]
+    return [_judged(claim, results) for claim in claims_of(paper)]
+
+
+def claims_of(paper: str) -> list[Claim]:
+    """Returns the claims of a paper, one for each point that a claim is judged at."""
+    claims = list[Claim]()
+    for claim in stored("claims", paper)["claims"]:
+        if AT not in claim:
+            claims.append(claim)
+            continue
+        for point in claim[AT]:
+            at_point: Claim = _at(claim, point)
+            claims.append(at_point)
+    return claims
+
+
+def _at(asked: Any, point: str) -> Any:
+    """What a claim asks for, with the point in place of its mark."""
+    if isinstance(asked, str):
+        return asked.replace(MARK, point)
+    if isinstance(asked, dict):
+        return {name: _at(value, point) for name, value in asked.items() if name != AT}
+    if isinstance(asked, list):
+        return [_at(value, point) for value in asked]
+    return asked
 
 
 def _judged(claim: Claim, results: Mapping[str, StoredResult]) -> JudgedClaim:
