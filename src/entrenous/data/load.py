@@ -212,5 +212,8 @@ def from_frame(
     data = assemble(from_any(frame, name), asked, name=name)
     if items is not None:
         table = from_any(items, f"{name} items")
-        data = replace(data, features=features(table, data.items))
+        added = features(table, data.items, asked)
+        reading = data.reading.noted(*added.notes)
+        reading = reading._replace(left_out=(*reading.left_out, *added.left_out))
+        data = replace(data, reading=reading, features=added.columns)
     return _filtered(data, asked, part)
