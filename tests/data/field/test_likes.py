@@ -281,6 +281,20 @@ def test_visits_that_add_up_are_counted_and_judged() -> None:
     assert data.visits is not None and np.diff(data.visits.ptr).tolist() == [2, 2, 2]
 
 
+def test_the_order_of_the_source_does_not_decide_who_likes_what() -> None:
+    rows = [
+        ("2", "b", 1),
+        ("1", "c", 5),
+        ("3", "a", 2),
+        ("1", "a", 4),
+        ("2", "a", 5),
+        ("3", "b", 4),
+    ]
+    data = from_frame(rows, likes="at_least=4")
+    assert pairs(data) == {("1", "c"), ("1", "a"), ("2", "a"), ("3", "b")}
+    assert pairs(from_frame(rows[::-1], likes="at_least=4")) == pairs(data)
+
+
 def test_a_bad_label_is_a_bad_row() -> None:
     columns = {"user": ["1", "2", "3", "1"], "item": ["a", "b", "c", "d"]}
     labels = {**columns, "liked": ["yes", "maybe", "yes", "no"]}
