@@ -253,7 +253,7 @@ def assemble(table: ColumnTable, options: LoadOptions, *, name: str) -> Interact
         reading=Reading(
             table.source,
             uses,
-            (*table.guesses, *guesses_of(table, roles, options, uses)),
+            (*table.guesses, *guesses_of(table, roles, options, uses), *time.guesses),
             left_out,
             notes,
             options.rule or "",

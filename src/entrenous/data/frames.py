@@ -18,6 +18,9 @@ from .table import ColumnTable
 WHOLE = "a whole number"
 REAL = "a number with a fraction"
 TEXT = "text"
+UUID = "UUID"
+# Those that may stand in one column: numbers are floats, all else is text.
+MIXED = ({WHOLE, REAL}, {WHOLE, TEXT}, {UUID, TEXT})
 
 
 def from_any(frame: Any, name: str) -> ColumnTable:
@@ -153,22 +156,22 @@ def _of_one_kind(values: list[Any], label: str, name: str) -> list[Any]:
     for row, value in enumerate(values):
         if value is not None:
             first.setdefault(_kind(value), row)
-    kinds = first.keys()
-    if kinds == {"UUID"} or kinds == {TEXT, "UUID"}:
-        return [None if value is None else str(value) for value in values]
-    if kinds == {WHOLE, REAL}:
+    kinds = list(first)
+    for number in range(2, len(kinds) + 1):
+        if set(kinds[:number]) not in MIXED:
+            other = kinds[number - 1]
+            raise InputError(
+                f"{name}:row {first[other]}",
+                f"column {label} holds {other} here and {kinds[0]} before",
+                expected="one kind of value in a column",
+                fix="convert the column",
+            )
+    if set(kinds) == {WHOLE, REAL}:
         return [None if value is None else float(value) for value in values]
-    if kinds == {WHOLE, TEXT}:
+    if set(kinds) == {WHOLE, TEXT}:
         _refuse_twins(values, label, name)
+    if UUID in kinds or len(kinds) > 1:
         return [None if value is None else str(value) for value in values]
-    if len(kinds) > 1:
-        (one, _), (other, row) = list(first.items())[:2]
-        raise InputError(
-            f"{name}:row {row}",
-            f"column {label} holds {other} here and {one} before",
-            expected="one kind of value in a column",
-            fix="convert the column",
-        )
     return values
 
 

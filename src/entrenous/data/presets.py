@@ -238,6 +238,9 @@ PRESETS = {
                     "encoding": "latin-1",
                     "names": "user_id,venue_id,category_id,category,latitude,longitude,offset,"
                     "utc_time",
+                    "item": "venue_id",
+                    "value": "",
+                    "time": "utc_time",
                 },
             ),
         ),
@@ -275,6 +278,9 @@ PRESETS = {
                 {
                     "delimiter": "tab",
                     "names": "user_id,time,latitude,longitude,location_id",
+                    "item": "location_id",
+                    "value": "",
+                    "time": "time",
                     "bad_rows": "drop",
                 },
             ),
@@ -376,7 +382,12 @@ PRESETS = {
             PublishedFile(
                 "train_triplets.txt",
                 r"[0-9a-f]{40}\tSO\w{16}\t\d+$",
-                {"delimiter": "tab", "names": "user_id,song_id,plays"},
+                {
+                    "delimiter": "tab",
+                    "names": "user_id,song_id,plays",
+                    "item": "song_id",
+                    "value": "plays",
+                },
             ),
         ),
     ),
@@ -442,14 +453,22 @@ PRESETS = {
             PublishedFile(
                 "yoochoose-clicks.dat",
                 rf"\d+,{_DATE}T[^,]*,\d+,[^,]*$",
-                {"delimiter": ",", "names": "session_id,timestamp,item_id,category"}
-                | {"user": "session_id"},
+                {
+                    "delimiter": ",",
+                    "names": "session_id,timestamp,item_id,category",
+                    "user": "session_id",
+                    "value": "",
+                },
             ),
             PublishedFile(
                 "yoochoose-buys.dat",
                 rf"\d+,{_DATE}T[^,]*,\d+,\d+,\d+$",
-                {"delimiter": ",", "names": "session_id,timestamp,item_id,price,quantity"}
-                | {"user": "session_id"},
+                {
+                    "delimiter": ",",
+                    "names": "session_id,timestamp,item_id,price,quantity",
+                    "user": "session_id",
+                    "value": "",
+                },
             ),
         ),
     ),

@@ -13,6 +13,7 @@ from ..core.types import BoolArray, Float64Array, Int8Array, Int64Array
 from .dates import CLOCK, read_dates
 from .interactions import NO_TIME, SECOND
 from .options import LoadOptions
+from .reading import Guess
 from .table import COMMA_DECIMAL, THOUSANDS, ColumnTable, refuse, refuse_number, shown
 
 # 2100-01-01; a later time is a mistake.
@@ -53,6 +54,8 @@ class Times(NamedTuple):
     """
     notes: tuple[str, ...]
     """The form of the times, and the number of missing ones."""
+    guesses: tuple[Guess, ...] = ()
+    """The assumptions on columns and units."""
 
 
 class Read(NamedTuple):
@@ -64,6 +67,8 @@ class Read(NamedTuple):
     """int8 [n], FINE or a fault."""
     notes: tuple[str, ...]
     """The forms that were found."""
+    guesses: tuple[Guess, ...] = ()
+    """The assumptions on their units."""
 
 
 def times(table: ColumnTable, name: str, options: LoadOptions) -> Times:
@@ -76,7 +81,7 @@ def times(table: ColumnTable, name: str, options: LoadOptions) -> Times:
     in two ways.
     """
     column = _column(table, name)
-    micros, fault, notes = _read(table, column, options.time_form)
+    micros, fault, notes, guesses = _read(table, column, options.time_form)
     bad = fault > MISSING
     if bad.any():
         if options.bad_times == "refuse":
@@ -88,7 +93,7 @@ def times(table: ColumnTable, name: str, options: LoadOptions) -> Times:
         )
     missing = fault != FINE
     if missing.all():
-        return Times(None, (*notes, "no row has a time"))
+        return Times(None, (*notes, "no row has a time"), guesses)
     if not table.whole:
         _check_cut(table, micros, missing)
     if missing.any():
@@ -97,7 +102,7 @@ def times(table: ColumnTable, name: str, options: LoadOptions) -> Times:
         micros[missing] = 0
     notes += _resolution(micros, column)
     micros[missing] = NO_TIME
-    return Times(micros, notes)
+    return Times(micros, notes, guesses)
 
 
 def looks_like_times(table: ColumnTable, name: str) -> bool:
@@ -277,7 +282,7 @@ def _with_dates(
     numbers = int((read.fault == FINE).sum()) - len(at)
     if numbers and len(at):
         notes += (f"times are a mix of dates, {len(at):,}, and of numbers, {numbers:,}",)
-    return Read(read.micros, _outside(read.micros, read.fault), (*read.notes, *notes))
+    return read._replace(fault=_outside(read.micros, read.fault), notes=(*read.notes, *notes))
 
 
 def _numbers(column: Any, form: str | None) -> Read:
@@ -362,12 +367,14 @@ def _scaled(
             notes.append(f"times in {unit}, {kept}: {int(chosen.sum()):,} of {count:,}")
     fault[left] = LATE
     small = (fault == FINE) & (micros < FIRST * SECOND)
+    guesses: tuple[Guess, ...] = ()
     if form is None and small.any():
-        notes.append(
-            f"numbers below {FIRST:,} are read as seconds, and so are times before 1973:"
-            f" {int(small.sum()):,} of {count:,}"
+        assumed = (
+            f"numbers below {FIRST:,} are seconds, and so times before 1973, in"
+            f" {int(small.sum()):,} of {count:,} rows"
         )
-    return Read(micros, fault, tuple(notes))
+        guesses = (Guess(assumed, "time_form=seconds"),)
+    return Read(micros, fault, tuple(notes), guesses)
 
 
 def _micros(whole: Int64Array, fraction: Float64Array | None, of_a_second: int) -> Int64Array:
@@ -442,32 +449,31 @@ def _as_days(table: ColumnTable, column: Any, read: Read) -> Read:
 
 
 def _refuse(table: ColumnTable, column: Any, fault: Int8Array) -> NoReturn:
-    """Raises InputError for the first row whose time cannot be used."""
+    """Raises BadRows for the rows with the fault of the first row whose time cannot be used."""
     bad = fault > MISSING
-    text = shown(column, bad)
+    # The other faults are refused once these rows are left out.
     kind = int(fault[np.argmax(bad)])
-    of_kind = fault == kind
+    bad = fault == kind
+    text = shown(column, bad)
     others = (
         "correct it, check which column it is, or take such times as missing with"
         " bad_times='missing' (--load bad_times=missing)"
     )
     if not table.whole and int(np.argmax(bad)) == len(bad) - 1:
         others = "the last line has no line end: the file seems cut off; get it again"
+    if kind == UNREADABLE:
+        if THOUSANDS.fullmatch(text) or COMMA_DECIMAL.fullmatch(text):
+            refuse_number(table, bad, text, "time")
+        problem = f"the time '{text}' cannot be read"
+        reason = "the time cannot be read"
+        refuse(table, bad, problem, expected=EXPECTED, fix=others, reason=reason)
+    expected = "seconds since 1970"
+    reason = "the time is after the year 2100"
     if kind == NEGATIVE:
-        problem = f"the time {text} is before 1970"
-        reason = "the time is before 1970"
         expected = "seconds since 1970, not negative"
-        refuse(table, of_kind, problem, expected=expected, fix=others, reason=reason)
-    if kind == LATE:
-        problem = f"the time {text} is after the year 2100"
-        reason = "the time is after the year 2100"
-        expected = "seconds since 1970"
-        refuse(table, of_kind, problem, expected=expected, fix=others, reason=reason)
-    if THOUSANDS.fullmatch(text) or COMMA_DECIMAL.fullmatch(text):
-        refuse_number(table, of_kind, text, "time")
-    problem = f"the time '{text}' cannot be read"
-    reason = "the time cannot be read"
-    refuse(table, of_kind, problem, expected=EXPECTED, fix=others, reason=reason)
+        reason = "the time is before 1970"
+    problem = reason.replace("the time", f"the time {text}")
+    refuse(table, bad, problem, expected=expected, fix=others, reason=reason)
 
 
 def _check_cut(table: ColumnTable, micros: Int64Array, missing: BoolArray) -> None:

@@ -166,7 +166,11 @@ def test_a_zone_and_a_day_alone_are_said_where_others_differ() -> None:
     both = rows_at(["1593878903", "2020-01-01T10:00:00"])
     assert noted(both, "a mix of dates, 1, and of numbers, 2")
     assert noted(rows_at(["11/13/2019", "11/11/2019"]), "the month first: '11/13/2019'")
-    assert noted(rows_at([0, 5, 1593878903]), "numbers below 100,000,000 are read as seconds", "3")
+    small = rows_at([0, 5, 1593878903])
+    assert noted(small, "numbers below 100,000,000 are seconds", "3 of 4", "time_form=seconds")
+    with pytest.raises(InputError, match="strict, and guessed: numbers below"):
+        rows_at([0, 5, 1593878903], strict=True)
+    assert rows_at([0, 5, 1593878903], strict=True, time_form="seconds").time is not None
 
 
 @pytest.mark.parametrize(
@@ -221,11 +225,11 @@ def test_a_day_and_a_time_of_day_in_two_columns_are_one_time() -> None:
         1546416000_000_000,
         NO_TIME,
     ]
-    assert noted(data, "two columns, 'date' and 'time'", "time='date' takes the day alone")
+    assert noted(data, "days of 'date' and times of day of 'time'", "time=date takes the day alone")
     alone = from_frame(columns, time="date")
     assert alone.time is not None and alone.time[0] == 1546300800 * SECOND
     named = from_frame(columns, time="date+time")
-    assert np.array_equal(named.time, data.time) and not noted(named, "two columns")
+    assert np.array_equal(named.time, data.time) and not noted(named, "days of")
 
 
 def test_two_columns_may_have_any_names_and_types() -> None:
@@ -268,18 +272,20 @@ def test_times_of_day_alone_are_refused_and_both_remedies_lead_out() -> None:
     ],
 )
 def test_a_bad_time_is_refused_or_missing(bad: str, said: str, tmp_path: Path) -> None:
-    lines = ["user_id,item_id,timestamp", "u,a,1500000000", f"u,b,{bad}", "v,a,", f"v,c,{bad}"]
+    lines = ["user_id,item_id,timestamp", "u,a,1500000000", f"u,b,{bad}", "v,d,", f"v,c,{bad}"]
     (tmp_path / "log.csv").write_text("\n".join(lines) + "\n")
     with pytest.raises(InputError) as refused:
         load(tmp_path / "log.csv")
     # The first one is named, with the remedy.
     assert str(refused.value).count("log.csv:3: the time") == 1 and said in str(refused.value)
     assert "bad_times='missing' (--load bad_times=missing)" in str(refused.value)
-    assert len(str(refused.value)) < 500
+    assert len(str(refused.value)) < 650
     data = load(tmp_path / "log.csv", bad_times="missing")
     assert data.time is not None
     assert data.time.tolist() == [1_500_000_000 * SECOND, NO_TIME, NO_TIME, NO_TIME]
     assert noted(data, "taken as missing: 2 of 4, the first", "log.csv:3")
+    dropped = load(tmp_path / "log.csv", bad_rows="drop", bad_share=0.5)
+    assert len(dropped) == 2 and noted(dropped, "rows left out, the time", ": 2, the first at")
     assert noted(data, "rows without a time: 3 of 4")
 
 

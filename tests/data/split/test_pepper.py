@@ -174,7 +174,7 @@ def test_a_negative_competes_once_and_never_with_itself(folder: Path) -> None:
     expected = ["i050", "-", "-", "-", "i060", "-", "-", "i061", "i062"]
     assert candidates(ruled, "bob") == expected
     assert ruled.notes[3] == "test candidates that their user has a row of, left out: 2"
-    with pytest.raises(InputError, match="got positives=some; expected kept, left-out"):
+    with pytest.raises(InputError, match="positives is 'some'; expected kept or left-out"):
         splits("pepper-given,positives=some", DATA)
 
 

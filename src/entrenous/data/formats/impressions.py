@@ -16,7 +16,7 @@ from ..table import ColumnTable, refuse
 from .delimited import read_text
 from .kind import Format, RawFile, first_lines
 
-NAMES = ("impression_id", "user_id", "time", "history", "impressions")
+NAMES = ("impression_id", "user_id", "timestamp", "history", "impressions")
 SHOWN = r"^\S+-[01]( \S+-[01])*$"
 TIME = "%m/%d/%Y %I:%M:%S %p"
 
@@ -64,10 +64,10 @@ def _shown(file: RawFile, options: LoadOptions) -> ColumnTable:
     reading = LoadOptions(names=NAMES, delimiter="\t", encoding=options.encoding)
     table = read_text(file.content, file.source, reading)
     frame = table.frame.with_columns(pl.all().str.strip_chars(" "))
-    time = frame["time"].str.to_datetime(TIME, strict=False, time_unit="us")
+    time = frame["timestamp"].str.to_datetime(TIME, strict=False, time_unit="us")
     bad = time.is_null().to_numpy()
     if bad.any():
-        text = frame["time"][int(np.argmax(bad))]
+        text = frame["timestamp"][int(np.argmax(bad))]
         refuse(
             table,
             bad,
@@ -89,11 +89,11 @@ def _shown(file: RawFile, options: LoadOptions) -> ColumnTable:
 
 
 def _clicks(table: ColumnTable) -> Any:
-    """Returns one row for each click: user_id, item_id, time, and the row of its impression."""
+    """Returns one row for each click: user_id, item_id, timestamp, and the row of its impression."""
     import polars as pl
 
     shown = table.frame.select(
-        "user_id", pl.col("impressions").str.split(" ").alias("item_id"), "time", "row"
+        "user_id", pl.col("impressions").str.split(" ").alias("item_id"), "timestamp", "row"
     ).explode("item_id")
     clicked = shown.filter(pl.col("item_id").str.ends_with("-1"))
     return clicked.with_columns(pl.col("item_id").str.head(-2))
@@ -108,7 +108,7 @@ def _history(table: ColumnTable) -> Any:
     read_before = table.frame.select(
         "user_id",
         pl.col("history").str.split(" ").alias("item_id"),
-        pl.lit(None, pl.Datetime("us")).alias("time"),
+        pl.lit(None, pl.Datetime("us")).alias("timestamp"),
         "row",
     ).explode("item_id")
     read_before = read_before.filter(pl.col("item_id") != "")

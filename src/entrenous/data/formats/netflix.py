@@ -20,7 +20,7 @@ from .kind import Format, RawFile, first_lines
 BLOCK = re.compile(rb"\d{1,19}:")
 ROW = re.compile(rb"\d{1,19}(,\d(\.\d+)?)?(,\d{4}-\d\d-\d\d)?")
 # The columns by their number.
-NAMES = {2: ("user_id", "date"), 3: ("user_id", "rating", "date")}
+NAMES = {2: ("user_id", "timestamp"), 3: ("user_id", "rating", "timestamp")}
 EXPECTED = "a line such as 1: and then lines such as 1488844,3,2005-09-06"
 
 
@@ -33,7 +33,7 @@ def recognises(head: bytes, name: str) -> bool:
 
 
 def read(file: RawFile, options: LoadOptions) -> ColumnTable:
-    """Returns the rows of all blocks with the columns item_id, user_id, rating and date. Raises
+    """Returns the rows of all blocks with the columns item_id, user_id, rating and timestamp. Raises
     InputError with the line of the first defect.
     """
     import polars as pl

@@ -19,10 +19,10 @@ from ...core.errors import InputError
 from ...core.keys import below, draw, folded, folds, key
 from ...core.types import Array, Int32Array, Int64Array, UInt64Array
 from ..interactions import Interactions
-from .types import Split, assemble, named, newest_first, tie_notes
+from .types import Split, Ties, assemble, named, newest_first, tie_notes
 
 
-def sampled(data: Interactions, k: int, *, seed: int, ties: str = "file") -> list[Split]:
+def sampled(data: Interactions, k: int, *, seed: int, ties: Ties = "file") -> list[Split]:
     """Holds out each user's latest row for test and the second latest for validation, each with K
     candidates: the protocol `loo-K`. ties: as for `newest_first`.
 
@@ -39,7 +39,7 @@ def sampled(data: Interactions, k: int, *, seed: int, ties: str = "file") -> lis
     return [_leave_one_out(data, f"loo-{k}", k, seed, ties)]
 
 
-def full(data: Interactions, *, seed: int, ties: str = "file") -> list[Split]:
+def full(data: Interactions, *, seed: int, ties: Ties = "file") -> list[Split]:
     """Holds out each user's latest row for test and the second latest for validation, ranked
     against the whole catalogue only: the protocol `loo-full`. ties: as for `newest_first`; only
     `random` draws by the seed.
@@ -50,7 +50,7 @@ def full(data: Interactions, *, seed: int, ties: str = "file") -> list[Split]:
 PROTOCOLS = {"loo-99": sampled, "loo-full": full}
 
 
-def _leave_one_out(data: Interactions, name: str, k: int, seed: int, ties: str) -> Split:
+def _leave_one_out(data: Interactions, name: str, k: int, seed: int, ties: Ties) -> Split:
     place = newest_first(data, ties, seed)
     # The number of rows of the user of each row: a row is held out only if another one is left.
     rows = np.repeat(data.counts, data.counts)

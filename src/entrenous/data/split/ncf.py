@@ -26,13 +26,13 @@ from ..interactions import NO_TIME, Interactions, find_rows, pairs_of
 from ..published import Published
 from .candidates import Negatives, only_negatives
 from .leave_one_out import draw_candidates
-from .types import Split, assemble, newest_first, shuffled, tie_notes
+from .types import Split, Ties, assemble, newest_first, shuffled, tie_notes
 
 # Published candidates of a test row.
 SHIPPED = 99
 
 
-def ncf(data: Interactions, k: int, *, seed: int, ties: str = "file") -> list[Split]:
+def ncf(data: Interactions, k: int, *, seed: int, ties: Ties = "file") -> list[Split]:
     """Holds out the rows that NCF's authors held out, with their candidates: the protocol `ncf-99`.
     ties: as for `newest_first`, of the validation rows.
 
@@ -155,7 +155,7 @@ def _timed(data: Interactions, test: BoolArray) -> BoolArray:
 
 
 def _validation(
-    data: Interactions, test: BoolArray, timed: BoolArray, ties: str, seed: int
+    data: Interactions, test: BoolArray, timed: BoolArray, ties: Ties, seed: int
 ) -> tuple[BoolArray, tuple[str, ...]]:
     """Marks one remaining row of each user who has two or more, bool [n]: the latest if `timed`,
     otherwise a drawn one. Returns notes on ties too.

@@ -28,7 +28,7 @@ drawn as `loo-99` does, anew for each row.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple, NoReturn
+from typing import Literal, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -51,16 +51,17 @@ DRAWN = 100
 # each.
 APART = 15
 AGAINST = 99
-# What becomes of published negatives that their user has consumed.
-POSITIVES = ("kept", "left-out")
+Positives = Literal["kept", "left-out"]
+"""The choices for published negatives that their user has consumed: kept, as in the authors'
+tables; left-out: the rule of all other protocols.
+"""
 
 
-def given(data: Interactions, *, seed: int, positives: str = "kept") -> list[Split]:
+def given(data: Interactions, *, seed: int, positives: Positives = "kept") -> list[Split]:
     """Splits as PEPPER's authors did, over the users of their tables: the protocol `pepper-given`.
     Nothing is drawn, so the seed has no effect. Raises InputError as `given_first` does.
 
-    positives: what becomes of published negatives that their user has consumed. `kept` is as in the
-    authors' tables, `left-out` the rule of all other protocols.
+    positives: see `Positives`.
     """
     published = divided("pepper", data.name)
     users = len(np.unique(published.user))
@@ -68,7 +69,9 @@ def given(data: Interactions, *, seed: int, positives: str = "kept") -> list[Spl
     return [_given(data, published, n, "pepper-given", positives)]
 
 
-def given_first(data: Interactions, n: int, *, seed: int, positives: str = "kept") -> list[Split]:
+def given_first(
+    data: Interactions, n: int, *, seed: int, positives: Positives = "kept"
+) -> list[Split]:
     """Splits as PEPPER's authors did, over the first N users: the protocol `pepper-given-N`.
     positives: as for `pepper-given`.
 
@@ -165,11 +168,10 @@ class PublishedRows(NamedTuple):
     """The rows that were left out, and why."""
 
 
-def _given(data: Interactions, published: Divided, n: int, name: str, positives: str) -> Split:
+def _given(
+    data: Interactions, published: Divided, n: int, name: str, positives: Positives
+) -> Split:
     """Returns the published split over the first `n` users."""
-    if positives not in POSITIVES:
-        expected = ", ".join(POSITIVES)
-        raise InputError("protocol", f"got positives={positives}", expected=expected)
     keep = positives == "kept"
     # In the order in which they appear, which the authors number them by.
     users = list(dict.fromkeys(published.user.tolist()))

@@ -20,6 +20,7 @@ from ..interactions import Interactions
 from .types import (
     Held,
     Split,
+    Ties,
     assemble,
     hold_out,
     newest_first,
@@ -30,7 +31,7 @@ from .types import (
 
 
 def temporal(
-    data: Interactions, train: int, test: int, *, seed: int, ties: str = "file"
+    data: Interactions, train: int, test: int, *, seed: int, ties: Ties = "file"
 ) -> list[Split]:
     """Splits each user's rows by time, the protocol `temporal-A-B`: the latest B percent for test,
     the latest B percent of the rest for validation.
@@ -46,7 +47,7 @@ def temporal(
 
 
 def temporal_trained(
-    data: Interactions, train: int, test: int, *, seed: int, ties: str = "file"
+    data: Interactions, train: int, test: int, *, seed: int, ties: Ties = "file"
 ) -> list[Split]:
     """Splits as `temporal` does, over the items with training or validation rows alone, the
     protocol `fpl-A-B`. Raises InputError as `temporal` does.

@@ -5,7 +5,7 @@ the steps that every kind of split is made of.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -16,10 +16,12 @@ from ...core.keys import fold, key
 from ...core.rows import starts_of
 from ...core.types import Array, BoolArray, Int32Array, Int64Array, UInt64Array
 from ...core.vocabulary import Vocabulary
-from ..interactions import Interactions
+from ..interactions import Interactions, pair_numbers
 
-# The orders of rows that have one time.
-TIES = ("file", "random", "refuse")
+Ties = Literal["file", "random", "refuse"]
+"""The choices for rows of one user at one time: file: the last one in the source is the latest;
+random: drawn by (seed, user, item); refuse the split where they decide which row is held out.
+"""
 
 
 class Held(NamedTuple):
@@ -38,6 +40,10 @@ class Held(NamedTuple):
     absent: Int64Array | None = None
     """The number of further held-out rows of each user, of items that are not in the catalogue,
     int64 [users]; they count as missed. None stands for no such rows.
+    """
+    repeats: bool = False
+    """True if held-out rows may be training rows too, as where people come back to a place: the
+    items that a user has compete like all others.
     """
 
 
@@ -94,11 +100,17 @@ class Split(NamedTuple):
 
 
 def union(left: Interactions, right: Interactions) -> Interactions:
-    """Returns the rows of two Interactions that share no row, over the same users and items."""
+    """Returns the rows of two Interactions over the same users and items. Of a (user, item) that
+    both have, the row of `left` stands.
+    """
     user = np.concatenate([left.user, right.user])
     item = np.concatenate([left.item, right.item])
     # The rows of each user ascend by item, as in every Interactions.
     order = np.lexsort((item, user))
+    pairs = pair_numbers(user, item, len(left.items))[order]
+    # A stable sort puts the row of `left` first.
+    is_first = np.append(True, pairs[1:] != pairs[:-1])[: len(pairs)]
+    order = order[is_first]
     # A part without times, or without an order, leaves the whole without.
     time = None
     if left.time is not None and right.time is not None:
@@ -109,7 +121,7 @@ def union(left: Interactions, right: Interactions) -> Interactions:
     visits = joined_visits([left.moments, right.moments])
     return replace(
         left,
-        ptr=starts_of(left.counts + right.counts),
+        ptr=starts_of(np.bincount(user[order], minlength=len(left.users))),
         item=item[order],
         value=np.concatenate([left.value, right.value])[order],
         time=time,
@@ -162,16 +174,12 @@ def named(indices: Array, names: Vocabulary) -> str:
 # ---- the steps that every kind of split is made of -----------------------------------------------
 
 
-def newest_first(data: Interactions, ties: str, seed: int) -> Int64Array:
+def newest_first(data: Interactions, ties: Ties, seed: int) -> Int64Array:
     """Returns the number of rows of the same user that are later than each row, int64 [n]: 0 is the
-    latest.
+    latest. Raises InputError for data without times.
 
-    ties: the order of rows of one time. `file` is that of their places in the source; `random` is
-    drawn by (seed, user, item); `refuse` is as `file`, and `tie_notes` refuses where it decides.
-    Raises InputError for another word, and for data without times.
+    ties: see `Ties`. `refuse` is as `file` here; `tie_notes` refuses.
     """
-    if ties not in TIES:
-        raise InputError("protocol", f"got ties={ties}", expected=", ".join(TIES))
     if ties == "random":
         draws = row_draws(data.ptr, data.item, key(seed, "split", "ties"))
         return _from_end(data, data.time_order(draws))
@@ -179,7 +187,7 @@ def newest_first(data: Interactions, ties: str, seed: int) -> Int64Array:
 
 
 def tie_notes(
-    data: Interactions, place: Int64Array, validation: BoolArray, test: BoolArray, ties: str
+    data: Interactions, place: Int64Array, validation: BoolArray, test: BoolArray, ties: Ties
 ) -> tuple[str, ...]:
     """Returns notes on the users of whom a tie in time decides which rows are held out, bool [n];
     none if there are none.
