@@ -1,14 +1,18 @@
-"""`entrenous recommend` and `predict`: recommended items and predicted ratings of a stored run, for
-one user.
+"""`entrenous recommend` and `predict`: recommended items of a stored run for some users, and
+predicted ratings for one.
 """
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..core.errors import InputError
 from ..core.keywords import at_least
+from ..evaluate.list_options import ListOptions
 from .console import emit_json, say, table
-from .options import RUNS, OwnPlace, Runs, TodaysCode
+from .options import RUNS, OwnPlace, RunData, Runs, TodaysCode, takes
 
 # Columns of predictions: the parts that add up to a prediction, and the user's own rating.
 COLUMNS = ("prediction", "user_bias", "item_bias", "interaction", "rated")
@@ -17,27 +21,39 @@ if TYPE_CHECKING:
     from ..runs import store
 
 
+@takes(ListOptions)
 def recommend(
     run: str = "latest",
     /,
     *,
-    user: str,
+    user: list[str],
     n: int = 10,
+    items: str | None = None,
+    without: str | None = None,
+    data: RunData = None,
     algorithm: OwnPlace = None,
     todays_code: TodaysCode = False,
     folder: Runs = RUNS,
     json: bool = False,
+    **options: Any,
 ) -> None:
-    """Recommend items to one user of a stored run.
+    """Recommend items to users of a stored run.
+
+    Example: entrenous recommend latest --user 196 --items instock.txt --seen keep
 
     Parameters
     ----------
     run:
         A run's name or folder; default: the newest.
     user:
-        The user's id, as in the data.
+        The user's id, as in the data; may be repeated.
     n:
         How many items.
+    items:
+        The items that may be recommended: a file with one id a line, or ids separated by commas;
+        default: every item with a training row.
+    without:
+        Items that may not be recommended, in the same form.
     folder:
         The folder that holds the stored runs.
     json:
@@ -47,13 +63,53 @@ def recommend(
     from ..runs.reopen import recommended
 
     at_least("--n", n, 1)
-    stored = store.read(run, folder)
-    items = recommended(stored, user, n, algorithm=algorithm, todays_code=todays_code)
+    if items is not None:
+        options["items"] = _ids("--items", items)
+    if without is not None:
+        options["without"] = _ids("--without", without)
+    wanted = ListOptions(**options)
+    stored = store.read(run, folder, data)
+    lists = recommended(stored, user, n, wanted, algorithm=algorithm, todays_code=todays_code)
     if json:
-        emit_json({"run": stored.path.name, "user": user, "recommendations": items})
+        emit_json({"run": stored.path.name, **_as_json(user, lists)})
         return
     _name_latest(run, stored)
-    show_recommendations(user, items)
+    for name, rows in lists.items():
+        show_recommendations(name, rows)
+
+
+def _as_json(users: list[str], lists: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """Returns the list of one user, or the lists of several, for JSON."""
+    if len(users) == 1:
+        return {"user": users[0], "recommendations": lists.get(users[0], [])}
+    each = [{"user": user, "recommendations": rows} for user, rows in lists.items()]
+    return {"users": each}
+
+
+def _ids(option: str, given: str) -> list[str]:
+    """Returns the ids in a file, one a line, or in a text, separated by commas. Says which of both
+    it took where a text could be either. Raises InputError for a file that is no text, and if there
+    are none.
+    """
+    texts = given.split(",")
+    if os.path.isfile(given):
+        from ..data.files import read_bytes
+
+        try:
+            texts = read_bytes(Path(given)).decode("utf-8-sig").splitlines()
+        except UnicodeDecodeError:
+            raise InputError(
+                f"{option} {given}", "the file is not UTF-8 text", expected="one id a line"
+            ) from None
+        say(f"{option}: the ids are read from the file {given}")
+    elif len(texts) == 1:
+        say(f"{option}: {given!r} is taken for an id, as there is no file of that name")
+    ids = [text.strip() for text in texts if text.strip()]
+    if not ids:
+        raise InputError(
+            option, "there is no id", expected="a file with one id a line, or ids: 12,34,56"
+        )
+    return ids
 
 
 def predict(
@@ -62,6 +118,7 @@ def predict(
     *,
     user: str,
     item: list[str],
+    data: RunData = None,
     algorithm: OwnPlace = None,
     todays_code: TodaysCode = False,
     folder: Runs = RUNS,
@@ -88,7 +145,7 @@ def predict(
     from ..runs import store
     from ..runs.reopen import predicted
 
-    stored = store.read(run, folder)
+    stored = store.read(run, folder, data)
     predictions = predicted(stored, user, item, algorithm=algorithm, todays_code=todays_code)
     if json:
         emit_json({"run": stored.path.name, "user": user, "predictions": predictions})
@@ -114,5 +171,7 @@ def show_recommendations(user: str, items: list[dict[str, Any]]) -> None:
     """Prints the recommended items of one user as a table, best first."""
     rows = []
     for rank, row in enumerate(items, 1):
-        rows.append([rank, row["item"], row["title"], row["score"]])
+        # The list of an unknown user has no scores.
+        score = "" if row["score"] is None else row["score"]
+        rows.append([rank, row["item"], row["title"], score])
     table(["#", "item", "title", "score"], rows, title=f"For user {user}")

@@ -35,6 +35,11 @@ PLACE = (
     " my_module:MyAlgorithm."
 )
 TODAYS = "Continue although the algorithm's code or a default has changed since the run was made."
+MOVED = (
+    "The file or folder that has the rows of the run today, if it was moved without the run, or has"
+    " changed since."
+)
+RunData: TypeAlias = Annotated[str | None, Parameter(name="--data", help=MOVED)]
 OwnPlace: TypeAlias = Annotated[str | None, Parameter(name="--algorithm", help=PLACE)]
 TodaysCode: TypeAlias = Annotated[bool, Parameter(name="--todays-code", help=TODAYS)]
 Runs: TypeAlias = Annotated[Path, Parameter(name="--runs")]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from .console import emit_json, progress_bar, table, tell
-from .options import RUNS, OwnPlace, Runs
+from .options import RUNS, OwnPlace, RunData, Runs
 
 COUNTS = ("rows", "positives", "numbers")  # of a round
 
@@ -19,6 +19,7 @@ def receipt(
     /,
     *,
     user: str,
+    data: RunData = None,
     algorithm: OwnPlace = None,
     threads: int = 0,
     folder: Runs = RUNS,
@@ -54,7 +55,7 @@ def receipt(
             from ..runs import store
 
             slip = receipt_of_run(
-                store.read(subject, folder),
+                store.read(subject, folder, data),
                 user,
                 algorithm=algorithm,
                 threads=threads,

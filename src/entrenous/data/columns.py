@@ -66,6 +66,13 @@ USUAL: dict[str, tuple[str, ...]] = {
         "timestamp time utc utc_time unix_time unix_review_time datetime date ts created_at epoch"
     ),
 }
+# The plain forms of the names that say the role themselves.
+SURE = {
+    "user": ("userid", "user"),
+    "item": ("itemid", "item"),
+    "value": ("rating", "value"),
+    "time": ("timestamp", "time"),
+}
 # Those of the columns that describe items.
 FEATURES: dict[str, tuple[str, ...]] = {
     "title": _names("title movie_title name item_name item_title product_title book_title"),
@@ -380,8 +387,8 @@ def _why_unread(table: ColumnTable, name: str, options: LoadOptions) -> str:
 def guesses_of(
     table: ColumnTable, roles: Roles, options: LoadOptions, uses: Sequence[ColumnUse]
 ) -> Iterator[Guess]:
-    """Yields the guesses about columns: a role by a usual name that is not the first one, one of
-    several columns for a role, and a column left unread that seems to have a missing role.
+    """Yields the guesses about columns: a role by a usual name that does not say it, one of several
+    columns for a role, and a column left unread that seems to have a missing role.
     """
     for role, name in roles._asdict().items():
         if name is None or getattr(options, role) is not None:
@@ -389,11 +396,14 @@ def guesses_of(
         others = rivals(table, role, roles)[len(columns_of(table, roles, role)) :]
         if name not in table.frame.columns:
             day, _, clock = name.partition("+")
-            yield Guess(f"the time is in '{day}' and '{clock}'", f"time={name} or time={day}")
+            yield Guess(
+                f"times are days of '{day}' and times of day of '{clock}'",
+                f"time={name}; time={day} takes the day alone",
+            )
         elif others:
             listed = ", ".join(f"'{other}'" for other in others)
             yield Guess(f"the {role} column is '{name}', not {listed}", f"{role}={name}")
-        elif plain(name) != plain(USUAL[role][0]):
+        elif plain(name) not in SURE[role]:
             yield Guess(f"the {role} column is '{name}'", f"{role}={name}")
     for role in ("value", "time"):
         if getattr(roles, role) is None and getattr(options, role) is None:

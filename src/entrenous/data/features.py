@@ -125,4 +125,4 @@ def _placed(texts: list[str], index: Array, size: int) -> Array:
     column = np.full(size, "", dtype=object)
     known = index >= 0
     column[index[known]] = np.array(texts, dtype=object)[known]
-    return column.astype(np.str_)
+    return column

@@ -244,7 +244,7 @@ def ids(table: ColumnTable, name: str, kind: str) -> IdColumn:
     numbers = pl.Series(np.arange(len(distinct), dtype=np.int32))
     # Each row gets the number of its id.
     code = column.replace_strict(distinct, numbers, return_dtype=pl.Int32)
-    names = Vocabulary(distinct.to_numpy().astype(np.str_), kind=kind)
+    names = Vocabulary(distinct.to_list(), kind=kind)
     return IdColumn(code.to_numpy(), names, notes)
 
 

@@ -5,14 +5,13 @@ block bounds memory.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..core.contract.protocols import Recommender, TopN
 from ..core.errors import NonFiniteError
 from ..core.keys import key
-from ..core.keywords import at_least
 from ..core.types import Array, BoolArray, Float32Array, Int32Array, Int64Array
 from ..core.vocabulary import Vocabulary
 from ..data.interactions import Interactions
@@ -77,26 +76,6 @@ def recommend(
     return best
 
 
-def recommendations(
-    recommender: Recommender, train: Interactions, user: str, n: int, *, label: str, seed: int
-) -> list[dict[str, Any]]:
-    """The n best items for one user by external ids, best first: [{"item", "title", "score"}];
-    fewer where fewer are left.
-
-    Raises InputError for an unknown user, with the nearest known one.
-    """
-    at_least("--n", n, 1)
-    u = train.users.index(user)
-    row = scores_of_one(recommender, train, u, label)
-    consumed = train.item[train.ptr[u] : train.ptr[u + 1]]
-    competing = np.setdiff1d(np.flatnonzero(train.popularity), consumed)
-    best = []
-    for item in _best_of_one(row, competing, n, seed).tolist():
-        score = float(row[item])
-        best.append({"item": train.items[item], "title": title_of(train, item), "score": score})
-    return best
-
-
 def scores_of_one(
     recommender: Recommender, train: Interactions, user: int, label: str
 ) -> Float32Array:
@@ -106,7 +85,7 @@ def scores_of_one(
     return scores[0]
 
 
-def _best_of_one(score: Float32Array, competing: Array, n: int, seed: int) -> Array:
+def best_of_one(score: Array, competing: Array, n: int, seed: int) -> Array:
     """The n best of the competing items, in the order of `kernels.arrays`; in NumPy, since loading
     compiled code would take longer than the rest.
     """

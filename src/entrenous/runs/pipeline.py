@@ -16,7 +16,7 @@ from ..core.errors import EntrenousError, EntrenousWarning, NonFiniteError
 from ..core.keywords import at_least, called_with, values
 from ..core.registry.discover import is_place, lasting, short
 from ..core.types import Array
-from ..data.dataset import datasets
+from ..data.dataset import in_any_folder
 from ..data.interactions import Interactions
 from ..data.kept import arrays_of_rows
 from ..data.load import load as load_rows
@@ -24,9 +24,10 @@ from ..data.load import load_arguments
 from ..data.scales import cause_in_values
 from ..data.split.protocol import is_given, splits
 from ..data.split.types import Split, refitted
+from ..evaluate.list_options import ListOptions
+from ..evaluate.lists import list_of_each
 from ..evaluate.metric_kinds import Metric
 from ..evaluate.protocol import Evaluation, evaluate
-from ..evaluate.recommend import recommendations
 from ..federation.executors import Debug, EngineOptions, Executor, Threads
 from ..federation.workers.crew import Crew
 from ..federation.workers.engine import crew
@@ -83,7 +84,10 @@ class RunResult:
         """
         label = short(self.manifest["algorithm"])
         seed = self.manifest["seed"]
-        return recommendations(self.recommender, self.train, user, n, label=label, seed=seed)
+        lists = list_of_each(
+            self.recommender, self.train, [user], n, ListOptions(), label=label, seed=seed
+        )
+        return lists[user]
 
 
 class Material(NamedTuple):
@@ -177,18 +181,18 @@ def planned(asked: RunRequest) -> RunPlan:
         data = asked.given
         options["given"] = None
     if options["given"] is not None:
-        options["given"] = _absolute(options["given"])
+        options["given"] = in_any_folder(options["given"])
     if asked.protocol is None:
         # The name of the user's own split stands where a protocol would.
         usual = asked.parts[0].name if asked.parts else usual_protocol(data, asked.algorithm)
         options["protocol"] = usual
     # The file of items is read again when the run is repeated.
     if "items" in asked.load:
-        options["load"] = {**asked.load, "items": _absolute(asked.load["items"])}
+        options["load"] = {**asked.load, "items": in_any_folder(asked.load["items"])}
     algorithm = asked.algorithm
     if is_place(algorithm):
         algorithm = lasting(algorithm)
-    name = _absolute(data) if isinstance(data, str) else data.name
+    name = in_any_folder(data) if isinstance(data, str) else data.name
     return RunPlan(algorithm=algorithm, data=name, **options)
 
 
@@ -245,13 +249,6 @@ def hired_crew(
     engine.check_users(fewest)
     with crew(engine, ShardHand, fewest) as hired:
         yield hired
-
-
-def _absolute(name: str) -> str:
-    """A path as it can be found again from another folder; the name of a data set as it is."""
-    if name in datasets() or not Path(name).exists():
-        return name
-    return str(Path(name).resolve())
 
 
 def _opened(
