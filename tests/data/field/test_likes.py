@@ -71,7 +71,14 @@ def test_zeros_are_a_question_in_one_line(file: Callable[..., Path]) -> None:
         load(file(LABELS))
     line = str(refused.value)
     assert "rows.csv:3: rows with a value of 0 or less: 6 of 10 (the lowest is 0)" in line
-    for answer in ("likes=any", "likes=positive", "likes=at_least=X", "not_rated=0", "scale=0,1"):
+    for answer in (
+        "likes=any",
+        "likes=positive",
+        "likes=at_least=X",
+        "not_rated=0",
+        "scale=0,1",
+        "value= ",
+    ):
         assert answer in line
     assert "\n" not in line
 
