@@ -235,7 +235,8 @@ def assemble(table: ColumnTable, options: LoadOptions, *, name: str) -> Interact
     # Repeats are judged before rows are sorted, while each has its place in the file.
     kept = keep(table, pair, value, time.time, options)
     # A rule about values judges the row of a pair that stays.
-    judged = judge(table, kept.value, kept.rows, options.rule, options.bounds)
+    guessed = options.value is None
+    judged = judge(table, kept.value, kept.rows, options.rule, options.bounds, guessed)
     rows = kept.rows
     left_out = (*table.left_out, *counting.left_out, *kept.left_out, *judged.left_out)
     notes = (
