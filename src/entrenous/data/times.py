@@ -41,8 +41,9 @@ EXPECTED = (
     "seconds or smaller units since 1970, or a date such as 2019-11-15,"
     " 2019-11-15T08:55:22.5+01:00, 11/15/2019 8:55:22 AM, 15.11.2019 08:55 or 15 Nov 2019"
 )
-# The fault of a row: none, no time, no time that can be read, before 1970, after LATEST.
-FINE, MISSING, UNREADABLE, NEGATIVE, LATE = range(5)
+# The fault of a row: none, no time, no time that can be read, before 1970, after LATEST, without an
+# offset from UTC among others that have one.
+FINE, MISSING, UNREADABLE, NEGATIVE, LATE, LOCAL = range(6)
 
 
 class Times(NamedTuple):
@@ -263,6 +264,8 @@ def _with_dates(
     at = rest[dates.read]
     read.micros[at] = dates.micros[dates.read]
     read.fault[at] = FINE
+    if dates.shifted.any():
+        read.fault[rest[dates.read & ~dates.zoned]] = LOCAL
     zoned = int(dates.zoned.sum())
     several = len(at) - zoned
     notes = dates.notes
@@ -460,6 +463,11 @@ def _refuse(table: ColumnTable, column: Any, fault: Int8Array) -> NoReturn:
     )
     if not table.whole and int(np.argmax(bad)) == len(bad) - 1:
         others = "the last line has no line end: the file seems cut off; get it again"
+    if kind == LOCAL:
+        problem = f"the time '{text}' has no offset from UTC, which others of the column have"
+        expected = "an offset on all times, such as 2020-01-31T10:00:00+00:00, or on none"
+        reason = "the time has no offset from UTC"
+        refuse(table, bad, problem, expected=expected, fix=others, reason=reason)
     if kind == UNREADABLE:
         if THOUSANDS.fullmatch(text) or COMMA_DECIMAL.fullmatch(text):
             refuse_number(table, bad, text, "time")

@@ -160,9 +160,13 @@ def test_dates_in_their_forms_whichever_row_is_first(texts: list[str], moments: 
 
 
 def test_a_zone_and_a_day_alone_are_said_where_others_differ() -> None:
-    mixed = rows_at(["2020-01-01T10:00:00+01:00", "2020-01-01T10:00:00", "2020-01-01"])
+    mixed = rows_at(["2020-01-01T10:00:00Z", "2020-01-01T10:00:00", "2020-01-01"])
     assert noted(mixed, "2 with their offset from UTC, 2 without, read as UTC")
     assert noted(mixed, "without a time of day, read as midnight: 1 of 4")
+    with pytest.raises(
+        InputError, match=r"row 1: .* no offset from UTC, which others of the column"
+    ):
+        rows_at(["2020-01-01T10:00:00+01:00", "2020-01-01T10:00:00"])
     both = rows_at(["1593878903", "2020-01-01T10:00:00"])
     assert noted(both, "a mix of dates, 1, and of numbers, 2")
     assert noted(rows_at(["11/13/2019", "11/11/2019"]), "the month first: '11/13/2019'")
