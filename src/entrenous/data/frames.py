@@ -108,6 +108,9 @@ def _column(column: Any) -> Any:
     if isinstance(column, (list, tuple)):
         return column
     array = np.asarray(column)
+    # Polars knows no seconds.
+    if array.dtype.kind == "M" and np.datetime_data(array.dtype)[0] not in ("ms", "us", "ns", "D"):
+        return array.astype("datetime64[us]")
     if array.dtype != object:
         return array
     # Only NaN and its kin differ from themselves.

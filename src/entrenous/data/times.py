@@ -11,7 +11,7 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.types import BoolArray, Float64Array, Int8Array, Int64Array
 from .dates import CLOCK, read_dates
-from .interactions import NO_TIME, SECOND
+from .interactions import BAD_TIMES, NO_TIME, SECOND
 from .options import LoadOptions
 from .reading import Guess
 from .table import COMMA_DECIMAL, THOUSANDS, ColumnTable, refuse, refuse_number, shown
@@ -84,13 +84,15 @@ def times(table: ColumnTable, name: str, options: LoadOptions) -> Times:
     column, guesses = _column(table, name, options)
     micros, fault, notes, of_units = _read(table, column, options.time_form)
     guesses += of_units
+    if of_units and options.time is None:
+        _check_beside_days(table, name, micros, fault)
     bad = fault > MISSING
     if bad.any():
         if options.bad_times == "refuse":
             _refuse(table, column, fault)
         row = int(np.argmax(bad))
         notes += (
-            f"times that cannot be used, taken as missing: {int(bad.sum()):,} of {len(bad):,}, the"
+            f"{BAD_TIMES}: {int(bad.sum()):,} of {len(bad):,}, the"
             f" first '{shown(column, bad)}' at {table.where(row)}",
         )
     missing = fault != FINE
@@ -134,7 +136,7 @@ def _resolution(micros: Int64Array, column: Any) -> tuple[str, ...]:
     if (micros % SECOND).any():
         finest = "microsecond" if (micros % 1_000).any() else "millisecond"
         note = f"times have fractions of a second, which are kept to the {finest}"
-        if column.dtype == pl.String and column.str.contains("[.,][0-9]{7}").any():
+        if column.dtype == pl.String and column.str.contains("[.,][0-9]{7}[^eE]*$").any():
             note += "; further digits are left out"
         return (note,)
     # The first thousand tell most columns apart, without a look at the others.
@@ -163,7 +165,7 @@ def _column(table: ColumnTable, name: str, options: LoadOptions) -> tuple[Any, t
     if column.dtype.is_decimal():
         column = column.cast(pl.String)
     if _is_clock(column):
-        usual = [other for other in frame.columns if other.lower() in DAY_COLUMNS]
+        usual = _day_columns(table)
         if options.time is None and usual:
             both = f"{usual[0]}+{name}"
             assumed = (
@@ -188,6 +190,27 @@ def _column(table: ColumnTable, name: str, options: LoadOptions) -> tuple[Any, t
             fix="convert the column",
         )
     return column, ()
+
+
+def _day_columns(table: ColumnTable) -> list[str]:
+    """Returns the columns with a usual name of days."""
+    return [name for name in table.frame.columns if name.lower() in DAY_COLUMNS]
+
+
+def _check_beside_days(table: ColumnTable, name: str, micros: Int64Array, fault: Int8Array) -> None:
+    """Raises InputError for small numbers in a column `name` beside one of days, of which they may
+    be the times of day: 49500 or 134500.
+    """
+    days = [day for day in _day_columns(table) if day != name]
+    if not days or (micros[fault == FINE] >= FIRST * SECOND).any():
+        return
+    raise InputError(
+        table.source,
+        f"the column '{name}' holds small numbers, which may be seconds since 1970, or times of day"
+        f" of the days in '{days[0]}'",
+        expected="the name of the time column",
+        fix=f"say time='{days[0]}' for the days alone (--load time={days[0]}), or time='{name}'",
+    )
 
 
 def _is_clock(column: Any) -> bool:
