@@ -25,6 +25,8 @@ NO_TIME = np.iinfo(np.int64).min
 NOT_READ = Reading()
 # The microseconds of a second: times are whole microseconds.
 SECOND = 1_000_000
+# Stands in the note on bad times, by which `known_times` finds it again.
+BAD_TIMES = "times that cannot be used, taken as missing"
 WITHOUT_TIMES = "use random-80-20, or ncf-99 for a data set of which NCF published test rows"
 
 
@@ -287,11 +289,15 @@ class Interactions:
             raise InputError(self.name, "the data has no times", expected="a time column", fix=fix)
         missing = int((self.time == NO_TIME).sum())
         if missing:
+            fix = WITHOUT_TIMES
+            if any(BAD_TIMES in note for note in self.notes):
+                drop = "bad_rows='drop' (--load bad_rows=drop)"
+                fix = f"leave out rows with bad times by {drop} in place of bad_times; or {fix}"
             raise InputError(
                 self.name,
                 f"{missing} of {len(self)} rows have no time",
                 expected="a time on every row",
-                fix=WITHOUT_TIMES,
+                fix=fix,
             )
         return self.time
 
