@@ -16,8 +16,8 @@ from entrenous.core.errors import InputError
 from entrenous.data.columns import find_roles, plain
 from entrenous.data.formats import layout, lines, positions
 from entrenous.data.interactions import SECOND
-from entrenous.data.load import load, load_part
-from entrenous.data.options import LoadOptions
+from entrenous.data.load import from_frame, load, load_part
+from entrenous.data.options import LoadKeywords, LoadOptions
 from entrenous.data.table import ColumnTable
 
 ROWS = [
@@ -312,3 +312,21 @@ def test_a_folder_without_known_files_and_one_with_too_many(tmp_path: Path) -> N
 def test_part_of_a_whole_may_be_small(tmp_path: Path) -> None:
     path = write(tmp_path / "test.csv", "user_id,item_id\n1,10\n")
     assert len(load_part(path)) == 1
+
+
+def test_keywords_of_load_are_its_options() -> None:
+    """`LoadKeywords` is what editors show, `LoadOptions` is what is checked: the same names."""
+    assert set(LoadKeywords.__annotations__) == set(LoadOptions.model_fields)
+
+
+@pytest.mark.parametrize(
+    ("option", "says"),
+    [
+        ({"delimiter": ";"}, "from_frame delimiter: it is an option of files"),
+        ({"usr": "a"}, "from_frame usr: unknown setting; did you mean 'user'?"),
+    ],
+)
+def test_a_frame_refuses_options_of_files_and_unknown_ones(option: dict, says: str) -> None:
+    with pytest.raises(InputError) as refusal:
+        from_frame([("a", "x"), ("b", "y")], **option)
+    assert says in str(refusal.value)

@@ -44,7 +44,7 @@ from entrenous.runs.reopen import LATER, plan_of
             ),
         ),
         ({"given": "folder"}, "^--given: the protocol is loo-99; expected --protocol given$"),
-        ({"protocol": "given", "load": {"item": "venue"}}, "^--load: the protocol is given"),
+        ({"protocol": "given", "load": {"venue": "item"}}, "^--load venue: unknown setting"),
         ({"load": {"usr": "venue"}}, "^--load usr: unknown setting; did you mean 'user'"),
         (
             {"load": {"duplicates": "maybe"}},

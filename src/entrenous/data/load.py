@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from ..core.errors import InputError, did_you_mean
 from .columns import assemble
@@ -17,7 +17,7 @@ from .filters import binarise, k_core, max_user_items
 from .folders import add_features, read_folder
 from .frames import from_any
 from .interactions import Interactions
-from .options import BadRows, BadTimes, Duplicates, LoadOptions, TimeForm
+from .options import FrameKeywords, LoadKeywords, LoadOptions
 from .presets import preset_options
 from .reading import refuse_guesses
 
@@ -34,29 +34,8 @@ def load_arguments(values: Mapping[str, Any]) -> dict[str, Any]:
 def load(
     name_or_path: str | Path,
     *,
-    user: str | None = None,
-    item: str | None = None,
-    value: str | None = None,
-    time: str | None = None,
-    time_form: TimeForm | None = None,
-    bad_times: BadTimes = "refuse",
-    format: str | None = None,
-    delimiter: str | None = None,
-    encoding: str = "utf-8",
-    skip_lines: int = 0,
-    names: Sequence[str] | None = None,
-    duplicates: Duplicates = "same",
-    bad_rows: BadRows = "refuse",
-    bad_share: float = 0.01,
-    max_items_of_a_user: int | None = None,
-    strict: bool = False,
-    scale: tuple[float, float] | None = None,
-    min_value: float | None = None,
-    min_rows: int = 1,
-    items: str | Path | None = None,
-    items_encoding: str | None = None,
-    items_delimiter: str | None = None,
     fetch: bool = True,
+    **options: Unpack[LoadKeywords],
 ) -> Interactions:
     """Returns the interactions of a named data set ("ml-100k"), a file, or a folder.
 
@@ -98,34 +77,10 @@ def load(
 
     Raises InputError: one line with file and line, the problem, the expectation, and a fix.
     """
-    given = {
-        "user": user,
-        "item": item,
-        "value": value,
-        "time": time,
-        "time_form": time_form,
-        "bad_times": bad_times,
-        "format": format,
-        "delimiter": delimiter,
-        "encoding": encoding,
-        "skip_lines": skip_lines,
-        "names": names,
-        "duplicates": duplicates,
-        "bad_rows": bad_rows,
-        "bad_share": bad_share,
-        "max_items_of_a_user": max_items_of_a_user,
-        "strict": strict,
-        "scale": scale,
-        "min_value": min_value,
-        "min_rows": min_rows,
-        "items": None if items is None else str(items),
-        "items_encoding": items_encoding,
-        "items_delimiter": items_delimiter,
-    }
-    return _loaded(name_or_path, LoadOptions.parse(given, "load"), fetch=fetch)
+    return _loaded(name_or_path, LoadOptions.parse(options, "load"), fetch=fetch)
 
 
-def load_part(path: Path, **options: Any) -> Interactions:
+def load_part(path: Path, **options: Unpack[LoadKeywords]) -> Interactions:
     """Returns the interactions of a file that is a part of a whole, such as a test file or the rows
     of one device: a single user in it is no error. Options and errors are those of `load`.
     """
@@ -217,23 +172,10 @@ def _check_path(text: str, known: list[str]) -> None:
 def from_frame(
     frame: Any,
     *,
-    user: str | None = None,
-    item: str | None = None,
-    value: str | None = None,
-    time: str | None = None,
-    time_form: TimeForm | None = None,
-    bad_times: BadTimes = "refuse",
-    duplicates: Duplicates = "same",
-    bad_rows: BadRows = "refuse",
-    bad_share: float = 0.01,
-    max_items_of_a_user: int | None = None,
-    strict: bool = False,
-    scale: tuple[float, float] | None = None,
-    min_value: float | None = None,
-    min_rows: int = 1,
     items: Any = None,
     part: bool = False,
     name: str = "frame",
+    **options: Unpack[FrameKeywords],
 ) -> Interactions:
     """Returns the interactions of a pandas, polars or Arrow table, a mapping of columns, a list of
     tuples (user, item, value, time), or a SciPy sparse matrix. Imports neither pandas nor pyarrow.
@@ -242,25 +184,14 @@ def from_frame(
     which a single user is no error. The other options are those of `load`. Raises InputError: one
     line that names the row (counting from 0), the problem, the expectation, and a fix.
     """
-    given = {
-        "user": user,
-        "item": item,
-        "value": value,
-        "time": time,
-        "time_form": time_form,
-        "bad_times": bad_times,
-        "duplicates": duplicates,
-        "bad_rows": bad_rows,
-        "bad_share": bad_share,
-        "max_items_of_a_user": max_items_of_a_user,
-        "strict": strict,
-        "scale": scale,
-        "min_value": min_value,
-        "min_rows": min_rows,
-    }
-    options = LoadOptions.parse(given, "from_frame")
-    data = assemble(from_any(frame, name), options, name=name, part=part)
+    asked = LoadOptions.parse(options, "from_frame")
+    for option in options:
+        if option not in FrameKeywords.__annotations__:
+            raise InputError(
+                f"from_frame {option}", "it is an option of files", fix="leave it out of a frame"
+            )
+    data = assemble(from_any(frame, name), asked, name=name, part=part)
     if items is not None:
         table = from_any(items, f"{name} items")
         data = replace(data, features=features(table, data.items))
-    return _filtered(data, options)
+    return _filtered(data, asked)

@@ -5,7 +5,9 @@ the manifest of a stored run use.
 from __future__ import annotations
 
 import codecs
-from typing import Any, Literal, final
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, TypedDict, final
 
 import numpy as np
 from pydantic import Field, field_validator
@@ -29,6 +31,40 @@ BadTimes = Literal["refuse", "missing"]
 
 # Delimiters by name.
 SPELLED = {"tab": "\t", "\\t": "\t", "blank": " "}
+
+
+class FrameKeywords(TypedDict, total=False):
+    """The options of `from_frame` as keywords, for editors and type checkers; `LoadOptions` says
+    what each means.
+    """
+
+    user: str | None
+    item: str | None
+    value: str | None
+    time: str | None
+    time_form: TimeForm | None
+    bad_times: BadTimes
+    duplicates: Duplicates
+    bad_rows: BadRows
+    bad_share: float
+    max_items_of_a_user: int | None
+    strict: bool
+    scale: tuple[float, float] | None
+    min_value: float | None
+    min_rows: int
+
+
+class LoadKeywords(FrameKeywords, total=False):
+    """The options of `load` as keywords, as in `FrameKeywords`."""
+
+    format: str | None
+    delimiter: str | None
+    encoding: str
+    skip_lines: int
+    names: Sequence[str] | None
+    items: str | Path | None
+    items_encoding: str | None
+    items_delimiter: str | None
 
 
 @final
@@ -127,6 +163,12 @@ class LoadOptions(Settings):
     def _separated(cls, given: Any) -> Any:
         """Returns the parts of a text such as `1,5`; anything else as it is."""
         return given.split(",") if isinstance(given, str) else given
+
+    @field_validator("items", mode="before")
+    @classmethod
+    def _as_text(cls, given: Any) -> Any:
+        """Returns a path as text, which a manifest can hold."""
+        return str(given) if isinstance(given, Path) else given
 
     @field_validator("duplicates", mode="before")
     @classmethod

@@ -1,6 +1,7 @@
 """A split as a folder of files that any program can read.
 
-    split.json            name, refit, weighting, notes, name of the data, report of its reading
+    split.json            name, refit, weighting, repeats, notes, name of the data, report of its
+                          reading
     users, items          external ids in the order of their numbers; items with their features
                           (title, category, ...)
     train, validation,    user, item, value, time (seconds since 1970, with six decimals if any time
@@ -85,6 +86,7 @@ def _fill(folder: Path, split: Split, format: Format) -> None:
         "name": split.name,
         "refit": split.refit,
         "weighting": split.weighting,
+        "repeats": split.test.repeats,
         "notes": split.notes,
         "data": train.name,
         "data_reading": train.reading.as_json(),

@@ -109,7 +109,8 @@ class Shards:
     ) -> None:
         self._crew = crew
         self._algorithm = algorithm
-        self._data, self._avoid = data, avoid
+        self._data = data
+        self._avoid = avoid
         self._protection = protection
         self._bounds = bounds(data.counts, crew.many)
         # A shard without users, which keeps the sum of all shards.
@@ -155,7 +156,8 @@ class Shards:
     def load(self, devices: State) -> None:
         """Sends every worker the rows and the private state of its users."""
         self._loaded = None
-        inputs, states = {}, {}
+        inputs = {}
+        states = {}
         for number, (low, high) in enumerate(self._bounds):
             inputs[number] = (self._given(low, high),)
             states[number] = (type(devices)(*(array[low:high] for array in devices)),)
@@ -239,4 +241,6 @@ def _copied(state: State) -> State:
 
 
 def _copy(value: Any) -> Any:
-    return value.copy() if isinstance(value, np.ndarray) else value
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    return value
