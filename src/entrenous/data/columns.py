@@ -13,11 +13,11 @@ import numpy as np
 from ..core.errors import InputError, did_you_mean
 from ..core.types import Float32Array
 from .bad_rows import Step, read_good_rows
-from .interactions import Interactions, build, pair_numbers
+from .interactions import Interactions, PairOrder, build, pair_numbers, pair_order
 from .odd_ids import odd_ids
 from .options import LoadOptions
 from .reading import ColumnUse, Guess, Reading, unread
-from .repeats import keep
+from .repeats import KeptRows, keep
 from .table import ColumnTable, control_rows, ids, refuse, refuse_control_in, values
 from .times import Times, day_and_clock, times
 from .unread import look_at
@@ -203,14 +203,22 @@ def assemble(
     uses = column_uses(table, roles, options)
     table, columns = read_good_rows(table, _steps(roles, options), options)
     user, item, value, time = columns[2:]
-    pair = pair_numbers(user.code, item.code, len(item.names))
-    # Repeats are judged before rows are sorted, while each has its place in the file.
-    kept = keep(table, pair, value, time.time, options)
+    order = pair_order(user.code, item.code, len(user.names), len(item.names))
+    # That of the rows that stay, if it is known.
+    known: PairOrder | None = order
+    if order.repeats or options.duplicates == "sum":
+        pair = pair_numbers(user.code, item.code, len(item.names))
+        # Repeats are judged before rows are sorted, while each has its place in the file.
+        kept = keep(table, pair, value, time.time, options)
+        known = None
+    else:
+        kept = KeptRows(slice(None), value)
     data = build(
         user.code[kept.rows],
         item.code[kept.rows],
         value=kept.value,
         time=None if time.time is None else time.time[kept.rows],
+        order=known,
         users=user.names,
         items=item.names,
         name=name,
@@ -233,7 +241,7 @@ def assemble(
         ),
     )
     if kept.visits and time.time is not None:
-        places = np.arange(len(pair))
+        places = np.arange(len(user.code))
         all_rows = VisitColumns(user.code, item.code, time.time, places)
         data = with_visits(data, all_rows, table.source)
     if part:
