@@ -29,7 +29,11 @@ class Vocabulary:
     """
 
     def __init__(
-        self, ids: Array | Sequence[str] | None = None, *, size: int | None = None, kind: str = "id"
+        self,
+        ids: Array | Sequence[object] | None = None,
+        *,
+        size: int | None = None,
+        kind: str = "id",
     ) -> None:
         self._ids = None if ids is None else text_array(ids)
         self.size = int(size) if self._ids is None and size is not None else len(self.ids)

@@ -13,7 +13,7 @@ import numpy as np
 from ..core.errors import InputError, did_you_mean
 from ..core.types import BoolArray, Float32Array
 from .bad_rows import Step, read_good_rows
-from .interactions import Interactions, build, pair_numbers
+from .interactions import Interactions, build, pair_numbers, pair_order
 from .likes import (
     ANY,
     LABELS,
@@ -27,7 +27,7 @@ from .likes import (
 from .odd_ids import odd_ids
 from .options import LoadOptions
 from .reading import ColumnUse, Guess, Reading, unread
-from .repeats import keep
+from .repeats import KeptRows, keep
 from .scales import check_values, on_scale
 from .table import (
     ColumnTable,
@@ -231,9 +231,12 @@ def assemble(table: ColumnTable, options: LoadOptions, *, name: str) -> Interact
     counting = rows_that_count(table, value, labels, options.rule, options.not_rated)
     table = table.only(counting.rows)
     user, item, value, time = _of_rows(counting.rows, user, item, value, time)
-    pair = pair_numbers(user.code, item.code, len(item.names))
-    # Repeats are judged before rows are sorted, while each has its place in the file.
-    kept = keep(table, pair, value, time.time, options)
+    order = pair_order(user.code, item.code, len(user.names), len(item.names))
+    kept = KeptRows(slice(None), value)
+    if order.repeats or options.duplicates == "sum":
+        pair = pair_numbers(user.code, item.code, len(item.names))
+        # Repeats are judged before rows are sorted, while each has its place in the file.
+        kept = keep(table, pair, value, time.time, options)
     # A rule about values judges the row of a pair that stays.
     guessed = options.value is None
     judged = judge(table, kept.value, kept.rows, options.rule, options.bounds, guessed)
@@ -254,6 +257,8 @@ def assemble(table: ColumnTable, options: LoadOptions, *, name: str) -> Interact
         item.code[rows],
         value=kept.value,
         time=None if time.time is None else time.time[rows],
+        # That of the rows that stay, if it is known.
+        order=order if isinstance(rows, slice) else None,
         users=user.names,
         items=item.names,
         name=name,
@@ -269,7 +274,7 @@ def assemble(table: ColumnTable, options: LoadOptions, *, name: str) -> Interact
         ),
     )
     if kept.visits and time.time is not None:
-        places = np.arange(len(pair))
+        places = np.arange(len(user.code))
         all_rows = VisitColumns(user.code, item.code, time.time, places)
         data = with_visits(data, all_rows, table.source)
     # Visits are of all rows, so that rows leave after them.

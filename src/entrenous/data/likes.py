@@ -199,19 +199,19 @@ class LikedRows(NamedTuple):
 def judge(
     table: ColumnTable,
     value: Float32Array | None,
-    rows: Int64Array,
+    rows: Int64Array | slice,
     rule: str | None,
     scale: tuple[float, float] | None,
     guessed: bool,
 ) -> LikedRows:
-    """Returns those of the rows at the places `rows`, int64 [rows], that are likes. value: of each
-    of them; None if the data has none. scale: the declared scale of ratings. guessed: True if the
+    """Returns those of the rows at the places `rows`, ascending, that are likes. value: of each of
+    them; None if the data has none. scale: the declared scale of ratings. guessed: True if the
     column of values was found by its name.
 
     Raises InputError for values of 0 or less about which nothing was said, for a rule about values
     that the data does not have, and if no row is a like.
     """
-    all_rows = np.ones(len(rows), bool)
+    all_rows = np.ones(table.frame.height if isinstance(rows, slice) else len(rows), bool)
     if value is None:
         if rule is not None and rule != ANY and not by_column(rule):
             _refuse_without_values(table, f"likes={rule}")
@@ -222,7 +222,7 @@ def judge(
             return LikedRows(all_rows, (), ())
         if scale is None or scale[0] > 0:
             further = ["value= (the column holds no values)"] if guessed else []
-            refuse_unsaid(table.where(int(rows[low].min())), value, further)
+            refuse_unsaid(table.where(_first(rows, low)), value, further)
         note = f"{_count_low(low)}, which are ratings since scale={_of(*scale)} says so"
         return LikedRows(all_rows, (), (note,))
     keep = liked(value, rule)
@@ -233,9 +233,15 @@ def judge(
         notes = (f"{_count_low(low & keep)}, which count as likes (likes={rule})",)
     if keep.all():
         return LikedRows(all_rows, (), notes)
-    first = table.where(int(rows[~keep].min()))
+    first = table.where(_first(rows, ~keep))
     entry = LeftOut(f"no likes ({said(rule)})", int((~keep).sum()), first)
     return LikedRows(keep, (entry,), notes)
+
+
+def _first(rows: Int64Array | slice, which: BoolArray) -> int:
+    """Returns the place of the first of the `rows` that `which` marks."""
+    number = int(np.argmax(which))
+    return number if isinstance(rows, slice) else int(rows[number])
 
 
 def only_likes(data: Interactions, stays: BoolArray) -> Interactions:

@@ -82,6 +82,14 @@ def times(table: ColumnTable, name: str, options: LoadOptions) -> Times:
     in two ways.
     """
     column = _column(table, name)
+    if table.compact and column.dtype.is_float():
+        # The digits of a text tell more than a float.
+        raise InputError(table.source, "a time has a fraction", expected="whole numbers")
+    seconds = _plain_seconds(column, options.time_form)
+    if seconds is not None:
+        # The first row shows of most columns that they are not whole days.
+        days = seconds[0] % (86_400 * SECOND) == 0
+        return Times(seconds, _resolution(seconds, column) if days else ())
     micros, fault, notes, guesses = _read(table, column, options.time_form)
     if guesses and options.time is None:
         _check_beside_days(table, name, micros, fault)
@@ -106,6 +114,22 @@ def times(table: ColumnTable, name: str, options: LoadOptions) -> Times:
     notes += _resolution(micros, column)
     micros[missing] = NO_TIME
     return Times(micros, notes, guesses)
+
+
+def _plain_seconds(column: Any, form: str | None) -> Int64Array | None:
+    """Returns the microseconds of a column of whole numbers that are all seconds of 1973 to 2100;
+    None for any other column.
+    """
+    import polars as pl
+
+    if column.dtype != pl.Int64 or column.null_count() or form not in (None, "seconds"):
+        return None
+    seconds = column.to_numpy()
+    # No other unit or form has numbers of this size.
+    if not len(seconds) or seconds.min() < FIRST or seconds.max() > LATEST:
+        return None
+    micros: Int64Array = seconds * SECOND
+    return micros
 
 
 def looks_like_times(table: ColumnTable, name: str) -> bool:

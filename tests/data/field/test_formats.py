@@ -308,8 +308,9 @@ def test_lines_that_cannot_be_split_may_be_left_out(tmp_path: Path) -> None:
     ]
     # The lines behind them keep their numbers.
     wrong = put(tmp_path, "b.csv", path.read_text() + "u1,i1,x\n")
-    message = refused(wrong, bad_rows="drop")
-    assert f"not a number: 1, the first at {len(lines) + 1}" in message
+    left_out = load(wrong, bad_rows="drop", bad_share=0.02).reading.left_out
+    assert left_out[-1].first == f"{wrong}:{len(lines) + 1}"
+    assert "4 of 304 rows are bad" in refused(wrong, bad_rows="drop")
 
 
 # ---- the file of items ---------------------------------------------------------------------------
