@@ -24,9 +24,8 @@ from ..data.interactions import Interactions
 from ..data.kept import arrays_of_rows
 from ..data.split.types import Split
 from ..evaluate.list_options import ListOptions, Seen, Unknown
-from ..evaluate.lists import lists_of
 from ..evaluate.predict import predictions
-from ..evaluate.recommend import title_of
+from ..evaluate.recommend import lists_of, title_of
 from ..runs import store
 from ..runs.newcomer import scores_for
 from ..runs.options import RunOptions, TrainingOptions, TuneFirst

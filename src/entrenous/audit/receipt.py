@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.contract.declared import Contract, bound, is_central, is_federated, is_gossip
-from ..core.contract.protocols import Progress, model_sha256, silent
+from ..core.contract.protocols import Progress, silent
 from ..core.errors import EntrenousError, InputError
 from ..core.keys import key, select_key
 from ..core.registry.discover import short
@@ -26,11 +26,11 @@ from ..federation.rounds import Rounds, Training
 from ..privacy.protection import Protection
 from ..privacy.told import KNOWN_ATTACKS, expected, in_words, of_anybody
 from ..runs.manifest import check_algorithm
-from ..runs.options import RunPlan
+from ..runs.options import OpenOptions, RunPlan
 from ..runs.plan import algorithm_of, leaky, make, network_of, protection_in
 from ..runs.recommenders import fitted
 from ..runs.reopen import material_of, plan_of
-from ..runs.store import StoredRun
+from ..runs.store import StoredRun, model_sha256
 from ..runs.train import Setup, federation_of
 
 BESIDE = ("ptr", "item", "weight")  # names in a message that are no declared arrays
@@ -127,13 +127,13 @@ def receipt_of_run(
     run: StoredRun,
     user: str,
     *,
-    algorithm: str | None = None,
+    how: OpenOptions = OpenOptions(),  # noqa: B008  # it is frozen
     threads: int = 0,
     progress: Progress = silent,
 ) -> dict[str, Any]:
     """The receipt of one user of a stored run, as `entrenous receipt --json` prints it.
 
-    algorithm: the place of the class, for a run of the user's own algorithm. Training before the
+    how: `store.read` has put its data into the run. Training before the
     last one (to find the number of rounds) and further folds are not in it. Raises InputError for
     an unknown user and an unfinished run, EntrenousError if the run cannot be repeated.
     """
@@ -143,12 +143,12 @@ def receipt_of_run(
             "this run is not finished",
             fix=f"continue it with `entrenous run --resume {run.path}`",
         )
-    plan = plan_of(run, algorithm)
+    plan = plan_of(run, how.algorithm)
     material = material_of(run, plan)
     made = make(plan, material.rows)
     split = material.parts[0]
     # Another code of the same name would repeat another training.
-    check_algorithm(run.manifest, made, str(run.path))
+    check_algorithm(run.manifest, made, str(run.path), how.todays_code)
     again = Repetition(run, plan, made, split, split.final_train.users.index(user))
     history = len(again.history)
     about = {
@@ -160,7 +160,6 @@ def receipt_of_run(
         "protect": dict(plan.protect),
         "history": history,
     }
-    # Where nobody can say who took part, there is nothing to repeat.
     epsilon = run.manifest.get("privacy", {}).get("epsilon")
     if is_federated(made) and _not_kept(again.protection):
         return {**about, **_without_rounds(again), "epsilon": epsilon}
@@ -188,7 +187,6 @@ def _in_force(again: Repetition) -> tuple[dict[str, Any], dict[str, Any]]:
     made = again.made
     if is_central(made):
         return {}, {}
-    # The settings with which the audits behind our expectations ran.
     of_audits: Any = algorithm_of(plan.algorithm, {}, plan.profile)
     usual = dict(of_audits)
     chosen = {name for name, value in made if name == "cohort" or value != usual.get(name)}
@@ -228,9 +226,7 @@ def _without_rounds(again: Repetition) -> dict[str, Any]:
         IN_SUMS if protection.secure_sum else ALONE,
         *_limits(again.run),
     ]
-    # These follow from the rounds, and have no value here instead of a guess.
     unknown = ("rounds_answered", "rows", "positives", "different_positives", "numbers")
-    # Expectations need a number of rounds: the mean, and at least one.
     likely = max(1, round(rate * again.rounds))
     return {
         "rounds": [],
@@ -266,7 +262,6 @@ def _sentences(given: list[GivenAway], again: Repetition) -> list[str]:
 
 def _of_rows(given: list[GivenAway], protection: Protection, history: int) -> list[str]:
     """The information in the rows of a device by themselves."""
-    # The strongest statement that holds comes first.
     if any(sent.rows is None for sent in given):
         return [WHOLE.format(", ".join(given[0].arrays), history)]
     if not any(sent.rows for sent in given):
@@ -352,7 +347,6 @@ def _answered(again: Repetition, threads: int, progress: Progress) -> Iterator[G
         protection=again.protection,
         executor=Threads(threads),
     )
-    # Rounds without the device run in `others`, which records nothing and so is faster.
     recorder = Recorder("individual", np.array([again.who]))
     watched = federation(recorder=recorder)
     others = federation()
@@ -362,12 +356,10 @@ def _answered(again: Repetition, threads: int, progress: Progress) -> Iterator[G
         training = _ahead(watched, others, training, again.who, until)
         if training.round < until:
             training = watched.one_round(training)
-            # Each round is told and forgotten: memory does not grow with the training.
             seen = recorder.rounds.pop()
             if len(seen.users):
                 yield _of_one(seen, history, watched.contract)
     progress(until, until, "round")
-    # With noise of the operating system no repetition ends with the same bytes.
     if again.protection.noise_from == "seed":
         _check(again.run, model_sha256(fitted(watched, training).arrays))
 
@@ -400,7 +392,6 @@ def _of_one(seen: Seen, history: Any, contract: Contract) -> GivenAway:
     if _at_once(contract) and not contract.way("rows"):
         return GivenAway(seen.round, None, None, numbers, arrays, history)
     item = seen.sent["item"]
-    # Rows of other items are decoys or negatives; these are what the user consumed.
     positive = item[np.isin(item, history)]
     return GivenAway(seen.round, len(item), len(positive), numbers, arrays, positive)
 
@@ -428,7 +419,6 @@ def _pushed(again: Repetition, threads: int, progress: Progress) -> Iterator[Giv
     until = again.rounds
     for number in range(until):
         progress(number, until, "round")
-        # The engine counts pushes: in one unit of time a peer may push never or more than once.
         before = int(swarm.counts.pushed[again.who])
         swarm = gossip.advance(swarm, number + 1)  # type: ignore[arg-type]
         pushes = int(swarm.counts.pushed[again.who]) - before

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from ..core.errors import InputError
 from ..core.keywords import at_least
 from ..evaluate.list_options import ListOptions
+from ..runs.options import OpenOptions
 from .console import emit_json, say, table
-from .options import RUNS, OwnPlace, RunData, Runs, TodaysCode, takes
+from .options import RUNS, Runs, taken, takes
 
 # Columns of predictions: the parts that add up to a prediction, and the user's own rating.
 COLUMNS = ("prediction", "user_bias", "item_bias", "interaction", "rated")
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from ..runs import store
 
 
-@takes(ListOptions)
+@takes(ListOptions, OpenOptions)
 def recommend(
     run: str = "latest",
     /,
@@ -30,9 +31,6 @@ def recommend(
     n: int = 10,
     items: str | None = None,
     without: str | None = None,
-    data: RunData = None,
-    algorithm: OwnPlace = None,
-    todays_code: TodaysCode = False,
     folder: Runs = RUNS,
     json: bool = False,
     **options: Any,
@@ -67,9 +65,9 @@ def recommend(
         options["items"] = _ids("--items", items)
     if without is not None:
         options["without"] = _ids("--without", without)
-    wanted = ListOptions(**options)
-    stored = store.read(run, folder, data)
-    lists = recommended(stored, user, n, wanted, algorithm=algorithm, todays_code=todays_code)
+    how = taken(OpenOptions, options)
+    stored = store.read(run, folder, how.data)
+    lists = recommended(stored, user, n, ListOptions(**options), how)
     if json:
         emit_json({"run": stored.path.name, **_as_json(user, lists)})
         return
@@ -112,17 +110,16 @@ def _ids(option: str, given: str) -> list[str]:
     return ids
 
 
+@takes(OpenOptions)
 def predict(
     run: str = "latest",
     /,
     *,
     user: str,
     item: list[str],
-    data: RunData = None,
-    algorithm: OwnPlace = None,
-    todays_code: TodaysCode = False,
     folder: Runs = RUNS,
     json: bool = False,
+    **options: Any,
 ) -> None:
     """Predict the ratings that a user would give to items, and how far the biases of user and item
     explain them.
@@ -145,8 +142,9 @@ def predict(
     from ..runs import store
     from ..runs.reopen import predicted
 
-    stored = store.read(run, folder, data)
-    predictions = predicted(stored, user, item, algorithm=algorithm, todays_code=todays_code)
+    how = OpenOptions(**options)
+    stored = store.read(run, folder, how.data)
+    predictions = predicted(stored, user, item, how)
     if json:
         emit_json({"run": stored.path.name, "user": user, "predictions": predictions})
         return

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from ..core.cells import CHANGED, FORMULA
 from ..core.errors import InputError
 from ..core.keywords import at_least
+from ..runs.options import OpenOptions
 from .console import emit_json, say, table, tell
-from .options import RUNS, OwnPlace, RunData, Runs, TodaysCode
+from .options import RUNS, Runs, takes
 
 if TYPE_CHECKING:
     import polars as pl
@@ -137,12 +138,13 @@ def _is_usual(manifest: dict[str, Any], name: str) -> bool:
     return bool(usual == manifest.get("settings_in_force", {}).get(name, UNSAID))
 
 
+@takes(OpenOptions)
 def report(
     *names: str,
     out: Path | None = None,
     user: str | None = None,
-    data: RunData = None,
     folder: Runs = RUNS,
+    **options: Any,
 ) -> None:
     """Write a self-contained HTML report of one run, or of several side by side.
 
@@ -161,14 +163,23 @@ def report(
     from ..runs import store
     from ..runs.reopen import recommended
 
-    # Only the first run is opened, since to load each model would take long.
+    how = OpenOptions(**options)
     first, *others = names or ("latest",)
-    stored = [store.read(first, folder, data), *(store.read(name, folder) for name in others)]
-    items = recommended(stored[0], [user])[user] if user is not None else None
+    # Everything else of the page is in the runs.
+    if user is None and how != OpenOptions():
+        raise InputError(
+            "--data",
+            "the data is read for the list of a user alone",
+            expected="--user ID",
+            fix="leave --data, --algorithm and --todays-code out",
+        )
+    stored = [store.read(first, folder, how.data), *(store.read(name, folder) for name in others)]
+    items = recommended(stored[0], [user], how=how)[user] if user is not None else None
     page = out or stored[0].path / "report.html"
     tell(write_report(stored, page, recommendations=items, user=user))
 
 
+@takes(OpenOptions)
 def export(
     run: str = "latest",
     /,
@@ -176,10 +187,8 @@ def export(
     out: Path,
     format: tuple[Format, ...] = ("csv", "trec"),
     n: int = 10,
-    data: RunData = None,
-    algorithm: OwnPlace = None,
-    todays_code: TodaysCode = False,
     folder: Runs = RUNS,
+    **options: Any,
 ) -> None:
     """Write a stored run as CSV (recommendations for all users, accuracy by user, learning curve)
     and in TREC's formats, all files or none.
@@ -205,10 +214,11 @@ def export(
     from ..runs import store
 
     at_least("--n", n, 1)
-    stored = store.read(run, folder, data)
+    how = OpenOptions(**options)
+    stored = store.read(run, folder, how.data)
     # Refused before anything is computed: lists for all users may take a minute.
     _check_folder(out)
-    result = Run.stored(stored, algorithm=algorithm, todays_code=todays_code)
+    result = Run.stored(stored, algorithm=how.algorithm, todays_code=how.todays_code)
     trec = {}
     if "trec" in format:
         # TREC's measures look at longer lists than people do.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import final
 
@@ -12,6 +12,16 @@ from .errors import InputError, did_you_mean
 from .types import Array, Int32Array
 
 
+def text_array(texts: Iterable[object]) -> Array:
+    """Returns texts as strings of Python, object [n]. In an array of NumPy's own text type, one
+    text of 250 characters makes each of the others as wide.
+    """
+    listed = [str(text) for text in texts]
+    array = np.empty(len(listed), dtype=object)
+    array[:] = listed
+    return array
+
+
 @final
 class Vocabulary:
     """A two-way map between n external ids, as text, and the numbers 0..n - 1. Without explicit ids
@@ -19,9 +29,13 @@ class Vocabulary:
     """
 
     def __init__(
-        self, ids: Array | Sequence[str] | None = None, *, size: int | None = None, kind: str = "id"
+        self,
+        ids: Array | Sequence[object] | None = None,
+        *,
+        size: int | None = None,
+        kind: str = "id",
     ) -> None:
-        self._ids = None if ids is None else np.asarray(ids, dtype=np.str_)
+        self._ids = None if ids is None else text_array(ids)
         self.size = int(size) if self._ids is None and size is not None else len(self.ids)
         self.kind = kind
 
@@ -35,9 +49,9 @@ class Vocabulary:
 
     @cached_property
     def ids(self) -> Array:
-        """All external ids in index order, text [n]."""
+        """All external ids in index order, text [n] (see `text_array`)."""
         if self._ids is None:
-            return np.arange(self.size).astype(np.str_)
+            return text_array(np.arange(self.size))
         return self._ids
 
     @cached_property

@@ -135,16 +135,17 @@ def _check_share(source: str, left_out: Sequence[LeftOut], lines: int, share: fl
     bad = sum(entry.rows for entry in left_out)
     if bad <= allowed(lines, share) and bad < lines:
         return
-    reasons = "; ".join(
-        f"{entry.reason}: {entry.rows:,}, the first at {entry.first}" for entry in left_out
-    )
+    reasons = []
+    for entry in left_out:
+        line = entry.first.rpartition(":")[2]
+        reasons.append(f"{entry.reason}: {entry.rows:,}, the first at {line}")
     more = _enough(bad, lines)
     fix = f"correct them, or allow more: bad_share={more} (--load bad_share={more})"
     if bad == lines:
         fix = "check the columns and the delimiter"
     raise InputError(
         source,
-        f"{bad:,} of {lines:,} rows are bad: {reasons}",
+        f"{bad:,} of {lines:,} rows are bad: {'; '.join(reasons)}",
         expected=f"at most {share:.2%} of the rows (bad_share={share:g})",
         fix=fix,
     )

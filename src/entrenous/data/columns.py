@@ -13,7 +13,7 @@ import numpy as np
 from ..core.errors import InputError, did_you_mean
 from ..core.types import BoolArray, Float32Array
 from .bad_rows import Step, read_good_rows
-from .interactions import Interactions, build, pair_numbers
+from .interactions import Interactions, build, pair_numbers, pair_order
 from .likes import (
     ANY,
     LABELS,
@@ -27,7 +27,7 @@ from .likes import (
 from .odd_ids import odd_ids
 from .options import LoadOptions
 from .reading import ColumnUse, Guess, Reading, unread
-from .repeats import keep
+from .repeats import KeptRows, keep
 from .scales import check_values, on_scale
 from .table import (
     ColumnTable,
@@ -65,6 +65,13 @@ USUAL: dict[str, tuple[str, ...]] = {
     "time": _names(
         "timestamp time utc utc_time unix_time unix_review_time datetime date ts created_at epoch"
     ),
+}
+# The plain forms of the names that say the role themselves.
+SURE = {
+    "user": ("userid", "user"),
+    "item": ("itemid", "item"),
+    "value": ("rating", "value"),
+    "time": ("timestamp", "time"),
 }
 # Those of the columns that describe items.
 FEATURES: dict[str, tuple[str, ...]] = {
@@ -224,11 +231,15 @@ def assemble(table: ColumnTable, options: LoadOptions, *, name: str) -> Interact
     counting = rows_that_count(table, value, labels, options.rule, options.not_rated)
     table = table.only(counting.rows)
     user, item, value, time = _of_rows(counting.rows, user, item, value, time)
-    pair = pair_numbers(user.code, item.code, len(item.names))
-    # Repeats are judged before rows are sorted, while each has its place in the file.
-    kept = keep(table, pair, value, time.time, options)
+    order = pair_order(user.code, item.code, len(user.names), len(item.names))
+    kept = KeptRows(slice(None), value)
+    if order.repeats or options.duplicates == "sum":
+        pair = pair_numbers(user.code, item.code, len(item.names))
+        # Repeats are judged before rows are sorted, while each has its place in the file.
+        kept = keep(table, pair, value, time.time, options)
     # A rule about values judges the row of a pair that stays.
-    judged = judge(table, kept.value, kept.rows, options.rule, options.bounds)
+    guessed = options.value is None
+    judged = judge(table, kept.value, kept.rows, options.rule, options.bounds, guessed)
     rows = kept.rows
     left_out = (*table.left_out, *counting.left_out, *kept.left_out, *judged.left_out)
     notes = (
@@ -246,6 +257,8 @@ def assemble(table: ColumnTable, options: LoadOptions, *, name: str) -> Interact
         item.code[rows],
         value=kept.value,
         time=None if time.time is None else time.time[rows],
+        # That of the rows that stay, if it is known.
+        order=order if isinstance(rows, slice) else None,
         users=user.names,
         items=item.names,
         name=name,
@@ -261,7 +274,7 @@ def assemble(table: ColumnTable, options: LoadOptions, *, name: str) -> Interact
         ),
     )
     if kept.visits and time.time is not None:
-        places = np.arange(len(pair))
+        places = np.arange(len(user.code))
         all_rows = VisitColumns(user.code, item.code, time.time, places)
         data = with_visits(data, all_rows, table.source)
     # Visits are of all rows, so that rows leave after them.
@@ -380,8 +393,8 @@ def _why_unread(table: ColumnTable, name: str, options: LoadOptions) -> str:
 def guesses_of(
     table: ColumnTable, roles: Roles, options: LoadOptions, uses: Sequence[ColumnUse]
 ) -> Iterator[Guess]:
-    """Yields the guesses about columns: a role by a usual name that is not the first one, one of
-    several columns for a role, and a column left unread that seems to have a missing role.
+    """Yields the guesses about columns: a role by a usual name that does not say it, one of several
+    columns for a role, and a column left unread that seems to have a missing role.
     """
     for role, name in roles._asdict().items():
         if name is None or getattr(options, role) is not None:
@@ -389,11 +402,14 @@ def guesses_of(
         others = rivals(table, role, roles)[len(columns_of(table, roles, role)) :]
         if name not in table.frame.columns:
             day, _, clock = name.partition("+")
-            yield Guess(f"the time is in '{day}' and '{clock}'", f"time={name} or time={day}")
+            yield Guess(
+                f"times are days of '{day}' and times of day of '{clock}'",
+                f"time={name}; time={day} takes the day alone",
+            )
         elif others:
             listed = ", ".join(f"'{other}'" for other in others)
             yield Guess(f"the {role} column is '{name}', not {listed}", f"{role}={name}")
-        elif plain(name) != plain(USUAL[role][0]):
+        elif plain(name) not in SURE[role]:
             yield Guess(f"the {role} column is '{name}'", f"{role}={name}")
     for role in ("value", "time"):
         if getattr(roles, role) is None and getattr(options, role) is None:

@@ -76,9 +76,9 @@ HEAD = 1 << 16
 TEXT = "text"
 
 
-def read_table(path: Path, options: LoadOptions) -> ColumnTable:
-    """Returns the table in a file. Raises InputError with the file, the line if it has one, and a
-    fix.
+def read_table(path: Path, options: LoadOptions, *, compact: bool = False) -> ColumnTable:
+    """Returns the table in a file. compact: a large text file of plain numbers may come as columns
+    of numbers. Raises InputError with the file, the line if it has one, and a fix.
     """
     _refuse_others(path, path.suffix.lower())
     raw = read_bytes(path)
@@ -90,7 +90,15 @@ def read_table(path: Path, options: LoadOptions) -> ColumnTable:
             fix="check the path, or get it again",
         )
     file = _unpacked(raw, path)
-    return _format(file, options).read(file, options)
+    form = _format(file, options)
+    if compact and form is formats()[TEXT]:
+        # Loaded here, since few files are large.
+        from .plain_rows import read_plain
+
+        table = read_plain(file, options)
+        if table is not None:
+            return table
+    return form.read(file, options)
 
 
 def _refuse_others(path: Path, ending: str) -> None:

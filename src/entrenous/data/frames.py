@@ -131,6 +131,10 @@ def _column(column: Any, label: str, name: str) -> Any:
         values = list(column)
     else:
         array = np.asarray(column)
+        # Polars knows no seconds.
+        units = ("ms", "us", "ns", "D")
+        if array.dtype.kind == "M" and np.datetime_data(array.dtype)[0] not in units:
+            return array.astype("datetime64[us]")
         if array.dtype != object:
             return array
         values = array.tolist()

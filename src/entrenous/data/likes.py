@@ -10,6 +10,7 @@ values of 0 or less, or an unread column of labels.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, NoReturn
 
@@ -198,17 +199,19 @@ class LikedRows(NamedTuple):
 def judge(
     table: ColumnTable,
     value: Float32Array | None,
-    rows: Int64Array,
+    rows: Int64Array | slice,
     rule: str | None,
     scale: tuple[float, float] | None,
+    guessed: bool,
 ) -> LikedRows:
-    """Returns those of the rows at the places `rows`, int64 [rows], that are likes. value: of each
-    of them; None if the data has none. scale: the declared scale of ratings.
+    """Returns those of the rows at the places `rows`, ascending, that are likes. value: of each of
+    them; None if the data has none. scale: the declared scale of ratings. guessed: True if the
+    column of values was found by its name.
 
     Raises InputError for values of 0 or less about which nothing was said, for a rule about values
     that the data does not have, and if no row is a like.
     """
-    all_rows = np.ones(len(rows), bool)
+    all_rows = np.ones(table.frame.height if isinstance(rows, slice) else len(rows), bool)
     if value is None:
         if rule is not None and rule != ANY and not by_column(rule):
             _refuse_without_values(table, f"likes={rule}")
@@ -218,7 +221,8 @@ def judge(
         if not low.any():
             return LikedRows(all_rows, (), ())
         if scale is None or scale[0] > 0:
-            refuse_unsaid(table.where(int(rows[low].min())), value)
+            further = ["value= (the column holds no values)"] if guessed else []
+            refuse_unsaid(table.where(_first(rows, low)), value, further)
         note = f"{_count_low(low)}, which are ratings since scale={_of(*scale)} says so"
         return LikedRows(all_rows, (), (note,))
     keep = liked(value, rule)
@@ -229,9 +233,15 @@ def judge(
         notes = (f"{_count_low(low & keep)}, which count as likes (likes={rule})",)
     if keep.all():
         return LikedRows(all_rows, (), notes)
-    first = table.where(int(rows[~keep].min()))
+    first = table.where(_first(rows, ~keep))
     entry = LeftOut(f"no likes ({said(rule)})", int((~keep).sum()), first)
     return LikedRows(keep, (entry,), notes)
+
+
+def _first(rows: Int64Array | slice, which: BoolArray) -> int:
+    """Returns the place of the first of the `rows` that `which` marks."""
+    number = int(np.argmax(which))
+    return number if isinstance(rows, slice) else int(rows[number])
 
 
 def only_likes(data: Interactions, stays: BoolArray) -> Interactions:
@@ -303,12 +313,12 @@ def check_likes(data: Interactions, algorithm: str, predicts_ratings: bool) -> N
         return
     if data.scale is not None and data.reading.scaled and predicts_ratings:
         return
-    refuse_unsaid(f"{data.name} for {algorithm}", data.value, data.reading.scaled)
+    refuse_unsaid(f"{data.name} for {algorithm}", data.value, None)
 
 
-def refuse_unsaid(where: str, value: Float32Array, scaled: bool = False) -> NoReturn:
-    """Refuses values, float32 [rows], some of which are 0 or less and may mean two things. scaled:
-    True if their scale is declared.
+def refuse_unsaid(where: str, value: Float32Array, further: Sequence[str] | None) -> NoReturn:
+    """Refuses values, float32 [rows], some of which are 0 or less and may mean two things. further:
+    answers that the place of the question allows; None for rows that are read, whose scale stays.
     """
     low = value <= 0
     lowest = float(value.min())
@@ -321,8 +331,9 @@ def refuse_unsaid(where: str, value: Float32Array, scaled: bool = False) -> NoRe
     # A value that stands among others of its kind is not the mark of a missing one.
     if len(missing) == 1 and highest > 0:
         options.append(f"not_rated={missing[0]:.9g} (such rows are no ratings)")
-    if lowest < highest and not scaled:
+    if lowest < highest and further is not None:
         options.append(f"scale={_of(lowest, highest)} (all are ratings, to be predicted)")
+    options.extend(further or ())
     raise InputError(
         where,
         f"{_count_low(low)} of {len(value):,} (the lowest is {lowest:.9g}), which may be likes all"

@@ -121,6 +121,13 @@ def _read(path: Path, options: LoadOptions, items_file: Path | None) -> Interact
         name = path.resolve().name
         return read_folder(path, options, name=name, items=items_file)
     name = path.name.split(".")[0] or path.name
+    table = read_table(path, options, compact=True)
+    try:
+        return assemble(table, options, name=name)
+    except InputError:
+        if not table.compact:
+            raise
+    # What is wrong is said of the fields as they are written.
     return assemble(read_table(path, options), options, name=name)
 
 
@@ -212,5 +219,8 @@ def from_frame(
     data = assemble(from_any(frame, name), asked, name=name)
     if items is not None:
         table = from_any(items, f"{name} items")
-        data = replace(data, features=features(table, data.items))
+        added = features(table, data.items, asked)
+        reading = data.reading.noted(*added.notes)
+        reading = reading._replace(left_out=(*reading.left_out, *added.left_out))
+        data = replace(data, reading=reading, features=added.columns)
     return _filtered(data, asked, part)

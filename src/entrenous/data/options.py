@@ -161,7 +161,7 @@ class LoadOptions(Settings):
     not_rated: float | None = Field(
         None, description="a value that means that a row is no rating, such as 0: it is left out"
     )
-    min_value: float | None = Field(None, description="min_value=4 is likes=at_least=4")
+    min_value: float | None = Field(None, description="its old name: 4 stands for likes=at_least=4")
     min_rows: int = Field(
         1, ge=1, description="keep users and items with at least this many rows (the core)"
     )

@@ -23,8 +23,8 @@ EXACT = 2**24
 class KeptRows(NamedTuple):
     """The rows that stay where pairs are repeated."""
 
-    rows: Int64Array
-    """Positions in the table, ascending, int64."""
+    rows: Int64Array | slice
+    """Positions in the table, ascending, int64; all of them as a slice."""
     value: Float32Array | None
     """The value of each row that stays, float32 [len(rows)]; None if no row has one."""
     left_out: tuple[LeftOut, ...] = ()

@@ -21,9 +21,11 @@ from .reading import Guess, LeftOut, add_up
 # Characters.
 ID_LIMIT = 256
 # A number in its only plain form: "007" is a text, since "7" is another id.
-WHOLE = r"^-?(0|[1-9]\d*)$"
+WHOLE = r"^(0|-?[1-9]\d*)$"
 # The form of a whole number after a program took it for a float.
 DECIMAL = r"^[+-]?\d+\.(0*|\d+[eE][+-]?\d+)$"
+# Rows of a table that is worth a compiled loop.
+MANY = 1 << 20
 # The start of a text that a spreadsheet would calculate.
 FORMULA = r"^([=@]|[+\-][^\d.])"
 # The largest rating or count: ratings are float32.
@@ -57,6 +59,8 @@ class ColumnTable:
     """RecBole's types of the columns; empty for other files."""
     control: tuple[str, ...] = ()
     """The columns with control characters, which may not be read."""
+    compact: bool = False
+    """True if the fields of a text file were read as numbers."""
     guesses: tuple[Guess, ...] = ()
     """The assumptions of the reader that could be wrong."""
     left_out: tuple[LeftOut, ...] = ()
@@ -236,6 +240,9 @@ def ids(table: ColumnTable, name: str, kind: str) -> IdColumn:
     """
     import polars as pl
 
+    numbered = _of_numbers(table.frame[name], kind)
+    if numbered is not None:
+        return numbered
     column = _id_text(table, name, kind)
     distinct = column.unique()
     whole = bool(distinct.str.contains(WHOLE).all())
@@ -244,8 +251,34 @@ def ids(table: ColumnTable, name: str, kind: str) -> IdColumn:
     numbers = pl.Series(np.arange(len(distinct), dtype=np.int32))
     # Each row gets the number of its id.
     code = column.replace_strict(distinct, numbers, return_dtype=pl.Int32)
-    names = Vocabulary(distinct.to_numpy().astype(np.str_), kind=kind)
+    names = Vocabulary(distinct.to_list(), kind=kind)
     return IdColumn(code.to_numpy(), names, notes)
+
+
+def _of_numbers(column: Any, kind: str) -> IdColumn | None:
+    """Returns the ids of a long column of whole numbers that lie close together; None for any other
+    column.
+    """
+    import polars as pl
+
+    if column.dtype != pl.Int64 or column.null_count() or len(column) < MANY:
+        return None
+    # Loaded here, since few tables are large.
+    from . import compiled
+
+    ids = column.to_numpy()
+    lowest = int(ids.min())
+    span = int(ids.max()) - lowest + 1
+    if span > 4 * len(ids):
+        return None
+    present = np.zeros(span, np.bool_)
+    compiled.mark(ids, lowest, present)
+    # The number of each id is that of the ids below it.
+    code_of = (np.cumsum(present) - 1).astype(np.int32)
+    code = np.empty(len(ids), np.int32)
+    compiled.encode(ids, lowest, code_of, code)
+    distinct = np.flatnonzero(present) + lowest
+    return IdColumn(code, Vocabulary(distinct.tolist(), kind=kind), ())
 
 
 def _sorted(distinct: Any, whole: bool) -> Any:
@@ -347,8 +380,8 @@ def values(table: ColumnTable, name: str) -> Float32Array:
         refuse_number(table, missing.to_numpy(), text.filter(missing)[0], "value")
     ratings = number.to_numpy()
     # A comparison with NaN is false, so that NaN is refused too.
-    bad = ~(np.abs(ratings) <= LARGEST)
-    if bad.any():
+    if not (ratings.min(initial=0) >= -LARGEST and ratings.max(initial=0) <= LARGEST):
+        bad = ~(np.abs(ratings) <= LARGEST)
         refuse(
             table,
             bad,

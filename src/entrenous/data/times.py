@@ -11,7 +11,7 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.types import BoolArray, Float64Array, Int8Array, Int64Array
 from .dates import CLOCK, read_dates
-from .interactions import NO_TIME, SECOND
+from .interactions import BAD_TIMES, NO_TIME, SECOND
 from .options import LoadOptions
 from .reading import Guess
 from .table import COMMA_DECIMAL, THOUSANDS, ColumnTable, refuse, refuse_number, shown
@@ -41,8 +41,9 @@ EXPECTED = (
     "seconds or smaller units since 1970, or a date such as 2019-11-15,"
     " 2019-11-15T08:55:22.5+01:00, 11/15/2019 8:55:22 AM, 15.11.2019 08:55 or 15 Nov 2019"
 )
-# The fault of a row: none, no time, no time that can be read, before 1970, after LATEST.
-FINE, MISSING, UNREADABLE, NEGATIVE, LATE = range(5)
+# The fault of a row: none, no time, no time that can be read, before 1970, after LATEST, without an
+# offset from UTC among others that have one.
+FINE, MISSING, UNREADABLE, NEGATIVE, LATE, LOCAL = range(6)
 
 
 class Times(NamedTuple):
@@ -81,14 +82,24 @@ def times(table: ColumnTable, name: str, options: LoadOptions) -> Times:
     in two ways.
     """
     column = _column(table, name)
+    if table.compact and column.dtype.is_float():
+        # The digits of a text tell more than a float.
+        raise InputError(table.source, "a time has a fraction", expected="whole numbers")
+    seconds = _plain_seconds(column, options.time_form)
+    if seconds is not None:
+        # The first row shows of most columns that they are not whole days.
+        days = seconds[0] % (86_400 * SECOND) == 0
+        return Times(seconds, _resolution(seconds, column) if days else ())
     micros, fault, notes, guesses = _read(table, column, options.time_form)
+    if guesses and options.time is None:
+        _check_beside_days(table, name, micros, fault)
     bad = fault > MISSING
     if bad.any():
         if options.bad_times == "refuse":
             _refuse(table, column, fault)
         row = int(np.argmax(bad))
         notes += (
-            f"times that cannot be used, taken as missing: {int(bad.sum()):,} of {len(bad):,}, the"
+            f"{BAD_TIMES}: {int(bad.sum()):,} of {len(bad):,}, the"
             f" first '{shown(column, bad)}' at {table.where(row)}",
         )
     missing = fault != FINE
@@ -103,6 +114,22 @@ def times(table: ColumnTable, name: str, options: LoadOptions) -> Times:
     notes += _resolution(micros, column)
     micros[missing] = NO_TIME
     return Times(micros, notes, guesses)
+
+
+def _plain_seconds(column: Any, form: str | None) -> Int64Array | None:
+    """Returns the microseconds of a column of whole numbers that are all seconds of 1973 to 2100;
+    None for any other column.
+    """
+    import polars as pl
+
+    if column.dtype != pl.Int64 or column.null_count() or form not in (None, "seconds"):
+        return None
+    seconds = column.to_numpy()
+    # No other unit or form has numbers of this size.
+    if not len(seconds) or seconds.min() < FIRST or seconds.max() > LATEST:
+        return None
+    micros: Int64Array = seconds * SECOND
+    return micros
 
 
 def looks_like_times(table: ColumnTable, name: str) -> bool:
@@ -132,7 +159,7 @@ def _resolution(micros: Int64Array, column: Any) -> tuple[str, ...]:
     if (micros % SECOND).any():
         finest = "microsecond" if (micros % 1_000).any() else "millisecond"
         note = f"times have fractions of a second, which are kept to the {finest}"
-        if column.dtype == pl.String and column.str.contains("[.,][0-9]{7}").any():
+        if column.dtype == pl.String and column.str.contains("[.,][0-9]{7}[^eE]*$").any():
             note += "; further digits are left out"
         return (note,)
     # The first thousand tell most columns apart, without a look at the others.
@@ -147,12 +174,8 @@ def _resolution(micros: Int64Array, column: Any) -> tuple[str, ...]:
 
 def day_and_clock(table: ColumnTable, name: str) -> str:
     """Returns `date+time` for a column of times of day beside one of days; else the name."""
-    usual = _days(table)
+    usual = _day_columns(table)
     return f"{usual[0]}+{name}" if usual and _is_clock(table.frame[name]) else name
-
-
-def _days(table: ColumnTable) -> list[str]:
-    return [name for name in table.frame.columns if name.lower() in DAY_COLUMNS]
 
 
 def _column(table: ColumnTable, name: str) -> Any:
@@ -171,7 +194,7 @@ def _column(table: ColumnTable, name: str) -> Any:
     if column.dtype.is_decimal():
         column = column.cast(pl.String)
     if _is_clock(column):
-        day = next(iter(_days(table)), "DAYS")
+        day = next(iter(_day_columns(table)), "DAYS")
         raise InputError(
             table.source,
             f"the time column '{name}' holds times of day without a day",
@@ -188,6 +211,27 @@ def _column(table: ColumnTable, name: str) -> Any:
             fix="convert the column",
         )
     return column
+
+
+def _day_columns(table: ColumnTable) -> list[str]:
+    """Returns the columns with a usual name of days."""
+    return [name for name in table.frame.columns if name.lower() in DAY_COLUMNS]
+
+
+def _check_beside_days(table: ColumnTable, name: str, micros: Int64Array, fault: Int8Array) -> None:
+    """Raises InputError for small numbers in a column `name` beside one of days, of which they may
+    be the times of day: 49500 or 134500.
+    """
+    days = [day for day in _day_columns(table) if day != name]
+    if not days or (micros[fault == FINE] >= FIRST * SECOND).any():
+        return
+    raise InputError(
+        table.source,
+        f"the column '{name}' holds small numbers, which may be seconds since 1970, or times of day"
+        f" of the days in '{days[0]}'",
+        expected="the name of the time column",
+        fix=f"say time='{days[0]}' for the days alone (--load time={days[0]}), or time='{name}'",
+    )
 
 
 def _is_clock(column: Any) -> bool:
@@ -264,6 +308,8 @@ def _with_dates(
     at = rest[dates.read]
     read.micros[at] = dates.micros[dates.read]
     read.fault[at] = FINE
+    if dates.shifted.any():
+        read.fault[rest[dates.read & ~dates.zoned]] = LOCAL
     zoned = int(dates.zoned.sum())
     several = len(at) - zoned
     notes = dates.notes
@@ -461,6 +507,11 @@ def _refuse(table: ColumnTable, column: Any, fault: Int8Array) -> NoReturn:
     )
     if not table.whole and int(np.argmax(bad)) == len(bad) - 1:
         others = "the last line has no line end: the file seems cut off; get it again"
+    if kind == LOCAL:
+        problem = f"the time '{text}' has no offset from UTC, which others of the column have"
+        expected = "an offset on all times, such as 2020-01-31T10:00:00+00:00, or on none"
+        reason = "the time has no offset from UTC"
+        refuse(table, bad, problem, expected=expected, fix=others, reason=reason)
     if kind == UNREADABLE:
         if THOUSANDS.fullmatch(text) or COMMA_DECIMAL.fullmatch(text):
             refuse_number(table, bad, text, "time")

@@ -6,9 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, final, get_args
-
-from ..core.errors import InputError
+from typing import Literal, final
 
 Seen = Literal["hide", "keep"]
 Unknown = Literal["refuse", "skip", "popular"]
@@ -28,16 +26,3 @@ class ListOptions:
     unknown: Unknown = "refuse"
     """Users and items that the training does not know: refuse = name them and stop; skip = name
     them and leave them out; popular = as skip, and such users get the most popular items."""
-
-    def check(self) -> None:
-        """Raises InputError for a choice that there is not."""
-        choices = {"seen": (self.seen, Seen), "unknown": (self.unknown, Unknown)}
-        for name, (value, kind) in choices.items():
-            known = get_args(kind)
-            if value not in known:
-                raise InputError(
-                    f"--{name}",
-                    f"got {value!r}",
-                    expected=" or ".join(known),
-                    fix=f"such as --{name}={known[1]}",
-                )

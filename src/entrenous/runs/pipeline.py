@@ -25,9 +25,9 @@ from ..data.scales import cause_in_values
 from ..data.split.protocol import is_given, splits
 from ..data.split.types import Split, refitted
 from ..evaluate.list_options import ListOptions
-from ..evaluate.lists import list_of_each
 from ..evaluate.metric_kinds import Metric
 from ..evaluate.protocol import Evaluation, evaluate
+from ..evaluate.recommend import list_of_each
 from ..federation.executors import Debug, EngineOptions, Executor, Threads
 from ..federation.workers.crew import Crew
 from ..federation.workers.engine import crew

@@ -19,12 +19,12 @@ from ..data.kept import rows_from_arrays
 from ..data.split.protocol import without_candidates
 from ..data.split.types import Split
 from ..evaluate.list_options import ListOptions
-from ..evaluate.lists import list_of_each
 from ..evaluate.predict import predictions
+from ..evaluate.recommend import check_options, list_of_each
 from ..federation.executors import Threads
 from . import store
 from .manifest import check_algorithm, check_program
-from .options import RunOptions, RunPlan
+from .options import OpenOptions, RunOptions, RunPlan
 from .pipeline import Material, RunResult, engine_of, execute, hired_crew, material
 from .plan import TRACE, make
 from .recommenders import CentralRecommender, FederatedRecommender, GossipRecommender, restore
@@ -208,12 +208,10 @@ def predicted(
     run: store.StoredRun,
     user: str,
     items: Sequence[str],
-    *,
-    algorithm: str | None = None,
-    todays_code: bool = False,
+    how: OpenOptions = OpenOptions(),  # noqa: B008  # it is frozen
 ) -> list[dict[str, Any]]:
     """Predicted ratings of a stored run: see `evaluate.predict.predictions`."""
-    again = reopen(run, algorithm=algorithm, todays_code=todays_code, candidates=False)
+    again = _for_lists(run, how)
     label = short(run.manifest["algorithm"])
     return predictions(again.recommender, again.train, user, items, label=label)
 
@@ -223,15 +221,18 @@ def recommended(
     users: Sequence[str],
     n: int = 10,
     options: ListOptions = ListOptions(),  # noqa: B008  # it is frozen
-    *,
-    algorithm: str | None = None,
-    todays_code: bool = False,
+    how: OpenOptions = OpenOptions(),  # noqa: B008  # it is frozen
 ) -> dict[str, list[dict[str, Any]]]:
-    """Recommendations of a stored run for some users: see `evaluate.lists.list_of_each`."""
-    options.check()
-    again = reopen(run, algorithm=algorithm, todays_code=todays_code, candidates=False)
+    """Recommendations of a stored run for some users: see `evaluate.recommend.list_of_each`."""
+    check_options(options)
+    again = _for_lists(run, how)
     label, seed = short(run.manifest["algorithm"]), run.manifest["seed"]
     return list_of_each(again.recommender, again.train, users, n, options, label=label, seed=seed)
+
+
+def _for_lists(run: store.StoredRun, how: OpenOptions) -> ReopenedRun:
+    # `store.read` has put the data of today into the run.
+    return reopen(run, algorithm=how.algorithm, todays_code=how.todays_code, candidates=False)
 
 
 def resume(

@@ -71,7 +71,14 @@ def test_zeros_are_a_question_in_one_line(file: Callable[..., Path]) -> None:
         load(file(LABELS))
     line = str(refused.value)
     assert "rows.csv:3: rows with a value of 0 or less: 6 of 10 (the lowest is 0)" in line
-    for answer in ("likes=any", "likes=positive", "likes=at_least=X", "not_rated=0", "scale=0,1"):
+    for answer in (
+        "likes=any",
+        "likes=positive",
+        "likes=at_least=X",
+        "not_rated=0",
+        "scale=0,1",
+        "value= ",
+    ):
         assert answer in line
     assert "\n" not in line
 
@@ -279,6 +286,20 @@ def test_visits_that_add_up_are_counted_and_judged() -> None:
     data = from_frame(places, duplicates="sum", likes="at_least=2")
     assert pairs(data) == {("1", "a"), ("2", "a"), ("3", "c")} and data.value.tolist() == [2] * 3
     assert data.visits is not None and np.diff(data.visits.ptr).tolist() == [2, 2, 2]
+
+
+def test_the_order_of_the_source_does_not_decide_who_likes_what() -> None:
+    rows = [
+        ("2", "b", 1),
+        ("1", "c", 5),
+        ("3", "a", 2),
+        ("1", "a", 4),
+        ("2", "a", 5),
+        ("3", "b", 4),
+    ]
+    data = from_frame(rows, likes="at_least=4")
+    assert pairs(data) == {("1", "c"), ("1", "a"), ("2", "a"), ("3", "b")}
+    assert pairs(from_frame(rows[::-1], likes="at_least=4")) == pairs(data)
 
 
 def test_a_bad_label_is_a_bad_row() -> None:

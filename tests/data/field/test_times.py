@@ -104,6 +104,13 @@ def test_every_microsecond_of_every_form_is_kept() -> None:
         assert np.array_equal(in_order[:-1], micros), form[0]
 
 
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns", "m"])
+def test_stamps_of_numpy_have_any_unit(unit: str) -> None:
+    stamps = np.array(["2019-01-01T13:45", "2019-01-02", "2019-01-02"], f"datetime64[{unit}]")
+    data = from_frame({"user_id": [1, 1, 2], "item_id": [1, 2, 3], "time": stamps})
+    assert data.time is not None and data.time[0] == 1546350300 * SECOND
+
+
 def test_the_resolution_is_said() -> None:
     assert noted(rows_at(["1593878903.9", "1593878903.25"]), "kept to the millisecond")
     assert noted(rows_at(["1593878903.900001", "1593878903"]), "kept to the microsecond")
@@ -160,9 +167,13 @@ def test_dates_in_their_forms_whichever_row_is_first(texts: list[str], moments: 
 
 
 def test_a_zone_and_a_day_alone_are_said_where_others_differ() -> None:
-    mixed = rows_at(["2020-01-01T10:00:00+01:00", "2020-01-01T10:00:00", "2020-01-01"])
+    mixed = rows_at(["2020-01-01T10:00:00Z", "2020-01-01T10:00:00", "2020-01-01"])
     assert noted(mixed, "2 with their offset from UTC, 2 without, read as UTC")
     assert noted(mixed, "without a time of day, read as midnight: 1 of 4")
+    with pytest.raises(
+        InputError, match=r"row 1: .* no offset from UTC, which others of the column"
+    ):
+        rows_at(["2020-01-01T10:00:00+01:00", "2020-01-01T10:00:00"])
     both = rows_at(["1593878903", "2020-01-01T10:00:00"])
     assert noted(both, "a mix of dates, 1, and of numbers, 2")
     assert noted(rows_at(["11/13/2019", "11/11/2019"]), "the month first: '11/13/2019'")
@@ -248,6 +259,15 @@ def test_times_of_day_alone_are_refused_and_both_remedies_lead_out() -> None:
     assert from_frame(columns, time="date+time").time is not None
 
 
+def test_small_numbers_beside_days_are_asked_for() -> None:
+    columns = BOTH | {"date": ["2019-01-01"] * 3, "time": [134500, 80000, 90000]}
+    with pytest.raises(InputError, match="which may be seconds since 1970, or times of day"):
+        from_frame(columns)
+    days = from_frame(columns, time="date").time
+    assert days is not None and set(days.tolist()) == {1546300800 * SECOND}
+    assert from_frame(columns, time="time").time is not None
+
+
 # ---- times that cannot be used [11] --------------------------------------------------------------
 
 
@@ -287,6 +307,15 @@ def test_a_bad_time_is_refused_or_missing(bad: str, said: str, tmp_path: Path) -
     dropped = load(tmp_path / "log.csv", bad_rows="drop", bad_share=0.5)
     assert len(dropped) == 2 and noted(dropped, "rows left out, the time", ": 2, the first at")
     assert noted(data, "rows without a time: 3 of 4")
+
+
+def test_a_split_by_time_names_a_way_out_of_bad_times(tmp_path: Path) -> None:
+    lines = [f"u{n % 9},i{n % 17},{1500000000 + n}" for n in range(60)]
+    (tmp_path / "log.csv").write_text("\n".join(["user,item,time", *lines, "u1,i9,-1"]) + "\n")
+    data = load(tmp_path / "log.csv", bad_times="missing")
+    with pytest.raises(InputError, match=r"rows have no time.*--load bad_rows=drop\) in place of"):
+        splits("loo-full", data)
+    assert splits("loo-full", load(tmp_path / "log.csv", bad_rows="drop"))
 
 
 def test_a_file_that_was_cut_off_is_not_taken_for_a_missing_time(tmp_path: Path) -> None:

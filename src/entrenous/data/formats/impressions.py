@@ -89,7 +89,7 @@ def _shown(file: RawFile, options: LoadOptions) -> ColumnTable:
 
 
 def _clicks(table: ColumnTable) -> Any:
-    """Returns a row for each click: user_id, item_id, timestamp, and the row of its impression."""
+    """Returns one row for each click: user_id, item_id, timestamp, row (of its impression)."""
     import polars as pl
 
     shown = table.frame.select(

@@ -34,7 +34,6 @@ def recognises(head: bytes, name: str) -> bool:
 
 def read(file: RawFile, options: LoadOptions) -> ColumnTable:
     """Returns the rows of all blocks with the columns item_id, user_id, rating and timestamp.
-
     Raises InputError with the line of the first defect.
     """
     import polars as pl

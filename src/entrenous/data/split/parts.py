@@ -33,6 +33,10 @@ def part_files(place: Path) -> dict[str, Path]:
         return _in_folder(place)
     match = NAMED.fullmatch(place.name)
     files = _of_split(place.parent, place.name if match is None else match[1])
+    if not files and not place.exists():
+        raise InputError(
+            str(place), "no such folder", expected="a folder with train and test files"
+        )
     _check(files, place)
     return files
 

@@ -103,6 +103,8 @@ def splits(
             fix="pass data",
         )
     parts = build(data, *numbers, seed=seed, **options)
+    if not options:
+        return parts
     # The options are part of the name, since they decide what is held out.
     behind = "".join(f",{option}={value}" for option, value in options.items())
     return [part._replace(name=f"{part.name}{behind}") for part in parts]

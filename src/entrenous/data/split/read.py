@@ -48,10 +48,6 @@ def read(
     Raises InputError that names the file, the line if there is one, and the expectation.
     """
     folder = Path(folder)
-    if not folder.is_dir() and not folder.parent.is_dir():
-        raise InputError(
-            str(folder), "no such folder", expected="a folder with train and test files"
-        )
     if (folder / ABOUT).exists():
         if load:
             raise InputError(
@@ -366,7 +362,7 @@ def _text(frame: Any, name: str, path: Path) -> Array:
             fix=f"the columns are: {', '.join(frame.columns)[:200]}",
         )
     texts = frame[name].cast(pl.String).fill_null("")
-    column = texts.to_numpy().astype(np.str_)
+    column: Array = texts.to_numpy()
     empty = np.flatnonzero(column == "")
     if name in CandidateColumns._fields and len(empty):
         line = empty[0] + 2
