@@ -16,7 +16,7 @@ from ..data.dataset import datasets
 from ..data.divided import present as divided_here
 from ..data.interactions import Interactions
 from ..data.load import load_arguments
-from ..data.split.protocol import GIVEN
+from ..data.split.protocol import GIVEN, is_given
 from ..data.split.types import Split
 from ..data.user_groups import read_groups
 from ..federation.network import Network
@@ -98,14 +98,7 @@ def check(plan: RunPlan) -> None:
                 fix="leave it out, or choose an algorithm without a server, such as pepper-gmf",
             )
     load_arguments(plan.load)
-    # A given split has a format of its own.
-    if plan.load and plan.protocol == GIVEN:
-        raise InputError(
-            "--load",
-            f"the protocol is {GIVEN}",
-            expected="files as `entrenous split` writes them, or usual ones",
-        )
-    if plan.given is not None and plan.protocol != GIVEN:
+    if plan.given is not None and not is_given(plan.protocol):
         protocol = plan.protocol or usual_protocol(plan.data, plan.algorithm)
         raise InputError("--given", f"the protocol is {protocol}", expected=f"--protocol {GIVEN}")
 

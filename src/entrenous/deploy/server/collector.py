@@ -25,9 +25,8 @@ from .exchange import Exchange, SentRequest
 from .grouped_round import GroupSum, GroupWork
 from .intake import CONTRIBUTIONS, PART, UPDATE, Open, RoundIntake
 from .journal import FRAME, Journal
-from .log_line import LogLine
 from .secure_server import SecureRound, SumMemory
-from .server_folder import ServerFolder, kept
+from .server_folder import LogLine, ServerFolder, kept
 
 T = TypeVar("T")
 

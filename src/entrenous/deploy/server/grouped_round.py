@@ -21,8 +21,7 @@ from ...core.types import Int64Array
 from ..agreement.groups import groups_of
 from ..frames.contribution import add
 from ..frames.request import RoundWork
-from .log_line import LogLine
-from .server_folder import ServerFolder
+from .server_folder import LogLine, ServerFolder
 from .watch import length
 
 LONG = 3.0  # times the median length, from which on a group's sum is logged

@@ -27,8 +27,7 @@ from ..links.metrics import LinkTally
 from .channel import Order
 from .exchange import POLL, ServerStopped, rest, watch
 from .grouped_round import GroupSum, GroupWork
-from .log_line import LogLine
-from .server_folder import ServerFolder, kept
+from .server_folder import LogLine, ServerFolder, kept
 from .worker import homes, said_of
 
 STOP = Order("stop", {})

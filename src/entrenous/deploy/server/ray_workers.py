@@ -27,8 +27,7 @@ from ..agreement.members import MEMBERS
 from ..agreement.terms import TERMS
 from ..links.https import HttpsPlan, listen
 from .channel import Order
-from .log_line import LogFormat
-from .server_folder import ServerFolder
+from .server_folder import LogFormat, ServerFolder
 from .worker import serve
 
 LOCAL = "local"  # the address that means: a Ray of this machine alone

@@ -26,12 +26,10 @@ from ..frames.contribution import check_sent, check_total, largest_body
 from ..frames.frames import Code, Frame, FrameParts, FrameRefused, opened, reason
 from ..frames.request import Requests, RoundWork
 from ..frames.secure import COMPLAINT, KINDS, OPEN, OPENED, sum_terms, uploaded
-from .exchange import Exchange
+from .exchange import Exchange, enough
 from .intake import Open, RoundIntake
 from .journal import FRAME, MARK, Journal
-from .log_line import LogLine
-from .rounds import enough
-from .server_folder import SPAN, ServerFolder, kept
+from .server_folder import SPAN, LogLine, ServerFolder, kept
 
 T = TypeVar("T")
 LONGEST = 30.0  # seconds between two attempts, at most

@@ -13,7 +13,7 @@ from ...core.contract.protocols import Catalogue, FederatedAlgorithm, State, Vis
 from ...core.contract.update import Total, merge_totals
 from ...core.types import Int64Array
 from ...core.vocabulary import Vocabulary
-from ...data.interactions import Interactions
+from ...data.interactions import NOT_READ, Interactions
 from ...privacy.protection import Protection
 from ..executors import Threads
 from ..shard import Ledger, Shard
@@ -222,7 +222,7 @@ def _part(data: Interactions, users: Int64Array) -> Interactions:
         users=Vocabulary(size=len(users)),
         items=Vocabulary(size=len(data.items)),
         features=features,
-        notes=(),
+        reading=NOT_READ,
     )
 
 
