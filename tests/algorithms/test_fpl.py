@@ -13,9 +13,7 @@ from entrenous.algorithms.fpl import (
     FPL,
     FPLDevices,
     FPLServer,
-    communication_cost_per_epoch,
     plain_local,
-    total_communication_cost,
 )
 from entrenous.algorithms.named import algorithms
 from entrenous.core.contract.protocols import Catalogue, Histories
@@ -33,6 +31,22 @@ BRAZIL = Catalogue(17_473, 47_270, 599_958)
 @pytest.fixture
 def data() -> Interactions:
     return synthetic(users=40, items=60, interactions=400, skew=0.5, seed=1)
+
+
+def communication_cost_per_epoch(fpl: FPL, catalogue: Catalogue) -> float:
+    """The communication cost per epoch of section 6.3, CCE = rpe |U-| (|I| + T (1 + pi)), in
+    exchanged vectors.
+    """
+    configured = fpl.configured(catalogue)
+    pi = fpl.pi
+    assert isinstance(pi, float)
+    vectors = catalogue.items + configured.triples * (1 + pi)
+    return fpl.rounds_an_epoch(catalogue) * configured.cohort * vectors
+
+
+def total_communication_cost(fpl: FPL, catalogue: Catalogue, epochs: float) -> float:
+    """The cost of a training, TCC = CCE x epochs (table 4)."""
+    return communication_cost_per_epoch(fpl, catalogue) * epochs
 
 
 def one_user(*items: int, catalogue: int) -> Histories:

@@ -435,18 +435,18 @@ def test_a_second_network_learns_beside_the_first_and_changes_nothing_for_it(
     none = np.zeros(len(HISTORIES), np.int32)
     how = rates(**{**WAYS[way], "pull": 0})
     alone, both = (
-        ncf.train(shape, how, user, item, first, none, data(), beside=beside)
+        ncf.train(shape, how, user, item, first, none, data(), second=beside)
         for beside in (None, second)
     )
     assert all(
         getattr(both, part).tobytes() == getattr(alone, part).tobytes()
         for part in ("item", "row", "network", "user")
     )
-    equal = ncf.train(shape, how, user, item, first, none, data(), beside=first)
-    assert equal.beside.tobytes() == equal.network.tobytes() and len(alone.beside) == 0
+    equal = ncf.train(shape, how, user, item, first, none, data(), second=first)
+    assert equal.second.tobytes() == equal.network.tobytes() and len(alone.second) == 0
     still = how._replace(user=np.float32(0), item=np.float32(0))
     apart = ncf.train(shape, still, user, item, second, none, data()).network
     assert (
-        ncf.train(shape, still, user, item, first, none, data(), beside=second).beside.tobytes()
+        ncf.train(shape, still, user, item, first, none, data(), second=second).second.tobytes()
         == apart.tobytes()
     )

@@ -329,8 +329,8 @@ class Cali3F(NCFSettings):
         w = download.network
         v = download.local
         if self.personalised and self.one_pass:
-            both = ncf.train(*embeddings, v, download.at, data, beside=w)  # lines 5 and 6
-            return both, both.beside
+            both = ncf.train(*embeddings, v, download.at, data, second=w)  # lines 5 and 6
+            return both, both.second
         alone = ncf.train(*embeddings, w, one_network(len(data.keys)), data)  # line 5
         if not self.personalised:
             return alone, alone.network

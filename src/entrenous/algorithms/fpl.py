@@ -660,26 +660,6 @@ def _solo(
     return sent
 
 
-# ---- 6.3: communication cost ---------------------------------------------------------------------
-
-
-def communication_cost_per_epoch(fpl: FPL, catalogue: Catalogue) -> float:
-    """Returns the communication cost per epoch, CCE = rpe |U-| (|I| + T (1 + pi)), in exchanged
-    vectors. With a Choice, pi is its default.
-    """
-    configured = fpl.configured(catalogue)
-    pi = fpl.pi.default if isinstance(fpl.pi, Choice) else fpl.pi
-    vectors = catalogue.items + configured.triples * (1 + pi)
-    return fpl.rounds_an_epoch(catalogue) * configured.cohort * vectors
-
-
-def total_communication_cost(fpl: FPL, catalogue: Catalogue, epochs: float) -> float:
-    """Returns the communication cost of a training, TCC = CCE x epochs (table 4), in exchanged
-    vectors.
-    """
-    return communication_cost_per_epoch(fpl, catalogue) * epochs
-
-
 ALGORITHMS = {
     "fpl": FPL,
     "sfpl": partial(FPL, cohort=1, triples=1),

@@ -29,9 +29,7 @@ class Summary(NamedTuple):
     """The number of users."""
 
 
-def summarise(
-    values: Float64Array, *, seed: int = 0, resamples: int = 1000, confidence: float = 0.95
-) -> Summary:
+def summarise(values: Float64Array, *, seed: int = 0) -> Summary:
     """The `Summary` of per-user values, float64 [m].
 
     >>> summary = summarise(np.array([0.0, 0.0, 1.0, 1.0]))
@@ -39,7 +37,7 @@ def summarise(
     (0.5, 0.5, 0.5)
     """
     at_percentiles = np.percentile(values, PERCENTILES).tolist()
-    low, high = interval(values, seed=seed, resamples=resamples, confidence=confidence)
+    low, high = interval(values, seed=seed)
     return Summary(
         mean=float(values.mean()),
         std=float(values.std()),

@@ -34,6 +34,8 @@ UNKNOWN = 0.3
 TYPICAL = 0.3
 # The quantile of the lengths of vectors for a unit of bias; longer ones are shortened to it.
 USUAL = 0.9
+# The share of colluders that the published defences assume.
+LIARS = 0.2
 # Times the median length: longer than nearly all honest rows, whatever a minority sends.
 LONG = 5.0
 
@@ -46,24 +48,20 @@ class Known(NamedTuple):
     """The arrays of the model that the sent ones move, and the directions."""
 
 
-def norm_bound(update: Update, model: State, known: Known, *, most: float | None = None) -> Update:
-    """Shortens each device's update to the Euclidean length `most`; None = the median length of the
-    round.
-    """
+def norm_bound(update: Update, model: State, known: Known) -> Update:
+    """Shortens each device's update to the median Euclidean length of the round."""
     length = lengths(update)
-    if most is None:
-        sent = length[length > 0]
-        most = float(np.median(sent)) if len(sent) else 0.0
+    # Devices that send nothing would pull the median down to 0.
+    sent = length[length > 0]
+    most = float(np.median(sent)) if len(sent) else 0.0
     factor = np.minimum(1, most / np.maximum(length, 1e-12))
     return _scaled(update, factor)
 
 
-def row_clip(update: Update, model: State, known: Known, *, most: float | None = None) -> Update:
-    """Shortens each item row to the Euclidean length `most`; None = LONG times the median of the
-    round.
-    """
+def row_clip(update: Update, model: State, known: Known) -> Update:
+    """Shortens each item row to LONG times the median Euclidean length of the round's rows."""
     for rows in item_rows(update, known.contract.sizes["items"]):
-        cap = LONG * _quantile(rows.length, rows.device, 0.5) if most is None else most
+        cap = LONG * _quantile(rows.length, rows.device, 0.5)
         caps = np.full(len(rows.item), cap)
         update = replaced(update, rows, _shortened(rows, caps))
     return update
@@ -142,18 +140,18 @@ def _caps(rows: ItemRows, score: Float64Array, raising: BoolArray) -> Float64Arr
     return cap
 
 
-def trimmed_mean(update: Update, model: State, known: Known, *, share: float = 0.2) -> Update:
-    """Replaces the rows of each item by their mean without the `share` largest and smallest of each
-    coordinate (Yin et al. 2018), item by item: a coordinate-wise mean over all devices would be of
-    zeros, since most devices send no row for an item.
+def trimmed_mean(update: Update, model: State, known: Known) -> Update:
+    """Replaces the rows of each item by their mean without a share LIARS of the largest and of the
+    smallest of each coordinate (Yin et al. 2018), item by item: a coordinate-wise mean over all
+    devices would be of zeros, since most devices send no row for an item.
     """
     for rows in item_rows(update, known.contract.sizes["items"]):
         if len(rows.item):
-            update = replaced(update, rows, _trimmed(rows, share))
+            update = replaced(update, rows, _trimmed(rows))
     return update
 
 
-def _trimmed(rows: ItemRows, share: float) -> Float64Array:
+def _trimmed(rows: ItemRows) -> Float64Array:
     """The rows with each replaced by the trimmed mean of its item, float64 [n, w]."""
     count = np.bincount(rows.item)
     start = np.cumsum(count) - count
@@ -165,7 +163,7 @@ def _trimmed(rows: ItemRows, share: float) -> Float64Array:
         item = rows.item[order]
         # The place of each value among those of its item, from the smallest.
         rank = each - start[item]
-        trim = (share * count[item]).astype(np.int64)
+        trim = (LIARS * count[item]).astype(np.int64)
         kept = (rank >= trim) & (rank < count[item] - trim)
         total = np.bincount(item, values[order] * kept, len(count))
         many = np.bincount(item, kept, len(count))
@@ -174,13 +172,13 @@ def _trimmed(rows: ItemRows, share: float) -> Float64Array:
     return out
 
 
-def multi_krum(update: Update, model: State, known: Known, *, share: float = 0.2) -> Update:
+def multi_krum(update: Update, model: State, known: Known) -> Update:
     """Keeps the devices whose updates have the closest neighbours (Multi-Krum, Blanchard et al.
-    2017, on the assumption that a `share` of them lie), and weighs them as the whole cohort.
+    2017, on the assumption that a share LIARS of them lie), and weighs them as the whole cohort.
     """
     whole = _flat(update, known.contract.sizes["items"])
     m = len(whole)
-    liars = int(np.ceil(share * m))
+    liars = int(np.ceil(LIARS * m))
     near = m - liars - 2
     if near < 1:
         return update

@@ -390,7 +390,7 @@ class NCFLearnt(NamedTuple):
     """float32 [n, row], the movement of each item embedding."""
     network: Float32Array
     """float32 [m, network], the movement of the network."""
-    beside: Float32Array
+    second: Float32Array
     """float32 [m, network], the movement of the second network; [0, network] without one."""
     user: Float32Array
     """float32 [m, row], the new user embeddings."""
@@ -405,7 +405,7 @@ class _NCFGiven(NamedTuple):
     """float32 [groups, network]."""
     group: Int32Array
     """int32 [m], the number of each device's first network."""
-    beside: Float32Array
+    second: Float32Array
     """float32 [0 or 1, network], a second network."""
     user_anchor: Float32Array
     """float32 [m, row], the user embeddings to which devices are pulled."""
@@ -438,7 +438,7 @@ class _NCFStep(NamedTuple):
 
 
 class _NCFRoom(NamedTuple):
-    """Memory for the devices of one call. `ptr` to `moved_beside` are results; everything else
+    """Memory for the devices of one call. `ptr` to `moved_second` are results; everything else
     serves one device at a time.
     """
 
@@ -450,8 +450,8 @@ class _NCFRoom(NamedTuple):
     """`NCFLearnt.row`."""
     moved_network: Float32Array
     """`NCFLearnt.network`."""
-    moved_beside: Float32Array
-    """`NCFLearnt.beside`."""
+    moved_second: Float32Array
+    """`NCFLearnt.second`."""
     row: Float32Array
     """Copies of the item embeddings that a device touches, padded."""
     row_at: Int32Array
@@ -495,14 +495,14 @@ def train(
     *,
     user_anchor: Float32Array | None = None,
     network_anchor: Float32Array | None = None,
-    beside: Float32Array | None = None,
+    second: Float32Array | None = None,
 ) -> NCFLearnt:
     """Trains private copies of the model on each of the m devices of `data`. Returns the movements.
 
     user: float32 [m, row], each device's own. item: float32 [items, row], of which only the rows
     that a device touches are read. network: float32 [groups, network]; device d starts from row
     group[d] (int32 [m]). The anchors, float32 like user and [m, network] or [1, network], matter
-    with rates.pull. beside: a second network, float32 [1, network], which every device trains in
+    with rates.pull. second: a second network, float32 [1, network], which every device trains in
     the same pass: on the same samples, and on the embeddings as they are then, which it does not
     move.
     Raises InputError for a group without a network.
@@ -512,19 +512,19 @@ def train(
         item=sealed(item),
         network=sealed(network),
         group=sealed(group),
-        beside=sealed(network[:0] if beside is None else beside),
+        second=sealed(network[:0] if second is None else second),
         user_anchor=sealed(user if user_anchor is None else user_anchor),
         network_anchor=sealed(network[:1] if network_anchor is None else network_anchor),
     )
     learnt_user = np.array(user, order="C")
-    room = _room(shape, rates, data, len(item), len(given.beside))
+    room = _room(shape, rates, data, len(item), len(given.second))
     n = _train(shape, rates, given, data, learnt_user, room)
     return NCFLearnt(
         room.ptr,
         room.item[:n],
         room.moved[:n],
         room.moved_network,
-        room.moved_beside,
+        room.moved_second,
         learnt_user,
     )
 
@@ -540,7 +540,7 @@ def _check_groups(group: Int32Array, network: Float32Array) -> None:
         )
 
 
-def _room(shape: NCFShape, rates: NCFRates, data: NCFData, items: int, besides: int) -> _NCFRoom:
+def _room(shape: NCFShape, rates: NCFRates, data: NCFData, items: int, further: int) -> _NCFRoom:
     """Returns memory that suffices for the device with the most rows."""
     counts = np.diff(data.ptr)
     # Each device touches its items and those that it draws, but no more than there are.
@@ -550,7 +550,7 @@ def _room(shape: NCFShape, rates: NCFRates, data: NCFData, items: int, besides: 
     batch = min(rates.batch, max(1, longest * (1 + rates.negatives)))
     width = shape.gmf + shape.mlp
     size = shape.network
-    networks = 1 + besides
+    networks = 1 + further
     rows = int(touched.sum())
     return _NCFRoom(
         ptr=np.zeros(len(counts) + 1, np.int64),
@@ -558,7 +558,7 @@ def _room(shape: NCFShape, rates: NCFRates, data: NCFData, items: int, besides: 
         # The lanes of the last row may reach beyond it.
         moved=np.empty((rows + LANES, shape.row), np.float32),
         moved_network=np.empty((len(counts), size), np.float32),
-        moved_beside=np.empty((len(counts) * besides, size), np.float32),
+        moved_second=np.empty((len(counts) * further, size), np.float32),
         row=zeros(most + 1, width),
         row_at=np.full(items, -1, np.int32),
         u=zeros(1, width),
@@ -641,13 +641,13 @@ def _train(
     table = given.item
     networks = given.network
     group = given.group
-    second = given.beside
+    second = given.second
     user_anchors = given.user_anchor
     network_anchors = given.network_anchor
     item = room.item
     out = room.moved
     moved = room.moved_network
-    moved_beside = room.moved_beside
+    moved_second = room.moved_second
     row = room.row
     row_at = room.row_at
     u = room.u
@@ -791,7 +791,7 @@ def _train(
             store(moved, d * size + f, load(net, f) - load(networks, first + f))
         second_size = size if several > 1 else 0
         for f in range(0, second_size, LANES):
-            store(moved_beside, d * size + f, load(net, size + f) - load(second, f))
+            store(moved_second, d * size + f, load(net, size + f) - load(second, f))
         # The user embedding stays on the device.
         for f in range(factors):
             user[d, f] = u[0, f]

@@ -1,7 +1,7 @@
 """The server's intake: every answer is checked here, is written to the journal, and only then
 counts, once.
 
-Each fault of an answer has a code of its own, a line in the log and a counter. A refused answer has
+Each fault of an answer has its code, a line in the log and a counter. A refused answer has
 no effect on the model, and its node may still send a good one.
 """
 

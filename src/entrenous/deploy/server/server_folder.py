@@ -112,7 +112,7 @@ class RoundCount(NamedTuple):
     number, since nodes answer for no other users from the same model."""
 
     def about(self) -> dict[str, str]:
-        """Returns the counts as a checkpoint has them beside its arrays."""
+        """Returns the counts as the metadata of a checkpoint."""
         return {name: str(value) for name, value in self._asdict().items()}
 
     @classmethod
