@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from entrenous_lab.memory_link import MemoryServerLink
 from federation_links import federation, nodes_at, nodes_of
 
 from entrenous import __version__
 from entrenous.core.errors import InputError
 from entrenous.deploy.agreement.certificates import expiry, make_keys
 from entrenous.deploy.links.metrics import LinkTally, Metrics, exposition, served
-from entrenous.deploy.links.port import MemoryServerLink
 from entrenous.deploy.operate import running
 from entrenous.deploy.server import server
 from entrenous.deploy.server.server_folder import LogLine, ServerFolder, written

@@ -10,13 +10,13 @@ from threading import Event
 from typing import Any
 
 import pytest
+from entrenous_lab.memory_link import MemoryServerLink
 from federation_links import federation, nodes_of, ratings, server_of, server_sha256, simulated
 
 from entrenous.core.errors import InputError
 from entrenous.deploy.frames.contribution import of_total
 from entrenous.deploy.frames.frames import Code, seal
 from entrenous.deploy.links.https import HttpsPlan
-from entrenous.deploy.links.port import MemoryServerLink
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.operate.enrolment import told
 from entrenous.deploy.operate.founding import FoundedFederation

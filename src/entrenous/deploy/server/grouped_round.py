@@ -51,7 +51,7 @@ class GroupedSum(NamedTuple):
 
 
 class GroupWork(NamedTuple):
-    """What a round asks of one group."""
+    """The work that a round asks of one group."""
 
     work: RoundWork
     """The work of the round, of which the nodes of this group alone are asked."""

@@ -1,4 +1,4 @@
-"""Who leaves the sums when a node is shut out and sums are masked.
+"""The nodes that leave the sums when a node is shut out and sums are masked.
 
 Nodes consent to a further sum if it differs from each that they remember by nobody, or by as many
 nodes and people as a sum must have (`secure_sum.memory`). They cannot know whether a node that is

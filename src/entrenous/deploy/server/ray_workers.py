@@ -3,7 +3,7 @@
 Ray places them, carries orders, reports and totals, and says when one has died. Each actor is the
 worker of `worker.py` in a thread: it listens on its machine's own address, at the port of the
 server's place.json, which all actors of one machine share. A proxy in front spreads nodes over the
-machines (ops/haproxy-actors.cfg). Each actor has a folder of its own: for its journal, and for the
+machines (ops/haproxy-actors.cfg). Each actor has a folder: for its journal, and for the
 terms, members and keys that the server hands it.
 """
 
@@ -38,7 +38,7 @@ KEYS = ("server.crt", "server.key")
 
 
 class RayPlan(NamedTuple):
-    """What `entrenous server --ray` asks for."""
+    """The options of `entrenous server --ray`."""
 
     address: str
     """Of a cluster, HOST:PORT or `auto`; or LOCAL."""
@@ -47,7 +47,7 @@ class RayPlan(NamedTuple):
 
 
 class ActorPlan(NamedTuple):
-    """What an actor is told at its start."""
+    """The configuration of an actor at its start."""
 
     files: Mapping[str, bytes]
     """Of the server's folder, by name."""
@@ -271,4 +271,4 @@ class RayWorkers:
         return [asked[reference] for reference in said]
 
     def close(self) -> None:
-        """Nothing of its own is left: actors end by themselves."""
+        """Does nothing: actors end by themselves."""

@@ -380,10 +380,12 @@ class SecureRound:
         if kind in (COMPLAINT, OPENED):
             self._read_aside(answer, node)
             return
+        own = self._sum
+        assert own is not None  # while frames are taken
         message, shown = uploaded(answer, self._contract, self._now.asked[node])
         self._taking = frame
         try:
-            self._add(KINDS.index(kind), message)
+            own.add(KINDS.index(kind), message)
         finally:
             self._taking = None
         if kind == "mask":
@@ -402,13 +404,6 @@ class SecureRound:
         dealer = own.add_complaint(bytes(answer.body))
         line = f"{self._what}: {node} complains of the box of {dealer}"
         self._folder.log(LogLine(line, "complaint", level="warning", node=node))
-
-    def _add(self, stage: int, message: bytes) -> None:
-        """Adds the message of a stage to the sum."""
-        own = self._sum
-        assert own is not None  # while frames are taken
-        adds = own.add_advert, own.add_shares, own.add_masked, own.add_consent, own.add_unmasking
-        adds[stage](message)
 
     def _record(self, record: bytes) -> None:
         """Journals the message that is being taken, by its frame; or that a stage is closed."""
