@@ -15,7 +15,7 @@ HEAD = 8  # bytes of the length before each message
 
 
 class Order(NamedTuple):
-    """A message."""
+    """A message between a server's process and a worker."""
 
     word: str
     """The kind of the message."""
