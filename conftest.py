@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -34,7 +33,7 @@ ROOM = 8 << 30  # bytes that must be free in memory for the files of all tests; 
 ROOT = "PYTEST_DEBUG_TEMPROOT"  # the variable by which pytest knows where the files of tests go
 
 MANY = 200  # open files, after which those of nodes that no test holds any more are closed
-IN_MEMORY = pytest.StashKey[str]()
+IN_MEMORY = pytest.StashKey[bool]()
 SPINNING = 0.3  # of a module's time, which a thread of an earlier module may use of a core
 
 
@@ -48,16 +47,16 @@ def pytest_configure(config: pytest.Config) -> None:
     is_worker = hasattr(config, "workerinput")
     if is_worker or config.option.basetemp or ROOT in os.environ or not _has_room(MEMORY):
         return
-    folder = tempfile.mkdtemp(prefix="entrenous-tests-", dir=MEMORY)
-    os.environ[ROOT] = folder
-    config.stash[IN_MEMORY] = folder
+    # Not in a folder of its own: paths of sockets may have 107 characters.
+    os.environ[ROOT] = str(MEMORY)
+    config.stash[IN_MEMORY] = True
 
 
 @pytest.hookimpl(trylast=True)  # after the workers have ended
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Gives the memory back."""
-    folder = session.config.stash.get(IN_MEMORY, None)
-    if folder is not None and exitstatus == pytest.ExitCode.OK:
+    if session.config.stash.get(IN_MEMORY, False) and exitstatus == pytest.ExitCode.OK:
+        folder = session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
         # Listeners that a test left open remove their sockets first, at priority 0.
         Finalize(None, shutil.rmtree, (folder, True), exitpriority=-1)
 

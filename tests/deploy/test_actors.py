@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
@@ -39,6 +39,8 @@ from entrenous.deploy.server.pool import WorkerPool
 from entrenous.deploy.server.ray_workers import LOCAL, HiredActor, RayPlan
 from entrenous.deploy.server.server import serve
 from entrenous.deploy.server.server_folder import ServerFolder
+from entrenous.federation.executors import EngineOptions
+from entrenous.federation.workers.engine import engine
 from entrenous.privacy.secure_sum.terms import Floors
 
 pytestmark = [
@@ -46,6 +48,13 @@ pytestmark = [
     pytest.mark.skipif(find_spec("ray") is None, reason="needs Ray"),
 ]
 Each = Callable[[WorkerPool[HiredActor], str, bytes], None]
+
+
+@pytest.fixture(scope="module")
+def ray() -> Iterator[None]:
+    """Starts Ray once for the servers of several tests: a server uses one that runs already."""
+    with engine(EngineOptions(workers=2, ray=None, threads=1)):
+        yield
 
 
 def served(
@@ -109,6 +118,7 @@ def masked(folder: Path) -> FoundedFederation:
     )
 
 
+@pytest.mark.usefixtures("ray")
 def test_an_actor_that_is_killed_in_a_round_changes_nothing(tmp_path: Path) -> None:
     made = federation(tmp_path / "f", nodes=10, rounds=3)
     kill, killed = killing((5, 17))
@@ -118,6 +128,7 @@ def test_an_actor_that_is_killed_in_a_round_changes_nothing(tmp_path: Path) -> N
     assert running.status(made.server)["answers"]["accepted"] == 30
 
 
+@pytest.mark.usefixtures("ray")
 def test_an_actor_that_is_killed_in_a_masked_sum_changes_nothing(tmp_path: Path) -> None:
     made = masked(tmp_path / "f")
     alone, actors = copied(made, tmp_path / "alone"), copied(made, tmp_path / "actors")
@@ -132,6 +143,7 @@ def test_an_actor_that_is_killed_in_a_masked_sum_changes_nothing(tmp_path: Path)
             assert node.recommender()[0] == 2
 
 
+@pytest.mark.usefixtures("ray")
 def test_a_server_that_is_stopped_in_a_round_goes_on(tmp_path: Path) -> None:
     made, stop, count = federation(tmp_path / "f", nodes=10, rounds=2), threading.Event(), [0]
 

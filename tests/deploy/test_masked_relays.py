@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import shutil
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import cache
@@ -25,7 +24,7 @@ from federation_links import (
     server_of,
     virtual_time,
 )
-from relays import DATA, FLOORS, Grown, Tree, masked_tree
+from relays import DATA, FLOORS, Grown, Tree, finished_though_killed, masked_tree
 
 from entrenous.core.contract.update import LIMIT, STEP, Total
 from entrenous.core.errors import InputError
@@ -45,7 +44,6 @@ from entrenous.deploy.operate import running
 from entrenous.deploy.operate.enrolment import identity, join
 from entrenous.deploy.operate.founding import Place, found_federation, found_relay, free_ports
 from entrenous.deploy.operate.plans import FoundingPlan, JoinPlan
-from entrenous.deploy.operate.processes import Processes
 from entrenous.deploy.operate.running import status
 from entrenous.deploy.server import exchange, server
 from entrenous.deploy.server.intake import RoundIntake
@@ -53,9 +51,6 @@ from entrenous.deploy.server.ray_workers import LOCAL, RayPlan
 from entrenous.deploy.server.server import RoundsLost, round_work, serve
 from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.deploy.wire import tensors
-
-PATIENCE = 400.0
-LET_IN = JoinPlan(people=3, parties=3, occupancy=0.0, public_draws=True)
 
 
 @pytest.fixture(scope="module")
@@ -154,24 +149,13 @@ def test_processes_over_https_and_a_relay_under_masks_that_is_killed(
     names = ("server", "east", "north", "west")
     places = {name: Place(port=port) for name, port in zip(names, ports, strict=True)}
     made = masked_tree(tmp_path, places, rounds=6, deadline=600.0)
-    end = time.monotonic() + PATIENCE
-    with Processes() as processes:
-        processes.start(made.server, "server")
-        for folder in (*made.relays.values(), *made.nodes.values()):
-            processes.start(folder)
-        while status(made.server).get("round", 0) < 2:
-            assert time.monotonic() < end, status(made.server)
-            time.sleep(0.05)
+
+    def is_summing() -> bool:
         # A journal tells that a sum is being made.
-        while not list(below(made, "east").glob("round-*.journal")):
-            assert time.monotonic() < end, status(made.server)
-            time.sleep(0.005)
-        processes.kill(made.relays["east"])
-        processes.start(made.relays["east"])
-        while status(made.server).get("status") != "finished":
-            assert time.monotonic() < end, status(made.server)
-            time.sleep(0.2)
-    lines = logged(made.server)
+        journals = list(below(made, "east").glob("round-*.journal"))
+        return bool(journals) and status(made.server).get("round", 0) >= 2
+
+    lines = finished_though_killed(made, "east", is_summing)
     assert not any("without group" in line or "lost" in line for line in lines), lines
     assert lines[-1].split(" ")[-1] == in_one_process(made.terms.rounds)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from federation_links import FaultyLink, logged, server_of, server_sha256, virtual_time
-from relays import DATA, Grown, tree
+from relays import DATA, Grown, finished_though_killed, tree
 
 from entrenous.core.errors import InputError
 from entrenous.deploy.agreement.catalogue import Items
@@ -24,14 +23,11 @@ from entrenous.deploy.node.relay import BELOW
 from entrenous.deploy.operate.enrolment import identity
 from entrenous.deploy.operate.founding import Place, found_federation, found_relay, free_ports
 from entrenous.deploy.operate.plans import FoundingPlan
-from entrenous.deploy.operate.processes import Processes
 from entrenous.deploy.operate.running import status
 from entrenous.deploy.server.intake import Open, RoundIntake
 from entrenous.deploy.server.server import round_work, serve
 from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.federation.rounds import Rounds
-
-PATIENCE = 240.0
 
 
 def simulated(made: Any) -> str:
@@ -240,17 +236,5 @@ def test_processes_over_https_and_a_relay_that_is_killed(tmp_path: Path) -> None
     }
     made = tree(tmp_path, places, rounds=12)
     make_keys(made.server / "keys")
-    with Processes() as processes:
-        processes.start(made.server, "server")
-        for folder in (*made.relays.values(), *made.nodes.values()):
-            processes.start(folder)
-        end = time.monotonic() + PATIENCE
-        while status(made.server).get("round", 0) < 3:
-            assert time.monotonic() < end, status(made.server)
-            time.sleep(0.05)
-        processes.kill(made.relays["east"])
-        processes.start(made.relays["east"])
-        while status(made.server).get("status") != "finished":
-            assert time.monotonic() < end, status(made.server)
-            time.sleep(0.2)
-    assert logged(made.server)[-1].split(" ")[-1] == simulated(made)
+    lines = finished_though_killed(made, "east", lambda: status(made.server).get("round", 0) >= 3)
+    assert lines[-1].split(" ")[-1] == simulated(made)

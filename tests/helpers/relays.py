@@ -4,12 +4,13 @@ the server itself.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from threading import Event
 from typing import Any, NamedTuple
 
 import numpy as np
-from federation_links import FPL, FaultyLink, ratings
+from federation_links import FPL, FaultyLink, logged, ratings, until
 
 from entrenous.deploy.agreement.catalogue import Items
 from entrenous.deploy.agreement.terms import FederationTerms
@@ -18,10 +19,13 @@ from entrenous.deploy.node.relay import BELOW, Relay
 from entrenous.deploy.operate.enrolment import identity, join
 from entrenous.deploy.operate.founding import Place, found_federation, found_relay
 from entrenous.deploy.operate.plans import FoundingPlan, JoinPlan
+from entrenous.deploy.operate.processes import Processes
+from entrenous.deploy.operate.running import status
 from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.privacy.secure_sum.terms import Floors
 
 DATA = ratings(users=12)
+PATIENCE = 400.0  # seconds for a federation of processes, on a machine that does much else
 
 
 class Tree(NamedTuple):
@@ -195,3 +199,18 @@ class Grown:
     def close(self) -> None:
         for each in (*self.nodes.values(), *self.folders):
             each.close()
+
+
+def finished_though_killed(made: Tree, relay: str, due: Callable[[], Any]) -> list[str]:
+    """Runs server, relays and nodes as processes; a relay is killed with SIGKILL as soon as `due()`
+    and started again. Returns the lines of the server's log.
+    """
+    with Processes() as processes:
+        processes.start(made.server, "server")
+        for folder in (*made.relays.values(), *made.nodes.values()):
+            processes.start(folder)
+        until(due, PATIENCE)
+        processes.kill(made.relays[relay])
+        processes.start(made.relays[relay])
+        until(lambda: status(made.server).get("status") == "finished", PATIENCE)
+    return logged(made.server)

@@ -100,10 +100,10 @@ def test_requests_of_nodes_that_have_gone_are_not_kept(
     for n in range(4):
         link.send(f"node-{n}", FrameParts([b"x" * 1000]), 600.0)
     end = time.monotonic() + PATIENCE
-    while len(link.traffic._parked) < 4:
+    while len(link._parked) < 4:
         assert time.monotonic() < end
         time.sleep(0.01)
-    while link.traffic._parked:
+    while link._parked:
         assert time.monotonic() < end
         time.sleep(0.05)
 

@@ -539,13 +539,11 @@ class FederationTerms(Settings):
         gossip = self.gossip
         if not gossip.push_noise:
             return EACH_PUSH
-        pushes = "all pushes"
-        if gossip.noisy_pushes:
-            pushes = f"the first {gossip.noisy_pushes} pushes"
-        return (
-            f"{pushes} of a node carry noise of {gossip.push_noise:g} on every number; later ones"
-            " can be read"
-        )
+        noise = f"noise of {gossip.push_noise:g} on every number"
+        if not gossip.noisy_pushes:
+            return f"all pushes of a node carry {noise}"
+        first = f"the first {gossip.noisy_pushes} pushes of a node"
+        return f"{first} carry {noise}; later ones can be read"
 
     def _server_limits(self, place: str) -> str:
         own, name = self.protection, short(self.algorithm)

@@ -74,7 +74,6 @@ class Arrived(NamedTuple):
     """Resolves when the server has dealt with the answer."""
 
 
-@final
 class Traffic:
     """Requests that wait for their nodes, and answers that wait for the server.
 

@@ -15,7 +15,7 @@ import ssl
 import threading
 from asyncio import TimerHandle
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, final
@@ -27,7 +27,6 @@ from ...core.errors import EntrenousError, InputError, NotYet, may_pass
 from ...core.files import Trouble, no_trouble
 from ..agreement.address import joined_address, refuse_plain
 from ..agreement.members import Member
-from ..frames.frames import FrameParts
 from .admission import HEAD, HEAD_SECONDS, HELD, Admission, Bounds, Guard
 from .application import Front, Traffic, application
 from .listening import GuardedSocket
@@ -149,7 +148,7 @@ class HttpsPlan(NamedTuple):
 
 
 @final
-class HttpsServerLink:
+class HttpsServerLink(Traffic):
     """A `ServerLink` that nodes connect to. It listens from `start` to `close`.
 
     members: who may come in. largest: bytes of an answer, at most. trouble, siblings: as in
@@ -171,14 +170,14 @@ class HttpsServerLink:
     ) -> None:
         if plan.keys is None:
             refuse_plain("server", plan.host, plan.insecure)
+        super().__init__()
         self.counts = Counter[str]()
-        self.traffic = Traffic()
         self.guard = Guard(plan.bounds, proxy=plan.proxy)
         if listening is None:
             listening = listen(plan.host, plan.port)
         self._socket = GuardedSocket(listening, self.guard)
         admission = Admission(run, members)
-        front = Front(admission, self.traffic, self.guard, largest, self.counts, trouble, siblings)
+        front = Front(admission, self, self.guard, largest, self.counts, trouble, siblings)
         server = uvicorn.Server(_configured(front, plan.keys))
         # Each with the socket that it listens to.
         self._servers: list[tuple[uvicorn.Server, socket.socket]] = [(server, self._socket)]
@@ -208,21 +207,6 @@ class HttpsServerLink:
         self._begun.wait(READY)
         if self._failure or not self._begun.is_set():
             raise EntrenousError(f"the server does not listen: {self._failure or 'no answer'}")
-
-    def present(self) -> Collection[str]:
-        return self.traffic.present()
-
-    def ready(self) -> Collection[str]:
-        return self.traffic.ready()
-
-    def send(self, node: str, frame: FrameParts, seconds: float) -> None:
-        self.traffic.send(node, frame, seconds)
-
-    def receive(self, seconds: float) -> list[tuple[str, bytes]]:
-        return self.traffic.receive(seconds)
-
-    def acknowledge(self) -> None:
-        self.traffic.acknowledge()
 
     def close(self) -> None:
         """Hangs up on everybody and ends the thread."""
@@ -257,8 +241,8 @@ class HttpsServerLink:
             self._begun.set()
 
     async def _serve(self) -> None:
-        self.traffic.begin()
-        sweeping = asyncio.create_task(self._sweep())
+        self.begin()
+        sweeping = asyncio.create_task(self._sweep_often())
         serving = [
             asyncio.create_task(server.serve(sockets=[listening]))
             for server, listening in self._servers
@@ -272,11 +256,11 @@ class HttpsServerLink:
         await asyncio.gather(*serving)
         sweeping.cancel()
 
-    async def _sweep(self) -> None:
+    async def _sweep_often(self) -> None:
         while True:
             await asyncio.sleep(1.0)
             self._socket.sweep()
-            self.traffic.sweep()
+            self.sweep()
 
 
 def listen(

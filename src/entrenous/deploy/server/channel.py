@@ -15,10 +15,12 @@ HEAD = 8  # bytes of the length before each message
 
 
 class Order(NamedTuple):
-    """A message: what it is, values by name, and bytes."""
+    """A message between a server's process and a worker."""
 
     word: str
+    """The kind of the message."""
     about: Mapping[str, Any]
+    """Values by name."""
     body: bytes = b""
 
 
@@ -34,13 +36,13 @@ class Channel:
         return self._line.fileno()
 
     def send(self, word: str, about: Mapping[str, Any], body: bytes = b"") -> None:
-        """Send a message. Raises OSError when the other end is gone."""
-        said = msgspec.msgpack.encode(Order(word, about, body))
-        self._line.sendall(len(said).to_bytes(HEAD, "little") + said)
+        """Sends a message. Raises OSError when the other end is gone."""
+        message = msgspec.msgpack.encode(Order(word, about, body))
+        self._line.sendall(len(message).to_bytes(HEAD, "little") + message)
 
     def receive(self, seconds: float | None = None) -> Order | None:
-        """The next message; None if none has come in `seconds`. Raises EOFError when the other end
-        is gone.
+        """Returns the next message; None if none has come in `seconds`. Raises EOFError when the
+        other end is gone.
         """
         if seconds is not None and not select([self._line], [], [], seconds)[0]:
             return None

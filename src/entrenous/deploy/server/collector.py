@@ -56,7 +56,7 @@ class Collecting(Protocol):
 
     @property
     def messages(self) -> int:
-        """Requests so far."""
+        """The number of requests so far."""
         ...
 
     @property

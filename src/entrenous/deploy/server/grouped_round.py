@@ -5,7 +5,8 @@ A masked sum hides who lies in it, so one false vector moves the sum of everybod
 likes. With sums of several groups the server sees which sum is far longer than the others', and
 shortens it to the median length before it adds them: the clipped mean of Sun et al. 2019
 (arXiv:1911.07963), over groups instead of users. A liar still chooses the direction in which its
-whole group pushes, by as much as an honest group; liars in most groups are not bounded."""
+whole group pushes, by as much as an honest group; liars in most groups are not bounded.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ class GroupSum(NamedTuple):
     total: Total
     """The sum, which has no devices where the group gave none."""
     begun: bool
-    """Whether any node was asked. A group of too few people is not."""
+    """True if any node was asked. A group of too few people is not."""
     names: frozenset[str] = frozenset()
     """The nodes whose sum it is."""
 
@@ -46,7 +47,7 @@ class GroupedSum(NamedTuple):
     total: Total
     """The sum, which has no devices where too few groups gave theirs."""
     begun: bool
-    """Whether any node of any group was asked."""
+    """True if any node of any group was asked."""
 
 
 class GroupWork(NamedTuple):
@@ -64,7 +65,7 @@ Sums = Callable[[Mapping[int, GroupWork]], Generator[GroupSum, None, None]]
 
 
 def works_of_groups(folder: ServerFolder, work: RoundWork) -> dict[int, GroupWork]:
-    """The work of each group that is asked in a round, by the numbers of the groups."""
+    """Returns the work of each group that is asked in a round, by the numbers of the groups."""
     count = folder.terms.protection.groups
     if count == 1:
         return {0: GroupWork(work, frozenset())}
@@ -79,51 +80,53 @@ def works_of_groups(folder: ServerFolder, work: RoundWork) -> dict[int, GroupWor
 def grouped_sum(
     folder: ServerFolder, contract: Contract, work: RoundWork, sums: Sums
 ) -> GroupedSum:
-    """The sums of all groups, shortened and added up.
+    """Returns the sum of the sums of all groups, each shortened if it is too long.
 
     A group that gives no sum is left out. With half of the groups or fewer there is none: liars in
     one group could be in most of those that are left.
     """
     works = works_of_groups(folder, work)
     groups = folder.terms.protection.groups
-    begun, found = False, dict[int, Total]()
+    begun = False
+    totals: dict[int, Total] = {}
     left = len(works)
     with closing(sums(works)) as coming:
-        while left and 2 * (len(found) + left) > groups:
+        # Asking ends where too few groups could give their sums.
+        while left and 2 * (len(totals) + left) > groups:
             summed = next(coming)
             left -= 1
             begun = begun or summed.begun
             if summed.total.devices:
-                found[summed.group] = summed.total
-    if groups == 1:
-        total = found.get(0, contract.empty_total())
-        return GroupedSum(total, begun)
-    _tell_missing(folder, work, found.keys(), groups)
-    if 2 * len(found) <= groups:
-        return GroupedSum(contract.empty_total(), begun)
+                totals[summed.group] = summed.total
     whole = contract.empty_total()
-    # sums come in any order, and shortened ones are added by the numbers of their groups
-    numbers = sorted(found)
-    longer = times_the_median([found[number] for number in numbers])
+    if groups == 1:
+        return GroupedSum(totals.get(0, whole), begun)
+    _tell_missing(folder, work, totals.keys(), groups)
+    if 2 * len(totals) <= groups:
+        return GroupedSum(whole, begun)
+    # Sums come in any order, and shortened ones are added by the numbers of their groups.
+    numbers = sorted(totals)
+    longer = times_the_median([totals[number] for number in numbers])
     for number, times in zip(numbers, longer, strict=True):
         _tell_long(folder, work, number, len(works[number].work.asked), times)
-        whole = add(whole, shortened(found[number], times))
+        whole = add(whole, shortened(totals[number], times))
     return GroupedSum(whole, begun)
 
 
 def times_the_median(sums: Sequence[Total]) -> list[float]:
-    """Returns how many times as long each sum is as the median one, a device; the lower one of two
-    in the middle, of which the other may be a liar's."""
+    """Returns how many times as long each sum is as the median one, a device."""
     lengths = [length(total) for total in sums]
+    # The lower one of two in the middle, of which the other may be a liar's.
     median = sorted(lengths)[(len(lengths) - 1) // 2]
     if not median:
-        return [1.0 if not found else float(np.inf) for found in lengths]
-    return [found / median for found in lengths]
+        return [float(np.inf) if size else 1.0 for size in lengths]
+    return [size / median for size in lengths]
 
 
 def shortened(total: Total, times: float) -> Total:
-    """A sum that is `times` as long as it may be, shortened to that, in steps of the fixed point;
-    as it is where it is no longer. Its devices, senders and weight stay."""
+    """Returns a sum that is `times` as long as it may be, shortened to that in steps of the fixed
+    point; the sum itself where it is no longer. Its devices, senders and weight stay.
+    """
     if times <= 1:
         return total
     rows = {name: _divided(array, times) for name, array in total.rows.items()}

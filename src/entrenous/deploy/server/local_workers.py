@@ -38,7 +38,7 @@ class WorkerProcess:
         return self.channel.receive(seconds)
 
     def end(self) -> None:
-        """End the process by closing its channel, and by SIGKILL if that is not enough."""
+        """Ends the process by closing its channel, and by SIGKILL if that is not enough."""
         self.channel.close()
         try:
             self.process.wait(10)

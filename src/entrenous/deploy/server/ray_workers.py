@@ -92,7 +92,7 @@ class WorkerActor:
         self._failure: BaseException | None = None
 
     def begin(self, plan: ActorPlan) -> str:
-        """Start to work. Returns the address of the actor's machine in its cluster.
+        """Starts to work. Returns the address of the actor's machine in its cluster.
 
         Raises InputError for another version of this package, and a folder that cannot be written.
         """
@@ -112,7 +112,7 @@ class WorkerActor:
         return self._host
 
     def tell(self, order: Order, state: Mapping[str, Any] | None = None) -> None:
-        """Take an order. state: of the server, which the order lacks where it is given."""
+        """Takes an order. state: of the server, which the order lacks where it is given."""
         if state is not None:
             order = order._replace(about={**order.about, "state": state})
         self._channel.orders.put(order)
@@ -131,7 +131,7 @@ class WorkerActor:
         return messages
 
     def end(self) -> None:
-        """Hang up on all nodes."""
+        """Hangs up on all nodes."""
         self._channel.orders.put(None)
         self._thread.join(HELD)
 
@@ -186,7 +186,7 @@ class HiredActor:
         return self.come.popleft()
 
     def end(self) -> None:
-        """End the actor, also one that has died."""
+        """Ends the actor, also one that has died."""
         ending = self._actor.end.options(concurrency_group=ORDERS).remote()
         self._ray.wait([ending], timeout=2 * HELD)
         self._ray.kill(self._actor)
@@ -240,7 +240,7 @@ class RayWorkers:
         )
 
     def hire(self, part: int) -> HiredActor:
-        """Start worker number `part`, where Ray places it. Raises InputError for what the actor
+        """Starts worker number `part`, where Ray places it. Raises InputError for what the actor
         refuses, and StartAgain where the cluster has no room.
         """
         options = {"num_cpus": 1, "max_restarts": 0, "scheduling_strategy": "SPREAD"}

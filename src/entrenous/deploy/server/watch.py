@@ -1,14 +1,14 @@
-"""Sums that are far longer than they can honestly be: what a server can see of a lie under masks,
+"""Sums that are far longer than honest ones: the one trace of a lie that a server sees under masks,
 where it sees no update.
 
 Numbers within the fixed point may be 32,768, millions of times what devices send, so one member of
-a thousand can drag the model anywhere in a few rounds. The length of a sum shows that. It is held
-against the median of the rounds before; before there are enough, against devices that the server
-makes up: random histories, trained from the model of the round by the same code, which no member
-has a say in.
+a thousand can drag the model anywhere in a few rounds. The length of a sum shows that. It is
+compared with the median of the rounds before. While these are few, it is compared with devices that
+the server makes up: random histories, trained from the model of the round by the same code, in
+which no member has a say.
 
-It bounds a lie to ten times what all others send together, in every round, and names nobody. A
-member that stays below that can still spoil the model.
+This bounds a lie to ten times what all others send together, in every round, and names nobody. A
+member that stays below the bound can still spoil the model.
 """
 
 from __future__ import annotations
@@ -21,69 +21,72 @@ import numpy as np
 from ...core.contract.protocols import Catalogue, State
 from ...core.contract.update import Total, real
 from ...core.keys import key
-from ...core.types import Int64Array
 from ...core.vocabulary import Vocabulary
 from ...data.interactions import Interactions, build
 from ...federation.shard import Shard
 from ...kernels.arrays import squares
 from ...kernels.generator import generator
 
-FURTHER = (
-    10.0  # times the reference: honest sums of FCF and FPL stay below 1.1 (tests/dragged_model.py)
-)
+# Times the reference: honest sums of FCF and FPL stay below 1.1 (tests/dragged_model.py).
+FURTHER = 10.0
 ENOUGH, WINDOW = 5, 20  # rounds from which on there is a median, and of how many it is
 MADE_UP = 10  # devices
 
 
 def length(total: Total) -> float:
-    """The Euclidean length of all rows and arrays of a sum, a device. Rows of which the sum says
-    that nobody sent them count as well: it may lie."""
+    """Returns the Euclidean length of all rows and arrays of a sum, a device. Rows that nobody
+    sent, as the sum says, count as well: the sum may lie.
+    """
     arrays = [real(array).reshape(-1) for array in (*total.rows.values(), *total.dense.values())]
     return float(np.sqrt(sum(squares(array) for array in arrays))) / max(1, total.devices)
 
 
 def reference(lengths: Sequence[float], first: float) -> float:
-    """The length that a sum is held against. lengths: of the rounds that count, oldest first;
-    first: before there are enough.
+    """Returns the length with which a sum is compared. lengths: of the rounds that count, oldest
+    first; first: the length while there are too few of these.
     """
     return float(np.median(lengths[-WINDOW:])) if len(lengths) >= ENOUGH else first
 
 
 def too_long(total: Total, lengths: Sequence[float], first: Callable[[], float]) -> str:
-    """Why a sum is none that honest members have; empty if it may be. lengths, first: as for
-    `reference`; first is asked if need be.
+    """Returns why a sum is too long to be one of honest members; empty if it may be one. lengths,
+    first: as for `reference`; first is called if need be.
     """
-    usual = reference(lengths, first() if len(lengths) < ENOUGH else 0.0)
-    found = length(total)
-    if found <= FURTHER * usual:
+    known = len(lengths) >= ENOUGH
+    usual = reference(lengths, 0.0 if known else first())
+    others = "sums before it" if known else "what made-up devices send"
+    size = length(total)
+    if size <= FURTHER * usual:
         return ""
-    before = "sums before it" if len(lengths) >= ENOUGH else "what made-up devices send"
-    return f"its sum is {found / usual:.3g} times as long as {before}; at most {FURTHER:g}"
+    return f"its sum is {size / usual:.3g} times as long as {others}; at most {FURTHER:g}"
 
 
 def made_up_length(
     algorithm: Any, catalogue: Catalogue, seed: int, server: State | None = None
 ) -> float:
-    """The mean length of what single devices send that have random histories. algorithm: as
-    configured for the catalogue; server: the state that they train from, None = the first."""
+    """Returns the mean length of the updates of single devices with random histories. algorithm: as
+    configured for the catalogue; server: the state that they train from, None = the first.
+    """
     rows = _made_up(catalogue, seed)
-    own = rows.catalogue._replace(users=catalogue.users, interactions=catalogue.interactions)
-    shard = Shard(algorithm, own, rows, np.arange(MADE_UP))
-    state = algorithm.init_server(catalogue, key(seed, "server")) if server is None else server
-    download = algorithm.download(state)
+    # The size of the federation is that of the real one.
+    sized = rows.catalogue._replace(users=catalogue.users, interactions=catalogue.interactions)
+    shard = Shard(algorithm, sized, rows, np.arange(MADE_UP))
+    if server is None:
+        server = algorithm.init_server(catalogue, key(seed, "server"))
+    download = algorithm.download(server)
     devices = shard.init_devices(key(seed, "made-up devices"))
-    found = []
+    draws = key(seed, "made-up rounds")
+    lengths = []
     for user in range(MADE_UP):
-        one: Int64Array = np.array([user])
-        total, _ = shard.work(download, devices, one, key(seed, "made-up rounds"))
-        found.append(length(total))
+        total, _ = shard.work(download, devices, np.array([user]), draws)
+        lengths.append(length(total))
         shard.release(total)
-    return float(np.mean(found))
+    return float(np.mean(lengths))
 
 
 def _made_up(catalogue: Catalogue, seed: int) -> Interactions:
-    """Histories of MADE_UP users: as many items as a user has on average, drawn at random, with
-    ratings within the scale.
+    """Returns the histories of MADE_UP users: as many items as a user has on average, drawn at
+    random, with ratings within the scale.
     """
     drawn = generator(key(seed, "made-up histories"))
     each = min(catalogue.items, max(2, round(catalogue.interactions / catalogue.users)))
