@@ -13,12 +13,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from entrenous.evaluate.groups import EVERYBODY, GENEROUS, OFFSET, POPULAR, RARE, STRICT
 from entrenous.evaluate.ratings import ERRORS
 from entrenous.report.figures import FigureFormat, bars, lines
 
 from .cell import CurvePoint
 from .effort import ratings
+from .error_groups import EVERYBODY, GENEROUS, OFFSET, POPULAR, RARE, STRICT
 from .fbalf_accuracy import FBALF, FEDERATED, FEDREC_B, FEDREC_PP_B, PLAIN
 from .fbalf_variance import variance_rows
 from .measures import KB_UP, mean
