@@ -60,6 +60,7 @@ def test_a_pi_chooses_its_epochs_and_a_rate_its_pi_on_validation_rows_alone() ->
             for other in done.over_pi
             if (other.system, other.rate) == (point.system, point.rate)
         ]
+        assert [other.pi for other in of_rate] == list(fpl_rates.PI)
         assert [other.chosen.settings["pi"] for other in of_rate] == list(fpl_rates.PI)
         assert max(other.chosen.validation for other in of_rate) == point.chosen.validation
 
@@ -68,7 +69,8 @@ def test_both_tables_have_one_precision_at_the_pi_that_was_chosen() -> None:
     table, over_pi = figures(trained("fpl-rates")), figures(trained("fpl-rates-pi"))
     for point in trained("fpl-rates").more.points:
         if point.system in fpl_rates.FPL:
-            same = over_pi[point.label_of_pi, "precision@10"]
+            pi = point.chosen.settings["pi"]
+            same = over_pi[f"{point.label}, pi {pi:g}", "precision@10"]
             assert table[point.label, "precision@10"] == same
 
 
@@ -98,6 +100,27 @@ def test_the_cost_is_that_of_section_6_3(name: str) -> None:
     vectors = exchanges * (len(rows.items) + t * (1 + point.chosen.settings["pi"]))
     cost = point.chosen.epochs * vectors / 1e12
     assert figures(done)[name, fpl_rates.COST] == pytest.approx(cost, rel=1e-9)
+
+
+def test_a_pi_at_which_training_diverges_has_rows_without_a_figure() -> None:
+    done = trained("fpl-rates-pi")
+    over_pi = [
+        point._replace(chosen=None, looks=[])
+        if point.label_of_pi == "pfpl+ (run), rate 0.5, pi 0.4"
+        else point
+        for point in done.more.over_pi
+    ]
+    failed = replace(done, more=done.more._replace(over_pi=over_pi))
+    rows = {row["system"]: row for row in fpl_rates.rows_over_pi(failed)}
+    without = rows["pfpl+ (run), rate 0.5, pi 0.4"]
+    assert without["obtained"] is None and "diverged" in without["protocol"]
+    assert len(rows) == len(fpl_rates.FPL) * 4 * len(fpl_rates.PI)
+    pairs = {(test["a"], test["b"]) for test in fpl_rates.tests_over_pi(failed)}
+    kept = ("pfpl+ (run), rate 0.5, pi 0.1", "pfpl+ (run), rate 0.5, pi 1")
+    assert kept in pairs and not any(
+        "rate 0.5, pi 0.4" in a for a, _ in pairs if "pfpl+ (run)" in a
+    )
+    assert len(fpl_rates.figures_over_pi(failed)) == 8
 
 
 def test_the_figures_are_drawn_for_every_rate() -> None:

@@ -67,6 +67,8 @@ class AtRate(NamedTuple):
     """Its choice on validation rows; None if every training diverged."""
     looks: list[CurvePoint]
     """An evaluation for each seed; none if a training diverged."""
+    pi: float = 0.0
+    """The pi of a point over pi."""
 
     @property
     def label(self) -> str:
@@ -76,8 +78,10 @@ class AtRate(NamedTuple):
     @property
     def label_of_pi(self) -> str:
         """The name of a row over pi, such as `pfpl+ (run), rate 0.05, pi 0.1`."""
-        pi = self.chosen.settings["pi"] if self.chosen else 0
-        return f"{self.label}, pi {pi:g}"
+        return f"{self.label}, pi {self.pi:g}"
+
+
+Sweep = dict[float, Chosen | None]  # {pi (BPR-MF: epochs): the choice there}
 
 
 class Rates(NamedTuple):
@@ -112,25 +116,24 @@ def trained_at_every_pi(study: Study, _: Sequence[System]) -> Trained:
 def _trained(study: Study, *, every_pi: bool) -> Trained:
     search = Search(study)
     sweeps, failed = _sweeps(search)
+    best_of_each = {place: first_best(_present(sweep)) for place, sweep in sweeps.items()}
     if every_pi:
-        opened = [choice for choices in sweeps.values() for choice in choices]
+        opened = [choice for sweep in sweeps.values() for choice in _present(sweep)]
     else:
-        best_of_each = [first_best(choices) for choices in sweeps.values()]
-        opened = [choice for choice in best_of_each if choice is not None]
+        opened = _present(best_of_each)
     unrated = {system: _without_rate(search, system) for system in WITHOUT_RATE}
-    tested = search.test_looks([*opened, *unrated.values()])
-    looks = dict(zip(map(id, [*opened, *unrated.values()]), tested, strict=True))
+    opened += unrated.values()
+    looks = dict(zip(map(id, opened), search.test_looks(opened), strict=True))
     over_pi = list[AtRate]()
     points = [AtRate(system, "", choice, looks[id(choice)]) for system, choice in unrated.items()]
-    for (system, rate), choices in sweeps.items():
-        best = first_best(choices)
+    for (system, rate), sweep in sweeps.items():
+        best = best_of_each[system, rate]
         named = f"rate {rate:g}"
         points.append(AtRate(system, named, best, looks[id(best)] if best else []))
-        if system in FPL:
+        if system in FPL and every_pi:
             over_pi += [
-                AtRate(system, named, choice, looks[id(choice)])
-                for choice in choices
-                if id(choice) in looks
+                AtRate(system, named, choice, looks[id(choice)] if choice else [], pi)
+                for pi, choice in sweep.items()
             ]
     for system in SYSTEMS:
         mine = [point for point in points if point.system == system]
@@ -144,8 +147,15 @@ def _trained(study: Study, *, every_pi: bool) -> Trained:
     return Trained(study=study, systems=[], more=Rates(points, over_pi, failed))
 
 
-def _sweeps(search: Search) -> tuple[dict[tuple[System, float], list[Chosen]], list[str]]:
-    """For each system and rate, the best number of epochs for each pi; and what diverged."""
+def _present(choices: Mapping[Any, Chosen | None]) -> list[Chosen]:
+    """The choices of trainings that did not diverge."""
+    return [choice for choice in choices.values() if choice is not None]
+
+
+def _sweeps(search: Search) -> tuple[dict[tuple[System, float], Sweep], list[str]]:
+    """For each system and rate, what it chooses at each pi, None if it diverged before the first
+    look; and what diverged, in words.
+    """
     epochs = search.grid.epochs
     tried = [
         (system, rate, settings)
@@ -157,21 +167,18 @@ def _sweeps(search: Search) -> tuple[dict[tuple[System, float], list[Chosen]], l
         search.cell(system.algorithm, settings, (0,) if system == BPR else epochs)
         for system, _, settings in tried
     ]
-    sweeps: dict[tuple[System, float], list[Chosen]] = {}
+    sweeps: dict[tuple[System, float], Sweep] = {}
     failed = list[str]()
     for (system, rate, settings), outcome in zip(tried, search.outcomes(cells), strict=True):
-        choices = [
+        best = first_best(
             Chosen(system.algorithm, settings, look.epochs, look.metrics[ACCURACY[0]])
             for look in outcome.looks
-        ]
-        best = first_best(choices)
-        mine = sweeps.setdefault((system, rate), [])
-        if best is not None:
-            mine.append(best)
+        )
+        name = "epochs" if system == BPR else "pi"
+        sweeps.setdefault((system, rate), {})[settings[name]] = best
         if outcome.failed:
-            pi = f", pi {settings['pi']:g}" if "pi" in settings else ""
-            after = f"after {outcome.looks[-1].epochs}" if outcome.looks else "before 10"
-            failed.append(f"{system}, rate {rate:g}{pi} {after} epochs")
+            after = f"after {outcome.looks[-1].epochs}" if outcome.looks else f"before {epochs[0]}"
+            failed.append(f"{system}, rate {rate:g}, {name} {settings[name]:g}: {after} epochs")
     return sweeps, failed
 
 
@@ -331,15 +338,16 @@ def rows_over_pi(trained: Trained) -> list[Row]:
     """Returns F1, coverage, precision and cost of each system, rate and pi."""
     rows = list[Row]()
     for point in trained.more.over_pi:
-        cost = _cost(trained.study, point.chosen, point.system.reading)
         figures = {
             F1: [f1_at(look) for look in point.looks],
             DIVERSITY[0]: each(point.looks, DIVERSITY[0]),
             ACCURACY[0]: each(point.looks, ACCURACY[0]),
-            COST: [cost] * len(point.looks),
+            COST: [],
         }
-        pi = point.chosen.settings["pi"]
-        printed_under = f"{point.chosen.algorithm} pi {pi:g}"
+        if point.looks:
+            cost = _cost(trained.study, point.chosen, point.system.reading)
+            figures[COST] = [cost] * len(point.looks)
+        printed_under = f"{point.system.algorithm} pi {point.pi:g}"
         for metric, values in figures.items():
             paper = PRINTED_OVER_PI.get((trained.name, printed_under, metric))
             rows.append(_row(trained, point, point.label_of_pi, metric, values, paper))
@@ -364,7 +372,7 @@ def tests_over_pi(trained: Trained) -> list[dict[str, Any]]:
                 )
                 for point in of_rate
                 for most in of_rate
-                if most.system == point.system and _pi(most) == PI[-1] and point is not most
+                if most.system == point.system and most.pi == PI[-1] and point is not most
             ]
             tests += tested_columns(trained.name, metric, pairs) if pairs else []
     return tests
@@ -380,7 +388,7 @@ def figures_over_pi(trained: Trained) -> dict[str, str]:
             by_system.setdefault(str(point.system), []).append(point)
         slug = rate.replace(" ", "-")
         f1 = {
-            name: ([_pi(point) for point in mine], [_mean_f1(point) for point in mine])
+            name: ([point.pi for point in mine], [_mean_f1(point) for point in mine])
             for name, mine in by_system.items()
         }
         path = {
@@ -403,10 +411,6 @@ def figures_over_pi(trained: Trained) -> dict[str, str]:
     return drawn
 
 
-def _pi(point: AtRate) -> float:
-    return float(point.chosen.settings["pi"]) if point.chosen else 0.0
-
-
 def _mean_f1(point: AtRate) -> float:
     return sum(f1_at(look) for look in point.looks) / len(point.looks)
 
@@ -425,7 +429,7 @@ def top_note(trained: Trained) -> list[str]:
             mine = [point for point in of_rate if point.system == system]
             if mine:
                 top = max(mine, key=_mean_f1)
-                tops.append(f"{system} {_mean_f1(top):.4f} at {_pi(top):g}")
+                tops.append(f"{system} {_mean_f1(top):.4f} at {top.pi:g}")
         said.append(f"{rate}: {', '.join(tops)}")
     return [worded("fpl", "rate-tops", name=trained.name, said="; ".join(said))]
 
