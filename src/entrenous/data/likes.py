@@ -279,8 +279,8 @@ def ask_about_labels(table: ColumnTable, names: list[str], rule: str | None) -> 
                 f"the column '{name}' is not read and says no in {int(no.sum()):,} of"
                 f" {len(no):,} rows, which may be likes all the same or not",
                 expected="one meaning",
-                fix=f"say likes={name} (without these rows) or likes=any (every row is a like), as"
-                f" in --load likes={name}",
+                fix=f"say likes={name} to leave these rows out, or likes=any to count every row"
+                f" (--load likes={name})",
             )
 
 
