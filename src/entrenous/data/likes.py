@@ -219,7 +219,7 @@ def judge(
     low = value <= 0
     if rule is None:
         if not low.any():
-            return LikedRows(all_rows, (), ())
+            return LikedRows(all_rows, (), _whatever(value))
         if scale is None or scale[0] > 0:
             further = ["value= (the column holds no values)"] if guessed else []
             refuse_unsaid(table.where(_first(rows, low)), value, further)
@@ -236,6 +236,18 @@ def judge(
     first = table.where(_first(rows, ~keep))
     entry = LeftOut(f"no likes ({said(rule)})", int((~keep).sum()), first)
     return LikedRows(keep, (entry,), notes)
+
+
+def _whatever(value: Float32Array) -> tuple[str, ...]:
+    """Returns a note that low values are likes too, if values, float32 [rows], differ."""
+    low = float(value.min())
+    high = float(value.max())
+    if low == high:
+        return ()
+    return (
+        f"values from {low:.9g} to {high:.9g}: every row counts as a like, one with a low value too"
+        " (likes=at_least=X leaves them out)",
+    )
 
 
 def _first(rows: Int64Array | slice, which: BoolArray) -> int:
