@@ -16,8 +16,9 @@ from .options import LoadOptions
 from .reading import LeftOut, add_up
 from .table import BadRows, ColumnTable
 
-# The share of bad rows up to which an error offers to leave them out.
+# The share and the number of bad rows up to which an error offers to leave them out.
 DIRT = 0.1
+SOME = 10
 # A step of reading: it returns what it reads of a table, or raises BadRows.
 Step = Callable[[ColumnTable], Any]
 
@@ -111,7 +112,7 @@ def _refuse_first(
     first = min(faults, key=lambda fault: fault.row).refusal
     bad = sum(entry.rows for entry in left_out)
     # So many bad rows are no dirt: something else is wrong.
-    if not usable or bad > allowed(lines, DIRT):
+    if not usable or bad > max(SOME, allowed(lines, DIRT)):
         raise first
     drop = "bad_rows='drop' (--load bad_rows=drop)"
     if bad > allowed(lines, LoadOptions().bad_share):

@@ -219,7 +219,7 @@ def judge(
     low = value <= 0
     if rule is None:
         if not low.any():
-            return LikedRows(all_rows, (), ())
+            return LikedRows(all_rows, (), _whatever(value))
         if scale is None or scale[0] > 0:
             further = ["value= (the column holds no values)"] if guessed else []
             refuse_unsaid(table.where(_first(rows, low)), value, further)
@@ -236,6 +236,18 @@ def judge(
     first = table.where(_first(rows, ~keep))
     entry = LeftOut(f"no likes ({said(rule)})", int((~keep).sum()), first)
     return LikedRows(keep, (entry,), notes)
+
+
+def _whatever(value: Float32Array) -> tuple[str, ...]:
+    """Returns a note that low values are likes too, if values, float32 [rows], differ."""
+    low = float(value.min())
+    high = float(value.max())
+    if low == high:
+        return ()
+    return (
+        f"values from {low:.9g} to {high:.9g}: every row counts as a like, one with a low value too"
+        " (likes=at_least=X leaves them out)",
+    )
 
 
 def _first(rows: Int64Array | slice, which: BoolArray) -> int:
@@ -273,14 +285,15 @@ def ask_about_labels(table: ColumnTable, names: list[str], rule: str | None) -> 
     for name in names:
         text = _label_text(table, name)
         no = text.is_in(list(NO))
-        if no.any() and (no | text.is_in(list(YES))).all():
+        # An empty field makes a column of labels none the less one.
+        if no.any() and (no | text.is_in([*YES, ""])).all():
             raise InputError(
                 table.where(int(np.argmax(no.to_numpy()))),
                 f"the column '{name}' is not read and says no in {int(no.sum()):,} of"
                 f" {len(no):,} rows, which may be likes all the same or not",
                 expected="one meaning",
-                fix=f"say likes={name} (without these rows) or likes=any (every row is a like), as"
-                f" in --load likes={name}",
+                fix=f"say likes={name} to leave these rows out, or likes=any to count every row"
+                f" (--load likes={name})",
             )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from paths import ROOT
 
 from entrenous.cli.data import app
 from entrenous.core.errors import InputError
@@ -347,3 +348,25 @@ def test_items_that_stand_twice_follow_the_policy_for_duplicates(tmp_path: Path)
     frame = {"item_id": ["i0", "i0"], "title": ["A", "B"]}
     with pytest.raises(InputError, match=r"^frame items:row 1: the item stands at row 0 too"):
         from_frame({"user_id": USERS, "item_id": ITEMS}, items=frame)
+
+
+# ---- the documentation ---------------------------------------------------------------------------
+
+
+def test_the_documentation_shows_what_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The file that docs/data.md shows gives the three outputs that follow it there."""
+    page = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
+    content, refused, report, strict = re.findall(r"```text\n(.*?)```", page, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    Path("plays.csv").write_text(content)
+    dirt = ["--load", "bad_rows=drop", "--load", "duplicates=sum"]
+    with pytest.raises(InputError) as refusal:
+        check("plays.csv")
+    assert f"error: {refusal.value}\n" == refused
+    check("plays.csv", *dirt)
+    assert capsys.readouterr().out == report
+    with pytest.raises(InputError) as refusal:
+        check("plays.csv", *dirt, "--strict")
+    assert f"error: {refusal.value}\n" == strict
