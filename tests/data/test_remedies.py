@@ -29,11 +29,13 @@ from remedies import Case, Site, load_options, must_lead_further, option, quoted
 from small_data import interactions, random_data
 
 import entrenous
+from entrenous.core.errors import InputError
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data import files
 from entrenous.data.filters import min_user_rows
 from entrenous.data.home import data_home, write_atomic
 from entrenous.data.interactions import Interactions, build
+from entrenous.data.likes import keep_likes
 from entrenous.data.load import from_frame, load
 from entrenous.data.options import Duplicates
 from entrenous.data.published import read_negatives
@@ -469,6 +471,122 @@ def a_value_outside_the_scale(tmp: Path) -> Case:
     path = text(tmp / "a.csv", HEADER + ROWS)
     yield lambda: load(path, scale="1,4")
     yield lambda: load(path, scale="1,5")
+
+
+# ---- likes and counts ----------------------------------------------------------------------------
+
+LOW = "user_id,item_id,rating\n1,10,0\n1,11,4\n2,10,3\n2,12,0\n3,11,2\n3,13,5\n"
+LABELLED = "user_id,item_id,is_click\n1,10,0\n1,11,1\n2,10,1\n2,12,0\n3,11,1\n3,13,1\n"
+
+
+def zeros_that_may_be_likes(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", LOW)
+    error = yield lambda: load(path)
+    answers = re.findall(r"(likes|not_rated|scale|value)=(\S*)", error.fix.replace("=X", "=3"))
+    assert {name for name, _ in answers} == {"likes", "not_rated", "scale", "value"}
+    for name, value in answers:
+        load(path, **{name: value.rstrip(";)")})
+    yield lambda: load(path, **load_options(error))
+
+
+def valued(value: Callable[[int, int], int]) -> str:
+    """Rows of 12 users, each with some of 10 items, with a value for each."""
+    pairs = [
+        (user, item) for user in range(12) for item in range(10) if (7 * user + 3 * item) % 5 < 3
+    ]
+    lines = [f"u{user},i{item},{value(user, item)}" for user, item in pairs]
+    return "\n".join(["user_id,item_id,rating", *lines, ""])
+
+
+def in_python(error: InputError) -> dict[str, str]:
+    """The options of loading that a remedy names in the words of Python."""
+    return dict(re.findall(r"load\['(\w+)'\]=(\w+)", error.fix))
+
+
+def zeros_for_an_algorithm_that_learns_likes(tmp: Path) -> Case:
+    path = str(text(tmp / "a.csv", valued(lambda user, item: (user + item) % 6)))
+    split = {"protocol": "random-80-20"}
+    loaded = {"scale": "0,5"}
+    error = yield lambda: entrenous.run("popular", path, load=loaded, **split)
+    more = loaded | in_python(error)
+    yield lambda: entrenous.run("popular", path, load=more, **split)
+
+
+def labels_that_are_not_read(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", LABELLED)
+    error = yield lambda: load(path)
+    assert len(load(path, likes="any")) == 6
+    yield lambda: load(path, **load_options(error))
+
+
+def a_slip_for_a_rule(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", HEADER + ROWS)
+    error = yield lambda: load(path, likes="postive")
+    yield lambda: load(path, likes=quoted(error))
+
+
+def a_slip_for_a_rule_of_named_data(tmp: Path) -> Case:
+    error = yield lambda: keep_likes(random_data(), "postive")
+    yield lambda: keep_likes(random_data(), quoted(error))
+
+
+def a_column_that_is_no_label(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", LABELLED.replace("1\n", "0.5\n"))
+    yield lambda: load(path, likes="is_click")
+    yield lambda: load(path, value="is_click", likes="positive")
+
+
+def a_rule_for_values_that_are_not_read(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", LABELLED)
+    yield lambda: load(path, likes="positive")
+    yield lambda: load(path, likes="positive", value="is_click")
+
+
+def a_bar_above_all_values(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", LOW)
+    error = yield lambda: load(path, likes="at_least=6")
+    highest = error.fix.split()[-1]
+    assert highest == "5"
+    yield lambda: load(path, likes="at_least=3")
+
+
+def two_rules(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", LOW)
+    yield lambda: load(path, likes="any", min_value=4)
+    yield lambda: load(path, likes="any")
+
+
+def a_negative_count(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", LOW.replace(",0\n", ",-2\n"))
+    yield lambda: load(path, scale="log")
+    yield lambda: load(path, scale="log", likes="positive")
+
+
+def a_mark_outside_the_scale(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", LOW)
+    yield lambda: load(path, scale="1,5")
+    yield lambda: load(path, scale="1,5", not_rated=0)
+
+
+def counts_as_ratings(tmp: Path) -> Case:
+    path = str(text(tmp / "a.csv", valued(lambda user, item: 7 + 300 * (user % 4))))
+    split = {"protocol": "random-80-20"}
+    error = yield lambda: entrenous.run("user-mean", path, **split)
+    assert "scale=7,907" in error.fix
+    entrenous.run("user-mean", path, load={"scale": "7,907"}, **split)
+    yield lambda: entrenous.run("user-mean", path, load=in_python(error), **split)
+
+
+def a_filter_that_leaves_users_with_everything(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", "user_id,item_id\n1,10\n1,11\n2,10\n2,11\n3,12\n")
+    yield lambda: load(path, min_rows=2)
+    yield lambda: load(path)
+
+
+def a_filter_that_leaves_one_user(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", LOW)
+    yield lambda: load(path, likes="at_least=5")
+    yield lambda: load(path, likes="at_least=3")
 
 
 def a_file_cut_off_in_its_last_time(tmp: Path) -> Case:

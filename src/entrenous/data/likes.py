@@ -285,14 +285,15 @@ def ask_about_labels(table: ColumnTable, names: list[str], rule: str | None) -> 
     for name in names:
         text = _label_text(table, name)
         no = text.is_in(list(NO))
-        if no.any() and (no | text.is_in(list(YES))).all():
+        # An empty field makes a column of labels none the less one.
+        if no.any() and (no | text.is_in([*YES, ""])).all():
             raise InputError(
                 table.where(int(np.argmax(no.to_numpy()))),
                 f"the column '{name}' is not read and says no in {int(no.sum()):,} of"
                 f" {len(no):,} rows, which may be likes all the same or not",
                 expected="one meaning",
-                fix=f"say likes={name} (without these rows) or likes=any (every row is a like), as"
-                f" in --load likes={name}",
+                fix=f"say likes={name} to leave these rows out, or likes=any to count every row"
+                f" (--load likes={name})",
             )
 
 

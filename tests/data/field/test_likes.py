@@ -142,6 +142,8 @@ def test_an_unread_column_of_labels_is_a_question(file: Callable[..., Path]) -> 
     clicked = load(path, likes="is_click")
     assert pairs(clicked) == {("1", "a"), ("2", "b"), ("3", "c"), ("3", "a")}
     assert "likes = is_click" in clicked.notes[0]
+    with pytest.raises(InputError, match="'label' is not read and says no in 1 of 3"):
+        load(file("user,item,label\n1,a,1\n1,b,\n2,c,No\n"))
     # A column of that name that never says no leaves nothing to ask.
     assert len(load(file("user,item,label\n1,a,1\n1,b,1\n2,c,1\n"))) == 3
 
