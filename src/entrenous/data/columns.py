@@ -18,7 +18,7 @@ from .options import LoadOptions
 from .reading import ColumnUse, Reading
 from .repeats import keep
 from .table import ColumnTable, ids, refuse, values
-from .times import Times, looks_like_times, times
+from .times import Times, looks_like_times, times, with_latest_ties
 from .visits import VisitColumns, with_visits
 
 
@@ -180,7 +180,7 @@ def assemble(
     if part:
         return data
     inspect(data, table.source)
-    return with_single_rows(data)
+    return with_latest_ties(with_single_rows(data))
 
 
 def _steps(roles: Roles, options: LoadOptions) -> list[Step]:

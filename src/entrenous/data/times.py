@@ -11,7 +11,7 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.types import BoolArray, Float64Array, Int8Array, Int64Array
 from .dates import CLOCK, read_dates
-from .interactions import BAD_TIMES, NO_TIME, SECOND
+from .interactions import BAD_TIMES, NO_TIME, SECOND, Interactions
 from .options import LoadOptions
 from .reading import Guess
 from .table import COMMA_DECIMAL, THOUSANDS, ColumnTable, refuse, refuse_number, shown
@@ -107,6 +107,25 @@ def times(table: ColumnTable, name: str, options: LoadOptions) -> Times:
     notes += _resolution(micros, column)
     micros[missing] = NO_TIME
     return Times(micros, notes, guesses)
+
+
+def with_latest_ties(data: Interactions) -> Interactions:
+    """Returns the data set with a note on the users of whom several rows have the latest time, if
+    there are any: a split by time holds one of them out.
+    """
+    if data.time is None:
+        return data
+    people = np.flatnonzero(data.counts)
+    latest = np.maximum.reduceat(data.time, data.ptr[people])
+    at_latest = data.time == np.repeat(latest, data.counts[people])
+    rows = np.add.reduceat(at_latest.astype(np.int64), data.ptr[people])
+    tied = int(((rows > 1) & (latest != NO_TIME)).sum())
+    if not tied:
+        return data
+    return data.noted(
+        f"users with several rows at their latest time, of which the last one in the source counts"
+        f" as the latest: {tied:,} of {len(people):,}"
+    )
 
 
 def looks_like_times(table: ColumnTable, name: str) -> bool:
