@@ -146,6 +146,7 @@ def assemble(
     roles = find_roles(table.frame.columns, options, where)
     table, columns = read_good_rows(table, _steps(roles, options), options)
     user, item, value, time = columns[1:]
+    roles = roles._replace(time=time.name)
     pair = pair_numbers(user.code, item.code, len(item.names))
     # Repeats are judged before rows are sorted, while each has its place in the file.
     kept = keep(table, pair, value, time.time, options)

@@ -57,6 +57,8 @@ class Times(NamedTuple):
     """The form of the times, and the number of missing ones."""
     guesses: tuple[Guess, ...] = ()
     """The assumptions on columns and units."""
+    name: str | None = None
+    """The name of the column, or of two as in `date+time`; None if no column was read."""
 
 
 class Read(NamedTuple):
@@ -81,7 +83,8 @@ def times(table: ColumnTable, name: str, options: LoadOptions) -> Times:
     or not a time, unless `options.bad_times` takes it as missing; and for a column that can be read
     in two ways.
     """
-    column, guesses = _column(table, name, options)
+    name, guesses = _named(table, name, options)
+    column = _column(table, name)
     micros, fault, notes, of_units = _read(table, column, options.time_form)
     guesses += of_units
     if of_units and options.time is None:
@@ -97,7 +100,7 @@ def times(table: ColumnTable, name: str, options: LoadOptions) -> Times:
         )
     missing = fault != FINE
     if missing.all():
-        return Times(None, (*notes, "no row has a time"), guesses)
+        return Times(None, (*notes, "no row has a time"), guesses, name)
     if not table.whole:
         _check_cut(table, micros, missing)
     if missing.any():
@@ -106,7 +109,7 @@ def times(table: ColumnTable, name: str, options: LoadOptions) -> Times:
         micros[missing] = 0
     notes += _resolution(micros, column)
     micros[missing] = NO_TIME
-    return Times(micros, notes, guesses)
+    return Times(micros, notes, guesses, name)
 
 
 def with_latest_ties(data: Interactions) -> Interactions:
@@ -168,47 +171,53 @@ def _resolution(micros: Int64Array, column: Any) -> tuple[str, ...]:
 # ---- the column, or the two columns --------------------------------------------------------------
 
 
-def _column(table: ColumnTable, name: str, options: LoadOptions) -> tuple[Any, tuple[Guess, ...]]:
+def _named(table: ColumnTable, name: str, options: LoadOptions) -> tuple[str, tuple[Guess, ...]]:
+    """Returns the name of the column of times, or `date+time` if it holds times of day and another
+    column has a usual name of days. Raises InputError for times of day alone.
+    """
+    if name not in table.frame.columns or not _is_clock(table.frame[name]):
+        return name, ()
+    usual = _day_columns(table)
+    if options.time is None and usual:
+        both = f"{usual[0]}+{name}"
+        assumed = (
+            f"times are days of '{usual[0]}' and times of day of '{name}'; time={usual[0]} takes"
+            " the day alone"
+        )
+        return both, (Guess(assumed, f"time={both}"),)
+    day = usual[0] if usual else "DAYS"
+    raise InputError(
+        table.source,
+        f"the time column '{name}' holds times of day without a day",
+        expected=EXPECTED,
+        fix="leave times out with time='' (--load time=), or name the column of days too,"
+        f" time='{day}+{name}' (--load time={day}+{name})",
+    )
+
+
+def _column(table: ColumnTable, name: str) -> Any:
     """Returns the column of times; of two columns, the days and the times of day as one text.
-    Raises InputError for a column of another type, and for times of day alone.
+    Raises InputError for a column of another type.
     """
     import polars as pl
 
     frame = table.frame
-    if name not in frame.columns and "+" in name:
+    if name not in frame.columns:
         day, _, clock = name.partition("+")
-        return _joined(frame[day], frame[clock]), ()
+        return _joined(frame[day], frame[clock])
     column = frame[name]
     if column.dtype == pl.String:
-        column = column.str.strip_chars()
+        return column.str.strip_chars()
     if column.dtype.is_decimal():
-        column = column.cast(pl.String)
-    if _is_clock(column):
-        usual = _day_columns(table)
-        if options.time is None and usual:
-            both = f"{usual[0]}+{name}"
-            assumed = (
-                f"times are days of '{usual[0]}' and times of day of '{name}';"
-                f" time={usual[0]} takes the day alone"
-            )
-            return _joined(frame[usual[0]], column), (Guess(assumed, f"time={both}"),)
-        day = usual[0] if usual else "DAYS"
-        raise InputError(
-            table.source,
-            f"the time column '{name}' holds times of day without a day",
-            expected=EXPECTED,
-            fix="leave times out with time='' (--load time=), or name the column of days too,"
-            f" time='{day}+{name}' (--load time={day}+{name})",
-        )
-    kinds = (pl.Datetime, pl.Date, pl.String)
-    if not (column.dtype in kinds or column.dtype.is_numeric()):
+        return column.cast(pl.String)
+    if not (column.dtype in (pl.Datetime, pl.Date) or column.dtype.is_numeric()):
         raise InputError(
             table.source,
             f"the time column '{name}' holds {column.dtype}",
             expected="seconds or dates",
             fix="convert the column",
         )
-    return column, ()
+    return column
 
 
 def _day_columns(table: ColumnTable) -> list[str]:
@@ -217,7 +226,7 @@ def _day_columns(table: ColumnTable) -> list[str]:
 
 
 def _check_beside_days(table: ColumnTable, name: str, micros: Int64Array, fault: Int8Array) -> None:
-    """Raises InputError for small numbers in a column `name` beside one of days, of which they may
+    """Raises InputError for small numbers in a column `name` next to one of days, of which they may
     be the times of day: 49500 or 134500.
     """
     days = [day for day in _day_columns(table) if day != name]
@@ -240,8 +249,10 @@ def _is_clock(column: Any) -> bool:
         return True
     if column.dtype != pl.String:
         return False
-    present = column.filter(column != "").head(1)
-    return bool(present.str.contains(CLOCK_ALONE).any())
+    # The first thousand rows, which rarely all lack a time.
+    present = column.head(1000).str.strip_chars()
+    first = present.filter(present != "").head(1)
+    return bool(first.str.contains(CLOCK_ALONE).any())
 
 
 def _joined(days: Any, clocks: Any) -> Any:

@@ -251,6 +251,7 @@ def test_a_day_and_a_time_of_day_in_two_columns_are_one_time() -> None:
         NO_TIME,
     ]
     assert noted(data, "days of 'date' and times of day of 'time'", "time=date takes the day alone")
+    assert {use.name: use.role for use in data.reading.columns}["date"] == "time"
     alone = from_frame(columns, time="date")
     assert alone.time is not None and alone.time[0] == 1546300800 * SECOND
     named = from_frame(columns, time="date+time")
