@@ -21,6 +21,7 @@ from .likes import keep_likes
 from .options import FrameKeywords, LoadKeywords, LoadOptions
 from .presets import preset_options
 from .reading import refuse_guesses
+from .times import with_latest_ties
 
 
 def load_arguments(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -143,7 +144,7 @@ def _filtered(data: Interactions, options: LoadOptions, part: bool) -> Interacti
         data = max_user_items(data, options.max_items_of_a_user)
     if options.min_rows != 1:
         data = k_core(data, users=options.min_rows, items=options.min_rows)
-    return data if part else inspect(data, _filters(options))
+    return data if part else with_latest_ties(inspect(data, _filters(options)))
 
 
 def _filters(options: LoadOptions) -> list[str]:
