@@ -39,9 +39,9 @@ def load(
 ) -> Interactions:
     """Returns the interactions of a named data set ("ml-100k"), a file, or a folder.
 
-    Files: CSV, TSV, Parquet, RecBole `.inter`, MovieLens `::`, also as .gz, .bz2, .xz or .zip.
-    Folders: `interactions.*` with `items.*`, those of RecBole and of MovieLens. `notes` of the
-    result lists what loading did. External ids are text: "007" and "7" are two users.
+    Files: CSV, TSV, Parquet, JSON lines, RecBole `.inter`, MovieLens `::` and others, also as .gz,
+    .bz2, .xz, .zst or .zip. Folders: `interactions.*` with `items.*`, those of RecBole and of
+    MovieLens, and parts of one table. `notes` of the result lists what loading did. External ids are text: "007" and "7" are two users.
 
     user, item, value, time: the names of the columns if they are unusual; value="" or time=""
     leaves that column out. time="date+time" takes the days from one column and the times of day
@@ -72,8 +72,7 @@ def load(
     users and items with at least this many rows (the core).
 
     items: a file with title and category of the items, with items_encoding and items_delimiter.
-    fetch: True downloads a named data set that
-    is missing.
+    fetch: True downloads a named data set that is missing.
 
     Raises InputError: one line with file and line, the problem, the expectation, and a fix.
     """

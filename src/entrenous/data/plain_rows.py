@@ -20,8 +20,8 @@ from .options import LoadOptions
 from .reading import Guess
 from .table import ColumnTable
 
-# Bytes of a file that is worth it: numba takes about a second to start.
-LEAST = 16 << 20
+# Bytes of a file that is worth it: the first time, compiling takes three seconds.
+LEAST = 32 << 20
 # More columns are read as text.
 MOST_COLUMNS = 8
 # Where lines are looked at before all are read.
