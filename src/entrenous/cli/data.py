@@ -25,8 +25,8 @@ app = cyclopts.App(
     help=f"""Data sets: list them, look at one, fetch it, check a file of your own.
 
 A data set is a name (see `entrenous data list`), or a file or folder of your own: CSV, TSV,
-Parquet, RecBole .inter or MovieLens :: files with a column for the user and one for the item, and
-optionally one for the value (a rating) and one for the time.
+Parquet, JSON lines and others (see `entrenous data formats`) with a column for the user and one for
+the item, and optionally one for the value (a rating) and one for the time.
 Named data sets are kept in the data folder, which the environment variable {VARIABLE} sets.""",
 )
 

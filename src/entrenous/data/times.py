@@ -104,7 +104,7 @@ def times(table: ColumnTable, name: str, options: LoadOptions) -> Times:
         )
     missing = fault != FINE
     if missing.all():
-        return Times(None, (*notes, "no row has a time"), guesses, name)
+        return Times(None, (*notes, "no row has a time"), guesses)
     if not table.whole:
         _check_cut(table, micros, missing)
     if missing.any():

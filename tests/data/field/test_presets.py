@@ -9,11 +9,14 @@ from pathlib import Path
 import pytest
 from lookalikes import FILES, of_users, rows, write
 
+import entrenous
 from entrenous.core.errors import InputError
 from entrenous.data.load import load
 from entrenous.data.presets import PRESETS
 
 UNRATED = {"book-crossing", "goodreads", "goodreads poetry"}
+PAIRS = len(list(rows()))
+RUNS = {"popular": {}, "fcf": {"rounds": 1}, "pfpl+": {"rounds": 1}}
 WITHOUT_TIMES = {
     "anime",
     "book-crossing",
@@ -56,3 +59,11 @@ def test_another_file_is_refused_by_its_first_line(kind: str, tmp_path: Path) ->
 def test_an_option_of_the_user_comes_first(tmp_path: Path) -> None:
     path = write("kuairec", tmp_path)
     assert load(path, format="kuairec", value="").value.max() == 1
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_algorithms_learn_from_a_published_file(kind: str, tmp_path: Path) -> None:
+    data = load(write(kind, tmp_path), format=kind.split(" ")[0])
+    for algorithm, options in RUNS.items():
+        run = entrenous.run(algorithm, data, protocol="random-80-20", progress=False, **options)
+        assert len(run.recommend(data.users[0], 3)) == 3

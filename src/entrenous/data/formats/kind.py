@@ -1,4 +1,4 @@
-"""`Format`: a format of files as a declaration. Each file beside this one offers one or more in its
+"""`Format`: a format of files as a declaration. Each file of this folder offers one or more in its
 FORMATS.
 """
 
