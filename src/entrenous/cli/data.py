@@ -11,6 +11,7 @@ import cyclopts
 from cyclopts import Parameter
 
 from ..core.cells import CHANGED, is_formula
+from ..core.errors import one_line
 from ..data.home import VARIABLE
 from .console import say, tell
 from .options import Load, LoadListed, assignments, loading
@@ -24,10 +25,13 @@ app = cyclopts.App(
     help=f"""Data sets: list them, look at one, fetch it, check a file of your own.
 
 A data set is a name (see `entrenous data list`), or a file or folder of your own: CSV, TSV,
-Parquet, RecBole .inter or MovieLens :: files with a column for the user and one for the item, and
-optionally one for the value (a rating) and one for the time.
+Parquet, JSON lines and others (see `entrenous data formats`) with a column for the user and one for
+the item, and optionally one for the value (a rating) and one for the time.
 Named data sets are kept in the data folder, which the environment variable {VARIABLE} sets.""",
 )
+
+# Columns in the report that are not read and may be missed.
+SHOWN = 12
 
 Json = Annotated[
     bool,
@@ -218,12 +222,16 @@ def _report(reading: Reading) -> Iterator[str]:
     missed, then the other sentences.
     """
     read, *others = reading.sentences if reading.columns else ("", *reading.sentences)
-    shown = [use for use in reading.columns if use.role or use.missed]
+    missed = [use for use in reading.columns if use.missed]
+    shown = [use for use in reading.columns if use.role or use in missed[:SHOWN]]
     if read:
         yield read
-    width = max((len(use.name) for use in shown), default=0)
-    for use in shown:
-        yield f"  {use.name:{width}}  {use.role or '-':5}  {use.why}"
+    names = [one_line(use.name, 40) for use in shown]
+    width = max(map(len, names), default=0)
+    for name, use in zip(names, shown, strict=True):
+        yield one_line(f"  {name:{width}}  {use.role or '-':5}  {use.why}")
+    if len(missed) > SHOWN:
+        yield f"  and {len(missed) - SHOWN:,} more columns that may be missed"
     yield from others
 
 
@@ -294,5 +302,7 @@ def split(
     if changed:
         say(f"{changed} ids {CHANGED}, as this program does when it reads the split")
     for number, part in enumerate(parts, 1):
+        for note in part.notes:
+            say(note)
         folder = out if len(parts) == 1 else out / str(number)
         tell(write(part, folder, format="parquet" if parquet else "csv"))

@@ -26,7 +26,7 @@ from .likes import (
 )
 from .odd_ids import odd_ids
 from .options import LoadOptions
-from .reading import ColumnUse, Guess, Reading, unread
+from .reading import LISTED, ColumnUse, Guess, Reading, unread
 from .repeats import KeptRows, keep
 from .scales import check_values, on_scale
 from .table import (
@@ -278,7 +278,9 @@ def assemble(table: ColumnTable, options: LoadOptions, *, name: str) -> Interact
         all_rows = VisitColumns(user.code, item.code, time.time, places)
         data = with_visits(data, all_rows, table.source)
     # Visits are of all rows, so that rows leave after them.
-    return on_scale(only_likes(data, judged.stays), options.scale)
+    if counting.left_out or judged.left_out:
+        data = only_likes(data, judged.stays)
+    return on_scale(data, options.scale)
 
 
 def _steps(roles: Roles, options: LoadOptions) -> list[Step]:
@@ -425,6 +427,8 @@ def _missed(role: str, without: str, uses: Sequence[ColumnUse]) -> Iterator[Gues
     mark = f"(--load {role}="
     names = [use.name for use in uses if not use.role and mark in use.why]
     if names:
+        # A table of a model's inputs may have thousands.
+        names = names[:LISTED]
         listed = ", ".join(f"'{name}'" for name in names)
         options = " or ".join(f"{role}={name}" for name in [*names, without])
         kind = "labels likes" if role == "likes" else f"is the {role}"

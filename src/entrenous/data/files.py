@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, NoReturn, cast
 
 from ..core.errors import InputError
-from ..core.registry.discover import offers, pick
+from ..core.registry.discover import offered, offers, pick
 from .formats.kind import Format, RawFile
 from .options import LoadOptions
 from .table import ColumnTable, NoRows
@@ -72,7 +72,8 @@ MAGIC = (
 )
 # Bytes by which a format is recognised.
 HEAD = 1 << 16
-# The format of a file that no other recognises.
+# The package of the formats, and the one of a file that no other recognises.
+FORMATS = "entrenous.data.formats"
 TEXT = "text"
 
 
@@ -91,7 +92,7 @@ def read_table(path: Path, options: LoadOptions, *, compact: bool = False) -> Co
         )
     file = _unpacked(raw, path)
     form = _format(file, options)
-    if compact and form is formats()[TEXT]:
+    if compact and form is offered(FORMATS, "FORMATS", TEXT):
         # Loaded here, since few files are large.
         from .plain_rows import read_plain
 
@@ -130,22 +131,25 @@ def _unpacked(raw: bytes, path: Path) -> RawFile:
 
 def formats() -> dict[str, Format]:
     """Returns every format of files by name."""
-    return offers("entrenous.data.formats", "FORMATS")
+    return offers(FORMATS, "FORMATS")
 
 
 def _format(file: RawFile, options: LoadOptions) -> Format:
     """Returns the format that the user named, or that recognises the content. Raises InputError if
     the name of the file says JSON and the content is something else.
     """
-    known = formats()
     if options.format is not None:
-        return pick("format", options.format, known)
+        return pick("format", options.format, formats())
     # Without the byte order mark, which some encodings leave in place.
     decoded = file.content[:HEAD].decode(options.encoding, "replace").removeprefix("\ufeff")
     head = decoded.encode("utf-8", "replace")
-    for name, format in known.items():
-        if name != TEXT and format.recognises(head, file.name):
-            return format
+    # Asked first, since most files are text with a header, which needs no other format.
+    text: Format = offered(FORMATS, "FORMATS", TEXT)
+    if text.recognises(head, file.name):
+        return text
+    for name, form in formats().items():
+        if name != TEXT and form.recognises(head, file.name):
+            return form
     if file.ending in JSON:
         raise InputError(
             f"{file.source}:1",
@@ -153,7 +157,7 @@ def _format(file: RawFile, options: LoadOptions) -> Format:
             expected="one object in each line, or one list of objects",
             fix="rename it, or get it again",
         )
-    return known[TEXT]
+    return text
 
 
 def read_bytes(path: Path) -> bytes:

@@ -152,8 +152,9 @@ def _is_nan(value: Any) -> bool:
 
 
 def _of_one_kind(values: list[Any], label: str, name: str) -> list[Any]:
-    """Returns the values of a column as one kind: whole numbers beside text are text, beside other
-    numbers floats, and a UUID is text. Raises InputError at the first row of another kind.
+    """Returns the values of a column as one kind: whole numbers among texts are text,
+    among other numbers floats, and a UUID is text. Raises InputError at the first row of another
+    kind.
     """
     # The first row of each kind.
     first: dict[str, int] = {}

@@ -19,8 +19,8 @@ from .frames import from_any
 from .interactions import Interactions
 from .likes import keep_likes
 from .options import FrameKeywords, LoadKeywords, LoadOptions
-from .presets import preset_options
 from .reading import refuse_guesses
+from .times import with_latest_ties
 
 
 def load_arguments(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -40,9 +40,10 @@ def load(
 ) -> Interactions:
     """Returns the interactions of a named data set ("ml-100k"), a file, or a folder.
 
-    Files: CSV, TSV, Parquet, RecBole `.inter`, MovieLens `::`, also as .gz, .bz2, .xz or .zip.
-    Folders: `interactions.*` with `items.*`, those of RecBole and of MovieLens. `notes` of the
-    result lists what loading did. External ids are text: "007" and "7" are two users.
+    Files: CSV, TSV, Parquet, JSON lines, RecBole `.inter`, MovieLens `::` and others, also as .gz,
+    .bz2, .xz, .zst or .zip. Folders: `interactions.*` with `items.*`, those of RecBole and of
+    MovieLens, and parts of one table. `notes` of the result lists what loading did. External ids
+    are text: "007" and "7" are two users.
 
     user, item, value, time: the names of the columns if they are unusual; value="" or time=""
     leaves that column out. time="date+time" takes the days from one column and the times of day
@@ -107,7 +108,10 @@ def _loaded(
     else:
         if isinstance(name_or_path, str):
             _check_path(name_or_path, list(named))
-        options = preset_options(path, options)
+        if options.format is not None:
+            from .presets import preset_options
+
+            options = preset_options(path, options)
         data = _read(path, options, items_file)
     # A folder may have a file of items, which the user's own replaces.
     if items_file is not None and not path.is_dir():
@@ -143,7 +147,7 @@ def _filtered(data: Interactions, options: LoadOptions, part: bool) -> Interacti
         data = max_user_items(data, options.max_items_of_a_user)
     if options.min_rows != 1:
         data = k_core(data, users=options.min_rows, items=options.min_rows)
-    return data if part else inspect(data, _filters(options))
+    return data if part else with_latest_ties(inspect(data, _filters(options)))
 
 
 def _filters(options: LoadOptions) -> list[str]:

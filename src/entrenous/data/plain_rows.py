@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-import polars as pl
 
 from ..core.types import Array
 from .encoding import plain_text
@@ -20,8 +19,8 @@ from .options import LoadOptions
 from .reading import Guess
 from .table import ColumnTable
 
-# Bytes of a file that is worth it: numba takes about a second to start.
-LEAST = 16 << 20
+# Bytes of a file that is worth it: the first time, compiling takes three seconds.
+LEAST = 32 << 20
 # More columns are read as text.
 MOST_COLUMNS = 8
 # Where lines are looked at before all are read.
@@ -32,6 +31,8 @@ def read_plain(file: RawFile, options: LoadOptions) -> ColumnTable | None:
     """Returns the table in a file of which every field is a plain number; None for another file,
     and for a small one.
     """
+    import polars as pl
+
     content = file.content
     if len(content) < LEAST or not content.endswith(b"\n") or options.encoding != "utf-8":
         return None
@@ -137,6 +138,8 @@ def _columns(lines: _Lines, width: int) -> list[Array] | None:
 
 def _spans(lines: _Lines) -> list[tuple[int, int]]:
     """Returns where the lines of each thread begin and end."""
+    import polars as pl
+
     end = len(lines.content)
     threads = pl.thread_pool_size()
     edges = [lines.begin]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, final
 
 from pydantic import TypeAdapter
 
-from ..core.errors import InputError
+from ..core.errors import InputError, one_line
 
 # Unread columns in a sentence.
 LISTED = 12
@@ -113,7 +113,9 @@ class Reading(NamedTuple):
     @property
     def sentences(self) -> tuple[str, ...]:
         """The whole report, one sentence for each entry; the unread columns are in one."""
-        return (*self._columns(), *self._guesses(), *self._left_out(), *self.notes)
+        entries = (*self._columns(), *self._guesses(), *self._left_out(), *self.notes)
+        # A column may have any name.
+        return tuple(map(one_line, entries))
 
     def _columns(self) -> list[str]:
         if not self.columns:

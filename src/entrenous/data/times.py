@@ -11,7 +11,7 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.types import BoolArray, Float64Array, Int8Array, Int64Array
 from .dates import CLOCK, read_dates
-from .interactions import BAD_TIMES, NO_TIME, SECOND
+from .interactions import BAD_TIMES, NO_TIME, SECOND, Interactions
 from .options import LoadOptions
 from .reading import Guess
 from .table import COMMA_DECIMAL, THOUSANDS, ColumnTable, refuse, refuse_number, shown
@@ -116,6 +116,25 @@ def times(table: ColumnTable, name: str, options: LoadOptions) -> Times:
     return Times(micros, notes, guesses)
 
 
+def with_latest_ties(data: Interactions) -> Interactions:
+    """Returns the data set with a note on the users of whom several rows have the latest time, if
+    there are any: a split by time holds one of them out.
+    """
+    if data.time is None:
+        return data
+    people = np.flatnonzero(data.counts)
+    latest = np.maximum.reduceat(data.time, data.ptr[people])
+    at_latest = data.time == np.repeat(latest, data.counts[people])
+    rows = np.add.reduceat(at_latest.astype(np.int64), data.ptr[people])
+    tied = int(((rows > 1) & (latest != NO_TIME)).sum())
+    if not tied:
+        return data
+    return data.noted(
+        f"users with several rows at their latest time, of which the last one in the source counts"
+        f" as the latest: {tied:,} of {len(people):,}"
+    )
+
+
 def _plain_seconds(column: Any, form: str | None) -> Int64Array | None:
     """Returns the microseconds of a column of whole numbers that are all seconds of 1973 to 2100;
     None for any other column.
@@ -180,12 +199,12 @@ def day_and_clock(table: ColumnTable, name: str) -> str:
 
 def _column(table: ColumnTable, name: str) -> Any:
     """Returns the column of times; of two columns, the days and the times of day as one text.
-    Raises InputError for a column of another type, and for times of day alone.
+    Raises InputError for a column of another type.
     """
     import polars as pl
 
     frame = table.frame
-    if name not in frame.columns and "+" in name:
+    if name not in frame.columns:
         day, _, clock = name.partition("+")
         return _joined(frame[day], frame[clock])
     column = frame[name]
@@ -219,7 +238,7 @@ def _day_columns(table: ColumnTable) -> list[str]:
 
 
 def _check_beside_days(table: ColumnTable, name: str, micros: Int64Array, fault: Int8Array) -> None:
-    """Raises InputError for small numbers in a column `name` beside one of days, of which they may
+    """Raises InputError for small numbers in a column `name` next to one of days, of which they may
     be the times of day: 49500 or 134500.
     """
     days = [day for day in _day_columns(table) if day != name]
@@ -242,8 +261,10 @@ def _is_clock(column: Any) -> bool:
         return True
     if column.dtype != pl.String:
         return False
-    present = column.filter(column != "").head(1).str.strip_chars()
-    return bool(present.str.contains(CLOCK_ALONE).any())
+    # The first thousand rows, which rarely all lack a time.
+    present = column.head(1000).str.strip_chars()
+    first = present.filter(present != "").head(1)
+    return bool(first.str.contains(CLOCK_ALONE).any())
 
 
 def _joined(days: Any, clocks: Any) -> Any:

@@ -40,7 +40,7 @@ from ..core.files import write_atomically
 from ..core.lock import holding, is_held
 from ..core.registry.discover import is_place, place_parts
 from ..core.types import Array
-from ..data.dataset import in_any_folder
+from ..data.dataset import datasets, in_any_folder
 
 ROWS, LOCK = "rows.safetensors", "lock"
 USUAL_ROOT = Path("runs")
@@ -415,6 +415,14 @@ def _with_data(manifest: dict[str, Any], data: str | None) -> dict[str, Any]:
     if not manifest.get("data_by_name", True):
         raise InputError(
             "--data", "the run keeps its training rows in its own folder", fix="leave it out"
+        )
+    # Another data set would be fetched only to be refused.
+    if data in datasets() and data != manifest["data"]:
+        raise InputError(
+            "--data",
+            f"the rows of the run are those of {manifest['data']}, not of the data set {data}",
+            expected="the file or folder that has them today",
+            fix="leave it out",
         )
     return {**manifest, "data": in_any_folder(data)}
 

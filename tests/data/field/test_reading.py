@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from paths import ROOT
 
@@ -112,6 +113,19 @@ def test_many_unread_columns_take_one_line(tmp_path: Path) -> None:
     path = written(tmp_path, table(header, USERS, ITEMS, *[["x"] * 8] * 40))
     (line,) = (note for note in load(path).notes if note.startswith("not read: "))
     assert line.endswith("c10, c11, and 28 more")
+
+
+def test_a_table_of_thousands_of_columns_with_hostile_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    columns = {"user_id": range(8), "item_id": [n % 5 for n in range(8)]}
+    columns |= {f"score {n}\nOK: \x1b[31m" + "x" * 300: [n % 9] * 8 for n in range(2000)}
+    pl.DataFrame(columns).write_parquet(tmp_path / "wide.parquet")
+    check(tmp_path / "wide.parquet")
+    printed = capsys.readouterr().out
+    assert printed.count("\n") < 30 and len(printed) < 20_000
+    assert "\x1b" not in printed and printed.count("\nOK") == 0
+    assert "and 1,988 more columns that may be missed" in printed
 
 
 # ---- what could be read in two ways --------------------------------------------------------------

@@ -17,13 +17,22 @@ from ..options import LoadOptions
 from ..reading import Guess
 from ..table import ColumnTable, NoRows
 from .kind import Format, RawFile
-from .layout import UNIT, Layout, delimiter_of, layout_of, refuse_lists, start_of
+from .layout import UNIT, Layout, delimiter_of, layout_of, names_columns, refuse_lists, start_of
 from .lines import Checked, check_lines, tidy_quotes
 
 # The delimiters of some endings.
 BY_ENDING = {".csv": ",", ".tsv": "\t", ".inter": "\t", ".item": "\t", ".user": "\t"}
 # The endings of files with a RecBole header.
 TYPED = (".inter", ".item")
+
+
+def recognises(head: bytes, name: str) -> bool:
+    """Returns True if the first line is a header with a usual name. Text without one is read too,
+    if no other format recognises it.
+    """
+    first = re.split(rb"[\r\n]", head.lstrip(b"\r\n"), maxsplit=1)[0]
+    line = first.decode("utf-8", "replace")
+    return not line.lstrip().startswith(("{", "[")) and names_columns(line)
 
 
 def read(file: RawFile, options: LoadOptions) -> ColumnTable:
@@ -206,7 +215,7 @@ def _split(text: bytes, layout: Layout, source: str) -> Any:
 FORMATS = {
     "text": Format(
         "one row in each line, with a delimiter: CSV, TSV, RecBole .inter, MovieLens ::, and kin",
-        lambda head, name: True,
+        recognises,
         read,
     )
 }

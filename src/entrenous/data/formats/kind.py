@@ -1,5 +1,5 @@
-"""`Format`: a format of files as a declaration. Each other file of this folder offers one
-or more in its FORMATS.
+"""`Format`: a format of files as a declaration. Each file of this folder offers one or more in its
+FORMATS.
 """
 
 from __future__ import annotations

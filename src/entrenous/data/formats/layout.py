@@ -273,6 +273,12 @@ def _rows(text: bytes, delimiter: str, quoted: bool) -> list[list[str]]:
     return [split_line(line, delimiter, quoted) for line in present[:SAMPLE]]
 
 
+def names_columns(line: str) -> bool:
+    """Returns True if a line, divided as it seems to be, has a usual name of a column."""
+    fields = split_line(line.rstrip("\r"), _guess(line), quoted=True)
+    return len(fields) > 1 and is_header(fields, LoadOptions())
+
+
 def _header_below(text: bytes, options: LoadOptions) -> int:
     """Returns the number of lines above a line that looks like a header; 0 if none does."""
     lines = text[:LINE_LIMIT].split(b"\n")[:BEFORE]
