@@ -116,8 +116,8 @@ def test_every_protocol(protocol: str, command: Command) -> None:
 def test_split_says_what_it_did(command: Command) -> None:
     done = command("split", "shop.csv", "--protocol", "global-80-20", "--out", "split")
     assert (done.code, done.out) == (0, "split\n")
-    assert "one moment for all users: rows before 1970-01-12T" in done.error
-    assert "(20.0 %) test" in done.error
+    assert "one moment for all users: rows before 1970-01-12T" in done.err
+    assert "(20.0 %) test" in done.err
 
 
 @pytest.mark.parametrize("options", [["--data", "split"], ["--given", "split"]])
